@@ -1,0 +1,2 @@
+//! The `getid` binary.
+fn main() {}
