@@ -1,0 +1,65 @@
+//! What all sessions of a server go by, shared and unchanging.
+
+use std::sync::Arc;
+
+use crate::command::Vocabulary;
+use crate::id::Scheme;
+
+/// What all sessions of a server go by. A changed setting is a new `Rules`, given to [`super::Session::set_rules`].
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// The commands by the names they go by here.
+    pub vocabulary: Vocabulary,
+    /// How a reservation becomes IDs.
+    pub scheme: Arc<Scheme>,
+    /// The most IDs one `MGETID` may ask for (`id-mgetid-max`).
+    pub id_mgetid_max: u32,
+    /// How many databases `SELECT` accepts (`databases`).
+    pub databases: u32,
+    /// What `AUTH` must bring (`requirepass`); `None` lets everyone in.
+    pub password: Option<Password>,
+    /// The largest argument, bytes (`proto-max-bulk-len`).
+    pub bulk_bytes_max: usize,
+    /// The largest request, bytes (`client-query-buffer-limit`); also bounds what `MULTI` queues.
+    pub request_bytes_max: usize,
+}
+
+/// A password that is compared in a time that does not depend on it.
+#[derive(Clone)]
+pub struct Password {
+    padded: Box<[u8; PASSWORD_BYTES_MAX]>,
+    len: usize,
+}
+
+/// The longest password, bytes; Redis's `CONFIG_AUTHPASS_MAX_LEN`.
+pub const PASSWORD_BYTES_MAX: usize = 512;
+
+impl Password {
+    /// A password of 1 to [`PASSWORD_BYTES_MAX`] bytes; `None` for any other length.
+    pub fn new(secret: &[u8]) -> Option<Password> {
+        let mut padded = Box::new([0; PASSWORD_BYTES_MAX]);
+        padded.get_mut(..secret.len()).filter(|place| !place.is_empty())?.copy_from_slice(secret);
+        Some(Password { padded, len: secret.len() })
+    }
+
+    /// Whether `guess` is the password.
+    ///
+    /// All [`PASSWORD_BYTES_MAX`] bytes are compared whatever they are, so the time tells nothing about where the first
+    /// difference is or how long the password is. `black_box` keeps the compiler from ending the loop early.
+    pub fn matches(&self, guess: &[u8]) -> bool {
+        let mut other = [0; PASSWORD_BYTES_MAX];
+        let kept = guess.len().min(PASSWORD_BYTES_MAX);
+        other[..kept].copy_from_slice(&guess[..kept]);
+        let mut difference = self.len ^ guess.len();
+        for (a, b) in self.padded.iter().zip(&other) {
+            difference = std::hint::black_box(difference | usize::from(a ^ b));
+        }
+        difference == 0
+    }
+}
+
+impl std::fmt::Debug for Password {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Password(..)")
+    }
+}
