@@ -5,3 +5,4 @@ pub mod id;
 pub mod resp;
 pub mod session;
 pub mod timestamp;
+pub mod watermark;

@@ -1,0 +1,1 @@
+//! A disk that crashes on command, for tests.
