@@ -1,3 +1,4 @@
 //! A Redis-protocol server that hands out unique, time-ordered 64-bit IDs.
 
+pub mod config;
 pub mod id;
