@@ -1,6 +1,7 @@
 //! A Redis-protocol server that hands out unique, time-ordered 64-bit IDs.
 
 pub mod command;
+pub mod config;
 pub mod id;
 pub mod resp;
 pub mod session;
