@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
+use crate::resp::Protocol;
 use crate::session::Profile;
 
 /// One end of a connection.
@@ -78,7 +79,10 @@ impl Client {
 
     /// Replaces what the session says of itself.
     pub fn publish(&self, profile: &Profile) {
-        self.lock_profile().clone_from(profile);
+        let mut published = self.lock_profile();
+        if *published != *profile {
+            published.clone_from(profile);
+        }
     }
 
     /// Asks the connection to end.
@@ -117,7 +121,7 @@ impl Client {
         let _ = write!(
             line,
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 multi={} qbuf={qbuf} \
-             qbuf-free=0 argv-mem=0 multi-mem={} rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem={} events=r cmd={} user={} \
+             qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem={qbuf} events=r cmd={} user={} \
              redir=-1 resp={} lib-name={} lib-ver={}",
             self.id,
             self.peer,
@@ -127,15 +131,16 @@ impl Client {
             uptime_s.saturating_sub(self.since_s),
             self.idle_s(uptime_s),
             self.flags(&profile),
-            profile.db,
+            profile.database,
             profile.queued.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX)),
-            profile.queued_bytes,
-            qbuf + profile.queued_bytes,
             profile.last_command,
-            profile.user,
-            profile.protocol.number(),
+            if profile.user.is_empty() { "(superuser)" } else { &*profile.user },
+            match profile.protocol {
+                Protocol::Resp2 => 2,
+                Protocol::Resp3 => 3,
+            },
             profile.lib_name,
-            profile.lib_ver,
+            profile.lib_version,
         );
         line
     }
@@ -172,9 +177,15 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Takes a client in, unless `clients_max` are connected already.
+    /// A number for a new connection.
+    pub fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Takes a client in, unless `clients_max` are connected already. Its id is its profile's.
     pub fn admit(
         self: &Arc<Self>,
+        profile: Profile,
         peer: Endpoint,
         local: Endpoint,
         fd: i32,
@@ -185,7 +196,7 @@ impl Clients {
         if connected.len() >= clients_max {
             return None;
         }
-        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let id = profile.id;
         let client = Arc::new(Client {
             id,
             peer,
@@ -194,7 +205,7 @@ impl Clients {
             since_s: uptime_s,
             active_s: AtomicU64::new(uptime_s),
             input_bytes: AtomicUsize::new(0),
-            profile: Mutex::new(Profile::default()),
+            profile: Mutex::new(profile),
             stop: AtomicU8::new(0),
             waker: OnceLock::new(),
         });
@@ -215,6 +226,11 @@ impl Clients {
     /// All, by id.
     pub fn all(&self) -> Vec<Arc<Client>> {
         self.lock().values().cloned().collect()
+    }
+
+    /// The one with this id.
+    pub fn get(&self, id: u64) -> Option<Arc<Client>> {
+        self.lock().get(&id).cloned()
     }
 
     /// Asks all to end.

@@ -12,7 +12,6 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -46,22 +45,27 @@ const KEPT_BUFFERS_MAX: usize = 64;
 const HANGUP_CHECK: Duration = Duration::from_millis(100);
 
 /// A byte stream that a client can be on.
-pub trait Transport: AsyncRead + AsyncWrite + AsFd + Unpin + Send {}
+pub trait Transport: AsyncRead + AsyncWrite + AsFd + Unpin + Send + Sync {}
 
-impl<T: AsyncRead + AsyncWrite + AsFd + Unpin + Send> Transport for T {}
+impl<T: AsyncRead + AsyncWrite + AsFd + Unpin + Send + Sync> Transport for T {}
 
 /// Serves a client until it goes, breaks the protocol, or is told to stop.
 ///
 /// # Errors
 ///
 /// The socket's.
-pub async fn serve<C: Clock>(server: &Server<C>, client: &Arc<Client>, io: impl Transport) -> io::Result<()> {
-    Connection { server, client, io, session: server.session(client.id), rest: Vec::new() }.run().await
+pub async fn serve<C: Clock>(
+    server: &Server<C>,
+    client: &Client,
+    session: Session,
+    io: impl Transport,
+) -> io::Result<()> {
+    Connection { server, client, io, session, rest: Vec::new() }.run().await
 }
 
 struct Connection<'a, C: Clock, T> {
     server: &'a Server<C>,
-    client: &'a Arc<Client>,
+    client: &'a Client,
     io: T,
     session: Session,
     /// The beginning of a request whose end has not come; empty for most connections most of the time.
@@ -79,7 +83,6 @@ struct Buffers {
 
 impl<C: Clock, T: Transport> Connection<'_, C, T> {
     async fn run(mut self) -> io::Result<()> {
-        self.client.publish(self.session.profile());
         while let Some(mut buffers) = self.read().await? {
             let open = self.answer(&mut buffers).await?;
             buffers.give_back();
@@ -122,24 +125,25 @@ impl<C: Clock, T: Transport> Connection<'_, C, T> {
     async fn answer(&mut self, buffers: &mut Buffers) -> io::Result<bool> {
         let Buffers { input, output, turn, drawn } = buffers;
         let mut used = 0;
+        let mut requests = 0;
         loop {
             used += self.session.read(&input[used..], turn);
             drawn.clear();
-            let refusal = self.draw(turn.ids(), drawn).await?;
+            let refusal = self.draw(turn.ids, drawn).await?;
             match &refusal {
                 None => self.session.write(turn, Ok(drawn), output),
                 Some(refusal) => self.session.write(turn, Err(&refusal.to_string()), output),
             }
-            if let Some(effect) = turn.take_effect() {
+            if let Some(effect) = turn.effect.take() {
                 self.client.publish(self.session.profile());
                 let value = self.server.perform(effect, self.client).await;
                 match value {
                     Some(value) => self.session.reply(&value, output),
-                    None => turn.set_close(),
+                    None => turn.close = true,
                 }
             }
-            self.server.metrics.add_turn(turn.requests(), output.len() as u64);
-            let last = turn.close() || !turn.more();
+            requests += u64::from(turn.commands);
+            let last = turn.close || !turn.more;
             if last || output.len() >= FLUSH_BYTES {
                 self.client.touch(self.server.metrics.uptime_s.load(Relaxed), input.len() - used);
                 self.flush(output).await?;
@@ -148,10 +152,9 @@ impl<C: Clock, T: Transport> Connection<'_, C, T> {
                 break;
             }
         }
-        if self.session.take_profile_changed() {
-            self.client.publish(self.session.profile());
-        }
-        let open = !turn.close();
+        self.client.publish(self.session.profile());
+        self.server.metrics.add_read(requests);
+        let open = !turn.close;
         buffers.suspend(used, &mut self.rest);
         Ok(open)
     }
@@ -200,7 +203,11 @@ impl<C: Clock, T: Transport> Connection<'_, C, T> {
     }
 
     async fn flush(&mut self, output: &mut Vec<u8>) -> io::Result<()> {
+        if output.is_empty() {
+            return Ok(());
+        }
         let written = or_stopped(self.client, self.io.write_all(output)).await;
+        self.server.metrics.output_bytes.fetch_add(output.len() as u64, Relaxed);
         output.clear();
         written.unwrap_or_else(|| Err(io::ErrorKind::ConnectionAborted.into()))
     }

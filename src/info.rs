@@ -10,9 +10,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
-use crate::REDIS_VERSION;
 use crate::clients::Endpoint;
 use crate::clock::Clock;
+use crate::command::REDIS_VERSION;
 use crate::metrics::Metrics;
 use crate::server::Server;
 use crate::timestamp;
@@ -75,7 +75,7 @@ fn server<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("monotonic_clock", "POSIX clock_gettime");
     out.line("multiplexing_api", if cfg!(target_os = "linux") { "epoll" } else { "kqueue" });
     out.line("process_id", std::process::id());
-    out.line("process_supervised", of.config.supervised);
+    out.line("process_supervised", of.config.supervised.word());
     out.line("run_id", &of.process.run_id);
     out.line("tcp_port", of.process.tcp_port);
     out.line("server_time_usec", of.issuer.clock().wall_unix_us());
@@ -137,7 +137,7 @@ fn stats<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("total_net_input_bytes", metrics.input_bytes.load(Relaxed));
     out.line("total_net_output_bytes", metrics.output_bytes.load(Relaxed));
     out.line("rejected_connections", metrics.connections_rejected.load(Relaxed));
-    out.line("total_reads_processed", metrics.turns.load(Relaxed));
+    out.line("total_reads_processed", metrics.reads.load(Relaxed));
     out.line("protocol_error_connections", metrics.protocol_errors.load(Relaxed));
     out.line("idle_closed_connections", metrics.idle_closed.load(Relaxed));
     out.line("accept_errors", metrics.accept_errors.load(Relaxed));
@@ -166,10 +166,10 @@ fn generator<C: Clock>(of: &Server<C>, out: &mut Text) {
     let status = of.issuer.status();
     let mint = &status.mint;
     let layout = of.issuer.identity().layout;
-    let time_of = |tick: crate::id::Tick| timestamp::format_unix_ms(tick.unix_ms(layout.epoch()));
+    let time_of = |tick: crate::id::Tick| timestamp::format_rfc3339(tick.unix_ms(layout.epoch()));
     out.line("id_epoch", layout.epoch().unix_ms());
     out.line("capacity_per_sec", layout.capacity_per_s());
-    out.line("layout_ends", timestamp::format_unix_ms(layout.last_unix_ms()));
+    out.line("layout_ends", timestamp::format_rfc3339(layout.last_unix_ms()));
     out.line("ids_issued", mint.issued);
     out.line("position", mint.position.0);
     out.line("position_time", time_of(mint.position));
@@ -182,12 +182,12 @@ fn generator<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("borrow_ms", mint.borrow_ms);
     out.line("borrow_ms_max", mint.borrow_ms_max);
     out.line("borrow_limit_ms", of.config.id_max_borrow_ms);
-    out.line("borrow_policy", of.config.id_borrow_policy);
+    out.line("borrow_policy", of.config.id_borrow_policy.word());
     out.line("draws_waiting", status.waiting);
     out.line("draws_waited", status.waits);
     out.line("draws_waited_ms", status.waited_ms);
     out.line("draws_refused", status.refusals);
-    out.line("state", of.config.id_state);
+    out.line("state", of.config.id_state.word());
     out.line("watermark", mint.watermark.0);
     out.line("watermark_time", time_of(mint.watermark));
     out.line("watermark_saves", status.saves);

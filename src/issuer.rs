@@ -45,7 +45,6 @@ pub struct Issuer<C: Clock = SystemClock> {
     keeper: Notify,
     /// When the save in flight began, boot time in ns; 0: none.
     saving_since_ns: AtomicU64,
-    closed: AtomicBool,
     stats: Stats,
 }
 
@@ -114,7 +113,6 @@ impl<C: Clock> Issuer<C> {
             moved: Notify::new(),
             keeper: Notify::new(),
             saving_since_ns: AtomicU64::new(0),
-            closed: AtomicBool::new(false),
             stats: Stats::default(),
         });
         let wanted = issuer.lock().wanted_save(reading.boot_ns);
@@ -136,14 +134,14 @@ impl<C: Clock> Issuer<C> {
         if self.waiting.load(Relaxed) > 0 {
             return Ok(None);
         }
-        self.draw_now(n).or_else(|blocked| match blocked {
-            Blocked::Refused(refusal) => {
+        match self.draw_now(n) {
+            Ok(reservation) => Ok(Some(reservation)),
+            Err(Blocked::Watermark | Blocked::Borrow { .. }) => Ok(None),
+            Err(Blocked::Refused(refusal)) => {
                 self.stats.refusals.fetch_add(1, Relaxed);
                 Err(refusal)
             }
-            Blocked::Watermark | Blocked::Borrow { .. } => Ok(None),
-        })
-        .map(Into::into)
+        }
     }
 
     /// Draws exactly `n` IDs, waiting in order where needed, and appends their reservations to `drawn`.
@@ -167,6 +165,7 @@ impl<C: Clock> Issuer<C> {
     async fn draw_waiting(&self, mut missing: u32, drawn: &mut Vec<Reservation>) -> Result<(), Refusal> {
         let place = Place::take(self);
         let _head = self.queue.lock().await;
+        let mut blocked_since_ns = None;
         while missing > 0 {
             // Registered before the draw, so that a change between the draw and the sleep is not slept through.
             let mut moved = pin!(self.moved.notified());
@@ -175,6 +174,7 @@ impl<C: Clock> Issuer<C> {
                 Ok(reservation) => {
                     drawn.push(reservation);
                     missing -= reservation.len;
+                    blocked_since_ns = None;
                 }
                 Err(Blocked::Refused(refusal)) => {
                     self.stats.refusals.fetch_add(1, Relaxed);
@@ -188,15 +188,19 @@ impl<C: Clock> Issuer<C> {
                 Err(Blocked::Watermark) => {
                     self.keeper.notify_one();
                     let now_ns = self.clock.boot_ns();
-                    let waited = Duration::from_nanos(now_ns.saturating_sub(place.since_ns));
-                    let hanging = match self.saving_since_ns.load(Relaxed) {
-                        0 => Duration::ZERO,
-                        since_ns => Duration::from_nanos(now_ns.saturating_sub(since_ns)),
+                    let ms_since = |since_ns: u64| now_ns.saturating_sub(since_ns) / 1_000_000;
+                    let blocked_ms = ms_since(*blocked_since_ns.get_or_insert(now_ns));
+                    let saving_ms = match self.saving_since_ns.load(Relaxed) {
+                        0 => 0,
+                        since_ns => ms_since(since_ns),
                     };
-                    let patience = SAVE_PATIENCE.saturating_sub(waited.min(hanging));
+                    // Who stood behind others while the save hung has waited for it too: a queue of a thousand is
+                    // refused together, not one a second.
+                    let waited_ms = ms_since(place.since_ns).min(saving_ms.max(blocked_ms));
+                    let patience = SAVE_PATIENCE.saturating_sub(Duration::from_millis(waited_ms));
                     if patience.is_zero() {
                         self.stats.refusals.fetch_add(1, Relaxed);
-                        return Err(Refusal::SaveHangs { hanging_ms: hanging.as_millis() as u64 });
+                        return Err(Refusal::SaveHangs { hanging_ms: saving_ms.max(blocked_ms) });
                     }
                     let _ = tokio::time::timeout(patience, moved).await;
                 }
@@ -269,7 +273,7 @@ impl<C: Clock> Issuer<C> {
                 }
             }
             Err(error) => {
-                mint.save_failed(point, error.is_claim_lost(), error.to_string().into());
+                mint.save_failed(point, matches!(error, SaveError::ClaimLost { .. }), error.to_string().into());
                 self.stats.save_failures.fetch_add(1, Relaxed);
                 if failed_before {
                     tracing::trace!("saving the watermark failed again: {error}");
@@ -373,7 +377,6 @@ impl<C: Clock, S: WatermarkStore> Keeper<C, S> {
             }
         }
         let last = issuer.lock().close();
-        issuer.closed.store(true, Relaxed);
         issuer.moved.notify_waiters();
         match last {
             Some(point) => issuer.save(&mut self.store, point).await,
@@ -381,6 +384,7 @@ impl<C: Clock, S: WatermarkStore> Keeper<C, S> {
         }
     }
 
+    /// DESIGN: one warning a second at most.
     fn report_borrowing(&mut self) {
         let now = Instant::now();
         if self.reported.is_some_and(|at| now < at + BORROW_REPORT_EVERY) {
@@ -391,6 +395,14 @@ impl<C: Clock, S: WatermarkStore> Keeper<C, S> {
             self.reported = Some(now);
             tracing::warn!("{report}");
         }
+    }
+}
+
+impl<C: Clock, S> Drop for Keeper<C, S> {
+    fn drop(&mut self) {
+        // Without its keeper nobody moves the watermark: those who wait for it must not wait for ever.
+        self.issuer.lock().close();
+        self.issuer.moved.notify_waiters();
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the server counts about itself, for INFO.
 //!
-//! Counters are added to once a turn, never once a request, and read only when somebody asks. Relaxed is enough: each
+//! Counters are added to once a read, never once a request, and read only when somebody asks. Relaxed is enough: each
 //! figure stands for itself.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,8 +13,8 @@ const RATE_SAMPLES: usize = 16;
 pub struct Metrics {
     /// Requests answered, errors included.
     pub requests: AtomicU64,
-    /// Turns: reads that brought at least one request.
-    pub turns: AtomicU64,
+    /// Reads that brought something.
+    pub reads: AtomicU64,
     /// Bytes read from clients.
     pub input_bytes: AtomicU64,
     /// Bytes written to clients.
@@ -42,11 +42,10 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Adds what one turn did.
-    pub fn add_turn(&self, requests: u64, output_bytes: u64) {
-        self.turns.fetch_add(1, Relaxed);
+    /// Adds what one read became.
+    pub fn add_read(&self, requests: u64) {
+        self.reads.fetch_add(1, Relaxed);
         self.requests.fetch_add(requests, Relaxed);
-        self.output_bytes.fetch_add(output_bytes, Relaxed);
     }
 }
 

@@ -4,7 +4,6 @@
 //! comes here as an [`Effect`]. The rest of this file opens sockets and, at the end, closes them in an order that
 //! loses nothing: no new clients, replies in flight written, the issuer closed, its position on disk.
 
-use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
@@ -22,14 +21,14 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::clients::{Admission, Client, Clients, Endpoint, Stop};
 use crate::clock::{Clock, SystemClock};
+use crate::command;
 use crate::config::{BindAddr, Config};
 use crate::connection::{self, Transport};
 use crate::info;
 use crate::issuer::Issuer;
 use crate::metrics::Metrics;
 use crate::resp::Value;
-use crate::session::{Effect, Rules, Session};
-use crate::timestamp;
+use crate::session::{ClientFilter, ClientKind, Effect, Rules, Session, Shutdown};
 
 /// Pause after an `accept` that failed, most often for want of descriptors: one is free once a client goes.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -91,11 +90,6 @@ impl<C: Clock> Server<C> {
         })
     }
 
-    /// A session for a client.
-    pub fn session(&self, client_id: u64) -> Session {
-        Session::new(client_id, Arc::clone(&self.rules))
-    }
-
     /// `maxclients` as in force.
     pub fn clients_max(&self) -> usize {
         self.clients_max
@@ -150,57 +144,52 @@ impl<C: Clock> Server<C> {
     pub async fn perform(&self, effect: Effect, client: &Client) -> Option<Value> {
         let uptime_s = self.metrics.uptime_s.load(Relaxed);
         Some(match effect {
-            Effect::Info { sections } => Value::verbatim(info::text(self, &sections)),
-            Effect::ClientInfo => Value::verbatim(client.line(uptime_s) + "\n"),
-            Effect::ClientList { ids } => {
-                let mut text = String::new();
-                for other in self.clients.all() {
-                    if ids.as_ref().is_none_or(|ids| ids.contains(&other.id)) {
-                        text.push_str(&other.line(uptime_s));
-                        text.push('\n');
-                    }
-                }
-                Value::verbatim(text)
-            }
-            Effect::ConfigGet { patterns } => {
-                let mut pairs: Vec<(&'static str, String)> = Vec::new();
-                for pattern in &patterns {
-                    for (name, value) in self.config.get(pattern) {
-                        if !pairs.iter().any(|(other, _)| *other == name) {
-                            pairs.push((name, value));
-                        }
-                    }
-                }
-                Value::Map(pairs.into_iter().map(|(name, value)| (Value::bulk(name), Value::bulk(value))).collect())
-            }
+            Effect::Info { sections } => Value::text(info::text(self, &sections)),
+            Effect::ClientInfo => Value::text(client.line(uptime_s) + "\n"),
+            Effect::ClientList(filter) => Value::text(self.client_list(&filter)),
+            Effect::ConfigGet { patterns } => self.config_get(&patterns),
             Effect::Time => {
                 let now_us = self.issuer.clock().wall_unix_us();
                 let seconds = now_us.div_euclid(1_000_000).to_string();
                 let micros = now_us.rem_euclid(1_000_000).to_string();
                 Value::Array(vec![Value::bulk(seconds), Value::bulk(micros)])
             }
-            Effect::DecodeId { id } => {
-                let layout = self.issuer.identity().layout;
-                let parts = layout.split(id);
-                let unix_ms = parts.tick.unix_ms(layout.epoch());
-                let reference = self.issuer.status().mint.reference;
-                let ahead_ms = parts.tick.0.cast_signed() - reference.0.cast_signed();
-                let field = |name: &'static str, value: i64| (Value::bulk(name), Value::Integer(value));
-                Value::Map(vec![
-                    (Value::bulk("time"), Value::bulk(timestamp::format_unix_ms(unix_ms))),
-                    field("unix_ms", unix_ms),
-                    field("server_id", i64::from(parts.server)),
-                    field("shard", i64::from(parts.shard)),
-                    field("random", i64::from(parts.random)),
-                    field("ahead_ms", ahead_ms),
-                ])
+            Effect::DecodeId(id) => {
+                command::describe_id(self.issuer.identity().layout, id, self.issuer.clock().wall_unix_ms())
             }
-            Effect::Shutdown => {
+            // Stopping closes the issuer for good, so there is no way back and nothing to abort.
+            Effect::Shutdown(Shutdown { abort: true, .. }) => Value::error("ERR No shutdown in progress."),
+            Effect::Shutdown(how) => {
                 tracing::warn!("client {} at {} asked for SHUTDOWN", client.id, client.peer);
+                if how.now {
+                    self.clients.stop_all(Stop::Now);
+                }
                 self.request_stop();
                 return None;
             }
         })
+    }
+
+    fn client_list(&self, filter: &ClientFilter) -> String {
+        let uptime_s = self.metrics.uptime_s.load(Relaxed);
+        let clients = match filter {
+            ClientFilter::All | ClientFilter::Kind(ClientKind::Normal) => self.clients.all(),
+            ClientFilter::Kind(ClientKind::Master | ClientKind::Replica | ClientKind::PubSub) => Vec::new(),
+            ClientFilter::Ids(ids) => ids.iter().filter_map(|id| self.clients.get(*id)).collect(),
+        };
+        clients.iter().map(|client| client.line(uptime_s) + "\n").collect()
+    }
+
+    fn config_get(&self, patterns: &[Vec<u8>]) -> Value {
+        let mut pairs: Vec<(&'static str, String)> = Vec::new();
+        for pattern in patterns {
+            for (name, value) in self.config.get(pattern) {
+                if !pairs.iter().any(|(other, _)| *other == name) {
+                    pairs.push((name, value));
+                }
+            }
+        }
+        Value::Map(pairs.into_iter().map(|(name, value)| (Value::bulk(name), Value::bulk(value))).collect())
     }
 
     async fn accept_all(self: Arc<Self>, listener: Listener) {
@@ -270,21 +259,23 @@ impl<C: Clock> Server<C> {
     fn welcome(self: &Arc<Self>, stream: impl Transport + 'static, peer: Endpoint, local: Endpoint, fd: i32) {
         self.metrics.connections.fetch_add(1, Relaxed);
         let uptime_s = self.metrics.uptime_s.load(Relaxed);
-        let Some(admission) = self.clients.admit(peer, local, fd, uptime_s, self.clients_max) else {
+        let session = Session::new(self.clients.next_id(), Arc::clone(&self.rules));
+        let profile = session.profile().clone();
+        let Some(admission) = self.clients.admit(profile, peer, local, fd, uptime_s, self.clients_max) else {
             self.metrics.connections_rejected.fetch_add(1, Relaxed);
             refuse(stream, b"-ERR max number of clients reached\r\n");
             return;
         };
         self.metrics.clients_peak.fetch_max(self.clients.len() as u64, Relaxed);
         let server = Arc::clone(self);
-        tokio::spawn(async move { server.serve(stream, admission).await });
+        tokio::spawn(async move { server.serve(stream, session, admission).await });
     }
 
-    async fn serve(&self, stream: impl Transport, admission: Admission) {
+    async fn serve(&self, stream: impl Transport, session: Session, admission: Admission) {
         let client = &admission.client;
         tracing::trace!("client {} connected from {}", client.id, client.peer);
         let watch = PanicWatch { metrics: &self.metrics, client };
-        let result = connection::serve(self, client, stream).await;
+        let result = connection::serve(self, client, session, stream).await;
         drop(watch);
         match result {
             Ok(()) => tracing::trace!("client {} left", client.id),
@@ -545,14 +536,6 @@ pub fn fit_open_files(clients_max: usize) -> usize {
          with ulimit -n or LimitNOFILE="
     );
     room
-}
-
-/// Runs `future` unless the server is asked to stop first.
-pub async fn unless_stopped<C: Clock, F: Future>(server: &Server<C>, future: F) -> Option<F::Output> {
-    tokio::select! {
-        output = future => Some(output),
-        () = server.stop_requested() => None,
-    }
 }
 
 // A stream type per transport that `welcome` accepts; TLS will be one more.
