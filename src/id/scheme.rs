@@ -38,8 +38,10 @@ impl RandomCycle {
     /// The random part of the ID that was given as number `count` (0 is the first).
     #[inline]
     pub fn value_at(&self, count: u64) -> u32 {
-        // The length is a power of two, so the mask is the remainder.
-        self.values[(count as usize) & (self.values.len() - 1)]
+        // The length is a power of two, so the mask is the remainder, and upper bits of `count` do not matter.
+        #[allow(clippy::cast_possible_truncation)]
+        let place = count as usize & (self.values.len() - 1);
+        self.values[place]
     }
 
     /// How many values the cycle has, `2^random_bits`.
