@@ -192,13 +192,12 @@ impl Claim {
                 // failed fsync the system may have dropped what it could not write and call the old one clean.
                 self.temp = None;
                 self.remove_temp();
-                let (action, path) = match step {
-                    SaveStep::Write => ("write", self.dir.join(&self.names.temp)),
-                    SaveStep::SyncFile => ("sync", self.dir.join(&self.names.temp)),
-                    SaveStep::Rename => ("rename a file to", self.state_path()),
-                    SaveStep::SyncFolder => ("sync the folder", self.dir.clone()),
+                let path = match step {
+                    SaveStep::Write | SaveStep::SyncFile => self.dir.join(&self.names.temp),
+                    SaveStep::Rename => self.state_path(),
+                    SaveStep::SyncFolder => self.dir.clone(),
                 };
-                return Err(io_error(action, &path, source));
+                return Err(io_error(step.action(), &path, source));
             }
         }
         self.require()

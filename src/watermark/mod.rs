@@ -89,6 +89,16 @@ pub enum SaveStep {
 impl SaveStep {
     /// All steps, in order.
     pub const ALL: [SaveStep; 4] = [SaveStep::Write, SaveStep::SyncFile, SaveStep::Rename, SaveStep::SyncFolder];
+
+    /// What an error calls it, between "cannot" and a path.
+    fn action(self) -> &'static str {
+        match self {
+            SaveStep::Write => "write",
+            SaveStep::SyncFile => "sync",
+            SaveStep::Rename => "rename a file to",
+            SaveStep::SyncFolder => "sync the folder",
+        }
+    }
 }
 
 /// The store of `id-state none`: every save succeeds and nothing is kept.
