@@ -10,6 +10,7 @@
 //!
 //! Invariant: after `save` has returned `Ok`, a crash at any later moment leaves a record that is at least that new.
 
+pub(crate) mod claim;
 pub mod file;
 pub mod record;
 #[doc(hidden)]
@@ -68,6 +69,36 @@ pub enum SaveError {
         /// What the folder held when the claim was taken again, in ticks of the configured epoch.
         found: Option<SavePoint>,
     },
+}
+
+/// What a save does, in this order. A crash may come between any two.
+///
+/// One list for the real and the simulated disk, so that the tests crash what servers run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SaveStep {
+    /// A new temporary file beside the record's gets the text.
+    Write,
+    /// The temporary file becomes durable, so that the name never leads to half a text.
+    SyncFile,
+    /// The temporary file takes the record's name.
+    Rename,
+    /// The name becomes durable.
+    SyncFolder,
+}
+
+impl SaveStep {
+    /// All steps, in order.
+    pub const ALL: [SaveStep; 4] = [SaveStep::Write, SaveStep::SyncFile, SaveStep::Rename, SaveStep::SyncFolder];
+
+    /// What an error calls it, between "cannot" and a path.
+    fn action(self) -> &'static str {
+        match self {
+            SaveStep::Write => "write",
+            SaveStep::SyncFile => "sync",
+            SaveStep::Rename => "rename a file to",
+            SaveStep::SyncFolder => "sync the folder",
+        }
+    }
 }
 
 /// The store of `id-state none`: every save succeeds and nothing is kept.
