@@ -4,3 +4,4 @@ pub mod command;
 pub mod id;
 pub mod resp;
 pub mod session;
+pub mod timestamp;
