@@ -100,7 +100,6 @@ impl<C: Clock> Issuer<C> {
         limits: Limits,
         found: Option<SavePoint>,
         mut store: S,
-        samples_per_s: u32,
     ) -> Result<(Arc<Issuer<C>>, Keeper<C, S>), SaveError> {
         let reading = clock.reading();
         let mint = Mint::new(identity.layout, limits, found, reading);
@@ -119,7 +118,7 @@ impl<C: Clock> Issuer<C> {
         if let Some(point) = wanted {
             issuer.save(&mut store, point).await?;
         }
-        let sample_every = Duration::from_millis(u64::from(1000 / samples_per_s.clamp(1, 1000)));
+        let sample_every = Duration::from_millis(issuer.lock().keeper_interval_ms());
         let keeper = Keeper { issuer: Arc::clone(&issuer), store, sample_every, reported: None };
         Ok((issuer, keeper))
     }
@@ -134,7 +133,7 @@ impl<C: Clock> Issuer<C> {
         if self.waiting.load(Relaxed) > 0 {
             return Ok(None);
         }
-        match self.draw_now(n) {
+        match self.draw_now(n, Mint::draw) {
             Ok(reservation) => Ok(Some(reservation)),
             Err(Blocked::Watermark | Blocked::Borrow { .. }) => Ok(None),
             Err(Blocked::Refused(refusal)) => {
@@ -159,10 +158,20 @@ impl<C: Clock> Issuer<C> {
             }
             None => n,
         };
-        if missing == 0 { Ok(()) } else { self.draw_waiting(missing, drawn).await }
+        if missing == 0 { Ok(()) } else { self.draw_waiting(missing, missing < n, drawn).await }
     }
 
-    async fn draw_waiting(&self, mut missing: u32, drawn: &mut Vec<Reservation>) -> Result<(), Refusal> {
+    /// Draws `missing` more IDs, waiting in order; `begun` when these are the rest of a draw that was cut.
+    ///
+    /// # Errors
+    ///
+    /// As [`Issuer::draw`].
+    pub async fn draw_waiting(
+        &self,
+        mut missing: u32,
+        mut begun: bool,
+        drawn: &mut Vec<Reservation>,
+    ) -> Result<(), Refusal> {
         let place = Place::take(self);
         let _head = self.queue.lock().await;
         let mut blocked_since_ns = None;
@@ -170,10 +179,13 @@ impl<C: Clock> Issuer<C> {
             // Registered before the draw, so that a change between the draw and the sleep is not slept through.
             let mut moved = pin!(self.moved.notified());
             moved.as_mut().enable();
-            match self.draw_now(missing) {
+            // The rest of a draw waits at the borrow limit under either policy, or no large one could ever be served.
+            let draw = if begun { Mint::draw_rest } else { Mint::draw };
+            match self.draw_now(missing, draw) {
                 Ok(reservation) => {
                     drawn.push(reservation);
                     missing -= reservation.len;
+                    begun = true;
                     blocked_since_ns = None;
                 }
                 Err(Blocked::Refused(refusal)) => {
@@ -200,7 +212,7 @@ impl<C: Clock> Issuer<C> {
                     let patience = SAVE_PATIENCE.saturating_sub(Duration::from_millis(waited_ms));
                     if patience.is_zero() {
                         self.stats.refusals.fetch_add(1, Relaxed);
-                        return Err(Refusal::SaveHangs { hanging_ms: saving_ms.max(blocked_ms) });
+                        return Err(Refusal::SaveTimeout);
                     }
                     let _ = tokio::time::timeout(patience, moved).await;
                 }
@@ -210,12 +222,17 @@ impl<C: Clock> Issuer<C> {
     }
 
     #[inline]
-    fn draw_now(&self, n: u32) -> Result<Reservation, Blocked> {
+    fn draw_now(
+        &self,
+        n: u32,
+        draw: impl FnOnce(&mut Mint, u64, u64) -> Result<Reservation, Blocked>,
+    ) -> Result<Reservation, Blocked> {
         let mut mint = self.lock();
         // The clock is read inside the lock: then the order of draws is the order of their times.
-        let result = mint.draw(self.clock.boot_ns(), n);
-        if mint.save_is_due() {
-            drop(mint);
+        let result = draw(&mut mint, self.clock.boot_ns(), u64::from(n));
+        let save_is_due = mint.is_save_due();
+        drop(mint);
+        if save_is_due {
             self.keeper.notify_one();
         }
         result
@@ -273,7 +290,12 @@ impl<C: Clock> Issuer<C> {
                 }
             }
             Err(error) => {
-                mint.save_failed(point, matches!(error, SaveError::ClaimLost { .. }), error.to_string().into());
+                let text = error.to_string().into();
+                match error {
+                    SaveError::Io { .. } => mint.save_failed(text),
+                    SaveError::ClaimLost { what } => mint.claim_lost(what.as_str().into()),
+                    SaveError::ClaimRetaken { found } => mint.claim_retaken(*found, self.clock.reading(), text),
+                }
                 self.stats.save_failures.fetch_add(1, Relaxed);
                 if failed_before {
                     tracing::trace!("saving the watermark failed again: {error}");
@@ -384,17 +406,27 @@ impl<C: Clock, S: WatermarkStore> Keeper<C, S> {
         }
     }
 
-    /// DESIGN: one warning a second at most.
+    /// One warning a second at most, while more is asked for than the layout holds.
     fn report_borrowing(&mut self) {
         let now = Instant::now();
         if self.reported.is_some_and(|at| now < at + BORROW_REPORT_EVERY) {
             return;
         }
-        let report = self.issuer.lock().borrow_report(self.issuer.clock.boot_ns());
-        if let Some(report) = report {
-            self.reported = Some(now);
-            tracing::warn!("{report}");
+        let status = self.issuer.status().mint;
+        if status.demanded_per_s <= status.capacity_per_s {
+            return;
         }
+        self.reported = Some(now);
+        let advice = match shard_range_for(status.demanded_per_s) {
+            Some(shard_range) => format!("shard-range {shard_range} would hold it"),
+            None => "no shard-range holds it: spread the load over more servers".to_owned(),
+        };
+        tracing::warn!(
+            "borrowing: {} ids a second are asked for, the layout holds {}; ids are {} ms ahead of the clock. {advice}",
+            status.demanded_per_s,
+            status.capacity_per_s,
+            status.borrow_ms,
+        );
     }
 }
 
