@@ -313,8 +313,7 @@ impl<C: Checks> Mint<C> {
             self.lower();
         }
         self.demand.sample(self.reference.seen_boot_ns(), self.generator.count());
-        let now = self.reference.at(0);
-        if self.generator.first(now) == Slot::first_of(now, self.layout.shard_bits()) {
+        if self.generator.next().tick(self.layout.shard_bits()) <= self.reference.at(0) {
             self.demand.highest_per_s = 0;
         }
         self.set_gate();
@@ -371,7 +370,8 @@ impl<C: Checks> Mint<C> {
             return None;
         }
         let target = self.target(now);
-        if !(self.lowering || self.saves == 0 || self.claim_lost.is_some() || self.is_worth_saving(now, target)) {
+        let must = self.saves == 0 || self.lowering || self.save_error.is_some() || self.claim_lost.is_some();
+        if !must && !self.is_worth_saving(now, target) {
             return None;
         }
         let watermark = if self.lowering { target } else { target.max(self.watermark) };
@@ -428,6 +428,7 @@ impl<C: Checks> Mint<C> {
         self.save_error = None;
         self.claim_lost = None;
         self.set_gate();
+        self.set_save_from();
     }
 
     /// A save has failed with this text; the disk may hold the old point or the new one.
@@ -509,7 +510,7 @@ impl<C: Checks> Mint<C> {
             jumps: self.reference.jumps(),
             holds_jump: self.reference.holds_jump(),
             refusals: self.refusals,
-            issued_per_s: self.demand.issued_per_s,
+            asked_per_s: self.demand.asked_per_s,
             demanded_per_s: self.demand.highest_per_s,
             capacity_per_s: self.layout.capacity_per_s(),
             is_saving: self.saving.is_some(),
@@ -526,13 +527,13 @@ struct Demand {
     samples: [(u64, u64); RATE_SAMPLES],
     oldest: usize,
     refused: u64,
-    issued_per_s: u64,
+    asked_per_s: u64,
     highest_per_s: u64,
 }
 
 impl Demand {
     fn new(boot_ns: u64) -> Demand {
-        Demand { samples: [(boot_ns, 0); RATE_SAMPLES], oldest: 0, refused: 0, issued_per_s: 0, highest_per_s: 0 }
+        Demand { samples: [(boot_ns, 0); RATE_SAMPLES], oldest: 0, refused: 0, asked_per_s: 0, highest_per_s: 0 }
     }
 
     fn sample(&mut self, boot_ns: u64, issued: u64) {
@@ -542,8 +543,8 @@ impl Demand {
         // A start or a hasty keeper must not make a rate out of a few ms.
         let elapsed_ns = boot_ns.saturating_sub(then_ns).max(1_000_000_000);
         let rate = u128::from(asked - then_asked) * 1_000_000_000 / u128::from(elapsed_ns);
-        self.issued_per_s = u64::try_from(rate).unwrap_or(u64::MAX);
-        self.highest_per_s = self.highest_per_s.max(self.issued_per_s);
+        self.asked_per_s = u64::try_from(rate).unwrap_or(u64::MAX);
+        self.highest_per_s = self.highest_per_s.max(self.asked_per_s);
     }
 }
 
@@ -573,7 +574,7 @@ pub struct Status {
     /// Draws refused.
     pub refusals: u64,
     /// IDs asked for in the last second.
-    pub issued_per_s: u64,
+    pub asked_per_s: u64,
     /// The most IDs asked for in one second since borrowing began; 0 while nothing is borrowed.
     pub demanded_per_s: u64,
     /// What the layout holds without borrowing.

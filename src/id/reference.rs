@@ -74,6 +74,8 @@ pub struct ReferenceClock {
     noticed_behind_ns: u64,
     held: Option<Held>,
     fault: Option<ClockFault>,
+    /// The fault that an event has told of.
+    told_fault: Option<ClockFault>,
     offset_ms: i64,
     rollbacks: u64,
     jumps: u64,
@@ -107,6 +109,7 @@ impl ReferenceClock {
             noticed_behind_ns: 0,
             held: None,
             fault: None,
+            told_fault: None,
             offset_ms: 0,
             rollbacks: 0,
             jumps: 0,
@@ -154,15 +157,10 @@ impl ReferenceClock {
         let wall_ms = self.wall_ms(reading);
         self.note_offset(wall_ms);
 
-        let fault = self.judge(wall_ms, reading.wall_unix_ms, given);
-        let was = std::mem::replace(&mut self.fault, fault);
-        match (was, fault) {
-            (None, None) => {}
-            (Some(_), None) => events.push(ClockEvent::FaultOver),
-            (Some(a), Some(b)) if std::mem::discriminant(&a) == std::mem::discriminant(&b) => {}
-            (_, Some(fault)) => events.push(ClockEvent::Fault(fault)),
-        }
-        if fault.is_some() {
+        let was_absurd = self.fault.is_some();
+        self.fault = self.judge(wall_ms, reading.wall_unix_ms, given);
+        self.tell_fault(&mut events);
+        if self.fault.is_some() {
             self.held = None;
             return events;
         }
@@ -170,7 +168,7 @@ impl ReferenceClock {
         if !given {
             let moved_ns = self.follow_both_ways(wall_ms);
             // Coming out of a fault, R has no past to be compared with.
-            if moved_ns.unsigned_abs() >= u128::from(NOTICE_NS) && was.is_none() {
+            if moved_ns.unsigned_abs() >= u128::from(NOTICE_NS) && !was_absurd {
                 events.push(ClockEvent::FollowedBeforeFirstId { by_ms: clamped_ms(moved_ns) });
             }
         }
@@ -192,6 +190,18 @@ impl ReferenceClock {
             }
         }
         events
+    }
+
+    fn tell_fault(&mut self, events: &mut Vec<ClockEvent>) {
+        let same = |a: ClockFault, b: ClockFault| std::mem::discriminant(&a) == std::mem::discriminant(&b);
+        match (self.told_fault, self.fault) {
+            (Some(_), None) => events.push(ClockEvent::FaultOver),
+            (told, Some(fault)) if !told.is_some_and(|told| same(told, fault)) => {
+                events.push(ClockEvent::Fault(fault));
+            }
+            _ => return,
+        }
+        self.told_fault = self.fault;
     }
 
     /// Brings the line's base to `boot_ns`, and says how much real time has passed.
