@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::command::REDIS_VERSION;
 use crate::metrics::Metrics;
 use crate::server::Server;
+use crate::id::Tick;
 use crate::timestamp;
 
 /// A section's name and what writes it.
@@ -166,11 +167,11 @@ fn generator<C: Clock>(of: &Server<C>, out: &mut Text) {
     let status = of.issuer.status();
     let mint = &status.mint;
     let layout = of.issuer.identity().layout;
-    let time_of = |tick: crate::id::Tick| timestamp::format_rfc3339(tick.unix_ms(layout.epoch()));
+    let time_of = |tick: Tick| timestamp::format_rfc3339(tick.unix_ms(layout.epoch()));
     out.line("id_epoch", layout.epoch().unix_ms());
     out.line("capacity_per_sec", layout.capacity_per_s());
     out.line("layout_ends", timestamp::format_rfc3339(layout.last_unix_ms()));
-    out.line("ids_issued", mint.issued);
+    out.line("ids_issued", mint.ids_issued);
     out.line("position", mint.position.0);
     out.line("position_time", time_of(mint.position));
     out.line("reference", mint.reference.0);
@@ -178,11 +179,14 @@ fn generator<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("clock_offset_ms", mint.clock_offset_ms);
     out.line("clock_set_back", mint.rollbacks);
     out.line("clock_jumps", mint.jumps);
-    out.line("clock_fault", mint.clock_fault.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string));
+    out.line("clock_jump_held", u8::from(mint.holds_jump));
+    out.line("refusing", mint.refusing.as_ref().map_or_else(|| "no".to_owned(), ToString::to_string));
     out.line("borrow_ms", mint.borrow_ms);
-    out.line("borrow_ms_max", mint.borrow_ms_max);
+    out.line("borrow_ms_max", mint.highest_borrow_ms);
     out.line("borrow_limit_ms", of.config.id_max_borrow_ms);
     out.line("borrow_policy", of.config.id_borrow_policy.word());
+    out.line("ids_per_sec", mint.asked_per_s);
+    out.line("ids_per_sec_demanded", mint.demanded_per_s);
     out.line("draws_waiting", status.waiting);
     out.line("draws_waited", status.waits);
     out.line("draws_waited_ms", status.waited_ms);

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::clock::{Clock, SystemClock};
-use crate::id::{Blocked, ClockEvent, Limits, Mint, Refusal, Reservation, SavePoint, Status};
+use crate::id::{Blocked, ClockEvent, Layout, Limits, Mint, Refusal, Reservation, SavePoint, Severity, Status};
 use crate::watermark::{Identity, Record, SaveError, WatermarkStore};
 
 /// How long a request waits for a save that hangs before it is refused (DESIGN: 1 s).
@@ -294,7 +294,7 @@ impl<C: Clock> Issuer<C> {
                 match error {
                     SaveError::Io { .. } => mint.save_failed(text),
                     SaveError::ClaimLost { what } => mint.claim_lost(what.as_str().into()),
-                    SaveError::ClaimRetaken { found } => mint.claim_retaken(*found, self.clock.reading(), text),
+                    SaveError::ClaimRetaken { found } => mint.claim_retaken(self.clock.boot_ns(), *found, text),
                 }
                 self.stats.save_failures.fetch_add(1, Relaxed);
                 if failed_before {
@@ -417,7 +417,7 @@ impl<C: Clock, S: WatermarkStore> Keeper<C, S> {
             return;
         }
         self.reported = Some(now);
-        let advice = match shard_range_for(status.demanded_per_s) {
+        let advice = match Layout::shard_range_for(status.demanded_per_s) {
             Some(shard_range) => format!("shard-range {shard_range} would hold it"),
             None => "no shard-range holds it: spread the load over more servers".to_owned(),
         };
@@ -439,5 +439,9 @@ impl<C: Clock, S> Drop for Keeper<C, S> {
 }
 
 fn log_clock_event(event: &ClockEvent) {
-    if event.is_fault() { tracing::error!("{event}") } else { tracing::warn!("{event}") }
+    match event.severity() {
+        Severity::Notice => tracing::info!("{event}"),
+        Severity::Warning => tracing::warn!("{event}"),
+        Severity::Error => tracing::error!("{event}"),
+    }
 }

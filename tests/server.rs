@@ -13,8 +13,7 @@ use common::{PATIENCE, Server, Wire, free_port, getid};
 use nix::sys::signal::Signal;
 
 /// A layout that 1,000,000 IDs do not bring to its borrow limit.
-const WIDE: [&str; 8] =
-    ["--id-range", "1", "--shard-range", "19", "--random-range", "1", "--loglevel", "warning"];
+const WIDE: [&str; 8] = ["--id-range", "1", "--shard-range", "19", "--random-range", "1", "--loglevel", "warning"];
 
 #[test]
 fn getid_and_mgetid_as_the_fork_answers_them() {
@@ -253,7 +252,14 @@ fn several_addresses_and_a_unix_socket() {
     let path = dir.path().join("getid.sock");
     let socket = path.to_str().expect("a path");
     let server = Server::start(&[
-        "--bind", "127.0.0.1", "-::1", "-2001:db8::1", "--unixsocket", socket, "--unixsocketperm", "770",
+        "--bind",
+        "127.0.0.1",
+        "-::1",
+        "-2001:db8::1",
+        "--unixsocket",
+        socket,
+        "--unixsocketperm",
+        "770",
     ]);
     let mut wire = server.connect();
     assert_eq!(wire.ask("PING"), "+PONG");

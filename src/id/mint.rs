@@ -446,6 +446,29 @@ impl<C: Checks> Mint<C> {
         self.set_gate();
     }
 
+    /// The claim had been lost and was taken again, with `found` in the folder. Ends a save in flight.
+    ///
+    /// Another server may have given IDs in between, so this goes on as at a start: past the watermark found, without a
+    /// record past the borrow limit, and never below its own position. No IDs until a save has succeeded.
+    pub fn claim_retaken(&mut self, boot_ns: u64, found: Option<SavePoint>, text: Arc<str>) {
+        if let Some(point) = found {
+            self.reference.raise(point.reference);
+        }
+        let now = self.reference.advance(boot_ns);
+        let past_others = found.map_or(now.plus_ms(self.limits.max_borrow_ms), |point| point.watermark.min(Tick::END));
+        let position = past_others.max(self.generator.position());
+        self.generator.reposition(position);
+        // A correction of the clock before the first ID must not go below this again.
+        self.found = Some(SavePoint { watermark: position, reference: found.map_or(Tick(0), |point| point.reference) });
+        self.saving = None;
+        self.retry_at_ns = 0;
+        self.watermark = found.map_or(Tick(0), |point| point.watermark);
+        self.highest = self.watermark;
+        self.lowering = false;
+        self.claim_lost = Some(text);
+        self.set_gate();
+    }
+
     /// Closes for good, and says what to store as the last act: P itself, the first tick without an ID.
     ///
     /// `None` when nothing may be written: the clock is absurd. A save in flight must have ended before the returned point is

@@ -204,6 +204,16 @@ impl ReferenceClock {
         self.told_fault = self.fault;
     }
 
+    /// R is at least `reference` from here on: another life has been found to have come that far.
+    pub(super) fn raise(&mut self, reference: Tick) {
+        let floor_ns = reference.min(Tick::END).0 * NS_PER_MS;
+        self.floor_ns = self.floor_ns.max(floor_ns);
+        if self.ns_at(self.seen_boot_ns) < floor_ns {
+            self.base_ns = floor_ns;
+            self.base_boot_ns = self.seen_boot_ns;
+        }
+    }
+
     /// Brings the line's base to `boot_ns`, and says how much real time has passed.
     fn carry(&mut self, boot_ns: u64) -> u64 {
         let overtaken = boot_ns < self.seen_boot_ns && self.seen_boot_ns - boot_ns <= OVERTAKE_NS;
