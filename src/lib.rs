@@ -2,3 +2,4 @@
 
 pub mod id;
 pub mod watermark;
+pub mod timestamp;
