@@ -14,3 +14,4 @@ pub mod server;
 pub mod session;
 pub mod timestamp;
 pub mod watermark;
+pub mod timestamp;
