@@ -5,17 +5,33 @@
 //! `rename-command` names) is for the shell to find out.
 
 mod choices;
+pub mod directive;
+mod draft;
+mod fault;
+pub mod glob;
+pub mod load;
+mod read;
+pub mod redis;
+mod report;
+mod toml;
+mod words;
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 pub use self::choices::{BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients};
+use self::directive::Directive;
+use self::draft::Draft;
+pub use self::read::{FILE_BYTES_MAX, FILES_MAX, Files, INCLUDE_DEPTH_MAX, Sources};
+pub use self::report::{Place, Problem, Report, Warning};
+pub use self::words::quote;
 use crate::id::Layout;
 
 /// Everything that can be configured; a field is named as its directive, with its unit last.
 ///
 /// Ranges and meanings stand in the table of directives, and in `config/getid.conf` for people.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Config {
     /// Addresses to listen on; empty: no TCP (`bind`).
     pub bind: Vec<BindAddr>,
@@ -116,6 +132,28 @@ pub struct Config {
 }
 
 impl Config {
+    /// Reads all sources: command line over environment over file over the built-in values.
+    ///
+    /// # Errors
+    ///
+    /// A [`Report`] of everything that is wrong, in all of them.
+    pub fn load(sources: &Sources, files: &dyn Files) -> Result<(Config, Vec<Warning>), Report> {
+        let mut draft = Draft::new();
+        read::read_all(sources, files, &mut draft);
+        draft.finish().map_err(Report::new)
+    }
+
+    /// What is in force, for `CONFIG GET`: directives whose name matches, in any letter case, with their values.
+    ///
+    /// Redis's directives without a meaning here are among them, with Redis's defaults: `save` is empty, `appendonly` no.
+    pub fn get(&self, pattern: &[u8]) -> Vec<(&'static str, String)> {
+        let wanted = |name: &str| glob::matches(pattern, name.as_bytes(), true);
+        let own = Directive::ALL.iter().filter(|row| wanted(row.name));
+        let own = own.filter_map(|row| Some((row.name, row.get(self)?)));
+        let known = redis::REDIS_DIRECTIVES.iter().filter(|row| wanted(row.name));
+        own.chain(known.filter_map(|row| Some((row.name, row.default?.to_owned())))).collect()
+    }
+
     /// Whether clients from other machines are refused while there is no password.
     ///
     /// As `protected-mode` says. Where it says nothing, `bind` is the operator's decision: off with it, on without.
@@ -181,6 +219,14 @@ impl Default for Config {
     }
 }
 
+/// As the directives have it, but for passwords.
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = Directive::ALL.iter().filter(|row| !report::is_secret(row.name));
+        f.debug_map().entries(shown.filter_map(|row| Some((row.name, row.get(self)?)))).finish()
+    }
+}
+
 /// One address of `bind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BindAddr {
@@ -199,8 +245,8 @@ pub struct UserLine {
     pub rules: Vec<String>,
 }
 
-impl std::fmt::Debug for UserLine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for UserLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UserLine").field("name", &self.name).finish_non_exhaustive()
     }
 }
