@@ -14,4 +14,3 @@ pub mod server;
 pub mod session;
 pub mod timestamp;
 pub mod watermark;
-pub mod timestamp;
