@@ -30,3 +30,23 @@ pub struct Profile {
     /// `CLIENT NO-TOUCH ON`.
     pub no_touch: bool,
 }
+
+impl Profile {
+    /// That of a connection that has said nothing yet.
+    pub(super) fn new(id: u64) -> Profile {
+        let none: Arc<str> = Arc::from("");
+        Profile {
+            id,
+            name: none.clone(),
+            lib_name: none.clone(),
+            lib_version: none.clone(),
+            user: none,
+            database: 0,
+            protocol: Protocol::Resp2,
+            queued: None,
+            last_command: "NULL",
+            no_evict: false,
+            no_touch: false,
+        }
+    }
+}

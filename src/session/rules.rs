@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::command::Vocabulary;
 use crate::id::Scheme;
+use crate::resp::DecodeLimits;
 
 /// What all sessions of a server go by. A changed setting is a new `Rules`, given to [`super::Session::set_rules`].
 #[derive(Clone, Debug)]
@@ -22,6 +23,17 @@ pub struct Rules {
     pub bulk_bytes_max: usize,
     /// The largest request, bytes (`client-query-buffer-limit`); also bounds what `MULTI` queues.
     pub request_bytes_max: usize,
+}
+
+impl Rules {
+    /// What the decoder allows a client that has authenticated.
+    pub(super) fn limits(&self) -> DecodeLimits {
+        DecodeLimits {
+            bulk_bytes_max: self.bulk_bytes_max,
+            request_bytes_max: self.request_bytes_max,
+            ..DecodeLimits::default()
+        }
+    }
 }
 
 /// A password that is compared in a time that does not depend on it.

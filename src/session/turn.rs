@@ -6,6 +6,7 @@
 //! Invariant: `ids` is the sum of all counts in `replies`, and the [`Reply::Encoded`] lengths sum up to `encoded.len()`.
 
 use super::effect::Effect;
+use crate::resp::{self, Protocol, Value};
 
 /// IDs a turn may hold before it ends, not counting those of the command that passes the bound.
 ///
@@ -46,7 +47,8 @@ pub enum Reply {
 pub struct Turn {
     /// How many IDs the replies need: what to ask the issuer for. 0: nothing to draw.
     pub ids: u32,
-    /// How many commands this turn took from the input, rejected ones included.
+    /// How many commands it ran. As in Redis's `total_commands_processed`, rejected ones don't count, and queued ones count
+    /// when `EXEC` runs them.
     pub commands: u32,
     /// What the shell does after it has written this turn; its answer follows by [`Session::reply`](super::Session::reply).
     pub effect: Option<Effect>,
@@ -129,5 +131,15 @@ impl Turn {
     /// Adds bytes that are RESP already.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.push_with(|out| out.extend_from_slice(bytes));
+    }
+
+    /// Adds an error: code and text, without the `-`.
+    pub(super) fn push_error(&mut self, text: impl AsRef<[u8]>) {
+        self.push_with(|out| resp::write_error(text, out));
+    }
+
+    /// Adds a reply that has a structure, or that differs between the protocols.
+    pub(super) fn push_value(&mut self, value: &Value, protocol: Protocol) {
+        self.push_with(|out| resp::encode(value, protocol, out));
     }
 }
