@@ -235,6 +235,7 @@ fn memory_of_a_large_request_is_given_back() {
     // In the middle of a request nothing can be given back.
     assert_eq!(decoder.decode(&small[..8], &limits), Ok(Decoded::Incomplete { wanted: 6 }));
     decoder.release_memory();
+    assert!(!decoder.is_between_requests());
     assert_eq!(decoder.decode(small, &limits), Ok(Decoded::Request { used: small.len() }));
     decoder.release_memory();
     assert_eq!(decoder.memory_bytes(), 0);
@@ -265,6 +266,22 @@ fn a_line_that_arrives_byte_by_byte_is_searched_once() {
         let started = std::time::Instant::now();
         assert!(outcome(&input, &cuts, &DecodeLimits::default()).requests.is_empty());
         assert!(started.elapsed().as_secs() < 5, "took {:?}", started.elapsed());
+    }
+}
+
+/// A line can be longer than a line may be, and than a request may be.
+#[test]
+fn the_limit_that_is_passed_first_counts() {
+    let line = b"x".repeat(70_000);
+    for (request_bytes_max, error) in [
+        (65_536, ProtocolError::RequestTooBig),
+        (65_537, ProtocolError::TooBigInline),
+        (1 << 20, ProtocolError::TooBigInline),
+    ] {
+        let limits = DecodeLimits { request_bytes_max, ..DecodeLimits::default() };
+        for cuts in [&[][..], &[65_536], &[65_537], &[65_538]] {
+            assert_eq!(outcome(&line, cuts, &limits).error, Some(error), "{request_bytes_max} {cuts:?}");
+        }
     }
 }
 
