@@ -1,2 +1,2 @@
-//! The `getid` binary.
-fn main() {}
+//! stub
+fn main() -> std::process::ExitCode { getid::cli::serve::run(std::env::args().skip(2).collect()) }

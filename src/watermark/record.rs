@@ -20,7 +20,7 @@
 
 use std::fmt::Write as _;
 
-use crate::id::{Epoch, Layout, Tick};
+use crate::id::{SavePoint, Epoch, Layout, Tick};
 
 /// The version this code writes, and the only one it reads.
 pub const VERSION: u32 = 1;
@@ -50,15 +50,6 @@ pub struct Identity {
     pub server_id: u32,
     /// Epoch and bit widths.
     pub layout: Layout,
-}
-
-/// A place to start again from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SavePoint {
-    /// Exclusive: every tick given out is below it.
-    pub watermark: Tick,
-    /// The reference clock when it was saved.
-    pub reference: Tick,
 }
 
 impl Record {
