@@ -401,7 +401,8 @@ impl<C: Clock, S: WatermarkStore> Keeper<C, S> {
         let last = issuer.lock().close();
         issuer.moved.notify_waiters();
         match last {
-            Some(point) => issuer.save(&mut self.store, point).await,
+            // Past the mint, which is closed for good and has nothing to learn from this save.
+            Some(point) => self.store.save(&Record { identity: issuer.identity, point }).await,
             None => Ok(()),
         }
     }

@@ -1,6 +1,6 @@
 //! A real server for tests: the built binary, on loopback, in a folder of its own, ended with the test.
 
-#![allow(dead_code, missing_docs, reason = "each test file uses a part")]
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
