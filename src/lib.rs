@@ -1,4 +1,5 @@
 //! A Redis-protocol server that hands out unique, time-ordered 64-bit IDs.
 
+pub mod cli;
 pub mod id;
 pub mod timestamp;
