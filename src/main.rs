@@ -1,2 +1,7 @@
-//! stub
-fn main() -> std::process::ExitCode { getid::cli::serve::run(std::env::args().skip(2).collect()) }
+//! The `getid` binary: everything it does is in the library, where tests reach it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    getid::cli::run()
+}
