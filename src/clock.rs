@@ -28,7 +28,7 @@ pub trait Clock: Send + Sync + 'static {
     }
 }
 
-/// CLOCK_REALTIME and CLOCK_BOOTTIME, or CLOCK_MONOTONIC where there is no clock that counts suspend.
+/// `CLOCK_REALTIME` and `CLOCK_BOOTTIME`, or `CLOCK_MONOTONIC` where there is no clock that counts suspend.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     carrier: ClockId,

@@ -136,7 +136,7 @@ impl<C: Clock, T: Transport> Connection<'_, C, T> {
             }
             if let Some(effect) = turn.effect.take() {
                 self.client.publish(self.session.profile());
-                let value = self.server.perform(effect, self.client).await;
+                let value = self.server.perform(effect, self.client);
                 match value {
                     Some(value) => self.session.reply(&value, output),
                     None => turn.close = true,
@@ -241,6 +241,8 @@ fn hung_up(fd: BorrowedFd<'_>) -> bool {
 }
 
 thread_local! {
+    // Boxed, so that a read that has to wait moves a pointer and not the whole.
+    #[expect(clippy::vec_box, reason = "buffers travel as one pointer")]
     static KEPT: RefCell<Vec<Box<Buffers>>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -141,7 +141,7 @@ impl<C: Clock> Server<C> {
     }
 
     /// Does what a command asks of the server; `None`: no reply, and the connection ends.
-    pub async fn perform(&self, effect: Effect, client: &Client) -> Option<Value> {
+    pub fn perform(&self, effect: Effect, client: &Client) -> Option<Value> {
         let uptime_s = self.metrics.uptime_s.load(Relaxed);
         Some(match effect {
             Effect::Info { sections } => Value::text(info::text(self, &sections)),

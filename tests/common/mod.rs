@@ -22,7 +22,7 @@ pub struct Server {
     pub dir: PathBuf,
     log: mpsc::Receiver<String>,
     log_seen: Vec<String>,
-    _own_dir: Option<tempfile::TempDir>,
+    own_dir: Option<tempfile::TempDir>,
 }
 
 /// The binary under test; `GETID_TEST_BINARY` names another build of it.
@@ -52,7 +52,7 @@ impl Server {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().to_owned();
         let mut server = Server::start_in(&path, words);
-        server._own_dir = Some(dir);
+        server.own_dir = Some(dir);
         server
     }
 
@@ -79,7 +79,7 @@ impl Server {
             prepare(&mut command);
             let mut child = command.spawn().expect("the binary runs");
             let log = gather(&mut child);
-            let mut server = Server { child, port, dir: dir.to_owned(), log, log_seen: Vec::new(), _own_dir: None };
+            let mut server = Server { child, port, dir: dir.to_owned(), log, log_seen: Vec::new(), own_dir: None };
             match server.wait_ready() {
                 Ok(()) => return Ok(server),
                 Err(log) if log.contains("could not listen") => last = log,
@@ -123,7 +123,7 @@ impl Server {
             let left = end.saturating_duration_since(Instant::now());
             match self.log.recv_timeout(left) {
                 Ok(line) => self.log_seen.push(line),
-                Err(_) => panic!("no log line has {text:?}:\n{}", self.log_seen.join("\n")),
+                Err(error) => panic!("no log line has {text:?} ({error}):\n{}", self.log_seen.join("\n")),
             }
         }
     }
