@@ -2,4 +2,6 @@
 
 pub mod cli;
 pub mod id;
+pub mod logging;
+pub mod supervision;
 pub mod timestamp;
