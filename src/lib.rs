@@ -5,3 +5,4 @@ pub mod id;
 pub mod logging;
 pub mod supervision;
 pub mod timestamp;
+pub mod verify;
