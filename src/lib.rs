@@ -16,4 +16,5 @@ pub mod server;
 pub mod session;
 pub mod supervision;
 pub mod timestamp;
+pub mod verify;
 pub mod watermark;

@@ -6,7 +6,7 @@
 
 use std::fmt::Display;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
-use crate::clock::SystemClock;
+use crate::clock::{Clock as _, SystemClock};
 use crate::command::Vocabulary;
 use crate::config::load::{self, RealFiles};
 use crate::config::{self, Config, Sources, StateKind, Warning};
 use crate::id::{BorrowPolicy, Layout, Limits, RandomCycle, SavePoint, Scheme};
 use crate::issuer::{Issuer, Keeper};
-use crate::logging::{LogOptions, Logging};
+use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
 use crate::server::{self, Listener, Process, Server};
 use crate::session::{PASSWORD_BYTES_MAX, Password, Rules};
 use crate::supervision::{Notifier, PidFile};
@@ -59,7 +59,7 @@ struct Prepared {
     config: Config,
     warnings: Vec<Warning>,
     rules: Arc<Rules>,
-    logging: Logging,
+    log: Log,
     config_file: String,
 }
 
@@ -79,9 +79,9 @@ fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
     load::check_dir(&config)?;
     std::env::set_current_dir(&config.dir)
         .map_err(|error| format!("dir: '{}' cannot be entered: {error}", config.dir.display()))?;
-    let logging = Logging::start(&log_options(&config))?;
+    let log = Log::start(log_options(&config))?;
     let config_file = config_file.map_or_else(String::new, |file| file.display().to_string());
-    Ok(Prepared { config, warnings, rules, logging, config_file })
+    Ok(Prepared { config, warnings, rules, log, config_file })
 }
 
 /// What sessions go by, from the configuration.
@@ -185,16 +185,22 @@ impl Prepared {
         };
         let server = Server::new(config.clone(), Arc::clone(&self.rules), issuer, process, clients_max);
         banner(&server, &listeners, found);
-        let _pid_file = config.pidfile.as_deref().and_then(write_pid_file);
-        let notifier = Notifier::new(config.supervised);
-        notifier.ready();
-        let signals = tokio::spawn(obey_signals(Arc::clone(&server), self.logging.clone()));
+        let pid_file = config.pidfile.as_deref().and_then(write_pid_file);
+        let (notifier, warning) = Notifier::open(config.supervised, std::env::var_os("NOTIFY_SOCKET"));
+        if let Some(warning) = warning {
+            tracing::warn!("{warning}");
+        }
+        courtesy("systemd was not told of the start", notifier.ready("Serving IDs"));
+        let signals = tokio::spawn(obey_signals(Arc::clone(&server), self.log.clone()));
 
         server.run(listeners).await;
-        notifier.stopping();
+        courtesy("systemd was not told of the stop", notifier.stopping());
         signals.abort();
         // The receiver is gone only if the keeper has ended, and then there is nothing to stop.
         let _ = stop_keeper.send(());
+        if let Some(file) = pid_file {
+            courtesy("pidfile", file.remove());
+        }
         let patience = Duration::from_secs(config.shutdown_timeout_s).max(LAST_SAVE_PATIENCE);
         match tokio::time::timeout(patience, keeper).await {
             Ok(Ok(Ok(()))) => {
@@ -234,7 +240,7 @@ fn runtime(io_threads: usize) -> std::io::Result<Runtime> {
 }
 
 /// SIGTERM and SIGINT stop the server, the second one at once; SIGHUP opens the log anew.
-async fn obey_signals(server: Arc<Server>, logging: Logging) {
+async fn obey_signals(server: Arc<Server>, log: Log) {
     let streams = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()));
     let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) = streams else {
         tracing::error!("signals cannot be received: stop the server with SHUTDOWN");
@@ -245,7 +251,7 @@ async fn obey_signals(server: Arc<Server>, logging: Logging) {
             _ = terminate.recv() => "SIGTERM",
             _ = interrupt.recv() => "SIGINT",
             _ = hangup.recv() => {
-                match logging.reopen() {
+                match log.reopen() {
                     Ok(()) => tracing::info!("SIGHUP: the log is opened anew"),
                     Err(error) => tracing::error!("SIGHUP: the log stays as it was: {error}"),
                 }
@@ -262,18 +268,30 @@ fn log_options(config: &Config) -> LogOptions {
         level: config.loglevel,
         file: config.logfile.clone(),
         format: config.log_format,
-        syslog: config.syslog_enabled.then(|| (config.syslog_ident.clone(), config.syslog_facility)),
+        syslog: config.syslog_enabled.then(|| SyslogOptions {
+            ident: config.syslog_ident.clone(),
+            facility: config.syslog_facility.number(),
+            socket: PathBuf::from(SYSLOG_SOCKET),
+        }),
+        now_unix_ms: || SystemClock::new().wall_unix_ms(),
     }
 }
 
-fn write_pid_file(path: &std::path::Path) -> Option<PidFile> {
-    match PidFile::write(path) {
+fn write_pid_file(path: &Path) -> Option<PidFile> {
+    let written = PidFile::write(path);
+    match written {
         Ok(file) => Some(file),
         Err(error) => {
-            // As in Redis: a server without its pid file serves all the same.
-            tracing::warn!("pidfile: {error}");
+            courtesy("pidfile", Err::<(), _>(error));
             None
         }
+    }
+}
+
+/// Logs what went wrong where it does not matter to clients: as in Redis, the server serves all the same.
+fn courtesy<E: Display>(what: &str, result: Result<(), E>) {
+    if let Err(error) = result {
+        tracing::warn!("{what}: {error}");
     }
 }
 
