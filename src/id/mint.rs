@@ -392,7 +392,12 @@ impl<C: Checks> Mint<C> {
         let room_ms = target.ms_since(position);
         let gain_ms = target.ms_since(self.watermark);
         let idle = self.generator.count() == self.count_at_save;
-        let is_low = if idle { remaining_ms * 2 <= room_ms } else { remaining_ms * 3 <= room_ms * 2 };
+        // Near the borrow limit there is little room, and a slow sync must not eat it all.
+        let is_low = if idle {
+            remaining_ms * 2 <= room_ms
+        } else {
+            remaining_ms * 3 <= room_ms * 2 || remaining_ms <= self.limits.lead_ms / 4
+        };
         is_low && gain_ms >= SAVE_GAIN_MS.min(self.limits.lead_ms / 4).max(1)
     }
 

@@ -103,8 +103,8 @@ impl Scheme {
         let shard_bits = self.layout.shard_bits();
         debug_assert!(slot.tick(shard_bits) <= Tick::LAST, "the generator hands out no slot past the 42 bits");
         let random = u64::from(self.cycle.value_at(count));
-        // One bit too many, where the mask is taken out by a test: enough to wear another server's id.
-        let shard = if C::MASK { slot.shard(shard_bits) } else { slot.shard(shard_bits + 1) };
+        // Without the mask, a counter of 32 bits spills into server and tick, as the fork's does.
+        let shard = if C::MASK { slot.shard(shard_bits) } else { slot.0 & u64::from(u32::MAX) };
         let number =
             (slot.tick(shard_bits).0 << LOW_BITS) | self.server_part | (shard << self.layout.random_bits()) | random;
         Id::from_number(number)
