@@ -202,7 +202,6 @@ const MGETID_MAX: i64 = 10_000;
 const INT_MAX: i64 = i32::MAX as i64;
 
 const MB: u64 = 1024 * 1024;
-const GB: u64 = 1024 * MB;
 
 /// 400 days: farther ahead the clock is never followed, whatever is configured.
 const CLOCK_JUMP_MS_MAX: i64 = 400 * 24 * 3600 * 1000;

@@ -90,8 +90,7 @@ fn table_lines(name: &str, table: &DeTable<'_>) -> Result<Vec<Vec<String>>, Stri
     }
     match name {
         "id-generator" => Ok(vec![lines.into_iter().flatten().collect()]),
-        "client-output-buffer-limit" => Ok(lines),
-        "rename-command" => Ok(lines),
+        "client-output-buffer-limit" | "rename-command" => Ok(lines),
         _ => Err("takes no table; only id-generator, client-output-buffer-limit and rename-command do".to_owned()),
     }
 }
@@ -141,21 +140,22 @@ fn integer(number: &DeInteger<'_>, octal: bool) -> String {
 /// Byte offsets to lines.
 struct Lines<'a> {
     text: &'a str,
+    /// Where each line starts.
+    starts: Vec<usize>,
     /// Whether a secret may go on over several lines, so that no line of a broken document is fit to be shown.
     secrets: bool,
 }
 
 impl<'a> Lines<'a> {
     fn new(text: &'a str) -> Lines<'a> {
-        Lines { text, secrets: text.lines().any(may_show_secret) }
+        let starts = [0].into_iter().chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Lines { text, starts, secrets: text.lines().any(may_show_secret) }
     }
 
     /// Number and text of the line at a byte; `broken`: the document is, so a line may be in the middle of a value.
     fn at(&self, byte: usize, broken: bool) -> (usize, String) {
-        let byte = byte.min(self.text.len());
-        let before = &self.text.as_bytes()[..byte];
-        let number = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-        let line = self.text.lines().nth(number - 1).unwrap_or_default();
+        let number = self.starts.partition_point(|start| *start <= byte);
+        let line = self.text[self.starts[number - 1]..].lines().next().unwrap_or_default();
         let hidden = may_show_secret(line) || (broken && self.secrets);
         (number, if hidden { "(hidden)".to_owned() } else { line.to_owned() })
     }
