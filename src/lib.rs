@@ -1,5 +1,6 @@
 //! A Redis-protocol server that hands out unique, time-ordered 64-bit IDs.
 
+pub mod cli;
 pub mod id;
-pub mod watermark;
 pub mod timestamp;
+pub mod watermark;

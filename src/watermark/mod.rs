@@ -22,7 +22,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use file::{FileStore, OpenError};
-pub use record::{Identity, Mismatch, Record, RecordError, SavePoint};
+pub use record::{Identity, Mismatch, Record, RecordError};
+
+use crate::id::SavePoint;
 
 /// Somewhere durable for one server's record.
 pub trait WatermarkStore: Send + 'static {

@@ -1,0 +1,4 @@
+//! The command line: one subcommand, one file.
+
+mod output;
+pub mod state;
