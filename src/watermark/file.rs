@@ -153,20 +153,17 @@ fn read_record(claim: &Claim, identity: Identity) -> Result<Option<Record>, Open
 /// The command that makes a record for `identity`, as the remedy in an error. `epoch`: name it in any case.
 fn advance_command(dir: &Path, identity: Identity, epoch: bool) -> String {
     let Identity { server_id, layout } = identity;
-    let mut options = String::new();
-    let usual = Layout::default();
+    let dir = shell_word(&dir.display().to_string());
+    let mut words = vec![format!("getid state advance {dir} --server-id {server_id}")];
     let widths = |layout: Layout| (layout.server_bits(), layout.shard_bits(), layout.random_bits());
-    if widths(layout) != widths(usual) {
+    if widths(layout) != widths(Layout::default()) {
         let (id, shard, random) = widths(layout);
-        options = format!(" --id-range {id} --shard-range {shard} --random-range {random}");
+        words.push(format!("--id-range {id} --shard-range {shard} --random-range {random}"));
     }
     if epoch || layout.epoch() != Epoch::DEFAULT {
-        options += &format!(" --epoch {}", layout.epoch().unix_ms());
+        words.push(format!("--epoch {}", layout.epoch().unix_ms()));
     }
-    let dir = shell_word(&dir.display().to_string());
-    format!(
-        "`getid state advance {dir} --server-id {server_id}{options} --past-id ID`, ID being the largest in any table"
-    )
+    format!("`{} --past-id ID`, ID being the largest in any table", words.join(" "))
 }
 
 /// `text` as one word for a shell.
