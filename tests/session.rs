@@ -8,6 +8,8 @@
 //! cargo test --test session -- --ignored
 //! ```
 
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
 mod session_support;
 
 use std::io::{Read as _, Write as _};
@@ -194,7 +196,7 @@ fn a_pipeline_of_mgetid_comes_in_bounded_turns() {
     let mut shell = Shell::new(&Options::default());
     let output = shell.talk(&b"MGETID 100\r\n".repeat(500), usize::MAX);
     assert!(shell.ids_a_turn_max <= IDS_A_TURN && shell.ids_a_turn_max >= TURN_IDS_MAX, "{}", shell.ids_a_turn_max);
-    assert_eq!(output.iter().filter(|&&byte| byte == b'$').count(), 50_000);
+    assert_eq!(output.split(|&byte| byte == b'$').count() - 1, 50_000);
 }
 
 #[test]
@@ -395,7 +397,9 @@ fn check_reply(step: &Step, frame: &Frame2, last_id: &mut i64) {
         (Step::GetId, Frame2::Integer(id)) => ascend(*id),
         (Step::MGetId(count @ 1..=100), Frame2::Array(ids)) => {
             assert_eq!(i64::try_from(ids.len()), Ok(*count));
-            ids.iter().for_each(|id| ascend(id.as_str().unwrap().parse().unwrap()));
+            for id in ids {
+                ascend(id.as_str().unwrap().parse().unwrap());
+            }
         }
         (Step::MGetId(count), Frame2::Error(text)) => {
             assert!(!(1..=100).contains(count));
@@ -442,4 +446,32 @@ fn the_answer_to_an_effect_is_in_the_clients_protocol() {
     let mut expected = Vec::new();
     encode(&Value::Null, getid::resp::Protocol::Resp3, &mut expected);
     assert_eq!(output, expected);
+}
+
+#[test]
+fn the_profile_follows_the_conversation() {
+    let mut shell = Shell::new(&Options { password: true, ..Options::default() });
+    let profile = shell.session.profile();
+    assert_eq!((&*profile.user, profile.last_command, profile.queued), ("", "NULL", None));
+    shell.talk(b"AUTH secret\r\nSELECT 3\r\nCLIENT SETNAME n\r\nCLIENT SETINFO LIB-VER 1\r\nMULTI\r\nPING\r\n", 9);
+    let profile = shell.session.profile().clone();
+    assert_eq!((&*profile.user, profile.database, &*profile.name, &*profile.lib_version), ("default", 3, "n", "1"));
+    assert_eq!((profile.last_command, profile.queued), ("multi", Some(1)));
+    shell.talk(b"EXEC\r\nCLIENT LIST\r\n", 9);
+    assert_eq!((shell.session.profile().last_command, shell.session.profile().queued), ("client|list", None));
+    shell.talk(b"RESET\r\n", 9);
+    let profile = shell.session.profile();
+    assert_eq!((&*profile.user, profile.database, &*profile.name, &*profile.lib_version), ("", 0, "", "1"));
+}
+
+#[test]
+fn new_rules_hold_from_the_next_read_on() {
+    let mut shell = Shell::new(&Options::default());
+    assert_eq!(shell.talk(b"PING\r\n", 9), b"+PONG\r\n");
+    shell.session.set_rules(Arc::new(rules(&Options { password: true, renamed: true, ..Options::default() })));
+    // Who was let in stays in, until RESET.
+    let output = shell.talk(b"PING\r\nSHUTDOWN\r\nRESET\r\nPING\r\n", 9);
+    let expected = "+PONG\r\n-ERR unknown command 'SHUTDOWN', with args beginning with: \r\n+RESET\r\n\
+                    -NOAUTH Authentication required.\r\n";
+    assert_eq!(show(&output), show(expected.as_bytes()));
 }
