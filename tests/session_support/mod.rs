@@ -306,8 +306,12 @@ pub(crate) struct RedisServer {
 }
 
 impl RedisServer {
+    /// The port is free again for a moment before Redis takes it; when another takes it first, another one is tried.
     pub(crate) fn start(password: Option<&str>) -> RedisServer {
-        // The port is free again for a moment before Redis takes it. If another takes it first, this start fails.
+        (0..5).find_map(|_| RedisServer::try_start(password)).expect("redis-server starts")
+    }
+
+    fn try_start(password: Option<&str>) -> Option<RedisServer> {
         let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         let dir = tempfile::tempdir().unwrap();
         let mut command = Command::new("redis-server");
@@ -319,10 +323,14 @@ impl RedisServer {
         let begun = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             assert!(begun.elapsed() < Duration::from_secs(10), "redis-server does not answer");
-            assert!(server.child.try_wait().unwrap().is_none(), "redis-server has ended");
+            if server.child.try_wait().unwrap().is_some() {
+                return None;
+            }
             sleep(Duration::from_millis(20));
         }
-        server
+        // Whoever answered, it was ours only if ours still runs.
+        sleep(Duration::from_millis(20));
+        server.child.try_wait().unwrap().is_none().then_some(server)
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
