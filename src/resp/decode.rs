@@ -27,8 +27,8 @@ const UNAUTHENTICATED_ARGS_MAX: usize = 10;
 /// Longest argument before authentication, in bytes (Redis 7.0 `authRequired`).
 const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 * 1024;
 
-/// Spans, and side-buffer bytes / 16, that are kept between requests: 16 KiB each. A larger request's memory is given
-/// back when the next one begins.
+/// Spans that are kept between requests, 16 KiB of them, and as many bytes of the side buffer. A larger request's memory
+/// is given back when the next one begins.
 const SPANS_KEPT: usize = 1024;
 
 /// Reads requests from a connection's input, one at a time.
@@ -299,8 +299,8 @@ impl Decoder {
         if used > limits.request_bytes_max {
             return Err(ProtocolError::RequestTooBig);
         }
+        // A CR in front of the line feed separates arguments as any space does.
         let line = &input[..newline];
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.iter().any(|&byte| matches!(byte, b'"' | b'\'')) {
             self.spans_in_side = true;
             split_quoted(line, &mut self.side, &mut self.spans)?;
