@@ -36,7 +36,12 @@ pub(super) struct Draft {
     refused: HashSet<&'static str>,
     problems: Vec<Problem>,
     warnings: Vec<Warning>,
+    /// Their subjects.
+    warned: HashSet<String>,
 }
+
+/// Mistakes after which reading stops. Looking for what each unknown word may have meant takes some 100 us.
+const PROBLEMS_MAX: usize = 1000;
 
 impl Draft {
     pub(super) fn new() -> Draft {
@@ -68,12 +73,17 @@ impl Draft {
         }
     }
 
+    /// Whether there is so much wrong that reading on says nothing new, as with a log file given by mistake.
+    pub(super) fn is_hopeless(&self) -> bool {
+        self.problems.len() >= PROBLEMS_MAX
+    }
+
     pub(super) fn problem(&mut self, problem: Problem) {
         self.problems.push(problem);
     }
 
     pub(super) fn warn_once(&mut self, subject: &str, sentence: String, place: &Place) {
-        if !self.warnings.iter().any(|warning| warning.subject == subject) {
+        if self.warned.insert(subject.to_owned()) {
             self.warnings.push(Warning { place: place.clone(), subject: subject.to_owned(), sentence });
         }
     }
@@ -131,7 +141,7 @@ impl Draft {
                 self.problems.push(refusal(directive.name, &fault, &setting.words, &setting.place));
                 // What follows may be out of step: no second complaint about the same slip.
                 if pair.get(1).is_none_or(|value| value.parse::<i64>().is_err()) {
-                    GENERATOR_WORDS.iter().for_each(|name| _ = self.refused.insert(name));
+                    self.refused.extend(GENERATOR_WORDS);
                     return;
                 }
                 continue;
@@ -240,19 +250,15 @@ fn refusal(subject: &str, fault: &Fault, words: &[String], place: &Place) -> Pro
 /// A line that starts with a word nobody knows.
 fn unknown(setting: &Setting) -> Problem {
     let name = setting.name.as_str();
-    let sentence = "neither getid nor Redis knows this directive";
+    let place = vec![setting.place.clone()];
     let joined = name.split_once(['=', ':']).filter(|(before, _)| known_names().any(|known| known == *before));
-    let help = match joined {
-        Some((before, _)) if is_secret(before) => Some(format!("write '{before}', a blank, and the value")),
-        Some((before, value)) => Some(format!("write '{}'", format!("{before} {value}").trim_end())),
-        None => did_you_mean(name, known_names()).map(|meant| format!("did you mean '{meant}'?")),
-    };
-    let subject = match joined {
-        Some((before, _)) => before,
-        None if name.len() > 64 => "",
-        None => name,
-    };
-    Problem::new(vec![setting.place.clone()], subject.escape_debug().to_string(), sentence).with_help(help)
+    if let Some((before, value)) = joined {
+        let value = if is_secret(before) { "..." } else { value };
+        let help = format!("write '{}'", format!("{before} {value}").trim_end());
+        return Problem::new(place, before, "a blank must part the directive from its value").with_help(Some(help));
+    }
+    let help = did_you_mean(name, known_names()).map(|meant| format!("did you mean '{meant}'?"));
+    Problem::new(place, name, "neither getid nor Redis knows this directive").with_help(help)
 }
 
 fn not_yet_help(directive: &Directive) -> String {

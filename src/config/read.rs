@@ -119,6 +119,9 @@ impl Reader<'_> {
 
     fn conf_file(&mut self, path: &Path, bytes: &[u8], included_from: Option<&Arc<Place>>) {
         for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+            if self.draft.is_hopeless() {
+                return;
+            }
             let line = line.trim_ascii();
             if line.is_empty() || line[0] == b'#' {
                 continue;
@@ -136,13 +139,16 @@ impl Reader<'_> {
         let text = match std::str::from_utf8(bytes) {
             Ok(text) => text,
             Err(error) => {
-                let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+                let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
                 let place = Place::in_file(path, line, "", included_from.cloned());
                 self.draft.problem(Problem::new(vec![place], "", NOT_UTF8));
                 return;
             }
         };
         for item in toml::read(text) {
+            if self.draft.is_hopeless() {
+                return;
+            }
             let place = Place::in_file(path, item.line, &item.text, included_from.cloned());
             match item.found {
                 Ok((name, words)) => self.setting(Setting { name, words, place }),
@@ -175,6 +181,8 @@ impl Reader<'_> {
             return;
         };
         if Directive::find(&name).is_none() && redis::find(&name).is_none() {
+            // It may be anybody's, and what it holds a secret.
+            let place = Place::in_environment(&format!("{variable}=(hidden)"));
             let sentence = "no directive has this name";
             let meant = super::report::did_you_mean(&name, Directive::ALL.iter().map(|row| row.name));
             let help = match meant {
