@@ -1,2 +1,7 @@
-//! The `getid` binary.
-fn main() {}
+//! The `getid` binary: everything it does is in the library, where tests reach it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    getid::cli::run()
+}

@@ -1,4 +1,169 @@
 //! The command line: one subcommand, one file.
+//!
+//! Arguments are checked here, before anything is opened or started. What is printed goes through [`output`], so that
+//! `getid decode ... | head` ends quietly, and only complaints go to standard error. Exit codes: 0 as asked, 1 the
+//! answer is no (a bad ID, no PONG, a violation), 2 the command line itself is wrong.
 
+mod check_config;
+mod decode;
+mod layout;
 mod output;
+mod ping;
+pub mod serve;
+mod span;
 pub mod state;
+mod verify;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+/// Reads the command line of this process and does what it says.
+pub fn run() -> ExitCode {
+    match Cli::parse().command {
+        Command::Serve(Words { words }) => serve::run(words),
+        Command::CheckConfig(args) => check_config::run(&args.words),
+        Command::Decode(args) => decode::run(&args),
+        Command::Span(args) => span::run(&args),
+        Command::Ping(args) => ping::run(args),
+        Command::State(args) => state::run(args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Completions { shell } => completions(shell),
+    }
+}
+
+#[derive(Parser)]
+#[command(name = "getid", version, about, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = "\
+Examples:
+  getid serve                              # port 7890, loopback
+  getid serve /etc/getid/getid.conf --server-id 1
+  redis-cli -p 7890 GETID
+  getid decode 144182182078841378")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the server
+    ///
+    /// Takes a configuration file and directives, as redis-server does. A directive on the command line wins over one
+    /// in the environment (`GETID_SERVER_ID` for server-id), which wins over the file. Without a file the defaults hold:
+    /// port 7890, loopback only, server-id 0, state in the current folder.
+    #[command(override_usage = "getid serve [FILE] [--DIRECTIVE VALUE]...", after_help = SERVE_EXAMPLES)]
+    Serve(Words),
+    /// Check a configuration without starting: what would be said, and where it would listen
+    ///
+    /// Takes the same words as `getid serve`. Prints warnings and OK and exits 0, or prints every error of the file with
+    /// its line and exits 1.
+    #[command(override_usage = "getid check-config FILE [--DIRECTIVE VALUE]...", after_help = CHECK_CONFIG_EXAMPLES)]
+    CheckConfig(CheckWords),
+    /// Say what IDs mean: time, server-id, shard and random part
+    Decode(decode::DecodeArgs),
+    /// The lowest and the highest ID of a time span, for WHERE id BETWEEN
+    Span(span::SpanArgs),
+    /// Ask a server for a PONG, as a health check
+    Ping(ping::PingArgs),
+    /// Show or advance the state a server keeps on disk
+    State(state::StateArgs),
+    /// Draw IDs as clients do and check that none comes twice, and all come in order
+    ///
+    /// Opens connections to one or several servers, draws for a time or a count, and judges every ID.
+    Verify(Box<verify::VerifyArgs>),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  getid completions bash > /etc/bash_completion.d/getid")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  getid serve
+  getid serve /etc/getid/getid.conf
+  getid serve --port 7000 --server-id 1 --dir /var/lib/getid
+  getid serve getid.toml --bind 0.0.0.0 --loglevel verbose
+  GETID_SERVER_ID=2 getid serve getid.conf
+
+Directives are described in config/getid.conf; `getid check-config` tells whether a file is right.";
+
+const CHECK_CONFIG_EXAMPLES: &str = "\
+Examples:
+  getid check-config /etc/getid/getid.conf
+  getid check-config getid.toml --server-id 3";
+
+/// The words of `getid serve`, left as they are: which of them are directives is for the configuration to say.
+#[derive(Args)]
+struct Words {
+    /// Configuration file (.conf or .toml), then directives
+    #[arg(value_name = "FILE|--DIRECTIVE VALUE", trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
+/// The words of `getid check-config`: as above, but there must be some.
+#[derive(Args)]
+struct CheckWords {
+    /// Configuration file (.conf or .toml), then directives
+    #[arg(value_name = "FILE|--DIRECTIVE VALUE", trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    words: Vec<String>,
+}
+
+/// The wall clock of this machine, Unix ms, for the tools. The server has its own clock.
+fn wall_unix_ms() -> i64 {
+    // Fails on no Linux; and a time of 0 would be noticed at once.
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_REALTIME).map_or(Duration::ZERO, Duration::from);
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn completions(shell: clap_complete::Shell) -> ExitCode {
+    // clap_complete panics when a write fails, so it gets memory to write to.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "getid", &mut script);
+    output::finish(output::print(|out| out.write_all(&script)), ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[track_caller]
+    fn check(line: &str, expected: &[&str]) {
+        match Cli::try_parse_from(line.split_whitespace()).map(|cli| cli.command) {
+            Ok(Command::Serve(Words { words }) | Command::CheckConfig(CheckWords { words })) => {
+                assert_eq!(words, expected);
+            }
+            Ok(_) => panic!("another command"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn words_of_serve_are_passed_on_as_they_are() {
+        check("getid serve", &[]);
+        check("getid serve a.conf", &["a.conf"]);
+        check("getid serve --port 7000", &["--port", "7000"]);
+        check(
+            "getid serve a.conf --port 7000 --bind -::1 127.0.0.1",
+            &["a.conf", "--port", "7000", "--bind", "-::1", "127.0.0.1"],
+        );
+        check("getid serve --slowlog-log-slower-than -1", &["--slowlog-log-slower-than", "-1"]);
+        check("getid check-config a.toml --id-range 3", &["a.toml", "--id-range", "3"]);
+    }
+
+    #[test]
+    fn help_of_a_subcommand_is_its_own() {
+        for line in ["getid serve --help", "getid serve -h", "getid check-config --help"] {
+            let error = Cli::try_parse_from(line.split_whitespace()).err().map(|error| error.kind());
+            assert_eq!(error, Some(clap::error::ErrorKind::DisplayHelp), "{line}");
+        }
+    }
+}

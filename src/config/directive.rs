@@ -1,0 +1,655 @@
+//! The table of directives: one row each, and everything about a directive in its row.
+//!
+//! The reader checks values by it, `CONFIG GET` answers from it, the tests hold `config/getid.conf` against it. A range
+//! is told once: it stands in the row, is checked before the setter runs, and goes into the error text.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+
+use super::draft::Draft;
+use super::fault::Fault;
+use super::{
+    BindAddr, BorrowPolicy, Config, LogFormat, LogLevel, OutputBufferLimit, StateKind, Supervised, SyslogFacility,
+    TlsAuthClients, UserLine,
+};
+use crate::id::Epoch;
+use crate::id::layout::LOW_BITS;
+
+/// One directive.
+#[derive(Debug)]
+pub struct Directive {
+    /// As it is written, in lower case.
+    pub name: &'static str,
+    /// The built-in value as text; empty for none.
+    pub default: &'static str,
+    /// What it does, in one line.
+    pub doc: &'static str,
+    /// Whether it is in force.
+    pub kind: Kind,
+    /// Whether it may change while the server runs.
+    pub change: Change,
+    /// Whether each line adds to those before, instead of replacing them.
+    pub accumulates: bool,
+    /// What values it takes, and where they go.
+    pub(super) value: Value,
+}
+
+/// Whether a directive is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It does what its doc says.
+    Own,
+    /// What it asks for is not in this version, and a server without it would be open or unreachable where the
+    /// operator thinks otherwise: any value but the default is refused.
+    NotYet,
+    /// What it asks for is not in this version; alone it opens nothing, so it is accepted with a warning.
+    NotYetHarmless,
+}
+
+/// When a directive takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// At the start only.
+    AtStart,
+    /// `CONFIG SET` may change it.
+    AnyTime,
+}
+
+impl Directive {
+    /// Every directive, in the order of `config/getid.conf`.
+    pub const ALL: &'static [Directive] = DIRECTIVES;
+
+    /// The directive of this name, in lower case.
+    pub fn find(name: &str) -> Option<&'static Directive> {
+        Directive::ALL.iter().find(|row| row.name == name)
+    }
+
+    /// How many words it takes.
+    pub fn words(&self) -> (usize, usize) {
+        match self.value {
+            Value::Words { count, .. } => count,
+            _ => (1, 1),
+        }
+    }
+
+    /// Range and unit, for people.
+    pub fn range(&self) -> String {
+        match self.value {
+            Value::Number { min, max: i64::MAX, unit, .. } => format!("{min} or more {unit}").trim_end().to_owned(),
+            Value::Number { min, max, unit, .. } => format!("{min} to {max} {unit}").trim_end().to_owned(),
+            Value::Memory { min, max, .. } => format!("{min} to {max} bytes"),
+            Value::YesNo { .. } => "yes, no".to_owned(),
+            Value::Word { words, .. } => words.join(", "),
+            Value::Mode { .. } => "000 to 777, octal".to_owned(),
+            Value::Text { .. } => "text".to_owned(),
+            Value::Path { .. } => "path".to_owned(),
+            Value::Words { expected, .. } => expected.to_owned(),
+        }
+    }
+
+    /// The value that is in force, as `CONFIG GET` shows it; `None` for directives it doesn't show.
+    pub fn get(&self, config: &Config) -> Option<String> {
+        Some(match self.value {
+            Value::Number { get, .. } => get(config).to_string(),
+            Value::Memory { get, .. } => get(config).to_string(),
+            Value::YesNo { get, .. } => yes_no(get(config)).to_owned(),
+            Value::Word { get, .. } => get(config).to_owned(),
+            Value::Mode { get, .. } => get(config).map_or_else(|| "0".to_owned(), |mode| format!("{mode:o}")),
+            Value::Text { get, .. } => get(config).to_owned(),
+            Value::Path { get, .. } => get(config).map_or_else(String::new, |path| path.display().to_string()),
+            Value::Words { get, .. } => return get.map(|get| get(config)),
+        })
+    }
+
+    /// Checks the words of a line and puts them where they belong.
+    pub(super) fn set(&self, draft: &mut Draft, words: &[String]) -> Result<(), Fault> {
+        let (least, most) = self.words();
+        if !(least..=most).contains(&words.len()) {
+            let found = match words.len() {
+                0 => "no value".to_owned(),
+                1 => "one value".to_owned(),
+                count => format!("{count} values"),
+            };
+            let expected = match self.value {
+                Value::Words { expected, .. } => expected,
+                _ => "one value",
+            };
+            return Err(Fault::Count { found, expected });
+        }
+        let word = words.first().map_or("", String::as_str);
+        match self.value {
+            Value::Number { min, max, unit, set, .. } => set(draft, number(word, min, max, unit)?),
+            Value::Memory { min, max, set, .. } => set(draft, memory(word, min, max)?),
+            Value::YesNo { set, .. } => set(draft, choice(word, YES_NO)? == "yes"),
+            Value::Word { words, set, .. } => set(draft, choice(word, words)?),
+            Value::Mode { set, .. } => set(draft, mode(word)?),
+            Value::Text { set, .. } => set(draft, word),
+            Value::Path { set, .. } => set(draft, (!word.is_empty()).then(|| PathBuf::from(word))),
+            Value::Words { set, .. } => set(draft, words)?,
+        }
+        Ok(())
+    }
+
+    /// Whether one word that has blanks in it stands for several, as in `bind "127.0.0.1 ::1"`.
+    pub(super) fn takes_words(&self) -> bool {
+        matches!(self.value, Value::Words { .. })
+    }
+
+    /// Whether a number in a TOML file keeps its octal digits.
+    pub(super) fn is_octal(&self) -> bool {
+        matches!(self.value, Value::Mode { .. })
+    }
+}
+
+/// What values a directive takes. A setter gets a value that was checked, so that only [`Value::Words`] can refuse.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Value {
+    Number {
+        min: i64,
+        max: i64,
+        unit: &'static str,
+        set: fn(&mut Draft, i64),
+        get: fn(&Config) -> i64,
+    },
+    Memory {
+        min: u64,
+        max: u64,
+        set: fn(&mut Draft, u64),
+        get: fn(&Config) -> u64,
+    },
+    YesNo {
+        set: fn(&mut Draft, bool),
+        get: fn(&Config) -> bool,
+    },
+    Word {
+        words: &'static [&'static str],
+        set: fn(&mut Draft, &str),
+        get: fn(&Config) -> &'static str,
+    },
+    Mode {
+        set: fn(&mut Draft, Option<u32>),
+        get: fn(&Config) -> Option<u32>,
+    },
+    Text {
+        set: fn(&mut Draft, &str),
+        get: fn(&Config) -> &str,
+    },
+    Path {
+        set: fn(&mut Draft, Option<PathBuf>),
+        get: fn(&Config) -> Option<&Path>,
+    },
+    Words {
+        count: (usize, usize),
+        expected: &'static str,
+        set: fn(&mut Draft, &[String]) -> Result<(), Fault>,
+        get: Option<fn(&Config) -> String>,
+    },
+}
+
+const YES_NO: &[&str] = &["yes", "no"];
+
+/// The words of an `id-generator` line; each is a directive of its own too.
+pub(super) const GENERATOR_WORDS: &[&str] = &["server-id", "id-range", "shard-range", "random-range"];
+
+/// As in Redis: `CONFIG_BINDADDR_MAX`.
+const BIND_ADDRESSES_MAX: usize = 16;
+
+/// IDs of one MGETID at most. An ID takes up to 26 bytes (`$19`, CR LF, 19 digits, CR LF), so a reply stays below 260 KB,
+/// which is what one client that doesn't read may cost.
+const MGETID_MAX: i64 = 10_000;
+
+/// Redis counts with an int.
+const INT_MAX: i64 = i32::MAX as i64;
+
+const MB: u64 = 1024 * 1024;
+
+/// 400 days: farther ahead the clock is never followed, whatever is configured.
+const CLOCK_JUMP_MS_MAX: i64 = 400 * 24 * 3600 * 1000;
+
+/// An hour. Without a record a server starts this far ahead of the clock.
+const BORROW_MS_MAX: i64 = 3_600_000;
+
+/// A row in force, changeable by `CONFIG SET`.
+const fn row(name: &'static str, default: &'static str, value: Value, doc: &'static str) -> Directive {
+    Directive { name, default, doc, kind: Kind::Own, change: Change::AnyTime, accumulates: false, value }
+}
+
+impl Directive {
+    const fn at_start(self) -> Directive {
+        Directive { change: Change::AtStart, ..self }
+    }
+
+    const fn accumulating(self) -> Directive {
+        Directive { accumulates: true, ..self }
+    }
+
+    /// For what this version has not. When it has: take this away from the row.
+    const fn not_yet(self) -> Directive {
+        Directive { kind: Kind::NotYet, ..self }
+    }
+
+    /// As [`Directive::not_yet`], for what opens nothing.
+    const fn not_yet_harmless(self) -> Directive {
+        Directive { kind: Kind::NotYetHarmless, ..self }
+    }
+}
+
+/// A number in a field. A test sets both ends of every range, so they fit.
+macro_rules! number {
+    ($min:expr, $max:expr, $unit:literal, $field:ident) => {
+        Value::Number {
+            min: $min,
+            max: $max,
+            unit: $unit,
+            set: |draft, value| draft.config.$field = fit(value),
+            get: |config| i64::try_from(config.$field).unwrap_or(i64::MAX),
+        }
+    };
+}
+
+macro_rules! memory {
+    ($min:expr, $max:expr, $field:ident) => {
+        Value::Memory {
+            min: $min,
+            max: $max,
+            set: |draft, value| draft.config.$field = fit(value),
+            get: |config| config.$field as u64,
+        }
+    };
+}
+
+macro_rules! word {
+    ($words:ident, $field:ident) => {
+        Value::Word {
+            words: $words::WORDS,
+            set: |draft, word| draft.config.$field = $words::from_word(word).unwrap_or_default(),
+            get: |config| config.$field.word(),
+        }
+    };
+}
+
+macro_rules! path {
+    ($field:ident) => {
+        Value::Path { set: |draft, path| draft.config.$field = path, get: |config| config.$field.as_deref() }
+    };
+}
+
+const DIRECTIVES: &[Directive] = &[
+    row("include", "", INCLUDE, "Reads another file at this place; * ? [ in its path make it a pattern.")
+        .at_start()
+        .accumulating(),
+    // Network
+    row("bind", "127.0.0.1 -::1", BIND, "Addresses to listen on; - in front: passed over where it is missing.")
+        .at_start(),
+    row("port", "7890", number!(0, 65535, "", port), "TCP port; 0: no TCP.").at_start(),
+    row("unixsocket", "", path!(unixsocket), "Path of a Unix socket to listen on.").at_start(),
+    row("unixsocketperm", "0", UNIXSOCKETPERM, "Mode of the Unix socket; 0 leaves it to umask.").at_start(),
+    row("tcp-backlog", "511", number!(0, INT_MAX, "", tcp_backlog), "Connections that wait for accept.").at_start(),
+    row("tcp-keepalive", "300", number!(0, INT_MAX, "s", tcp_keepalive_s), "Silence before a probe; 0: never."),
+    row("timeout", "0", number!(0, INT_MAX, "s", timeout_s), "Idle time before a client is closed; 0: never."),
+    row("maxclients", "10000", number!(1, u32::MAX as i64, "", maxclients), "Clients at a time."),
+    row("protected-mode", "", PROTECTED_MODE, "Whether clients from elsewhere are refused without a password."),
+    row("io-threads", "1", number!(1, 128, "", io_threads), "Threads that serve connections.").at_start(),
+    // Access
+    row("requirepass", "", REQUIREPASS, "Password of the default user."),
+    row("user", "", USER, "An ACL user and its rules.").accumulating().at_start().not_yet(),
+    row("aclfile", "", path!(aclfile), "File with ACL users.").at_start().not_yet(),
+    row("rename-command", "", RENAME_COMMAND, "Another name for a command; \"\" takes it away.")
+        .at_start()
+        .accumulating(),
+    // TLS
+    row("tls-port", "0", number!(0, 65535, "", tls_port), "TLS port; 0: no TLS.").at_start().not_yet(),
+    row("tls-cert-file", "", path!(tls_cert_file), "Certificate, PEM.").not_yet_harmless(),
+    row("tls-key-file", "", path!(tls_key_file), "Key of the certificate, PEM.").not_yet_harmless(),
+    row("tls-ca-cert-file", "", path!(tls_ca_cert_file), "Who signs clients' certificates, PEM.").not_yet_harmless(),
+    row("tls-auth-clients", "yes", word!(TlsAuthClients, tls_auth_clients), "Whether clients need a certificate.")
+        .not_yet_harmless(),
+    // General
+    row("daemonize", "no", DAEMONIZE, "Accepted with no only: getid stays in the foreground.").at_start(),
+    row("supervised", "no", word!(Supervised, supervised), "Who is told about start and stop.").at_start(),
+    row("pidfile", "", path!(pidfile), "File that gets the process id.").at_start(),
+    row("dir", "./", DIR, "Folder of the state, and of relative paths.").at_start(),
+    row("databases", "16", number!(1, INT_MAX, "", databases), "SELECT accepts 0 up to one less.").at_start(),
+    row("hz", "10", number!(1, 500, "per second", hz), "Background rounds: timeouts, statistics."),
+    row("shutdown-timeout", "10", number!(0, INT_MAX, "s", shutdown_timeout_s), "How long a stop waits for clients."),
+    // Logs
+    row("loglevel", "notice", word!(LogLevel, loglevel), "The least serious event that is logged."),
+    row("logfile", "", path!(logfile), "Where the log goes; \"\": standard output.").at_start(),
+    row("log-format", "text", word!(LogFormat, log_format), "How a log line is written.").at_start(),
+    row("syslog-enabled", "no", SYSLOG_ENABLED, "Whether the log goes to syslog too.").at_start(),
+    row("syslog-ident", "getid", SYSLOG_IDENT, "Name in syslog.").at_start(),
+    row("syslog-facility", "local0", word!(SyslogFacility, syslog_facility), "Facility in syslog.").at_start(),
+    // Limits and watching
+    row(
+        "client-query-buffer-limit",
+        "1gb",
+        memory!(MB, i64::MAX as u64, client_query_buffer_limit),
+        "Input a client may have waiting.",
+    ),
+    row(
+        "client-output-buffer-limit",
+        "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60",
+        CLIENT_OUTPUT_BUFFER_LIMIT,
+        "Output a class of clients may have waiting: hard, soft, seconds.",
+    ),
+    row("proto-max-bulk-len", "512mb", memory!(MB, i64::MAX as u64, proto_max_bulk_len), "Size of one argument."),
+    row(
+        "slowlog-log-slower-than",
+        "10000",
+        number!(-1, i64::MAX, "us", slowlog_log_slower_than_us),
+        "When a command is slow; 0: always, -1: never.",
+    ),
+    row("slowlog-max-len", "128", number!(0, i64::MAX, "", slowlog_max_len), "Entries of the slow log."),
+    row(
+        "latency-monitor-threshold",
+        "0",
+        number!(0, i64::MAX, "ms", latency_monitor_threshold_ms),
+        "When an event is kept for LATENCY; 0: never.",
+    ),
+    // IDs
+    row("id-range", "2", ID_RANGE, "Bits for the server-id.").at_start(),
+    row("shard-range", "9", SHARD_RANGE, "Bits for the counter inside a millisecond.").at_start(),
+    row("random-range", "10", RANDOM_RANGE, "Bits for the random part.").at_start(),
+    row("server-id", "0", SERVER_ID, "This server's number, below 2^id-range.").at_start(),
+    row("id-generator", "server-id 0 id-range 2 shard-range 9 random-range 10", ID_GENERATOR, "The four in one line.")
+        .at_start(),
+    row("id-epoch", "1420041600000", ID_EPOCH, "When IDs start to count: Unix ms, or RFC 3339.").at_start(),
+    row("id-mgetid-max", "100", number!(1, MGETID_MAX, "", id_mgetid_max), "IDs of one MGETID."),
+    row(
+        "id-max-borrow-ms",
+        "3000",
+        number!(100, BORROW_MS_MAX, "ms", id_max_borrow_ms),
+        "How far IDs may run ahead of the clock.",
+    ),
+    row(
+        "id-watermark-lead-ms",
+        "3000",
+        number!(100, 60_000, "ms", id_watermark_lead_ms),
+        "How far the watermark is kept ahead; at most id-max-borrow-ms.",
+    ),
+    row("id-borrow-policy", "wait", word!(BorrowPolicy, id_borrow_policy), "At the borrow limit: wait, or -BUSY."),
+    row("id-state", "file", word!(StateKind, id_state), "Where the watermark is kept.").at_start(),
+    row(
+        "id-max-clock-jump-ms",
+        "3600000",
+        number!(0, CLOCK_JUMP_MS_MAX, "ms", id_max_clock_jump_ms),
+        "Jump of the clock that is followed at once; 0: any.",
+    ),
+];
+
+/// Performed by the reader before any setter runs.
+const INCLUDE: Value = Value::Words { count: (1, 1), expected: "one path", set: |_, _| Ok(()), get: None };
+
+const BIND: Value = Value::Words {
+    count: (1, usize::MAX),
+    expected: "one or more IP addresses",
+    set: |draft, words| {
+        // As in Redis, one empty word is no address at all.
+        let words = if words == [""] { &[] } else { words };
+        if words.len() > BIND_ADDRESSES_MAX {
+            return Err(Fault::Addresses { found: words.len(), max: BIND_ADDRESSES_MAX });
+        }
+        draft.config.bind = words.iter().map(|word| address(word)).collect::<Result<_, _>>()?;
+        draft.config.bind_given = true;
+        Ok(())
+    },
+    get: Some(|config| {
+        let addresses =
+            config.bind.iter().map(|address| format!("{}{}", if address.optional { "-" } else { "" }, address.ip));
+        addresses.collect::<Vec<_>>().join(" ")
+    }),
+};
+
+const UNIXSOCKETPERM: Value =
+    Value::Mode { set: |draft, mode| draft.config.unixsocketperm = mode, get: |config| config.unixsocketperm };
+
+const PROTECTED_MODE: Value =
+    Value::YesNo { set: |draft, yes| draft.config.protected_mode = Some(yes), get: Config::protected_mode_effective };
+
+const REQUIREPASS: Value = Value::Text {
+    set: |draft, text| draft.config.requirepass = (!text.is_empty()).then(|| text.to_owned()),
+    get: |config| config.requirepass.as_deref().unwrap_or_default(),
+};
+
+const USER: Value = Value::Words {
+    count: (1, usize::MAX),
+    expected: "a name and its rules",
+    set: |draft, words| {
+        if let [name, rules @ ..] = words {
+            draft.config.users.push(UserLine { name: name.clone(), rules: rules.to_vec() });
+        }
+        Ok(())
+    },
+    get: None,
+};
+
+const RENAME_COMMAND: Value = Value::Words {
+    count: (2, 2),
+    expected: "a command and its new name",
+    set: |draft, words| match words {
+        [command, new_name] if !command.is_empty() => {
+            draft.config.rename_commands.push((command.clone(), new_name.clone()));
+            Ok(())
+        }
+        _ => Err(Fault::RenameNothing),
+    },
+    get: None,
+};
+
+const DAEMONIZE: Value = Value::Words {
+    count: (1, 1),
+    expected: "one value",
+    set: |_, words| {
+        let word = words.first().map_or("", String::as_str);
+        if choice(word, YES_NO)? == "yes" { Err(Fault::Daemonize) } else { Ok(()) }
+    },
+    get: Some(|_| "no".to_owned()),
+};
+
+const DIR: Value = Value::Words {
+    count: (1, 1),
+    expected: "one path",
+    set: |draft, words| match words {
+        [path] if !path.is_empty() => {
+            draft.config.dir = PathBuf::from(path);
+            Ok(())
+        }
+        _ => Err(Fault::Empty),
+    },
+    get: Some(|config| config.dir.display().to_string()),
+};
+
+const SYSLOG_ENABLED: Value =
+    Value::YesNo { set: |draft, yes| draft.config.syslog_enabled = yes, get: |config| config.syslog_enabled };
+
+const SYSLOG_IDENT: Value = Value::Text {
+    set: |draft, text| text.clone_into(&mut draft.config.syslog_ident),
+    get: |config| &config.syslog_ident,
+};
+
+/// One or more classes in a line, each with its three limits; classes that are not named keep theirs.
+const CLIENT_OUTPUT_BUFFER_LIMIT: Value = Value::Words {
+    count: (4, 12),
+    expected: "a class (normal, replica, pubsub), hard limit, soft limit and seconds",
+    set: |draft, words| {
+        for group in words.chunks(4) {
+            let [class, hard, soft, seconds] = group else {
+                let expected = "a class (normal, replica, pubsub), hard limit, soft limit and seconds";
+                return Err(Fault::Count { found: format!("{} values", words.len()), expected });
+            };
+            let limits = &mut draft.config.client_output_buffer_limit;
+            let limit = match class.to_ascii_lowercase().as_str() {
+                "normal" => &mut limits.normal,
+                "replica" | "slave" => &mut limits.replica,
+                "pubsub" => &mut limits.pubsub,
+                _ => return Err(Fault::BufferClass { found: class.clone() }),
+            };
+            let max = INT_MAX.unsigned_abs();
+            let soft_s = seconds.parse().ok().filter(|soft_s| *soft_s <= max && is_digits(seconds));
+            *limit = OutputBufferLimit {
+                hard_bytes: memory(hard, 0, i64::MAX as u64)?,
+                soft_bytes: memory(soft, 0, i64::MAX as u64)?,
+                soft_s: soft_s.ok_or_else(|| Fault::BufferSeconds { found: seconds.clone(), max })?,
+            };
+        }
+        Ok(())
+    },
+    get: Some(|config| {
+        let limits = config.client_output_buffer_limit;
+        // Replicas under the name that Redis still answers with.
+        let classes = [("normal", limits.normal), ("slave", limits.replica), ("pubsub", limits.pubsub)];
+        let texts =
+            classes.map(|(class, limit)| format!("{class} {} {} {}", limit.hard_bytes, limit.soft_bytes, limit.soft_s));
+        texts.join(" ")
+    }),
+};
+
+const ID_RANGE: Value = Value::Number {
+    min: 0,
+    max: LOW_BITS as i64,
+    unit: "",
+    set: |draft, bits| draft.id_range = fit(bits),
+    get: |config| config.layout.server_bits().into(),
+};
+
+const SHARD_RANGE: Value = Value::Number {
+    min: 0,
+    max: LOW_BITS as i64,
+    unit: "",
+    set: |draft, bits| draft.shard_range = fit(bits),
+    get: |config| config.layout.shard_bits().into(),
+};
+
+const RANDOM_RANGE: Value = Value::Number {
+    min: 0,
+    max: LOW_BITS as i64,
+    unit: "",
+    set: |draft, bits| draft.random_range = fit(bits),
+    get: |config| config.layout.random_bits().into(),
+};
+
+const SERVER_ID: Value = Value::Number {
+    min: 0,
+    max: (1 << LOW_BITS) - 1,
+    unit: "",
+    set: |draft, number| {
+        draft.config.server_id = fit(number);
+        draft.config.server_id_given = true;
+    },
+    get: |config| config.server_id.into(),
+};
+
+/// Taken apart by the draft: each pair goes through the row of its own name.
+const ID_GENERATOR: Value = Value::Words {
+    count: (2, 8),
+    expected: "server-id, id-range, shard-range and random-range, each with its number",
+    set: |_, _| Ok(()),
+    get: Some(|config| {
+        let layout = config.layout;
+        format!(
+            "server-id {} id-range {} shard-range {} random-range {}",
+            config.server_id,
+            layout.server_bits(),
+            layout.shard_bits(),
+            layout.random_bits()
+        )
+    }),
+};
+
+const ID_EPOCH: Value = Value::Words {
+    count: (1, 1),
+    expected: "one time",
+    set: |draft, words| {
+        draft.epoch = epoch(words.first().map_or("", String::as_str))?;
+        Ok(())
+    },
+    get: Some(|config| config.layout.epoch().unix_ms().to_string()),
+};
+
+/// A number that its row's range has made fit.
+fn fit<N, F: TryFrom<N>>(value: N) -> F {
+    F::try_from(value).unwrap_or_else(|_| unreachable!("the row's range is wider than its field"))
+}
+
+fn number(word: &str, min: i64, max: i64, unit: &'static str) -> Result<i64, Fault> {
+    let digits = word.strip_prefix('-').unwrap_or(word);
+    if !is_digits(digits) {
+        return Err(Fault::Number { found: word.to_owned(), min, max, unit });
+    }
+    // Digits that don't parse are too many.
+    match word.parse() {
+        Ok(number) if (min..=max).contains(&number) => Ok(number),
+        _ => Err(Fault::Range { found: word.to_owned(), min, max, unit }),
+    }
+}
+
+/// A size as Redis writes it: k is 1000, kb is 1024.
+fn memory(word: &str, min: u64, max: u64) -> Result<u64, Fault> {
+    let wrong = || Fault::Memory { found: word.to_owned() };
+    let unit_at = word.find(|character: char| !character.is_ascii_digit()).unwrap_or(word.len());
+    let (digits, unit) = word.split_at(unit_at);
+    let factor: u128 = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return Err(wrong()),
+    };
+    if digits.is_empty() {
+        return Err(wrong());
+    }
+    // Digits that don't parse are too many.
+    let bytes = digits.parse::<u128>().unwrap_or(u128::MAX).saturating_mul(factor);
+    match u64::try_from(bytes) {
+        Ok(bytes) if (min..=max).contains(&bytes) => Ok(bytes),
+        _ => Err(Fault::MemoryRange { found: word.to_owned(), bytes, min, max }),
+    }
+}
+
+fn choice(word: &str, words: &'static [&'static str]) -> Result<&'static str, Fault> {
+    let found = words.iter().find(|candidate| candidate.eq_ignore_ascii_case(word));
+    found.copied().ok_or_else(|| Fault::Word { found: word.to_owned(), words })
+}
+
+fn mode(word: &str) -> Result<Option<u32>, Fault> {
+    let digits = word.len() <= 4 && !word.is_empty() && word.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
+    let mode = digits.then(|| u32::from_str_radix(word, 8).ok()).flatten().filter(|mode| *mode <= 0o777);
+    let mode = mode.ok_or_else(|| Fault::Mode { found: word.to_owned() })?;
+    Ok((mode != 0).then_some(mode))
+}
+
+/// `127.0.0.1`, `-::1`, and for all addresses of a kind `*` and `::*`.
+fn address(word: &str) -> Result<BindAddr, Fault> {
+    let (optional, text) = match word.strip_prefix('-') {
+        Some(text) => (true, text),
+        None => (false, word),
+    };
+    let ip = match text {
+        "*" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        "::*" => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        _ => text.parse().map_err(|_| Fault::Address { found: word.to_owned() })?,
+    };
+    Ok(BindAddr { ip, optional })
+}
+
+fn epoch(word: &str) -> Result<Epoch, Fault> {
+    let out_of_range = || Fault::EpochRange { found: word.to_owned() };
+    let unix_ms = if is_digits(word.strip_prefix('-').unwrap_or(word)) {
+        word.parse().map_err(|_| out_of_range())?
+    } else {
+        let time: jiff::Timestamp = word.parse().map_err(|_| Fault::Epoch { found: word.to_owned() })?;
+        time.as_millisecond()
+    };
+    u64::try_from(unix_ms).ok().and_then(Epoch::from_unix_ms).ok_or_else(out_of_range)
+}
+
+fn is_digits(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+pub(super) const fn yes_no(yes: bool) -> &'static str {
+    if yes { "yes" } else { "no" }
+}

@@ -1,0 +1,276 @@
+//! A configuration while it is being read: values one by one, in any order, and the checks between them at the end.
+
+use std::collections::{HashMap, HashSet};
+
+use super::Config;
+use super::directive::{Directive, GENERATOR_WORDS, Kind};
+use super::fault::Fault;
+use super::redis;
+use super::report::{Place, Problem, Warning, did_you_mean, is_secret, known_names};
+use crate::id::{Epoch, Layout};
+
+/// One line of any source: a directive and its words.
+#[derive(Clone, Debug)]
+pub(super) struct Setting {
+    /// In lower case.
+    pub(super) name: String,
+    pub(super) words: Vec<String>,
+    pub(super) place: Place,
+}
+
+/// What has been read so far, and what was wrong with it.
+///
+/// The widths stand beside the configuration because they may not add up until the last of them was read.
+#[derive(Default)]
+pub(super) struct Draft {
+    pub(super) config: Config,
+    pub(super) id_range: u32,
+    pub(super) shard_range: u32,
+    pub(super) random_range: u32,
+    pub(super) epoch: Epoch,
+    /// Where each directive was set last.
+    set_at: HashMap<&'static str, Place>,
+    /// The last `id-generator` line.
+    generator_at: Option<Place>,
+    /// Directives that were refused: no check builds on them.
+    refused: HashSet<&'static str>,
+    problems: Vec<Problem>,
+    warnings: Vec<Warning>,
+    /// Their subjects.
+    warned: HashSet<String>,
+}
+
+/// Mistakes after which reading stops. Looking for what each unknown word may have meant takes some 100 us.
+const PROBLEMS_MAX: usize = 1000;
+
+impl Draft {
+    pub(super) fn new() -> Draft {
+        let config = Config::default();
+        let layout = config.layout;
+        Draft {
+            id_range: layout.server_bits(),
+            shard_range: layout.shard_bits(),
+            random_range: layout.random_bits(),
+            epoch: layout.epoch(),
+            config,
+            ..Draft::default()
+        }
+    }
+
+    /// Takes one line in; a mistake is kept for the report.
+    pub(super) fn apply(&mut self, setting: &Setting) {
+        if let Some(directive) = Directive::find(&setting.name) {
+            if directive.name == "id-generator" {
+                self.apply_generator(directive, setting);
+            } else {
+                self.set(directive, directive.name, &setting.words, &setting.place);
+            }
+        } else if let Some(known) = redis::find(&setting.name) {
+            let sentence = format!("accepted, but has no effect: {}", known.because.reason());
+            self.warn_once(&setting.name, sentence, &setting.place);
+        } else {
+            self.problems.push(unknown(setting));
+        }
+    }
+
+    /// Whether there is so much wrong that reading on says nothing new, as with a log file given by mistake.
+    pub(super) fn is_hopeless(&self) -> bool {
+        self.problems.len() >= PROBLEMS_MAX
+    }
+
+    pub(super) fn problem(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
+
+    pub(super) fn warn_once(&mut self, subject: &str, sentence: String, place: &Place) {
+        if self.warned.insert(subject.to_owned()) {
+            self.warnings.push(Warning { place: place.clone(), subject: subject.to_owned(), sentence });
+        }
+    }
+
+    /// The checks between values, and the result.
+    pub(super) fn finish(mut self) -> Result<(Config, Vec<Warning>), Vec<Problem>> {
+        self.check_layout();
+        self.check_lead();
+        self.check_listens();
+        if self.problems.is_empty() { Ok((self.config, self.warnings)) } else { Err(self.problems) }
+    }
+
+    fn set(&mut self, directive: &'static Directive, subject: &str, words: &[String], place: &Place) {
+        // What was refused in one line is right again in a later one.
+        self.refused.remove(directive.name);
+        if let Err(fault) = directive.set(self, words) {
+            self.refused.insert(directive.name);
+            self.problems.push(refusal(subject, &fault, words, place));
+        }
+        self.set_at.insert(directive.name, place.clone());
+        let is_default = words.len() == 1 && words[0].eq_ignore_ascii_case(directive.default);
+        if is_default || self.refused.contains(directive.name) {
+            return;
+        }
+        match directive.kind {
+            Kind::Own => {}
+            Kind::NotYet => {
+                let problem = Problem::new(vec![place.clone()], subject, "not supported by this version of getid");
+                let help = not_yet_help(directive);
+                self.problems.push(problem.with_help(Some(help)));
+            }
+            Kind::NotYetHarmless => {
+                let sentence = "accepted, but has no effect: this version of getid has no TLS yet".to_owned();
+                self.warn_once(directive.name, sentence, place);
+            }
+        }
+    }
+
+    /// `id-generator server-id 0 id-range 2 shard-range 9 random-range 10`, in any order. A word that is left out keeps the
+    /// value it has. Each wrong pair is a problem of its own.
+    fn apply_generator(&mut self, directive: &'static Directive, setting: &Setting) {
+        self.generator_at = Some(setting.place.clone());
+        let (least, _) = directive.words();
+        if setting.words.len() < least {
+            if let Err(fault) = directive.set(self, &setting.words) {
+                self.problems.push(refusal(directive.name, &fault, &setting.words, &setting.place));
+            }
+            return;
+        }
+        let mut seen = HashSet::new();
+        for pair in setting.words.chunks(2) {
+            let word = pair[0].to_ascii_lowercase();
+            let Some(name) = GENERATOR_WORDS.iter().copied().find(|name| *name == word) else {
+                let fault = Fault::GeneratorWord { found: pair[0].clone() };
+                self.problems.push(refusal(directive.name, &fault, &setting.words, &setting.place));
+                // What follows may be out of step: no second complaint about the same slip.
+                if pair.get(1).is_none_or(|value| value.parse::<i64>().is_err()) {
+                    self.refused.extend(GENERATOR_WORDS);
+                    return;
+                }
+                continue;
+            };
+            let fault = match pair.get(1) {
+                None => Some(Fault::GeneratorValue { name }),
+                Some(_) if !seen.insert(name) => Some(Fault::GeneratorTwice { name }),
+                Some(_) => None,
+            };
+            match (fault, Directive::find(name)) {
+                (None, Some(row)) => {
+                    self.set(row, &format!("id-generator: {name}"), &pair[1..], &setting.place);
+                }
+                (fault, _) => {
+                    self.refused.insert(name);
+                    let problems = fault.map(|fault| refusal(directive.name, &fault, &setting.words, &setting.place));
+                    self.problems.extend(problems);
+                }
+            }
+        }
+    }
+
+    fn check_layout(&mut self) {
+        let widths = ["id-range", "shard-range", "random-range"];
+        if self.any_refused(&widths) || self.any_refused(&["id-epoch"]) {
+            return;
+        }
+        match Layout::new(self.epoch, self.id_range, self.shard_range, self.random_range) {
+            Ok(layout) => self.config.layout = layout,
+            Err(error) => {
+                let places = self.places(&widths);
+                let fault = Fault::from(error);
+                let subject = self.subject_of(&places);
+                let problem = Problem::new(places, subject, fault.to_string()).with_help(fault.help());
+                self.problems.push(problem);
+                return;
+            }
+        }
+        let server_id = self.config.server_id;
+        if !self.any_refused(&["server-id"]) && !self.config.layout.has_server(server_id) {
+            let places = self.places(&["server-id", "id-range"]);
+            let last = (1u64 << self.id_range) - 1;
+            let sentence = format!("server-id is {server_id}, must be 0 to {last}: id-range is {}", self.id_range);
+            let subject = self.subject_of(&places);
+            let help = "all servers share one id-range, so raise it on all of them, or choose another server-id";
+            self.problems.push(Problem::new(places, subject, sentence).with_help(Some(help.to_owned())));
+        }
+    }
+
+    fn check_lead(&mut self) {
+        let names = ["id-watermark-lead-ms", "id-max-borrow-ms"];
+        let (lead_ms, borrow_ms) = (self.config.id_watermark_lead_ms, self.config.id_max_borrow_ms);
+        if self.any_refused(&names) || lead_ms <= borrow_ms {
+            return;
+        }
+        let sentence =
+            format!("id-watermark-lead-ms is {lead_ms}, must be at most id-max-borrow-ms, which is {borrow_ms}");
+        let help = format!("add the line 'id-watermark-lead-ms {borrow_ms}', or raise id-max-borrow-ms");
+        self.problems.push(Problem::new(self.places(&names), "", sentence).with_help(Some(help)));
+    }
+
+    fn check_listens(&mut self) {
+        let names = ["port", "bind", "unixsocket"];
+        let tcp = self.config.port != 0 && !self.config.bind.is_empty();
+        if self.any_refused(&names) || tcp || self.config.unixsocket.is_some() || self.config.tls_port != 0 {
+            return;
+        }
+        let sentence = "no client could connect: there is no TCP port and no unixsocket";
+        let help = "set port, bind or unixsocket".to_owned();
+        self.problems.push(Problem::new(self.places(&names), "", sentence).with_help(Some(help)));
+    }
+
+    fn any_refused(&self, names: &[&'static str]) -> bool {
+        names.iter().any(|name| self.refused.contains(name))
+    }
+
+    /// Where these were set, each place once.
+    fn places(&self, names: &[&'static str]) -> Vec<Place> {
+        let mut places: Vec<Place> = Vec::new();
+        for place in names.iter().filter_map(|name| self.set_at.get(name)) {
+            if !places.contains(place) {
+                places.push(place.clone());
+            }
+        }
+        places
+    }
+
+    /// Who speaks: the line when it all stands in one of `id-generator`.
+    fn subject_of(&self, places: &[Place]) -> &'static str {
+        let [place] = places else { return "" };
+        if self.generator_at.as_ref() == Some(place) { "id-generator" } else { "" }
+    }
+}
+
+/// A line with a value that its directive cannot have.
+fn refusal(subject: &str, fault: &Fault, words: &[String], place: &Place) -> Problem {
+    let habit = match words {
+        _ if !place.is_in_file() => None,
+        [first, ..] if first == "=" => Some("this syntax has no '=' between name and value".to_owned()),
+        words if words.iter().any(|word| word.starts_with('#')) => Some("a comment needs a line of its own".to_owned()),
+        _ => None,
+    };
+    Problem::new(vec![place.clone()], subject, fault.to_string()).with_help(fault.help()).with_help(habit)
+}
+
+/// A line that starts with a word nobody knows.
+fn unknown(setting: &Setting) -> Problem {
+    let name = setting.name.as_str();
+    let sentence = "neither getid nor Redis knows this directive";
+    let joined = name.split_once(['=', ':']).filter(|(before, _)| known_names().any(|known| known == *before));
+    let help = match joined {
+        Some((before, _)) if is_secret(before) => Some(format!("write '{before}', a blank, and the value")),
+        Some((before, value)) => Some(format!("write '{}'", format!("{before} {value}").trim_end())),
+        None => did_you_mean(name, known_names()).map(|meant| format!("did you mean '{meant}'?")),
+    };
+    let subject = match joined {
+        Some((before, _)) => before,
+        None if name.len() > 64 => "",
+        None => name,
+    };
+    Problem::new(vec![setting.place.clone()], subject.escape_debug().to_string(), sentence).with_help(help)
+}
+
+fn not_yet_help(directive: &Directive) -> String {
+    match directive.name {
+        "tls-port" => {
+            "take the line out, or set it to 0, and let a TLS proxy such as HAProxy or stunnel stand in front"
+        }
+        _ => "take the line out; requirepass sets a password for all clients",
+    }
+    .to_owned()
+}

@@ -1,0 +1,99 @@
+//! What can be wrong with one value.
+
+use super::report::did_you_mean;
+use crate::id::LayoutError;
+
+/// Why a directive cannot have the value it was given. `Display` says what was found and what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Fault {
+    #[error("{found} given, must be {expected}")]
+    Count { found: String, expected: &'static str },
+    #[error("'{found}' is not a whole number; must be {}", range(*.min, *.max, .unit))]
+    Number { found: String, min: i64, max: i64, unit: &'static str },
+    #[error("{found} is out of range; must be {}", range(*.min, *.max, .unit))]
+    Range { found: String, min: i64, max: i64, unit: &'static str },
+    #[error(
+        "'{found}' is not a memory size; must be a whole number of bytes, or one with the unit k, kb, m, mb, g or gb"
+    )]
+    Memory { found: String },
+    #[error("'{found}' is {bytes} bytes; must be {min} to {max}")]
+    MemoryRange { found: String, bytes: u128, min: u64, max: u64 },
+    #[error("'{found}' is not a mode; must be three octal digits such as 770, or 0 to leave it to umask")]
+    Mode { found: String },
+    #[error("'{found}' is not one of {}", .words.join(", "))]
+    Word { found: String, words: &'static [&'static str] },
+    #[error("must not be empty")]
+    Empty,
+    #[error(
+        "'{found}' is not an IP address; must be such as 127.0.0.1, ::1, -::1 (passed over where it is missing) or *"
+    )]
+    Address { found: String },
+    #[error("{found} addresses given; must be at most {max}")]
+    Addresses { found: usize, max: usize },
+    #[error("yes is not supported: getid always stays in the foreground")]
+    Daemonize,
+    #[error("'{found}' is neither a time in Unix milliseconds nor one in RFC 3339")]
+    Epoch { found: String },
+    #[error("'{found}' is out of range; must be 1970-01-01T00:00:00Z to 9860-06-30T10:40:00Z (0 to 249000000000000)")]
+    EpochRange { found: String },
+    #[error("'{found}' is not one of server-id, id-range, shard-range, random-range")]
+    GeneratorWord { found: String },
+    #[error("{name} stands here twice")]
+    GeneratorTwice { name: &'static str },
+    #[error("{name} has no value behind it")]
+    GeneratorValue { name: &'static str },
+    #[error("'{found}' is not one of the classes normal, replica, pubsub")]
+    BufferClass { found: String },
+    #[error("'{found}' is not a number of seconds, 0 to {max}")]
+    BufferSeconds { found: String, max: u64 },
+    #[error("a command needs a name")]
+    RenameNothing,
+    #[error("{0}")]
+    Layout(#[from] LayoutError),
+    #[error("a value is not UTF-8")]
+    NotUtf8,
+}
+
+impl Fault {
+    /// The way out, where the sentence doesn't show it.
+    pub(super) fn help(&self) -> Option<String> {
+        let help = match self {
+            Fault::Number { found, unit, .. } if found.starts_with(|first: char| first.is_ascii_digit()) => match *unit
+            {
+                "" => "write the digits only".to_owned(),
+                unit => format!("the unit is always {unit}; write the digits only"),
+            },
+            Fault::Word { found, words } => {
+                let meant = did_you_mean(&found.to_ascii_lowercase(), words.iter().copied())?;
+                format!("did you mean '{meant}'?")
+            }
+            Fault::GeneratorWord { found } => {
+                let words = super::directive::GENERATOR_WORDS;
+                let meant = did_you_mean(&found.to_ascii_lowercase(), words.iter().copied())?;
+                format!("did you mean '{meant}'?")
+            }
+            Fault::Address { found }
+                if found.bytes().any(|byte| byte.is_ascii_alphabetic()) && !found.contains(':') =>
+            {
+                "names are not looked up; give the address".to_owned()
+            }
+            Fault::Daemonize => {
+                "write 'daemonize no' and let systemd (supervised systemd), a container or nohup keep it running"
+                    .to_owned()
+            }
+            Fault::Layout(LayoutError::Sum { .. }) => {
+                "the defaults are id-range 2, shard-range 9, random-range 10".to_owned()
+            }
+            _ => return None,
+        };
+        Some(help)
+    }
+}
+
+fn range(min: i64, max: i64, unit: &str) -> String {
+    let blank = if unit.is_empty() { "" } else { " " };
+    match (min, max) {
+        (_, i64::MAX) => format!("{min} or more{blank}{unit}"),
+        _ => format!("{min} to {max}{blank}{unit}"),
+    }
+}

@@ -1,0 +1,287 @@
+//! What an operator can say to the server, and what it says when they say nothing.
+//!
+//! A [`Config`] that exists is right: every value in its range, and all of them fit each other. Nothing downstream
+//! checks again. Whether the world fits the configuration (a folder that exists, a port that is free, a command that
+//! `rename-command` names) is for the shell to find out.
+
+mod choices;
+pub mod directive;
+mod draft;
+mod fault;
+pub mod glob;
+pub mod load;
+mod read;
+pub mod redis;
+mod report;
+mod toml;
+mod words;
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+
+pub use self::choices::{BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients};
+use self::directive::Directive;
+use self::draft::Draft;
+pub use self::read::{FILE_BYTES_MAX, FILES_MAX, Files, INCLUDE_DEPTH_MAX, Sources};
+pub use self::report::{Place, Problem, Report, Warning};
+pub use self::words::quote;
+use crate::id::Layout;
+
+/// Everything that can be configured; a field is named as its directive, with its unit last.
+///
+/// Ranges and meanings stand in the table of directives, and in `config/getid.conf` for people.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Addresses to listen on; empty: no TCP (`bind`).
+    pub bind: Vec<BindAddr>,
+    /// Whether anybody set `bind`: then what it opens is the operator's decision.
+    pub bind_given: bool,
+    /// TCP port; 0: no TCP (`port`).
+    pub port: u16,
+    /// Unix socket (`unixsocket`).
+    pub unixsocket: Option<PathBuf>,
+    /// Mode of the Unix socket, such as `0o770`; `None` leaves what umask gives (`unixsocketperm`).
+    pub unixsocketperm: Option<u32>,
+    /// Connections the kernel keeps waiting for accept (`tcp-backlog`).
+    pub tcp_backlog: u32,
+    /// Seconds of silence before a connection is probed; 0: never (`tcp-keepalive`).
+    pub tcp_keepalive_s: u32,
+    /// Seconds after which an idle client is closed; 0: never (`timeout`).
+    pub timeout_s: u64,
+    /// Clients at a time (`maxclients`).
+    pub maxclients: u32,
+    /// As set; see [`Config::protected_mode_effective`] (`protected-mode`).
+    pub protected_mode: Option<bool>,
+    /// Threads that serve connections (`io-threads`).
+    pub io_threads: usize,
+    /// Password of the default user (`requirepass`).
+    pub requirepass: Option<String>,
+    /// ACL users (`user`).
+    pub users: Vec<UserLine>,
+    /// File with ACL users (`aclfile`).
+    pub aclfile: Option<PathBuf>,
+    /// Commands and the names they get instead; an empty name takes the command away (`rename-command`).
+    ///
+    /// The names are as written: the file of a Redis renames commands that getid has not.
+    pub rename_commands: Vec<(String, String)>,
+    /// What is logged (`loglevel`).
+    pub loglevel: LogLevel,
+    /// Where it is logged; `None`: standard output (`logfile`).
+    pub logfile: Option<PathBuf>,
+    /// How it is logged (`log-format`).
+    pub log_format: LogFormat,
+    /// Folder of the state, and of relative paths (`dir`).
+    pub dir: PathBuf,
+    /// Seconds a stop waits for clients; 0: not at all (`shutdown-timeout`).
+    pub shutdown_timeout_s: u64,
+    /// TLS port; 0: no TLS (`tls-port`).
+    pub tls_port: u16,
+    /// Certificate (`tls-cert-file`).
+    pub tls_cert_file: Option<PathBuf>,
+    /// Its key (`tls-key-file`).
+    pub tls_key_file: Option<PathBuf>,
+    /// Who may sign clients' certificates (`tls-ca-cert-file`).
+    pub tls_ca_cert_file: Option<PathBuf>,
+    /// Whether clients need a certificate (`tls-auth-clients`).
+    pub tls_auth_clients: TlsAuthClients,
+    /// Microseconds from which a command is slow; 0: all are, negative: none (`slowlog-log-slower-than`).
+    pub slowlog_log_slower_than_us: i64,
+    /// Entries of the slow log (`slowlog-max-len`).
+    pub slowlog_max_len: u64,
+    /// Milliseconds from which an event is a latency event; 0: none (`latency-monitor-threshold`).
+    pub latency_monitor_threshold_ms: u64,
+    /// Bytes of input a client may have waiting (`client-query-buffer-limit`).
+    pub client_query_buffer_limit: usize,
+    /// Bytes of output a client may have waiting (`client-output-buffer-limit`).
+    pub client_output_buffer_limit: OutputBufferLimits,
+    /// Bytes of one argument (`proto-max-bulk-len`).
+    pub proto_max_bulk_len: usize,
+    /// `SELECT 0` to `SELECT databases - 1` are answered `+OK` (`databases`).
+    pub databases: u32,
+    /// File that gets the process id (`pidfile`).
+    pub pidfile: Option<PathBuf>,
+    /// Who is told about start and stop (`supervised`).
+    pub supervised: Supervised,
+    /// Whether the log goes to syslog too (`syslog-enabled`).
+    pub syslog_enabled: bool,
+    /// Name in syslog (`syslog-ident`).
+    pub syslog_ident: String,
+    /// Facility in syslog (`syslog-facility`).
+    pub syslog_facility: SyslogFacility,
+    /// Background rounds a second: timeouts, statistics (`hz`).
+    pub hz: u32,
+    /// This server's number, below `2^id-range` (`server-id`).
+    pub server_id: u32,
+    /// Whether anybody set `server-id`; a start warns when nobody did.
+    pub server_id_given: bool,
+    /// Bit widths and epoch (`id-range`, `shard-range`, `random-range`, `id-epoch`).
+    pub layout: Layout,
+    /// IDs of one MGETID (`id-mgetid-max`).
+    pub id_mgetid_max: u32,
+    /// Milliseconds IDs may run ahead of the clock (`id-max-borrow-ms`).
+    pub id_max_borrow_ms: u64,
+    /// Milliseconds the watermark is kept ahead, at most `id_max_borrow_ms` (`id-watermark-lead-ms`).
+    pub id_watermark_lead_ms: u64,
+    /// What happens at the borrow limit (`id-borrow-policy`).
+    pub id_borrow_policy: BorrowPolicy,
+    /// Where the watermark is kept (`id-state`).
+    pub id_state: StateKind,
+    /// Milliseconds the clock may jump ahead and be followed at once; 0: any (`id-max-clock-jump-ms`).
+    pub id_max_clock_jump_ms: u64,
+}
+
+impl Config {
+    /// Reads all sources: command line over environment over file over the built-in values.
+    ///
+    /// # Errors
+    ///
+    /// A [`Report`] of everything that is wrong, in all of them.
+    pub fn load(sources: &Sources, files: &dyn Files) -> Result<(Config, Vec<Warning>), Report> {
+        let mut draft = Draft::new();
+        read::read_all(sources, files, &mut draft);
+        draft.finish().map_err(Report::new)
+    }
+
+    /// What is in force, for `CONFIG GET`: directives whose name matches, in any letter case, with their values.
+    ///
+    /// Redis's directives without a meaning here are among them, with Redis's defaults: `save` is empty, `appendonly` no.
+    pub fn get(&self, pattern: &[u8]) -> Vec<(&'static str, String)> {
+        let wanted = |name: &str| glob::matches(pattern, name.as_bytes(), true);
+        let own = Directive::ALL.iter().filter(|row| wanted(row.name));
+        let own = own.filter_map(|row| Some((row.name, row.get(self)?)));
+        let known = redis::REDIS_DIRECTIVES.iter().filter(|row| wanted(row.name));
+        own.chain(known.filter_map(|row| Some((row.name, row.default?.to_owned())))).collect()
+    }
+
+    /// Whether clients from other machines are refused while there is no password.
+    ///
+    /// As `protected-mode` says. Where it says nothing, `bind` is the operator's decision: off with it, on without.
+    pub fn protected_mode_effective(&self) -> bool {
+        self.protected_mode.unwrap_or(!self.bind_given)
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            bind: vec![
+                BindAddr { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), optional: false },
+                BindAddr { ip: IpAddr::V6(Ipv6Addr::LOCALHOST), optional: true },
+            ],
+            bind_given: false,
+            port: 7890,
+            unixsocket: None,
+            unixsocketperm: None,
+            tcp_backlog: 511,
+            tcp_keepalive_s: 300,
+            timeout_s: 0,
+            maxclients: 10_000,
+            protected_mode: None,
+            io_threads: 1,
+            requirepass: None,
+            users: Vec::new(),
+            aclfile: None,
+            rename_commands: Vec::new(),
+            loglevel: LogLevel::default(),
+            logfile: None,
+            log_format: LogFormat::default(),
+            dir: PathBuf::from("./"),
+            shutdown_timeout_s: 10,
+            tls_port: 0,
+            tls_cert_file: None,
+            tls_key_file: None,
+            tls_ca_cert_file: None,
+            tls_auth_clients: TlsAuthClients::default(),
+            slowlog_log_slower_than_us: 10_000,
+            slowlog_max_len: 128,
+            latency_monitor_threshold_ms: 0,
+            client_query_buffer_limit: GB,
+            client_output_buffer_limit: OutputBufferLimits::default(),
+            proto_max_bulk_len: 512 * MB,
+            databases: 16,
+            pidfile: None,
+            supervised: Supervised::default(),
+            syslog_enabled: false,
+            syslog_ident: String::from("getid"),
+            syslog_facility: SyslogFacility::default(),
+            hz: 10,
+            server_id: 0,
+            server_id_given: false,
+            layout: Layout::default(),
+            id_mgetid_max: 100,
+            id_max_borrow_ms: 3000,
+            id_watermark_lead_ms: 3000,
+            id_borrow_policy: BorrowPolicy::default(),
+            id_state: StateKind::default(),
+            id_max_clock_jump_ms: 3_600_000,
+        }
+    }
+}
+
+/// As the directives have it, but for passwords.
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = Directive::ALL.iter().filter(|row| !report::is_secret(row.name));
+        f.debug_map().entries(shown.filter_map(|row| Some((row.name, row.get(self)?)))).finish()
+    }
+}
+
+/// One address of `bind`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BindAddr {
+    /// Where to listen.
+    pub ip: IpAddr,
+    /// Written `-::1`: a machine without this address starts all the same.
+    pub optional: bool,
+}
+
+/// One `user` line.
+#[derive(Clone, PartialEq, Eq)]
+pub struct UserLine {
+    /// The user's name.
+    pub name: String,
+    /// ACL rules, passwords among them.
+    pub rules: Vec<String>,
+}
+
+impl fmt::Debug for UserLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UserLine").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// `client-output-buffer-limit` of each class of clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputBufferLimits {
+    /// Of every client that getid has.
+    pub normal: OutputBufferLimit,
+    /// Of replicas, which getid has not: kept for CONFIG GET.
+    pub replica: OutputBufferLimit,
+    /// Of subscribers, which getid has not: kept for CONFIG GET.
+    pub pubsub: OutputBufferLimit,
+}
+
+impl Default for OutputBufferLimits {
+    fn default() -> Self {
+        OutputBufferLimits {
+            normal: OutputBufferLimit { hard_bytes: 0, soft_bytes: 0, soft_s: 0 },
+            replica: OutputBufferLimit { hard_bytes: 256 * MB as u64, soft_bytes: 64 * MB as u64, soft_s: 60 },
+            pubsub: OutputBufferLimit { hard_bytes: 32 * MB as u64, soft_bytes: 8 * MB as u64, soft_s: 60 },
+        }
+    }
+}
+
+/// When a client that does not read its replies is closed. Zeros: never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputBufferLimit {
+    /// Closed at once with more than this waiting, bytes.
+    pub hard_bytes: u64,
+    /// Closed with more than this waiting for `soft_s`, bytes.
+    pub soft_bytes: u64,
+    /// Seconds.
+    pub soft_s: u64,
+}
+
+const MB: usize = 1024 * 1024;
+const GB: usize = 1024 * MB;

@@ -1,0 +1,328 @@
+//! From the sources to settings: files in either syntax and what they include, the environment, the command line.
+//!
+//! Nothing here opens a file: [`Files`] does, and the caller gives it. Every source is bounded, and whatever is wrong with
+//! one line, the next is read all the same.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::directive::Directive;
+use super::draft::{Draft, Setting};
+use super::fault::Fault;
+use super::report::{Place, Problem, is_secret, without_secrets};
+use super::words::{quote, split};
+use super::{glob, redis, toml};
+
+/// Where settings come from, the strongest last.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The configuration file; TOML when its name ends in `.toml`, else redis.conf syntax.
+    pub file: Option<PathBuf>,
+    /// All variables of the environment; those that start with `GETID_` count.
+    pub environment: Vec<(OsString, OsString)>,
+    /// The words behind `serve [FILE]`: `--port 7000 --bind 127.0.0.1 ::1`.
+    pub words: Vec<String>,
+}
+
+/// How the configuration reaches files; paths are relative to the folder the server was started in, as in Redis.
+pub trait Files {
+    /// The first `bytes_max + 1` bytes of a file: one more than allowed shows that it is too large.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    fn read(&self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>>;
+
+    /// The files that match a pattern, sorted; none is no error.
+    ///
+    /// # Errors
+    ///
+    /// When a folder of the pattern cannot be listed.
+    fn matching(&self, pattern: &str) -> io::Result<Vec<PathBuf>>;
+}
+
+/// Bytes of one file. The documented example has 20 KB.
+pub const FILE_BYTES_MAX: usize = 1 << 20;
+
+/// Files that include each other: `a` includes `b` includes `c`.
+pub const INCLUDE_DEPTH_MAX: usize = 16;
+
+/// Files of one configuration: at most 256 MiB are read, however files include each other.
+pub const FILES_MAX: usize = 256;
+
+/// Reads all sources into a draft, in the order of their precedence.
+pub(super) fn read_all(sources: &Sources, files: &dyn Files, draft: &mut Draft) {
+    let mut reader = Reader { files, draft, open: Vec::new(), files_read: 0 };
+    if let Some(path) = &sources.file {
+        reader.file(path, None);
+    }
+    reader.environment(&sources.environment);
+    reader.command_line(&sources.words);
+}
+
+struct Reader<'a> {
+    files: &'a dyn Files,
+    draft: &'a mut Draft,
+    /// Files that are being read, the outermost first.
+    open: Vec<PathBuf>,
+    files_read: usize,
+}
+
+impl Reader<'_> {
+    fn file(&mut self, path: &Path, included_from: Option<&Arc<Place>>) {
+        let whole = Place::in_file(path, 0, "", included_from.cloned());
+        self.files_read += 1;
+        if let Some(sentence) = self.not_readable(path) {
+            self.draft.problem(Problem::new(vec![whole], "", sentence));
+            return;
+        }
+        let bytes = match self.files.read(path, FILE_BYTES_MAX) {
+            Ok(bytes) if bytes.len() <= FILE_BYTES_MAX => bytes,
+            Ok(_) => {
+                let sentence = format!("is larger than {FILE_BYTES_MAX} bytes; is it a configuration file?");
+                self.draft.problem(Problem::new(vec![whole], "", sentence));
+                return;
+            }
+            Err(error) => {
+                let help = (included_from.is_some() && path.is_relative())
+                    .then(|| "the path of an include is relative to the folder getid was started in".to_owned());
+                let problem = Problem::new(vec![whole], "", format!("cannot be read: {error}"));
+                self.draft.problem(problem.with_help(help));
+                return;
+            }
+        };
+        self.open.push(path.to_owned());
+        let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
+        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
+            self.toml_file(path, bytes, included_from);
+        } else {
+            self.conf_file(path, bytes, included_from);
+        }
+        self.open.pop();
+    }
+
+    /// Why a file must not be read now.
+    fn not_readable(&self, path: &Path) -> Option<String> {
+        if self.open.iter().any(|open| open == path) {
+            return Some("includes itself".to_owned());
+        }
+        if self.open.len() >= INCLUDE_DEPTH_MAX {
+            return Some(format!("is included {INCLUDE_DEPTH_MAX} files deep; do the files include each other?"));
+        }
+        if self.files_read > FILES_MAX {
+            return Some(format!("is one file too many; a configuration has at most {FILES_MAX}"));
+        }
+        None
+    }
+
+    fn conf_file(&mut self, path: &Path, bytes: &[u8], included_from: Option<&Arc<Place>>) {
+        for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+            if self.draft.is_hopeless() {
+                return;
+            }
+            let line = line.trim_ascii();
+            if line.is_empty() || line[0] == b'#' {
+                continue;
+            }
+            let text = without_secrets(&String::from_utf8_lossy(line));
+            let place = Place::in_file(path, index + 1, &text, included_from.cloned());
+            match words_of(line) {
+                Ok(words) => self.line(words, place),
+                Err(sentence) => self.draft.problem(Problem::new(vec![place], "", sentence)),
+            }
+        }
+    }
+
+    fn toml_file(&mut self, path: &Path, bytes: &[u8], included_from: Option<&Arc<Place>>) {
+        let text = match std::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => {
+                let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
+                let place = Place::in_file(path, line, "", included_from.cloned());
+                self.draft.problem(Problem::new(vec![place], "", NOT_UTF8));
+                return;
+            }
+        };
+        for item in toml::read(text) {
+            if self.draft.is_hopeless() {
+                return;
+            }
+            let place = Place::in_file(path, item.line, &item.text, included_from.cloned());
+            match item.found {
+                Ok((name, words)) => self.setting(Setting { name, words, place }),
+                Err(sentence) => self.draft.problem(Problem::new(vec![place], item.subject, sentence)),
+            }
+        }
+    }
+
+    fn environment(&mut self, variables: &[(OsString, OsString)]) {
+        let mut variables: Vec<_> = variables
+            .iter()
+            .filter_map(|(name, value)| Some((name.to_str()?, value.as_os_str())))
+            .filter(|(name, _)| name.starts_with(ENVIRONMENT_PREFIX))
+            .collect();
+        variables.sort_unstable();
+        for (variable, value) in variables {
+            self.variable(variable, value);
+        }
+    }
+
+    fn variable(&mut self, variable: &str, value: &OsStr) {
+        if is_of_others(variable, value) {
+            return;
+        }
+        let name = variable[ENVIRONMENT_PREFIX.len()..].to_ascii_lowercase().replace('_', "-");
+        let text = without_secrets(&format!("{variable}={}", value.to_string_lossy()));
+        let place = Place::in_environment(&text);
+        let Some(value) = value.to_str() else {
+            self.draft.problem(Problem::new(vec![place], variable, Fault::NotUtf8.to_string()));
+            return;
+        };
+        if Directive::find(&name).is_none() && redis::find(&name).is_none() {
+            let sentence = "no directive has this name";
+            let meant = super::report::did_you_mean(&name, Directive::ALL.iter().map(|row| row.name));
+            let help = match meant {
+                Some(meant) => format!("did you mean {}?", variable_of(meant)),
+                None => {
+                    "variables that start with GETID_ set directives; unset this one if it is not for getid".to_owned()
+                }
+            };
+            self.draft.problem(Problem::new(vec![place], variable, sentence).with_help(Some(help)));
+            return;
+        }
+        self.setting(Setting { name, words: vec![value.to_owned()], place });
+    }
+
+    fn command_line(&mut self, words: &[String]) {
+        let mut rest = words;
+        while let [first, tail @ ..] = rest {
+            let Some(option) = first.strip_prefix("--").filter(|name| !name.is_empty()) else {
+                let place = Place::on_command_line(&quote(first.as_bytes()));
+                let problem = Problem::new(vec![place], "", "must be a directive, such as --port 7890");
+                self.draft.problem(problem);
+                return;
+            };
+            let count = tail.iter().position(|word| word.starts_with("--")).unwrap_or(tail.len());
+            let (values, next) = tail.split_at(count);
+            rest = next;
+            let (name, mut words) = match option.split_once('=') {
+                Some((name, value)) => (name, vec![value.to_owned()]),
+                None => (option, Vec::new()),
+            };
+            words.extend_from_slice(values);
+            let shown: Vec<_> = words.iter().map(|word| quote(word.as_bytes())).collect();
+            let place = if is_secret(name) {
+                Place::on_command_line(&format!("--{name} (hidden)"))
+            } else {
+                Place::on_command_line(format!("--{name} {}", shown.join(" ")).trim_end())
+            };
+            self.setting(Setting { name: name.to_ascii_lowercase(), words, place });
+        }
+    }
+
+    /// A line of redis.conf, parted into words.
+    fn line(&mut self, words: Vec<String>, place: Place) {
+        let mut words = words.into_iter();
+        if let Some(name) = words.next() {
+            self.setting(Setting { name: name.to_ascii_lowercase(), words: words.collect(), place });
+        }
+    }
+
+    fn setting(&mut self, mut setting: Setting) {
+        // As in Redis, one value that holds several words stands for them: --bind "127.0.0.1 ::1", or a variable.
+        if let Some(directive) = Directive::find(&setting.name)
+            && directive.takes_words()
+            && directive.words().1 > 1
+            && let [word] = setting.words.as_slice()
+            && !word.is_empty()
+        {
+            match words_of(word.as_bytes()) {
+                Ok(words) => setting.words = words,
+                Err(sentence) => {
+                    self.draft.problem(Problem::new(vec![setting.place], directive.name, sentence));
+                    return;
+                }
+            }
+        }
+        self.draft.apply(&setting);
+        if setting.name == "include"
+            && let [path] = setting.words.as_slice()
+        {
+            self.include(path, setting.place);
+        }
+    }
+
+    fn include(&mut self, path: &str, place: Place) {
+        if path.is_empty() {
+            self.draft.problem(Problem::new(vec![place], "include", Fault::Empty.to_string()));
+            return;
+        }
+        let included_from = Arc::new(place);
+        if !glob::is_pattern(path) {
+            self.file(Path::new(path), Some(&included_from));
+            return;
+        }
+        // A pattern that matches nothing is an empty conf.d, not a mistake.
+        match self.files.matching(path) {
+            Ok(paths) => paths.iter().for_each(|path| self.file_unless_full(path, &included_from)),
+            Err(error) => {
+                let place = Place::clone(&included_from);
+                self.draft.problem(Problem::new(vec![place], "include", format!("cannot list '{path}': {error}")));
+            }
+        }
+    }
+
+    /// One of many files: the first too many is reported, the others are not.
+    fn file_unless_full(&mut self, path: &Path, included_from: &Arc<Place>) {
+        if self.files_read <= FILES_MAX {
+            self.file(path, Some(included_from));
+        }
+    }
+}
+
+/// The words of a line, or what is wrong with it.
+fn words_of(line: &[u8]) -> Result<Vec<String>, String> {
+    if line.contains(&0) {
+        return Err("has a NUL byte in it; is it a text file?".to_owned());
+    }
+    if std::str::from_utf8(line).is_err() {
+        return Err(NOT_UTF8.to_owned());
+    }
+    let words = split(line).ok_or("the quotes don't balance: a quote is open, or text follows a closing one")?;
+    let words = words.into_iter().map(String::from_utf8).collect::<Result<Vec<_>, _>>();
+    words.map_err(|_| Fault::NotUtf8.to_string())
+}
+
+const NOT_UTF8: &str = "is not UTF-8; save the file as UTF-8";
+
+const ENVIRONMENT_PREFIX: &str = "GETID_";
+
+/// The variable of a directive: `GETID_ID_MGETID_MAX`.
+fn variable_of(directive: &str) -> String {
+    format!("{ENVIRONMENT_PREFIX}{}", directive.to_ascii_uppercase().replace('-', "_"))
+}
+
+/// Variables that start with `GETID_` and are not meant for the server.
+///
+/// - Kubernetes and Docker describe every service to every container: beside a service named `getid` stand
+///   `GETID_SERVICE_HOST`, `GETID_PORT=tcp://10.0.0.7:7890`, `GETID_PORT_7890_TCP_ADDR`, and `GETID_ORDERS_...` for one named
+///   `getid-orders`. A server must not fail to start, or listen on port "tcp", because of them.
+/// - Images carry `GETID_VERSION`.
+/// - `GETID_TEST_*` and `GETID_BENCH_*` steer this project's own tests and benches.
+fn is_of_others(variable: &str, value: &OsStr) -> bool {
+    let described = |scheme: &str| value.as_encoded_bytes().starts_with(scheme.as_bytes());
+    let name = &variable[ENVIRONMENT_PREFIX.len()..];
+    let name = format!("_{name}");
+    let is_link = name.contains("_SERVICE_HOST")
+        || name.contains("_SERVICE_PORT")
+        || name.split("_PORT_").skip(1).any(|rest| {
+            let protocol = rest.trim_start_matches(|character: char| character.is_ascii_digit());
+            protocol.len() < rest.len() && (protocol.starts_with("_TCP") || protocol.starts_with("_UDP"))
+        })
+        || (name.ends_with("_PORT") && (described("tcp://") || described("udp://")))
+        || name.contains("_ENV_");
+    let is_tool = name == "_VERSION" || name == "_NAME" || name.starts_with("_TEST_") || name.starts_with("_BENCH_");
+    is_link || is_tool
+}

@@ -1,0 +1,354 @@
+//! What is wrong with a configuration, said so that the reader can put it right at once.
+//!
+//! All mistakes stand in one report. The first lines of each block are those of Redis, because people grep for them;
+//! the line behind them says where, what, and what was expected:
+//!
+//! ```text
+//! *** FATAL CONFIG FILE ERROR ***
+//! Reading the configuration file, at line 57
+//! >>> 'id-generator server-id 0 id-range 3 shard-range 9 random-range 10'
+//! getid.conf:57: id-generator: id-range + shard-range + random-range is 22, must be 21
+//! ```
+//!
+//! No password is ever in it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::directive::Directive;
+
+/// Errors shown in one report. A log file given by mistake has thousands of bad lines; after a screenful nobody reads on.
+const PROBLEMS_SHOWN_MAX: usize = 50;
+
+/// Characters of a line that are shown.
+const LINE_CHARS_MAX: usize = 200;
+
+/// Everything that is wrong; never empty.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Report {
+    problems: Vec<Problem>,
+}
+
+impl Report {
+    pub(super) fn new(problems: Vec<Problem>) -> Report {
+        assert!(!problems.is_empty(), "a report without a problem");
+        Report { problems }
+    }
+
+    /// A mistake that only the shell can see: a folder that is missing, a command that `rename-command` names twice.
+    pub fn from_sentence(sentence: impl Into<String>) -> Report {
+        Report::new(vec![Problem::new(Vec::new(), "", sentence)])
+    }
+
+    /// One entry for each mistake.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("*** FATAL CONFIG FILE ERROR ***\n")?;
+        let shown = &self.problems[..self.problems.len().min(PROBLEMS_SHOWN_MAX)];
+        for (index, problem) in shown.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{problem}")?;
+        }
+        match self.problems.len() {
+            1 => Ok(()),
+            count if count > shown.len() => writeln!(f, "\n{count} errors, of which {} are shown", shown.len()),
+            count => writeln!(f, "\n{count} errors"),
+        }
+    }
+}
+
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl std::error::Error for Report {}
+
+/// One mistake: where it stands, what it is, what to do.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Problem {
+    places: Vec<Place>,
+    subject: String,
+    sentence: String,
+    help: Option<String>,
+}
+
+impl Problem {
+    pub(super) fn new(places: Vec<Place>, subject: impl Into<String>, sentence: impl Into<String>) -> Problem {
+        Problem { places, subject: subject.into(), sentence: sentence.into(), help: None }
+    }
+
+    pub(super) fn with_help(self, help: Option<String>) -> Problem {
+        Problem { help: help.or(self.help), ..self }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for place in &self.places {
+            match (&place.source, place.line) {
+                (Source::File(_), 0) => f.write_str("Reading the configuration file\n")?,
+                (Source::File(_), line) => writeln!(f, "Reading the configuration file, at line {line}")?,
+                (Source::Environment, _) => f.write_str("Reading the environment\n")?,
+                (Source::CommandLine, _) => f.write_str("Reading the command line\n")?,
+            }
+            if !place.text.is_empty() {
+                writeln!(f, ">>> '{}'", place.text)?;
+            }
+        }
+        for place in &self.places {
+            write!(f, "{place}: ")?;
+        }
+        if !self.subject.is_empty() {
+            write!(f, "{}: ", self.subject)?;
+        }
+        f.write_str(&self.sentence)?;
+        if let Some(included_from) = self.places.iter().find_map(|place| place.included_from.as_ref()) {
+            write!(f, " (included from {included_from})")?;
+        }
+        f.write_str("\n")?;
+        self.help.iter().try_for_each(|help| writeln!(f, "    help: {help}"))
+    }
+}
+
+impl fmt::Debug for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// Something that was accepted and has no effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// Where it stands.
+    pub place: Place,
+    /// The directive.
+    pub subject: String,
+    /// Why it has no effect.
+    pub sentence: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.place, self.subject, self.sentence)
+    }
+}
+
+/// Where a setting came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    source: Source,
+    /// From 1; 0: the file as a whole.
+    line: usize,
+    /// The line, without what must not be shown.
+    text: String,
+    included_from: Option<Arc<Place>>,
+}
+
+impl Place {
+    /// A line of a file, or with line 0 the whole of it.
+    pub(super) fn in_file(path: &Path, line: usize, text: &str, included_from: Option<Arc<Place>>) -> Place {
+        Place { source: Source::File(path.to_owned()), line, text: shown(text), included_from }
+    }
+
+    pub(super) fn in_environment(text: &str) -> Place {
+        Place { source: Source::Environment, line: 0, text: shown(text), included_from: None }
+    }
+
+    pub(super) fn on_command_line(text: &str) -> Place {
+        Place { source: Source::CommandLine, line: 0, text: shown(text), included_from: None }
+    }
+
+    pub(super) fn is_in_file(&self) -> bool {
+        matches!(self.source, Source::File(_))
+    }
+
+    /// The file the place is in.
+    pub fn file(&self) -> Option<&Path> {
+        match &self.source {
+            Source::File(path) => Some(path),
+            Source::Environment | Source::CommandLine => None,
+        }
+    }
+
+    /// The line in [`Place::file`], from 1; 0 for the file as a whole.
+    pub fn line(&self) -> usize {
+        self.line
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            Source::File(path) if self.line == 0 => write!(f, "{}", path.display()),
+            Source::File(path) => write!(f, "{}:{}", path.display(), self.line),
+            Source::Environment => f.write_str("environment"),
+            Source::CommandLine => f.write_str("command line"),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Source {
+    File(PathBuf),
+    Environment,
+    CommandLine,
+}
+
+/// A line fit to be printed: no password, no control characters for a terminal to obey, not endless.
+fn shown(line: &str) -> String {
+    let line = line.trim_matches([' ', '\t', '\r', '\n']);
+    let mut text = String::new();
+    for character in line.chars().take(LINE_CHARS_MAX) {
+        if character.is_control() {
+            text.extend(character.escape_default());
+        } else {
+            text.push(character);
+        }
+    }
+    if line.chars().nth(LINE_CHARS_MAX).is_some() {
+        text.push_str("...");
+    }
+    text
+}
+
+/// A line of a redis.conf, its values hidden where they may be secret.
+pub(super) fn without_secrets(line: &str) -> String {
+    let trimmed = line.trim_start();
+    let start = trimmed.trim_start_matches(['"', '\'', '-']);
+    let name_bytes = start.find(|character: char| !is_of_name(character)).unwrap_or(start.len());
+    let (name, rest) = start.split_at(name_bytes);
+    if rest.trim().is_empty() || !is_secret(name) {
+        return line.to_owned();
+    }
+    format!("{name} (hidden)")
+}
+
+/// Whether a line of a TOML file may show a secret.
+///
+/// Stricter than [`without_secrets`]: a value may go on over lines, and stand in a table on one line.
+pub(super) fn may_show_secret(line: &str) -> bool {
+    line.split(|character: char| !is_of_name(character)).any(is_secret)
+}
+
+/// Whether this is the name of a directive with a secret, or may be meant to be.
+pub(super) fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace('_', "-");
+    let name = name.strip_prefix("getid-").unwrap_or(&name);
+    name.contains("pass") || ["requirepass", "masterauth", "user", "users"].iter().any(|secret| is_near(name, secret))
+}
+
+fn is_of_name(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '-' | '_')
+}
+
+fn is_near(name: &str, secret: &str) -> bool {
+    distance(name, secret) <= allowed_distance(secret)
+}
+
+/// The directive that was probably meant by a name that nobody knows.
+pub(super) fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .map(|candidate| (distance(name, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= allowed_distance(candidate))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Names getid knows, its own first: the nearest of equals is then one that has an effect.
+pub(super) fn known_names() -> impl Iterator<Item = &'static str> {
+    let own = Directive::ALL.iter().map(|row| row.name);
+    own.chain(super::redis::REDIS_DIRECTIVES.iter().map(|row| row.name))
+}
+
+/// Typing mistakes that are still taken for a mistyped `word`.
+fn allowed_distance(word: &str) -> usize {
+    match word.len() {
+        0..=2 => 0,
+        3..=5 => 1,
+        6..=9 => 2,
+        _ => 3,
+    }
+}
+
+/// Bytes put in, left out, changed or swapped with their neighbour to make `a` of `b` (optimal string alignment).
+/// Words past any directive's length are far from all of them, without looking.
+fn distance(a: &str, b: &str) -> usize {
+    const NAME_BYTES_MAX: usize = 64;
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    if a.len() > NAME_BYTES_MAX || b.len() > NAME_BYTES_MAX {
+        return usize::MAX;
+    }
+    let mut before_last = vec![0; b.len() + 1];
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for (i, left) in a.iter().enumerate() {
+        let mut row = vec![i + 1; b.len() + 1];
+        for (j, right) in b.iter().enumerate() {
+            let change = last[j] + usize::from(left != right);
+            row[j + 1] = change.min(last[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *left == b[j - 1] && a[i - 1] == *right {
+                row[j + 1] = row[j + 1].min(before_last[j - 1] + 1);
+            }
+        }
+        before_last = last;
+        last = row;
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_words_are_found() {
+        for (typed, meant) in [
+            ("prot", Some("port")),
+            ("id_range", Some("id-range")),
+            ("max-clients", Some("maxclients")),
+            ("appendonyl", Some("appendonly")),
+            ("logfiel", Some("logfile")),
+            ("zzzz", None),
+            ("", None),
+        ] {
+            assert_eq!(did_you_mean(typed, known_names()), meant, "{typed}");
+        }
+        assert_eq!(did_you_mean(&"a".repeat(1 << 20), known_names()), None);
+    }
+
+    #[test]
+    fn secrets_are_hidden_and_nothing_else_is() {
+        for (line, expected) in [
+            ("requirepass hunter2", "requirepass (hidden)"),
+            ("  RequirePass \"hunter2", "RequirePass (hidden)"),
+            ("\"requirepass\" hunter2", "requirepass (hidden)"),
+            ("requirpas hunter2", "requirpas (hidden)"),
+            ("requirepass=hunter2", "requirepass (hidden)"),
+            ("masterauth hunter2", "masterauth (hidden)"),
+            ("user alice on >hunter2", "user (hidden)"),
+            ("tls-key-file-pass hunter2", "tls-key-file-pass (hidden)"),
+            ("--requirepass hunter2", "requirepass (hidden)"),
+            ("GETID_REQUIREPASS=hunter2", "GETID_REQUIREPASS (hidden)"),
+            ("port 7890", "port 7890"),
+            ("tls-auth-clients perhaps", "tls-auth-clients perhaps"),
+            ("requirepass", "requirepass"),
+        ] {
+            assert_eq!(without_secrets(line), expected);
+        }
+    }
+
+    #[test]
+    fn a_line_is_shown_tame_and_short() {
+        assert_eq!(shown("  port \u{1b}[2J\t1\r\n"), "port \\u{1b}[2J\\t1");
+        assert_eq!(shown(&"é".repeat(500)).chars().count(), LINE_CHARS_MAX + 3);
+    }
+}

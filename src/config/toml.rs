@@ -1,0 +1,162 @@
+//! The same model in TOML: a key is a directive, a value its words.
+//!
+//! ```toml
+//! bind = ["127.0.0.1", "-::1"]
+//! id-generator = { server-id = 0, id-range = 2, shard-range = 9, random-range = 10 }
+//! rename-command = { CONFIG = "" }
+//! ```
+//!
+//! Whatever a value looks like, it becomes the words of a redis.conf line, so that both syntaxes have one meaning and one
+//! set of errors.
+
+use toml::Spanned;
+use toml::de::{DeInteger, DeTable, DeValue};
+
+use super::directive::{Directive, yes_no};
+use super::report::may_show_secret;
+use super::words::split;
+
+/// One setting of a TOML document, or what is wrong with it.
+pub(super) struct Item {
+    /// From 1.
+    pub(super) line: usize,
+    /// The line, without secrets.
+    pub(super) text: String,
+    pub(super) subject: String,
+    /// A directive and its words, or a sentence.
+    pub(super) found: Result<(String, Vec<String>), String>,
+}
+
+/// Reads a document: what can be read of it, and every error, in the order of the lines.
+pub(super) fn read(text: &str) -> Vec<Item> {
+    let lines = Lines::new(text);
+    let (table, errors) = DeTable::parse_recoverable(text);
+    let mut items: Vec<Item> = errors
+        .iter()
+        .map(|error| {
+            let (line, text) = lines.at(error.span().map_or(0, |span| span.start), true);
+            let sentence = error.message().replace('\n', ", ");
+            Item { line, text, subject: "TOML".to_owned(), found: Err(sentence) }
+        })
+        .collect();
+    // What was read beside a syntax error may be half of what was meant: no complaints about it.
+    if items.is_empty() {
+        for (key, value) in table.get_ref() {
+            let name = key.get_ref().to_ascii_lowercase();
+            let (line, text) = lines.at(key.span().start, false);
+            match lines_of(&name, value.get_ref()) {
+                Ok(settings) => items.extend(settings.into_iter().map(|words| {
+                    let found = Ok((name.clone(), words));
+                    Item { line, text: text.clone(), subject: name.clone(), found }
+                })),
+                Err(sentence) => items.push(Item { line, text, subject: name, found: Err(sentence) }),
+            }
+        }
+    }
+    items.sort_by_key(|item| item.line);
+    items
+}
+
+/// The redis.conf lines that a value stands for, each as its words.
+fn lines_of(name: &str, value: &DeValue<'_>) -> Result<Vec<Vec<String>>, String> {
+    let directive = Directive::find(name);
+    let octal = directive.is_some_and(Directive::is_octal);
+    match value {
+        DeValue::Array(items) if directive.is_some_and(|row| row.accumulates) => {
+            // An item is a line.
+            let lines = items.iter().map(|item| match item.get_ref() {
+                DeValue::Array(words) => words.iter().map(|word| scalar(word.get_ref(), octal)).collect(),
+                item => line(scalar(item, octal)?, directive),
+            });
+            lines.collect()
+        }
+        DeValue::Array(items) => {
+            Ok(vec![items.iter().map(|item| scalar(item.get_ref(), octal)).collect::<Result<_, _>>()?])
+        }
+        DeValue::Table(table) => table_lines(name, table),
+        _ => Ok(vec![line(scalar(value, octal)?, directive)?]),
+    }
+}
+
+/// `{ key = value }`, for the directives that have keys in their lines.
+fn table_lines(name: &str, table: &DeTable<'_>) -> Result<Vec<Vec<String>>, String> {
+    let mut pairs: Vec<_> = table.iter().collect();
+    pairs.sort_by_key(|(key, _)| key.span().start);
+    let mut lines = Vec::new();
+    for (key, value) in pairs {
+        let mut words = vec![key.get_ref().to_string()];
+        words.extend(values(value)?);
+        lines.push(words);
+    }
+    match name {
+        "id-generator" => Ok(vec![lines.into_iter().flatten().collect()]),
+        "client-output-buffer-limit" | "rename-command" => Ok(lines),
+        _ => Err("takes no table; only id-generator, client-output-buffer-limit and rename-command do".to_owned()),
+    }
+}
+
+/// The words behind a key: `"256mb 64mb 60"` or `["256mb", "64mb", 60]`.
+fn values(value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, String> {
+    match value.get_ref() {
+        DeValue::Array(items) => items.iter().map(|item| scalar(item.get_ref(), false)).collect(),
+        DeValue::String(text) if text.contains(' ') => {
+            line(text.to_string(), Directive::find("client-output-buffer-limit"))
+        }
+        value => Ok(vec![scalar(value, false)?]),
+    }
+}
+
+/// The words of a value that is one string. A directive of one word has it whole, blanks and quotes included.
+fn line(text: String, directive: Option<&Directive>) -> Result<Vec<String>, String> {
+    if directive.is_none_or(|row| !row.takes_words() || row.words().1 == 1) || text.is_empty() {
+        return Ok(vec![text]);
+    }
+    let words = split(text.as_bytes()).ok_or("the quotes inside the value don't balance")?;
+    let words = words.into_iter().map(String::from_utf8).collect::<Result<Vec<_>, _>>();
+    words.map_err(|_| "a value is not UTF-8".to_owned())
+}
+
+fn scalar(value: &DeValue<'_>, octal: bool) -> Result<String, String> {
+    match value {
+        DeValue::String(text) => Ok(text.to_string()),
+        DeValue::Integer(number) => Ok(integer(number, octal)),
+        DeValue::Boolean(yes) => Ok(yes_no(*yes).to_owned()),
+        DeValue::Datetime(time) => Ok(time.to_string()),
+        DeValue::Float(number) => Ok(number.as_str().to_owned()),
+        DeValue::Array(_) | DeValue::Table(_) => Err("takes numbers, strings and yes or no, nothing nested".to_owned()),
+    }
+}
+
+/// A number in decimal, or with the octal digits of a mode: `0o770` and `770` are both the mode 770.
+fn integer(number: &DeInteger<'_>, octal: bool) -> String {
+    let digits = number.as_str();
+    if number.radix() == 10 || (octal && number.radix() == 8) {
+        return digits.to_owned();
+    }
+    // One that is too long to parse keeps its digits, and is refused by its directive.
+    i128::from_str_radix(digits, number.radix()).map_or_else(|_| digits.to_owned(), |number| number.to_string())
+}
+
+/// Byte offsets to lines.
+struct Lines<'a> {
+    text: &'a str,
+    /// Where each line starts.
+    starts: Vec<usize>,
+    /// Whether a secret may go on over several lines, so that no line of a broken document is fit to be shown.
+    secrets: bool,
+}
+
+impl<'a> Lines<'a> {
+    fn new(text: &'a str) -> Lines<'a> {
+        let starts = [0].into_iter().chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Lines { text, starts, secrets: text.lines().any(may_show_secret) }
+    }
+
+    /// Number and text of the line at a byte; `broken`: the document is, so a line may be in the middle of a value.
+    fn at(&self, byte: usize, broken: bool) -> (usize, String) {
+        let number = self.starts.partition_point(|start| *start <= byte);
+        let line = self.text[self.starts[number - 1]..].lines().next().unwrap_or_default();
+        let hidden = may_show_secret(line) || (broken && self.secrets);
+        (number, if hidden { "(hidden)".to_owned() } else { line.to_owned() })
+    }
+}
