@@ -78,12 +78,12 @@ struct AdvanceArgs {
     server_id: u32,
     #[command(flatten)]
     target: TargetArgs,
-    /// Where a flag is not given, the record's own value holds, and without a record the default.
-    #[command(flatten)]
-    layout: LayoutArgs,
     /// Do it even where the record then lies more than 400 days from the clock
     #[arg(long)]
     force: bool,
+    /// Where a flag is not given, the record's own value holds, and without a record the default.
+    #[command(flatten)]
+    layout: LayoutArgs,
 }
 
 #[derive(Args, Debug)]
