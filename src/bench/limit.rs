@@ -5,6 +5,9 @@ use serde::Serialize;
 /// From this share of the time on, a thread counts as one that had always something to do.
 const SATURATED: f64 = 0.95;
 
+/// From this share on, waiting for a processor spoils what a run says about time.
+const DISTURBED: f64 = 0.05;
+
 /// What one thread did with its time, as shares of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Share {
@@ -17,6 +20,11 @@ pub struct Share {
 impl Share {
     fn saturated(self) -> bool {
         self.busy + self.waited >= SATURATED
+    }
+
+    /// Something else had the processor for so long that times, not only rates, are not its own.
+    pub fn disturbed(self) -> bool {
+        self.waited >= DISTURBED
     }
 }
 
@@ -32,6 +40,8 @@ pub enum Limit {
     Both,
     /// Neither: waiting for each other, over too few connections or too far a network.
     Neither,
+    /// Neither, but something else had the processors that they wanted.
+    Crowd,
     /// The generator had time left; nothing is known of the server.
     NotLoad,
     /// The generator had none left; nothing is known of the server.
@@ -45,6 +55,7 @@ impl Limit {
             (true, Some(true)) => Limit::Both,
             (true, Some(false)) => Limit::Load,
             (false, Some(true)) => Limit::Server,
+            (false, Some(false)) if load.disturbed() || server.is_some_and(Share::disturbed) => Limit::Crowd,
             (false, Some(false)) => Limit::Neither,
             (true, None) => Limit::MaybeLoad,
             (false, None) => Limit::NotLoad,
@@ -62,6 +73,10 @@ impl Limit {
             Limit::Neither => {
                 "neither server nor load generator: they waited for each other; more connections or a deeper pipeline \
                  would give more"
+            }
+            Limit::Crowd => {
+                "the other programs on these processors: rate and latency are theirs as much as the server's; CPU time per \
+                 request says more"
             }
             Limit::NotLoad => "not this load generator (--pid tells of the server)",
             Limit::MaybeLoad => "perhaps this load generator, which had no time left (--pid tells of the server)",
@@ -82,6 +97,7 @@ mod tests {
         assert_eq!(Limit::judge(full, Some(idle)), Limit::Load);
         assert_eq!(Limit::judge(crowded, Some(crowded)), Limit::Both);
         assert_eq!(Limit::judge(idle, Some(idle)), Limit::Neither);
+        assert_eq!(Limit::judge(Share { busy: 0.3, waited: 0.3 }, Some(idle)), Limit::Crowd);
         assert_eq!(Limit::judge(idle, None), Limit::NotLoad);
         assert_eq!(Limit::judge(full, None), Limit::MaybeLoad);
     }

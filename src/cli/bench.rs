@@ -24,7 +24,7 @@ use clap::Args;
 
 use self::load::{Crew, Login, Plan, Target, Until};
 use self::report::Report;
-use self::usage::ServerUsage;
+use self::usage::{PID_MAX, ServerUsage};
 use super::output::{complain, finish, print};
 use super::ping::{password_variable, port};
 use crate::bench::Workload;
@@ -101,7 +101,7 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     threads: u32,
     /// The server's process, to tell its CPU time
-    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..=i64::from(PID_MAX)))]
     pid: Option<i32>,
     /// How long to wait for a connection, and for a reply
     #[arg(long, value_name = "MS", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]

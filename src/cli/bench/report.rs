@@ -11,9 +11,6 @@ use super::load::{Plan, Tally};
 use super::usage::Used;
 use crate::bench::{Limit, Share};
 
-/// A server or a load generator that waited longer than this for a processor was disturbed by something else.
-const DISTURBED: f64 = 0.05;
-
 /// The report; its JSON has these fields under these names.
 #[derive(Serialize)]
 pub(super) struct Report {
@@ -133,7 +130,7 @@ impl fmt::Display for Report {
         let rate = format!("{:.0}", self.requests_per_second);
         writeln!(
             f,
-            "  requests   {} in {:.2} s: {} a second",
+            "  requests   {} in {:.3} s: {} a second",
             grouped(&self.requests.to_string()),
             self.seconds,
             grouped(&rate)
@@ -158,10 +155,10 @@ impl fmt::Display for Report {
 }
 
 fn write_side(f: &mut fmt::Formatter<'_>, name: &str, side: &Side, of: &str) -> fmt::Result {
-    let Side { cpu_us_per_request, share: Share { busy, waited }, .. } = side;
-    write!(f, "  {name:<10} {cpu_us_per_request:.3} µs of CPU a request, {:.0} % busy", busy * 100.0)?;
-    if *waited >= DISTURBED {
-        write!(f, ", {:.0} % waiting for a processor that something else had", waited * 100.0)?;
+    let Side { cpu_us_per_request, share, .. } = side;
+    write!(f, "  {name:<10} {cpu_us_per_request:.3} µs of CPU a request, {:.0} % busy", share.busy * 100.0)?;
+    if share.disturbed() {
+        write!(f, ", {:.0} % waiting for a processor that something else had", share.waited * 100.0)?;
     }
     writeln!(f, "{of}")
 }
