@@ -15,12 +15,14 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "a test includes this file too")]
 
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io::{self, Write as _};
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::{TcpListener, UnixListener};
 
 /// As getid's.
 const READ_BYTES: usize = 16 * 1024;
@@ -50,41 +52,25 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
 
-trait Stream: AsyncWrite + Unpin + Send + 'static {
-    fn readable(&self) -> impl Future<Output = io::Result<()>> + Send;
-    fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize>;
-}
-
-impl Stream for TcpStream {
-    fn readable(&self) -> impl Future<Output = io::Result<()>> + Send {
-        TcpStream::readable(self)
-    }
-
-    fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        TcpStream::try_read(self, buffer)
-    }
-}
-
-impl Stream for UnixStream {
-    fn readable(&self) -> impl Future<Output = io::Result<()>> + Send {
-        UnixStream::readable(self)
-    }
-
-    fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        UnixStream::try_read(self, buffer)
-    }
+/// One read into the thread's buffer. Through `poll_read`, which does not ask a drained socket a second time, as
+/// `try_read` does.
+async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
+    poll_fn(|cx| {
+        BUFFER.with_borrow_mut(|buffer| {
+            let mut room = ReadBuf::new(buffer);
+            Pin::new(&mut *stream).poll_read(cx, &mut room).map_ok(|()| room.filled().len())
+        })
+    })
+    .await
 }
 
 /// Answers one client until it goes.
-async fn answer(mut stream: impl Stream, constant: Arc<Constant>) -> io::Result<()> {
+async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, constant: Arc<Constant>) -> io::Result<()> {
     let mut bytes = 0;
     loop {
-        stream.readable().await?;
-        match BUFFER.with_borrow_mut(|buffer| stream.try_read(buffer)) {
-            Ok(0) => return Ok(()),
-            Ok(n) => bytes += n,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-            Err(error) => return Err(error),
+        match read(&mut stream).await? {
+            0 => return Ok(()),
+            n => bytes += n,
         }
         let mut left = bytes / constant.request_bytes * constant.reply_bytes;
         bytes %= constant.request_bytes;

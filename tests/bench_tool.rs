@@ -180,3 +180,30 @@ fn what_is_no_redis_is_told() {
     let port = null_server(b"*1\r\n$5\r\nGETID\r\n", b":1\r\n:2\r\n");
     check_failure(&["--port", &port.to_string(), "-n", "1"], "more replies than there were requests");
 }
+
+/// A tiny run of the script, so that it stays true.
+#[test]
+#[ignore = "needs python3 and redis-server"]
+fn compare_compares() {
+    let dir = tempfile::tempdir().unwrap();
+    let json = dir.path().join("result.json");
+    let output = std::process::Command::new("python3")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/compare"))
+        .args(["--no-build", "--without", "null", "--rounds", "2", "--seconds", "0.05", "--warm-up", "0.01"])
+        .args(["--starts", "1", "--only", "MULTI|MGETID.*16|start"])
+        .args([std::ffi::OsStr::new("--getid"), common::binary().as_os_str()])
+        .args([std::ffi::OsStr::new("--dir"), dir.path().as_os_str()])
+        .args([std::ffi::OsStr::new("--json"), json.as_os_str()])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("| MULTI, 16 GETID, EXEC; 50 connections |") && text.contains("<= 0.6: "), "{text}");
+    assert!(text.contains("From exec to the first answer"), "{text}");
+    let report: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    let runs = &report["workloads"]["MGETID 100, 8 connections, depth 16"];
+    assert_eq!(runs["redis"].as_array().map(Vec::len), Some(2));
+    assert_eq!(runs["getid"][1]["ok"], true);
+    // Its folder is gone, and so are the servers that were in it.
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
