@@ -302,12 +302,12 @@ fn advance_after_a_long_rest() {
 #[test]
 fn advance_with_another_epoch() {
     let folder = Folder::new();
-    let before = folder.put(0, -1000);
+    let before = folder.put(2000, 1000);
     let epoch_ms = Epoch::DEFAULT.unix_ms();
 
     // An earlier one: the same instants, and larger numbers.
     folder.run(&format!("advance DIR --server-id 0 --to {NOW} --epoch {}", epoch_ms - 5000)).unwrap();
-    assert_eq!(folder.point(), (0, 0));
+    assert_eq!(folder.point(), (2000, 1000));
     assert_eq!(folder.record().point.watermark.0, before.point.watermark.0 + 5000);
 
     // A later one: the same number, and so a later time; the reference clock goes with it, or nobody could get an ID.
@@ -316,7 +316,7 @@ fn advance_with_another_epoch() {
     let (text, _) = folder.run(&command).unwrap();
     assert!(text.contains("IDs start 10 h 0 min ahead of it"), "{text}");
     assert_eq!(folder.record().point.watermark, record.point.watermark);
-    assert_eq!(folder.point(), (10 * 3_600_000 + 5000, 10 * 3_600_000 + 5000));
+    assert_eq!(folder.point(), (10 * 3_600_000 + 7000, 10 * 3_600_000 + 7000));
 
     // A later one by years: that is what --force is for.
     let command = format!("advance DIR --server-id 0 --to {NOW} --epoch {}", epoch_ms.cast_signed() + 500 * DAY);

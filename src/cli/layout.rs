@@ -5,7 +5,7 @@ use clap::Args;
 use crate::id::{Epoch, Layout};
 use crate::timestamp;
 
-/// Flags that say how the bits of IDs are divided; those not given are the defaults.
+/// Flags that say how the bits of IDs are divided; those not given are as in another layout, the default if none is named.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Layout (as the servers have it)")]
 pub(super) struct LayoutArgs {
@@ -26,7 +26,11 @@ pub(super) struct LayoutArgs {
 impl LayoutArgs {
     /// The layout that the flags say, or what is wrong with them.
     pub(super) fn layout(&self) -> Result<Layout, String> {
-        let base = Layout::default();
+        self.layout_over(Layout::default())
+    }
+
+    /// As `base`, but for the flags that were given.
+    pub(super) fn layout_over(&self, base: Layout) -> Result<Layout, String> {
         let epoch = match &self.epoch {
             None => base.epoch(),
             Some(text) => {

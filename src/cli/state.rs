@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use super::layout::LayoutArgs;
 use super::output;
 use crate::id::reference::JUMP_MS_MAX;
 use crate::id::{Epoch, Id, Layout, Limits, SavePoint, Tick, UtcMs};
@@ -77,11 +78,12 @@ struct AdvanceArgs {
     server_id: u32,
     #[command(flatten)]
     target: TargetArgs,
-    #[command(flatten)]
-    layout: LayoutArgs,
     /// Do it even where the record then lies more than 400 days from the clock
     #[arg(long)]
     force: bool,
+    /// Where a flag is not given, the record's own value holds, and without a record the default.
+    #[command(flatten)]
+    layout: LayoutArgs,
 }
 
 #[derive(Args, Debug)]
@@ -93,45 +95,6 @@ struct TargetArgs {
     /// Every new ID will carry this time or a later one; Unix ms or RFC 3339
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     to: Option<String>,
-}
-
-/// Where a flag is not given, the record's own value holds, and without a record the default.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Layout (as the server has it; default: as in the record)")]
-struct LayoutArgs {
-    /// Bits of the server-id
-    #[arg(long, value_name = "BITS")]
-    id_range: Option<u32>,
-    /// Bits of the shard
-    #[arg(long, value_name = "BITS")]
-    shard_range: Option<u32>,
-    /// Bits of the random part
-    #[arg(long, value_name = "BITS")]
-    random_range: Option<u32>,
-    /// When IDs start to count, Unix ms or RFC 3339
-    #[arg(long, value_name = "TIME")]
-    epoch: Option<String>,
-}
-
-impl LayoutArgs {
-    fn layout(&self, base: Layout) -> Result<Layout, String> {
-        let epoch = match &self.epoch {
-            None => base.epoch(),
-            Some(text) => parse_unix_ms(text)
-                .map_err(|error| format!("--epoch: {error}"))?
-                .try_into()
-                .ok()
-                .and_then(Epoch::from_unix_ms)
-                .ok_or_else(|| format!("--epoch {text}: must be Unix ms 0 to {}", Epoch::UNIX_MS_MAX))?,
-        };
-        Layout::new(
-            epoch,
-            self.id_range.unwrap_or(base.server_bits()),
-            self.shard_range.unwrap_or(base.shard_bits()),
-            self.random_range.unwrap_or(base.random_bits()),
-        )
-        .map_err(|error| error.to_string())
-    }
 }
 
 /// Does what `args` say, by this machine's clock.
@@ -377,7 +340,7 @@ fn advance(args: &AdvanceArgs, now_unix_ms: i64) -> Result<String, String> {
         Before::Record(record) => record.identity.layout,
         Before::Nothing | Before::Unusable { .. } => Layout::default(),
     };
-    let layout = args.layout.layout(base)?;
+    let layout = args.layout.layout_over(base)?;
     if !layout.has_server(server_id) {
         let most = (1_u32 << layout.server_bits()) - 1;
         return Err(format!("server-id {server_id} does not fit id-range {}: at most {most}", layout.server_bits()));

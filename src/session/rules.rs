@@ -75,3 +75,42 @@ impl std::fmt::Debug for Password {
         f.write_str("Password(..)")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(secret: &[u8], guess: &[u8], fits: bool) {
+        assert_eq!(Password::new(secret).unwrap().matches(guess), fits);
+    }
+
+    #[test]
+    fn only_the_password_itself_fits() {
+        check(b"secret", b"secret", true);
+        check(b"secret", b"secreT", false);
+        check(b"secret", b"Secret", false);
+        check(b"secret", b"secre", false);
+        check(b"secret", b"secret2", false);
+        check(b"secret", b"", false);
+        // The padding is no part of it.
+        check(b"secret", b"secret\0", false);
+        check(b"secret\0", b"secret", false);
+        let longest = [b'x'; PASSWORD_BYTES_MAX];
+        check(&longest, &longest, true);
+        check(&longest, &[b'x'; PASSWORD_BYTES_MAX + 1], false);
+        check(&longest, &longest[1..], false);
+    }
+
+    #[test]
+    fn passwords_have_1_to_512_bytes() {
+        assert!(Password::new(b"").is_none());
+        assert!(Password::new(&[b'x'; PASSWORD_BYTES_MAX]).is_some());
+        assert!(Password::new(&[b'x'; PASSWORD_BYTES_MAX + 1]).is_none());
+    }
+
+    #[test]
+    fn a_password_is_not_shown() {
+        assert_eq!(format!("{:?}", Password::new(b"secret")), "Some(Password(..))");
+    }
+}

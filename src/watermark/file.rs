@@ -235,3 +235,34 @@ fn folder_remedy(error: &io::Error) -> &'static str {
         _ => "getid must be able to read and write it (dir)",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::id::SavePoint;
+
+    /// Callers that give up on a disk that hangs, again and again, leave one thread waiting and not one each.
+    #[tokio::test]
+    async fn one_save_at_a_time() {
+        let dir = TempDir::new().unwrap();
+        let identity = Identity { server_id: 0, layout: Layout::default() };
+        let record = Record { identity, point: SavePoint { watermark: Tick(10), reference: Tick(0) } };
+        let (mut store, _) = FileStore::open(dir.path(), identity).unwrap();
+
+        let saver = Arc::clone(&store.saver);
+        let hang = saver.lock().unwrap();
+        for _ in 0..3 {
+            let mut save = Box::pin(store.save(&record));
+            assert!(save.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        // The store's, this test's, and one thread's.
+        assert_eq!(Arc::strong_count(&saver), 3);
+        drop(hang);
+        store.save(&record).await.unwrap();
+        assert_eq!(Arc::strong_count(&saver), 2);
+    }
+}
