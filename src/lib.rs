@@ -6,7 +6,6 @@ pub mod clock;
 pub mod command;
 pub mod config;
 pub mod connection;
-pub mod config;
 pub mod id;
 pub mod info;
 pub mod issuer;

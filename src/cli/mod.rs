@@ -10,6 +10,7 @@ mod layout;
 mod output;
 mod ping;
 pub mod serve;
+mod sources;
 mod span;
 pub mod state;
 mod verify;
@@ -23,7 +24,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 pub fn run() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(Words { words }) => serve::run(words),
-        Command::CheckConfig(args) => check_config::run(&args.words),
+        Command::CheckConfig(args) => check_config::run(args.words),
         Command::Decode(args) => decode::run(&args),
         Command::Span(args) => span::run(&args),
         Command::Ping(args) => ping::run(args),

@@ -13,7 +13,8 @@ pub struct Rules {
     pub vocabulary: Vocabulary,
     /// How a reservation becomes IDs.
     pub scheme: Arc<Scheme>,
-    /// The most IDs one `MGETID` may ask for (`id-mgetid-max`).
+    /// The most IDs one `MGETID` may ask for (`id-mgetid-max`). A turn holds up to [`super::TURN_IDS_MAX`] more, and counts
+    /// them as `u32`: at most 2^31.
     pub id_mgetid_max: u32,
     /// How many databases `SELECT` accepts (`databases`).
     pub databases: u32,
