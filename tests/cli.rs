@@ -1,5 +1,7 @@
 //! The command line as a shell sees it: output, exit codes, pipes.
 
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may panic, and its numbers are small")]
+
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;

@@ -1,5 +1,7 @@
 //! `getid verify` against a small server that breaks one promise at a time. Each fault must be caught, and nothing else.
 
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may panic, and its numbers are small")]
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Output};

@@ -446,6 +446,7 @@ mod tests {
     /// `/usr/bin/time -v` for the memory.
     #[test]
     #[ignore = "takes 1 GB of memory, and minutes in a debug build"]
+    #[expect(clippy::cast_possible_truncation, reason = "the numbers are small")]
     fn judges_100_million() {
         const IDS: u64 = 100_000_000;
         let mut run = Run::new(&[None; 25]);
