@@ -1,9 +1,20 @@
 //! A Redis-protocol server that hands out unique, time-ordered 64-bit IDs.
 
 pub mod cli;
+pub mod clients;
+pub mod clock;
+pub mod command;
 pub mod config;
+pub mod connection;
 pub mod id;
+pub mod info;
+pub mod issuer;
 pub mod logging;
+pub mod metrics;
+pub mod resp;
+pub mod server;
+pub mod session;
 pub mod supervision;
 pub mod timestamp;
 pub mod verify;
+pub mod watermark;

@@ -36,6 +36,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::reload;
 
+use crate::config::{LogFormat, LogLevel};
 use crate::timestamp;
 
 /// Where syslog listens.
@@ -85,7 +86,7 @@ impl Log {
             now_unix_ms: options.now_unix_ms,
             output: Mutex::new(Output { target, torn: false, syslog }),
         });
-        let (filter, handle) = reload::Layer::new(options.level.filter());
+        let (filter, handle) = reload::Layer::new(filter(options.level));
         let subscriber = Registry::default().with(filter).with(SinkLayer(Arc::clone(&sink)));
         Ok((subscriber, Log { filter: handle, sink }))
     }
@@ -93,7 +94,7 @@ impl Log {
     /// Shows events from `level` on from now on.
     pub fn set_level(&self, level: LogLevel) {
         // Fails only when the subscriber is gone, and then nobody logs.
-        let _ = self.filter.reload(level.filter());
+        let _ = self.filter.reload(filter(level));
     }
 
     /// Opens the log file again under its path, after it was rotated (SIGHUP). Without a file nothing happens.
@@ -126,42 +127,14 @@ pub struct LogOptions {
     pub now_unix_ms: fn() -> i64,
 }
 
-/// Levels as redis.conf names them; the table is at the top of this module.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LogLevel {
-    /// Everything.
-    Debug,
-    /// Much.
-    Verbose,
-    /// What an operator wants to know.
-    #[default]
-    Notice,
-    /// What an operator must know.
-    Warning,
-    /// Nothing at all.
-    Nothing,
-}
-
-impl LogLevel {
-    fn filter(self) -> LevelFilter {
-        match self {
-            LogLevel::Debug => LevelFilter::TRACE,
-            LogLevel::Verbose => LevelFilter::DEBUG,
-            LogLevel::Notice => LevelFilter::INFO,
-            LogLevel::Warning => LevelFilter::WARN,
-            LogLevel::Nothing => LevelFilter::OFF,
-        }
+fn filter(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Debug => LevelFilter::TRACE,
+        LogLevel::Verbose => LevelFilter::DEBUG,
+        LogLevel::Notice => LevelFilter::INFO,
+        LogLevel::Warning => LevelFilter::WARN,
+        LogLevel::Nothing => LevelFilter::OFF,
     }
-}
-
-/// How a line is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON object a line: `time`, `level`, `pid`, `target`, `message`, and the event's fields.
-    Json,
 }
 
 /// Who the log is in syslog.

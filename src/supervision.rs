@@ -13,23 +13,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Who is told about start and stop (`supervised`).
-///
-/// Redis tells nobody by default. Under `Type=notify` a server that says nothing is killed as never ready, so `no`
-/// means no here too, and the unit file that comes with getid says `systemd`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Supervised {
-    /// Nobody.
-    #[default]
-    No,
-    /// systemd if `NOTIFY_SOCKET` is set, else nobody.
-    Auto,
-    /// systemd; worth a warning when `NOTIFY_SOCKET` is not set.
-    Systemd,
-    /// Upstart, which waits for the process to stop itself by SIGSTOP. Upstart is gone, and a SIGSTOP with nobody
-    /// there to send SIGCONT is an outage: it means nobody, and a warning.
-    Upstart,
-}
+use crate::config::Supervised;
 
 /// Tells the service manager how far the server is: `sd_notify(3)`, without the library.
 #[derive(Debug)]

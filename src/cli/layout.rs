@@ -40,7 +40,11 @@ impl LayoutArgs {
             Sources { file: self.config.clone(), environment: std::env::vars_os().collect(), words: Vec::new() };
         // Warnings are for who starts the server.
         let (config, _) = Config::load(&sources, &RealFiles).map_err(|report| format!("configuration:\n{report}"))?;
-        let base = config.layout;
+        self.layout_over(config.layout)
+    }
+
+    /// As `base`, but for the flags that were given.
+    pub(super) fn layout_over(&self, base: Layout) -> Result<Layout, String> {
         let epoch = match &self.epoch {
             None => base.epoch(),
             Some(text) => {

@@ -1,13 +1,335 @@
-//! `getid serve`.
+//! `getid serve`: from words on a command line to a server, and back to an exit code.
+//!
+//! Order matters here. Sockets are bound before the state is touched, so that a start that fails for a busy port leaves
+//! no trace; the first save succeeds before the first client is accepted; and at the end the issuer's position is
+//! stored after the last reply was written.
 
+use std::fmt::Display;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::output::complain;
+use rand::RngExt as _;
+use rand::seq::SliceRandom as _;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 
-#[expect(clippy::needless_pass_by_value, reason = "the server keeps them")]
-/// Runs the server until it is told to stop.
+use super::sources::sources;
+use crate::clock::{Clock as _, SystemClock};
+use crate::command::Vocabulary;
+use crate::config::load::{self, RealFiles};
+use crate::config::{self, Config, StateKind, Warning};
+use crate::id::{BorrowPolicy, Layout, Limits, RandomCycle, SavePoint, Scheme};
+use crate::issuer::{Issuer, Keeper};
+use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
+use crate::server::{self, Listener, Process, Server};
+use crate::session::{PASSWORD_BYTES_MAX, Password, Rules};
+use crate::supervision::{Notifier, PidFile};
+use crate::timestamp;
+use crate::watermark::{FileStore, Identity, NoStore, WatermarkStore};
+
+/// The last save gets at least this long, however short `shutdown-timeout` is: it is what a restart resumes from.
+const LAST_SAVE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Runs a server until it is told to stop. `words` are what stood behind `serve`.
 pub fn run(words: Vec<String>) -> ExitCode {
-    let _ = words;
-    complain("serve is not wired in this build");
-    ExitCode::FAILURE
+    match prepare(words).and_then(Prepared::run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure(text)) => {
+            // Nothing to fall back on when standard error is gone.
+            let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Why a server did not start, or did not end well: for standard error.
+struct Failure(String);
+
+impl<E: Display> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Failure(error.to_string())
+    }
+}
+
+/// A configuration that can be run.
+struct Prepared {
+    config: Config,
+    warnings: Vec<Warning>,
+    rules: Arc<Rules>,
+    log: Log,
+    config_file: String,
+}
+
+fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
+    let sources = sources(words);
+    let (config, warnings) = Config::load(&sources, &RealFiles)?;
+    let config_file = sources.file.map(|file| std::path::absolute(&file).unwrap_or(file));
+    let rules = Arc::new(rules(&config)?);
+    // As in Redis, relative paths of the log, the pid file and the socket are relative to `dir`.
+    load::check_dir(&config)?;
+    std::env::set_current_dir(&config.dir)
+        .map_err(|error| format!("dir: '{}' cannot be entered: {error}", config.dir.display()))?;
+    let log = Log::start(log_options(&config))?;
+    let config_file = config_file.map_or_else(String::new, |file| file.display().to_string());
+    Ok(Prepared { config, warnings, rules, log, config_file })
+}
+
+/// What sessions go by, from the configuration.
+///
+/// # Errors
+///
+/// A report: a command renamed twice, a password that is too long.
+fn rules(config: &Config) -> Result<Rules, config::Report> {
+    let vocabulary = Vocabulary::new(&config.rename_commands)
+        .map_err(|sentence| config::Report::from_sentence(format!("rename-command: {sentence}")))?;
+    let password = match &config.requirepass {
+        None => None,
+        Some(secret) => Some(Password::new(secret.as_bytes()).ok_or_else(|| {
+            config::Report::from_sentence(format!("requirepass: must have 1 to {PASSWORD_BYTES_MAX} bytes"))
+        })?),
+    };
+    let layout = config.layout;
+    let scheme = Scheme::new(layout, config.server_id, random_cycle(layout)).ok_or_else(|| {
+        config::Report::from_sentence(format!("server-id {} does not fit id-range", config.server_id))
+    })?;
+    Ok(Rules {
+        vocabulary,
+        scheme: Arc::new(scheme),
+        id_mgetid_max: config.id_mgetid_max,
+        databases: config.databases,
+        password,
+        bulk_bytes_max: config.proto_max_bulk_len,
+        request_bytes_max: config.client_query_buffer_limit,
+    })
+}
+
+/// Another order at each start: two lives, or two servers, do not walk through the tables in step.
+fn random_cycle(layout: Layout) -> RandomCycle {
+    let mut values: Vec<u32> = (0..1 << layout.random_bits()).collect();
+    values.shuffle(&mut rand::rng());
+    RandomCycle::new(values).expect("a shuffled range is a permutation")
+}
+
+fn limits(config: &Config) -> Limits {
+    Limits {
+        max_borrow_ms: config.id_max_borrow_ms,
+        lead_ms: config.id_watermark_lead_ms,
+        max_clock_jump_ms: config.id_max_clock_jump_ms,
+        policy: match config.id_borrow_policy {
+            config::BorrowPolicy::Wait => BorrowPolicy::Wait,
+            config::BorrowPolicy::Error => BorrowPolicy::Error,
+        },
+    }
+}
+
+impl Prepared {
+    fn run(mut self) -> Result<(), Failure> {
+        for warning in &self.warnings {
+            tracing::warn!("{warning}");
+        }
+        let runtime = runtime(self.config.io_threads)?;
+        let result = runtime.block_on(async {
+            let clients_max = server::fit_open_files(self.config.maxclients as usize);
+            let listeners = server::listen(&self.config)?;
+            let identity = Identity { server_id: self.config.server_id, layout: self.config.layout };
+            match self.config.id_state {
+                StateKind::File => {
+                    // Not `dir` itself: the check that the folder is still the same one goes by its name.
+                    let dir = std::env::current_dir()?;
+                    let (store, record) = FileStore::open(&dir, identity)?;
+                    let found = record.map(|record| record.point);
+                    self.serve(listeners, clients_max, identity, store, found).await
+                }
+                StateKind::None => self.serve(listeners, clients_max, identity, NoStore, None).await,
+            }
+        });
+        if let Err(Failure(text)) = &result {
+            // In the log too, which may be a file that somebody looks at later.
+            tracing::error!("{}", text.trim_end());
+        }
+        // A task that hangs (a sync that never returns) must not keep the process alive.
+        runtime.shutdown_background();
+        result
+    }
+
+    async fn serve<S: WatermarkStore>(
+        &mut self,
+        listeners: Vec<Listener>,
+        clients_max: usize,
+        identity: Identity,
+        store: S,
+        found: Option<SavePoint>,
+    ) -> Result<(), Failure> {
+        let config = &self.config;
+        let (issuer, keeper) = Issuer::start(SystemClock::new(), identity, limits(config), found, store)
+            .await
+            .map_err(|error| format!("the first save of the state failed: {error}. Nothing was served"))?;
+        let (stop_keeper, stopped) = oneshot::channel::<()>();
+        let keeper = tokio::spawn(keep(keeper, stopped));
+
+        let process = Process {
+            run_id: run_id(),
+            config_file: self.config_file.clone(),
+            executable: std::env::current_exe().map_or_else(|_| String::new(), |path| path.display().to_string()),
+            tcp_port: listeners.iter().find_map(Listener::port).unwrap_or(0),
+        };
+        let server = Server::new(config.clone(), Arc::clone(&self.rules), issuer, process, clients_max);
+        banner(&server, &listeners, found);
+        let pid_file = config.pidfile.as_deref().and_then(write_pid_file);
+        let (notifier, warning) = Notifier::open(config.supervised, std::env::var_os("NOTIFY_SOCKET"));
+        if let Some(warning) = warning {
+            tracing::warn!("{warning}");
+        }
+        courtesy("systemd was not told of the start", notifier.ready("Serving IDs"));
+        let signals = tokio::spawn(obey_signals(Arc::clone(&server), self.log.clone()));
+
+        server.run(listeners).await;
+        courtesy("systemd was not told of the stop", notifier.stopping());
+        signals.abort();
+        // The receiver is gone only if the keeper has ended, and then there is nothing to stop.
+        let _ = stop_keeper.send(());
+        if let Some(file) = pid_file {
+            courtesy("pidfile", file.remove());
+        }
+        let patience = Duration::from_secs(config.shutdown_timeout_s).max(LAST_SAVE_PATIENCE);
+        match tokio::time::timeout(patience, keeper).await {
+            Ok(Ok(Ok(()))) => {
+                tracing::warn!("the position is stored; bye");
+                Ok(())
+            }
+            Ok(Ok(Err(error))) => Err(Failure(format!(
+                "the last save failed: {error}. The next start goes on at the last watermark, as after a crash"
+            ))),
+            Ok(Err(panic)) => Err(Failure(format!("the keeper of the watermark ran into a bug: {panic}"))),
+            Err(_) => Err(Failure(format!(
+                "the last save did not end within {} s. The next start goes on at the last watermark, as after a crash",
+                patience.as_secs()
+            ))),
+        }
+    }
+}
+
+async fn keep<S: WatermarkStore>(
+    keeper: Keeper<SystemClock, S>,
+    stopped: oneshot::Receiver<()>,
+) -> Result<(), crate::watermark::SaveError> {
+    keeper
+        .run(async {
+            // A sender that is dropped means the end as well.
+            let _ = stopped.await;
+        })
+        .await
+}
+
+fn runtime(io_threads: usize) -> std::io::Result<Runtime> {
+    let mut builder = match io_threads {
+        0 | 1 => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    builder.worker_threads(io_threads.max(1)).enable_all().build()
+}
+
+/// SIGTERM and SIGINT stop the server, the second one at once; SIGHUP opens the log anew.
+async fn obey_signals(server: Arc<Server>, log: Log) {
+    let streams = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()));
+    let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) = streams else {
+        tracing::error!("signals cannot be received: stop the server with SHUTDOWN");
+        return;
+    };
+    loop {
+        let name = tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+            _ = hangup.recv() => {
+                match log.reopen() {
+                    Ok(()) => tracing::info!("SIGHUP: the log is opened anew"),
+                    Err(error) => tracing::error!("SIGHUP: the log stays as it was: {error}"),
+                }
+                continue;
+            }
+        };
+        tracing::warn!("{name} received, stopping");
+        server.request_stop();
+    }
+}
+
+fn log_options(config: &Config) -> LogOptions {
+    LogOptions {
+        level: config.loglevel,
+        file: config.logfile.clone(),
+        format: config.log_format,
+        syslog: config.syslog_enabled.then(|| SyslogOptions {
+            ident: config.syslog_ident.clone(),
+            facility: config.syslog_facility.number(),
+            socket: PathBuf::from(SYSLOG_SOCKET),
+        }),
+        now_unix_ms: || SystemClock::new().wall_unix_ms(),
+    }
+}
+
+fn write_pid_file(path: &Path) -> Option<PidFile> {
+    let written = PidFile::write(path);
+    match written {
+        Ok(file) => Some(file),
+        Err(error) => {
+            courtesy("pidfile", Err::<(), _>(error));
+            None
+        }
+    }
+}
+
+/// Logs what went wrong where it does not matter to clients: as in Redis, the server serves all the same.
+fn courtesy<E: Display>(what: &str, result: Result<(), E>) {
+    if let Err(error) = result {
+        tracing::warn!("{what}: {error}");
+    }
+}
+
+/// 40 hex digits.
+fn run_id() -> String {
+    let mut rng = rand::rng();
+    (0..40).map(|_| char::from(b"0123456789abcdef"[rng.random_range(0..16)])).collect()
+}
+
+/// What an operator wants to know at a start.
+fn banner(server: &Server, listeners: &[Listener], found: Option<SavePoint>) {
+    let config = &server.config;
+    let layout = config.layout;
+    let addresses: Vec<String> = listeners.iter().map(Listener::address).collect();
+    tracing::info!("getid {} listens on {}", env!("CARGO_PKG_VERSION"), addresses.join(", "));
+    tracing::info!(
+        "server-id {} of {}; layout id-range {} shard-range {} random-range {}: {} ids a second without borrowing, until {}",
+        config.server_id,
+        1_u64 << layout.server_bits(),
+        layout.server_bits(),
+        layout.shard_bits(),
+        layout.random_bits(),
+        layout.capacity_per_s(),
+        timestamp::format_rfc3339(layout.last_unix_ms()),
+    );
+    if !config.server_id_given {
+        tracing::warn!("server-id was never set and is 0: two servers with one server-id give the same IDs");
+    }
+    let status = server.issuer.status().mint;
+    match (config.id_state, found) {
+        (StateKind::File, Some(point)) => tracing::info!(
+            "state found: going on at {}",
+            timestamp::format_rfc3339(point.watermark.unix_ms(layout.epoch()))
+        ),
+        (StateKind::File, None) => tracing::warn!(
+            "no state found, as at a first start: IDs begin {} ms ahead of the clock, past any that a lost run gave, \
+             unless the clock was set back since",
+            config.id_max_borrow_ms
+        ),
+        (StateKind::None, _) => tracing::warn!(
+            "id-state none: nothing is remembered; a clock that is set back between two lives makes IDs repeat"
+        ),
+    }
+    if let Some(refusal) = status.refusing {
+        tracing::error!("no IDs for now: {refusal}");
+    }
 }

@@ -80,14 +80,16 @@ choices! {
 choices! {
     /// Who watches over the process (`supervised`).
     Supervised {
-        /// Nobody is told anything.
+        /// Nobody is told anything, as in Redis. Under `Type=notify` a server that says nothing is killed as never ready:
+        /// the unit file says `systemd`.
         #[default]
         No = "no",
-        /// systemd is told through `NOTIFY_SOCKET`.
+        /// systemd is told through `NOTIFY_SOCKET`; worth a warning when it is not set.
         Systemd = "systemd",
-        /// upstart is told by SIGSTOP.
+        /// Upstart, which waits for the process to stop itself by SIGSTOP. It is gone, and a SIGSTOP with nobody there to
+        /// send SIGCONT is an outage: it means nobody, and a warning.
         Upstart = "upstart",
-        /// Found out from the environment.
+        /// systemd if `NOTIFY_SOCKET` is set, else nobody.
         Auto = "auto",
     }
 }

@@ -72,6 +72,11 @@ impl Layout {
         (1 << self.shard_bits) * 1000
     }
 
+    /// The smallest `shard-range` that gives `ids_per_s` without borrowing; `None` when even 21 bits do not.
+    pub fn shard_range_for(ids_per_s: u64) -> Option<u32> {
+        (0..=LOW_BITS).find(|bits| (1000 << bits) >= ids_per_s)
+    }
+
     /// The first instant an ID can carry, Unix ms: the epoch.
     pub const fn first_unix_ms(self) -> i64 {
         Tick(0).unix_ms(self.epoch)
@@ -116,8 +121,20 @@ impl Layout {
     }
 
     /// The lowest and the highest ID whose tick lies in `from..=to`, of any server: for `WHERE id BETWEEN`.
+    ///
+    /// Empty when `from` is after `to`: then the lowest is above the highest, and `BETWEEN` finds nothing. Ticks past
+    /// the 42 bits count as the last.
     pub fn span(self, from: Tick, to: Tick) -> (Id, Id) {
+        let (from, to) = (from.min(Tick::LAST), to.min(Tick::LAST));
         (Id(from.0 << LOW_BITS), Id((to.0 << LOW_BITS) | ((1 << LOW_BITS) - 1)))
+    }
+
+    /// [`Layout::span`] of Unix times in ms, cut to what an ID can carry; `None` when no ID can lie in `from..=to`.
+    pub fn span_unix_ms(self, from: i64, to: i64) -> Option<(Id, Id)> {
+        let (first, last) = (self.first_unix_ms(), self.last_unix_ms());
+        let from = self.epoch.tick_at(from.max(first))?;
+        let to = self.epoch.tick_at(to.min(last))?;
+        (from <= to).then(|| self.span(from, to))
     }
 }
 

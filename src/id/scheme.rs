@@ -6,6 +6,7 @@
 //! Invariant: the random part counts IDs given, not slots. At one ID per ms every slot is a multiple of
 //! `2^shard_bits`, and a cycle over slots would visit very few values.
 
+use super::checks::{Checks, Sound};
 use super::layout::{Id, LOW_BITS, Layout};
 use super::time::{Slot, Tick};
 
@@ -38,8 +39,10 @@ impl RandomCycle {
     /// The random part of the ID that was given as number `count` (0 is the first).
     #[inline]
     pub fn value_at(&self, count: u64) -> u32 {
-        // The length is a power of two, so the mask is the remainder.
-        self.values[(count as usize) & (self.values.len() - 1)]
+        // The length is a power of two, so the mask is the remainder, and upper bits of `count` do not matter.
+        #[allow(clippy::cast_possible_truncation)]
+        let place = count as usize & (self.values.len() - 1);
+        self.values[place]
     }
 
     /// How many values the cycle has, `2^random_bits`.
@@ -78,22 +81,33 @@ impl Scheme {
     /// The ID at `slot`, given as number `count`.
     #[inline]
     pub fn id(&self, slot: Slot, count: u64) -> Id {
-        let shard_bits = self.layout.shard_bits();
-        let random = u64::from(self.cycle.value_at(count));
-        let number = (slot.tick(shard_bits).0 << LOW_BITS)
-            | self.server_part
-            | (slot.shard(shard_bits) << self.layout.random_bits())
-            | random;
-        debug_assert!(slot.tick(shard_bits) <= Tick::LAST, "the generator hands out no slot past the 42 bits");
-        Id::from_number(number)
+        self.id_with::<Sound>(slot, count)
     }
 
     /// The IDs of a reservation, ascending.
     pub fn ids(&self, reservation: Reservation) -> impl ExactSizeIterator<Item = Id> + '_ {
+        self.ids_with::<Sound>(reservation)
+    }
+
+    /// [`Scheme::ids`], for tests that take a check out.
+    #[doc(hidden)]
+    pub fn ids_with<C: Checks>(&self, reservation: Reservation) -> impl ExactSizeIterator<Item = Id> + '_ {
         (0..reservation.len).map(move |i| {
             let step = u64::from(i);
-            self.id(Slot(reservation.first.0 + step), reservation.count.wrapping_add(step))
+            self.id_with::<C>(Slot(reservation.first.0 + step), reservation.count.wrapping_add(step))
         })
+    }
+
+    #[inline]
+    fn id_with<C: Checks>(&self, slot: Slot, count: u64) -> Id {
+        let shard_bits = self.layout.shard_bits();
+        debug_assert!(slot.tick(shard_bits) <= Tick::LAST, "the generator hands out no slot past the 42 bits");
+        let random = u64::from(self.cycle.value_at(count));
+        // Without the mask, a counter of 32 bits spills into server and tick, as the fork's does.
+        let shard = if C::MASK { slot.shard(shard_bits) } else { slot.0 & u64::from(u32::MAX) };
+        let number =
+            (slot.tick(shard_bits).0 << LOW_BITS) | self.server_part | (shard << self.layout.random_bits()) | random;
+        Id::from_number(number)
     }
 }
 

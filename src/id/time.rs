@@ -6,6 +6,8 @@
 //!
 //! Nothing here reads a clock: times come in as arguments.
 
+use std::fmt;
+
 use super::layout::TICK_BITS;
 
 /// The Unix time in milliseconds at which ticks start to count (`id-epoch`).
@@ -97,4 +99,35 @@ impl Slot {
     pub const fn shard(self, shard_bits: u32) -> u64 {
         self.0 & ((1 << shard_bits) - 1)
     }
+}
+
+/// A Unix time in ms that displays as RFC 3339 in UTC, for messages: `2017-03-06T09:37:01.966Z`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UtcMs(pub i64);
+
+impl fmt::Display for UtcMs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DAY_MS: i64 = 86_400_000;
+        let (year, month, day) = civil_from_days(self.0.div_euclid(DAY_MS));
+        let ms = self.0.rem_euclid(DAY_MS);
+        let (h, m, s, ms) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60, ms % 1000);
+        write!(f, "{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{ms:03}Z")
+    }
+}
+
+/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar.
+///
+/// Years are counted from March, so that the leap day comes last, in eras of 400 years (Hinnant, `chrono`-Compatible
+/// Low-Level Date Algorithms).
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day)
 }

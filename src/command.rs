@@ -1,0 +1,491 @@
+//! The command table: what each command is called, how many arguments it takes, and what is said about it.
+//!
+//! Clients learn about commands from four places: `COMMAND` and its subcommands, the hints of redis-cli, error texts, and
+//! later the rules of access lists. All of them are made from one row per command, so they cannot disagree. What a
+//! command does is not here: a row carries a [`Verb`], and the session knows what to do with it.
+//!
+//! Pure, and no part of it changes while a server runs. Invariant: every [`Verb`] has exactly one row (tested).
+
+mod describe;
+mod glob;
+mod ids;
+mod table;
+
+use std::collections::HashSet;
+
+pub use describe::{command_docs, command_get_keys, command_help, command_info, command_list};
+pub use glob::glob_matches;
+pub use ids::{IdArgumentError, SpanError, describe_id, parse_id, parse_span};
+pub use table::TABLE;
+
+use crate::resp::Args;
+
+/// The Redis version that `HELLO` and `INFO` name: clients that look at it choose what they send by it.
+///
+/// 7.2 is the first with `CLIENT SETINFO` and `CLIENT NO-TOUCH`, which are here; what came later is not.
+pub const REDIS_VERSION: &str = "7.2.5";
+
+/// One row of the table: a command, a container of subcommands, or a subcommand.
+#[derive(Debug)]
+pub struct Command {
+    /// What it does.
+    pub verb: Verb,
+    /// Lower case; of a subcommand without its container.
+    pub name: &'static str,
+    /// Lower case; of a subcommand as `container|name`.
+    pub full_name: &'static str,
+    /// How many arguments it takes, names included; negative: at least that many.
+    pub arity: i32,
+    /// What it needs and what it may do.
+    pub flags: Flags,
+    /// The ACL categories it is in, those that follow from its flags included.
+    pub categories: Categories,
+    /// The version of Redis, or of getid, that had it first.
+    pub since: &'static str,
+    /// The heading redis-cli's help puts it under.
+    pub group: &'static str,
+    /// One sentence, without a full stop, as Redis writes them.
+    pub summary: &'static str,
+    /// What its time depends on; empty when nobody asks.
+    pub complexity: &'static str,
+    /// What it takes, for hints.
+    pub arguments: &'static [Argument],
+    /// Its subcommands.
+    pub subcommands: &'static [Command],
+    /// Its lines in the container's `HELP`: the usage, then its explanation indented.
+    pub help: &'static [&'static str],
+}
+
+/// What a command takes, as `COMMAND DOCS` describes it.
+#[derive(Debug)]
+pub struct Argument {
+    /// What hints call it.
+    pub name: &'static str,
+    /// `string`, `integer`, `pattern`, `pure-token`, `oneof` or `block`.
+    pub kind: &'static str,
+    /// The word in front of it, or that it is.
+    pub token: Option<&'static str>,
+    /// Whether it may be left out.
+    pub optional: bool,
+    /// Whether it may be repeated.
+    pub multiple: bool,
+    /// The parts of a `oneof` or a `block`.
+    pub parts: &'static [Argument],
+}
+
+/// What a command does. The session has one arm for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "each is named as its command, and the table says what that does")]
+pub enum Verb {
+    GetId,
+    MGetId,
+    DecodeId,
+    IdSpan,
+    Acl,
+    AclHelp,
+    AclWhoAmI,
+    Auth,
+    Client,
+    ClientGetName,
+    ClientHelp,
+    ClientId,
+    ClientInfo,
+    ClientList,
+    ClientNoEvict,
+    ClientNoTouch,
+    ClientSetInfo,
+    ClientSetName,
+    Command,
+    CommandCount,
+    CommandDocs,
+    CommandGetKeys,
+    CommandGetKeysAndFlags,
+    CommandHelp,
+    CommandInfo,
+    CommandList,
+    Config,
+    ConfigGet,
+    ConfigHelp,
+    Discard,
+    Echo,
+    Exec,
+    Hello,
+    Info,
+    LolWut,
+    Multi,
+    Ping,
+    Quit,
+    Reset,
+    Role,
+    Select,
+    Shutdown,
+    Time,
+    Unwatch,
+    Watch,
+}
+
+impl Command {
+    /// Whether it takes `len` arguments, names included.
+    #[inline]
+    pub fn accepts(&self, len: usize) -> bool {
+        let wanted = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 { len >= wanted } else { len == wanted }
+    }
+
+    /// The subcommand of this name, in any letter case.
+    pub fn subcommand(&self, name: &[u8]) -> Option<&'static Command> {
+        self.subcommands.iter().find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// The error for a wrong number of arguments.
+    pub fn arity_error(&self) -> String {
+        format!("ERR wrong number of arguments for '{}' command", self.full_name)
+    }
+}
+
+/// The commands by the names they go by on this server: the table with `rename-command` applied.
+///
+/// A name is looked up for every request. There are a few dozen of them, at most six of a length, so a list for each
+/// length is as fast as anything; and comparing whole names needs no copy in lower case.
+#[derive(Clone, Debug)]
+pub struct Vocabulary {
+    /// `by_len[n]` has the names of `n` bytes, in the table's order.
+    by_len: Vec<Vec<Word>>,
+    /// Every command that has a name, in the table's order.
+    commands: Vec<&'static Command>,
+}
+
+#[derive(Clone, Debug)]
+struct Word {
+    name: Box<[u8]>,
+    command: &'static Command,
+}
+
+impl Default for Vocabulary {
+    fn default() -> Vocabulary {
+        Vocabulary::of(TABLE.iter().map(|command| Word { name: command.name.as_bytes().into(), command }).collect())
+    }
+}
+
+impl Vocabulary {
+    /// All commands, with `rename-command` applied in order: a command's name, and its new name or `""` to take it away.
+    ///
+    /// Names that no command here has are passed over, for a configuration that renames `FLUSHALL` must not keep this
+    /// server from starting; [`Vocabulary::names_command`] tells them apart.
+    ///
+    /// # Errors
+    ///
+    /// [`RenameError`] when the new name is another command's.
+    pub fn new(renames: &[(String, String)]) -> Result<Vocabulary, RenameError> {
+        let mut words: Vec<Word> =
+            TABLE.iter().map(|command| Word { name: command.name.as_bytes().into(), command }).collect();
+        for (from, to) in renames {
+            let Some(place) = words.iter().position(|word| word.name.eq_ignore_ascii_case(from.as_bytes())) else {
+                continue;
+            };
+            let mut word = words.remove(place);
+            if to.is_empty() {
+                continue;
+            }
+            if words.iter().any(|other| other.name.eq_ignore_ascii_case(to.as_bytes())) {
+                return Err(RenameError { from: from.clone(), to: to.clone() });
+            }
+            word.name = to.as_bytes().into();
+            words.insert(place, word);
+        }
+        Ok(Vocabulary::of(words))
+    }
+
+    /// Whether the table has a command of this name, in any letter case.
+    pub fn names_command(name: &str) -> bool {
+        TABLE.iter().any(|command| command.name.eq_ignore_ascii_case(name))
+    }
+
+    fn of(words: Vec<Word>) -> Vocabulary {
+        let commands = words.iter().map(|word| word.command).collect();
+        let longest = words.iter().map(|word| word.name.len()).max().unwrap_or(0);
+        let mut by_len = vec![Vec::new(); longest + 1];
+        for word in words {
+            by_len[word.name.len()].push(word);
+        }
+        let vocabulary = Vocabulary { by_len, commands };
+        debug_assert_eq!(vocabulary.commands.iter().map(|command| command.verb).collect::<HashSet<_>>().len(), {
+            vocabulary.commands.len()
+        });
+        vocabulary
+    }
+
+    /// The command of this name, in any letter case.
+    #[inline]
+    pub fn find(&self, name: &[u8]) -> Option<&'static Command> {
+        let words = self.by_len.get(name.len())?;
+        words.iter().find(|word| word.name.eq_ignore_ascii_case(name)).map(|word| word.command)
+    }
+
+    /// The command of a name as `COMMAND INFO` takes it: `client`, or `client|list`.
+    pub fn find_full(&self, name: &[u8]) -> Option<&'static Command> {
+        let mut parts = name.splitn(2, |&byte| byte == b'|');
+        let command = self.find(parts.next()?)?;
+        parts.next().map_or(Some(command), |sub| command.subcommand(sub))
+    }
+
+    /// The command, or the subcommand, that a request asks for.
+    ///
+    /// # Errors
+    ///
+    /// The reply's text when there is none.
+    #[inline]
+    pub fn resolve(&self, args: Args<'_>) -> Result<&'static Command, Vec<u8>> {
+        let Some(command) = self.find(args.name()) else { return Err(unknown_command(args)) };
+        match args.get(1) {
+            Some(name) if !command.subcommands.is_empty() => {
+                command.subcommand(name).ok_or_else(|| unknown_subcommand(command, name))
+            }
+            _ => Ok(command),
+        }
+    }
+
+    /// Every command that has a name here, containers but not their subcommands, in the table's order.
+    pub fn commands(&self) -> &[&'static Command] {
+        &self.commands
+    }
+}
+
+/// A `rename-command` whose new name is taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("rename-command {from} {to}: there is a command '{to}' already")]
+pub struct RenameError {
+    /// The command.
+    pub from: String,
+    /// The name it should get.
+    pub to: String,
+}
+
+/// How much of a name or of all arguments an error text quotes, bytes, as in Redis.
+const QUOTED_BYTES_MAX: usize = 128;
+
+/// Redis 7.0's text, to the letter: libraries parse it.
+fn unknown_command(args: Args<'_>) -> Vec<u8> {
+    let mut quoted = Vec::new();
+    for arg in args.iter().skip(1) {
+        if quoted.len() >= QUOTED_BYTES_MAX {
+            break;
+        }
+        let room = QUOTED_BYTES_MAX - quoted.len();
+        quoted.push(b'\'');
+        quoted.extend_from_slice(quote(arg, room));
+        quoted.extend_from_slice(b"' ");
+    }
+    let name = quote(args.name(), QUOTED_BYTES_MAX);
+    [b"ERR unknown command '", name, b"', with args beginning with: ", &quoted].concat()
+}
+
+fn unknown_subcommand(container: &Command, name: &[u8]) -> Vec<u8> {
+    let help = format!("'. Try {} HELP.", container.full_name.to_ascii_uppercase());
+    [b"ERR unknown subcommand '", quote(name, QUOTED_BYTES_MAX), help.as_bytes()].concat()
+}
+
+/// The beginning of what a client sent, as an error text of Redis has it: up to the first zero byte.
+pub(crate) fn quote(text: &[u8], bytes_max: usize) -> &[u8] {
+    let end = text.iter().take(bytes_max).position(|&byte| byte == 0).unwrap_or(text.len().min(bytes_max));
+    &text[..end]
+}
+
+/// Flags of a command, a set of bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flags(u32);
+
+impl Flags {
+    /// None.
+    pub const NONE: Flags = Flags(0);
+    /// Changes nothing that a replica would have to know.
+    pub const READONLY: Flags = Flags(1);
+    /// For operators.
+    pub const ADMIN: Flags = Flags(1 << 1);
+    /// Redis keeps it out of scripts.
+    pub const NOSCRIPT: Flags = Flags(1 << 2);
+    /// Works while Redis loads its data.
+    pub const LOADING: Flags = Flags(1 << 3);
+    /// Works on a replica that lost its primary.
+    pub const STALE: Flags = Flags(1 << 4);
+    /// Stays out of the slow log.
+    pub const SKIP_SLOWLOG: Flags = Flags(1 << 5);
+    /// Its time depends on nothing.
+    pub const FAST: Flags = Flags(1 << 6);
+    /// Works before authentication.
+    pub const NO_AUTH: Flags = Flags(1 << 7);
+    /// Is refused between `MULTI` and `EXEC`.
+    pub const NO_MULTI: Flags = Flags(1 << 8);
+    /// Works while a script blocks Redis.
+    pub const ALLOW_BUSY: Flags = Flags(1 << 9);
+
+    /// Names as `COMMAND` gives them, in Redis's order.
+    const NAMES: [&'static str; 10] = [
+        "readonly",
+        "admin",
+        "noscript",
+        "loading",
+        "stale",
+        "skip_slowlog",
+        "fast",
+        "no_auth",
+        "no_multi",
+        "allow_busy",
+    ];
+
+    /// Both sets together.
+    #[must_use]
+    pub const fn and(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
+    /// Whether all of `other` are in.
+    #[inline]
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The names.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Self::NAMES.into_iter().enumerate().filter(move |(bit, _)| self.0 >> bit & 1 == 1).map(|(_, name)| name)
+    }
+}
+
+/// ACL categories of a command, a set of bits: those of Redis that a command here is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Categories(u32);
+
+impl Categories {
+    /// None.
+    pub const NONE: Categories = Categories(0);
+    /// Reads.
+    pub const READ: Categories = Categories(1);
+    /// For operators.
+    pub const ADMIN: Categories = Categories(1 << 1);
+    /// Its time depends on nothing.
+    pub const FAST: Categories = Categories(1 << 2);
+    /// All others.
+    pub const SLOW: Categories = Categories(1 << 3);
+    /// Can do harm, or tells much.
+    pub const DANGEROUS: Categories = Categories(1 << 4);
+    /// About the connection itself.
+    pub const CONNECTION: Categories = Categories(1 << 5);
+    /// `MULTI` and what belongs to it.
+    pub const TRANSACTION: Categories = Categories(1 << 6);
+
+    /// Names without their `@`, in Redis's order.
+    const NAMES: [&'static str; 7] = ["read", "admin", "fast", "slow", "dangerous", "connection", "transaction"];
+
+    /// Both sets together.
+    #[must_use]
+    pub const fn and(self, other: Categories) -> Categories {
+        Categories(self.0 | other.0)
+    }
+
+    /// Whether all of `other` are in.
+    pub const fn has(self, other: Categories) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The names, without their `@`.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Self::NAMES.into_iter().enumerate().filter(move |(bit, _)| self.0 >> bit & 1 == 1).map(|(_, name)| name)
+    }
+
+    /// The category of this name, without its `@`, in any letter case.
+    pub fn named(name: &[u8]) -> Option<Categories> {
+        let bit = Self::NAMES.iter().position(|known| known.as_bytes().eq_ignore_ascii_case(name))?;
+        Some(Categories(1 << bit))
+    }
+
+    /// Those that Redis gives a command for its flags.
+    const fn implied_by(flags: Flags) -> Categories {
+        let mut categories = if flags.has(Flags::FAST) { Categories::FAST } else { Categories::SLOW };
+        if flags.has(Flags::READONLY) {
+            categories = categories.and(Categories::READ);
+        }
+        if flags.has(Flags::ADMIN) {
+            categories = categories.and(Categories::ADMIN).and(Categories::DANGEROUS);
+        }
+        categories
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::Span;
+
+    fn rows() -> impl Iterator<Item = &'static Command> {
+        TABLE.iter().flat_map(|command| std::iter::once(command).chain(command.subcommands))
+    }
+
+    #[test]
+    fn every_verb_has_one_row() {
+        let mut verbs: Vec<Verb> = rows().map(|command| command.verb).collect();
+        let count = verbs.len();
+        verbs.sort_unstable();
+        verbs.dedup();
+        assert_eq!(verbs.len(), count, "a verb in two rows");
+        assert_eq!(verbs.len(), Verb::Watch as usize + 1, "a verb without a row");
+    }
+
+    #[test]
+    fn rows_are_well_formed() {
+        for command in rows() {
+            let last = command.full_name.rsplit('|').next();
+            assert_eq!(last, Some(command.name), "{command:?}");
+            assert_eq!(command.full_name, command.full_name.to_ascii_lowercase());
+            assert_ne!(command.arity, 0);
+            assert!(!command.summary.is_empty() && !command.summary.ends_with('.'), "{}", command.full_name);
+            assert!(command.subcommands.iter().all(|sub| !sub.help.is_empty()), "{}", command.full_name);
+            assert_eq!(command.flags.has(Flags::FAST), command.categories.has(Categories::FAST));
+        }
+    }
+
+    fn vocabulary(renames: &[(&str, &str)]) -> Result<Vocabulary, RenameError> {
+        let renames: Vec<_> = renames.iter().map(|&(from, to)| (from.to_owned(), to.to_owned())).collect();
+        Vocabulary::new(&renames)
+    }
+
+    #[track_caller]
+    fn check(vocabulary: &Vocabulary, name: &str, verb: Option<Verb>) {
+        assert_eq!(vocabulary.find_full(name.as_bytes()).map(|command| command.verb), verb, "{name}");
+    }
+
+    #[test]
+    fn names_are_found_in_any_letter_case() {
+        let plain = Vocabulary::default();
+        check(&plain, "GETID", Some(Verb::GetId));
+        check(&plain, "gEtId", Some(Verb::GetId));
+        check(&plain, "client", Some(Verb::Client));
+        check(&plain, "Client|LIST", Some(Verb::ClientList));
+        for none in ["", "getidx", "getie", "get", "ping|x", "client|", "client|list|x", "|"] {
+            check(&plain, none, None);
+        }
+    }
+
+    #[test]
+    fn renamed_commands_go_by_their_new_names_only() {
+        let renamed = vocabulary(&[("CONFIG", "a-very-long-name-that-nobody-guesses"), ("shutdown", "")]).unwrap();
+        check(&renamed, "config", None);
+        check(&renamed, "A-very-long-name-that-nobody-guesses", Some(Verb::Config));
+        check(&renamed, "shutdown", None);
+        check(&renamed, "getid", Some(Verb::GetId));
+        assert_eq!(renamed.commands().len(), TABLE.len() - 1);
+        let swapped = vocabulary(&[("ping", "x"), ("echo", "ping"), ("x", "echo"), ("FLUSHALL", "")]).unwrap();
+        check(&swapped, "ping", Some(Verb::Echo));
+        check(&swapped, "echo", Some(Verb::Ping));
+        assert_eq!(vocabulary(&[("ping", "ECHO")]).unwrap_err().to, "ECHO");
+        assert!(Vocabulary::names_command("Ping") && !Vocabulary::names_command("FLUSHALL"));
+    }
+
+    #[test]
+    fn unknown_commands_quote_at_most_128_bytes() {
+        let text = [b'x'; 1 << 10];
+        let ranges: Vec<Span> = (0..1000).map(|_| Span { start: 0, end: text.len() }).collect();
+        assert!(Vocabulary::default().resolve(Args::new(&text, &ranges)).unwrap_err().len() < 350);
+        let ranges: Vec<Span> = (0..1000).map(|i| Span { start: 0, end: 1 + i % 3 }).collect();
+        assert!(Vocabulary::default().resolve(Args::new(&text, &ranges)).unwrap_err().len() < 350);
+    }
+}

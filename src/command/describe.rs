@@ -1,0 +1,132 @@
+//! `COMMAND` and its subcommands, and every `HELP`: the table told in the shapes of Redis 7.
+
+use super::{Argument, Categories, Command, Vocabulary, glob_matches};
+use crate::resp::{Args, Value};
+
+/// `COMMAND` (no names) and `COMMAND INFO name ...`: an array of ten fields for each, null for a name that is unknown.
+///
+/// Redis puts key specifications and subcommands in RESP3 sets, which two client libraries can't parse. Only sets of plain
+/// strings are given here; the other two are arrays.
+pub fn command_info<'a>(vocabulary: &Vocabulary, names: impl ExactSizeIterator<Item = &'a [u8]>) -> Value {
+    if names.len() == 0 {
+        return Value::Array(vocabulary.commands().iter().map(|command| info(command)).collect());
+    }
+    Value::Array(names.map(|name| vocabulary.find_full(name).map_or(Value::Null, info)).collect())
+}
+
+fn info(command: &'static Command) -> Value {
+    let no_key = || Value::Integer(0);
+    Value::Array(vec![
+        Value::from(command.full_name),
+        Value::Integer(i64::from(command.arity)),
+        Value::Set(command.flags.names().map(|name| Value::Simple(name.into())).collect()),
+        no_key(),
+        no_key(),
+        no_key(),
+        Value::Set(command.categories.names().map(|name| Value::Simple(format!("@{name}").into())).collect()),
+        Value::Set(Vec::new()),
+        Value::Array(Vec::new()),
+        Value::Array(command.subcommands.iter().map(info).collect()),
+    ])
+}
+
+/// `COMMAND DOCS [name ...]`: a map from names to maps. Names that are unknown are left out.
+pub fn command_docs<'a>(vocabulary: &Vocabulary, names: impl ExactSizeIterator<Item = &'a [u8]>) -> Value {
+    let mut commands: Vec<&'static Command> = Vec::new();
+    if names.len() == 0 {
+        commands.extend(vocabulary.commands());
+    } else {
+        for command in names.filter_map(|name| vocabulary.find_full(name)) {
+            // A map has each field once. The table is short, so is this list.
+            if !commands.iter().any(|known| known.verb == command.verb) {
+                commands.push(command);
+            }
+        }
+    }
+    Value::map(commands.into_iter().map(|command| (command.full_name, docs(command))))
+}
+
+fn docs(command: &'static Command) -> Value {
+    let mut fields = vec![
+        ("summary", Value::from(command.summary)),
+        ("since", Value::from(command.since)),
+        ("group", Value::from(command.group)),
+    ];
+    if !command.complexity.is_empty() {
+        fields.push(("complexity", Value::from(command.complexity)));
+    }
+    if !command.arguments.is_empty() {
+        fields.push(("arguments", Value::Array(command.arguments.iter().map(argument_docs).collect())));
+    }
+    if !command.subcommands.is_empty() {
+        fields.push(("subcommands", Value::map(command.subcommands.iter().map(|sub| (sub.full_name, docs(sub))))));
+    }
+    Value::map(fields)
+}
+
+fn argument_docs(argument: &'static Argument) -> Value {
+    let mut fields = vec![("name", Value::from(argument.name)), ("type", Value::from(argument.kind))];
+    if let Some(token) = argument.token {
+        fields.push(("token", Value::from(token)));
+    }
+    let flags = [(argument.optional, "optional"), (argument.multiple, "multiple")];
+    let flags: Vec<Value> = flags.iter().filter(|flag| flag.0).map(|flag| Value::Simple(flag.1.into())).collect();
+    if !flags.is_empty() {
+        fields.push(("flags", Value::Set(flags)));
+    }
+    if !argument.parts.is_empty() {
+        fields.push(("arguments", Value::Array(argument.parts.iter().map(argument_docs).collect())));
+    }
+    Value::map(fields)
+}
+
+/// `COMMAND LIST [FILTERBY (MODULE name | ACLCAT category | PATTERN pattern)]`: names, those of subcommands included.
+pub fn command_list(vocabulary: &Vocabulary, args: Args<'_>) -> Value {
+    let admits: Box<dyn Fn(&Command) -> bool> = match (args.len(), args.get(2), args.get(3), args.get(4)) {
+        (2, ..) => Box::new(|_| true),
+        (5, Some(filterby), Some(kind), Some(wanted)) if filterby.eq_ignore_ascii_case(b"filterby") => {
+            if kind.eq_ignore_ascii_case(b"module") {
+                Box::new(|_| false)
+            } else if kind.eq_ignore_ascii_case(b"aclcat") {
+                let category = Categories::named(wanted);
+                Box::new(move |command| category.is_some_and(|category| command.categories.has(category)))
+            } else if kind.eq_ignore_ascii_case(b"pattern") {
+                Box::new(|command| glob_matches(wanted, command.full_name.as_bytes()))
+            } else {
+                return Value::error("ERR syntax error");
+            }
+        }
+        _ => return Value::error("ERR syntax error"),
+    };
+    let all = vocabulary.commands().iter().flat_map(|&command| std::iter::once(command).chain(command.subcommands));
+    Value::Array(all.filter(|command| admits(command)).map(|command| Value::from(command.full_name)).collect())
+}
+
+/// `COMMAND GETKEYS` and `COMMAND GETKEYSANDFLAGS`: always an error, for no command here has keys.
+///
+/// `WATCH` does not count: it accepts names that mean nothing.
+pub fn command_get_keys(vocabulary: &Vocabulary, args: Args<'_>) -> &'static str {
+    let command = args.get(2).and_then(|name| vocabulary.find(name)).filter(|command| {
+        command.subcommands.is_empty() || args.get(3).is_none_or(|sub| command.subcommand(sub).is_some())
+    });
+    if command.is_some() { "ERR The command has no key arguments" } else { "ERR Invalid command specified" }
+}
+
+/// The `HELP` of the container called `full_name`: lines as Redis formats them.
+pub fn command_help(container: &Command) -> Value {
+    let title = format!(
+        "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        container.full_name.to_ascii_uppercase()
+    );
+    let mut lines = vec![Value::Simple(title.into())];
+    if container.accepts(1) {
+        lines.extend(
+            ["(no subcommand)", "    Return details about all commands."].map(|line| Value::Simple(line.into())),
+        );
+    }
+    let (last, others): (Vec<_>, Vec<_>) = container.subcommands.iter().partition(|sub| sub.name == "help");
+    for sub in others.into_iter().chain(last) {
+        lines.extend(sub.help.iter().map(|&line| Value::Simple(line.into())));
+    }
+    Value::Array(lines)
+}

@@ -1,0 +1,150 @@
+//! `DECODEID` and `IDSPAN`: what an ID says, and which IDs a span of time has.
+
+use std::str;
+
+use super::quote;
+use crate::id::{Id, Layout};
+use crate::resp::{Value, parse_integer};
+use crate::timestamp::{format_rfc3339, parse_unix_ms};
+
+/// How much of an argument an error text quotes, bytes.
+const QUOTED_BYTES_MAX: usize = 64;
+
+/// An ID as a client writes it: digits as an integer of Redis, 0 to 2^63 - 1.
+///
+/// # Errors
+///
+/// [`IdArgumentError`], whose `Display` is the reply's text.
+pub fn parse_id(text: &[u8]) -> Result<Id, IdArgumentError> {
+    if let Some(number) = parse_integer(text) {
+        let number = u64::try_from(number).map_err(|_| IdArgumentError::Negative { number })?;
+        return Id::new(number).ok_or_else(|| IdArgumentError::TooLarge { text: quoted(text) });
+    }
+    let digits = text.first() != Some(&b'0') && !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    Err(if digits {
+        IdArgumentError::TooLarge { text: quoted(text) }
+    } else {
+        IdArgumentError::NotAnInteger { text: quoted(text) }
+    })
+}
+
+/// Why an argument is no ID. `Display` is the text of an error reply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IdArgumentError {
+    /// It is no integer, or one below -2^63.
+    #[error("ERR '{text}' is not an id: an id is an integer of 0 to 9223372036854775807")]
+    NotAnInteger {
+        /// Its beginning.
+        text: String,
+    },
+    /// It is below 0.
+    #[error("ERR {number} is not an id: an id is never negative")]
+    Negative {
+        /// The number.
+        number: i64,
+    },
+    /// It is 2^63 or above.
+    #[error("ERR {text} is not an id: an id has 63 bits, so it is at most 9223372036854775807")]
+    TooLarge {
+        /// Its beginning.
+        text: String,
+    },
+}
+
+/// The reply to `DECODEID`: what `id` says under this layout. `ahead_ms` is how far its time lies ahead of
+/// `now_unix_ms`, negative for one of the past.
+pub fn describe_id(layout: Layout, id: Id, now_unix_ms: i64) -> Value {
+    let parts = layout.split(id);
+    let unix_ms = parts.tick.unix_ms(layout.epoch());
+    Value::map([
+        ("time", Value::from(format_rfc3339(unix_ms).as_str())),
+        ("unix_ms", Value::Integer(unix_ms)),
+        ("server_id", Value::Integer(i64::from(parts.server))),
+        ("shard", Value::Integer(i64::from(parts.shard))),
+        ("random", Value::Integer(i64::from(parts.random))),
+        ("ahead_ms", Value::Integer(unix_ms.saturating_sub(now_unix_ms))),
+    ])
+}
+
+/// The lowest and the highest ID that can carry a time of `from` to `to`, both inclusive, each in Unix ms or RFC 3339.
+///
+/// # Errors
+///
+/// [`SpanError`], whose `Display` is the reply's text.
+pub fn parse_span(layout: Layout, from: &[u8], to: &[u8]) -> Result<(Id, Id), SpanError> {
+    let tick = |text: &[u8]| {
+        let unix_ms = parse_unix_ms(&String::from_utf8_lossy(quote(text, TIME_BYTES_MAX)))
+            .map_err(|error| SpanError::Time(error.to_string()))?;
+        layout.epoch().tick_at(unix_ms).ok_or_else(|| {
+            let (first, last) = (layout.first_unix_ms(), layout.last_unix_ms());
+            SpanError::OutOfRange {
+                time: format_rfc3339(unix_ms),
+                relation: if unix_ms < first { "before the first" } else { "after the last" },
+                bound: format_rfc3339(if unix_ms < first { first } else { last }),
+            }
+        })
+    };
+    let (from, to) = (tick(from)?, tick(to)?);
+    if from > to {
+        let [from, to] = [from, to].map(|tick| format_rfc3339(tick.unix_ms(layout.epoch())));
+        return Err(SpanError::Backwards { from, to });
+    }
+    Ok(layout.span(from, to))
+}
+
+/// The longest text that is read as a time, bytes. RFC 3339 with nanoseconds and an offset takes 35.
+const TIME_BYTES_MAX: usize = 256;
+
+/// Why two arguments are no span of time. `Display` is the text of an error reply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpanError {
+    /// One is no time.
+    #[error("ERR {0}")]
+    Time(String),
+    /// No ID can carry one of them.
+    #[error("ERR {time} is {relation} time an id can carry, {bound}")]
+    OutOfRange {
+        /// The time.
+        time: String,
+        /// Which end it is beyond.
+        relation: &'static str,
+        /// That end.
+        bound: String,
+    },
+    /// The first is after the second.
+    #[error("ERR the span ends before it begins: from {from} to {to}")]
+    Backwards {
+        /// The first.
+        from: String,
+        /// The second.
+        to: String,
+    },
+}
+
+/// What a client sent, made fit for a sentence.
+fn quoted(text: &[u8]) -> String {
+    let text = quote(text, QUOTED_BYTES_MAX);
+    str::from_utf8(text).map_or_else(|_| text.escape_ascii().to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_read_strictly() {
+        assert_eq!(parse_id(b"144182182078841378").unwrap().get(), 144_182_182_078_841_378);
+        assert_eq!(parse_id(b"0").unwrap().get(), 0);
+        assert_eq!(parse_id(b"9223372036854775807").unwrap().get(), i64::MAX.cast_unsigned());
+        for text in ["", "abc", "03", "+3", " 3", "1.5", "-", "-9223372036854775809", "\u{e9}"] {
+            let text = text.to_owned();
+            assert_eq!(parse_id(text.as_bytes()), Err(IdArgumentError::NotAnInteger { text }));
+        }
+        assert_eq!(parse_id(b"-1"), Err(IdArgumentError::Negative { number: -1 }));
+        for text in ["9223372036854775808", "99999999999999999999"] {
+            assert_eq!(parse_id(text.as_bytes()), Err(IdArgumentError::TooLarge { text: text.to_owned() }));
+        }
+        assert!(parse_id(&[b'9'; 5000]).unwrap_err().to_string().len() < 200);
+        assert!(parse_id(&[0xff; 5000]).unwrap_err().to_string().len() < 400);
+    }
+}

@@ -1,0 +1,351 @@
+//! The rows. A flag or a category that Redis 7.0 gives a command of the same name, it has here too (tested against a real
+//! `redis-server` in `tests/session.rs`).
+//!
+//! A new command is a row here, a [`Verb`], and its arm in the session.
+
+use super::{Argument, Categories, Command, Flags, Verb};
+
+const FAST: Flags = Flags::FAST.and(Flags::LOADING).and(Flags::STALE);
+const SLOW: Flags = Flags::LOADING.and(Flags::STALE);
+/// What one client does to its own connection.
+const OWN: Flags = SLOW.and(Flags::NOSCRIPT);
+const ADMIN: Flags = OWN.and(Flags::ADMIN);
+const LOGIN: Flags = FAST.and(Flags::NOSCRIPT).and(Flags::NO_AUTH).and(Flags::ALLOW_BUSY);
+
+const NONE: Categories = Categories::NONE;
+const CONNECTION: Categories = Categories::CONNECTION;
+const TRANSACTION: Categories = Categories::TRANSACTION;
+
+/// Every command. `GETID` and `MGETID` come first of their lengths, so a lookup meets them first.
+pub static TABLE: &[Command] = &[
+    row(Verb::GetId, "getid", 1, FAST.and(Flags::READONLY), NONE).docs(
+        "0.1.0",
+        "generic",
+        "O(1)",
+        "Get a unique 63-bit id that is larger than every one before",
+    ),
+    row(Verb::MGetId, "mgetid", 2, FAST.and(Flags::READONLY), NONE)
+        .docs("0.1.0", "generic", "O(N) where N is the number of ids", "Get several unique ids, ascending")
+        .takes(&[argument("count", "integer")]),
+    row(Verb::DecodeId, "decodeid", 2, FAST.and(Flags::READONLY), NONE)
+        .docs("0.1.0", "generic", "O(1)", "Tell an id's time, server-id, shard and random part")
+        .takes(&[argument("id", "integer")]),
+    row(Verb::IdSpan, "idspan", 3, FAST.and(Flags::READONLY), NONE)
+        .docs("0.1.0", "generic", "O(1)", "Get the lowest and the highest id of a span of time")
+        .takes(&[argument("from", "string"), argument("to", "string")]),
+    row(Verb::Acl, "acl", -2, Flags::NONE, NONE)
+        .docs("6.0.0", "server", "Depends on subcommand.", "A container for Access List Control commands")
+        .with(&[
+            row(Verb::AclHelp, "acl|help", 2, SLOW, NONE)
+                .docs("6.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
+                .help(HELP),
+            row(Verb::AclWhoAmI, "acl|whoami", 2, OWN, NONE)
+                .docs("6.0.0", "server", "O(1)", "Return the name of the user associated to the current connection")
+                .help(&["WHOAMI", "    Return the current connection username."]),
+        ]),
+    row(Verb::Auth, "auth", -2, LOGIN, CONNECTION)
+        .docs("1.0.0", "connection", "O(1)", "Authenticate to the server")
+        .takes(&[argument("username", "string").optional(), argument("password", "string")]),
+    row(Verb::Client, "client", -2, Flags::NONE, NONE)
+        .docs("2.4.0", "connection", "Depends on subcommand.", "A container for client connection commands")
+        .with(CLIENT),
+    row(Verb::Command, "command", -1, SLOW, CONNECTION)
+        .docs("2.8.13", "server", "O(N) where N is the total number of commands", "Get array of command details")
+        .with(COMMAND),
+    row(Verb::Config, "config", -2, Flags::NONE, NONE)
+        .docs("2.0.0", "server", "Depends on subcommand.", "A container for server configuration commands")
+        .with(&[
+            row(Verb::ConfigGet, "config|get", -3, ADMIN, NONE)
+                .docs(
+                    "2.0.0",
+                    "server",
+                    "O(N) when N is the number of configuration parameters provided",
+                    "Get the values of configuration parameters",
+                )
+                .takes(&[argument("parameter", "string").multiple()])
+                .help(&["GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values."]),
+            row(Verb::ConfigHelp, "config|help", 2, SLOW, NONE)
+                .docs("5.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
+                .help(HELP),
+        ]),
+    row(Verb::Discard, "discard", 1, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION).docs(
+        "2.0.0",
+        "transactions",
+        "O(1)",
+        "Discard all commands issued after MULTI",
+    ),
+    row(Verb::Echo, "echo", 2, FAST, CONNECTION)
+        .docs("1.0.0", "connection", "O(1)", "Echo the given string")
+        .takes(&[argument("message", "string")]),
+    row(Verb::Exec, "exec", 1, OWN.and(Flags::SKIP_SLOWLOG), TRANSACTION).docs(
+        "1.2.0",
+        "transactions",
+        "Depends on commands in the transaction",
+        "Execute all commands issued after MULTI",
+    ),
+    row(Verb::Hello, "hello", -1, LOGIN, CONNECTION).docs("6.0.0", "connection", "O(1)", "Handshake with Redis").takes(
+        &[Argument {
+            parts: &[
+                argument("protover", "integer"),
+                Argument {
+                    parts: &[argument("username", "string"), argument("password", "string")],
+                    ..argument("username_password", "block").after("AUTH").optional()
+                },
+                argument("clientname", "string").after("SETNAME").optional(),
+            ],
+            ..argument("arguments", "block").optional()
+        }],
+    ),
+    row(Verb::Info, "info", -1, SLOW, Categories::DANGEROUS)
+        .docs("1.0.0", "server", "O(1)", "Get information and statistics about the server")
+        .takes(&[argument("section", "string").optional().multiple()]),
+    row(Verb::LolWut, "lolwut", -1, Flags::READONLY.and(Flags::FAST), NONE)
+        .docs("5.0.0", "server", "", "Display the version")
+        .takes(&[argument("version", "integer").after("VERSION").optional()]),
+    row(Verb::Multi, "multi", 1, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION).docs(
+        "1.2.0",
+        "transactions",
+        "O(1)",
+        "Mark the start of a transaction block",
+    ),
+    // Redis 7.0 refuses PING while it loads; there is nothing to load here.
+    row(Verb::Ping, "ping", -1, Flags::FAST, CONNECTION)
+        .docs("1.0.0", "connection", "O(1)", "Ping the server")
+        .takes(&[argument("message", "string").optional()]),
+    row(Verb::Quit, "quit", -1, LOGIN, CONNECTION).docs("1.0.0", "connection", "O(1)", "Close the connection"),
+    row(Verb::Reset, "reset", 1, LOGIN, CONNECTION).docs("6.2.0", "connection", "O(1)", "Reset the connection"),
+    row(Verb::Role, "role", 1, FAST.and(Flags::NOSCRIPT), Categories::ADMIN.and(Categories::DANGEROUS)).docs(
+        "2.8.12",
+        "server",
+        "O(1)",
+        "Return the role of the instance in the context of replication",
+    ),
+    row(Verb::Select, "select", 2, FAST, CONNECTION)
+        .docs("1.0.0", "connection", "O(1)", "Change the selected database for the current connection")
+        .takes(&[argument("index", "integer")]),
+    row(Verb::Shutdown, "shutdown", -1, ADMIN.and(Flags::NO_MULTI).and(Flags::ALLOW_BUSY), NONE)
+        .docs("1.0.0", "server", "O(1)", "Save the state and then shut down the server")
+        .takes(&[
+            Argument { parts: &[token("NOSAVE"), token("SAVE")], ..argument("nosave_save", "oneof").optional() },
+            token("NOW").optional(),
+            token("FORCE").optional(),
+            token("ABORT").optional(),
+        ]),
+    row(Verb::Time, "time", 1, FAST, NONE).docs("2.6.0", "server", "O(1)", "Return the current server time"),
+    row(Verb::Unwatch, "unwatch", 1, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION).docs(
+        "2.2.0",
+        "transactions",
+        "O(1)",
+        "Forget about all watched keys",
+    ),
+    row(Verb::Watch, "watch", -2, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION)
+        .docs("2.2.0", "transactions", "O(1)", "Watch the given keys, of which this server has none that change")
+        .takes(&[argument("key", "string").multiple()]),
+];
+
+const CLIENT: &[Command] = &[
+    row(Verb::ClientGetName, "client|getname", 2, OWN, CONNECTION)
+        .docs("2.6.9", "connection", "O(1)", "Get the current connection name")
+        .help(&["GETNAME", "    Return the name of the current connection."]),
+    row(Verb::ClientHelp, "client|help", 2, SLOW, CONNECTION)
+        .docs("5.0.0", "connection", "O(1)", "Show helpful text about the different subcommands")
+        .help(HELP),
+    row(Verb::ClientId, "client|id", 2, OWN, CONNECTION)
+        .docs("5.0.0", "connection", "O(1)", "Returns the client ID for the current connection")
+        .help(&["ID", "    Return the ID of the current connection."]),
+    row(Verb::ClientInfo, "client|info", 2, OWN, CONNECTION)
+        .docs("6.2.0", "connection", "O(1)", "Returns information about the current client connection")
+        .help(&["INFO", "    Return information about the current client connection."]),
+    row(Verb::ClientList, "client|list", -2, ADMIN, CONNECTION)
+        .docs(
+            "2.4.0",
+            "connection",
+            "O(N) where N is the number of client connections",
+            "Get the list of client connections",
+        )
+        .takes(&[
+            Argument {
+                parts: &[token("NORMAL"), token("MASTER"), token("REPLICA"), token("PUBSUB")],
+                ..argument("normal_master_replica_pubsub", "oneof").after("TYPE").optional()
+            },
+            Argument {
+                parts: &[argument("client-id", "integer").multiple()],
+                ..argument("id", "block").after("ID").optional()
+            },
+        ])
+        .help(&[
+            "LIST [options ...]",
+            "    Return information about client connections. Options:",
+            "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+            "      Return clients of specified type.",
+            "    * ID <client-id> [<client-id> ...]",
+            "      Return clients of specified ids.",
+        ]),
+    row(Verb::ClientNoEvict, "client|no-evict", 3, ADMIN, CONNECTION)
+        .docs("7.0.0", "connection", "O(1)", "Set client eviction mode for the current connection")
+        .takes(&[ON_OFF])
+        .help(&["NO-EVICT (ON|OFF)", "    Protect current client connection from eviction."]),
+    row(Verb::ClientNoTouch, "client|no-touch", 3, OWN, CONNECTION)
+        .docs("7.2.0", "connection", "O(1)", "Set client no-touch mode for the current connection")
+        .takes(&[ON_OFF])
+        .help(&["NO-TOUCH (ON|OFF)", "    Will not touch LRU/LFU stats when this mode is on."]),
+    row(Verb::ClientSetInfo, "client|setinfo", 4, OWN, CONNECTION)
+        .docs("7.2.0", "connection", "O(1)", "Set information specific to the client or connection")
+        .takes(&[Argument {
+            parts: &[argument("libname", "string").after("LIB-NAME"), argument("libver", "string").after("LIB-VER")],
+            ..argument("attr", "oneof")
+        }])
+        .help(&[
+            "SETINFO <option> <value>",
+            "    Set client meta attr. Options are:",
+            "    * LIB-NAME: the client lib name.",
+            "    * LIB-VER: the client lib version.",
+        ]),
+    row(Verb::ClientSetName, "client|setname", 3, OWN, CONNECTION)
+        .docs("2.6.9", "connection", "O(1)", "Set the current connection name")
+        .takes(&[argument("connection-name", "string")])
+        .help(&["SETNAME <name>", "    Assign the name <name> to the current connection."]),
+];
+
+const COMMAND: &[Command] = &[
+    row(Verb::CommandCount, "command|count", 2, SLOW, CONNECTION)
+        .docs("2.8.13", "server", "O(1)", "Get total number of commands")
+        .help(&["COUNT", "    Return the total number of commands in this server."]),
+    row(Verb::CommandDocs, "command|docs", -2, SLOW, CONNECTION)
+        .docs(
+            "7.0.0",
+            "server",
+            "O(N) where N is the number of commands to look up",
+            "Get array of specific command documentation",
+        )
+        .takes(COMMAND_NAMES)
+        .help(&[
+            "DOCS [<command-name> ...]",
+            "    Return documentation details about multiple commands.",
+            "    If no command names are given, documentation details for all",
+            "    commands are returned.",
+        ]),
+    row(Verb::CommandGetKeys, "command|getkeys", -3, SLOW, CONNECTION)
+        .docs("2.8.13", "server", "O(1)", "Extract keys given a full command, of which none here has any")
+        .help(&["GETKEYS <full-command>", "    Return the keys from a full command."]),
+    row(Verb::CommandGetKeysAndFlags, "command|getkeysandflags", -3, SLOW, CONNECTION)
+        .docs(
+            "7.0.0",
+            "server",
+            "O(1)",
+            "Extract keys and access flags given a full command, of which none here has any",
+        )
+        .help(&["GETKEYSANDFLAGS <full-command>", "    Return the keys and the access flags from a full command."]),
+    row(Verb::CommandHelp, "command|help", 2, SLOW, CONNECTION)
+        .docs("5.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
+        .help(HELP),
+    row(Verb::CommandInfo, "command|info", -2, SLOW, CONNECTION)
+        .docs(
+            "2.8.13",
+            "server",
+            "O(N) where N is the number of commands to look up",
+            "Get array of specific command details, or all when no argument is given",
+        )
+        .takes(COMMAND_NAMES)
+        .help(&[
+            "INFO [<command-name> ...]",
+            "    Return details about multiple commands.",
+            "    If no command names are given, details for all commands are returned.",
+        ]),
+    row(Verb::CommandList, "command|list", -2, SLOW, CONNECTION)
+        .docs("7.0.0", "server", "O(N) where N is the total number of commands", "Get an array of command names")
+        .takes(&[Argument {
+            parts: &[
+                argument("module-name", "string").after("MODULE"),
+                argument("category", "string").after("ACLCAT"),
+                argument("pattern", "pattern").after("PATTERN"),
+            ],
+            ..argument("filterby", "oneof").after("FILTERBY").optional()
+        }])
+        .help(&[
+            "LIST [FILTERBY (MODULE <module-name>|ACLCAT <category>|PATTERN <pattern>)]",
+            "    Return a list of all commands in this server.",
+        ]),
+];
+
+const HELP: &[&str] = &["HELP", "    Prints this help."];
+const COMMAND_NAMES: &[Argument] = &[argument("command-name", "string").optional().multiple()];
+const ON_OFF: Argument = Argument { parts: &[token("ON"), token("OFF")], ..argument("enabled", "oneof") };
+
+const fn row(verb: Verb, full_name: &'static str, arity: i32, flags: Flags, categories: Categories) -> Command {
+    Command {
+        verb,
+        name: behind_bar(full_name),
+        full_name,
+        arity,
+        flags,
+        categories: categories.and(Categories::implied_by(flags)),
+        since: "",
+        group: "",
+        summary: "",
+        complexity: "",
+        arguments: &[],
+        subcommands: &[],
+        help: &[],
+    }
+}
+
+impl Command {
+    const fn docs(
+        self,
+        since: &'static str,
+        group: &'static str,
+        complexity: &'static str,
+        summary: &'static str,
+    ) -> Command {
+        Command { since, group, summary, complexity, ..self }
+    }
+
+    const fn takes(self, arguments: &'static [Argument]) -> Command {
+        Command { arguments, ..self }
+    }
+
+    const fn with(self, subcommands: &'static [Command]) -> Command {
+        Command { subcommands, ..self }
+    }
+
+    const fn help(self, help: &'static [&'static str]) -> Command {
+        Command { help, ..self }
+    }
+}
+
+const fn argument(name: &'static str, kind: &'static str) -> Argument {
+    Argument { name, kind, token: None, optional: false, multiple: false, parts: &[] }
+}
+
+/// A word that stands for itself. Redis's hints have the argument's name in lower case; they show the word.
+const fn token(word: &'static str) -> Argument {
+    argument(word, "pure-token").after(word)
+}
+
+impl Argument {
+    const fn after(self, token: &'static str) -> Argument {
+        Argument { token: Some(token), ..self }
+    }
+
+    const fn optional(self) -> Argument {
+        Argument { optional: true, ..self }
+    }
+
+    const fn multiple(self) -> Argument {
+        Argument { multiple: true, ..self }
+    }
+}
+
+/// `list` of `client|list`; a name without a bar as it is.
+const fn behind_bar(full_name: &'static str) -> &'static str {
+    let bytes = full_name.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        if bytes[at] == b'|' {
+            return full_name.split_at(at + 1).1;
+        }
+        at += 1;
+    }
+    full_name
+}

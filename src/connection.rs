@@ -1,0 +1,293 @@
+//! A client's socket: bytes in, turns, bytes out.
+//!
+//! One read, one draw and one write a turn; everything the bytes mean is decided by the [`Session`], which is pure. A
+//! reply that the client does not take stops the reading: a client that sends and never reads costs one turn's input
+//! and output, and no more IDs.
+//!
+//! Buffers belong to whoever works: a connection that has nothing to say holds none, so that ten thousand idle clients
+//! cost little. Invariant: before every read, all complete requests that arrived are answered.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::{Pin, pin};
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::clients::{Client, Stop};
+use crate::clock::Clock;
+use crate::id::{Refusal, Reservation};
+use crate::server::Server;
+use crate::session::{Session, Turn};
+
+/// Room for one read: 16 KiB, as Redis's. A thousand `GETID` as arrays are 14 KB.
+const READ_BYTES: usize = 16 * 1024;
+
+/// Replies of several turns are gathered up to this before they are written.
+const FLUSH_BYTES: usize = 64 * 1024;
+
+/// The beginning of a request up to this size is copied out of the buffer, so that a client that drips bytes costs
+/// what it sent; a larger one keeps the buffer.
+const REST_COPIED_MAX: usize = 1024;
+
+/// A buffer that grew past this is given back to the system rather than kept for the next connection.
+const KEPT_BYTES_MAX: usize = 256 * 1024;
+
+/// Buffers kept for the next connection that has something to say, per thread.
+const KEPT_BUFFERS_MAX: usize = 64;
+
+/// How often a client that waits for IDs is looked at, to see whether it is still there.
+const HANGUP_CHECK: Duration = Duration::from_millis(100);
+
+/// A byte stream that a client can be on.
+pub trait Transport: AsyncRead + AsyncWrite + AsFd + Unpin + Send + Sync {}
+
+impl<T: AsyncRead + AsyncWrite + AsFd + Unpin + Send + Sync> Transport for T {}
+
+/// Serves a client until it goes, breaks the protocol, or is told to stop.
+///
+/// # Errors
+///
+/// The socket's.
+pub async fn serve<C: Clock>(
+    server: &Server<C>,
+    client: &Client,
+    session: Session,
+    io: impl Transport,
+) -> io::Result<()> {
+    Connection { server, client, io, session, rest: Vec::new() }.run().await
+}
+
+struct Connection<'a, C: Clock, T> {
+    server: &'a Server<C>,
+    client: &'a Client,
+    io: T,
+    session: Session,
+    /// The beginning of a request whose end has not come; empty for most connections most of the time.
+    rest: Vec<u8>,
+}
+
+/// What a connection works with while it has something to say.
+#[derive(Debug, Default)]
+struct Buffers {
+    input: Vec<u8>,
+    output: Vec<u8>,
+    turn: Turn,
+    drawn: Vec<Reservation>,
+}
+
+impl<C: Clock, T: Transport> Connection<'_, C, T> {
+    async fn run(mut self) -> io::Result<()> {
+        while let Some(mut buffers) = self.read().await? {
+            let open = self.answer(&mut buffers).await?;
+            buffers.give_back();
+            if !open {
+                break;
+            }
+        }
+        // Tells the peer that this is the end, where the transport has a way to say so; it may be gone already.
+        let _ = tokio::time::timeout(HANGUP_CHECK, self.io.shutdown()).await;
+        Ok(())
+    }
+
+    /// Waits for bytes; `None` at the end of the stream, or when told to stop.
+    async fn read(&mut self) -> io::Result<Option<Box<Buffers>>> {
+        let Connection { server, client, io, rest, .. } = self;
+        poll_fn(|cx| {
+            client.wake_by(cx.waker());
+            if client.stopping() != Stop::No {
+                return Poll::Ready(Ok(None));
+            }
+            let mut buffers = Buffers::take();
+            buffers.resume(rest);
+            match poll_read(Pin::new(&mut *io), cx, &mut buffers.input) {
+                Poll::Ready(Ok(n)) if n > 0 => {
+                    server.metrics.input_bytes.fetch_add(n as u64, Relaxed);
+                    rest.clear();
+                    Poll::Ready(Ok(Some(buffers)))
+                }
+                end_or_pending => {
+                    buffers.suspend(0, rest);
+                    buffers.give_back();
+                    end_or_pending.map_ok(|_| None)
+                }
+            }
+        })
+        .await
+    }
+
+    /// Answers every complete request of the input, in as many turns as it takes. False when the connection is to end.
+    async fn answer(&mut self, buffers: &mut Buffers) -> io::Result<bool> {
+        let Buffers { input, output, turn, drawn } = buffers;
+        let mut used = 0;
+        let mut requests = 0;
+        loop {
+            used += self.session.read(&input[used..], turn);
+            drawn.clear();
+            let refusal = self.draw(turn.ids, drawn).await?;
+            match &refusal {
+                None => self.session.write(turn, Ok(drawn), output),
+                Some(refusal) => self.session.write(turn, Err(&refusal.to_string()), output),
+            }
+            if let Some(effect) = turn.effect.take() {
+                self.client.publish(self.session.profile());
+                let value = self.server.perform(effect, self.client);
+                match value {
+                    Some(value) => self.session.reply(&value, output),
+                    None => turn.close = true,
+                }
+            }
+            requests += u64::from(turn.commands);
+            let last = turn.close || !turn.more;
+            if last || output.len() >= FLUSH_BYTES {
+                self.client.touch(self.server.metrics.uptime_s.load(Relaxed), input.len() - used);
+                self.flush(output).await?;
+            }
+            if last {
+                break;
+            }
+        }
+        self.client.publish(self.session.profile());
+        self.server.metrics.add_read(requests);
+        let open = !turn.close;
+        buffers.suspend(used, &mut self.rest);
+        Ok(open)
+    }
+
+    /// Draws `n` IDs. `Some` refusal goes to the client; an error ends the connection.
+    async fn draw(&self, n: u32, drawn: &mut Vec<Reservation>) -> io::Result<Option<Refusal>> {
+        if n == 0 {
+            return Ok(None);
+        }
+        match self.server.issuer.try_draw(n) {
+            Ok(Some(reservation)) if reservation.len == n => {
+                drawn.push(reservation);
+                Ok(None)
+            }
+            Ok(part) => {
+                let have = part.map_or(0, |reservation| {
+                    drawn.push(reservation);
+                    reservation.len
+                });
+                self.draw_waiting(n - have, drawn).await
+            }
+            Err(refusal) => Ok(Some(refusal)),
+        }
+    }
+
+    #[cold]
+    async fn draw_waiting(&self, n: u32, drawn: &mut Vec<Reservation>) -> io::Result<Option<Refusal>> {
+        let mut draw = pin!(self.server.issuer.draw(n, drawn));
+        let mut look = tokio::time::interval(HANGUP_CHECK);
+        loop {
+            let result = or_stopped(self.client, async {
+                tokio::select! {
+                    result = &mut draw => Some(result),
+                    _ = look.tick() => None,
+                }
+            })
+            .await;
+            match result {
+                None => return Err(io::ErrorKind::ConnectionAborted.into()),
+                Some(Some(result)) => return Ok(result.err()),
+                // Nobody is there to read the answer: the place in the queue goes to the next.
+                Some(None) if hung_up(self.io.as_fd()) => return Err(io::ErrorKind::ConnectionReset.into()),
+                Some(None) => {}
+            }
+        }
+    }
+
+    async fn flush(&mut self, output: &mut Vec<u8>) -> io::Result<()> {
+        if output.is_empty() {
+            return Ok(());
+        }
+        let written = or_stopped(self.client, self.io.write_all(output)).await;
+        self.server.metrics.output_bytes.fetch_add(output.len() as u64, Relaxed);
+        output.clear();
+        written.unwrap_or_else(|| Err(io::ErrorKind::ConnectionAborted.into()))
+    }
+}
+
+/// One read into the spare room of `input`.
+fn poll_read<T: AsyncRead + Unpin>(
+    mut io: Pin<&mut T>,
+    cx: &mut Context<'_>,
+    input: &mut Vec<u8>,
+) -> Poll<io::Result<usize>> {
+    pin!(io.read_buf(input)).poll(cx)
+}
+
+/// Runs `future` unless the client is told to stop at once: `None` then.
+async fn or_stopped<F: Future>(client: &Client, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        client.wake_by(cx.waker());
+        if client.stopping() == Stop::Now { Poll::Ready(None) } else { future.as_mut().poll(cx).map(Some) }
+    })
+    .await
+}
+
+/// Whether the peer is gone for good. One that only finished sending is not: it still reads.
+fn hung_up(fd: BorrowedFd<'_>) -> bool {
+    let mut poll = [PollFd::new(fd, PollFlags::empty())];
+    let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+    nix::poll::poll(&mut poll, PollTimeout::ZERO).is_ok_and(|n| n > 0)
+        && poll[0].revents().is_some_and(|events| events.intersects(gone))
+}
+
+thread_local! {
+    // Boxed, so that a read that has to wait moves a pointer and not the whole.
+    #[expect(clippy::vec_box, reason = "buffers travel as one pointer")]
+    static KEPT: RefCell<Vec<Box<Buffers>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Buffers {
+    fn take() -> Box<Buffers> {
+        KEPT.with_borrow_mut(Vec::pop).unwrap_or_default()
+    }
+
+    /// Puts the beginning of a request, left over from the last read, in front of the next.
+    fn resume(&mut self, rest: &mut Vec<u8>) {
+        if rest.len() > REST_COPIED_MAX {
+            std::mem::swap(&mut self.input, rest);
+        } else {
+            self.input.extend_from_slice(rest);
+        }
+        // Doubling, so that a large request is copied a bounded number of times, and costs at most twice what came.
+        self.input.reserve(READ_BYTES.max(self.input.len()));
+    }
+
+    /// The opposite: leaves what was not used to the connection.
+    fn suspend(&mut self, used: usize, rest: &mut Vec<u8>) {
+        if self.input.len() - used > REST_COPIED_MAX {
+            self.input.drain(..used);
+            *rest = std::mem::take(&mut self.input);
+        } else if rest.is_empty() {
+            rest.extend_from_slice(&self.input[used..]);
+        }
+        if rest.is_empty() {
+            *rest = Vec::new();
+        }
+    }
+
+    fn give_back(mut self: Box<Self>) {
+        self.input.clear();
+        self.output.clear();
+        if self.input.capacity() > KEPT_BYTES_MAX {
+            self.input = Vec::new();
+        }
+        if self.output.capacity() > KEPT_BYTES_MAX {
+            self.output = Vec::new();
+        }
+        KEPT.with_borrow_mut(|kept| {
+            if kept.len() < KEPT_BUFFERS_MAX {
+                kept.push(self);
+            }
+        });
+    }
+}

@@ -1,0 +1,639 @@
+//! Bytes to requests: arrays of bulk strings, and inline commands.
+//!
+//! What may arrive here is whatever anyone sends to an open port, so the decoder is strict and bounded before it is fast:
+//!
+//! - It copies nothing. A request is a list of [`Span`]s into the caller's input; only an inline command with quotes is
+//!   written to a side buffer, since its bytes are not those that were sent.
+//! - It looks at each byte once. A request that is not complete yet leaves its position behind, and the next call goes
+//!   on from there, so a request that arrives byte by byte costs what it costs in one piece.
+//! - It takes no memory for what a client merely declares. The list of spans grows as arguments arrive.
+//! - The same bytes give the same requests and the same error, however they were cut on the way.
+//!
+//! Limits, order of checks and error texts are those of Redis 7.0 (`processMultibulkBuffer`, `processInlineBuffer`,
+//! `sdssplitargs`, `string2ll`), down to what Redis does not check: the byte after a header's CR and the two bytes after
+//! a bulk's data are skipped whatever they are, and a line that holds a NUL before its end never ends.
+//! `tests/protocol/` is the proof.
+//!
+//! Invariant: `scanned` and every span lie within the input that was given, `position <= input.len()`.
+
+use std::fmt;
+
+/// Longest line without its end, in bytes: an inline command, or one header of an array (`PROTO_INLINE_MAX_SIZE`).
+const LINE_BYTES_MAX: usize = 64 * 1024;
+
+/// Most arguments of a request before authentication (Redis 7.0 `authRequired`).
+const UNAUTHENTICATED_ARGS_MAX: usize = 10;
+
+/// Longest argument before authentication, in bytes (Redis 7.0 `authRequired`).
+const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 * 1024;
+
+/// Spans that are kept between requests, 16 KiB of them, and as many bytes of the side buffer. A larger request's memory
+/// is given back when the next one begins.
+const SPANS_KEPT: usize = 1024;
+
+/// Reads requests from a connection's input, one at a time.
+///
+/// A fresh one owns no memory. After an error the connection is to be closed; a decoder that is used on nevertheless
+/// starts with a new request.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    stage: Stage,
+    /// First byte that is not parsed yet: of a header line, or of a bulk's data.
+    position: usize,
+    /// Up to here the current line was searched for its end.
+    scanned: usize,
+    /// Arguments that the array still lacks.
+    args_missing: usize,
+    /// The last request's arguments, or the current one's so far.
+    spans: Vec<Span>,
+    /// An inline command's arguments without their quotes.
+    side: Vec<u8>,
+    /// Whether `spans` point into `side`.
+    spans_in_side: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Between,
+    Inline,
+    ArrayHeader,
+    BulkHeader,
+    BulkData {
+        bytes: usize,
+    },
+}
+
+/// What [`Decoder::decode`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decoded {
+    /// The request goes on behind the input.
+    Incomplete {
+        /// Bytes that are missing at least, >= 1. A client chose this number, it may be as large as
+        /// [`DecodeLimits::bulk_bytes_max`]: never take that much memory before the bytes are there.
+        wanted: usize,
+    },
+    /// An empty line, or an array of no or a negative number of arguments: nothing to answer.
+    Skip {
+        /// Bytes it took.
+        used: usize,
+    },
+    /// One request, of at least one argument: see [`Decoder::args`].
+    Request {
+        /// Bytes it took.
+        used: usize,
+    },
+}
+
+/// How large a request may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodeLimits {
+    /// Longest argument of an array, in bytes (`proto-max-bulk-len`).
+    pub bulk_bytes_max: usize,
+    /// Most arguments of an array: 1024 * 1024, as in Redis until 6.2. (Redis 7.0 takes 2^31 - 1.)
+    pub args_max: usize,
+    /// Whether the client has authenticated, or need not. If not, an array has at most 10 arguments of at most 16 KiB.
+    pub authenticated: bool,
+    /// Longest request, in bytes as sent (`client-query-buffer-limit`).
+    pub request_bytes_max: usize,
+}
+
+impl Default for DecodeLimits {
+    /// Redis's defaults, and a client that need not authenticate.
+    fn default() -> DecodeLimits {
+        DecodeLimits {
+            bulk_bytes_max: 512 << 20,
+            args_max: 1024 * 1024,
+            authenticated: true,
+            request_bytes_max: 1 << 30,
+        }
+    }
+}
+
+impl Decoder {
+    /// Reads the request that `input` begins with.
+    ///
+    /// `input` starts at the first byte that no request has used yet. After [`Decoded::Incomplete`] the caller calls
+    /// again with the same bytes and more behind them.
+    ///
+    /// A straight path for requests that are known byte for byte (`*1\r\n$5\r\nGETID\r\n`) belongs in front of this call
+    /// and may be taken whenever [`Decoder::is_between_requests`].
+    ///
+    /// # Errors
+    ///
+    /// [`ProtocolError`] when the bytes can't become a request within `limits`; the connection is then to be closed.
+    ///
+    /// # Panics
+    ///
+    /// When `input` is shorter than it was in the call before.
+    #[inline]
+    pub fn decode(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<Decoded, ProtocolError> {
+        let decoded = match self.stage {
+            Stage::Between => {
+                let Some(&first) = input.first() else { return Ok(Decoded::Incomplete { wanted: 1 }) };
+                self.begin();
+                if first == b'*' { self.array_header(input, limits) } else { self.inline(input, limits) }
+            }
+            Stage::Inline => self.inline(input, limits),
+            Stage::ArrayHeader => self.array_header(input, limits),
+            Stage::BulkHeader | Stage::BulkData { .. } => self.bulks(input, limits),
+        };
+        if !matches!(decoded, Ok(Decoded::Incomplete { .. })) {
+            self.stage = Stage::Between;
+        }
+        decoded
+    }
+
+    /// The arguments of the request that the last call of [`Decoder::decode`] found in this same `input`.
+    #[inline]
+    pub fn args<'a>(&'a self, input: &'a [u8]) -> Args<'a> {
+        Args { bytes: if self.spans_in_side { &self.side } else { input }, ranges: &self.spans }
+    }
+
+    /// Whether no request has begun that is still incomplete.
+    #[inline]
+    pub fn is_between_requests(&self) -> bool {
+        self.stage == Stage::Between
+    }
+
+    /// Gives all memory back if no request is incomplete, for a connection that went quiet.
+    pub fn release_memory(&mut self) {
+        if self.is_between_requests() {
+            *self = Decoder::default();
+        }
+    }
+
+    /// Bytes of memory held beside the input.
+    pub fn memory_bytes(&self) -> usize {
+        self.spans.capacity() * size_of::<Span>() + self.side.capacity()
+    }
+
+    #[inline]
+    fn begin(&mut self) {
+        self.spans.clear();
+        self.side.clear();
+        self.spans.shrink_to(SPANS_KEPT);
+        self.side.shrink_to(SPANS_KEPT * size_of::<Span>());
+        self.spans_in_side = false;
+        self.position = 0;
+        self.scanned = 0;
+    }
+
+    /// `*<count>\r\n`
+    #[inline]
+    fn array_header(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<Decoded, ProtocolError> {
+        let Some(header) = self.header(input, limits, ProtocolError::TooBigMultibulkCount)? else {
+            self.stage = Stage::ArrayHeader;
+            return Ok(Decoded::Incomplete { wanted: 1 });
+        };
+        let count = header.number.ok_or(ProtocolError::InvalidMultibulkLength)?;
+        let Ok(count) = usize::try_from(count) else { return Ok(Decoded::Skip { used: header.end }) };
+        if count > limits.args_max {
+            return Err(ProtocolError::InvalidMultibulkLength);
+        }
+        if count > UNAUTHENTICATED_ARGS_MAX && !limits.authenticated {
+            return Err(ProtocolError::UnauthenticatedMultibulkLength);
+        }
+        self.position = header.end;
+        if count == 0 {
+            return Ok(Decoded::Skip { used: header.end });
+        }
+        self.scanned = header.end;
+        self.args_missing = count;
+        self.stage = Stage::BulkHeader;
+        self.bulks(input, limits)
+    }
+
+    /// `$<bytes>\r\n<data>\r\n`, as often as arguments are missing.
+    #[inline]
+    fn bulks(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<Decoded, ProtocolError> {
+        loop {
+            let bytes = match self.stage {
+                Stage::BulkData { bytes } => bytes,
+                _ => match self.bulk_header(input, limits)? {
+                    Some(bytes) => bytes,
+                    None => return Ok(Decoded::Incomplete { wanted: 1 }),
+                },
+            };
+            // bulk_header has checked that this doesn't overflow.
+            let end = self.position + bytes + 2;
+            if input.len() < end {
+                self.stage = Stage::BulkData { bytes };
+                return Ok(Decoded::Incomplete { wanted: end - input.len() });
+            }
+            self.spans.push(Span { start: self.position, end: self.position + bytes });
+            self.position = end;
+            self.scanned = end;
+            self.stage = Stage::BulkHeader;
+            self.args_missing -= 1;
+            if self.args_missing == 0 {
+                return Ok(Decoded::Request { used: end });
+            }
+        }
+    }
+
+    /// The length of the bulk whose header begins at `position`, which then moves to its data.
+    #[inline]
+    fn bulk_header(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<Option<usize>, ProtocolError> {
+        let line = self.position;
+        let Some(header) = self.header(input, limits, ProtocolError::TooBigBulkCount)? else { return Ok(None) };
+        // As in Redis only now, when the line is complete.
+        if input[line] != b'$' {
+            return Err(ProtocolError::ExpectedDollar { got: input[line] });
+        }
+        let bytes = header.number.and_then(|number| usize::try_from(number).ok());
+        let bytes = bytes.filter(|&bytes| bytes <= limits.bulk_bytes_max).ok_or(ProtocolError::InvalidBulkLength)?;
+        if bytes > UNAUTHENTICATED_BULK_BYTES_MAX && !limits.authenticated {
+            return Err(ProtocolError::UnauthenticatedBulkLength);
+        }
+        let end = header.end.checked_add(bytes).and_then(|end| end.checked_add(2));
+        if end.is_none_or(|end| end > limits.request_bytes_max) {
+            return Err(ProtocolError::RequestTooBig);
+        }
+        self.position = header.end;
+        Ok(Some(bytes))
+    }
+
+    /// The header line that begins at `position`, or `None` if its end has not arrived.
+    #[inline]
+    fn header(
+        &mut self,
+        input: &[u8],
+        limits: &DecodeLimits,
+        too_long: ProtocolError,
+    ) -> Result<Option<Header>, ProtocolError> {
+        // Nearly all headers hold one or two digits.
+        let line = self.position;
+        let (number, end) = match input[line..] {
+            [b'$' | b'*', ones @ b'0'..=b'9', b'\r', _, ..] => (Some(i64::from(ones - b'0')), line + 4),
+            [b'$' | b'*', tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', _, ..] => {
+                (Some(i64::from(tens - b'0') * 10 + i64::from(ones - b'0')), line + 5)
+            }
+            _ => {
+                let Some(cr) = self.line_end(input, b'\r', limits, too_long)? else { return Ok(None) };
+                // The byte after it must be there, and may be any.
+                if cr + 2 > input.len() {
+                    return if input.len() > limits.request_bytes_max {
+                        Err(ProtocolError::RequestTooBig)
+                    } else {
+                        Ok(None)
+                    };
+                }
+                // A line may be its CR alone.
+                (parse_integer(input.get(line + 1..cr).unwrap_or_default()), cr + 2)
+            }
+        };
+        if end > limits.request_bytes_max {
+            return Err(ProtocolError::RequestTooBig);
+        }
+        Ok(Some(Header { number, end }))
+    }
+
+    /// `PING\n`, `ECHO "two words"\r\n`
+    fn inline(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<Decoded, ProtocolError> {
+        let Some(newline) = self.line_end(input, b'\n', limits, ProtocolError::TooBigInline)? else {
+            self.stage = Stage::Inline;
+            return Ok(Decoded::Incomplete { wanted: 1 });
+        };
+        let used = newline + 1;
+        if used > limits.request_bytes_max {
+            return Err(ProtocolError::RequestTooBig);
+        }
+        // A CR in front of the line feed separates arguments as any space does.
+        let line = &input[..newline];
+        if line.iter().any(|&byte| matches!(byte, b'"' | b'\'')) {
+            self.spans_in_side = true;
+            split_quoted(line, &mut self.side, &mut self.spans)?;
+        } else {
+            split_plain(line, &mut self.spans);
+        }
+        Ok(if self.spans.is_empty() { Decoded::Skip { used } } else { Decoded::Request { used } })
+    }
+
+    /// Where the line that begins at `position` ends, or `None` if that has not arrived.
+    ///
+    /// A NUL hides whatever is behind it, as it does from Redis's `strchr`: the line goes on until it is too long.
+    fn line_end(
+        &mut self,
+        input: &[u8],
+        end: u8,
+        limits: &DecodeLimits,
+        too_long: ProtocolError,
+    ) -> Result<Option<usize>, ProtocolError> {
+        let line = self.position;
+        // Redis looks at all it has read, which is up to 16 KiB more. We look at so many bytes, however they came.
+        let longest = line + LINE_BYTES_MAX + 1;
+        let window = &input[self.scanned..input.len().min(longest)];
+        match window.iter().position(|&byte| byte == end || byte == 0) {
+            Some(at) => {
+                self.scanned += at;
+                if window[at] == end {
+                    return Ok(Some(self.scanned));
+                }
+            }
+            None => self.scanned += window.len(),
+        }
+        // Both limits may be passed at once; the one that was passed first counts.
+        if input.len() >= longest && longest <= limits.request_bytes_max {
+            Err(too_long)
+        } else if input.len() > limits.request_bytes_max {
+            Err(ProtocolError::RequestTooBig)
+        } else {
+            Ok(None)
+        }
+    }
+}
+
+/// A parsed header line.
+struct Header {
+    /// `None` if it is not an integer.
+    number: Option<i64>,
+    /// Behind the line.
+    end: usize,
+}
+
+/// Where an argument lies, as `start..end` in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Its first byte.
+    pub start: usize,
+    /// Behind its last byte.
+    pub end: usize,
+}
+
+/// The arguments of one request, the command's name first: a view, nothing is copied.
+#[derive(Clone, Copy)]
+pub struct Args<'a> {
+    bytes: &'a [u8],
+    ranges: &'a [Span],
+}
+
+impl<'a> Args<'a> {
+    /// The arguments at `ranges` of `bytes`.
+    ///
+    /// # Panics
+    ///
+    /// Not here, but when an argument is read whose range does not lie within `bytes`.
+    pub const fn new(bytes: &'a [u8], ranges: &'a [Span]) -> Args<'a> {
+        Args { bytes, ranges }
+    }
+
+    /// How many there are, the name included.
+    #[inline]
+    pub const fn len(self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Whether there is none, not even a name.
+    #[inline]
+    pub const fn is_empty(self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// The argument at `index`; the name has 0.
+    #[inline]
+    pub fn get(self, index: usize) -> Option<&'a [u8]> {
+        self.ranges.get(index).map(|span| &self.bytes[span.start..span.end])
+    }
+
+    /// The command's name as it was sent; empty if there is none.
+    #[inline]
+    pub fn name(self) -> &'a [u8] {
+        self.get(0).unwrap_or_default()
+    }
+
+    /// All of them, the name first.
+    #[inline]
+    pub fn iter(self) -> ArgsIter<'a> {
+        ArgsIter { bytes: self.bytes, ranges: self.ranges.iter() }
+    }
+}
+
+impl<'a> IntoIterator for Args<'a> {
+    type Item = &'a [u8];
+    type IntoIter = ArgsIter<'a>;
+
+    fn into_iter(self) -> ArgsIter<'a> {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for Args<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter().map(String::from_utf8_lossy)).finish()
+    }
+}
+
+/// Iterator over [`Args`].
+#[derive(Clone, Debug)]
+pub struct ArgsIter<'a> {
+    bytes: &'a [u8],
+    ranges: std::slice::Iter<'a, Span>,
+}
+
+impl<'a> Iterator for ArgsIter<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        self.ranges.next().map(|span| &self.bytes[span.start..span.end])
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.ranges.size_hint()
+    }
+}
+
+impl ExactSizeIterator for ArgsIter<'_> {}
+
+/// Why bytes are not a request. `Display` is Redis's text behind `ERR `, fit for a log; [`ProtocolError::write_reply`]
+/// gives the exact bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProtocolError {
+    /// The number after `$` is no integer, negative, or above `proto-max-bulk-len`.
+    #[error("Protocol error: invalid bulk length")]
+    InvalidBulkLength,
+    /// The number after `*` is no integer or above [`DecodeLimits::args_max`].
+    #[error("Protocol error: invalid multibulk length")]
+    InvalidMultibulkLength,
+    /// An argument of an array is no bulk string: nested arrays, integers, anything.
+    #[error("Protocol error: expected '$', got '{}'", Printable(*got))]
+    ExpectedDollar {
+        /// What stands in the place of the `$`.
+        got: u8,
+    },
+    /// An inline command's quotes don't close, or something follows a closing quote.
+    #[error("Protocol error: unbalanced quotes in request")]
+    UnbalancedQuotes,
+    /// More than 64 KiB without an end of line.
+    #[error("Protocol error: too big inline request")]
+    TooBigInline,
+    /// More than 64 KiB after `*` without an end of line.
+    #[error("Protocol error: too big mbulk count string")]
+    TooBigMultibulkCount,
+    /// More than 64 KiB in the place of `$<bytes>` without an end of line.
+    #[error("Protocol error: too big bulk count string")]
+    TooBigBulkCount,
+    /// More than 10 arguments before authentication.
+    #[error("Protocol error: unauthenticated multibulk length")]
+    UnauthenticatedMultibulkLength,
+    /// An argument of more than 16 KiB before authentication.
+    #[error("Protocol error: unauthenticated bulk length")]
+    UnauthenticatedBulkLength,
+    /// The request is larger than `client-query-buffer-limit`. Redis closes without a word.
+    #[error("request is larger than client-query-buffer-limit")]
+    RequestTooBig,
+}
+
+impl ProtocolError {
+    /// Appends the reply that Redis gives before it closes the connection; nothing for
+    /// [`ProtocolError::RequestTooBig`].
+    pub fn write_reply(self, output: &mut Vec<u8>) {
+        match self {
+            ProtocolError::RequestTooBig => {}
+            // Redis puts the byte in as it came.
+            ProtocolError::ExpectedDollar { got } => {
+                super::write_error(
+                    [b"ERR Protocol error: expected '$', got '" as &[u8], &[got], b"'"].concat(),
+                    output,
+                );
+            }
+            _ => super::write_error(format!("ERR {self}"), output),
+        }
+    }
+}
+
+/// A byte from a client, made fit for a log.
+struct Printable(u8);
+
+impl fmt::Display for Printable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            b' '..=b'~' => write!(f, "{}", char::from(self.0)),
+            other => write!(f, "\\x{other:02x}"),
+        }
+    }
+}
+
+/// An integer as Redis reads it (`string2ll`): digits with at most a `-` in front, nothing else, no needless zero. `-0`
+/// is none.
+pub fn parse_integer(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        b"0" => return Some(0),
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    if !matches!(digits, [b'1'..=b'9', ..]) {
+        return None;
+    }
+    // Counted downwards, since there is one more negative number.
+    let mut number = 0i64;
+    for &digit in digits {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        number = number.checked_mul(10)?.checked_sub(i64::from(digit - b'0'))?;
+    }
+    if negative { Some(number) } else { number.checked_neg() }
+}
+
+/// What separates arguments: C's `isspace`. (A vertical tab or form feed within an argument belongs to it.)
+const fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}
+
+/// What ends an argument outside of quotes.
+const fn is_end(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+/// Splits a line without quotes.
+fn split_plain(line: &[u8], spans: &mut Vec<Span>) {
+    let mut rest = skip_space(line);
+    while !rest.is_empty() {
+        let start = line.len() - rest.len();
+        let bytes = rest.iter().take_while(|&&byte| !is_end(byte)).count();
+        spans.push(Span { start, end: start + bytes });
+        rest = skip_space(&rest[bytes..]);
+    }
+}
+
+/// Splits a line with quotes; the arguments, unquoted, go to `side`, which never grows beyond the line's length.
+fn split_quoted(line: &[u8], side: &mut Vec<u8>, spans: &mut Vec<Span>) -> Result<(), ProtocolError> {
+    let mut rest = line;
+    loop {
+        rest = skip_space(rest);
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let start = side.len();
+        rest = loop {
+            match rest {
+                [] => break rest,
+                [byte, tail @ ..] if is_end(*byte) => break tail,
+                [b'"', tail @ ..] => break closed(double_quoted(tail, side)?)?,
+                [b'\'', tail @ ..] => break closed(single_quoted(tail, side)?)?,
+                [byte, tail @ ..] => {
+                    side.push(*byte);
+                    rest = tail;
+                }
+            }
+        };
+        spans.push(Span { start, end: side.len() });
+    }
+}
+
+/// Unquotes what follows a `"` and returns what is behind the closing one, which is required.
+fn double_quoted<'a>(mut rest: &'a [u8], side: &mut Vec<u8>) -> Result<&'a [u8], ProtocolError> {
+    loop {
+        let (byte, tail) = match rest {
+            [] => return Err(ProtocolError::UnbalancedQuotes),
+            [b'"', tail @ ..] => return Ok(tail),
+            [b'\\', b'x', high, low, tail @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                (hex_digit(*high) << 4 | hex_digit(*low), tail)
+            }
+            [b'\\', b'n', tail @ ..] => (b'\n', tail),
+            [b'\\', b'r', tail @ ..] => (b'\r', tail),
+            [b'\\', b't', tail @ ..] => (b'\t', tail),
+            [b'\\', b'b', tail @ ..] => (0x08, tail),
+            [b'\\', b'a', tail @ ..] => (0x07, tail),
+            [b'\\', byte, tail @ ..] | [byte, tail @ ..] => (*byte, tail),
+        };
+        side.push(byte);
+        rest = tail;
+    }
+}
+
+/// Unquotes what follows a `'`, where only `\'` is special, and returns what is behind the closing one.
+fn single_quoted<'a>(mut rest: &'a [u8], side: &mut Vec<u8>) -> Result<&'a [u8], ProtocolError> {
+    loop {
+        let (byte, tail) = match rest {
+            [] => return Err(ProtocolError::UnbalancedQuotes),
+            [b'\'', tail @ ..] => return Ok(tail),
+            [b'\\', b'\'', tail @ ..] => (b'\'', tail),
+            [byte, tail @ ..] => (*byte, tail),
+        };
+        side.push(byte);
+        rest = tail;
+    }
+}
+
+/// What is behind a closing quote, which must be a space or nothing.
+fn closed(rest: &[u8]) -> Result<&[u8], ProtocolError> {
+    match rest {
+        [byte, ..] if !is_space(*byte) => Err(ProtocolError::UnbalancedQuotes),
+        rest => Ok(rest),
+    }
+}
+
+fn skip_space(line: &[u8]) -> &[u8] {
+    &line[line.iter().take_while(|&&byte| is_space(byte)).count()..]
+}
+
+/// The value of an ASCII hexadecimal digit.
+const fn hex_digit(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        _ => (digit | 0x20) - b'a' + 10,
+    }
+}

@@ -1,0 +1,225 @@
+//! Replies to bytes.
+//!
+//! A [`Value`] is what a command answers, in the richer words of RESP3; [`encode`] writes it in the protocol that the
+//! client speaks, by the frames of `redis-protocol`, and falls back for RESP2 as Redis does. The few replies that are
+//! written millions of times a second (IDs, errors, `+OK`) have functions of their own, which take no memory but the
+//! output's.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use redis_protocol::resp2::encode::encode_bytes as encode_resp2;
+use redis_protocol::resp2::types::{BytesFrame as Frame2, Resp2Frame as _};
+use redis_protocol::resp3::encode::complete::encode_bytes as encode_resp3;
+use redis_protocol::resp3::types::{BytesFrame as Frame3, Resp3Frame as _, VerbatimStringFormat};
+
+/// Which protocol a client speaks; `HELLO` changes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// What every connection begins with.
+    #[default]
+    Resp2,
+    /// After `HELLO 3`.
+    Resp3,
+}
+
+/// A reply.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// `+OK`. CR and LF become spaces.
+    Simple(Cow<'static, str>),
+    /// `-ERR ...`: the text with its code, without the `-`. CR and LF become spaces.
+    Error(String),
+    /// `:1`
+    Integer(i64),
+    /// A string of any bytes.
+    Bulk(Bytes),
+    /// A text for people, as `INFO` gives it: RESP3 marks it as `txt`, in RESP2 it is a bulk string.
+    Verbatim(Bytes),
+    /// Nothing; in RESP2 the null bulk string.
+    Null,
+    /// In RESP2 the integer 1 or 0.
+    Bool(bool),
+    /// In RESP2 a bulk string.
+    Double(f64),
+    /// Values in order.
+    Array(Vec<Value>),
+    /// Fields in the order they are given, each once; in RESP2 an array of field, value, field, value.
+    Map(Vec<(Value, Value)>),
+    /// Values of which each comes once; in RESP2 an array.
+    Set(Vec<Value>),
+    /// What a client did not ask for; in RESP2 an array.
+    Push(Vec<Value>),
+}
+
+impl Value {
+    /// `+OK`
+    pub const OK: Value = Value::Simple(Cow::Borrowed("OK"));
+
+    /// A bulk string.
+    pub fn bulk(data: impl Into<Bytes>) -> Value {
+        Value::Bulk(data.into())
+    }
+
+    /// A text for people.
+    pub fn text(data: impl Into<Bytes>) -> Value {
+        Value::Verbatim(data.into())
+    }
+
+    /// An error: code and text, without the `-`.
+    pub fn error(text: impl Into<String>) -> Value {
+        Value::Error(text.into())
+    }
+
+    /// A map whose fields are named by bulk strings.
+    pub fn map<'a>(fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+        Value::Map(fields.into_iter().map(|(name, value)| (Value::from(name), value)).collect())
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Value {
+        Value::Bulk(Bytes::copy_from_slice(text.as_bytes()))
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Value {
+        Value::Integer(number)
+    }
+}
+
+/// Appends `value` as `protocol` writes it.
+pub fn encode(value: &Value, protocol: Protocol, output: &mut Vec<u8>) {
+    let start = output.len();
+    let written = match protocol {
+        Protocol::Resp2 => {
+            let frame = resp2_frame(value);
+            output.resize(start + frame.encode_len(false), 0);
+            encode_resp2(&mut output[start..], &frame, false)
+        }
+        Protocol::Resp3 => {
+            let frame = resp3_frame(value);
+            output.resize(start + frame.encode_len(false), 0);
+            encode_resp3(&mut output[start..], &frame, false)
+        }
+    };
+    // It fails only in a buffer that is too small.
+    let written = written.expect("a frame fits the length it told");
+    assert_eq!(written, output.len() - start, "a frame fills the length it told");
+}
+
+/// Appends `:<id>`.
+#[inline]
+pub fn write_id(id: u64, output: &mut Vec<u8>) {
+    output.push(b':');
+    output.extend_from_slice(itoa::Buffer::new().format(id).as_bytes());
+    output.extend_from_slice(b"\r\n");
+}
+
+/// Appends an ID as a bulk string, as in `MGETID`'s reply.
+#[inline]
+pub fn write_bulk_id(id: u64, output: &mut Vec<u8>) {
+    write_bulk(itoa::Buffer::new().format(id).as_bytes(), output);
+}
+
+/// Appends a bulk string.
+#[inline]
+pub fn write_bulk(data: &[u8], output: &mut Vec<u8>) {
+    write_header(b'$', data.len(), output);
+    output.extend_from_slice(data);
+    output.extend_from_slice(b"\r\n");
+}
+
+/// Appends the header of an array of `len` values, which must follow.
+#[inline]
+pub fn write_array_header(len: usize, output: &mut Vec<u8>) {
+    write_header(b'*', len, output);
+}
+
+/// Appends `+<text>`. The text is ours and holds no line end.
+#[inline]
+pub fn write_simple(text: &str, output: &mut Vec<u8>) {
+    debug_assert!(!text.contains(['\r', '\n']));
+    output.push(b'+');
+    output.extend_from_slice(text.as_bytes());
+    output.extend_from_slice(b"\r\n");
+}
+
+/// Appends `-<text>`, where the text begins with its code (`ERR`).
+///
+/// It may quote what a client sent: as in Redis, CR and LF are cut from its ends, and become spaces within, so that it
+/// stays one line. Other bytes stay as they are.
+pub fn write_error(text: impl AsRef<[u8]>, output: &mut Vec<u8>) {
+    output.push(b'-');
+    output.extend(one_line(text.as_ref()));
+    output.extend_from_slice(b"\r\n");
+}
+
+#[inline]
+fn write_header(kind: u8, len: usize, output: &mut Vec<u8>) {
+    output.push(kind);
+    output.extend_from_slice(itoa::Buffer::new().format(len).as_bytes());
+    output.extend_from_slice(b"\r\n");
+}
+
+fn is_line_end(byte: u8) -> bool {
+    matches!(byte, b'\r' | b'\n')
+}
+
+/// `text` without CR and LF at its ends, and with spaces for those within.
+fn one_line(text: &[u8]) -> impl Iterator<Item = u8> {
+    let start = text.iter().take_while(|&&byte| is_line_end(byte)).count();
+    let text = &text[start..];
+    let after = text.iter().rev().take_while(|&&byte| is_line_end(byte)).count();
+    text[..text.len() - after].iter().map(|&byte| if is_line_end(byte) { b' ' } else { byte })
+}
+
+/// The same for a text; only ASCII changes, so it stays UTF-8.
+fn one_line_text(text: &str) -> String {
+    text.trim_matches(['\r', '\n']).replace(['\r', '\n'], " ")
+}
+
+fn resp2_frame(value: &Value) -> Frame2 {
+    match value {
+        Value::Simple(text) => Frame2::SimpleString(one_line_text(text).into()),
+        Value::Error(text) => Frame2::Error(one_line_text(text).into()),
+        Value::Integer(number) => Frame2::Integer(*number),
+        Value::Bulk(data) | Value::Verbatim(data) => Frame2::BulkString(data.clone()),
+        Value::Null => Frame2::Null,
+        Value::Bool(truth) => Frame2::Integer(i64::from(*truth)),
+        Value::Double(number) => Frame2::BulkString(double_text(*number).into()),
+        Value::Array(values) | Value::Set(values) | Value::Push(values) => {
+            Frame2::Array(values.iter().map(resp2_frame).collect())
+        }
+        Value::Map(fields) => {
+            Frame2::Array(fields.iter().flat_map(|(name, value)| [resp2_frame(name), resp2_frame(value)]).collect())
+        }
+    }
+}
+
+fn resp3_frame(value: &Value) -> Frame3 {
+    match value {
+        Value::Simple(text) => Frame3::SimpleString { data: one_line_text(text).into(), attributes: None },
+        Value::Error(text) => Frame3::SimpleError { data: one_line_text(text).into(), attributes: None },
+        Value::Integer(number) => Frame3::Number { data: *number, attributes: None },
+        Value::Bulk(data) => Frame3::BlobString { data: data.clone(), attributes: None },
+        Value::Verbatim(data) => {
+            Frame3::VerbatimString { data: data.clone(), format: VerbatimStringFormat::Text, attributes: None }
+        }
+        Value::Null => Frame3::Null,
+        Value::Bool(truth) => Frame3::Boolean { data: *truth, attributes: None },
+        Value::Double(number) => Frame3::Double { data: *number, attributes: None },
+        Value::Array(values) => Frame3::Array { data: values.iter().map(resp3_frame).collect(), attributes: None },
+        Value::Map(fields) => Frame3::Map {
+            data: fields.iter().map(|(name, value)| (resp3_frame(name), resp3_frame(value))).collect(),
+            attributes: None,
+        },
+        Value::Set(values) => Frame3::Set { data: values.iter().map(resp3_frame).collect(), attributes: None },
+        Value::Push(values) => Frame3::Push { data: values.iter().map(resp3_frame).collect(), attributes: None },
+    }
+}
+
+fn double_text(number: f64) -> String {
+    if number.is_nan() { "nan".to_owned() } else { number.to_string() }
+}

@@ -1,0 +1,288 @@
+//! One client's side of the protocol: bytes in, a [`Turn`] out; a turn and its IDs in, bytes out.
+//!
+//! A client may send a thousand requests before it reads a reply. Taken one by one, each would cost a visit to the issuer
+//! and a write to the socket. So [`Session::read`] takes all complete requests that a read brought, settles everything
+//! about them that does not need IDs, and says how many IDs the rest needs; those are drawn in one step, and
+//! [`Session::write`] puts everything in order. Bounds on a turn make several of a greedy pipeline.
+//!
+//! There is no clock, no socket and no other connection here. What a command needs of them, it asks for by an
+//! [`Effect`], and the turn ends there:
+//!
+//! ```text
+//! loop {
+//!     used = session.read(input, turn)             again at once while turn.more, even with no input left
+//!     session.write(turn, issuer.draw(turn.ids), output)
+//!     if let Some(effect) = turn.effect.take() { session.reply(answer(effect), output) }
+//!     if turn.close { write output and end }
+//! }
+//! ```
+//!
+//! Not here: what commands do (`client`), the queue of `MULTI` (`transaction`), how requests are cut out of the input
+//! ([`crate::resp`]).
+//!
+//! Invariant: every request gets exactly one reply, in the order of requests, and each turn's replies are written with the
+//! IDs drawn for that turn before the next one is read.
+
+mod client;
+mod effect;
+mod profile;
+mod rules;
+mod transaction;
+mod turn;
+
+use std::sync::Arc;
+
+use client::Client;
+pub use client::NAME_BYTES_MAX;
+pub use effect::{ClientFilter, ClientKind, Effect, Shutdown};
+pub use profile::Profile;
+pub use rules::{PASSWORD_BYTES_MAX, Password, Rules};
+pub use transaction::TRANSACTION_BYTES_MAX;
+use transaction::Transaction;
+pub use turn::{Reply, TURN_BYTES_MAX, TURN_IDS_MAX, Turn};
+
+use crate::command::{Command, Flags, Verb};
+use crate::id::{Id, Reservation, Scheme};
+use crate::resp::{self, Args, Decoded, Decoder, Value};
+
+/// One client's protocol state.
+#[derive(Debug)]
+pub struct Session {
+    decoder: Decoder,
+    transaction: Transaction,
+    client: Client,
+}
+
+impl Session {
+    /// The session of connection number `id`.
+    pub fn new(id: u64, rules: Arc<Rules>) -> Session {
+        Session { decoder: Decoder::default(), transaction: Transaction::default(), client: Client::new(id, rules) }
+    }
+
+    /// What others may see of it.
+    pub fn profile(&self) -> &Profile {
+        &self.client.profile
+    }
+
+    /// Goes by other rules from the next read on. Who has authenticated remains so.
+    ///
+    /// A turn is written by the rules it was read by: not between [`Session::read`] and [`Session::write`].
+    pub fn set_rules(&mut self, rules: Arc<Rules>) {
+        self.client.set_rules(rules);
+    }
+
+    /// Takes complete requests of `input`, as many as the turn's bounds allow, and returns how many bytes they were.
+    ///
+    /// `input` begins with the first byte that was not used yet. See [`Turn`] for what to do next; `turn` is emptied first.
+    pub fn read(&mut self, input: &[u8], turn: &mut Turn) -> usize {
+        turn.clear();
+        let Session { decoder, transaction, client } = self;
+        let mut used = 0;
+        while !turn.close {
+            if turn.is_full() || turn.effect.is_some() {
+                turn.more = transaction.is_running() || used < input.len();
+                break;
+            }
+            if let Some((command, args)) = transaction.next() {
+                client.perform(command, args, turn);
+                transaction.end_if_done();
+                client.profile.queued = transaction.queued();
+                continue;
+            }
+            let rest = &input[used..];
+            // The place for a straight path: while the decoder is between requests, a request that is GETID byte for byte
+            // needs neither decoder nor vocabulary.
+            match decoder.decode(rest, &client.limits) {
+                Ok(Decoded::Request { used: bytes }) => {
+                    take(transaction, client, decoder.args(rest), turn);
+                    used += bytes;
+                }
+                Ok(Decoded::Skip { used: bytes }) => used += bytes,
+                Ok(Decoded::Incomplete { wanted }) => {
+                    turn.wanted = wanted;
+                    break;
+                }
+                Err(error) => {
+                    turn.push_with(|out| error.write_reply(out));
+                    turn.close = true;
+                }
+            }
+        }
+        // Whatever stands behind QUIT or a broken request is nobody's any more.
+        if turn.close { input.len() } else { used }
+    }
+
+    /// Appends the turn's replies, in order.
+    ///
+    /// `drawn` has exactly `turn.ids` IDs, ascending; or it is the text of an error reply (without `-`), which then stands
+    /// in place of each reply that needs IDs, while all others are as they are.
+    ///
+    /// # Panics
+    ///
+    /// When `drawn` has another number of IDs, which would be the caller's bug.
+    pub fn write(&self, turn: &Turn, drawn: Result<&[Reservation], &str>, output: &mut Vec<u8>) {
+        let mut encoded = turn.encoded();
+        let mut piece = |len: usize| {
+            let (piece, rest) = encoded.split_at(len);
+            encoded = rest;
+            piece
+        };
+        match drawn {
+            Ok(reservations) => {
+                let mut ids = Ids::new(&self.client.rules.scheme, reservations);
+                assert_eq!(ids.left, u64::from(turn.ids), "a turn is written with the IDs it asked for");
+                for &reply in turn.replies() {
+                    match reply {
+                        Reply::Integers { count } => ids.each(count, |id| resp::write_id(id.get(), output)),
+                        Reply::Bulks { count } => {
+                            resp::write_array_header(count as usize, output);
+                            ids.each(count, |id| resp::write_bulk_id(id.get(), output));
+                        }
+                        Reply::Encoded { len } => output.extend_from_slice(piece(len)),
+                    }
+                }
+            }
+            Err(text) => {
+                for &reply in turn.replies() {
+                    match reply {
+                        Reply::Integers { count } => (0..count).for_each(|_| resp::write_error(text, output)),
+                        Reply::Bulks { .. } => resp::write_error(text, output),
+                        Reply::Encoded { len } => output.extend_from_slice(piece(len)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Appends the shell's answer to an effect, in the client's protocol.
+    pub fn reply(&mut self, answer: &Value, output: &mut Vec<u8>) {
+        resp::encode(answer, self.client.profile.protocol, output);
+    }
+
+    /// Whether a transaction is being queued or run, so that closing the connection would lose something.
+    pub fn is_in_transaction(&self) -> bool {
+        self.transaction.queued().is_some()
+    }
+
+    /// Gives back what memory it can, for a connection that went quiet.
+    pub fn release_memory(&mut self) {
+        self.decoder.release_memory();
+    }
+}
+
+/// One request: rejected, queued, or run.
+#[inline]
+fn take(transaction: &mut Transaction, client: &mut Client, args: Args<'_>, turn: &mut Turn) {
+    let command = match client.rules.vocabulary.resolve(args) {
+        Ok(command) => command,
+        Err(text) => return reject(transaction, client, None, &text, turn),
+    };
+    if !command.accepts(args.len()) {
+        return reject(transaction, client, Some(command), command.arity_error().as_bytes(), turn);
+    }
+    if transaction.is_queueing() && command.flags.has(Flags::NO_MULTI) {
+        return reject(transaction, client, Some(command), b"ERR Command not allowed inside a transaction", turn);
+    }
+    if !client.is_authenticated() && !command.flags.has(Flags::NO_AUTH) {
+        return reject(transaction, client, Some(command), b"NOAUTH Authentication required.", turn);
+    }
+    match command.verb {
+        Verb::Multi | Verb::Exec | Verb::Discard => transact(transaction, client, command, turn),
+        Verb::Watch if transaction.is_queueing() => turn.push_error("ERR WATCH inside MULTI is not allowed"),
+        Verb::Reset => {
+            transaction.discard();
+            client.perform(command, args, turn);
+        }
+        Verb::Quit => client.perform(command, args, turn),
+        _ if transaction.is_queueing() => match transaction.push(command, args, client.rules.request_bytes_max) {
+            Ok(()) => turn.push(b"+QUEUED\r\n"),
+            Err(error) => turn.push_error(error.to_string()),
+        },
+        _ => return client.perform(command, args, turn),
+    }
+    client.profile.queued = transaction.queued();
+}
+
+/// Answers a request that can't be run or queued. A transaction fails by it; `EXEC` itself ends one.
+#[cold]
+fn reject(
+    transaction: &mut Transaction,
+    client: &mut Client,
+    command: Option<&'static Command>,
+    text: &[u8],
+    turn: &mut Turn,
+) {
+    if command.is_some_and(|command| command.verb == Verb::Exec) {
+        transaction.discard();
+        // Redis leaves the code out when it is ERR.
+        let reason = text.strip_prefix(b"ERR ").unwrap_or(text);
+        turn.push_error([b"EXECABORT Transaction discarded because of: ", reason].concat());
+    } else {
+        transaction.fail();
+        turn.push_error(text);
+    }
+    client.profile.queued = transaction.queued();
+}
+
+/// `MULTI`, `EXEC` and `DISCARD`.
+fn transact(transaction: &mut Transaction, client: &mut Client, command: &'static Command, turn: &mut Turn) {
+    turn.commands += 1;
+    client.profile.last_command = command.full_name;
+    match command.verb {
+        Verb::Multi if transaction.is_queueing() => turn.push_error("ERR MULTI calls can not be nested"),
+        Verb::Multi => {
+            transaction.begin();
+            turn.push(client::OK);
+        }
+        verb if !transaction.is_queueing() => {
+            turn.push_error(if verb == Verb::Exec { "ERR EXEC without MULTI" } else { "ERR DISCARD without MULTI" });
+        }
+        Verb::Exec if transaction.has_failed() => {
+            transaction.discard();
+            turn.push_error("EXECABORT Transaction discarded because of previous errors.");
+        }
+        Verb::Exec => {
+            let len = transaction.run();
+            turn.push_with(|out| resp::write_array_header(len, out));
+        }
+        _ => {
+            transaction.discard();
+            turn.push(client::OK);
+        }
+    }
+}
+
+/// The IDs of a turn, taken off its reservations from the front.
+struct Ids<'a> {
+    scheme: &'a Scheme,
+    /// What is left of the first reservation.
+    current: Reservation,
+    rest: std::slice::Iter<'a, Reservation>,
+    /// How many IDs are left altogether.
+    left: u64,
+}
+
+impl<'a> Ids<'a> {
+    fn new(scheme: &'a Scheme, reservations: &'a [Reservation]) -> Ids<'a> {
+        let left = reservations.iter().map(|reservation| u64::from(reservation.len)).sum();
+        let current = Reservation { first: crate::id::Slot(0), count: 0, len: 0 };
+        Ids { scheme, current, rest: reservations.iter(), left }
+    }
+
+    /// Calls `write` with each of the next `count` IDs.
+    #[inline]
+    fn each(&mut self, mut count: u32, mut write: impl FnMut(Id)) {
+        self.left -= u64::from(count);
+        while count > 0 {
+            if self.current.len == 0 {
+                self.current = *self.rest.next().expect("the sum of all lengths was checked");
+            }
+            let taken = Reservation { len: count.min(self.current.len), ..self.current };
+            self.scheme.ids(taken).for_each(&mut write);
+            self.current.first.0 += u64::from(taken.len);
+            self.current.count = self.current.count.wrapping_add(u64::from(taken.len));
+            self.current.len -= taken.len;
+            count -= taken.len;
+        }
+    }
+}

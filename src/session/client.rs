@@ -1,0 +1,429 @@
+//! What commands do: one arm for each row of the table.
+//!
+//! A command that is about this connection alone is done here. One that needs IDs leaves its count in the turn; one that
+//! needs the world outside leaves an [`Effect`]. Everything that can be wrong with a command is found here, so that
+//! nothing behind it can fail.
+
+use std::str;
+use std::sync::Arc;
+
+use super::effect::{ClientFilter, ClientKind, Effect, Shutdown};
+use super::profile::Profile;
+use super::rules::Rules;
+use super::turn::Turn;
+use crate::command::{self, Command, REDIS_VERSION, TABLE, Verb, quote};
+use crate::resp::{self, Args, DecodeLimits, Protocol, Value, parse_integer};
+
+/// The longest name that `CLIENT SETNAME` and `SETINFO` keep, bytes. Redis has no bound, and a name is shown to everyone
+/// who asks for `CLIENT LIST`.
+pub const NAME_BYTES_MAX: usize = 1024;
+
+/// The name of the one user there is.
+const DEFAULT_USER: &str = "default";
+
+pub(super) const OK: &[u8] = b"+OK\r\n";
+const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
+const SYNTAX: &str = "ERR syntax error";
+const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+const NO_PASSWORD_SET: &str = "ERR AUTH <password> called without any password configured for the default user. \
+                               Are you sure your configuration is correct?";
+const HELLO_NEEDS_AUTH: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
+                                HELLO AUTH <user> <pass> option can be used to authenticate the client and \
+                                select the RESP protocol version at the same time";
+
+/// What commands change.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) rules: Arc<Rules>,
+    pub(super) profile: Profile,
+    pub(super) limits: DecodeLimits,
+}
+
+impl Client {
+    pub(super) fn new(id: u64, rules: Arc<Rules>) -> Client {
+        let profile = Profile::new(id);
+        let mut client = Client { limits: rules.limits(), rules, profile };
+        client.forget_login();
+        client
+    }
+
+    /// Goes by other rules. Who has authenticated remains so.
+    pub(super) fn set_rules(&mut self, rules: Arc<Rules>) {
+        self.limits = DecodeLimits { authenticated: self.limits.authenticated, ..rules.limits() };
+        self.rules = rules;
+    }
+
+    #[inline]
+    pub(super) fn is_authenticated(&self) -> bool {
+        self.limits.authenticated
+    }
+
+    /// Back to where a connection begins: the default user, if it needs no password.
+    fn forget_login(&mut self) {
+        self.limits.authenticated = self.rules.password.is_none();
+        self.profile.user = if self.limits.authenticated { DEFAULT_USER } else { "" }.into();
+    }
+
+    /// `RESET`, as far as it is not about the transaction. What `SETINFO` said stays, as in Redis: it is still true.
+    fn reset(&mut self) {
+        self.profile.database = 0;
+        self.profile.name = "".into();
+        self.profile.protocol = Protocol::Resp2;
+        self.profile.no_evict = false;
+        self.profile.no_touch = false;
+        self.forget_login();
+    }
+
+    /// Runs one command: exactly one reply goes into the turn, or an effect whose answer is that reply.
+    #[inline]
+    pub(super) fn perform(&mut self, command: &'static Command, args: Args<'_>, turn: &mut Turn) {
+        turn.commands += 1;
+        self.profile.last_command = command.full_name;
+        match command.verb {
+            Verb::GetId => turn.push_id(),
+            Verb::MGetId => self.mgetid(args, turn),
+            _ => self.perform_other(command, args, turn),
+        }
+    }
+
+    fn mgetid(&self, args: Args<'_>, turn: &mut Turn) {
+        let Some(count) = parse_integer(arg(args, 1)) else { return turn.push_error(NOT_AN_INTEGER) };
+        match u32::try_from(count) {
+            Ok(count @ 1..) if count <= self.rules.id_mgetid_max => turn.push_ids(count),
+            _ => turn.push_error(format!("ERR parameters error! argv[1] = {count}")),
+        }
+    }
+
+    fn perform_other(&mut self, command: &'static Command, args: Args<'_>, turn: &mut Turn) {
+        let protocol = self.profile.protocol;
+        let vocabulary = &self.rules.vocabulary;
+        let names = || NamesFrom { args, next: 2 };
+        match command.verb {
+            Verb::GetId | Verb::MGetId => unreachable!("perform has run it"),
+            Verb::Multi | Verb::Exec | Verb::Discard => unreachable!("the session runs it"),
+            // Containers are run by themselves only when their arity admits it.
+            Verb::Acl | Verb::Client | Verb::Config => unreachable!("it takes a subcommand"),
+
+            Verb::DecodeId => match command::parse_id(arg(args, 1)) {
+                Ok(id) => turn.effect = Some(Effect::DecodeId(id)),
+                Err(error) => turn.push_error(error.to_string()),
+            },
+            Verb::IdSpan => match command::parse_span(self.rules.scheme.layout(), arg(args, 1), arg(args, 2)) {
+                Ok((lowest, highest)) => turn.push_with(|out| {
+                    resp::write_array_header(2, out);
+                    resp::write_id(lowest.get(), out);
+                    resp::write_id(highest.get(), out);
+                }),
+                Err(error) => turn.push_error(error.to_string()),
+            },
+
+            Verb::Ping => match args.get(1) {
+                None => turn.push(b"+PONG\r\n"),
+                Some(_) if args.len() > 2 => turn.push_error(command.arity_error()),
+                Some(message) => turn.push_with(|out| resp::write_bulk(message, out)),
+            },
+            Verb::Echo => turn.push_with(|out| resp::write_bulk(arg(args, 1), out)),
+            Verb::Quit => {
+                turn.push(OK);
+                turn.close = true;
+            }
+            Verb::Reset => {
+                self.reset();
+                turn.push(b"+RESET\r\n");
+            }
+            Verb::Select => self.select(args, turn),
+            Verb::Hello => self.hello(args, turn),
+            Verb::Auth => self.auth(args, turn),
+            Verb::Watch | Verb::Unwatch => turn.push(OK),
+
+            Verb::ClientId => turn.push_with(|out| resp::write_id(self.profile.id, out)),
+            Verb::ClientGetName => {
+                let name = match &*self.profile.name {
+                    "" => Value::Null,
+                    name => Value::from(name),
+                };
+                turn.push_value(&name, protocol);
+            }
+            Verb::ClientSetName => match checked_name(arg(args, 2), "Client names") {
+                Ok(name) => {
+                    self.profile.name = name;
+                    turn.push(OK);
+                }
+                Err(error) => turn.push_error(error),
+            },
+            Verb::ClientSetInfo => self.set_info(args, turn),
+            Verb::ClientNoEvict => match on_or_off(arg(args, 2)) {
+                Some(on) => {
+                    self.profile.no_evict = on;
+                    turn.push(OK);
+                }
+                None => turn.push_error(SYNTAX),
+            },
+            Verb::ClientNoTouch => match on_or_off(arg(args, 2)) {
+                Some(on) => {
+                    self.profile.no_touch = on;
+                    turn.push(OK);
+                }
+                None => turn.push_error(SYNTAX),
+            },
+            Verb::ClientInfo => turn.effect = Some(Effect::ClientInfo),
+            Verb::ClientList => match client_filter(args) {
+                Ok(filter) => turn.effect = Some(Effect::ClientList(filter)),
+                Err(error) => turn.push_error(error),
+            },
+
+            Verb::Command | Verb::CommandInfo => {
+                turn.push_value(&command::command_info(vocabulary, names()), protocol);
+            }
+            Verb::CommandDocs => turn.push_value(&command::command_docs(vocabulary, names()), protocol),
+            Verb::CommandList => turn.push_value(&command::command_list(vocabulary, args), protocol),
+            Verb::CommandCount => turn.push_with(|out| resp::write_id(vocabulary.commands().len() as u64, out)),
+            Verb::CommandGetKeys | Verb::CommandGetKeysAndFlags => {
+                turn.push_error(command::command_get_keys(vocabulary, args));
+            }
+            Verb::AclHelp => turn.push_value(&help(Verb::Acl), protocol),
+            Verb::ClientHelp => turn.push_value(&help(Verb::Client), protocol),
+            Verb::CommandHelp => turn.push_value(&help(Verb::Command), protocol),
+            Verb::ConfigHelp => turn.push_value(&help(Verb::Config), protocol),
+
+            Verb::AclWhoAmI => turn.push_with(|out| resp::write_bulk(self.profile.user.as_bytes(), out)),
+            Verb::Role => {
+                let role = [Value::from("master"), Value::Integer(0), Value::Array(Vec::new())];
+                turn.push_value(&Value::Array(role.into()), protocol);
+            }
+            Verb::LolWut => {
+                let art = concat!("getid ver. ", env!("CARGO_PKG_VERSION"), "\n");
+                turn.push_value(&Value::text(art), protocol);
+            }
+
+            Verb::Info => {
+                let sections = args.iter().skip(1).map(|name| String::from_utf8_lossy(name).to_ascii_lowercase());
+                turn.effect = Some(Effect::Info { sections: sections.collect() });
+            }
+            Verb::ConfigGet => {
+                let patterns = args.iter().skip(2).map(<[u8]>::to_vec).collect();
+                turn.effect = Some(Effect::ConfigGet { patterns });
+            }
+            Verb::Time => turn.effect = Some(Effect::Time),
+            Verb::Shutdown => match shutdown_options(args) {
+                Some(options) => turn.effect = Some(Effect::Shutdown(options)),
+                None => turn.push_error(SYNTAX),
+            },
+        }
+    }
+
+    fn select(&mut self, args: Args<'_>, turn: &mut Turn) {
+        let Some(index) = parse_integer(arg(args, 1)) else { return turn.push_error(NOT_AN_INTEGER) };
+        if i32::try_from(index).is_err() {
+            let (least, most) = (i32::MIN, i32::MAX);
+            return turn.push_error(format!("ERR value is out of range, value must between {least} and {most}"));
+        }
+        match u32::try_from(index) {
+            Ok(index) if index < self.rules.databases => {
+                self.profile.database = index;
+                turn.push(OK);
+            }
+            _ => turn.push_error("ERR DB index is out of range"),
+        }
+    }
+
+    fn hello(&mut self, args: Args<'_>, turn: &mut Turn) {
+        let mut protocol = None;
+        if let Some(version) = args.get(1) {
+            protocol = Some(match parse_integer(version) {
+                Some(2) => Protocol::Resp2,
+                Some(3) => Protocol::Resp3,
+                Some(_) => return turn.push_error("NOPROTO unsupported protocol version"),
+                None => return turn.push_error("ERR Protocol version is not an integer or out of range"),
+            });
+        }
+        let mut login = None;
+        let mut at = 2;
+        // In Redis's order: a name is taken as soon as it is read, even if the password turns out to be wrong.
+        while let Some(option) = args.get(at) {
+            match (args.get(at + 1), args.get(at + 2)) {
+                (Some(user), Some(password)) if option.eq_ignore_ascii_case(b"auth") => {
+                    login = Some((user, password));
+                    at += 3;
+                }
+                (Some(name), _) if option.eq_ignore_ascii_case(b"setname") => {
+                    match checked_name(name, "Client names") {
+                        Ok(name) => self.profile.name = name,
+                        Err(error) => return turn.push_error(error),
+                    }
+                    at += 2;
+                }
+                _ => {
+                    let option = quote(option, OPTION_BYTES_MAX);
+                    return turn.push_error([b"ERR Syntax error in HELLO option '", option, b"'"].concat());
+                }
+            }
+        }
+        if let Some((user, password)) = login
+            && !self.log_in(user, password)
+        {
+            return turn.push_error(WRONG_PASSWORD);
+        }
+        if !self.is_authenticated() {
+            return turn.push_error(HELLO_NEEDS_AUTH);
+        }
+        if let Some(protocol) = protocol {
+            self.profile.protocol = protocol;
+        }
+        let fields = Value::map([
+            ("server", Value::from("redis")),
+            ("version", Value::from(REDIS_VERSION)),
+            ("proto", Value::Integer(if self.profile.protocol == Protocol::Resp3 { 3 } else { 2 })),
+            ("id", Value::Integer(self.profile.id.cast_signed())),
+            ("mode", Value::from("standalone")),
+            ("role", Value::from("master")),
+            ("modules", Value::Array(Vec::new())),
+        ]);
+        turn.push_value(&fields, self.profile.protocol);
+    }
+
+    fn auth(&mut self, args: Args<'_>, turn: &mut Turn) {
+        let (user, password) = match (args.get(1), args.get(2), args.len()) {
+            // The one form in which a user may think that the password matters.
+            (Some(_), None, _) if self.rules.password.is_none() => return turn.push_error(NO_PASSWORD_SET),
+            (Some(password), None, _) => (DEFAULT_USER.as_bytes(), password),
+            (Some(user), Some(password), 3) => (user, password),
+            _ => return turn.push_error(SYNTAX),
+        };
+        if self.log_in(user, password) { turn.push(OK) } else { turn.push_error(WRONG_PASSWORD) }
+    }
+
+    /// Whether user and password fit. A failure leaves the login as it was, as in Redis.
+    fn log_in(&mut self, user: &[u8], password: &[u8]) -> bool {
+        let fits = user == DEFAULT_USER.as_bytes()
+            && self.rules.password.as_ref().is_none_or(|wanted| wanted.matches(password));
+        if fits {
+            self.limits.authenticated = true;
+            self.profile.user = DEFAULT_USER.into();
+        }
+        fits
+    }
+
+    fn set_info(&mut self, args: Args<'_>, turn: &mut Turn) {
+        let (option, value) = (arg(args, 2), arg(args, 3));
+        let field = if option.eq_ignore_ascii_case(b"lib-name") {
+            &mut self.profile.lib_name
+        } else if option.eq_ignore_ascii_case(b"lib-ver") {
+            &mut self.profile.lib_version
+        } else {
+            let option = quote(option, OPTION_BYTES_MAX);
+            return turn.push_error([b"ERR Unrecognized option '", option, b"'"].concat());
+        };
+        match checked_name(value, str::from_utf8(option).unwrap_or_default()) {
+            Ok(value) => {
+                *field = value;
+                turn.push(OK);
+            }
+            Err(error) => turn.push_error(error),
+        }
+    }
+}
+
+/// How much of an option's name an error text quotes, bytes.
+const OPTION_BYTES_MAX: usize = 128;
+
+/// The argument at `index`, which the arity has promised.
+fn arg(args: Args<'_>, index: usize) -> &[u8] {
+    args.get(index).unwrap_or_default()
+}
+
+/// The arguments from `next` on; unlike `skip`, it knows its length.
+struct NamesFrom<'a> {
+    args: Args<'a>,
+    next: usize,
+}
+
+impl<'a> Iterator for NamesFrom<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let name = self.args.get(self.next)?;
+        self.next += 1;
+        Some(name)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.args.len().saturating_sub(self.next);
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for NamesFrom<'_> {}
+
+/// A name that can stand in a line of `CLIENT LIST`: printable ASCII without blanks.
+fn checked_name(name: &[u8], what: &str) -> Result<Arc<str>, String> {
+    let printable = name.iter().all(u8::is_ascii_graphic);
+    match str::from_utf8(name) {
+        Ok(_) if name.len() > NAME_BYTES_MAX => {
+            Err(format!("ERR {what} cannot be longer than {NAME_BYTES_MAX} bytes."))
+        }
+        Ok(name) if printable => Ok(Arc::from(name)),
+        _ => Err(format!("ERR {what} cannot contain spaces, newlines or special characters.")),
+    }
+}
+
+fn on_or_off(word: &[u8]) -> Option<bool> {
+    match word {
+        word if word.eq_ignore_ascii_case(b"on") => Some(true),
+        word if word.eq_ignore_ascii_case(b"off") => Some(false),
+        _ => None,
+    }
+}
+
+/// `CLIENT LIST [TYPE kind | ID id ...]`
+fn client_filter(args: Args<'_>) -> Result<ClientFilter, Vec<u8>> {
+    let Some(option) = args.get(2) else { return Ok(ClientFilter::All) };
+    match args.get(3) {
+        Some(kind) if args.len() == 4 && option.eq_ignore_ascii_case(b"type") => {
+            let known = [
+                ("normal", ClientKind::Normal),
+                ("master", ClientKind::Master),
+                ("replica", ClientKind::Replica),
+                ("slave", ClientKind::Replica),
+                ("pubsub", ClientKind::PubSub),
+            ];
+            let found = known.into_iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(kind));
+            found
+                .map(|(_, kind)| ClientFilter::Kind(kind))
+                .ok_or_else(|| [b"ERR Unknown client type '", quote(kind, OPTION_BYTES_MAX), b"'"].concat())
+        }
+        Some(_) if option.eq_ignore_ascii_case(b"id") => {
+            let ids: Option<Vec<i64>> = args.iter().skip(3).map(parse_integer).collect();
+            let ids = ids.ok_or(b"ERR Invalid client ID")?;
+            // No connection has a negative one.
+            Ok(ClientFilter::Ids(ids.into_iter().filter_map(|id| u64::try_from(id).ok()).collect()))
+        }
+        _ => Err(SYNTAX.into()),
+    }
+}
+
+/// `SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]`; `None` for what Redis calls a syntax error.
+fn shutdown_options(args: Args<'_>) -> Option<Shutdown> {
+    let mut options = Shutdown::default();
+    let (mut save, mut nosave) = (false, false);
+    for word in args.iter().skip(1) {
+        let option = match word.to_ascii_lowercase().as_slice() {
+            b"save" => &mut save,
+            b"nosave" => &mut nosave,
+            b"now" => &mut options.now,
+            b"force" => &mut options.force,
+            b"abort" => &mut options.abort,
+            _ => return None,
+        };
+        *option = true;
+    }
+    let others = save || nosave || options.now || options.force;
+    let contradicts = (save && nosave) || (options.abort && others);
+    (!contradicts).then_some(options)
+}
+
+/// The `HELP` of a container.
+fn help(container: Verb) -> Value {
+    let row = TABLE.iter().find(|command| command.verb == container);
+    row.map_or(Value::Array(Vec::new()), command::command_help)
+}

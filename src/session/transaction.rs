@@ -1,0 +1,170 @@
+//! What waits between `MULTI` and `EXEC`.
+//!
+//! The default pipelines of several libraries wrap everything in `MULTI`, so a transaction of 100,000 `GETID` is an
+//! ordinary thing. Commands are kept as one run of bytes (each argument behind its length) and a row of the table each,
+//! 25 bytes for a `GETID`; both buffers are used again. `EXEC` may take several turns: the session goes on with
+//! [`Transaction::next`] before it looks at more input.
+//!
+//! Invariant: `next <= queue.len()`, and `read` is where command `next` begins in `bytes`.
+
+use crate::command::Command;
+use crate::resp::{Args, Span};
+
+/// Most memory one transaction may hold, bytes; less when `client-query-buffer-limit` is lower.
+///
+/// 16 MiB are 670,000 queued `GETID`. Redis allows 1 GiB, and closes the connection beyond.
+pub const TRANSACTION_BYTES_MAX: usize = 16 << 20;
+
+/// Memory that is kept for the next transaction, bytes.
+const TRANSACTION_BYTES_KEPT: usize = 64 << 10;
+
+#[derive(Debug, Default)]
+pub(super) struct Transaction {
+    phase: Phase,
+    queue: Vec<Queued>,
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    /// Outside of `MULTI`.
+    #[default]
+    Idle,
+    /// Behind `MULTI`. `failed`: a command was rejected, so `EXEC` will not run the others.
+    Queueing { failed: bool },
+    /// Behind `EXEC`.
+    Running { next: usize, read: usize },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    command: &'static Command,
+    args: u32,
+}
+
+/// A transaction that would be larger than it may be. `Display` is the text of an error reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("ERR transaction is too large: its commands would take more than {bytes_max} bytes")]
+pub(super) struct TooLarge {
+    bytes_max: usize,
+}
+
+/// How each argument's length is kept.
+const LEN_BYTES: usize = size_of::<u32>();
+
+impl Transaction {
+    /// Whether commands are to be queued.
+    #[inline]
+    pub(super) fn is_queueing(&self) -> bool {
+        matches!(self.phase, Phase::Queueing { .. })
+    }
+
+    /// Whether `EXEC` still has commands to run.
+    #[inline]
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running { .. })
+    }
+
+    /// Whether `EXEC` must not run.
+    pub(super) fn has_failed(&self) -> bool {
+        self.phase == Phase::Queueing { failed: true }
+    }
+
+    /// How many commands wait; `None` outside of `MULTI`.
+    pub(super) fn queued(&self) -> Option<usize> {
+        (self.phase != Phase::Idle).then_some(self.queue.len())
+    }
+
+    /// `MULTI`.
+    pub(super) fn begin(&mut self) {
+        debug_assert_eq!(self.phase, Phase::Idle);
+        self.phase = Phase::Queueing { failed: false };
+    }
+
+    /// A command was rejected. What was queued will never run, so it goes now.
+    pub(super) fn fail(&mut self) {
+        if self.is_queueing() {
+            self.discard();
+            self.phase = Phase::Queueing { failed: true };
+        }
+    }
+
+    /// Keeps a command for `EXEC`. After a failure there is no sense in that, and nothing is kept.
+    pub(super) fn push(&mut self, command: &'static Command, args: Args<'_>, bytes_max: usize) -> Result<(), TooLarge> {
+        debug_assert!(self.is_queueing());
+        if self.has_failed() {
+            return Ok(());
+        }
+        let bytes_max = bytes_max.min(TRANSACTION_BYTES_MAX);
+        let added: usize = args.iter().map(|arg| arg.len() + LEN_BYTES).sum();
+        if self.memory_bytes() + size_of::<Queued>() + added > bytes_max {
+            self.fail();
+            return Err(TooLarge { bytes_max });
+        }
+        self.bytes.reserve(added);
+        for arg in args {
+            self.bytes.extend_from_slice(&u32_of(arg.len()).to_ne_bytes());
+            self.bytes.extend_from_slice(arg);
+        }
+        self.queue.push(Queued { command, args: u32_of(args.len()) });
+        Ok(())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.bytes.len() + self.queue.len() * size_of::<Queued>()
+    }
+
+    /// `EXEC`: from now on [`Transaction::next`] gives the commands. Returns how many.
+    pub(super) fn run(&mut self) -> usize {
+        debug_assert_eq!(self.phase, Phase::Queueing { failed: false });
+        let len = self.queue.len();
+        if len == 0 {
+            self.discard();
+        } else {
+            self.phase = Phase::Running { next: 0, read: 0 };
+        }
+        len
+    }
+
+    /// The next command to run.
+    pub(super) fn next(&mut self) -> Option<(&'static Command, Args<'_>)> {
+        let Phase::Running { next, mut read } = self.phase else { return None };
+        let Queued { command, args } = self.queue[next];
+        self.spans.clear();
+        for _ in 0..args {
+            let start = read + LEN_BYTES;
+            let len = self.bytes[read..start].try_into().map_or(0, u32::from_ne_bytes) as usize;
+            self.spans.push(Span { start, end: start + len });
+            read = start + len;
+        }
+        self.phase = Phase::Running { next: next + 1, read };
+        Some((command, Args::new(&self.bytes, &self.spans)))
+    }
+
+    /// Ends it once the last command has run. Apart from [`Transaction::next`], whose arguments are still in use then.
+    pub(super) fn end_if_done(&mut self) {
+        if let Phase::Running { next, read } = self.phase {
+            debug_assert!(next <= self.queue.len() && read <= self.bytes.len());
+            if next == self.queue.len() {
+                self.discard();
+            }
+        }
+    }
+
+    /// Forgets everything: `DISCARD`, `RESET`, the end of `EXEC`.
+    pub(super) fn discard(&mut self) {
+        self.phase = Phase::Idle;
+        self.queue.clear();
+        self.bytes.clear();
+        self.spans.clear();
+        self.queue.shrink_to(TRANSACTION_BYTES_KEPT / size_of::<Queued>());
+        self.bytes.shrink_to(TRANSACTION_BYTES_KEPT);
+        self.spans.shrink_to(TRANSACTION_BYTES_KEPT / size_of::<Span>());
+    }
+}
+
+/// Lengths and counts of what [`TRANSACTION_BYTES_MAX`] admits.
+fn u32_of(len: usize) -> u32 {
+    u32::try_from(len).expect("a transaction is far smaller than 4 GiB")
+}

@@ -1,0 +1,145 @@
+//! What one read became: replies to write, how many IDs they need, and what the shell must do afterwards.
+//!
+//! Replies without IDs are encoded at once into the turn's own bytes; a [`Reply`] only says how the pieces follow each
+//! other. So a turn is three flat buffers that are used again and again, and a run of `GETID` is one entry.
+//!
+//! Invariant: `ids` is the sum of all counts in `replies`, and the [`Reply::Encoded`] lengths sum up to `encoded.len()`.
+
+use super::effect::Effect;
+use crate::resp::{self, Protocol, Value};
+
+/// IDs a turn may hold before it ends, not counting those of the command that passes the bound.
+///
+/// An ID costs up to 26 bytes on the wire (`$19`, the digits, two line ends), so the output of a turn stays below
+/// (8192 + `id-mgetid-max`) * 26 bytes: 216 KB with the default of 100.
+pub const TURN_IDS_MAX: u32 = 8192;
+
+/// Bytes of encoded replies a turn may hold before it ends, not counting those of the command that passes the bound.
+///
+/// The largest single replies are `ECHO` of a large argument, which its sender has paid for, and `COMMAND DOCS`.
+pub const TURN_BYTES_MAX: usize = 64 * 1024;
+
+/// Capacity a turn keeps for the next one. What a single large reply took beyond it is given back.
+const TURN_BYTES_KEPT: usize = 4 * TURN_BYTES_MAX;
+
+/// One piece of output, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// `count` commands that each get one ID as an integer.
+    Integers {
+        /// How many, at least 1.
+        count: u32,
+    },
+    /// One command that gets an array of `count` IDs as bulk strings.
+    Bulks {
+        /// How many, at least 1.
+        count: u32,
+    },
+    /// The next `len` bytes of the turn's encoded bytes.
+    Encoded {
+        /// How many.
+        len: usize,
+    },
+}
+
+/// What one read became. Made once per connection and used again for each read.
+#[derive(Debug, Default)]
+pub struct Turn {
+    /// How many IDs the replies need: what to ask the issuer for. 0: nothing to draw.
+    pub ids: u32,
+    /// How many commands it ran. As in Redis's `total_commands_processed`, rejected ones don't count, and queued ones count
+    /// when `EXEC` runs them.
+    pub commands: u32,
+    /// What the shell does after it has written this turn; its answer follows by [`Session::reply`](super::Session::reply).
+    pub effect: Option<Effect>,
+    /// Whether the connection ends once this turn (and the answer to its effect) is written.
+    pub close: bool,
+    /// Whether to call [`Session::read`](super::Session::read) again with the rest of the input, which may be empty,
+    /// before more bytes are awaited: the turn ended at a bound or at an effect.
+    pub more: bool,
+    /// Bytes that are missing at least before another read makes sense; a hint, 0 when `more` or `close` is set.
+    pub wanted: usize,
+    replies: Vec<Reply>,
+    encoded: Vec<u8>,
+}
+
+impl Turn {
+    /// The replies, in order.
+    pub fn replies(&self) -> &[Reply] {
+        &self.replies
+    }
+
+    /// Whether there is nothing to draw and nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.replies.is_empty()
+    }
+
+    /// The bytes that [`Reply::Encoded`] pieces are cut from.
+    pub(super) fn encoded(&self) -> &[u8] {
+        &self.encoded
+    }
+
+    /// Makes it empty for the next read; buffers are kept.
+    pub(super) fn clear(&mut self) {
+        self.ids = 0;
+        self.commands = 0;
+        self.effect = None;
+        self.close = false;
+        self.more = false;
+        self.wanted = 0;
+        self.replies.clear();
+        self.encoded.clear();
+        if self.encoded.capacity() > TURN_BYTES_KEPT {
+            self.encoded.shrink_to(TURN_BYTES_MAX);
+        }
+    }
+
+    /// Whether a bound is reached.
+    pub(super) fn is_full(&self) -> bool {
+        self.ids >= TURN_IDS_MAX || self.encoded.len() >= TURN_BYTES_MAX
+    }
+
+    /// One more command that gets one ID as an integer.
+    pub(super) fn push_id(&mut self) {
+        self.ids += 1;
+        if let Some(Reply::Integers { count }) = self.replies.last_mut() {
+            *count += 1;
+        } else {
+            self.replies.push(Reply::Integers { count: 1 });
+        }
+    }
+
+    /// One more command that gets `count` IDs as bulk strings.
+    pub(super) fn push_ids(&mut self, count: u32) {
+        debug_assert!(count > 0, "a count was checked when it was read");
+        self.ids += count;
+        self.replies.push(Reply::Bulks { count });
+    }
+
+    /// Adds what `encode` appends.
+    pub(super) fn push_with(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
+        let before = self.encoded.len();
+        encode(&mut self.encoded);
+        let added = self.encoded.len() - before;
+        if let Some(Reply::Encoded { len }) = self.replies.last_mut() {
+            *len += added;
+        } else if added > 0 {
+            self.replies.push(Reply::Encoded { len: added });
+        }
+    }
+
+    /// Adds bytes that are RESP already.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.push_with(|out| out.extend_from_slice(bytes));
+    }
+
+    /// Adds an error: code and text, without the `-`.
+    pub(super) fn push_error(&mut self, text: impl AsRef<[u8]>) {
+        self.push_with(|out| resp::write_error(text, out));
+    }
+
+    /// Adds a reply that has a structure, or that differs between the protocols.
+    pub(super) fn push_value(&mut self, value: &Value, protocol: Protocol) {
+        self.push_with(|out| resp::encode(value, protocol, out));
+    }
+}

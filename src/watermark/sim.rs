@@ -1,0 +1,324 @@
+//! A disk that loses, tears, stalls and crashes on command, for tests.
+//!
+//! It knows one folder with one record in it, saved by the same [`SaveStep`]s as a real one. What a step did is
+//! volatile until a sync made it durable, and a crash keeps any of what a real disk could have kept:
+//!
+//! - a name leads to what it led to at the last sync of the folder, or to anything it was renamed to since;
+//! - a file that was not synced has all, the beginning, the beginning and zeros, or nothing of its text;
+//! - a sync that failed has made nothing durable, and a later one of the same file says yes and still has not.
+//!
+//! Two ways to use it. Step by step, without `async`: [`SimDisk::perform`], [`SimDisk::crash`]. Or as a store:
+//! [`SimDisk::store`]; a crash is then to drop the server and its store at any await point, and to call
+//! [`SimDisk::crash`]. The delays are tokio's, so that a paused clock rules them.
+//!
+//! Not here: a disk that lies (says it synced, and did not). No protocol survives that.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::{Record, SaveError, SaveStep, WatermarkStore};
+
+/// A simulated disk. Clones are the same disk.
+#[derive(Clone, Debug)]
+pub struct SimDisk {
+    state: Arc<Mutex<State>>,
+}
+
+/// What a step of a save runs into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// It takes that long, and works.
+    Slow(Duration),
+    /// It fails, as on a full or broken disk. A write has then written a part.
+    Fail(io::ErrorKind),
+    /// It never returns.
+    Hang,
+}
+
+impl SimDisk {
+    /// An empty disk. All that it leaves to chance comes from `seed`.
+    pub fn new(seed: u64) -> SimDisk {
+        let state = State {
+            random: seed,
+            files: Vec::new(),
+            temp: None,
+            names: vec![None],
+            troubles: Vec::new(),
+            claim: ClaimState::Held,
+            saves: 0,
+            life: 0,
+        };
+        SimDisk { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// A store on this disk, as one life of a server has it. After a crash or a kill it does nothing.
+    pub fn store(&self) -> SimStore {
+        SimStore { disk: self.clone(), life: self.lock().life }
+    }
+
+    /// The record's text as a process sees it now.
+    pub fn text(&self) -> Option<Vec<u8>> {
+        let state = self.lock();
+        state.names.last().copied().flatten().map(|file| state.files[file].text.clone())
+    }
+
+    /// The record as a process sees it now.
+    ///
+    /// # Panics
+    ///
+    /// When there is a text that is no record: the steps of a save never lead there.
+    pub fn record(&self) -> Option<Record> {
+        self.text().map(|text| match Record::parse(&text) {
+            Ok(record) => record,
+            Err(error) => panic!("{error}: {:?}", String::from_utf8_lossy(&text)),
+        })
+    }
+
+    /// How many saves have been completed.
+    pub fn saves(&self) -> u64 {
+        self.lock().saves
+    }
+
+    /// The next `times` times that `step` is done, it runs into `trouble`. Troubles of a step queue up.
+    pub fn trouble(&self, step: SaveStep, trouble: Trouble, times: usize) {
+        self.lock().troubles.extend(std::iter::repeat_n((step, trouble), times));
+    }
+
+    /// No more troubles. What hangs goes on hanging.
+    pub fn heal(&self) {
+        self.lock().troubles.clear();
+    }
+
+    /// Someone deletes the folder and makes it anew, and another server holds it: saves fail, saying `what`.
+    pub fn lose_claim(&self, what: &str) {
+        let mut state = self.lock();
+        state.claim = ClaimState::Lost(what.to_owned());
+        state.names = vec![None];
+        state.temp = None;
+    }
+
+    /// The other server is gone, and has left `text` (`None`: no record). The next save takes the claim again.
+    pub fn free_claim(&self, text: Option<&str>) {
+        let mut state = self.lock();
+        state.claim = ClaimState::Free;
+        state.temp = None;
+        let file = text.map(|text| state.new_file(text.as_bytes().to_vec(), true));
+        state.names = vec![file];
+    }
+
+    /// One step of a save, at once; troubles that take time are ignored here.
+    ///
+    /// # Errors
+    ///
+    /// What [`Trouble::Fail`] says.
+    pub fn perform(&self, step: SaveStep, text: &str) -> io::Result<()> {
+        self.lock().perform(step, text)
+    }
+
+    /// All that a crash now could leave, each once.
+    pub fn after_crash(&self) -> Vec<Option<Vec<u8>>> {
+        let state = self.lock();
+        let mut all: Vec<Option<Vec<u8>>> = Vec::new();
+        for &name in &state.names {
+            let texts = match name {
+                None => vec![None],
+                Some(file) => state.files[file].after_crash().into_iter().map(Some).collect(),
+            };
+            for text in texts {
+                if !all.contains(&text) {
+                    all.push(text);
+                }
+            }
+        }
+        all
+    }
+
+    /// Power fails and comes back: one of the states that [`SimDisk::after_crash`] lists, by the seed.
+    pub fn crash(&self) {
+        let mut all = self.after_crash();
+        let mut state = self.lock();
+        let index = state.next_below(all.len());
+        state.restart_with(all.swap_remove(index));
+    }
+
+    /// The process is killed and the system lives on: what was written is there, durable or not.
+    pub fn kill(&self) {
+        let mut state = self.lock();
+        state.life += 1;
+        state.temp = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A [`WatermarkStore`] on a [`SimDisk`].
+///
+/// A save that is dropped stops where it is, which is one of the things that a save on a real disk may do.
+#[derive(Clone, Debug)]
+pub struct SimStore {
+    disk: SimDisk,
+    /// The life it belongs to: a store from before a crash can do nothing any more.
+    life: u64,
+}
+
+impl WatermarkStore for SimStore {
+    async fn save(&mut self, record: &Record) -> Result<(), SaveError> {
+        self.check_claim()?;
+        let text = record.to_text();
+        for step in SaveStep::ALL {
+            let trouble = self.disk.lock().take_trouble(step, |trouble| !matches!(trouble, Trouble::Fail(_)));
+            match trouble {
+                Some(Trouble::Slow(delay)) => tokio::time::sleep(delay).await,
+                Some(Trouble::Hang) => std::future::pending().await,
+                // An await point before each step, where a test may drop this future.
+                _ => tokio::task::yield_now().await,
+            }
+            self.check_claim()?;
+            self.disk.perform(step, &text).map_err(|source| io_error(step, source))?;
+        }
+        self.disk.lock().saves += 1;
+        Ok(())
+    }
+}
+
+impl SimStore {
+    fn check_claim(&self) -> Result<(), SaveError> {
+        let mut state = self.disk.lock();
+        if state.life != self.life {
+            return Err(SaveError::ClaimLost { what: "this store is from before the crash".to_owned() });
+        }
+        match &state.claim {
+            ClaimState::Held => Ok(()),
+            ClaimState::Lost(what) => Err(SaveError::ClaimLost { what: what.clone() }),
+            ClaimState::Free => {
+                state.claim = ClaimState::Held;
+                drop(state);
+                Err(SaveError::ClaimRetaken { found: self.disk.record().map(|record| record.point) })
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    /// Where the random numbers are.
+    random: u64,
+    /// Every file there ever was; names and `temp` point here.
+    files: Vec<File>,
+    /// The temporary file of the save under way.
+    temp: Option<usize>,
+    /// What the record's name leads to: first what is durable, then each rename since the folder's last sync.
+    names: Vec<Option<usize>>,
+    troubles: Vec<(SaveStep, Trouble)>,
+    claim: ClaimState,
+    saves: u64,
+    /// How often there was a crash or a kill.
+    life: u64,
+}
+
+#[derive(Debug)]
+struct File {
+    text: Vec<u8>,
+    synced: Synced,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Synced {
+    No,
+    Yes,
+    /// A sync has failed, and the system has forgotten what was not written.
+    Never,
+}
+
+#[derive(Debug)]
+enum ClaimState {
+    Held,
+    Lost(String),
+    Free,
+}
+
+impl State {
+    fn perform(&mut self, step: SaveStep, text: &str) -> io::Result<()> {
+        let failure = match self.take_trouble(step, |trouble| matches!(trouble, Trouble::Fail(_))) {
+            Some(Trouble::Fail(kind)) => Some(io::Error::from(kind)),
+            _ => None,
+        };
+        match step {
+            SaveStep::Write => {
+                let len = if failure.is_some() { self.next_below(text.len() + 1) } else { text.len() };
+                self.temp = Some(self.new_file(text.as_bytes()[..len].to_vec(), false));
+            }
+            SaveStep::SyncFile => {
+                if let Some(temp) = self.temp {
+                    let file = &mut self.files[temp];
+                    file.synced = match (file.synced, &failure) {
+                        (Synced::No, None) => Synced::Yes,
+                        (Synced::No, Some(_)) => Synced::Never,
+                        (done, _) => done,
+                    };
+                }
+            }
+            SaveStep::Rename if failure.is_none() => {
+                let temp = self.temp.take().ok_or(io::ErrorKind::NotFound)?;
+                self.names.push(Some(temp));
+            }
+            SaveStep::SyncFolder if failure.is_none() => {
+                self.names.drain(..self.names.len() - 1);
+            }
+            SaveStep::Rename | SaveStep::SyncFolder => {}
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn new_file(&mut self, text: Vec<u8>, synced: bool) -> usize {
+        self.files.push(File { text, synced: if synced { Synced::Yes } else { Synced::No } });
+        self.files.len() - 1
+    }
+
+    /// The first trouble of `step`, if it is one that the caller wants.
+    fn take_trouble(&mut self, step: SaveStep, wanted: impl Fn(&Trouble) -> bool) -> Option<Trouble> {
+        let index = self.troubles.iter().position(|(at, _)| *at == step)?;
+        wanted(&self.troubles[index].1).then(|| self.troubles.remove(index).1)
+    }
+
+    fn restart_with(&mut self, text: Option<Vec<u8>>) {
+        self.files.clear();
+        let name = text.map(|text| self.new_file(text, true));
+        self.names = vec![name];
+        self.temp = None;
+        self.life += 1;
+    }
+
+    /// 0..`bound`, by the seed (`SplitMix64`).
+    fn next_below(&mut self, bound: usize) -> usize {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((z ^ (z >> 31)) % bound as u64).expect("below a usize")
+    }
+}
+
+impl File {
+    fn after_crash(&self) -> Vec<Vec<u8>> {
+        if self.synced == Synced::Yes {
+            return vec![self.text.clone()];
+        }
+        let mut all = vec![self.text.clone(), Vec::new()];
+        for cut in [1, self.text.len() / 2, self.text.len().saturating_sub(1)] {
+            let beginning = &self.text[..cut.min(self.text.len())];
+            let mut zeros = beginning.to_vec();
+            zeros.resize(self.text.len(), 0);
+            all.extend([beginning.to_vec(), zeros]);
+        }
+        all
+    }
+}
+
+fn io_error(step: SaveStep, source: io::Error) -> SaveError {
+    SaveError::Io { action: step.action(), path: PathBuf::from("simulated.state"), source: Arc::new(source) }
+}

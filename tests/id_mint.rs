@@ -1,0 +1,558 @@
+//! The mint's policy, scene by scene: starts, the watermark ahead of need, the borrow limit, failing saves, the last act.
+
+mod id_support;
+
+use std::sync::Arc;
+
+use getid::id::{
+    Blocked, BorrowPolicy, ClockEvent, Epoch, Layout, Limits, Mint, Reading, Refusal, Reservation, SavePoint, Slot,
+    Tick,
+};
+
+const MS: u64 = 1_000_000;
+/// 2026-01-01, in ticks.
+const T0: u64 = 347_155_200_000;
+const HOUR: u64 = 3_600_000;
+
+/// A mint, its clocks, and a disk whose syncs take `sync_ms`.
+struct Scene {
+    mint: Mint,
+    wall: i64,
+    boot_ns: u64,
+    sync_ms: u64,
+    flight: Option<(SavePoint, u64)>,
+    disk: Option<SavePoint>,
+    saves: u64,
+    events: Vec<ClockEvent>,
+}
+
+impl Scene {
+    fn start(found: Option<SavePoint>, limits: Limits) -> Scene {
+        Scene::start_at(T0.cast_signed(), found, Layout::default(), limits)
+    }
+
+    fn start_at(wall: i64, found: Option<SavePoint>, layout: Layout, limits: Limits) -> Scene {
+        let boot_ns = 1_000_000_000;
+        let mint = Mint::new(layout, limits, found, reading(wall, boot_ns));
+        let mut scene = Scene { mint, wall, boot_ns, sync_ms: 5, flight: None, disk: found, saves: 0, events: vec![] };
+        scene.keep();
+        scene
+    }
+
+    /// A server that has long been running, at ease.
+    fn running(limits: Limits) -> Scene {
+        let mut scene = Scene::start(None, limits);
+        scene.pass(10).one().expect("served");
+        scene.pass(5000).one().expect("served");
+        scene
+    }
+
+    /// Real time, ms by ms; the keeper runs every 100 ms.
+    fn pass(&mut self, ms: u64) -> &mut Scene {
+        for _ in 0..ms {
+            self.wall += 1;
+            self.boot_ns += MS;
+            self.land();
+            if self.boot_ns.is_multiple_of(100 * MS) {
+                self.keep();
+            }
+        }
+        self
+    }
+
+    fn land(&mut self) {
+        if let Some((point, at)) = self.flight
+            && at <= self.boot_ns
+        {
+            self.disk = Some(point);
+            self.flight = None;
+            self.mint.saved(point);
+        }
+    }
+
+    fn keep(&mut self) {
+        self.events.extend(self.mint.sample(reading(self.wall, self.boot_ns)));
+        self.save();
+    }
+
+    fn save(&mut self) {
+        if let Some(point) = self.mint.wanted_save(self.boot_ns) {
+            self.saves += 1;
+            self.flight = Some((point, self.boot_ns + self.sync_ms * MS));
+        }
+    }
+
+    fn draw(&mut self, n: u64) -> Result<Reservation, Blocked> {
+        let drawn = self.mint.draw(self.boot_ns, n);
+        if self.mint.is_save_due() {
+            self.save();
+        }
+        drawn
+    }
+
+    fn one(&mut self) -> Result<Reservation, Blocked> {
+        self.draw(1)
+    }
+
+    fn r(&self) -> u64 {
+        self.mint.status(self.boot_ns).reference.0
+    }
+
+    fn position(&self) -> u64 {
+        self.mint.status(self.boot_ns).position.0
+    }
+
+    fn watermark(&self) -> u64 {
+        self.mint.status(self.boot_ns).watermark.0
+    }
+}
+
+fn reading(wall: i64, boot_ns: u64) -> Reading {
+    Reading { wall_unix_ms: wall + Tick(0).unix_ms(Epoch::DEFAULT), boot_ns }
+}
+
+fn point(watermark: u64, reference: u64) -> SavePoint {
+    SavePoint { watermark: Tick(watermark), reference: Tick(reference) }
+}
+
+fn tick_of(reservation: Reservation) -> u64 {
+    reservation.first.tick(9).0
+}
+
+const ERROR: Limits =
+    Limits { max_borrow_ms: 3000, lead_ms: 3000, max_clock_jump_ms: 3_600_000, policy: BorrowPolicy::Error };
+
+#[test]
+fn no_id_before_the_first_save() {
+    let mut scene = Scene::start(Some(point(T0, T0)), Limits::default());
+    assert_eq!(scene.one(), Err(Blocked::Watermark));
+    assert_eq!(scene.flight, Some((point(T0 + 3000, T0), scene.boot_ns + 5 * MS)));
+    scene.pass(5).one().expect("served");
+}
+
+#[test]
+fn a_start_without_a_record_begins_past_what_a_lost_run_gave() {
+    let mut scene = Scene::start(None, Limits::default());
+    assert_eq!(scene.position(), T0 + 3000);
+    scene.pass(6);
+    assert_eq!(scene.disk, Some(point(T0 + 3200, T0)));
+    let first = scene.one().expect("ids come at once");
+    assert_eq!(tick_of(first), T0 + 3000);
+    // At the layout's rate, and no faster.
+    let mut given = 1;
+    for _ in 0..1000 {
+        while let Ok(some) = scene.draw(100) {
+            given += u64::from(some.len);
+        }
+        scene.pass(1);
+    }
+    assert!((512_000..=516_000).contains(&given), "{given}");
+    // R catches up within B.
+    scene.pass(3000);
+    assert!(scene.position() <= scene.r() + 1001);
+}
+
+#[test]
+fn a_start_with_a_record_goes_on_where_the_last_life_could_have_been() {
+    // A crash during borrowing, and an instant restart.
+    let mut scene = Scene::start(Some(point(T0 + 2500, T0 - 100)), Limits::default());
+    scene.pass(6);
+    assert_eq!(tick_of(scene.one().expect("no wait")), T0 + 2500);
+    // A crash long ago.
+    let mut scene = Scene::start(Some(point(T0 - HOUR, T0 - HOUR - 3000)), Limits::default());
+    scene.pass(6);
+    assert_eq!(tick_of(scene.one().expect("no wait")), T0 + 6);
+    // A record a day ahead of the clock: R starts there.
+    let mut scene = Scene::start(Some(point(T0 + 24 * HOUR, T0 + 24 * HOUR)), Limits::default());
+    scene.pass(6);
+    assert_eq!(tick_of(scene.one().expect("no wait")), T0 + 24 * HOUR + 5);
+}
+
+#[test]
+fn a_crash_at_the_borrow_limit_costs_200_ms_at_most() {
+    let mut scene = Scene::start(Some(point(T0 + 3200, T0)), Limits::default());
+    scene.pass(10);
+    assert!(matches!(scene.one(), Err(Blocked::Borrow { .. })));
+    scene.pass(192).one().expect("served");
+}
+
+#[test]
+fn restarts_in_a_loop_stay_with_the_clock() {
+    let mut scene = Scene::start(None, Limits::default());
+    for _ in 0..100 {
+        scene.pass(100);
+        // As much as is to be had, then kill -9.
+        while scene.draw(1000).is_ok() {}
+        assert!(scene.watermark() <= scene.r() + 3200);
+        let (wall, found) = (scene.wall, scene.disk);
+        scene = Scene::start_at(wall, found, Layout::default(), Limits::default());
+    }
+    assert_eq!(scene.r(), T0 + 10_000);
+    scene.pass(201).one().expect("served");
+}
+
+#[test]
+fn one_write_a_second_when_busy_and_fewer_when_idle() {
+    let mut scene = Scene::running(Limits::default());
+    scene.saves = 0;
+    for _ in 0..60_000 {
+        scene.one().expect("no wait for a healthy disk");
+        scene.pass(1);
+    }
+    assert!((50..=61).contains(&scene.saves), "{} in a busy minute", scene.saves);
+    scene.saves = 0;
+    for _ in 0..60_000 {
+        scene.pass(1);
+        assert!(scene.watermark() > scene.r() + 1000, "ahead while idle too");
+    }
+    assert!((25..=45).contains(&scene.saves), "{} in an idle minute", scene.saves);
+    scene.pass(HOUR);
+    scene.one().expect("the first after a quiet hour");
+}
+
+#[test]
+fn a_sync_of_300_ms_is_felt_by_nobody() {
+    // Twice the layout's rate, until the borrow limit is near.
+    let mut scene = Scene::running(Limits::default());
+    scene.sync_ms = 300;
+    for _ in 0..20 {
+        scene.pass(5000);
+        for _ in 0..2200 {
+            assert_eq!(scene.draw(1024).map(|some| some.len), Ok(1024));
+            scene.pass(1);
+        }
+    }
+}
+
+#[test]
+fn at_the_borrow_limit_saves_are_100_ms_apart_and_the_rate_is_the_layouts() {
+    for sync_ms in [5, 300] {
+        let mut scene = Scene::running(Limits::default());
+        scene.sync_ms = sync_ms;
+        while scene.draw(5000).is_ok() {}
+        scene.pass(5000);
+        while scene.draw(5000).is_ok() {}
+        scene.saves = 0;
+        let (mut given, before) = (0, scene.boot_ns);
+        for _ in 0..10_000 {
+            while let Ok(some) = scene.draw(100) {
+                given += u64::from(some.len);
+            }
+            scene.pass(1);
+        }
+        let ms = (scene.boot_ns - before) / MS;
+        assert!(given >= ms * 512 * 98 / 100 - 300 * 512, "{given} in {ms} ms, sync {sync_ms} ms");
+        assert!(scene.saves <= 101, "{} saves in 10 s", scene.saves);
+    }
+}
+
+#[test]
+fn after_a_suspend_one_sync_is_waited_for() {
+    let mut scene = Scene::running(Limits::default());
+    scene.wall += HOUR.cast_signed();
+    scene.boot_ns += HOUR * MS;
+    assert_eq!(scene.one(), Err(Blocked::Watermark));
+    scene.save();
+    scene.pass(5).one().expect("one sync later");
+}
+
+#[test]
+fn a_draw_larger_than_half_the_limit_comes_in_pieces() {
+    let mut scene = Scene::running(Limits::default());
+    scene.pass(1000);
+    let first = scene.draw(10_000_000).expect("a piece");
+    assert_eq!(first.len, 1500 * 512);
+    let (mut given, mut next) = (u64::from(first.len), first.first.0 + u64::from(first.len));
+    let mut ms = 0;
+    while given < 10_000_000 {
+        match scene.mint.draw_rest(scene.boot_ns, 10_000_000 - given) {
+            Ok(piece) => {
+                assert!(piece.first.0 >= next, "ascending");
+                next = piece.first.0 + u64::from(piece.len);
+                given += u64::from(piece.len);
+            }
+            Err(Blocked::Watermark | Blocked::Borrow { .. }) => {
+                scene.save();
+                scene.pass(1);
+                ms += 1;
+            }
+            Err(refused) => panic!("{refused:?}"),
+        }
+    }
+    assert!(ms < 17_100, "the layout's rate: {ms} ms");
+}
+
+#[test]
+fn a_wait_says_when_to_come_again_and_not_for_each_slot() {
+    let layout = Layout::new(Epoch::DEFAULT, 2, 0, 19).expect("adds up");
+    let mut scene = Scene::start_at(T0.cast_signed(), None, layout, Limits::default());
+    scene.pass(10);
+    while scene.draw(5000).is_ok() {}
+    scene.pass(10);
+    let (mut wakes, mut given) = (0, 0);
+    while given < 1000 {
+        match scene.mint.draw_rest(scene.boot_ns, 1000 - given) {
+            Ok(piece) => given += u64::from(piece.len),
+            Err(Blocked::Borrow { until_boot_ns }) => {
+                wakes += 1;
+                scene.pass((until_boot_ns - scene.boot_ns).div_ceil(MS));
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert!(wakes <= 101, "{wakes} wakes for 1000 ids");
+    // One id is waited for no longer than it must.
+    assert_eq!(scene.one(), Err(Blocked::Borrow { until_boot_ns: scene.boot_ns + MS }));
+}
+
+#[test]
+fn policy_error_says_busy_and_uses_no_slot() {
+    let mut scene = Scene::running(ERROR);
+    loop {
+        match scene.draw(512) {
+            Ok(_) => {}
+            Err(Blocked::Watermark) => {
+                scene.save();
+                scene.pass(1);
+            }
+            Err(_) => break,
+        }
+    }
+    while scene.one().is_ok() {}
+    let Err(Blocked::Refused(refusal)) = scene.one() else { panic!("not busy") };
+    assert_eq!(refusal.to_string(), "BUSY ids are 3000 ms ahead of the clock; id-max-borrow-ms allows 3000");
+    let issued = scene.mint.status(scene.boot_ns).ids_issued;
+    scene.pass(1);
+    let Err(Blocked::Refused(Refusal::Busy { ahead_ms: 3000, .. })) = scene.draw(1000) else { panic!("not busy") };
+    assert_eq!(scene.mint.status(scene.boot_ns).ids_issued, issued, "not a part of it");
+    assert_eq!(scene.draw(512).expect("fits").len, 512);
+    // A draw already begun waits, whatever the policy: or what was given is lost.
+    assert!(matches!(scene.mint.draw_rest(scene.boot_ns, 10), Err(Blocked::Borrow { .. })));
+    assert!(scene.mint.status(scene.boot_ns).refusals >= 3);
+}
+
+#[test]
+fn a_failing_disk_lets_ids_go_on_up_to_the_watermark() {
+    let mut scene = Scene::running(Limits::default());
+    scene.sync_ms = u64::MAX / MS / 2;
+    while scene.flight.is_none() {
+        scene.pass(1).one().expect("served");
+    }
+    let error: Arc<str> = Arc::from("No space left on device (os error 28)");
+    scene.flight = None;
+    scene.mint.save_failed(Arc::clone(&error));
+    let watermark = scene.watermark();
+    let mut tries = 0;
+    while scene.r() < watermark {
+        assert!(tick_of(scene.one().expect("up to the watermark")) < watermark);
+        scene.pass(1);
+        if scene.flight.take().is_some() {
+            tries += 1;
+            scene.mint.save_failed(Arc::clone(&error));
+        }
+    }
+    assert!((3..=9).contains(&tries), "{tries} tries in two seconds");
+    let Err(Blocked::Refused(refusal)) = scene.one() else { panic!("not refused") };
+    assert_eq!(refusal.to_string(), "MISCONF state can't be saved: No space left on device (os error 28)");
+    scene.sync_ms = 5;
+    scene.pass(400).one().expect("by itself, once a save works");
+    assert_eq!(scene.mint.status(scene.boot_ns).save_error, None);
+}
+
+#[test]
+fn a_lost_claim_stops_ids_until_a_save_works() {
+    let mut scene = Scene::running(Limits::default());
+    scene.flight = None;
+    scene.mint.claim_lost(Arc::from("getid-0.lock is not the file that was opened"));
+    let Err(Blocked::Refused(refusal)) = scene.one() else { panic!("not refused") };
+    assert_eq!(refusal.to_string(), "MISCONF claim lost: getid-0.lock is not the file that was opened");
+    scene.pass(500).one().expect("served again");
+}
+
+#[test]
+fn a_clean_stop_stores_the_first_tick_without_an_id() {
+    let mut scene = Scene::running(Limits::default());
+    scene.pass(100);
+    let last = tick_of(scene.draw(600).expect("served")) + 1;
+    let stored = scene.mint.close().expect("sane clock");
+    assert_eq!(stored, point(last + 1, scene.r()), "600 ids use a tick and a part of the next");
+    assert_eq!(scene.one(), Err(Blocked::Refused(Refusal::Closed)));
+    assert_eq!(scene.mint.wanted_save(scene.boot_ns), None);
+    // The next life, with another shard-range, begins right there.
+    let layout = Layout::new(Epoch::DEFAULT, 2, 3, 16).expect("adds up");
+    let mut scene = Scene::start_at(scene.wall - 10_000, Some(stored), layout, Limits::default());
+    scene.pass(6);
+    assert_eq!(scene.one().expect("served").first, Slot((last + 4) << 3), "R at 90 % from where it was");
+}
+
+#[test]
+fn a_wrong_clock_at_boot_leaves_no_trace() {
+    const YEARS: i64 = 74 * 365 * 24 * 3_600_000;
+    for found in [None, Some(point(T0 - 5000, T0 - 8000))] {
+        // With a record it must be within 400 days.
+        let wrong = if found.is_some() { YEARS / 100 } else { YEARS };
+        let mut scene = Scene::start_at(T0.cast_signed() + wrong, found, Layout::default(), Limits::default());
+        scene.pass(10_000);
+        assert!(scene.disk.expect("saved").watermark.0 > T0 + wrong.cast_unsigned());
+        scene.wall -= wrong;
+        scene.keep();
+        assert!(scene.watermark() <= scene.wall.cast_unsigned() + 3200, "lowered before the save has even begun");
+        let first = tick_of(scene.one().expect("served at once"));
+        assert!(first < scene.watermark());
+        scene.pass(10);
+        let disk = scene.disk.expect("saved");
+        assert!(
+            disk.watermark.0 <= scene.wall.cast_unsigned() + 3200 && disk.reference.0 <= scene.wall.cast_unsigned()
+        );
+        assert!(first < disk.watermark.0);
+        assert_eq!(scene.events.len(), 1, "{:?}", scene.events);
+    }
+}
+
+/// The clock is put right while the save of the wrong watermark is in flight: another save brings it down.
+#[test]
+fn a_wrong_watermark_in_flight_is_brought_down_too() {
+    let mut scene = Scene::start_at((T0 + 1000 * HOUR).cast_signed(), None, Layout::default(), Limits::default());
+    scene.wall = T0.cast_signed();
+    scene.pass(4).keep();
+    assert_eq!(scene.one(), Err(Blocked::Watermark));
+    scene.pass(1);
+    assert!(scene.disk.expect("saved").watermark.0 > T0 + 999 * HOUR);
+    assert_eq!(scene.one(), Err(Blocked::Watermark), "not by a watermark that must come down");
+    scene.pass(110).one().expect("served");
+    assert!(scene.disk.expect("saved").watermark.0 < T0 + 3300);
+}
+
+/// A lowering save that fails may have reached the disk or not: the lower value counts.
+#[test]
+fn a_lowering_save_that_fails_still_counts() {
+    let mut scene = Scene::start_at((T0 + 1000 * HOUR).cast_signed(), None, Layout::default(), Limits::default());
+    scene.pass(1000);
+    scene.wall = T0.cast_signed();
+    scene.sync_ms = 10_000;
+    scene.keep();
+    let (lowered, _) = scene.flight.take().expect("a lowering save");
+    scene.mint.save_failed(Arc::from("Input/output error (os error 5)"));
+    while let Ok(some) = scene.draw(500) {
+        assert!(tick_of(some) < lowered.watermark.0);
+        scene.pass(1);
+        if scene.flight.take().is_some() {
+            scene.mint.save_failed(Arc::from("Input/output error (os error 5)"));
+        }
+    }
+}
+
+#[test]
+fn an_absurd_clock_writes_nothing() {
+    for (wall, found) in [
+        (-1_000_000, None),
+        (Tick::END.0.cast_signed(), None),
+        ((T0 + 401 * 24 * HOUR).cast_signed(), Some(point(T0, T0))),
+    ] {
+        let mut scene = Scene::start_at(wall, found, Layout::default(), Limits::default());
+        scene.pass(1000);
+        assert_eq!((scene.saves, scene.disk), (0, found));
+        let Err(Blocked::Refused(refusal)) = scene.one() else { panic!("not refused") };
+        assert!(refusal.to_string().starts_with("MISCONF clock says "), "{refusal}");
+        assert_eq!(scene.mint.clone().close(), None);
+        scene.wall = T0.cast_signed() + 10_000;
+        scene.keep();
+        scene.pass(10).one().expect("by itself, once it is sane");
+    }
+}
+
+#[test]
+fn a_draw_across_the_end_of_the_42_bits_is_refused_whole() {
+    let end = Tick::END.0;
+    let found = Some(point(end - 5000, end - 5000));
+    let mut scene = Scene::start_at((end - 1000).cast_signed(), found, Layout::default(), Limits::default());
+    scene.pass(10);
+    for n in [990 * 512 + 1, u64::MAX] {
+        let Err(Blocked::Refused(refusal)) = scene.draw(n) else { panic!("not refused") };
+        assert_eq!(refusal.to_string(), "MISCONF end of time: no id can carry a time after 2154-05-14T23:35:11.103Z");
+    }
+    let mut given = 0;
+    while given < 990 * 512 {
+        given += u64::from(scene.draw(990 * 512 - given).expect("up to the last").len);
+    }
+    assert!(matches!(scene.one(), Err(Blocked::Refused(Refusal::EndOfTime { .. }))));
+    assert_eq!(scene.position(), end);
+    scene.pass(2000);
+    assert!(matches!(scene.one(), Err(Blocked::Refused(Refusal::Clock(_)))));
+}
+
+#[test]
+fn set_back_while_running_costs_a_tenth_of_the_rate() {
+    let mut scene = Scene::running(Limits::default());
+    let greedy = |scene: &mut Scene, ms: u64| {
+        let mut given = 0;
+        for _ in 0..ms {
+            while let Ok(some) = scene.draw(100) {
+                given += u64::from(some.len);
+            }
+            scene.pass(1);
+        }
+        given
+    };
+    greedy(&mut scene, 2000);
+    let before = greedy(&mut scene, 10_000);
+    assert!((5_110_000..=5_130_000).contains(&before), "{before} in 10 s");
+    scene.wall -= 60_000;
+    greedy(&mut scene, 2000);
+    let given = greedy(&mut scene, 10_000);
+    assert!((4_600_000..=4_620_000).contains(&given), "{given} in 10 s");
+}
+
+#[test]
+fn status_tells_what_is_asked_for() {
+    let mut scene = Scene::running(Limits::default());
+    scene.pass(2000);
+    for _ in 0..1000 {
+        scene.draw(1000).expect("borrowed");
+        scene.pass(1);
+    }
+    let status = scene.mint.status(scene.boot_ns);
+    assert!((900_000..=1_010_000).contains(&status.demanded_per_s), "{}", status.demanded_per_s);
+    assert_eq!(Layout::shard_range_for(status.demanded_per_s), Some(10));
+    assert!((900..=960).contains(&status.borrow_ms), "{}", status.borrow_ms);
+    assert!(status.highest_borrow_ms >= status.borrow_ms);
+    assert_eq!(status.capacity_per_s, 512_000);
+    scene.pass(3000);
+    let status = scene.mint.status(scene.boot_ns);
+    assert_eq!((status.borrow_ms, status.demanded_per_s, status.asked_per_s), (0, 0, 0));
+}
+
+#[test]
+fn the_smallest_limits_still_serve() {
+    for (max_borrow_ms, lead_ms) in [(0, 0), (1, 1), (2, 1), (100, 100), (u64::MAX, u64::MAX), (u64::MAX, 1)] {
+        let limits = Limits { max_borrow_ms, lead_ms, ..Limits::default() };
+        let mut scene = Scene::start(Some(point(T0, T0)), limits);
+        scene.sync_ms = 0;
+        scene.boot_ns += MS;
+        scene.keep();
+        scene.land();
+        let mut given = 0;
+        for _ in 0..300 {
+            if scene.one().is_ok() {
+                given += 1;
+            }
+            scene.wall += 1;
+            scene.boot_ns += MS;
+            scene.keep();
+            scene.land();
+        }
+        assert!(given > 100, "{limits:?}: {given}");
+    }
+}
+
+#[test]
+fn limits_change_while_running() {
+    let mut scene = Scene::running(Limits::default());
+    scene.pass(1000);
+    while scene.draw(5000).is_ok() {}
+    scene.mint.set_limits(Limits { max_borrow_ms: 100, lead_ms: 100, ..Limits::default() });
+    assert!(matches!(scene.one(), Err(Blocked::Borrow { .. })));
+    scene.pass(3000).one().expect("time has caught up");
+    assert_eq!(scene.mint.keeper_interval_ms(), 10);
+    assert_eq!(scene.mint.piece_max(), 50 * 512);
+}

@@ -1,0 +1,323 @@
+//! What must hold for every input of the request decoder: nothing is lost, nothing is read twice, the cut does not matter,
+//! memory follows the bytes that came and not those that were promised.
+
+use getid::resp::{Args, DecodeLimits, Decoded, Decoder, ProtocolError, Span, parse_integer};
+use proptest::prelude::*;
+
+/// All that an input became.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Outcome {
+    requests: Vec<Vec<Vec<u8>>>,
+    used: usize,
+    error: Option<ProtocolError>,
+}
+
+/// Decodes `input`, which arrives up to each of `cuts` and then whole, and checks on the way what must always hold.
+fn outcome(input: &[u8], cuts: &[usize], limits: &DecodeLimits) -> Outcome {
+    let mut decoder = Decoder::default();
+    let mut outcome = Outcome::default();
+    for &cut in cuts.iter().chain([&input.len()]) {
+        loop {
+            let rest = &input[outcome.used..cut.max(outcome.used)];
+            let step = decoder.decode(rest, limits);
+            assert!(
+                decoder.memory_bytes() <= MEMORY_KEPT_BYTES + 16 * rest.len(),
+                "{} bytes of memory for {} of input",
+                decoder.memory_bytes(),
+                rest.len()
+            );
+            let used = match step {
+                Ok(Decoded::Incomplete { wanted }) => {
+                    assert!(wanted > 0);
+                    assert!(rest.len() <= limits.request_bytes_max, "held {} bytes back", rest.len());
+                    assert_eq!(decoder.is_between_requests(), rest.is_empty());
+                    break;
+                }
+                Ok(Decoded::Skip { used }) => used,
+                Ok(Decoded::Request { used }) => {
+                    let args = decoder.args(rest);
+                    assert!(!args.is_empty());
+                    assert_eq!(args.iter().len(), args.len());
+                    assert_eq!(args.get(args.len()), None);
+                    assert_eq!(args.get(0), Some(args.name()));
+                    outcome.requests.push(args.iter().map(<[u8]>::to_vec).collect());
+                    used
+                }
+                Err(error) => {
+                    outcome.error = Some(error);
+                    return outcome;
+                }
+            };
+            assert!(decoder.is_between_requests());
+            assert!((1..=rest.len()).contains(&used), "used {used} of {}", rest.len());
+            outcome.used += used;
+        }
+    }
+    outcome
+}
+
+/// What a decoder may keep between requests, and the least that a list grows to.
+const MEMORY_KEPT_BYTES: usize = 32 * 1024 + 64;
+
+fn array(args: &[Vec<u8>]) -> Vec<u8> {
+    let mut output = format!("*{}\r\n", args.len()).into_bytes();
+    for arg in args {
+        output.extend(format!("${}\r\n", arg.len()).into_bytes());
+        output.extend(arg);
+        output.extend(b"\r\n");
+    }
+    output
+}
+
+/// In double quotes, every byte by its digits or itself; or in single quotes where that can say it.
+fn inline(args: &[Vec<u8>]) -> Vec<u8> {
+    let mut output = Vec::new();
+    for (index, arg) in args.iter().enumerate() {
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric();
+        if !arg.is_empty() && arg.iter().all(plain) {
+            output.extend(arg);
+        } else if index % 2 == 1 && !arg.iter().any(|byte| matches!(byte, b'\n' | b'\\' | 0)) {
+            output.push(b'\'');
+            for &byte in arg {
+                output.extend(if byte == b'\'' { &b"\\'"[..] } else { &[] });
+                output.extend((byte != b'\'').then_some(byte));
+            }
+            output.push(b'\'');
+        } else {
+            let quoted =
+                arg.iter().map(|byte| if plain(byte) { char::from(*byte).into() } else { format!("\\x{byte:02x}") });
+            output.extend(format!("\"{}\"", quoted.collect::<String>()).into_bytes());
+        }
+        output.extend(if index % 3 == 0 { &b" "[..] } else { b" \t " });
+    }
+    output.extend(b"\r\n");
+    output
+}
+
+fn any_args() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    prop_oneof![
+        prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 1..6),
+        prop::collection::vec(prop::collection::vec(any::<u8>(), 0..1500), 1..3),
+        prop::collection::vec("[a-zA-Z' \"\\\\]{0,12}".prop_map(String::into_bytes), 1..40),
+    ]
+}
+
+/// Bytes that look like the protocol often enough to come far.
+fn any_noise() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        4 => prop::sample::select(vec![
+            "*1\r\n", "*2\r\n", "*3\r\n", "$0\r\n\r\n", "$4\r\nPING\r\n", "$12\r\n", "$1\r\na\r\n", "\r\n", "\n", "\r", "*", "$", "1", "0",
+            "-", "*-1\r\n", "*0\r\n", "PING\r\n", "ECHO 'a b'\r\n", "ECHO \"a\\x41\"\n", "'", "\"", "\\", " ", "*11\r\n", "$40\r\n",
+            "*007\r\n", "*10\r\n", "*9999999999\r\n",
+        ]).prop_map(|text| text.as_bytes().to_vec()),
+        1 => prop::collection::vec(any::<u8>(), 0..4),
+    ];
+    prop::collection::vec(piece, 0..30).prop_map(|pieces| pieces.concat())
+}
+
+fn any_limits() -> impl Strategy<Value = DecodeLimits> {
+    (any::<bool>(), 1usize..60, 1usize..14, any::<bool>(), 1usize..120).prop_map(
+        |(default, bulk_bytes_max, args_max, authenticated, request_bytes_max)| {
+            if default {
+                DecodeLimits { authenticated, ..DecodeLimits::default() }
+            } else {
+                DecodeLimits { bulk_bytes_max, args_max, authenticated, request_bytes_max }
+            }
+        },
+    )
+}
+
+fn sorted(mut cuts: Vec<prop::sample::Index>, len: usize) -> Vec<usize> {
+    let mut cuts: Vec<usize> = cuts.drain(..).map(|cut| cut.index(len + 1)).collect();
+    cuts.sort_unstable();
+    cuts
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn requests_come_out_as_they_went_in(
+        requests in prop::collection::vec((any_args(), any::<bool>()), 1..6),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
+    ) {
+        let input: Vec<u8> =
+            requests.iter().flat_map(|(args, is_array)| if *is_array { array(args) } else { inline(args) }).collect();
+        let found = outcome(&input, &sorted(cuts, input.len()), &DecodeLimits::default());
+        let sent: Vec<_> = requests.into_iter().map(|(args, _)| args).collect();
+        prop_assert_eq!(found, Outcome { requests: sent, used: input.len(), error: None });
+    }
+
+    #[test]
+    fn noise_is_read_the_same_however_it_is_cut(
+        input in any_noise(),
+        limits in any_limits(),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
+    ) {
+        let whole = outcome(&input, &[], &limits);
+        prop_assert_eq!(&whole, &outcome(&input, &sorted(cuts, input.len()), &limits));
+        let all: Vec<usize> = (0..input.len()).collect();
+        prop_assert_eq!(&whole, &outcome(&input, &all, &limits));
+    }
+
+    #[test]
+    fn random_bytes_are_only_read(input in prop::collection::vec(any::<u8>(), 0..300), limits in any_limits()) {
+        outcome(&input, &[], &limits);
+    }
+
+    #[test]
+    fn integers_are_those_that_print_alike(text in "[-+ ]?[0-9]{0,21}") {
+        let alike = text.parse::<i64>().ok().filter(|number| number.to_string() == text);
+        prop_assert_eq!(parse_integer(text.as_bytes()), alike);
+    }
+}
+
+#[test]
+fn integers_at_the_edges() {
+    for number in [0, 1, -1, 9, 10, i64::MAX, i64::MIN] {
+        assert_eq!(parse_integer(number.to_string().as_bytes()), Some(number));
+    }
+    for text in [
+        "",
+        "-",
+        "-0",
+        "00",
+        "01",
+        "+1",
+        " 1",
+        "1 ",
+        "1.0",
+        "0x1",
+        "1\0",
+        "9223372036854775808",
+        "-9223372036854775809",
+    ] {
+        assert_eq!(parse_integer(text.as_bytes()), None, "{text:?}");
+    }
+}
+
+#[test]
+fn every_cut_of_a_pipeline_gives_the_same_requests() {
+    let input = b"*1\r\n$5\r\nGETID\r\n\r\nMGETID 3\n*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n*0\r\nECHO \"a \\x00b\" 'c'\r\n*-1\r\n*1\r\n$4\r\nPING\r\n*1\r\n:";
+    let limits = DecodeLimits::default();
+    let whole = outcome(input, &[], &limits);
+    assert_eq!(whole.requests.len(), 5);
+    assert_eq!(whole.requests[3], [&b"ECHO"[..], b"a \0b", b"c"]);
+    for first in 0..=input.len() {
+        for second in first..=input.len() {
+            assert_eq!(outcome(input, &[first, second], &limits), whole, "cut at {first} and {second}");
+        }
+    }
+}
+
+#[test]
+fn declared_lengths_take_no_memory() {
+    let mut decoder = Decoder::default();
+    let limits = DecodeLimits::default();
+    let incomplete = decoder.decode(b"*1048576\r\n$536870912\r\n", &limits);
+    assert_eq!(incomplete, Ok(Decoded::Incomplete { wanted: 536_870_914 }));
+    assert_eq!(decoder.memory_bytes(), 0);
+}
+
+#[test]
+fn memory_of_a_large_request_is_given_back() {
+    let mut decoder = Decoder::default();
+    let limits = DecodeLimits::default();
+    let small = b"*1\r\n$4\r\nPING\r\n";
+    let many = array(&vec![b"x".to_vec(); 100_000]);
+    assert_eq!(decoder.decode(&many, &limits), Ok(Decoded::Request { used: many.len() }));
+    assert!(decoder.memory_bytes() >= 100_000 * size_of::<Span>());
+    let quoted = [b"ECHO \"", &b"x".repeat(60_000)[..], b"\"\r\n"].concat();
+    assert_eq!(decoder.decode(&quoted, &limits), Ok(Decoded::Request { used: quoted.len() }));
+    assert_eq!(decoder.decode(small, &limits), Ok(Decoded::Request { used: small.len() }));
+    assert!(decoder.memory_bytes() <= MEMORY_KEPT_BYTES, "{}", decoder.memory_bytes());
+
+    // In the middle of a request nothing can be given back.
+    assert_eq!(decoder.decode(&small[..8], &limits), Ok(Decoded::Incomplete { wanted: 6 }));
+    decoder.release_memory();
+    assert!(!decoder.is_between_requests());
+    assert_eq!(decoder.decode(small, &limits), Ok(Decoded::Request { used: small.len() }));
+    decoder.release_memory();
+    assert_eq!(decoder.memory_bytes(), 0);
+}
+
+#[test]
+fn a_warm_decoder_takes_no_more_memory() {
+    let mut decoder = Decoder::default();
+    let limits = DecodeLimits::default();
+    let requests: [&[u8]; 3] = [b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n", b"ECHO \"a b\"\r\n", b"GETID\r\n"];
+    let mut round = || {
+        for request in requests {
+            assert_eq!(decoder.decode(request, &limits), Ok(Decoded::Request { used: request.len() }));
+        }
+        decoder.memory_bytes()
+    };
+    let warm = round();
+    assert!((0..1000).all(|_| round() == warm));
+}
+
+#[test]
+fn a_line_that_arrives_byte_by_byte_is_searched_once() {
+    // 64 KiB of which each byte is looked at again on each call would be two billion looks.
+    let line = b"x".repeat(64 * 1024);
+    for start in ["", "*", "*1\r\n$"] {
+        let input = [start.as_bytes(), &line].concat();
+        let cuts: Vec<usize> = (0..input.len()).collect();
+        let started = std::time::Instant::now();
+        assert!(outcome(&input, &cuts, &DecodeLimits::default()).requests.is_empty());
+        assert!(started.elapsed().as_secs() < 5, "took {:?}", started.elapsed());
+    }
+}
+
+/// A line can be longer than a line may be, and than a request may be.
+#[test]
+fn the_limit_that_is_passed_first_counts() {
+    let line = b"x".repeat(70_000);
+    for (request_bytes_max, error) in [
+        (65_536, ProtocolError::RequestTooBig),
+        (65_537, ProtocolError::TooBigInline),
+        (1 << 20, ProtocolError::TooBigInline),
+    ] {
+        let limits = DecodeLimits { request_bytes_max, ..DecodeLimits::default() };
+        for cuts in [&[][..], &[65_536], &[65_537], &[65_538]] {
+            assert_eq!(outcome(&line, cuts, &limits).error, Some(error), "{request_bytes_max} {cuts:?}");
+        }
+    }
+}
+
+#[test]
+fn errors_are_told_and_the_last_one_is_silence() {
+    let reply = |error: ProtocolError| {
+        let mut output = Vec::new();
+        error.write_reply(&mut output);
+        output
+    };
+    assert_eq!(reply(ProtocolError::InvalidBulkLength), b"-ERR Protocol error: invalid bulk length\r\n");
+    assert_eq!(
+        reply(ProtocolError::ExpectedDollar { got: 0xff }),
+        b"-ERR Protocol error: expected '$', got '\xff'\r\n"
+    );
+    assert_eq!(ProtocolError::ExpectedDollar { got: 0xff }.to_string(), "Protocol error: expected '$', got '\\xff'");
+    assert_eq!(ProtocolError::ExpectedDollar { got: b'*' }.to_string(), "Protocol error: expected '$', got '*'");
+    assert_eq!(reply(ProtocolError::RequestTooBig), b"");
+}
+
+#[test]
+fn a_decoder_starts_anew_after_an_error() {
+    let mut decoder = Decoder::default();
+    let limits = DecodeLimits::default();
+    assert_eq!(decoder.decode(b"*2\r\n$4\r\nPING\r\n:", &limits), Ok(Decoded::Incomplete { wanted: 1 }));
+    assert!(decoder.decode(b"*2\r\n$4\r\nPING\r\n:1\r\n", &limits).is_err());
+    assert_eq!(decoder.decode(b"PING\n", &limits), Ok(Decoded::Request { used: 5 }));
+    assert_eq!(decoder.args(b"PING\n").name(), b"PING");
+}
+
+#[test]
+fn args_can_be_made_of_any_ranges() {
+    let ranges = [Span { start: 0, end: 4 }, Span { start: 5, end: 5 }];
+    let args = Args::new(b"ECHO x", &ranges);
+    assert_eq!(args.name(), b"ECHO");
+    assert_eq!(args.into_iter().collect::<Vec<_>>(), [&b"ECHO"[..], b""]);
+    assert_eq!(Args::new(b"", &[]).name(), b"");
+    assert_eq!(format!("{args:?}"), r#"["ECHO", ""]"#);
+}

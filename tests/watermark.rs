@@ -1,0 +1,595 @@
+//! The record on disk: what a crash can leave, what a start accepts, and what happens when the folder is taken away.
+//!
+//! Crashes are enumerated on the simulated disk, which runs the same steps as the real one; the rest works on real
+//! folders.
+
+// The helpers are part of the tests.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, ErrorKind};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::task::Poll;
+use std::time::Duration;
+
+use getid::id::{Epoch, Layout, SavePoint, Tick};
+use getid::watermark::sim::{SimDisk, Trouble};
+use getid::watermark::{FileStore, Identity, Record, SaveError, SaveStep, WatermarkStore};
+use tempfile::TempDir;
+
+fn identity(server_id: u32) -> Identity {
+    Identity { server_id, layout: Layout::default() }
+}
+
+fn record(watermark: u64) -> Record {
+    let point = SavePoint { watermark: Tick(watermark), reference: Tick(watermark / 2) };
+    Record { identity: identity(0), point }
+}
+
+/// What `future` comes to when it is polled at most `polls` times and then dropped.
+async fn polled<F: Future>(future: F, mut polls: u64) -> Option<F::Output> {
+    let mut future = Box::pin(future);
+    std::future::poll_fn(|context| {
+        if polls == 0 {
+            return Poll::Ready(None);
+        }
+        polls -= 1;
+        future.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
+mod simulated {
+    use super::*;
+
+    /// Does `steps` of a save of each of `watermarks`, and checks after each step what a crash could leave: the last
+    /// record whose steps were all done, or the one under way.
+    fn crash_everywhere(steps: &[SaveStep], watermarks: &[u64]) -> Result<(), String> {
+        let disk = SimDisk::new(1);
+        let mut done = None;
+        for &watermark in watermarks {
+            let text = record(watermark).to_text();
+            for step in steps {
+                disk.perform(*step, &text).map_err(|error| format!("{step:?}: {error}"))?;
+                for state in disk.after_crash() {
+                    let found = state.map(|bytes| Record::parse(&bytes)).transpose();
+                    match found {
+                        Ok(found) if found == done || found == Some(record(watermark)) => {}
+                        Ok(found) => return Err(format!("after {step:?}: {found:?}")),
+                        Err(error) => return Err(format!("after {step:?}: {error}")),
+                    }
+                }
+            }
+            done = Some(record(watermark));
+            for state in disk.after_crash() {
+                if state != Some(text.clone().into_bytes()) {
+                    return Err(format!("lost after the last step: {state:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_crash_leaves_the_old_record_or_the_new_one() {
+        assert_eq!(crash_everywhere(&SaveStep::ALL, &[10, 20, 30]), Ok(()));
+    }
+
+    /// The tests of the test: with any step left out, or two in the wrong order, it fails.
+    #[test]
+    fn every_step_is_needed() {
+        use SaveStep::{Rename, SyncFile, SyncFolder, Write};
+        let wrong: [&[SaveStep]; 5] = [
+            &[Write, Rename, SyncFolder],
+            &[Write, SyncFile, Rename],
+            &[Write, Rename],
+            &[Write, Rename, SyncFile, SyncFolder],
+            &[Write, SyncFile, SyncFolder, Rename],
+        ];
+        for steps in wrong {
+            assert!(crash_everywhere(steps, &[10, 20, 30]).is_err(), "{steps:?} passed");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_save_that_fails_at_any_step_leaves_a_record_and_works_the_next_time() {
+        for step in SaveStep::ALL {
+            let disk = SimDisk::new(2);
+            let mut store = disk.store();
+            store.save(&record(10)).await.unwrap();
+            disk.trouble(step, Trouble::Fail(ErrorKind::StorageFull), 2);
+            for _ in 0..2 {
+                let error = store.save(&record(20)).await.unwrap_err();
+                assert!(matches!(&error, SaveError::Io { source, .. } if source.kind() == ErrorKind::StorageFull));
+                for state in disk.after_crash() {
+                    let found = Record::parse(&state.unwrap()).unwrap();
+                    assert!([record(10), record(20)].contains(&found), "{step:?}");
+                }
+            }
+            store.save(&record(30)).await.unwrap();
+            assert_eq!(disk.after_crash(), [Some(record(30).to_text().into_bytes())], "{step:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_and_hanging_saves_take_the_clock_of_the_test() {
+        let disk = SimDisk::new(3);
+        let mut store = disk.store();
+        disk.trouble(SaveStep::SyncFile, Trouble::Slow(Duration::from_millis(300)), 1);
+        let start = tokio::time::Instant::now();
+        store.save(&record(10)).await.unwrap();
+        assert_eq!(start.elapsed(), Duration::from_millis(300));
+
+        disk.trouble(SaveStep::SyncFile, Trouble::Hang, 1);
+        let hanging = tokio::time::timeout(Duration::from_hours(1), store.save(&record(20))).await;
+        assert!(hanging.is_err());
+        store.save(&record(30)).await.unwrap();
+        assert_eq!(disk.record(), Some(record(30)));
+        assert_eq!(disk.saves(), 2);
+    }
+
+    /// Lives that save and crash: what was saved is never lost, what is found was meant to be saved.
+    #[tokio::test(start_paused = true)]
+    async fn thousands_of_crashes() {
+        for seed in 0..2000 {
+            let disk = SimDisk::new(seed);
+            let mut last = 0;
+            for life in 1..=4_u64 {
+                let found = disk.record().map_or(0, |record| record.point.watermark.0);
+                assert!(found >= last, "seed {seed}: {found} after {last}");
+                last = found;
+                let mut store = disk.store();
+                for save in 1..=3 {
+                    let watermark = 100 * life + 10 * save;
+                    // The power fails at one of the await points, or after the save.
+                    let polls = (seed + life * 7 + save * 3) % 6;
+                    if polled(store.save(&record(watermark)), polls).await.is_none() {
+                        break;
+                    }
+                    last = watermark;
+                }
+                if seed % 3 == 0 { disk.kill() } else { disk.crash() }
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_is_lost_and_found() {
+        let disk = SimDisk::new(4);
+        let mut store = disk.store();
+        store.save(&record(10)).await.unwrap();
+        disk.lose_claim("pid 7 has it");
+        assert_eq!(store.save(&record(20)).await.unwrap_err().to_string(), "claim lost: pid 7 has it");
+        disk.free_claim(Some(&record(15).to_text()));
+        let retaken = store.save(&record(20)).await;
+        assert!(matches!(retaken, Err(SaveError::ClaimRetaken { found: Some(point) }) if point == record(15).point));
+        store.save(&record(20)).await.unwrap();
+        disk.crash();
+        assert_eq!(disk.record(), Some(record(20)));
+        let late = store.save(&record(30)).await.unwrap_err();
+        assert!(matches!(late, SaveError::ClaimLost { .. }), "a store from before a crash has written");
+    }
+}
+
+fn open(dir: &Path) -> (FileStore, Option<Record>) {
+    FileStore::open(dir, identity(0)).unwrap()
+}
+
+/// Why a start in `dir` is refused.
+fn refusal(dir: &Path, identity: Identity) -> String {
+    FileStore::open(dir, identity).map(|(_, record)| record).unwrap_err().to_string()
+}
+
+fn state_file(dir: &Path) -> std::path::PathBuf {
+    dir.join("getid-0.state")
+}
+
+#[tokio::test]
+async fn a_record_outlives_its_store() {
+    let dir = TempDir::new().unwrap();
+    let (mut store, found) = open(dir.path());
+    assert_eq!(found, None);
+    for watermark in [10, 20, 15] {
+        store.save(&record(watermark)).await.unwrap();
+        assert_eq!(fs::read_to_string(state_file(dir.path())).unwrap(), record(watermark).to_text());
+    }
+    drop(store);
+    let mut names: Vec<_> =
+        fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["getid-0.lock", "getid-0.state"]);
+    assert_eq!(open(dir.path()).1, Some(record(15)));
+}
+
+#[tokio::test]
+async fn servers_share_a_folder_and_not_a_claim() {
+    let dir = TempDir::new().unwrap();
+    let _first = open(dir.path());
+    let _other = FileStore::open(dir.path(), identity(1)).unwrap();
+    let lock = dir.path().join("getid-0.lock");
+    assert_eq!(
+        refusal(dir.path(), identity(0)),
+        format!(
+            "server-id 0 is in use: {} is locked by pid {}; stop that process, or set another server-id or dir",
+            lock.display(),
+            std::process::id()
+        )
+    );
+    // A lock file that says nothing (the disk was full) is still a lock.
+    fs::write(&lock, "").unwrap();
+    assert!(refusal(dir.path(), identity(0)).contains("is locked by another process"));
+}
+
+const HOLD_DIR: &str = "GETID_TEST_HOLD_DIR";
+
+/// Not a test of its own: what the child process of the next one runs.
+#[tokio::test]
+async fn hold_the_claim_for_another_process() {
+    let Some(dir) = std::env::var_os(HOLD_DIR) else { return };
+    let (mut store, _) = open(dir.as_ref());
+    store.save(&record(10)).await.unwrap();
+    // Straight to the descriptor: the test harness captures what is printed.
+    fs::write("/dev/stderr", "held\n").unwrap();
+    std::thread::sleep(Duration::from_mins(1));
+}
+
+#[test]
+fn a_claim_ends_with_its_process() {
+    let dir = TempDir::new().unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "hold_the_claim_for_another_process"])
+        .env(HOLD_DIR, dir.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "held\n");
+    assert!(refusal(dir.path(), identity(0)).contains(&format!("is locked by pid {};", child.id())));
+
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(open(dir.path()).1, Some(record(10)));
+}
+
+#[test]
+fn folders_that_are_none() {
+    fn check(dir: &Path, error: &str) {
+        assert_eq!(refusal(dir, identity(0)), error);
+    }
+    let dir = TempDir::new().unwrap();
+    let missing = dir.path().join("missing");
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    check(
+        &missing,
+        &format!(
+            "cannot open the folder {}: No such file or directory (os error 2); make it, or name another with dir",
+            missing.display()
+        ),
+    );
+    check(
+        &file,
+        &format!("cannot open the folder {}: Not a directory (os error 20); dir must name a folder", file.display()),
+    );
+    let below = file.join("below");
+    check(
+        &below,
+        &format!("cannot open the folder {}: Not a directory (os error 20); dir must name a folder", below.display()),
+    );
+    // No process may make files there, root included.
+    let error = refusal(Path::new("/proc"), identity(0));
+    assert!(error.starts_with("cannot open the lock file /proc/getid-0.lock: "), "{error}");
+    assert!(error.ends_with("; getid must be able to write to its folder (dir)"), "{error}");
+}
+
+#[test]
+fn records_that_are_none() {
+    fn check(make: impl FnOnce(&Path), expected: &str) {
+        let dir = TempDir::new().unwrap();
+        let state = state_file(dir.path());
+        make(&state);
+        let remedy = format!(
+            "`getid state advance {} --server-id 0 --past-id ID`, ID being the largest in any table",
+            dir.path().display()
+        );
+        let expected = expected.replace("STATE", &state.display().to_string()).replace("REMEDY", &remedy);
+        assert_eq!(refusal(dir.path(), identity(0)), expected);
+    }
+    let text = record(10).to_text();
+    check(
+        |state| fs::write(state, "").unwrap(),
+        "cannot use the record STATE: the file is empty; to go on, run REMEDY",
+    );
+    check(
+        |state| fs::write(state, &text[..text.len() / 2]).unwrap(),
+        "cannot use the record STATE: it ends in the middle of the line '# Never delete or edit this file, or IDs are \
+         given twice. To read it: getid stat...'; to go on, run REMEDY",
+    );
+    check(
+        |state| {
+            let body = "getid state 7\n";
+            fs::write(state, format!("{body}checksum crc32 {:08x}\n", crc32fast::hash(body.as_bytes()))).unwrap();
+        },
+        "cannot use the record STATE: it is of format version 7, this getid reads version 1; to go on, start the newer \
+         getid that wrote it, or run REMEDY",
+    );
+    check(
+        |state| {
+            let other = Record { identity: identity(3), ..record(10) };
+            fs::write(state, other.to_text()).unwrap();
+        },
+        "cannot use the record STATE: it is the record of server-id 3, and this is server-id 0; to go on, put each \
+         record back under its own name (this one is getid-3.state), or run REMEDY",
+    );
+    check(
+        |state| fs::create_dir(state).unwrap(),
+        "cannot read the record STATE: it is no regular file; getid must be able to write to its folder (dir)",
+    );
+    check(
+        |state| symlink("/nowhere", state).unwrap(),
+        "cannot read the record STATE: it is a symbolic link, a regular file is expected; getid must be able to write \
+         to its folder (dir)",
+    );
+    check(
+        |state| nix::unistd::mkfifo(state, nix::sys::stat::Mode::S_IRWXU).unwrap(),
+        "cannot read the record STATE: it is no regular file; getid must be able to write to its folder (dir)",
+    );
+}
+
+#[tokio::test]
+async fn the_epoch_may_only_move_back() {
+    let at = |epoch_ms| Layout::new(Epoch::from_unix_ms(epoch_ms).unwrap(), 2, 9, 10).unwrap();
+    let dir = TempDir::new().unwrap();
+    let old = Identity { server_id: 0, layout: at(100_000_000_000) };
+    let (mut store, _) = FileStore::open(dir.path(), old).unwrap();
+    store.save(&Record { identity: old, ..record(50) }).await.unwrap();
+    drop(store);
+
+    let later = Identity { server_id: 0, layout: at(186_400_000_000) };
+    let error = refusal(dir.path(), later);
+    assert!(error.contains("IDs would be given again"), "{error}");
+    assert!(error.contains("set id-epoch back to 100000000000; or, if IDs may run 1000 days ahead"), "{error}");
+    assert!(error.contains("--server-id 0 --epoch 186400000000 --past-id ID`"), "{error}");
+
+    let earlier = Identity { server_id: 0, layout: at(99_999_999_000) };
+    let (mut store, found) = FileStore::open(dir.path(), earlier).unwrap();
+    let found = found.unwrap();
+    assert_eq!(found.identity, earlier);
+    assert_eq!(found.point, SavePoint { watermark: Tick(1050), reference: Tick(1025) });
+    store.save(&found).await.unwrap();
+}
+
+#[tokio::test]
+async fn bit_widths_may_change() {
+    let dir = TempDir::new().unwrap();
+    let (mut store, _) = open(dir.path());
+    store.save(&record(50)).await.unwrap();
+    drop(store);
+    let identity = Identity { server_id: 0, layout: Layout::new(Epoch::DEFAULT, 4, 12, 5).unwrap() };
+    let (_store, found) = FileStore::open(dir.path(), identity).unwrap();
+    assert_eq!(found, Some(Record { identity, ..record(50) }));
+}
+
+#[tokio::test]
+async fn leftovers_go_and_permissions_stay() {
+    let dir = TempDir::new().unwrap();
+    let (mut store, _) = open(dir.path());
+    store.save(&record(10)).await.unwrap();
+    drop(store);
+    let temp = dir.path().join("getid-0.state.tmp");
+    fs::write(&temp, "half").unwrap();
+    fs::set_permissions(state_file(dir.path()), fs::Permissions::from_mode(0o640)).unwrap();
+
+    let (mut store, found) = open(dir.path());
+    assert_eq!(found, Some(record(10)));
+    assert!(!temp.exists());
+    store.save(&record(20)).await.unwrap();
+    assert_eq!(fs::metadata(state_file(dir.path())).unwrap().permissions().mode() & 0o777, 0o640);
+}
+
+#[tokio::test]
+async fn a_dropped_save_ends_before_the_next_begins() {
+    let dir = TempDir::new().unwrap();
+    let (mut store, _) = open(dir.path());
+    for watermark in (10..200).step_by(10) {
+        let done = polled(store.save(&record(watermark)), 1).await.is_some();
+        if watermark % 20 == 0 || done {
+            store.save(&record(watermark + 1)).await.unwrap();
+            assert_eq!(fs::read_to_string(state_file(dir.path())).unwrap(), record(watermark + 1).to_text());
+        }
+    }
+}
+
+async fn lost(store: &mut FileStore) -> String {
+    match store.save(&record(1000)).await {
+        Err(error @ SaveError::ClaimLost { .. }) => error.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_goes_and_comes_back() {
+    let dir = TempDir::new().unwrap();
+    let (here, away) = (dir.path().join("here"), dir.path().join("away"));
+    fs::create_dir(&here).unwrap();
+    let (mut store, _) = open(&here);
+    store.save(&record(10)).await.unwrap();
+
+    fs::rename(&here, &away).unwrap();
+    let gone = format!("claim lost: the folder {} is gone; put it back, or make it anew", here.display());
+    assert_eq!(lost(&mut store).await, gone);
+    // Another folder of that name does not do while the first, with the record, still exists.
+    fs::create_dir(&here).unwrap();
+    assert!(lost(&mut store).await.contains("is another folder than at the start, and that one still exists"));
+    assert!(fs::read_dir(&here).unwrap().next().is_none(), "written to a folder that was not claimed");
+    assert_eq!(fs::read_to_string(state_file(&away)).unwrap(), record(10).to_text());
+
+    fs::remove_dir(&here).unwrap();
+    fs::rename(&away, &here).unwrap();
+    store.save(&record(20)).await.unwrap();
+    assert_eq!(fs::read_to_string(state_file(&here)).unwrap(), record(20).to_text());
+}
+
+#[tokio::test]
+async fn a_folder_made_anew_is_claimed_anew() {
+    let dir = TempDir::new().unwrap();
+    let here = dir.path().join("here");
+    fs::create_dir(&here).unwrap();
+    let (mut store, _) = open(&here);
+    store.save(&record(10)).await.unwrap();
+
+    fs::remove_dir_all(&here).unwrap();
+    lost(&mut store).await;
+    fs::create_dir(&here).unwrap();
+    assert!(matches!(store.save(&record(20)).await, Err(SaveError::ClaimRetaken { found: None })));
+    assert!(!state_file(&here).exists(), "written before the position was raised");
+    store.save(&record(30)).await.unwrap();
+    assert_eq!(fs::read_to_string(state_file(&here)).unwrap(), record(30).to_text());
+    assert!(refusal(&here, identity(0)).contains("is in use"));
+}
+
+/// The folder is deleted and made anew under a running server while a second one starts.
+#[tokio::test]
+async fn a_second_server_in_the_new_folder() {
+    let dir = TempDir::new().unwrap();
+    let here = dir.path().join("here");
+    fs::create_dir(&here).unwrap();
+    let (mut first, _) = open(&here);
+    first.save(&record(10)).await.unwrap();
+
+    fs::remove_dir_all(&here).unwrap();
+    fs::create_dir(&here).unwrap();
+    let (mut second, found) = open(&here);
+    assert_eq!(found, None);
+    second.save(&record(50)).await.unwrap();
+
+    let error = lost(&mut first).await;
+    assert!(error.contains("was deleted and made anew, and server-id 0 is in use"), "{error}");
+    assert!(error.contains(&format!("pid {}", std::process::id())), "{error}");
+    second.save(&record(60)).await.unwrap();
+    assert_eq!(fs::read_to_string(state_file(&here)).unwrap(), record(60).to_text());
+
+    // The second stops: the first goes on, past what the second gave.
+    drop(second);
+    let retaken = first.save(&record(20)).await;
+    assert!(matches!(retaken, Err(SaveError::ClaimRetaken { found: Some(point) }) if point == record(60).point));
+    // Even if the caller is wrong, the record does not go below what was found.
+    first.save(&record(20)).await.unwrap();
+    assert_eq!(Record::parse(&fs::read(state_file(&here)).unwrap()).unwrap().point.watermark, Tick(60));
+}
+
+#[tokio::test]
+async fn a_lock_file_that_is_deleted() {
+    let dir = TempDir::new().unwrap();
+    let (mut first, _) = open(dir.path());
+    first.save(&record(10)).await.unwrap();
+    fs::remove_file(dir.path().join("getid-0.lock")).unwrap();
+    let (mut second, found) = open(dir.path());
+    assert_eq!(found, Some(record(10)));
+    second.save(&record(50)).await.unwrap();
+    let error = lost(&mut first).await;
+    assert!(error.contains("is another one than at the start, and server-id 0 is in use"), "{error}");
+    assert_eq!(fs::read_to_string(state_file(dir.path())).unwrap(), record(50).to_text());
+    drop(second);
+
+    fs::remove_file(dir.path().join("getid-0.lock")).unwrap();
+    let retaken = first.save(&record(20)).await;
+    assert!(matches!(retaken, Err(SaveError::ClaimRetaken { found: Some(point) }) if point == record(50).point));
+    first.save(&record(70)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_new_folder_with_a_damaged_record_is_not_claimed() {
+    let dir = TempDir::new().unwrap();
+    let here = dir.path().join("here");
+    fs::create_dir(&here).unwrap();
+    let (mut store, _) = open(&here);
+    store.save(&record(10)).await.unwrap();
+    fs::remove_dir_all(&here).unwrap();
+    fs::create_dir(&here).unwrap();
+    fs::write(state_file(&here), "junk\n").unwrap();
+    let error = lost(&mut store).await;
+    assert!(error.contains("cannot use the record") && error.contains("getid state advance"), "{error}");
+    assert_eq!(fs::read_to_string(state_file(&here)).unwrap(), "junk\n");
+}
+
+/// A small file system of its own, unmounted at the end.
+struct Mounted(TempDir);
+
+impl Mounted {
+    fn new(options: &str) -> Mounted {
+        let dir = TempDir::new().unwrap();
+        run("mount", &["-t", "tmpfs", "-o", options, "tmpfs"], dir.path());
+        Mounted(dir)
+    }
+
+    fn remount(&self, options: &str) {
+        run("mount", &["-o", &format!("remount,{options}")], self.0.path());
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        run("umount", &["--lazy"], self.0.path());
+    }
+}
+
+fn run(command: &str, args: &[&str], dir: &Path) {
+    assert!(Command::new(command).args(args).arg(dir).status().unwrap().success(), "{command} {args:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs root"]
+async fn a_full_disk() {
+    let disk = Mounted::new("size=64k");
+    let dir = disk.0.path();
+    let (mut store, _) = open(dir);
+    store.save(&record(10)).await.unwrap();
+    let filler = dir.join("filler");
+    let _ = fs::write(&filler, vec![0; 1 << 20]);
+    let error = store.save(&record(20)).await.unwrap_err();
+    let temp = dir.join("getid-0.state.tmp");
+    assert_eq!(error.to_string(), format!("cannot write {}: No space left on device (os error 28)", temp.display()));
+    assert!(!temp.exists());
+    assert_eq!(fs::read_to_string(state_file(dir)).unwrap(), record(10).to_text());
+    fs::remove_file(filler).unwrap();
+    store.save(&record(30)).await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs root"]
+async fn a_read_only_disk() {
+    let disk = Mounted::new("size=64k");
+    let dir = disk.0.path();
+    let (mut store, _) = open(dir);
+    store.save(&record(10)).await.unwrap();
+    drop(store);
+    disk.remount("ro");
+    assert_eq!(
+        refusal(dir, identity(0)),
+        format!(
+            "cannot open the lock file {}: Read-only file system (os error 30); getid must be able to write to its \
+             folder (dir)",
+            dir.join("getid-0.lock").display()
+        )
+    );
+    disk.remount("rw");
+    assert_eq!(open(dir).1, Some(record(10)));
+}
+
+/// The state disk drops out: what lies below the mount is not mistaken for it.
+#[tokio::test]
+#[ignore = "needs root"]
+async fn a_disk_that_is_unmounted() {
+    let below = TempDir::new().unwrap();
+    run("mount", &["-t", "tmpfs", "tmpfs"], below.path());
+    let (mut store, _) = open(below.path());
+    store.save(&record(10)).await.unwrap();
+    run("umount", &["--lazy"], below.path());
+    assert!(lost(&mut store).await.contains("moved, or hidden by a mount"));
+    assert!(fs::read_dir(below.path()).unwrap().next().is_none());
+}
