@@ -41,6 +41,8 @@ struct Fake {
     server: u32,
     next_slot: u64,
     ids: u64,
+    /// The ID given last.
+    last: u64,
 }
 
 impl Fake {
@@ -69,8 +71,7 @@ impl Fake {
         }
         if self.fault == Fault::Duplicate && self.ids > 700 {
             self.fault = Fault::None;
-            self.ids -= 1;
-            self.next_slot -= 1;
+            ids[0] = self.last;
         }
         if self.fault == Fault::Inversion && self.ids > 700 {
             self.fault = Fault::None;
@@ -80,6 +81,7 @@ impl Fake {
             self.fault = Fault::None;
             ids.pop();
         }
+        self.last = ids.last().copied().unwrap_or(self.last);
         ids
     }
 }
@@ -93,7 +95,7 @@ fn wall_unix_ms() -> i64 {
 fn fake(fault: Fault, server: u32) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let fake = Arc::new(Mutex::new(Fake { fault, server, next_slot: 0, ids: 0 }));
+    let fake = Arc::new(Mutex::new(Fake { fault, server, next_slot: 0, ids: 0, last: 0 }));
     thread::spawn(move || {
         for stream in listener.incoming() {
             let fake = Arc::clone(&fake);
