@@ -16,12 +16,14 @@ fn read(name: &str) -> String {
 
 /// The Dockerfile's instructions, continuation lines joined, without comments.
 fn instructions() -> Vec<String> {
-    let text: String = read("Dockerfile").lines().filter(|line| !line.starts_with('#')).flat_map(|l| [l, "\n"]).collect();
+    let text: String =
+        read("Dockerfile").lines().filter(|line| !line.starts_with('#')).flat_map(|l| [l, "\n"]).collect();
     text.replace("\\\n", " ").lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
 }
 
 fn the_one(name: &str) -> String {
-    let found: Vec<_> = instructions().iter().filter_map(|line| Some(line.strip_prefix(name)?.trim().to_owned())).collect();
+    let found: Vec<_> =
+        instructions().iter().filter_map(|line| Some(line.strip_prefix(name)?.trim().to_owned())).collect();
     let [one] = found.try_into().unwrap_or_else(|found: Vec<_>| panic!("{name}: {found:?}"));
     one
 }

@@ -23,6 +23,19 @@ fn python() {
 }
 
 #[test]
+#[ignore = "needs python3 with redis (its path in GETID_TEST_PYTHON)"]
+fn python_with_a_list_of_servers_of_which_one_is_down() {
+    let server = Server::start(&["--server-id", "2"]);
+    let ports = format!("{},{}", free_port(), server.port);
+    let python = std::env::var("GETID_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let output = Command::new(python).arg(client("python_several.py")).env("GETID_PORTS", ports).output();
+    let output = output.expect("python runs");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(printed, "1000 different IDs, from servers [2]\n", "{complaints}");
+}
+
+#[test]
 #[ignore = "needs node with redis (the folder of node_modules in GETID_TEST_NODE_DIR)"]
 fn node_redis() {
     let script = beside_node_modules("node_redis.mjs");

@@ -151,6 +151,7 @@ const NO_DIRECTIVES: &[&str] = &[
     "redis-server",
     "redis-tools",
     "ruby-redis",
+    "rust-version",
 ];
 
 #[test]
@@ -166,8 +167,11 @@ fn links_lead_somewhere() {
             let path = if file.is_empty() { PathBuf::from(page) } else { folder.join(file) };
             assert!(root().join(&path).exists(), "{page}: {link}");
             if !anchor.is_empty() {
-                let anchors: Vec<String> =
-                    prose(&path.to_string_lossy()).lines().filter(|line| line.starts_with('#')).map(anchor_of).collect();
+                let anchors: Vec<String> = prose(&path.to_string_lossy())
+                    .lines()
+                    .filter(|line| line.starts_with('#'))
+                    .map(anchor_of)
+                    .collect();
                 assert!(anchors.iter().any(|one| one == anchor), "{page}: {link}: {anchors:?}");
             }
         }
@@ -177,7 +181,10 @@ fn links_lead_somewhere() {
 /// The name that a heading's link has on a page.
 fn anchor_of(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
-    text.chars().filter(|char| char.is_alphanumeric() || matches!(char, ' ' | '-')).collect::<String>().replace(' ', "-")
+    text.chars()
+        .filter(|char| char.is_alphanumeric() || matches!(char, ' ' | '-'))
+        .collect::<String>()
+        .replace(' ', "-")
 }
 
 #[test]
@@ -204,8 +211,14 @@ fn every_refusal_is_explained() {
     use getid::id::{ClockFault, Refusal};
     let text = read("README.md");
     let refusals = [
-        (Refusal::Clock(ClockFault::PastEnd { wall_unix_ms: 0, last_unix_ms: 0 }), "past the last instant an id can carry"),
-        (Refusal::Clock(ClockFault::FarPastRecord { wall_unix_ms: 0, watermark_unix_ms: 0 }), "past the state's watermark"),
+        (
+            Refusal::Clock(ClockFault::PastEnd { wall_unix_ms: 0, last_unix_ms: 0 }),
+            "past the last instant an id can carry",
+        ),
+        (
+            Refusal::Clock(ClockFault::FarPastRecord { wall_unix_ms: 0, watermark_unix_ms: 0 }),
+            "past the state's watermark",
+        ),
         (Refusal::Clock(ClockFault::BeforeEpoch { wall_unix_ms: 0, epoch_unix_ms: 0 }), "before the epoch"),
         (Refusal::EndOfTime { last_unix_ms: 0 }, "MISCONF end of time"),
         (Refusal::Save { error: "cannot write".into() }, "MISCONF state can't be saved: cannot write"),
