@@ -13,9 +13,9 @@ use nix::sys::time::TimeVal;
 use crate::clients::Endpoint;
 use crate::clock::Clock;
 use crate::command::REDIS_VERSION;
+use crate::id::Tick;
 use crate::metrics::Metrics;
 use crate::server::Server;
-use crate::id::Tick;
 use crate::timestamp;
 
 /// A section's name and what writes it.

@@ -229,10 +229,7 @@ impl<C: Clock> Server<C> {
         if let Err(error) = self.set_options(&stream) {
             tracing::debug!("client at {peer}: socket options: {error}");
         }
-        if self.config.protected_mode_effective()
-            && self.config.requirepass.is_none()
-            && !is_loopback(peer.ip())
-        {
+        if self.config.protected_mode_effective() && self.config.requirepass.is_none() && !is_loopback(peer.ip()) {
             self.metrics.connections.fetch_add(1, Relaxed);
             self.metrics.connections_rejected.fetch_add(1, Relaxed);
             refuse(stream, DENIED);
@@ -319,7 +316,8 @@ impl<C: Clock> Server<C> {
 }
 
 /// Redis's answer to a client from another machine while nobody chose who may come in.
-const DENIED: &[u8] = b"-DENIED getid is running in protected mode because protected mode is enabled and no password is \
+const DENIED: &[u8] =
+    b"-DENIED getid is running in protected mode because protected mode is enabled and no password is \
 set for the default user. In this mode connections are only accepted from the loopback interface. To connect from \
 other machines, do one of these: 1) set a password with the directive requirepass, 2) set 'protected-mode no' once you \
 are sure that nobody from outside can reach this port, then start the server again.\r\n";
@@ -405,7 +403,9 @@ pub enum ListenError {
         path: PathBuf,
     },
     /// No address at all.
-    #[error("nothing to listen on: port is 0 or no address of bind could be opened, and there is no unixsocket; set one of them")]
+    #[error(
+        "nothing to listen on: port is 0 or no address of bind could be opened, and there is no unixsocket; set one of them"
+    )]
     Nothing,
 }
 

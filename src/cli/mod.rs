@@ -10,10 +10,13 @@ mod layout;
 mod output;
 mod ping;
 pub mod serve;
+mod sources;
 mod span;
 pub mod state;
+mod verify;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
@@ -21,11 +24,12 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 pub fn run() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(Words { words }) => serve::run(words),
-        Command::CheckConfig(args) => check_config::run(&args.words),
+        Command::CheckConfig(args) => check_config::run(args.words),
         Command::Decode(args) => decode::run(&args),
         Command::Span(args) => span::run(&args),
         Command::Ping(args) => ping::run(args),
         Command::State(args) => state::run(args),
+        Command::Verify(args) => verify::run(&args),
         Command::Completions { shell } => completions(shell),
     }
 }
@@ -66,6 +70,10 @@ enum Command {
     Ping(ping::PingArgs),
     /// Show or advance the state a server keeps on disk
     State(state::StateArgs),
+    /// Draw IDs as clients do and check that none comes twice, and all come in order
+    ///
+    /// Opens connections to one or several servers, draws for a time or a count, and judges every ID.
+    Verify(Box<verify::VerifyArgs>),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  getid completions bash > /etc/bash_completion.d/getid")]
     Completions {
@@ -103,6 +111,13 @@ struct CheckWords {
     /// Configuration file (.conf or .toml), then directives
     #[arg(value_name = "FILE|--DIRECTIVE VALUE", trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     words: Vec<String>,
+}
+
+/// The wall clock of this machine, Unix ms, for the tools. The server has its own clock.
+fn wall_unix_ms() -> i64 {
+    // Fails on no Linux; and a time of 0 would be noticed at once.
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_REALTIME).map_or(Duration::ZERO, Duration::from);
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn completions(shell: clap_complete::Shell) -> ExitCode {

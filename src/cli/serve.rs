@@ -17,10 +17,11 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
+use super::sources::sources;
 use crate::clock::{Clock as _, SystemClock};
 use crate::command::Vocabulary;
 use crate::config::load::{self, RealFiles};
-use crate::config::{self, Config, Sources, StateKind, Warning};
+use crate::config::{self, Config, StateKind, Warning};
 use crate::id::{BorrowPolicy, Layout, Limits, RandomCycle, SavePoint, Scheme};
 use crate::issuer::{Issuer, Keeper};
 use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
@@ -61,13 +62,6 @@ struct Prepared {
     rules: Arc<Rules>,
     log: Log,
     config_file: String,
-}
-
-/// The words behind `serve`, told apart: a first one without dashes is the configuration file.
-pub fn sources(mut words: Vec<String>) -> Sources {
-    let has_file = words.first().is_some_and(|word| !word.starts_with("--"));
-    let file = has_file.then(|| PathBuf::from(words.remove(0)));
-    Sources { file, environment: std::env::vars_os().collect(), words }
 }
 
 fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {

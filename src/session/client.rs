@@ -172,8 +172,9 @@ impl Client {
                 Err(error) => turn.push_error(error),
             },
 
-            Verb::Command => turn.push_value(&command::command_info(vocabulary, names()), protocol),
-            Verb::CommandInfo => turn.push_value(&command::command_info(vocabulary, names()), protocol),
+            Verb::Command | Verb::CommandInfo => {
+                turn.push_value(&command::command_info(vocabulary, names()), protocol);
+            }
             Verb::CommandDocs => turn.push_value(&command::command_docs(vocabulary, names()), protocol),
             Verb::CommandList => turn.push_value(&command::command_list(vocabulary, args), protocol),
             Verb::CommandCount => turn.push_with(|out| resp::write_id(vocabulary.commands().len() as u64, out)),
@@ -417,7 +418,8 @@ fn shutdown_options(args: Args<'_>) -> Option<Shutdown> {
         *option = true;
     }
     let others = save || nosave || options.now || options.force;
-    (!(save && nosave) && !(options.abort && others)).then_some(options)
+    let contradicts = (save && nosave) || (options.abort && others);
+    (!contradicts).then_some(options)
 }
 
 /// The `HELP` of a container.

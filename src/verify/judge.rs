@@ -318,7 +318,9 @@ mod tests {
 
     fn recorded(ids: &[Id]) -> Vec<u8> {
         let mut writer = Writer::new(Vec::new(), Layout::default()).unwrap();
-        ids.iter().for_each(|&id| writer.add(id).unwrap());
+        for &id in ids {
+            writer.add(id).unwrap();
+        }
         writer.finish().unwrap()
     }
 

@@ -153,20 +153,17 @@ fn read_record(claim: &Claim, identity: Identity) -> Result<Option<Record>, Open
 /// The command that makes a record for `identity`, as the remedy in an error. `epoch`: name it in any case.
 fn advance_command(dir: &Path, identity: Identity, epoch: bool) -> String {
     let Identity { server_id, layout } = identity;
-    let mut options = String::new();
-    let usual = Layout::default();
+    let dir = shell_word(&dir.display().to_string());
+    let mut words = vec![format!("getid state advance {dir} --server-id {server_id}")];
     let widths = |layout: Layout| (layout.server_bits(), layout.shard_bits(), layout.random_bits());
-    if widths(layout) != widths(usual) {
+    if widths(layout) != widths(Layout::default()) {
         let (id, shard, random) = widths(layout);
-        options = format!(" --id-range {id} --shard-range {shard} --random-range {random}");
+        words.push(format!("--id-range {id} --shard-range {shard} --random-range {random}"));
     }
     if epoch || layout.epoch() != Epoch::DEFAULT {
-        options += &format!(" --epoch {}", layout.epoch().unix_ms());
+        words.push(format!("--epoch {}", layout.epoch().unix_ms()));
     }
-    let dir = shell_word(&dir.display().to_string());
-    format!(
-        "`getid state advance {dir} --server-id {server_id}{options} --past-id ID`, ID being the largest in any table"
-    )
+    format!("`{} --past-id ID`, ID being the largest in any table", words.join(" "))
 }
 
 /// `text` as one word for a shell.
@@ -236,5 +233,36 @@ fn folder_remedy(error: &io::Error) -> &'static str {
         io::ErrorKind::NotFound => "make it, or name another with dir",
         io::ErrorKind::NotADirectory => "dir must name a folder",
         _ => "getid must be able to read and write it (dir)",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::id::SavePoint;
+
+    /// Callers that give up on a disk that hangs, again and again, leave one thread waiting and not one each.
+    #[tokio::test]
+    async fn one_save_at_a_time() {
+        let dir = TempDir::new().unwrap();
+        let identity = Identity { server_id: 0, layout: Layout::default() };
+        let record = Record { identity, point: SavePoint { watermark: Tick(10), reference: Tick(0) } };
+        let (mut store, _) = FileStore::open(dir.path(), identity).unwrap();
+
+        let saver = Arc::clone(&store.saver);
+        let hang = saver.lock().unwrap();
+        for _ in 0..3 {
+            let mut save = Box::pin(store.save(&record));
+            assert!(save.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        // The store's, this test's, and one thread's.
+        assert_eq!(Arc::strong_count(&saver), 3);
+        drop(hang);
+        store.save(&record).await.unwrap();
+        assert_eq!(Arc::strong_count(&saver), 2);
     }
 }
