@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Server, Wire, refused};
+use common::{PATIENCE, Server, Wire, binary, refused};
 use getid::id::{Epoch, Layout, SavePoint, Tick};
 use getid::watermark::{Identity, Record};
 
@@ -69,12 +69,22 @@ fn a_record_that_must_not_be_used() {
         let path = dir.path().join("getid-0.state");
         fs::write(&path, text).expect("written");
         let said = refused(dir.path(), words, |_| {});
-        let options = if words.is_empty() { String::new() } else { format!(" --epoch {}", later.unix_ms()) };
+        let options = if words.is_empty() { String::new() } else { format!(" --epoch {} --force", later.unix_ms()) };
         let remedy = format!("to go on, {remedy}run {}", advance(dir.path(), &options));
         assert!(said.contains(&format!("cannot use the record {}: ", path.display())), "{name}: {said}");
         assert!(said.contains(cause), "{name}: {said}");
         assert!(said.contains(&remedy), "{name}: {remedy}\n{said}");
         assert_eq!(fs::read_to_string(&path).expect("there"), text, "{name}: left as it was");
+
+        // The remedy, as it stands there.
+        let id = 780_000_000_000_000_000_u64;
+        let command = advance(dir.path(), &options).replace("--past-id ID", &format!("--past-id {id}"));
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &command.split('`').nth(1).expect("a command").replacen("getid", "\"$0\"", 1)]).arg(binary());
+        let output = shell.output().expect("it runs");
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let server = Server::start_in(dir.path(), words);
+        assert!(server.connect().id() > id, "{name}");
     }
 }
 
@@ -133,8 +143,9 @@ fn a_folder_deleted_and_made_anew_is_taken_again() {
     assert!(first > last);
     assert_eq!(wire.info("refusing"), "no");
     server.wait_log(SAVED_AGAIN);
-    assert_eq!(server.count_log(SAVE_FAILED), 1, "one event, one line:\n{}", server.log_so_far());
-    assert_eq!(server.count_log(SAVED_AGAIN), 1, "one event, one line:\n{}", server.log_so_far());
+    for event in ["claim lost: the folder", "the claim was lost and has been taken again", SAVED_AGAIN] {
+        assert_eq!(server.count_log(event), 1, "one event, one line: {event}:\n{}", server.log_so_far());
+    }
     assert_eq!(server.stop().code(), Some(0));
     let second = Server::start_in(&dir, &SHORT).connect().id();
     assert!(second > first);

@@ -63,7 +63,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("id", &[]),
     ("metrics", &[]),
     ("verify", &["id"]),
-    ("logging", &["config"]),
+    ("logging", &["config", "timestamp"]),
     ("supervision", &["config"]),
 ];
 
@@ -76,7 +76,12 @@ const SHELL_IN_PURE: &[&str] = &["config/load.rs"];
 /// What a pure module must not name.
 const IMPURE: &[&str] = &[
     "std::fs",
-    "std::net",
+    "TcpStream",
+    "TcpListener",
+    "UdpSocket",
+    "UnixStream",
+    "UnixListener",
+    "ToSocketAddrs",
     "std::env",
     "std::process",
     "std::thread",
@@ -95,7 +100,7 @@ const IMPURE: &[&str] = &[
 ];
 
 /// What only `src/clock.rs` may name.
-const CLOCKS: &[&str] = &["SystemTime", "ClockId::", "clock_gettime", "Timestamp::now", "Zoned::now"];
+const CLOCKS: &[&str] = &["SystemTime", "ClockId::", "clock_gettime(", "Timestamp::now", "Zoned::now"];
 
 #[test]
 fn the_arrows_hold() {
