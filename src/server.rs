@@ -19,11 +19,11 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::clients::{Admission, Client, Clients, Endpoint, Stop};
+use crate::clients::{Client, Clients, Endpoint, Stop};
 use crate::clock::{Clock, SystemClock};
 use crate::command;
 use crate::config::{BindAddr, Config};
-use crate::connection::{self, Transport};
+use crate::connection::{Connection, Transport};
 use crate::info;
 use crate::issuer::Issuer;
 use crate::metrics::Metrics;
@@ -264,20 +264,8 @@ impl<C: Clock> Server<C> {
             return;
         };
         self.metrics.clients_peak.fetch_max(self.clients.len() as u64, Relaxed);
-        let server = Arc::clone(self);
-        tokio::spawn(async move { server.serve(stream, session, admission).await });
-    }
-
-    async fn serve(&self, stream: impl Transport, session: Session, admission: Admission) {
-        let client = &admission.client;
-        tracing::trace!("client {} connected from {}", client.id, client.peer);
-        let watch = PanicWatch { metrics: &self.metrics, client };
-        let result = connection::serve(self, client, session, stream).await;
-        drop(watch);
-        match result {
-            Ok(()) => tracing::trace!("client {} left", client.id),
-            Err(error) => tracing::debug!("client {} at {} is gone: {error}", client.id, client.peer),
-        }
+        tracing::trace!("client {} connected from {}", admission.client.id, admission.client.peer);
+        tokio::spawn(Connection::new(Arc::clone(self), admission, session, stream).run());
     }
 
     /// Uptime, rates and idle clients: what is done now and then rather than per request.
@@ -338,21 +326,6 @@ fn refuse(mut stream: impl Transport + 'static, error: &'static [u8]) {
         })
         .await;
     });
-}
-
-/// Counts a connection that ends in a panic. Only its own client is cut off.
-struct PanicWatch<'a> {
-    metrics: &'a Metrics,
-    client: &'a Client,
-}
-
-impl Drop for PanicWatch<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.metrics.panics.fetch_add(1, Relaxed);
-            tracing::error!("client {} ran into a bug and is closed; please report the lines above", self.client.id);
-        }
-    }
 }
 
 /// A socket that clients come in by.

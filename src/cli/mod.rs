@@ -1,6 +1,6 @@
 //! The command line: one subcommand, one file.
 //!
-//! Arguments are checked here, before anything is opened or started. What is printed goes through [`output`], so that
+//! Arguments are checked here, before anything is opened or started. What is printed goes through `output`, so that
 //! `getid decode ... | head` ends quietly, and only complaints go to standard error. Exit codes: 0 as asked, 1 the
 //! answer is no (a bad ID, no PONG, a violation), 2 the command line itself is wrong.
 

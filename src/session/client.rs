@@ -31,18 +31,25 @@ const HELLO_NEEDS_AUTH: &str = "NOAUTH HELLO must be called with the client alre
                                 HELLO AUTH <user> <pass> option can be used to authenticate the client and \
                                 select the RESP protocol version at the same time";
 
+fn named_getid(rules: &Rules) -> Option<&'static Command> {
+    rules.vocabulary.find(b"GETID").filter(|command| command.verb == Verb::GetId)
+}
+
 /// What commands change.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) rules: Arc<Rules>,
     pub(super) profile: Profile,
     pub(super) limits: DecodeLimits,
+    /// GETID, if that is what it goes by here: `rename-command` may have taken its name.
+    getid: Option<&'static Command>,
 }
 
 impl Client {
     pub(super) fn new(id: u64, rules: Arc<Rules>) -> Client {
         let profile = Profile::new(id);
-        let mut client = Client { limits: rules.limits(), rules, profile };
+        let getid = named_getid(&rules);
+        let mut client = Client { limits: rules.limits(), rules, profile, getid };
         client.forget_login();
         client
     }
@@ -50,6 +57,7 @@ impl Client {
     /// Goes by other rules. Who has authenticated remains so.
     pub(super) fn set_rules(&mut self, rules: Arc<Rules>) {
         self.limits = DecodeLimits { authenticated: self.limits.authenticated, ..rules.limits() };
+        self.getid = named_getid(&rules);
         self.rules = rules;
     }
 
@@ -74,13 +82,29 @@ impl Client {
         self.forget_login();
     }
 
+    /// Runs `count` requests that are `GETID` byte for byte, if that is allowed without looking at them one by one.
+    #[inline]
+    pub(super) fn getids(&mut self, count: u32, turn: &mut Turn) {
+        if let Some(command) = self.getid {
+            turn.commands += count;
+            turn.push_each_id(count);
+            self.profile.last_command = command.full_name;
+        }
+    }
+
+    /// Whether [`Client::getids`] may be used: nobody took GETID's name, and the client may ask for IDs.
+    #[inline]
+    pub(super) fn takes_straight_path(&self) -> bool {
+        self.limits.authenticated && self.getid.is_some()
+    }
+
     /// Runs one command: exactly one reply goes into the turn, or an effect whose answer is that reply.
     #[inline]
     pub(super) fn perform(&mut self, command: &'static Command, args: Args<'_>, turn: &mut Turn) {
         turn.commands += 1;
         self.profile.last_command = command.full_name;
         match command.verb {
-            Verb::GetId => turn.push_id(),
+            Verb::GetId => turn.push_each_id(1),
             Verb::MGetId => self.mgetid(args, turn),
             _ => self.perform_other(command, args, turn),
         }
