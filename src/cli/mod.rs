@@ -16,9 +16,10 @@ pub mod state;
 mod verify;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
+
+use crate::clock::{Clock as _, SystemClock};
 
 /// Reads the command line of this process and does what it says.
 pub fn run() -> ExitCode {
@@ -113,11 +114,9 @@ struct CheckWords {
     words: Vec<String>,
 }
 
-/// The wall clock of this machine, Unix ms, for the tools. The server has its own clock.
+/// The wall clock of this machine, Unix ms, for the tools.
 fn wall_unix_ms() -> i64 {
-    // Fails on no Linux; and a time of 0 would be noticed at once.
-    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_REALTIME).map_or(Duration::ZERO, Duration::from);
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+    SystemClock::new().wall_unix_ms()
 }
 
 fn completions(shell: clap_complete::Shell) -> ExitCode {

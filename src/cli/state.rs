@@ -100,10 +100,7 @@ struct TargetArgs {
 /// Does what `args` say, by this machine's clock.
 pub fn run(args: StateArgs) -> ExitCode {
     let StateArgs { command } = args;
-    let answer = wall_unix_ms()
-        .map_err(|error| format!("cannot read the clock: {error}"))
-        .and_then(|now_unix_ms| answer(&command, now_unix_ms));
-    match answer {
+    match answer(&command, super::wall_unix_ms()) {
         Ok(Answer { text, good }) => {
             let code = if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
             output::finish(output::print(|out| out.write_all(text.as_bytes())), code)
@@ -136,12 +133,6 @@ fn answer(command: &StateCommand, now_unix_ms: i64) -> Result<Answer, String> {
         StateCommand::Show(args) => show(args, now_unix_ms),
         StateCommand::Advance(args) => advance(args, now_unix_ms).map(|text| Answer { text, good: true }),
     }
-}
-
-/// The one look at the clock in this file.
-fn wall_unix_ms() -> nix::Result<i64> {
-    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_REALTIME)?;
-    Ok(time.tv_sec().saturating_mul(1000).saturating_add(time.tv_nsec() / 1_000_000))
 }
 
 // Show.
