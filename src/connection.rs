@@ -152,6 +152,9 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 }
             }
             requests += u64::from(turn.commands);
+            if turn.broken {
+                self.server.metrics.protocol_errors.fetch_add(1, Relaxed);
+            }
             let last = turn.close || !turn.more;
             if last || output.len() >= FLUSH_BYTES {
                 self.admission.client.touch(self.server.metrics.uptime_s.load(Relaxed), input.len() - used);
