@@ -186,7 +186,12 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                     drawn.push(reservation);
                     reservation.len
                 });
-                self.draw_waiting(n - have, drawn).await
+                // Until it is served it is not idle, however long that takes.
+                let waiting = self.admission.client.waits();
+                let result = self.draw_waiting(n - have, drawn).await;
+                self.admission.client.note_active(self.server.metrics.uptime_s.load(Relaxed));
+                drop(waiting);
+                result
             }
             Err(refusal) => Ok(Some(refusal)),
         }

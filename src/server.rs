@@ -294,7 +294,7 @@ impl<C: Clock> Server<C> {
             return;
         }
         for client in self.clients.all() {
-            if client.idle_s(uptime_s) > self.config.timeout_s {
+            if client.idle_s(uptime_s) > self.config.timeout_s && !client.is_waiting() {
                 self.metrics.idle_closed.fetch_add(1, Relaxed);
                 tracing::debug!("client {} at {} was idle and is closed", client.id, client.peer);
                 client.stop(Stop::Now);
