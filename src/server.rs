@@ -51,6 +51,8 @@ pub struct Server<C: Clock = SystemClock> {
     rules: Arc<Rules>,
     /// `maxclients`, or what the limit of open files leaves of it.
     clients_max: usize,
+    /// Whether the last `accept` failed: one line in the log for each time that begins and ends.
+    accept_fails: AtomicBool,
     stopping: AtomicBool,
     stop: Notify,
 }
@@ -85,6 +87,7 @@ impl<C: Clock> Server<C> {
             process,
             rules,
             clients_max,
+            accept_fails: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             stop: Notify::new(),
         })
@@ -212,10 +215,16 @@ impl<C: Clock> Server<C> {
 
     async fn accepted<T>(&self, result: io::Result<T>) -> Option<T> {
         match result {
-            Ok(accepted) => Some(accepted),
+            Ok(accepted) => {
+                if self.accept_fails.load(Relaxed) && self.accept_fails.swap(false, Relaxed) {
+                    tracing::warn!("clients can be accepted again");
+                }
+                Some(accepted)
+            }
             Err(error) => {
                 // Without a pause this would spin: the connection that could not be accepted is still there.
-                if self.metrics.accept_errors.fetch_add(1, Relaxed) == 0 {
+                self.metrics.accept_errors.fetch_add(1, Relaxed);
+                if !self.accept_fails.swap(true, Relaxed) {
                     tracing::error!("accepting a client failed: {error}. Trying on, every {ACCEPT_PAUSE:?}");
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
