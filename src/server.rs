@@ -104,6 +104,11 @@ impl<C: Clock> Server<C> {
         self.stop.notify_waiters();
     }
 
+    /// Whether [`Server::request_stop`] was called.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Relaxed)
+    }
+
     /// Resolves once [`Server::request_stop`] was called.
     pub async fn stop_requested(&self) {
         loop {
