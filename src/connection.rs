@@ -23,6 +23,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::clients::{Admission, Client, Stop};
 use crate::clock::Clock;
 use crate::id::{Refusal, Reservation};
+use crate::metrics::Work;
 use crate::server::Server;
 use crate::session::{Session, Turn};
 
@@ -46,7 +47,7 @@ const KEPT_BUFFERS_MAX: usize = 64;
 const HANGUP_CHECK: Duration = Duration::from_millis(100);
 
 /// A byte stream that a client can be on.
-pub trait Transport: AsyncRead + AsyncWrite + AsFd + Unpin + Send + Sync {}
+pub trait Transport: AsyncRead + AsyncWrite + AsFd + Unpin + Send + Sync + Sized {}
 
 impl<T: AsyncRead + AsyncWrite + AsFd + Unpin + Send + Sync> Transport for T {}
 
@@ -61,6 +62,8 @@ pub struct Connection<C: Clock, T> {
     session: Session,
     /// The beginning of a request whose end has not come; empty for most connections most of the time.
     rest: Vec<u8>,
+    /// What was done since it was last counted.
+    work: Work,
 }
 
 /// What a connection works with while it has something to say.
@@ -75,7 +78,7 @@ struct Buffers {
 impl<C: Clock, T: Transport> Connection<C, T> {
     /// A connection of a client that was admitted.
     pub fn new(server: Arc<Server<C>>, admission: Admission, session: Session, io: T) -> Box<Self> {
-        Box::new(Connection { server, admission, io, session, rest: Vec::new() })
+        Box::new(Connection { server, admission, io, session, rest: Vec::new(), work: Work::default() })
     }
 
     /// Serves the client until it goes, breaks the protocol, or is told to stop.
@@ -105,7 +108,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
 
     /// Waits for bytes; `None` at the end of the stream, or when told to stop.
     async fn read(&mut self) -> io::Result<Option<Box<Buffers>>> {
-        let Connection { server, admission, io, rest, .. } = self;
+        let Connection { admission, io, rest, work, .. } = self;
         let client = &admission.client;
         poll_fn(|cx| {
             client.wake_by(cx.waker());
@@ -116,7 +119,8 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             buffers.resume(rest);
             match poll_read(Pin::new(&mut *io), cx, &mut buffers.input) {
                 Poll::Ready(Ok(n)) if n > 0 => {
-                    server.metrics.input_bytes.fetch_add(n as u64, Relaxed);
+                    work.reads += 1;
+                    work.input_bytes += n as u64;
                     rest.clear();
                     Poll::Ready(Ok(Some(buffers)))
                 }
@@ -134,11 +138,18 @@ impl<C: Clock, T: Transport> Connection<C, T> {
     async fn answer(&mut self, buffers: &mut Buffers) -> io::Result<bool> {
         let Buffers { input, output, turn, drawn } = buffers;
         let mut used = 0;
-        let mut requests = 0;
         loop {
             used += self.session.read(&input[used..], turn);
             drawn.clear();
-            let refusal = self.draw(turn.ids, drawn).await?;
+            let refusal = match self.try_draw(turn.ids, drawn) {
+                Ok(0) => None,
+                Ok(missing) => {
+                    // What is answered already must not wait with the rest.
+                    self.flush(output).await?;
+                    self.draw_waiting(missing, drawn).await?
+                }
+                Err(refusal) => Some(refusal),
+            };
             match &refusal {
                 None => self.session.write(turn, Ok(drawn), output),
                 Some(refusal) => self.session.write(turn, Err(&refusal.to_string()), output),
@@ -151,7 +162,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                     None => turn.close = true,
                 }
             }
-            requests += u64::from(turn.commands);
+            self.work.requests += u64::from(turn.commands);
             if turn.broken {
                 self.server.metrics.protocol_errors.fetch_add(1, Relaxed);
             }
@@ -165,40 +176,27 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             }
         }
         self.admission.client.publish(self.session.profile());
-        self.server.metrics.add_read(requests);
+        self.server.metrics.add_read(std::mem::take(&mut self.work));
         let open = !turn.close;
         buffers.suspend(used, &mut self.rest);
         Ok(open)
     }
 
-    /// Draws `n` IDs. `Some` refusal goes to the client; an error ends the connection.
-    async fn draw(&self, n: u32, drawn: &mut Vec<Reservation>) -> io::Result<Option<Refusal>> {
+    /// Draws `n` IDs as far as that goes without waiting; returns how many are missing.
+    #[inline]
+    fn try_draw(&self, n: u32, drawn: &mut Vec<Reservation>) -> Result<u32, Refusal> {
         if n == 0 {
-            return Ok(None);
+            return Ok(0);
         }
-        match self.server.issuer.try_draw(n) {
-            Ok(Some(reservation)) if reservation.len == n => {
-                drawn.push(reservation);
-                Ok(None)
-            }
-            Ok(part) => {
-                let have = part.map_or(0, |reservation| {
-                    drawn.push(reservation);
-                    reservation.len
-                });
-                // Until it is served it is not idle, however long that takes.
-                let waiting = self.admission.client.waits();
-                let result = self.draw_waiting(n - have, drawn).await;
-                self.admission.client.note_active(self.server.metrics.uptime_s.load(Relaxed));
-                drop(waiting);
-                result
-            }
-            Err(refusal) => Ok(Some(refusal)),
-        }
+        let Some(reservation) = self.server.issuer.try_draw(n)? else { return Ok(n) };
+        drawn.push(reservation);
+        Ok(n - reservation.len)
     }
 
-    #[cold]
+    /// Draws `n` more IDs, in turn with others. `Some` refusal goes to the client; an error ends the connection.
     async fn draw_waiting(&self, n: u32, drawn: &mut Vec<Reservation>) -> io::Result<Option<Refusal>> {
+        // Until it is served it is not idle, however long that takes.
+        let _waiting = self.admission.client.waits();
         let mut draw = pin!(self.server.issuer.draw(n, drawn));
         let mut look = tokio::time::interval(HANGUP_CHECK);
         loop {
@@ -211,7 +209,10 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             .await;
             match result {
                 None => return Err(io::ErrorKind::ConnectionAborted.into()),
-                Some(Some(result)) => return Ok(result.err()),
+                Some(Some(result)) => {
+                    self.admission.client.note_active(self.server.metrics.uptime_s.load(Relaxed));
+                    return Ok(result.err());
+                }
                 // Nobody is there to read the answer: the place in the queue goes to the next.
                 Some(None) if hung_up(self.io.as_fd()) => return Err(io::ErrorKind::ConnectionReset.into()),
                 Some(None) => {}
@@ -224,7 +225,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             return Ok(());
         }
         let written = or_stopped(&self.admission.client, self.io.write_all(output)).await;
-        self.server.metrics.output_bytes.fetch_add(output.len() as u64, Relaxed);
+        self.work.output_bytes += output.len() as u64;
         output.clear();
         written.unwrap_or_else(|| Err(io::ErrorKind::ConnectionAborted.into()))
     }

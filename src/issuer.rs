@@ -54,7 +54,10 @@ pub struct Issuer<C: Clock = SystemClock, K: Checks = Sound> {
     moved: Notify,
     /// Told when a draw found the watermark near.
     keeper: Notify,
-    /// When the save in flight began, boot time in ns; 0: none.
+    /// The zero of the times below. Waits are measured by the runtime's clock, as its timers are: a machine that was
+    /// suspended has not waited for its disk.
+    born: Instant,
+    /// When the save in flight began, ns since `born`; 0: none.
     saving_since_ns: AtomicU64,
     stats: Stats,
 }
@@ -166,6 +169,7 @@ impl<C: Clock, K: Checks> Issuer<C, K> {
             waiting: AtomicUsize::new(0),
             moved: Notify::new(),
             keeper: Notify::new(),
+            born: Instant::now(),
             saving_since_ns: AtomicU64::new(0),
             stats: Stats::default(),
         });
@@ -223,7 +227,7 @@ impl<C: Clock, K: Checks> Issuer<C, K> {
     async fn draw_waiting(&self, mut missing: u32, drawn: &mut Vec<Reservation>) -> Result<(), Refusal> {
         let place = Place::take(self);
         let _head = self.queue.lock().await;
-        let mut blocked_since_ns = None;
+        let mut blocked_since = None;
         while missing > 0 {
             // Registered before the draw, so that a change between the draw and the sleep is not slept through.
             let mut moved = pin!(self.moved.notified());
@@ -234,7 +238,7 @@ impl<C: Clock, K: Checks> Issuer<C, K> {
                 Ok(reservation) => {
                     drawn.push(reservation);
                     missing -= reservation.len;
-                    blocked_since_ns = None;
+                    blocked_since = None;
                 }
                 Err(Blocked::Refused(refusal)) => {
                     self.stats.refusals.fetch_add(1, Relaxed);
@@ -247,17 +251,11 @@ impl<C: Clock, K: Checks> Issuer<C, K> {
                 }
                 Err(Blocked::Watermark) => {
                     self.keeper.notify_one();
-                    let now_ns = self.clock.boot_ns();
-                    let ms_since = |since_ns: u64| now_ns.saturating_sub(since_ns) / 1_000_000;
-                    let blocked_ms = ms_since(*blocked_since_ns.get_or_insert(now_ns));
-                    let saving_ms = match self.saving_since_ns.load(Relaxed) {
-                        0 => 0,
-                        since_ns => ms_since(since_ns),
-                    };
+                    let blocked = blocked_since.get_or_insert_with(Instant::now).elapsed();
                     // Who stood behind others while the save hung has waited for it too: a queue of a thousand is
                     // refused together, not one a second.
-                    let waited_ms = ms_since(place.since_ns).min(saving_ms.max(blocked_ms));
-                    let patience = SAVE_PATIENCE.saturating_sub(Duration::from_millis(waited_ms));
+                    let waited = place.since.elapsed().min(self.saving_for().max(blocked));
+                    let patience = SAVE_PATIENCE.saturating_sub(waited);
                     if patience.is_zero() {
                         self.stats.refusals.fetch_add(1, Relaxed);
                         return Err(Refusal::SaveTimeout);
@@ -289,10 +287,6 @@ impl<C: Clock, K: Checks> Issuer<C, K> {
     /// What INFO says.
     pub fn status(&self) -> IssuerStatus {
         let now_ns = self.clock.boot_ns();
-        let saving_ms = match self.saving_since_ns.load(Relaxed) {
-            0 => 0,
-            since_ns => now_ns.saturating_sub(since_ns) / 1_000_000,
-        };
         IssuerStatus {
             mint: self.lock().status(now_ns),
             waiting: self.waiting.load(Relaxed),
@@ -304,7 +298,7 @@ impl<C: Clock, K: Checks> Issuer<C, K> {
             last_save_unix_ms: self.stats.last_save_unix_ms.load(Relaxed),
             last_save_us: self.stats.last_save_us.load(Relaxed),
             last_save_ok: self.stats.last_save.load(Relaxed) == SaveOutcome::Saved as u8,
-            saving_ms,
+            saving_ms: u64::try_from(self.saving_for().as_millis()).unwrap_or(u64::MAX),
         }
     }
 
@@ -318,13 +312,21 @@ impl<C: Clock, K: Checks> Issuer<C, K> {
         self.identity
     }
 
+    /// How long the save in flight has been under way; zero: none.
+    fn saving_for(&self) -> Duration {
+        match self.saving_since_ns.load(Relaxed) {
+            0 => Duration::ZERO,
+            since_ns => self.born.elapsed().saturating_sub(Duration::from_nanos(since_ns)),
+        }
+    }
+
     /// One save, with its account kept and the mint and the waiting told.
     async fn save<S: WatermarkStore>(&self, store: &mut S, point: SavePoint) -> Result<(), SaveError> {
-        let began_ns = self.clock.boot_ns();
-        self.saving_since_ns.store(began_ns.max(1), Relaxed);
+        let began = Instant::now();
+        self.saving_since_ns.store(ns(began - self.born).max(1), Relaxed);
         let result = store.save(&Record { identity: self.identity, point }).await;
         self.saving_since_ns.store(0, Relaxed);
-        let ended_ns = self.clock.boot_ns();
+        let took = began.elapsed();
         let mut mint = self.lock();
         match &result {
             Ok(()) => mint.saved(point),
@@ -333,7 +335,7 @@ impl<C: Clock, K: Checks> Issuer<C, K> {
                 match error {
                     SaveError::Io { .. } => mint.save_failed(text),
                     SaveError::ClaimLost { what } => mint.claim_lost(what.as_str().into()),
-                    SaveError::ClaimRetaken { found } => mint.claim_retaken(ended_ns, *found, text),
+                    SaveError::ClaimRetaken { found } => mint.claim_retaken(self.clock.boot_ns(), *found, text),
                 }
             }
         }
@@ -342,7 +344,7 @@ impl<C: Clock, K: Checks> Issuer<C, K> {
         self.moved.notify_waiters();
         if result.is_ok() {
             self.stats.saves.fetch_add(1, Relaxed);
-            self.stats.last_save_us.store(ended_ns.saturating_sub(began_ns) / 1000, Relaxed);
+            self.stats.last_save_us.store(ns(took) / 1000, Relaxed);
             self.stats.last_save_unix_ms.store(self.clock.wall_unix_ms().max(0).cast_unsigned(), Relaxed);
         } else {
             self.stats.save_failures.fetch_add(1, Relaxed);
@@ -366,7 +368,9 @@ impl<C: Clock, K: Checks> Issuer<C, K> {
                 tracing::error!("{error}. No IDs until the claim can be taken again");
             }
             Err(SaveError::ClaimRetaken { .. }) => {
-                tracing::warn!("the claim was lost and has been taken again: IDs skip what another server may have given");
+                tracing::warn!(
+                    "the claim was lost and has been taken again: IDs skip what another server may have given"
+                );
             }
         }
     }
@@ -401,22 +405,21 @@ impl<C: Clock, K: Checks> Issuer<C, K> {
 /// A place in the queue; dropping it gives it back.
 struct Place<'a, C: Clock, K: Checks> {
     issuer: &'a Issuer<C, K>,
-    since_ns: u64,
+    since: Instant,
 }
 
 impl<'a, C: Clock, K: Checks> Place<'a, C, K> {
     fn take(issuer: &'a Issuer<C, K>) -> Self {
         issuer.waiting.fetch_add(1, Relaxed);
         issuer.stats.waits.fetch_add(1, Relaxed);
-        Place { issuer, since_ns: issuer.clock.boot_ns() }
+        Place { issuer, since: Instant::now() }
     }
 }
 
 impl<C: Clock, K: Checks> Drop for Place<'_, C, K> {
     fn drop(&mut self) {
         self.issuer.waiting.fetch_sub(1, Relaxed);
-        let waited_ns = self.issuer.clock.boot_ns().saturating_sub(self.since_ns);
-        self.issuer.stats.waited_ns.fetch_add(waited_ns, Relaxed);
+        self.issuer.stats.waited_ns.fetch_add(ns(self.since.elapsed()), Relaxed);
     }
 }
 
@@ -511,6 +514,10 @@ impl<C: Clock, S, K: Checks> Drop for Keeper<C, S, K> {
         // Without its keeper nobody moves the watermark: those who wait for it must not wait for ever.
         self.issuer.close();
     }
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn log_clock_event(event: &ClockEvent) {

@@ -25,6 +25,7 @@ use crate::command;
 use crate::config::{BindAddr, Config};
 use crate::connection::{Connection, Transport};
 use crate::info;
+use crate::io_threads::IoThreads;
 use crate::issuer::Issuer;
 use crate::metrics::Metrics;
 use crate::resp::Value;
@@ -49,6 +50,7 @@ pub struct Server<C: Clock = SystemClock> {
     /// What differs from process to process.
     pub process: Process,
     rules: Arc<Rules>,
+    io_threads: IoThreads,
     /// `maxclients`, or what the limit of open files leaves of it.
     clients_max: usize,
     /// Whether the last `accept` failed: one line in the log for each time that begins and ends.
@@ -78,14 +80,16 @@ impl<C: Clock> Server<C> {
         issuer: Arc<Issuer<C>>,
         process: Process,
         clients_max: usize,
+        io_threads: IoThreads,
     ) -> Arc<Server<C>> {
         Arc::new(Server {
             config,
             issuer,
-            metrics: Metrics::default(),
+            metrics: Metrics::new(io_threads.count()),
             clients: Arc::default(),
             process,
             rules,
+            io_threads,
             clients_max,
             accept_fails: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
@@ -267,7 +271,7 @@ impl<C: Clock> Server<C> {
         Ok(())
     }
 
-    fn welcome(self: &Arc<Self>, stream: impl Transport + 'static, peer: Endpoint, local: Endpoint, fd: i32) {
+    fn welcome<T: Movable>(self: &Arc<Self>, stream: T, peer: Endpoint, local: Endpoint, fd: i32) {
         self.metrics.connections.fetch_add(1, Relaxed);
         let uptime_s = self.metrics.uptime_s.load(Relaxed);
         let session = Session::new(self.clients.next_id(), Arc::clone(&self.rules));
@@ -279,7 +283,18 @@ impl<C: Clock> Server<C> {
         };
         self.metrics.clients_peak.fetch_max(self.clients.len() as u64, Relaxed);
         tracing::trace!("client {} connected from {}", admission.client.id, admission.client.peer);
-        tokio::spawn(Connection::new(Arc::clone(self), admission, session, stream).run());
+        let server = Arc::clone(self);
+        if self.io_threads.is_alone() {
+            tokio::spawn(Connection::new(server, admission, session, stream).run());
+            return;
+        }
+        // The stream leaves this thread's runtime and enters the other's; from then on it stays there.
+        let Ok(stream) = stream.leave() else { return };
+        self.io_threads.spawn(async move {
+            if let Ok(stream) = T::enter(stream) {
+                Connection::new(server, admission, session, stream).run().await;
+            }
+        });
     }
 
     /// Uptime, rates and idle clients: what is done now and then rather than per request.
@@ -294,7 +309,7 @@ impl<C: Clock> Server<C> {
             let now = Instant::now();
             let elapsed_ms = u64::try_from(now.duration_since(last).as_millis()).unwrap_or(u64::MAX);
             last = now;
-            self.metrics.rate.sample(self.metrics.requests.load(Relaxed), elapsed_ms);
+            self.metrics.rate.sample(self.metrics.work().requests, elapsed_ms);
             let uptime_s = now.duration_since(started).as_secs();
             if self.metrics.uptime_s.swap(uptime_s, Relaxed) != uptime_s {
                 self.close_idle(uptime_s);
@@ -525,9 +540,36 @@ pub fn fit_open_files(clients_max: usize) -> usize {
     room
 }
 
-// A stream type per transport that `welcome` accepts; TLS will be one more.
-const _: () = {
-    const fn is_transport<T: Transport>() {}
-    is_transport::<TcpStream>();
-    is_transport::<UnixStream>();
-};
+/// A stream that can go from one thread's runtime to another's.
+trait Movable: Transport + 'static {
+    /// It on its way.
+    type Plain: Send;
+
+    fn leave(self) -> io::Result<Self::Plain>;
+
+    fn enter(plain: Self::Plain) -> io::Result<Self>;
+}
+
+impl Movable for TcpStream {
+    type Plain = std::net::TcpStream;
+
+    fn leave(self) -> io::Result<Self::Plain> {
+        self.into_std()
+    }
+
+    fn enter(plain: Self::Plain) -> io::Result<Self> {
+        TcpStream::from_std(plain)
+    }
+}
+
+impl Movable for UnixStream {
+    type Plain = std::os::unix::net::UnixStream;
+
+    fn leave(self) -> io::Result<Self::Plain> {
+        self.into_std()
+    }
+
+    fn enter(plain: Self::Plain) -> io::Result<Self> {
+        UnixStream::from_std(plain)
+    }
+}

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use rand::RngExt as _;
 use rand::seq::SliceRandom as _;
-use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
@@ -24,6 +23,7 @@ use crate::command::Vocabulary;
 use crate::config::load::{self, RealFiles};
 use crate::config::{self, Config, StateKind, Warning};
 use crate::id::{BorrowPolicy, Layout, Limits, RandomCycle, SavePoint, Scheme};
+use crate::io_threads::{self, IoThreads};
 use crate::issuer::{Issuer, Keeper};
 use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
 use crate::server::{self, Listener, Process, Server};
@@ -132,7 +132,8 @@ impl Prepared {
         for warning in &self.warnings {
             tracing::warn!("{warning}");
         }
-        let runtime = runtime(self.config.io_threads)?;
+        let runtime = io_threads::runtime()?;
+        let io_threads = IoThreads::start(self.config.io_threads)?;
         let result = runtime.block_on(async {
             let clients_max = server::fit_open_files(self.config.maxclients as usize);
             let listeners = server::listen(&self.config)?;
@@ -143,9 +144,9 @@ impl Prepared {
                     let dir = std::env::current_dir()?;
                     let (store, record) = FileStore::open(&dir, identity)?;
                     let found = record.map(|record| record.point);
-                    self.serve(listeners, clients_max, identity, store, found).await
+                    self.serve(listeners, clients_max, io_threads, identity, store, found).await
                 }
-                StateKind::None => self.serve(listeners, clients_max, identity, NoStore, None).await,
+                StateKind::None => self.serve(listeners, clients_max, io_threads, identity, NoStore, None).await,
             }
         });
         let log_is_elsewhere = self.config.logfile.is_some() || self.config.syslog_enabled;
@@ -162,6 +163,7 @@ impl Prepared {
         &mut self,
         listeners: Vec<Listener>,
         clients_max: usize,
+        io_threads: IoThreads,
         identity: Identity,
         store: S,
         found: Option<SavePoint>,
@@ -177,7 +179,7 @@ impl Prepared {
             executable: std::env::current_exe().map_or_else(|_| String::new(), |path| path.display().to_string()),
             tcp_port: listeners.iter().find_map(Listener::port).unwrap_or(0),
         };
-        let server = Server::new(config.clone(), Arc::clone(&self.rules), issuer, process, clients_max);
+        let server = Server::new(config.clone(), Arc::clone(&self.rules), issuer, process, clients_max, io_threads);
         let keeper = tokio::spawn(keep(keeper, stopped, StopsServer(Arc::clone(&server))));
         banner(&server, &listeners, found);
         let pid_file = config.pidfile.as_deref().and_then(write_pid_file);
@@ -235,14 +237,6 @@ impl Drop for StopsServer {
     fn drop(&mut self) {
         self.0.request_stop();
     }
-}
-
-fn runtime(io_threads: usize) -> std::io::Result<Runtime> {
-    let mut builder = match io_threads {
-        0 | 1 => tokio::runtime::Builder::new_current_thread(),
-        _ => tokio::runtime::Builder::new_multi_thread(),
-    };
-    builder.worker_threads(io_threads.max(1)).enable_all().build()
 }
 
 /// SIGTERM and SIGINT stop the server, the second one at once; SIGHUP opens the log anew.

@@ -5,7 +5,7 @@
 //! nothing behind it can fail.
 
 use std::str;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::effect::{ClientFilter, ClientKind, Effect, Shutdown};
 use super::profile::Profile;
@@ -20,6 +20,12 @@ pub const NAME_BYTES_MAX: usize = 1024;
 
 /// The name of the one user there is.
 const DEFAULT_USER: &str = "default";
+
+/// That name, in one allocation for all connections.
+fn default_user() -> Arc<str> {
+    static SHARED: LazyLock<Arc<str>> = LazyLock::new(|| DEFAULT_USER.into());
+    Arc::clone(&SHARED)
+}
 
 pub(super) const OK: &[u8] = b"+OK\r\n";
 const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
@@ -69,13 +75,13 @@ impl Client {
     /// Back to where a connection begins: the default user, if it needs no password.
     fn forget_login(&mut self) {
         self.limits.authenticated = self.rules.password.is_none();
-        self.profile.user = if self.limits.authenticated { DEFAULT_USER } else { "" }.into();
+        self.profile.user = if self.limits.authenticated { default_user() } else { Arc::default() };
     }
 
     /// `RESET`, as far as it is not about the transaction. What `SETINFO` said stays, as in Redis: it is still true.
     fn reset(&mut self) {
         self.profile.database = 0;
-        self.profile.name = "".into();
+        self.profile.name = Arc::default();
         self.profile.protocol = Protocol::Resp2;
         self.profile.no_evict = false;
         self.profile.no_touch = false;
@@ -323,7 +329,7 @@ impl Client {
             && self.rules.password.as_ref().is_none_or(|wanted| wanted.matches(password));
         if fits {
             self.limits.authenticated = true;
-            self.profile.user = DEFAULT_USER.into();
+            self.profile.user = default_user();
         }
         fits
     }
