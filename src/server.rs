@@ -108,6 +108,11 @@ impl<C: Clock> Server<C> {
         self.stop.notify_waiters();
     }
 
+    /// Ends all connections without waiting for anything.
+    pub fn cut_off_clients(&self) {
+        self.clients.stop_all(Stop::Now);
+    }
+
     /// Whether [`Server::request_stop`] was called.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Relaxed)

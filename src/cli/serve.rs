@@ -17,7 +17,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 use super::sources::sources;
-use crate::clients::Stop;
 use crate::clock::{Clock as _, SystemClock};
 use crate::command::Vocabulary;
 use crate::config::load::{self, RealFiles};
@@ -260,7 +259,7 @@ async fn obey_signals(server: Arc<Server>, log: Log) {
         };
         if server.is_stopping() {
             tracing::warn!("{name} received again, stopping at once");
-            server.clients.stop_all(Stop::Now);
+            server.cut_off_clients();
         } else {
             tracing::warn!("{name} received, stopping");
             server.request_stop();
