@@ -238,8 +238,8 @@ impl Life {
 
 fn assert_unique(ids: &mut [u64]) {
     ids.sort_unstable();
-    if let Some(twice) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
-        panic!("{} was given twice", twice[0]);
+    if let Some([twice, _]) = ids.array_windows().find(|[one, next]| one == next) {
+        panic!("{twice} was given twice");
     }
 }
 

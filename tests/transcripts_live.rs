@@ -87,7 +87,7 @@ fn odd_and_malformed_input_over_a_socket() {
     let plain = Server::start(&[]);
     let password = Server::start(&["--requirepass", "secret"]);
     let small = Server::start(&["--client-query-buffer-limit", "1mb", "--proto-max-bulk-len", "1mb"]);
-    let mut failures = String::new();
+    let mut failures = Vec::new();
     let rows = protocol::rows();
     assert!(rows.len() > 60, "only {} rows", rows.len());
     for row in rows {
@@ -101,14 +101,14 @@ fn odd_and_malformed_input_over_a_socket() {
             let (reply, closes) = talk(server, &row.input, piece, row.outcome.reply.len(), row.outcome.closes);
             let found = protocol::Outcome { reply, closes };
             if found != row.outcome {
-                failures += &format!(
-                    "{} {} in pieces of {piece}\n  expected {:?}\n  got      {found:?}\n",
+                failures.push(format!(
+                    "{} {} in pieces of {piece}\n  expected {:?}\n  got      {found:?}",
                     row.place, row.name, row.outcome
-                );
+                ));
             }
         }
     }
-    assert!(failures.is_empty(), "{failures}");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 /// Sends everything, and reads what is `expected` and a moment longer; says whether the server closed.
@@ -117,7 +117,7 @@ fn talk(server: &Server, sent: &[u8], piece: usize, expected: usize, closes: boo
     stream.set_nodelay(true).unwrap();
     let mut sender = stream.try_clone().unwrap();
     let mut got = Vec::new();
-    let mut closed = false;
+    let mut has_closed = false;
     std::thread::scope(|scope| {
         scope.spawn(move || {
             for bytes in sent.chunks(piece.min(sent.len()).max(1)) {
@@ -131,7 +131,7 @@ fn talk(server: &Server, sent: &[u8], piece: usize, expected: usize, closes: boo
             }
         });
         let mut buffer = vec![0; 1 << 16];
-        closed = loop {
+        has_closed = loop {
             let is_complete = got.len() >= expected && !closes;
             stream.set_read_timeout(Some(if is_complete { SILENCE } else { PATIENCE })).unwrap();
             match stream.read(&mut buffer) {
@@ -145,7 +145,7 @@ fn talk(server: &Server, sent: &[u8], piece: usize, expected: usize, closes: boo
         // A sender that still waits for the server to read gives up.
         let _ = stream.shutdown(Shutdown::Both);
     });
-    (got, closed)
+    (got, has_closed)
 }
 
 /// Lines, with what differs from run to run replaced: IDs, and the number of a client.
