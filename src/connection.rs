@@ -163,6 +163,9 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 }
             }
             self.work.requests += u64::from(turn.commands);
+            if turn.broken {
+                self.server.metrics.protocol_errors.fetch_add(1, Relaxed);
+            }
             let last = turn.close || !turn.more;
             if last || output.len() >= FLUSH_BYTES {
                 self.admission.client.touch(self.server.metrics.uptime_s.load(Relaxed), input.len() - used);
@@ -192,6 +195,8 @@ impl<C: Clock, T: Transport> Connection<C, T> {
 
     /// Draws `n` more IDs, in turn with others. `Some` refusal goes to the client; an error ends the connection.
     async fn draw_waiting(&self, n: u32, drawn: &mut Vec<Reservation>) -> io::Result<Option<Refusal>> {
+        // Until it is served it is not idle, however long that takes.
+        let _waiting = self.admission.client.waits();
         let mut draw = pin!(self.server.issuer.draw(n, drawn));
         let mut look = tokio::time::interval(HANGUP_CHECK);
         loop {
@@ -204,7 +209,10 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             .await;
             match result {
                 None => return Err(io::ErrorKind::ConnectionAborted.into()),
-                Some(Some(result)) => return Ok(result.err()),
+                Some(Some(result)) => {
+                    self.admission.client.note_active(self.server.metrics.uptime_s.load(Relaxed));
+                    return Ok(result.err());
+                }
                 // Nobody is there to read the answer: the place in the queue goes to the next.
                 Some(None) if hung_up(self.io.as_fd()) => return Err(io::ErrorKind::ConnectionReset.into()),
                 Some(None) => {}

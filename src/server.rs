@@ -53,6 +53,8 @@ pub struct Server<C: Clock = SystemClock> {
     io_threads: IoThreads,
     /// `maxclients`, or what the limit of open files leaves of it.
     clients_max: usize,
+    /// Whether the last `accept` failed: one line in the log for each time that begins and ends.
+    accept_fails: AtomicBool,
     stopping: AtomicBool,
     stop: Notify,
 }
@@ -89,6 +91,7 @@ impl<C: Clock> Server<C> {
             rules,
             io_threads,
             clients_max,
+            accept_fails: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             stop: Notify::new(),
         })
@@ -103,6 +106,16 @@ impl<C: Clock> Server<C> {
     pub fn request_stop(&self) {
         self.stopping.store(true, Relaxed);
         self.stop.notify_waiters();
+    }
+
+    /// Ends all connections without waiting for anything.
+    pub fn cut_off_clients(&self) {
+        self.clients.stop_all(Stop::Now);
+    }
+
+    /// Whether [`Server::request_stop`] was called.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Relaxed)
     }
 
     /// Resolves once [`Server::request_stop`] was called.
@@ -216,10 +229,16 @@ impl<C: Clock> Server<C> {
 
     async fn accepted<T>(&self, result: io::Result<T>) -> Option<T> {
         match result {
-            Ok(accepted) => Some(accepted),
+            Ok(accepted) => {
+                if self.accept_fails.load(Relaxed) && self.accept_fails.swap(false, Relaxed) {
+                    tracing::warn!("clients can be accepted again");
+                }
+                Some(accepted)
+            }
             Err(error) => {
                 // Without a pause this would spin: the connection that could not be accepted is still there.
-                if self.metrics.accept_errors.fetch_add(1, Relaxed) == 0 {
+                self.metrics.accept_errors.fetch_add(1, Relaxed);
+                if !self.accept_fails.swap(true, Relaxed) {
                     tracing::error!("accepting a client failed: {error}. Trying on, every {ACCEPT_PAUSE:?}");
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -309,7 +328,7 @@ impl<C: Clock> Server<C> {
             return;
         }
         for client in self.clients.all() {
-            if client.idle_s(uptime_s) > self.config.timeout_s {
+            if client.idle_s(uptime_s) > self.config.timeout_s && !client.is_waiting() {
                 self.metrics.idle_closed.fetch_add(1, Relaxed);
                 tracing::debug!("client {} at {} was idle and is closed", client.id, client.peer);
                 client.stop(Stop::Now);

@@ -148,8 +148,9 @@ impl Prepared {
                 StateKind::None => self.serve(listeners, clients_max, io_threads, identity, NoStore, None).await,
             }
         });
-        if let Err(Failure(text)) = &result {
-            // In the log too, which may be a file that somebody looks at later.
+        let log_is_elsewhere = self.config.logfile.is_some() || self.config.syslog_enabled;
+        if let (Err(Failure(text)), true) = (&result, log_is_elsewhere) {
+            // In the log too, which somebody looks at later.
             tracing::error!("{}", text.trim_end());
         }
         // A task that hangs (a sync that never returns) must not keep the process alive.
@@ -171,8 +172,6 @@ impl Prepared {
             .await
             .map_err(|error| format!("the first save of the state failed: {error}. Nothing was served"))?;
         let (stop_keeper, stopped) = oneshot::channel::<()>();
-        let keeper = tokio::spawn(keep(keeper, stopped));
-
         let process = Process {
             run_id: run_id(),
             config_file: self.config_file.clone(),
@@ -180,6 +179,7 @@ impl Prepared {
             tcp_port: listeners.iter().find_map(Listener::port).unwrap_or(0),
         };
         let server = Server::new(config.clone(), Arc::clone(&self.rules), issuer, process, clients_max, io_threads);
+        let keeper = tokio::spawn(keep(keeper, stopped, StopsServer(Arc::clone(&server))));
         banner(&server, &listeners, found);
         let pid_file = config.pidfile.as_deref().and_then(write_pid_file);
         let (notifier, warning) = Notifier::open(config.supervised, std::env::var_os("NOTIFY_SOCKET"));
@@ -218,6 +218,7 @@ impl Prepared {
 async fn keep<S: WatermarkStore>(
     keeper: Keeper<SystemClock, S>,
     stopped: oneshot::Receiver<()>,
+    _whatever_happens: StopsServer,
 ) -> Result<(), crate::watermark::SaveError> {
     keeper
         .run(async {
@@ -225,6 +226,16 @@ async fn keep<S: WatermarkStore>(
             let _ = stopped.await;
         })
         .await
+}
+
+/// Stops the server when dropped. A keeper that ends in a panic leaves a server that can only refuse: better it ends with
+/// an error, and its supervisor starts it again.
+struct StopsServer(Arc<Server>);
+
+impl Drop for StopsServer {
+    fn drop(&mut self) {
+        self.0.request_stop();
+    }
 }
 
 /// SIGTERM and SIGINT stop the server, the second one at once; SIGHUP opens the log anew.
@@ -246,8 +257,13 @@ async fn obey_signals(server: Arc<Server>, log: Log) {
                 continue;
             }
         };
-        tracing::warn!("{name} received, stopping");
-        server.request_stop();
+        if server.is_stopping() {
+            tracing::warn!("{name} received again, stopping at once");
+            server.cut_off_clients();
+        } else {
+            tracing::warn!("{name} received, stopping");
+            server.request_stop();
+        }
     }
 }
 
