@@ -102,7 +102,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             }
         }
         // Tells the peer that this is the end, where the transport has a way to say so; it may be gone already.
-        let _ = tokio::time::timeout(HANGUP_CHECK, self.io.shutdown()).await;
+        let _ = Box::pin(tokio::time::timeout(HANGUP_CHECK, self.io.shutdown())).await;
         Ok(())
     }
 
@@ -146,7 +146,8 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 Ok(missing) => {
                     // What is answered already must not wait with the rest.
                     self.flush(output).await?;
-                    self.draw_waiting(missing, drawn).await?
+                    // Boxed: it is rare, and its state would otherwise be part of every idle connection.
+                    Box::pin(self.draw_waiting(missing, drawn)).await?
                 }
                 Err(refusal) => Some(refusal),
             };
