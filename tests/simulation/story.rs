@@ -360,7 +360,7 @@ impl Habits {
             n_max: rng.pick(&[1, 1, 3, 100, 100, limit_holds, (limit_holds * 2).min(6000)]),
             pause_ms_max: rng.pick(&[0, 0, 5, 50, 500]),
             impatient: rng.one_in(4),
-            budget: rng.pick(&[20, 200, 200, 1000, 1000, 6000]),
+            budget: rng.pick(&[20, 200, 200, 1000, 1000, 3000]),
             rng: Rng(rng.next()),
         }
     }
