@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use getid::clock::Clock;
 use getid::id::{Refusal, Tick};
-use getid::watermark::sim::Trouble;
 use getid::watermark::SaveStep;
+use getid::watermark::sim::Trouble;
 
 use crate::clock::START_UNIX_MS;
 use crate::machine::{Machine, Server, pass, timed};

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::clock::{SimClock, START_UNIX_MS};
+use crate::clock::{START_UNIX_MS, SimClock};
 use crate::oracle::Oracle;
 
 pub(crate) struct Machine {

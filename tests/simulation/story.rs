@@ -9,7 +9,7 @@ use getid::watermark::sim::{SimDisk, Trouble};
 use getid::watermark::{Identity, Mismatch, SaveStep};
 use tokio::task::JoinSet;
 
-use crate::clock::{SimClock, START_UNIX_MS};
+use crate::clock::{START_UNIX_MS, SimClock};
 use crate::machine::{Client, Machine, Server, check_disk, layout, pass};
 use crate::oracle::Oracle;
 use crate::rng::Rng;
@@ -196,7 +196,9 @@ impl Story {
                     // A clock that is absurd at the end writes nothing.
                     Some(Ok(())) if self.traits.wild_clock || stored == Some(position) => self.tally.clean_stops += 1,
                     None | Some(Err(_)) if self.traits.rough_disk => {}
-                    ended => self.machine.oracle.report(|| format!("stop at {position:?}: {ended:?}, {stored:?} stored")),
+                    ended => {
+                        self.machine.oracle.report(|| format!("stop at {position:?}: {ended:?}, {stored:?} stored"))
+                    }
                 }
             }
         }
@@ -224,10 +226,7 @@ impl Story {
             self.change_epoch();
         }
         // Without a record, the new life goes by B and the clock: they must not have lied.
-        if !self.traits.wild_clock
-            && self.rng.one_in(10)
-            && self.machine.limits.max_borrow_ms >= self.max_borrow_ms
-        {
+        if !self.traits.wild_clock && self.rng.one_in(10) && self.machine.limits.max_borrow_ms >= self.max_borrow_ms {
             self.tally.lost_disks += 1;
             self.tally.saves += self.machine.disk.saves();
             self.machine.disk = SimDisk::new(self.rng.next());
@@ -370,8 +369,7 @@ impl Habits {
             let n = u32::try_from(self.rng.within(1, u64::from(self.n_max))).expect("32 bits");
             self.budget = self.budget.saturating_sub(n);
             let leaves_early = self.impatient && self.rng.one_in(2);
-            let patience =
-                if leaves_early { Duration::from_millis(self.rng.within(1, 200)) } else { DRAW_TIME_MAX };
+            let patience = if leaves_early { Duration::from_millis(self.rng.within(1, 200)) } else { DRAW_TIME_MAX };
             match tokio::time::timeout(patience, client.draw(n)).await {
                 Ok(Ok(_)) => {}
                 Ok(Err(refusal)) => {
