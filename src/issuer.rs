@@ -368,7 +368,9 @@ impl<C: Clock, K: Checks> Issuer<C, K> {
                 tracing::error!("{error}. No IDs until the claim can be taken again");
             }
             Err(SaveError::ClaimRetaken { .. }) => {
-                tracing::warn!("the claim was lost and has been taken again: IDs skip what another server may have given");
+                tracing::warn!(
+                    "the claim was lost and has been taken again: IDs skip what another server may have given"
+                );
             }
         }
     }

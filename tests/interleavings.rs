@@ -106,17 +106,17 @@ impl World {
                 world.landed = false;
             }),
             Some(point) => {
-                if !self.landed {
-                    // The rename: from here on the disk may hold either.
-                    step(&|world, _| {
-                        world.disk.push(point);
-                        world.landed = true;
-                    });
-                } else {
+                if self.landed {
                     step(&|world, _| {
                         world.disk = vec![point];
                         world.saving = None;
                         world.mint.saved(point);
+                    });
+                } else {
+                    // The rename: from here on the disk may hold either.
+                    step(&|world, _| {
+                        world.disk.push(point);
+                        world.landed = true;
                     });
                 }
                 step(&|world, _| {
@@ -243,7 +243,7 @@ mod queue {
         fn step(&mut self, thread: usize) -> bool {
             match self.at[thread] {
                 At::Start => {
-                    self.before[thread] = self.line.clone();
+                    self.before[thread].clone_from(&self.line);
                     self.at[thread] = if self.waiting > 0 { At::Place } else { At::Fast };
                 }
                 At::Fast if self.room > 0 => {

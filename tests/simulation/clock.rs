@@ -96,7 +96,8 @@ impl State {
 
     fn wall_us(&self) -> i64 {
         let passed_us = (self.true_ns() - self.anchor_ns).cast_signed() / 1000;
-        self.wall_us + (i128::from(passed_us) * i128::from(self.rate_ppm) / i128::from(TRUE_RATE_PPM)) as i64
+        let shown_us = i128::from(passed_us) * i128::from(self.rate_ppm) / i128::from(TRUE_RATE_PPM);
+        self.wall_us + i64::try_from(shown_us).expect("a time to simulate")
     }
 
     fn anchor(&mut self) {

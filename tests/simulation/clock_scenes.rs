@@ -70,7 +70,7 @@ async fn server_again(machine: &Machine, life: u64) {
     // 200 ms of R, which goes at 90 %.
     assert!(waited <= Duration::from_millis(225), "{waited:?}");
     machine.serve(&server, 2000, 100).await;
-    if life % 2 == 0 { server.kill().await } else { server.crash().await }
+    if life.is_multiple_of(2) { server.kill().await } else { server.crash().await }
 }
 
 #[tokio::test(start_paused = true)]
@@ -303,7 +303,7 @@ async fn a_leap_second_is_no_event_when_smeared_and_slewed_when_stepped() {
 async fn suspended_with_a_wall_clock_that_was_not() {
     let (machine, server) = running().await;
     // The wall clock stands still meanwhile: it looks set back, by what the machine slept.
-    machine.clock.suspend(Duration::from_secs(600));
+    machine.clock.suspend(Duration::from_mins(10));
     machine.clock.step_wall(-600_000);
     pass(200).await;
     machine.serve(&server, 10_000, 100).await;

@@ -1,10 +1,7 @@
 //! Scenes that have a name: restarts, disks, the borrow limit, the queue.
 
-use std::cell::Cell;
 use std::io::ErrorKind;
 use std::pin::pin;
-use std::rc::Rc;
-use std::task::Poll;
 use std::time::Duration;
 
 use getid::id::checks::Sound;
@@ -210,7 +207,7 @@ async fn a_sync_that_never_returns_is_answered_after_a_second_to_all_together() 
     let server = machine.settled().await;
     machine.disk.trouble(SaveStep::SyncFile, Trouble::Hang, 1);
     // Up to the watermark IDs go on.
-    let served = Instant::now();
+    let began = Instant::now();
     let end = loop {
         match timed(server.draw(1)).await {
             (waited, Ok(_)) => assert_eq!(waited, Duration::ZERO),
@@ -218,7 +215,7 @@ async fn a_sync_that_never_returns_is_answered_after_a_second_to_all_together() 
         }
         pass(10).await;
     };
-    assert!(served.elapsed() >= Duration::from_secs(2), "{:?}", served.elapsed());
+    assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
     assert_eq!(end.1, Refusal::SaveTimeout);
     assert!(end.0 <= Duration::from_millis(1001), "{:?}", end.0);
 
@@ -257,8 +254,8 @@ async fn a_sync_of_300_ms_is_felt_by_nobody() {
             pass(pause_ms).await;
         }
         // About a write a second at most.
-        let per_s = ((server.status().saves - saves) as f64) / began.elapsed().as_secs_f64();
-        assert!(per_s <= 1.1, "{per_s}");
+        let saves = server.status().saves - saves;
+        assert!(saves <= 1 + began.elapsed().as_secs(), "{saves} in {:?}", began.elapsed());
         assert_eq!(server.status().waits, 0);
         assert!(server.status().last_save_us >= 300_000);
         machine.done();
@@ -504,17 +501,14 @@ async fn waiting_does_not_spin() {
 
 /// How often `work` was polled, and how long it took.
 async fn polls<T>(work: impl Future<Output = T>) -> (u128, Duration) {
-    let count = Rc::new(Cell::new(0));
+    let mut count = 0;
     let mut work = pin!(work);
     let (took, _) = timed(std::future::poll_fn(|context| {
-        count.set(count.get() + 1);
-        match work.as_mut().poll(context) {
-            Poll::Ready(result) => Poll::Ready(result),
-            Poll::Pending => Poll::Pending,
-        }
+        count += 1;
+        work.as_mut().poll(context)
     }))
     .await;
-    (count.get(), took)
+    (count, took)
 }
 
 #[tokio::test(start_paused = true)]
