@@ -33,6 +33,7 @@ const TRUE_RATE_PPM: i64 = 1_000_000;
 
 impl SimClock {
     pub(crate) fn new(wall_unix_ms: i64) -> SimClock {
+        crate::log::install();
         SimClock(Arc::new(Mutex::new(State {
             origin: Instant::now(),
             suspended_ns: 0,
