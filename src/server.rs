@@ -19,12 +19,13 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::clients::{Admission, Client, Clients, Endpoint, Stop};
+use crate::clients::{Client, Clients, Endpoint, Stop};
 use crate::clock::{Clock, SystemClock};
 use crate::command;
 use crate::config::{BindAddr, Config};
-use crate::connection::{self, Transport};
+use crate::connection::{Connection, Transport};
 use crate::info;
+use crate::io_threads::IoThreads;
 use crate::issuer::Issuer;
 use crate::metrics::Metrics;
 use crate::resp::Value;
@@ -49,6 +50,7 @@ pub struct Server<C: Clock = SystemClock> {
     /// What differs from process to process.
     pub process: Process,
     rules: Arc<Rules>,
+    io_threads: IoThreads,
     /// `maxclients`, or what the limit of open files leaves of it.
     clients_max: usize,
     stopping: AtomicBool,
@@ -76,14 +78,16 @@ impl<C: Clock> Server<C> {
         issuer: Arc<Issuer<C>>,
         process: Process,
         clients_max: usize,
+        io_threads: IoThreads,
     ) -> Arc<Server<C>> {
         Arc::new(Server {
             config,
             issuer,
-            metrics: Metrics::default(),
+            metrics: Metrics::new(io_threads.count()),
             clients: Arc::default(),
             process,
             rules,
+            io_threads,
             clients_max,
             stopping: AtomicBool::new(false),
             stop: Notify::new(),
@@ -229,10 +233,7 @@ impl<C: Clock> Server<C> {
         if let Err(error) = self.set_options(&stream) {
             tracing::debug!("client at {peer}: socket options: {error}");
         }
-        if self.config.protected_mode_effective()
-            && self.config.requirepass.is_none()
-            && !is_loopback(peer.ip())
-        {
+        if self.config.protected_mode_effective() && self.config.requirepass.is_none() && !is_loopback(peer.ip()) {
             self.metrics.connections.fetch_add(1, Relaxed);
             self.metrics.connections_rejected.fetch_add(1, Relaxed);
             refuse(stream, DENIED);
@@ -256,7 +257,7 @@ impl<C: Clock> Server<C> {
         Ok(())
     }
 
-    fn welcome(self: &Arc<Self>, stream: impl Transport + 'static, peer: Endpoint, local: Endpoint, fd: i32) {
+    fn welcome<T: Movable>(self: &Arc<Self>, stream: T, peer: Endpoint, local: Endpoint, fd: i32) {
         self.metrics.connections.fetch_add(1, Relaxed);
         let uptime_s = self.metrics.uptime_s.load(Relaxed);
         let session = Session::new(self.clients.next_id(), Arc::clone(&self.rules));
@@ -267,20 +268,19 @@ impl<C: Clock> Server<C> {
             return;
         };
         self.metrics.clients_peak.fetch_max(self.clients.len() as u64, Relaxed);
+        tracing::trace!("client {} connected from {}", admission.client.id, admission.client.peer);
         let server = Arc::clone(self);
-        tokio::spawn(async move { server.serve(stream, session, admission).await });
-    }
-
-    async fn serve(&self, stream: impl Transport, session: Session, admission: Admission) {
-        let client = &admission.client;
-        tracing::trace!("client {} connected from {}", client.id, client.peer);
-        let watch = PanicWatch { metrics: &self.metrics, client };
-        let result = connection::serve(self, client, session, stream).await;
-        drop(watch);
-        match result {
-            Ok(()) => tracing::trace!("client {} left", client.id),
-            Err(error) => tracing::debug!("client {} at {} is gone: {error}", client.id, client.peer),
+        if self.io_threads.is_alone() {
+            tokio::spawn(Connection::new(server, admission, session, stream).run());
+            return;
         }
+        // The stream leaves this thread's runtime and enters the other's; from then on it stays there.
+        let Ok(stream) = stream.leave() else { return };
+        self.io_threads.spawn(async move {
+            if let Ok(stream) = T::enter(stream) {
+                Connection::new(server, admission, session, stream).run().await;
+            }
+        });
     }
 
     /// Uptime, rates and idle clients: what is done now and then rather than per request.
@@ -295,7 +295,7 @@ impl<C: Clock> Server<C> {
             let now = Instant::now();
             let elapsed_ms = u64::try_from(now.duration_since(last).as_millis()).unwrap_or(u64::MAX);
             last = now;
-            self.metrics.rate.sample(self.metrics.requests.load(Relaxed), elapsed_ms);
+            self.metrics.rate.sample(self.metrics.work().requests, elapsed_ms);
             let uptime_s = now.duration_since(started).as_secs();
             if self.metrics.uptime_s.swap(uptime_s, Relaxed) != uptime_s {
                 self.close_idle(uptime_s);
@@ -319,7 +319,8 @@ impl<C: Clock> Server<C> {
 }
 
 /// Redis's answer to a client from another machine while nobody chose who may come in.
-const DENIED: &[u8] = b"-DENIED getid is running in protected mode because protected mode is enabled and no password is \
+const DENIED: &[u8] =
+    b"-DENIED getid is running in protected mode because protected mode is enabled and no password is \
 set for the default user. In this mode connections are only accepted from the loopback interface. To connect from \
 other machines, do one of these: 1) set a password with the directive requirepass, 2) set 'protected-mode no' once you \
 are sure that nobody from outside can reach this port, then start the server again.\r\n";
@@ -340,21 +341,6 @@ fn refuse(mut stream: impl Transport + 'static, error: &'static [u8]) {
         })
         .await;
     });
-}
-
-/// Counts a connection that ends in a panic. Only its own client is cut off.
-struct PanicWatch<'a> {
-    metrics: &'a Metrics,
-    client: &'a Client,
-}
-
-impl Drop for PanicWatch<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.metrics.panics.fetch_add(1, Relaxed);
-            tracing::error!("client {} ran into a bug and is closed; please report the lines above", self.client.id);
-        }
-    }
 }
 
 /// A socket that clients come in by.
@@ -405,7 +391,9 @@ pub enum ListenError {
         path: PathBuf,
     },
     /// No address at all.
-    #[error("nothing to listen on: port is 0 or no address of bind could be opened, and there is no unixsocket; set one of them")]
+    #[error(
+        "nothing to listen on: port is 0 or no address of bind could be opened, and there is no unixsocket; set one of them"
+    )]
     Nothing,
 }
 
@@ -538,9 +526,36 @@ pub fn fit_open_files(clients_max: usize) -> usize {
     room
 }
 
-// A stream type per transport that `welcome` accepts; TLS will be one more.
-const _: () = {
-    const fn is_transport<T: Transport>() {}
-    is_transport::<TcpStream>();
-    is_transport::<UnixStream>();
-};
+/// A stream that can go from one thread's runtime to another's.
+trait Movable: Transport + 'static {
+    /// It on its way.
+    type Plain: Send;
+
+    fn leave(self) -> io::Result<Self::Plain>;
+
+    fn enter(plain: Self::Plain) -> io::Result<Self>;
+}
+
+impl Movable for TcpStream {
+    type Plain = std::net::TcpStream;
+
+    fn leave(self) -> io::Result<Self::Plain> {
+        self.into_std()
+    }
+
+    fn enter(plain: Self::Plain) -> io::Result<Self> {
+        TcpStream::from_std(plain)
+    }
+}
+
+impl Movable for UnixStream {
+    type Plain = std::os::unix::net::UnixStream;
+
+    fn leave(self) -> io::Result<Self::Plain> {
+        self.into_std()
+    }
+
+    fn enter(plain: Self::Plain) -> io::Result<Self> {
+        UnixStream::from_std(plain)
+    }
+}

@@ -288,6 +288,17 @@ fn the_end_of_the_42_bits_is_a_wall() {
     }
 }
 
+/// A clock past the end must not wrap round to the first slots.
+#[test]
+fn a_now_past_the_end_does_not_wrap() {
+    for layout in splits() {
+        for now in [Tick::END, Tick(1 << 43), Tick(1 << 63), Tick(u64::MAX)] {
+            let mut generator = Generator::new(layout.shard_bits(), Tick(0));
+            assert_eq!(generator.take(now, 1, Tick(u64::MAX)), None, "{layout:?} at {now:?}");
+        }
+    }
+}
+
 #[test]
 fn a_ceiling_cuts_a_piece() {
     let mut generator = Generator::new(2, Tick(0));

@@ -17,7 +17,7 @@ use getid::id::{
 };
 use id_support::Rng;
 
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 250;
 const LIVES_PER_SEED: u64 = 12;
 const STEPS_PER_LIFE: u64 = 60;
 const SERVER: u32 = 1;
@@ -94,12 +94,12 @@ impl World {
     }
 
     fn live<C: Checks>(&mut self, schemes: &[Scheme]) -> Result<(), Broken> {
-        let scheme = schemes[usize::try_from(self.rng.below(schemes.len() as u64)).expect("small")].clone();
-        let max_borrow_ms = *[1, 2, 100, 3000, 3000, 3000, 60_000].get(self.rng.below(7) as usize).expect("seven");
+        let scheme = self.rng.pick(schemes);
+        let max_borrow_ms = self.rng.pick(&[1, 2, 100, 3000, 3000, 3000, 60_000]);
         let limits = Limits {
             max_borrow_ms,
             lead_ms: self.rng.range(1, max_borrow_ms),
-            max_clock_jump_ms: [0, 3_600_000, 3_600_000, 10][self.rng.below(4) as usize],
+            max_clock_jump_ms: self.rng.pick(&[0, 3_600_000, 3_600_000, 10]),
             policy: if self.rng.one_in(3) { BorrowPolicy::Error } else { BorrowPolicy::Wait },
         };
         let mint = Mint::<C>::with_checks(scheme.layout(), limits, self.disk, self.reading());
@@ -138,14 +138,11 @@ impl World {
             self.wander();
         }
         self.disk_works(life);
-        match self.rng.below(4) {
-            0 => self.keep(life, calm)?,
-            _ => {
-                let n = self.rng.skewed(14);
-                self.draw(life, n)?;
-            }
+        if self.rng.one_in(4) {
+            return self.keep(life, calm);
         }
-        Ok(())
+        let n = self.rng.skewed(12);
+        self.draw(life, n).map(drop)
     }
 
     /// The keeper's round: sample, then save if wanted.
@@ -231,14 +228,12 @@ impl World {
             check(last_tick < point.watermark, || format!("{last_tick:?} at or past the watermark of {point:?}"))?;
         }
         check(self.disk.is_some(), || "an id before the first save".to_owned())?;
-        let mut slot = reservation.first.0;
-        for id in life.scheme.ids_with::<C>(reservation) {
+        for (slot, id) in (reservation.first.0..).zip(life.scheme.ids_with::<C>(reservation)) {
             check(self.last < Some(id), || format!("{id} after {:?}", self.last))?;
             self.last = Some(id);
             let parts = life.scheme.layout().split(id);
             let tick = getid::id::Slot(slot).tick(shard_bits);
             check((parts.tick, parts.server) == (tick, SERVER), || format!("{id} says {parts:?}, not {tick:?}"))?;
-            slot += 1;
         }
         self.ids += u64::from(reservation.len);
         Ok(true)

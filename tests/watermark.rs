@@ -3,6 +3,9 @@
 //! Crashes are enumerated on the simulated disk, which runs the same steps as the real one; the rest works on real
 //! folders.
 
+// The helpers are part of the tests.
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -11,9 +14,9 @@ use std::process::{Command, Stdio};
 use std::task::Poll;
 use std::time::Duration;
 
-use getid::id::{Epoch, Layout, Tick};
+use getid::id::{Epoch, Layout, SavePoint, Tick};
 use getid::watermark::sim::{SimDisk, Trouble};
-use getid::watermark::{FileStore, Identity, Record, SaveError, SavePoint, SaveStep, WatermarkStore};
+use getid::watermark::{FileStore, Identity, Record, SaveError, SaveStep, WatermarkStore};
 use tempfile::TempDir;
 
 fn identity(server_id: u32) -> Identity {
@@ -120,7 +123,7 @@ mod simulated {
         assert_eq!(start.elapsed(), Duration::from_millis(300));
 
         disk.trouble(SaveStep::SyncFile, Trouble::Hang, 1);
-        let hanging = tokio::time::timeout(Duration::from_secs(3600), store.save(&record(20))).await;
+        let hanging = tokio::time::timeout(Duration::from_hours(1), store.save(&record(20))).await;
         assert!(hanging.is_err());
         store.save(&record(30)).await.unwrap();
         assert_eq!(disk.record(), Some(record(30)));
@@ -229,7 +232,7 @@ async fn hold_the_claim_for_another_process() {
     store.save(&record(10)).await.unwrap();
     // Straight to the descriptor: the test harness captures what is printed.
     fs::write("/dev/stderr", "held\n").unwrap();
-    std::thread::sleep(Duration::from_secs(60));
+    std::thread::sleep(Duration::from_mins(1));
 }
 
 #[test]
@@ -350,7 +353,7 @@ async fn the_epoch_may_only_move_back() {
     let error = refusal(dir.path(), later);
     assert!(error.contains("IDs would be given again"), "{error}");
     assert!(error.contains("set id-epoch back to 100000000000; or, if IDs may run 1000 days ahead"), "{error}");
-    assert!(error.contains("--server-id 0 --epoch 186400000000 --past-id ID`"), "{error}");
+    assert!(error.contains("--server-id 0 --epoch 186400000000 --force --past-id ID`"), "{error}");
 
     let earlier = Identity { server_id: 0, layout: at(99_999_999_000) };
     let (mut store, found) = FileStore::open(dir.path(), earlier).unwrap();

@@ -1,14 +1,24 @@
 //! Which layout to read IDs with.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
+use crate::config::load::RealFiles;
+use crate::config::{Config, Sources};
 use crate::id::{Epoch, Layout};
 use crate::timestamp;
 
-/// Flags that say how the bits of IDs are divided; those not given are the defaults.
+/// Flags that say how the bits of IDs are divided.
+///
+/// What they leave open is as a server has it that starts here with this file: environment over file over defaults. So
+/// in a server's container no flag is needed.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Layout (as the servers have it)")]
 pub(super) struct LayoutArgs {
+    /// The servers' configuration file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Bits of the server-id
     #[arg(long, value_name = "BITS")]
     id_range: Option<u32>,
@@ -26,7 +36,15 @@ pub(super) struct LayoutArgs {
 impl LayoutArgs {
     /// The layout that the flags say, or what is wrong with them.
     pub(super) fn layout(&self) -> Result<Layout, String> {
-        let base = Layout::default();
+        let sources =
+            Sources { file: self.config.clone(), environment: std::env::vars_os().collect(), words: Vec::new() };
+        // Warnings are for who starts the server.
+        let (config, _) = Config::load(&sources, &RealFiles).map_err(|report| format!("configuration:\n{report}"))?;
+        self.layout_over(config.layout)
+    }
+
+    /// As `base`, but for the flags that were given.
+    pub(super) fn layout_over(&self, base: Layout) -> Result<Layout, String> {
         let epoch = match &self.epoch {
             None => base.epoch(),
             Some(text) => {

@@ -1,6 +1,6 @@
 //! The command line: one subcommand, one file.
 //!
-//! Arguments are checked here, before anything is opened or started. What is printed goes through [`output`], so that
+//! Arguments are checked here, before anything is opened or started. What is printed goes through `output`, so that
 //! `getid decode ... | head` ends quietly, and only complaints go to standard error. Exit codes: 0 as asked, 1 the
 //! answer is no (a bad ID, no PONG, a violation), 2 the command line itself is wrong.
 
@@ -10,22 +10,27 @@ mod layout;
 mod output;
 mod ping;
 pub mod serve;
+mod sources;
 mod span;
 pub mod state;
+mod verify;
 
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+use crate::clock::{Clock as _, SystemClock};
+
 /// Reads the command line of this process and does what it says.
 pub fn run() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(Words { words }) => serve::run(words),
-        Command::CheckConfig(args) => check_config::run(&args.words),
+        Command::CheckConfig(args) => check_config::run(args.words),
         Command::Decode(args) => decode::run(&args),
         Command::Span(args) => span::run(&args),
         Command::Ping(args) => ping::run(args),
         Command::State(args) => state::run(args),
+        Command::Verify(args) => verify::run(&args),
         Command::Completions { shell } => completions(shell),
     }
 }
@@ -66,6 +71,10 @@ enum Command {
     Ping(ping::PingArgs),
     /// Show or advance the state a server keeps on disk
     State(state::StateArgs),
+    /// Draw IDs as clients do and check that none comes twice, and all come in order
+    ///
+    /// Opens connections to one or several servers, draws for a time or a count, and judges every ID.
+    Verify(Box<verify::VerifyArgs>),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  getid completions bash > /etc/bash_completion.d/getid")]
     Completions {
@@ -103,6 +112,11 @@ struct CheckWords {
     /// Configuration file (.conf or .toml), then directives
     #[arg(value_name = "FILE|--DIRECTIVE VALUE", trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     words: Vec<String>,
+}
+
+/// The wall clock of this machine, Unix ms, for the tools.
+fn wall_unix_ms() -> i64 {
+    SystemClock::new().wall_unix_ms()
 }
 
 fn completions(shell: clap_complete::Shell) -> ExitCode {

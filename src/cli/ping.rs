@@ -28,8 +28,8 @@ const LINE_BYTES_MAX: u64 = 16 * 1024;
 #[derive(Args)]
 #[command(after_help = "\
 Without arguments it asks where `getid serve` in the same environment listens: GETID_PORT (7890), or GETID_UNIXSOCKET
-when GETID_PORT is 0. The password comes from --password, GETID_PASSWORD or GETID_REQUIREPASS; the environment does
-not show in `ps`.
+when GETID_PORT is 0. The password comes from --password, REDISCLI_AUTH (as with redis-cli) or GETID_REQUIREPASS; the
+environment does not show in `ps`.
 
 Exit code 0: the server answered PONG, or answered that it wants a password (NOAUTH) or that this user may not ping
 (NOPERM): it is alive. Exit code 1: anything else, no answer in time included.
@@ -69,7 +69,7 @@ pub(super) fn run(args: PingArgs) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let password = args.password.or_else(|| variable("GETID_PASSWORD")).or_else(|| variable("GETID_REQUIREPASS"));
+    let password = args.password.or_else(password_variable);
     let request = request(args.user.as_deref(), password.as_deref());
     let replies = if password.is_some() { 2 } else { 1 };
     let timeout = Duration::from_millis(args.timeout_ms);
@@ -207,11 +207,7 @@ fn target(args: &PingArgs) -> Result<Target, String> {
     if let Some(path) = &args.unixsocket {
         return Ok(Target::Unix(path.clone()));
     }
-    let port = match (args.port, variable("GETID_PORT")) {
-        (Some(port), _) => port,
-        (None, Some(text)) => text.parse().map_err(|_| format!("GETID_PORT is '{text}', must be 0 to 65535"))?,
-        (None, None) => PORT_DEFAULT,
-    };
+    let port = args.port.map_or_else(port, Ok)?;
     match (port, variable("GETID_UNIXSOCKET")) {
         (0, Some(path)) => Ok(Target::Unix(path.into())),
         (0, None) => Err("the port is 0: say where the server listens by --port or --unixsocket".to_owned()),
@@ -219,7 +215,23 @@ fn target(args: &PingArgs) -> Result<Target, String> {
     }
 }
 
+/// The port that a server in this environment listens on.
+///
+/// In Kubernetes, a service named getid gives every pod a `GETID_PORT` such as `tcp://10.0.0.7:7890`, which the server
+/// does not take for its directive either.
+pub(super) fn port() -> Result<u16, String> {
+    match variable("GETID_PORT").filter(|text| !text.contains("://")) {
+        Some(text) => text.parse().map_err(|_| format!("GETID_PORT is '{text}', must be 0 to 65535")),
+        None => Ok(PORT_DEFAULT),
+    }
+}
+
+/// The password in the environment: redis-cli's variable, or the one that gives the server its own.
+pub(super) fn password_variable() -> Option<String> {
+    variable("REDISCLI_AUTH").or_else(|| variable("GETID_REQUIREPASS"))
+}
+
 /// An environment variable that says something.
-pub(super) fn variable(name: &str) -> Option<String> {
+fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -13,15 +13,16 @@ use std::time::Duration;
 
 use rand::RngExt as _;
 use rand::seq::SliceRandom as _;
-use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
+use super::sources::sources;
 use crate::clock::{Clock as _, SystemClock};
 use crate::command::Vocabulary;
 use crate::config::load::{self, RealFiles};
-use crate::config::{self, Config, Sources, StateKind, Warning};
+use crate::config::{self, Config, StateKind, Warning};
 use crate::id::{BorrowPolicy, Layout, Limits, RandomCycle, SavePoint, Scheme};
+use crate::io_threads::{self, IoThreads};
 use crate::issuer::{Issuer, Keeper};
 use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
 use crate::server::{self, Listener, Process, Server};
@@ -61,13 +62,6 @@ struct Prepared {
     rules: Arc<Rules>,
     log: Log,
     config_file: String,
-}
-
-/// The words behind `serve`, told apart: a first one without dashes is the configuration file.
-pub fn sources(mut words: Vec<String>) -> Sources {
-    let has_file = words.first().is_some_and(|word| !word.starts_with("--"));
-    let file = has_file.then(|| PathBuf::from(words.remove(0)));
-    Sources { file, environment: std::env::vars_os().collect(), words }
 }
 
 fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
@@ -137,7 +131,8 @@ impl Prepared {
         for warning in &self.warnings {
             tracing::warn!("{warning}");
         }
-        let runtime = runtime(self.config.io_threads)?;
+        let runtime = io_threads::runtime()?;
+        let io_threads = IoThreads::start(self.config.io_threads)?;
         let result = runtime.block_on(async {
             let clients_max = server::fit_open_files(self.config.maxclients as usize);
             let listeners = server::listen(&self.config)?;
@@ -148,9 +143,9 @@ impl Prepared {
                     let dir = std::env::current_dir()?;
                     let (store, record) = FileStore::open(&dir, identity)?;
                     let found = record.map(|record| record.point);
-                    self.serve(listeners, clients_max, identity, store, found).await
+                    self.serve(listeners, clients_max, io_threads, identity, store, found).await
                 }
-                StateKind::None => self.serve(listeners, clients_max, identity, NoStore, None).await,
+                StateKind::None => self.serve(listeners, clients_max, io_threads, identity, NoStore, None).await,
             }
         });
         if let Err(Failure(text)) = &result {
@@ -166,6 +161,7 @@ impl Prepared {
         &mut self,
         listeners: Vec<Listener>,
         clients_max: usize,
+        io_threads: IoThreads,
         identity: Identity,
         store: S,
         found: Option<SavePoint>,
@@ -183,7 +179,7 @@ impl Prepared {
             executable: std::env::current_exe().map_or_else(|_| String::new(), |path| path.display().to_string()),
             tcp_port: listeners.iter().find_map(Listener::port).unwrap_or(0),
         };
-        let server = Server::new(config.clone(), Arc::clone(&self.rules), issuer, process, clients_max);
+        let server = Server::new(config.clone(), Arc::clone(&self.rules), issuer, process, clients_max, io_threads);
         banner(&server, &listeners, found);
         let pid_file = config.pidfile.as_deref().and_then(write_pid_file);
         let (notifier, warning) = Notifier::open(config.supervised, std::env::var_os("NOTIFY_SOCKET"));
@@ -229,14 +225,6 @@ async fn keep<S: WatermarkStore>(
             let _ = stopped.await;
         })
         .await
-}
-
-fn runtime(io_threads: usize) -> std::io::Result<Runtime> {
-    let mut builder = match io_threads {
-        0 | 1 => tokio::runtime::Builder::new_current_thread(),
-        _ => tokio::runtime::Builder::new_multi_thread(),
-    };
-    builder.worker_threads(io_threads.max(1)).enable_all().build()
 }
 
 /// SIGTERM and SIGINT stop the server, the second one at once; SIGHUP opens the log anew.

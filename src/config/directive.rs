@@ -77,7 +77,7 @@ impl Directive {
         match self.value {
             Value::Number { min, max: i64::MAX, unit, .. } => format!("{min} or more {unit}").trim_end().to_owned(),
             Value::Number { min, max, unit, .. } => format!("{min} to {max} {unit}").trim_end().to_owned(),
-            Value::Memory { min, max, .. } => format!("{min} to {max} bytes"),
+            Value::Memory { min, .. } => format!("{min} or more bytes"),
             Value::YesNo { .. } => "yes, no".to_owned(),
             Value::Word { words, .. } => words.join(", "),
             Value::Mode { .. } => "000 to 777, octal".to_owned(),
@@ -119,7 +119,7 @@ impl Directive {
         let word = words.first().map_or("", String::as_str);
         match self.value {
             Value::Number { min, max, unit, set, .. } => set(draft, number(word, min, max, unit)?),
-            Value::Memory { min, max, set, .. } => set(draft, memory(word, min, max)?),
+            Value::Memory { min, set, .. } => set(draft, memory(word, min)?),
             Value::YesNo { set, .. } => set(draft, choice(word, YES_NO)? == "yes"),
             Value::Word { words, set, .. } => set(draft, choice(word, words)?),
             Value::Mode { set, .. } => set(draft, mode(word)?),
@@ -153,7 +153,6 @@ pub(super) enum Value {
     },
     Memory {
         min: u64,
-        max: u64,
         set: fn(&mut Draft, u64),
         get: fn(&Config) -> u64,
     },
@@ -203,6 +202,9 @@ const INT_MAX: i64 = i32::MAX as i64;
 
 const MB: u64 = 1024 * 1024;
 
+/// Bytes that a size can name, as in Redis; no machine has so many.
+const MEMORY_MAX: u64 = i64::MAX as u64;
+
 /// 400 days: farther ahead the clock is never followed, whatever is configured.
 const CLOCK_JUMP_MS_MAX: i64 = 400 * 24 * 3600 * 1000;
 
@@ -248,10 +250,9 @@ macro_rules! number {
 }
 
 macro_rules! memory {
-    ($min:expr, $max:expr, $field:ident) => {
+    ($min:expr, $field:ident) => {
         Value::Memory {
             min: $min,
-            max: $max,
             set: |draft, value| draft.config.$field = fit(value),
             get: |config| config.$field as u64,
         }
@@ -310,7 +311,7 @@ const DIRECTIVES: &[Directive] = &[
     row("pidfile", "", path!(pidfile), "File that gets the process id.").at_start(),
     row("dir", "./", DIR, "Folder of the state, and of relative paths.").at_start(),
     row("databases", "16", number!(1, INT_MAX, "", databases), "SELECT accepts 0 up to one less.").at_start(),
-    row("hz", "10", number!(1, 500, "per second", hz), "Background rounds: timeouts, statistics."),
+    row("hz", "10", number!(1, 500, "", hz), "Background rounds a second: timeouts, statistics."),
     row("shutdown-timeout", "10", number!(0, INT_MAX, "s", shutdown_timeout_s), "How long a stop waits for clients."),
     // Logs
     row("loglevel", "notice", word!(LogLevel, loglevel), "The least serious event that is logged."),
@@ -320,19 +321,14 @@ const DIRECTIVES: &[Directive] = &[
     row("syslog-ident", "getid", SYSLOG_IDENT, "Name in syslog.").at_start(),
     row("syslog-facility", "local0", word!(SyslogFacility, syslog_facility), "Facility in syslog.").at_start(),
     // Limits and watching
-    row(
-        "client-query-buffer-limit",
-        "1gb",
-        memory!(MB, i64::MAX as u64, client_query_buffer_limit),
-        "Input a client may have waiting.",
-    ),
+    row("client-query-buffer-limit", "1gb", memory!(MB, client_query_buffer_limit), "Input a client may have waiting."),
     row(
         "client-output-buffer-limit",
         "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60",
         CLIENT_OUTPUT_BUFFER_LIMIT,
         "Output a class of clients may have waiting: hard, soft, seconds.",
     ),
-    row("proto-max-bulk-len", "512mb", memory!(MB, i64::MAX as u64, proto_max_bulk_len), "Size of one argument."),
+    row("proto-max-bulk-len", "512mb", memory!(MB, proto_max_bulk_len), "Size of one argument."),
     row(
         "slowlog-log-slower-than",
         "10000",
@@ -487,8 +483,8 @@ const CLIENT_OUTPUT_BUFFER_LIMIT: Value = Value::Words {
             let max = INT_MAX.unsigned_abs();
             let soft_s = seconds.parse().ok().filter(|soft_s| *soft_s <= max && is_digits(seconds));
             *limit = OutputBufferLimit {
-                hard_bytes: memory(hard, 0, i64::MAX as u64)?,
-                soft_bytes: memory(soft, 0, i64::MAX as u64)?,
+                hard_bytes: memory(hard, 0)?,
+                soft_bytes: memory(soft, 0)?,
                 soft_s: soft_s.ok_or_else(|| Fault::BufferSeconds { found: seconds.clone(), max })?,
             };
         }
@@ -584,7 +580,7 @@ fn number(word: &str, min: i64, max: i64, unit: &'static str) -> Result<i64, Fau
 }
 
 /// A size as Redis writes it: k is 1000, kb is 1024.
-fn memory(word: &str, min: u64, max: u64) -> Result<u64, Fault> {
+fn memory(word: &str, min: u64) -> Result<u64, Fault> {
     let wrong = || Fault::Memory { found: word.to_owned() };
     let unit_at = word.find(|character: char| !character.is_ascii_digit()).unwrap_or(word.len());
     let (digits, unit) = word.split_at(unit_at);
@@ -604,8 +600,8 @@ fn memory(word: &str, min: u64, max: u64) -> Result<u64, Fault> {
     // Digits that don't parse are too many.
     let bytes = digits.parse::<u128>().unwrap_or(u128::MAX).saturating_mul(factor);
     match u64::try_from(bytes) {
-        Ok(bytes) if (min..=max).contains(&bytes) => Ok(bytes),
-        _ => Err(Fault::MemoryRange { found: word.to_owned(), bytes, min, max }),
+        Ok(bytes) if (min..=MEMORY_MAX).contains(&bytes) => Ok(bytes),
+        _ => Err(Fault::MemoryRange { found: word.to_owned(), min }),
     }
 }
 

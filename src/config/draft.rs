@@ -250,19 +250,15 @@ fn refusal(subject: &str, fault: &Fault, words: &[String], place: &Place) -> Pro
 /// A line that starts with a word nobody knows.
 fn unknown(setting: &Setting) -> Problem {
     let name = setting.name.as_str();
-    let sentence = "neither getid nor Redis knows this directive";
+    let place = vec![setting.place.clone()];
     let joined = name.split_once(['=', ':']).filter(|(before, _)| known_names().any(|known| known == *before));
-    let help = match joined {
-        Some((before, _)) if is_secret(before) => Some(format!("write '{before}', a blank, and the value")),
-        Some((before, value)) => Some(format!("write '{}'", format!("{before} {value}").trim_end())),
-        None => did_you_mean(name, known_names()).map(|meant| format!("did you mean '{meant}'?")),
-    };
-    let subject = match joined {
-        Some((before, _)) => before,
-        None if name.len() > 64 => "",
-        None => name,
-    };
-    Problem::new(vec![setting.place.clone()], subject.escape_debug().to_string(), sentence).with_help(help)
+    if let Some((before, value)) = joined {
+        let value = if is_secret(before) { "..." } else { value };
+        let help = format!("write '{}'", format!("{before} {value}").trim_end());
+        return Problem::new(place, before, "a blank must part the directive from its value").with_help(Some(help));
+    }
+    let help = did_you_mean(name, known_names()).map(|meant| format!("did you mean '{meant}'?"));
+    Problem::new(place, name, "neither getid nor Redis knows this directive").with_help(help)
 }
 
 fn not_yet_help(directive: &Directive) -> String {

@@ -16,8 +16,8 @@ pub(super) enum Fault {
         "'{found}' is not a memory size; must be a whole number of bytes, or one with the unit k, kb, m, mb, g or gb"
     )]
     Memory { found: String },
-    #[error("'{found}' is {bytes} bytes; must be {min} to {max}")]
-    MemoryRange { found: String, bytes: u128, min: u64, max: u64 },
+    #[error("'{found}' is out of range; must be {} or more", size(*.min))]
+    MemoryRange { found: String, min: u64 },
     #[error("'{found}' is not a mode; must be three octal digits such as 770, or 0 to leave it to umask")]
     Mode { found: String },
     #[error("'{found}' is not one of {}", .words.join(", "))]
@@ -28,7 +28,7 @@ pub(super) enum Fault {
         "'{found}' is not an IP address; must be such as 127.0.0.1, ::1, -::1 (passed over where it is missing) or *"
     )]
     Address { found: String },
-    #[error("{found} addresses given; must be at most {max}")]
+    #[error("{found} addresses given, must be at most {max}")]
     Addresses { found: usize, max: usize },
     #[error("yes is not supported: getid always stays in the foreground")]
     Daemonize,
@@ -96,4 +96,9 @@ fn range(min: i64, max: i64, unit: &str) -> String {
         (_, i64::MAX) => format!("{min} or more{blank}{unit}"),
         _ => format!("{min} to {max}{blank}{unit}"),
     }
+}
+
+/// A bound as an operator would write it.
+fn size(bytes: u64) -> String {
+    if bytes > 0 && bytes.is_multiple_of(1 << 20) { format!("{}mb", bytes >> 20) } else { bytes.to_string() }
 }

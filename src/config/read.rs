@@ -181,6 +181,8 @@ impl Reader<'_> {
             return;
         };
         if Directive::find(&name).is_none() && redis::find(&name).is_none() {
+            // It may be anybody's, and what it holds a secret.
+            let place = Place::in_environment(&format!("{variable}=(hidden)"));
             let sentence = "no directive has this name";
             let meant = super::report::did_you_mean(&name, Directive::ALL.iter().map(|row| row.name));
             let help = match meant {

@@ -24,6 +24,12 @@ const PROBLEMS_SHOWN_MAX: usize = 50;
 /// Characters of a line that are shown.
 const LINE_CHARS_MAX: usize = 200;
 
+/// Characters of a reason: ours are shorter, but a value may stand in them.
+const SENTENCE_CHARS_MAX: usize = 400;
+
+/// Characters of a path: Linux has no longer ones.
+const PATH_CHARS_MAX: usize = 4096;
+
 /// Everything that is wrong; never empty.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Report {
@@ -84,11 +90,13 @@ pub struct Problem {
 
 impl Problem {
     pub(super) fn new(places: Vec<Place>, subject: impl Into<String>, sentence: impl Into<String>) -> Problem {
-        Problem { places, subject: subject.into(), sentence: sentence.into(), help: None }
+        let (subject, sentence) =
+            (tame(&subject.into(), SENTENCE_CHARS_MAX), tame(&sentence.into(), SENTENCE_CHARS_MAX));
+        Problem { places, subject, sentence, help: None }
     }
 
     pub(super) fn with_help(self, help: Option<String>) -> Problem {
-        Problem { help: help.or(self.help), ..self }
+        Problem { help: help.map(|help| tame(&help, SENTENCE_CHARS_MAX)).or(self.help), ..self }
     }
 }
 
@@ -105,8 +113,11 @@ impl fmt::Display for Problem {
                 writeln!(f, ">>> '{}'", place.text)?;
             }
         }
-        for place in &self.places {
-            write!(f, "{place}: ")?;
+        for (index, place) in self.places.iter().enumerate() {
+            write!(f, "{}{place}", if index > 0 { ", " } else { "" })?;
+        }
+        if !self.places.is_empty() {
+            f.write_str(": ")?;
         }
         if !self.subject.is_empty() {
             write!(f, "{}: ", self.subject)?;
@@ -139,7 +150,7 @@ pub struct Warning {
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.place, self.subject, self.sentence)
+        write!(f, "{}: {}: {}", self.place, tame(&self.subject, LINE_CHARS_MAX), self.sentence)
     }
 }
 
@@ -189,8 +200,10 @@ impl Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
-            Source::File(path) if self.line == 0 => write!(f, "{}", path.display()),
-            Source::File(path) => write!(f, "{}:{}", path.display(), self.line),
+            Source::File(path) => {
+                f.write_str(&tame(&path.to_string_lossy(), PATH_CHARS_MAX))?;
+                if self.line == 0 { Ok(()) } else { write!(f, ":{}", self.line) }
+            }
             Source::Environment => f.write_str("environment"),
             Source::CommandLine => f.write_str("command line"),
         }
@@ -204,21 +217,25 @@ enum Source {
     CommandLine,
 }
 
-/// A line fit to be printed: no password, no control characters for a terminal to obey, not endless.
+/// A line fit to be printed, without the blanks around it.
 fn shown(line: &str) -> String {
-    let line = line.trim_matches([' ', '\t', '\r', '\n']);
-    let mut text = String::new();
-    for character in line.chars().take(LINE_CHARS_MAX) {
+    tame(line.trim_matches([' ', '\t', '\r', '\n']), LINE_CHARS_MAX)
+}
+
+/// A text without control characters for a terminal to obey, and not endless.
+fn tame(text: &str, chars_max: usize) -> String {
+    let mut tamed = String::new();
+    for character in text.chars().take(chars_max) {
         if character.is_control() {
-            text.extend(character.escape_default());
+            tamed.extend(character.escape_default());
         } else {
-            text.push(character);
+            tamed.push(character);
         }
     }
-    if line.chars().nth(LINE_CHARS_MAX).is_some() {
-        text.push_str("...");
+    if text.chars().nth(chars_max).is_some() {
+        tamed.push_str("...");
     }
-    text
+    tamed
 }
 
 /// A line of a redis.conf, its values hidden where they may be secret.

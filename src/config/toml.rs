@@ -27,12 +27,16 @@ pub(super) struct Item {
     pub(super) found: Result<(String, Vec<String>), String>,
 }
 
+/// Syntax errors that are looked at: one slip makes many, and each costs a look at its line, which may be the whole file.
+const SYNTAX_ERRORS_MAX: usize = 100;
+
 /// Reads a document: what can be read of it, and every error, in the order of the lines.
 pub(super) fn read(text: &str) -> Vec<Item> {
     let lines = Lines::new(text);
     let (table, errors) = DeTable::parse_recoverable(text);
     let mut items: Vec<Item> = errors
         .iter()
+        .take(SYNTAX_ERRORS_MAX)
         .map(|error| {
             let (line, text) = lines.at(error.span().map_or(0, |span| span.start), true);
             let sentence = error.message().replace('\n', ", ");
@@ -59,10 +63,11 @@ pub(super) fn read(text: &str) -> Vec<Item> {
 
 /// The redis.conf lines that a value stands for, each as its words.
 fn lines_of(name: &str, value: &DeValue<'_>) -> Result<Vec<Vec<String>>, String> {
-    let directive = Directive::find(name);
-    let octal = directive.is_some_and(Directive::is_octal);
+    // What getid has no value for, it doesn't read the value of.
+    let Some(directive) = Directive::find(name) else { return Ok(vec![Vec::new()]) };
+    let octal = directive.is_octal();
     match value {
-        DeValue::Array(items) if directive.is_some_and(|row| row.accumulates) => {
+        DeValue::Array(items) if directive.accumulates => {
             // An item is a line.
             let lines = items.iter().map(|item| match item.get_ref() {
                 DeValue::Array(words) => words.iter().map(|word| scalar(word.get_ref(), octal)).collect(),
@@ -73,22 +78,22 @@ fn lines_of(name: &str, value: &DeValue<'_>) -> Result<Vec<Vec<String>>, String>
         DeValue::Array(items) => {
             Ok(vec![items.iter().map(|item| scalar(item.get_ref(), octal)).collect::<Result<_, _>>()?])
         }
-        DeValue::Table(table) => table_lines(name, table),
+        DeValue::Table(table) => table_lines(directive, table),
         _ => Ok(vec![line(scalar(value, octal)?, directive)?]),
     }
 }
 
 /// `{ key = value }`, for the directives that have keys in their lines.
-fn table_lines(name: &str, table: &DeTable<'_>) -> Result<Vec<Vec<String>>, String> {
+fn table_lines(directive: &Directive, table: &DeTable<'_>) -> Result<Vec<Vec<String>>, String> {
     let mut pairs: Vec<_> = table.iter().collect();
     pairs.sort_by_key(|(key, _)| key.span().start);
     let mut lines = Vec::new();
     for (key, value) in pairs {
         let mut words = vec![key.get_ref().to_string()];
-        words.extend(values(value)?);
+        words.extend(values(directive, value)?);
         lines.push(words);
     }
-    match name {
+    match directive.name {
         "id-generator" => Ok(vec![lines.into_iter().flatten().collect()]),
         "client-output-buffer-limit" | "rename-command" => Ok(lines),
         _ => Err("takes no table; only id-generator, client-output-buffer-limit and rename-command do".to_owned()),
@@ -96,19 +101,17 @@ fn table_lines(name: &str, table: &DeTable<'_>) -> Result<Vec<Vec<String>>, Stri
 }
 
 /// The words behind a key: `"256mb 64mb 60"` or `["256mb", "64mb", 60]`.
-fn values(value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, String> {
+fn values(directive: &Directive, value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, String> {
     match value.get_ref() {
         DeValue::Array(items) => items.iter().map(|item| scalar(item.get_ref(), false)).collect(),
-        DeValue::String(text) if text.contains(' ') => {
-            line(text.to_string(), Directive::find("client-output-buffer-limit"))
-        }
+        DeValue::String(text) if directive.name == "client-output-buffer-limit" => line(text.to_string(), directive),
         value => Ok(vec![scalar(value, false)?]),
     }
 }
 
 /// The words of a value that is one string. A directive of one word has it whole, blanks and quotes included.
-fn line(text: String, directive: Option<&Directive>) -> Result<Vec<String>, String> {
-    if directive.is_none_or(|row| !row.takes_words() || row.words().1 == 1) || text.is_empty() {
+fn line(text: String, directive: &Directive) -> Result<Vec<String>, String> {
+    if !directive.takes_words() || directive.words().1 == 1 || text.is_empty() {
         return Ok(vec![text]);
     }
     let words = split(text.as_bytes()).ok_or("the quotes inside the value don't balance")?;

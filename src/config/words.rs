@@ -159,7 +159,7 @@ mod tests {
         check(r#""\n\r\t\b\a\x41\q\"\\""#, Some("\n\r\t\u{8}\u{7}Aq\"\\"));
         check(r#""\x4""#, Some("x4"));
         check(r#""\xzz""#, Some("xzz"));
-        check(r"'\n\' \\'", Some(r"\n' \\"));
+        check(r"'\n\' \\ '", Some(r"\n' \\ "));
         check(r#"a"b c" d"#, Some("ab c|d"));
         check(r"a\b", Some(r"a\b"));
         check("a # b", Some("a|#|b"));

@@ -13,7 +13,8 @@ pub struct Rules {
     pub vocabulary: Vocabulary,
     /// How a reservation becomes IDs.
     pub scheme: Arc<Scheme>,
-    /// The most IDs one `MGETID` may ask for (`id-mgetid-max`).
+    /// The most IDs one `MGETID` may ask for (`id-mgetid-max`). A turn holds up to [`super::TURN_IDS_MAX`] more, and counts
+    /// them as `u32`: at most 2^31.
     pub id_mgetid_max: u32,
     /// How many databases `SELECT` accepts (`databases`).
     pub databases: u32,
@@ -73,5 +74,44 @@ impl Password {
 impl std::fmt::Debug for Password {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Password(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(secret: &[u8], guess: &[u8], fits: bool) {
+        assert_eq!(Password::new(secret).unwrap().matches(guess), fits);
+    }
+
+    #[test]
+    fn only_the_password_itself_fits() {
+        check(b"secret", b"secret", true);
+        check(b"secret", b"secreT", false);
+        check(b"secret", b"Secret", false);
+        check(b"secret", b"secre", false);
+        check(b"secret", b"secret2", false);
+        check(b"secret", b"", false);
+        // The padding is no part of it.
+        check(b"secret", b"secret\0", false);
+        check(b"secret\0", b"secret", false);
+        let longest = [b'x'; PASSWORD_BYTES_MAX];
+        check(&longest, &longest, true);
+        check(&longest, &[b'x'; PASSWORD_BYTES_MAX + 1], false);
+        check(&longest, &longest[1..], false);
+    }
+
+    #[test]
+    fn passwords_have_1_to_512_bytes() {
+        assert!(Password::new(b"").is_none());
+        assert!(Password::new(&[b'x'; PASSWORD_BYTES_MAX]).is_some());
+        assert!(Password::new(&[b'x'; PASSWORD_BYTES_MAX + 1]).is_none());
+    }
+
+    #[test]
+    fn a_password_is_not_shown() {
+        assert_eq!(format!("{:?}", Password::new(b"secret")), "Some(Password(..))");
     }
 }

@@ -99,14 +99,19 @@ impl Turn {
         self.ids >= TURN_IDS_MAX || self.encoded.len() >= TURN_BYTES_MAX
     }
 
-    /// One more command that gets one ID as an integer.
-    pub(super) fn push_id(&mut self) {
-        self.ids += 1;
+    /// `more` commands that each get one ID as an integer.
+    pub(super) fn push_each_id(&mut self, more: u32) {
+        self.ids += more;
         if let Some(Reply::Integers { count }) = self.replies.last_mut() {
-            *count += 1;
+            *count += more;
         } else {
-            self.replies.push(Reply::Integers { count: 1 });
+            self.replies.push(Reply::Integers { count: more });
         }
+    }
+
+    /// IDs it may still take before its bound.
+    pub(super) fn ids_left(&self) -> u32 {
+        TURN_IDS_MAX.saturating_sub(self.ids)
     }
 
     /// One more command that gets `count` IDs as bulk strings.

@@ -242,7 +242,9 @@ fn check_crc(input: &mut impl Read, parts: &[&[u8]], ids: u64) -> Result<(), Rec
     let mut crc = [0; 4];
     read_exact(input, &mut crc)?;
     let mut hasher = crc32fast::Hasher::new();
-    parts.iter().for_each(|part| hasher.update(part));
+    for part in parts {
+        hasher.update(part);
+    }
     if hasher.finalize().to_le_bytes() == crc { Ok(()) } else { Err(RecordError::Damaged { ids }) }
 }
 

@@ -182,7 +182,13 @@ impl Claim {
     ///
     /// [`SaveError::Io`] and [`SaveError::ClaimLost`].
     pub(crate) fn save(&mut self, text: &str) -> Result<(), SaveError> {
+        self.save_watched(text, |_| {})
+    }
+
+    /// `save`; a test does its mischief in `before`.
+    fn save_watched(&mut self, text: &str, mut before: impl FnMut(SaveStep)) -> Result<(), SaveError> {
         for step in SaveStep::ALL {
+            before(step);
             // The sync of the file is the long part, and the rename is what would hurt another server's record.
             if matches!(step, SaveStep::Write | SaveStep::Rename) {
                 self.require()?;
@@ -274,11 +280,11 @@ pub(crate) fn holder(dir: &Path, server_id: u32) -> io::Result<Option<String>> {
 }
 
 /// The bytes of a regular file in `folder`, at most one more than a record may have; `None` where there is none.
-pub(crate) fn read_at(folder: impl AsFd, name: &str) -> io::Result<Option<Vec<u8>>> {
+fn read_at(folder: impl AsFd, name: impl AsRef<Path>) -> io::Result<Option<Vec<u8>>> {
     // A symbolic link is no record: where it leads may be missing today, which would look like a first start. And
     // opening a pipe must not wait for somebody to write to it.
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-    let file = match openat(folder, name, flags, Mode::empty()) {
+    let file = match openat(folder, name.as_ref(), flags, Mode::empty()) {
         Ok(file) => File::from(file),
         Err(Errno::ENOENT) => return Ok(None),
         Err(Errno::ELOOP) => return Err(io::Error::other("it is a symbolic link, a regular file is expected")),
@@ -290,6 +296,11 @@ pub(crate) fn read_at(folder: impl AsFd, name: &str) -> io::Result<Option<Vec<u8
     let mut bytes = Vec::new();
     file.take(TEXT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     Ok(Some(bytes))
+}
+
+/// [`read_at`] for a file that is only looked at, without a claim.
+pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    read_at(nix::fcntl::AT_FDCWD, path)
 }
 
 fn write_holder(lock: &mut File) -> io::Result<()> {
@@ -333,4 +344,67 @@ fn same_file(a: &FileStat, b: &FileStat) -> bool {
 
 fn io_error(action: &'static str, path: &Path, source: io::Error) -> SaveError {
     SaveError::Io { action, path: path.to_owned(), source: Arc::new(source) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// Between two steps of a save, someone takes the folder or the lock away and another server starts and saves. What
+    /// that one saved stays, and the save does not count.
+    #[test]
+    fn a_claim_that_is_lost_while_it_saves() {
+        type Mischief = fn(&Path);
+        let replace_folder: Mischief = |dir| {
+            fs::rename(dir, dir.with_extension("away")).unwrap();
+            fs::create_dir(dir).unwrap();
+        };
+        let delete_lock: Mischief = |dir| fs::remove_file(dir.join("getid-0.lock")).unwrap();
+
+        for (mischief, steps) in [
+            (replace_folder, &SaveStep::ALL[..]),
+            // After the rename, the record of a server that was quick enough is lost. Only its next save helps.
+            (delete_lock, &[SaveStep::Write, SaveStep::SyncFile, SaveStep::Rename]),
+        ] {
+            for &at in steps {
+                let above = TempDir::new().unwrap();
+                let dir = above.path().join("dir");
+                fs::create_dir(&dir).unwrap();
+                let mut first = Claim::take(&dir, 0).unwrap();
+                first.save("before").unwrap();
+                let mut second = None;
+                let saved = first.save_watched("first", |step| {
+                    if step == at {
+                        mischief(&dir);
+                        let mut claim = Claim::take(&dir, 0).unwrap();
+                        claim.save("second").unwrap();
+                        second = Some(claim);
+                    }
+                });
+                assert!(matches!(saved, Err(SaveError::ClaimLost { .. })), "{at:?}: {saved:?}");
+                assert_eq!(fs::read_to_string(dir.join("getid-0.state")).unwrap(), "second", "{at:?}");
+                second.unwrap().save("more").unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn files_of_root_belong_to_the_folder() {
+        use std::os::unix::fs::MetadataExt as _;
+        let dir = TempDir::new().unwrap();
+        // Who is not root can give nothing away, and need not.
+        let uid = if geteuid().is_root() { 12_345 } else { geteuid().as_raw() };
+        let gid = if geteuid().is_root() { 12_345 } else { nix::unistd::getegid().as_raw() };
+        std::os::unix::fs::chown(dir.path(), Some(uid), Some(gid)).unwrap();
+        let mut claim = Claim::take(dir.path(), 0).unwrap();
+        claim.save("text").unwrap();
+        for name in ["getid-0.state", "getid-0.lock"] {
+            let found = fs::metadata(dir.path().join(name)).unwrap();
+            assert_eq!((found.uid(), found.gid()), (uid, gid), "{name}");
+        }
+    }
 }

@@ -25,7 +25,10 @@ use tokio::task::JoinHandle;
 
 use super::claim::{Claim, Lost};
 use super::{Identity, Mismatch, Record, RecordError, SaveError, WatermarkStore};
+use crate::id::reference::JUMP_MS_MAX;
 use crate::id::{Epoch, Layout, Tick};
+
+const DAY_MS: u64 = 86_400_000;
 
 /// The record of one server in a folder, and the claim to it.
 #[derive(Debug)]
@@ -125,11 +128,11 @@ impl Saver {
 /// The record in a claimed folder, for the configured server.
 fn read_record(claim: &Claim, identity: Identity) -> Result<Option<Record>, OpenError> {
     let Some(bytes) = claim.read()? else { return Ok(None) };
-    let remedy = |epoch| advance_command(claim.dir(), identity, epoch);
+    let remedy = |old_epoch| advance_command(claim.dir(), identity, old_epoch);
     let record = Record::parse(&bytes).map_err(|source| {
         let remedy = match source {
-            RecordError::Newer { .. } => format!("start the newer getid that wrote it, or run {}", remedy(false)),
-            _ => format!("run {}", remedy(false)),
+            RecordError::Newer { .. } => format!("start the newer getid that wrote it, or run {}", remedy(None)),
+            _ => format!("run {}", remedy(None)),
         };
         OpenError::Record { path: claim.state_path(), source, remedy }
     })?;
@@ -137,36 +140,38 @@ fn read_record(claim: &Claim, identity: Identity) -> Result<Option<Record>, Open
         let remedy = match source {
             Mismatch::ServerId { recorded, .. } => format!(
                 "put each record back under its own name (this one is getid-{recorded}.state), or run {}",
-                remedy(false)
+                remedy(None)
             ),
             Mismatch::Epoch { recorded, configured } => format!(
                 "set id-epoch back to {}; or, if IDs may run {} days ahead of the clock, run {}",
                 recorded.unix_ms(),
-                (configured.unix_ms() - recorded.unix_ms()) / 86_400_000,
-                remedy(true)
+                (configured.unix_ms() - recorded.unix_ms()) / DAY_MS,
+                remedy(Some(recorded))
             ),
         };
         OpenError::Mismatch { path: claim.state_path(), source, remedy }
     })
 }
 
-/// The command that makes a record for `identity`, as the remedy in an error. `epoch`: name it in any case.
-fn advance_command(dir: &Path, identity: Identity, epoch: bool) -> String {
+/// The command that makes a record for `identity`, as the remedy in an error. `old_epoch`: the one it replaces.
+fn advance_command(dir: &Path, identity: Identity, old_epoch: Option<Epoch>) -> String {
     let Identity { server_id, layout } = identity;
-    let mut options = String::new();
-    let usual = Layout::default();
-    let widths = |layout: Layout| (layout.server_bits(), layout.shard_bits(), layout.random_bits());
-    if widths(layout) != widths(usual) {
-        let (id, shard, random) = widths(layout);
-        options = format!(" --id-range {id} --shard-range {shard} --random-range {random}");
-    }
-    if epoch || layout.epoch() != Epoch::DEFAULT {
-        options += &format!(" --epoch {}", layout.epoch().unix_ms());
-    }
     let dir = shell_word(&dir.display().to_string());
-    format!(
-        "`getid state advance {dir} --server-id {server_id}{options} --past-id ID`, ID being the largest in any table"
-    )
+    let mut words = vec![format!("getid state advance {dir} --server-id {server_id}")];
+    let widths = |layout: Layout| (layout.server_bits(), layout.shard_bits(), layout.random_bits());
+    if widths(layout) != widths(Layout::default()) {
+        let (id, shard, random) = widths(layout);
+        words.push(format!("--id-range {id} --shard-range {shard} --random-range {random}"));
+    }
+    if old_epoch.is_some() || layout.epoch() != Epoch::DEFAULT {
+        words.push(format!("--epoch {}", layout.epoch().unix_ms()));
+    }
+    // IDs of the old epoch say times this far ahead in the new one, which is more than `advance` believes unasked. The
+    // largest may be a day off the clock as it is.
+    if old_epoch.is_some_and(|old| layout.epoch().unix_ms().saturating_sub(old.unix_ms()) + DAY_MS > JUMP_MS_MAX) {
+        words.push("--force".to_owned());
+    }
+    format!("`{} --past-id ID`, ID being the largest in any table", words.join(" "))
 }
 
 /// `text` as one word for a shell.
@@ -236,5 +241,36 @@ fn folder_remedy(error: &io::Error) -> &'static str {
         io::ErrorKind::NotFound => "make it, or name another with dir",
         io::ErrorKind::NotADirectory => "dir must name a folder",
         _ => "getid must be able to read and write it (dir)",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::id::SavePoint;
+
+    /// Callers that give up on a disk that hangs, again and again, leave one thread waiting and not one each.
+    #[tokio::test]
+    async fn one_save_at_a_time() {
+        let dir = TempDir::new().unwrap();
+        let identity = Identity { server_id: 0, layout: Layout::default() };
+        let record = Record { identity, point: SavePoint { watermark: Tick(10), reference: Tick(0) } };
+        let (mut store, _) = FileStore::open(dir.path(), identity).unwrap();
+
+        let saver = Arc::clone(&store.saver);
+        let hang = saver.lock().unwrap();
+        for _ in 0..3 {
+            let mut save = Box::pin(store.save(&record));
+            assert!(save.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        // The store's, this test's, and one thread's.
+        assert_eq!(Arc::strong_count(&saver), 3);
+        drop(hang);
+        store.save(&record).await.unwrap();
+        assert_eq!(Arc::strong_count(&saver), 2);
     }
 }

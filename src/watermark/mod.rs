@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub use file::{FileStore, OpenError};
 pub use record::{Identity, Mismatch, Record, RecordError};
 
-pub use crate::id::SavePoint;
+use crate::id::SavePoint;
 
 /// Somewhere durable for one server's record.
 pub trait WatermarkStore: Send + 'static {

@@ -20,7 +20,7 @@
 
 use std::fmt::Write as _;
 
-use crate::id::{SavePoint, Epoch, Layout, Tick};
+use crate::id::{Epoch, Layout, SavePoint, Tick, UtcMs};
 
 /// The version this code writes, and the only one it reads.
 pub const VERSION: u32 = 1;
@@ -66,14 +66,14 @@ impl Record {
              epoch {} {}\n\
              layout id-range {} shard-range {} random-range {}\n",
             epoch.unix_ms(),
-            rfc3339(Tick(0).unix_ms(epoch)),
+            UtcMs(Tick(0).unix_ms(epoch)),
             layout.server_bits(),
             layout.shard_bits(),
             layout.random_bits(),
         );
         for (name, tick) in [("watermark", self.point.watermark), ("reference", self.point.reference)] {
             // Writing to a String does not fail.
-            let _ = writeln!(text, "{name} {} {}", tick.0, rfc3339(tick.unix_ms(epoch)));
+            let _ = writeln!(text, "{name} {} {}", tick.0, UtcMs(tick.unix_ms(epoch)));
         }
         let checksum = crc32fast::hash(text.as_bytes());
         let _ = writeln!(text, "{LAST_WORDS}{checksum:08x}");
@@ -107,8 +107,8 @@ impl Record {
             let layout = Layout::new(epoch, width(id_range)?, width(shard_range)?, width(random_range)?).ok()?;
             let server_id = u32::try_from(server_id).ok().filter(|&id| layout.has_server(id))?;
             let point = SavePoint { watermark: Tick(watermark), reference: Tick(reference) };
-            let in_range = point.watermark <= Tick::END && point.reference <= Tick::END;
-            in_range.then_some(Record { identity: Identity { server_id, layout }, point })
+            let fits = point.watermark <= Tick::END && point.reference <= Tick::END;
+            fits.then_some(Record { identity: Identity { server_id, layout }, point })
         })()
         .ok_or(RecordError::Range)?;
         same_lines(body, &record.to_text())?;
@@ -143,15 +143,6 @@ impl Record {
             reference: self.point.reference.plus_ms(shift_ms),
         };
         Ok(Record { identity: configured, point })
-    }
-}
-
-/// Unix milliseconds as RFC 3339 in UTC, always with three decimals.
-pub(crate) fn rfc3339(unix_ms: i64) -> String {
-    match jiff::Timestamp::from_millisecond(unix_ms) {
-        Ok(time) => time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
-        // Past the year 9999. No tick of a checked epoch gets there.
-        Err(_) => format!("{unix_ms}ms"),
     }
 }
 
@@ -274,8 +265,8 @@ pub enum Mismatch {
     /// It counts from an earlier epoch, so its IDs would be given again.
     #[error(
         "it counts from epoch {} ({}), and id-epoch is {} ({}), which is later: IDs would be given again",
-        recorded.unix_ms(), rfc3339(Tick(0).unix_ms(*recorded)),
-        configured.unix_ms(), rfc3339(Tick(0).unix_ms(*configured))
+        recorded.unix_ms(), UtcMs(Tick(0).unix_ms(*recorded)),
+        configured.unix_ms(), UtcMs(Tick(0).unix_ms(*configured))
     )]
     Epoch {
         /// In the record.

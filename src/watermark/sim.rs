@@ -299,7 +299,7 @@ impl State {
         let mut z = self.random;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % bound as u64) as usize
+        usize::try_from((z ^ (z >> 31)) % bound as u64).expect("below a usize")
     }
 }
 

@@ -37,6 +37,10 @@ impl Rng {
         self.below(1 << bits) + 1
     }
 
+    pub(crate) fn pick<T: Clone>(&mut self, choices: &[T]) -> T {
+        choices[usize::try_from(self.below(choices.len() as u64)).expect("small")].clone()
+    }
+
     pub(crate) fn permutation(&mut self, len: usize) -> Vec<u32> {
         let mut values: Vec<u32> = (0..u32::try_from(len).expect("small")).collect();
         for i in (1..len).rev() {

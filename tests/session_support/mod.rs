@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 use getid::command::{Vocabulary, describe_id};
 use getid::id::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
 use getid::resp::{DecodeLimits, Decoded, Decoder, Value};
-use getid::session::{Effect, Password, Rules, Session, Turn};
+use getid::session::{ClientFilter, ClientKind, Effect, Password, Rules, Session, Turn};
 
 /// How a session is set up for a conversation.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// `requirepass secret`.
-    pub password: bool,
+    pub(crate) password: bool,
     /// No draw succeeds.
-    pub refuses: bool,
+    pub(crate) refuses: bool,
     /// `rename-command config "hidden"` and `rename-command shutdown ""`.
-    pub renamed: bool,
+    pub(crate) renamed: bool,
     /// `client-query-buffer-limit`.
-    pub request_bytes_max: usize,
+    pub(crate) request_bytes_max: usize,
 }
 
 impl Default for Options {
@@ -35,7 +35,7 @@ impl Default for Options {
 }
 
 /// Rules as the default configuration makes them.
-pub fn rules(options: &Options) -> Rules {
+pub(crate) fn rules(options: &Options) -> Rules {
     let renames = [("config", "hidden"), ("shutdown", "")].map(|(from, to)| (from.to_owned(), to.to_owned()));
     let cycle = RandomCycle::new((0..1024).collect()).unwrap();
     Rules {
@@ -51,12 +51,12 @@ pub fn rules(options: &Options) -> Rules {
 
 /// A shell without clock and network: IDs are counted from the tick of DESIGN's first vector, in pieces of up to three,
 /// and effects have canned answers.
-pub struct Shell {
-    pub session: Session,
-    pub turn: Turn,
-    pub closed: bool,
-    pub turns: usize,
-    pub ids_a_turn_max: u32,
+pub(crate) struct Shell {
+    pub(crate) session: Session,
+    pub(crate) turn: Turn,
+    pub(crate) closed: bool,
+    pub(crate) turns: usize,
+    pub(crate) ids_a_turn_max: u32,
     refuses: bool,
     slot: Slot,
     count: u64,
@@ -64,7 +64,7 @@ pub struct Shell {
 }
 
 impl Shell {
-    pub fn new(options: &Options) -> Shell {
+    pub(crate) fn new(options: &Options) -> Shell {
         Shell {
             session: Session::new(7, Arc::new(rules(options))),
             turn: Turn::default(),
@@ -79,7 +79,7 @@ impl Shell {
     }
 
     /// Sends `input` in reads of up to `cut` bytes and returns all that comes back.
-    pub fn talk(&mut self, input: &[u8], cut: usize) -> Vec<u8> {
+    pub(crate) fn talk(&mut self, input: &[u8], cut: usize) -> Vec<u8> {
         let mut output = Vec::new();
         for piece in input.chunks(cut.clamp(1, input.len().max(1))) {
             self.pending.extend_from_slice(piece);
@@ -101,7 +101,7 @@ impl Shell {
     }
 
     /// Writes the turn that was read, and answers its effect.
-    pub fn write(&mut self, output: &mut Vec<u8>) {
+    pub(crate) fn write(&mut self, output: &mut Vec<u8>) {
         self.turns += 1;
         self.ids_a_turn_max = self.ids_a_turn_max.max(self.turn.ids);
         if self.refuses && self.turn.ids > 0 {
@@ -135,10 +135,13 @@ fn answer(effect: &Effect) -> Value {
         Effect::DecodeId(id) => describe_id(Layout::default(), *id, 1_488_793_021_000),
         Effect::Info { sections } => Value::text(format!("info {}", sections.join(","))),
         Effect::ClientInfo => Value::text("id=7"),
+        Effect::ClientList(ClientFilter::Ids(ids)) if ids.is_empty() => Value::text(""),
+        Effect::ClientList(ClientFilter::Kind(kind)) if *kind != ClientKind::Normal => Value::text(""),
         Effect::ClientList(filter) => Value::text(format!("{filter:?}")),
         Effect::ConfigGet { patterns } => {
+            let known = patterns.iter().filter(|name| !name.starts_with(b"no-such"));
             let names: BTreeMap<String, Value> =
-                patterns.iter().map(|name| (String::from_utf8_lossy(name).into_owned(), Value::from("x"))).collect();
+                known.map(|name| (String::from_utf8_lossy(name).into_owned(), Value::from("x"))).collect();
             Value::map(names.iter().map(|(name, value)| (name.as_str(), value.clone())))
         }
         Effect::Shutdown(options) if options.abort => Value::error("ERR No shutdown in progress."),
@@ -148,7 +151,7 @@ fn answer(effect: &Effect) -> Value {
 
 /// How a conversation is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Feed {
+pub(crate) enum Feed {
     /// In one read.
     Whole,
     /// A byte a read.
@@ -158,25 +161,25 @@ pub enum Feed {
 }
 
 impl Feed {
-    pub const ALL: [Feed; 3] = [Feed::Whole, Feed::Bytes, Feed::Arrays];
+    pub(crate) const ALL: [Feed; 3] = [Feed::Whole, Feed::Bytes, Feed::Arrays];
 }
 
 /// One conversation of a transcript.
 #[derive(Debug)]
-pub struct Conversation {
-    pub title: String,
-    pub options: Options,
+pub(crate) struct Conversation {
+    pub(crate) title: String,
+    pub(crate) options: Options,
     /// Whether a real Redis holds it too.
-    pub with_redis: bool,
-    pub sent: Vec<Vec<u8>>,
+    pub(crate) with_redis: bool,
+    pub(crate) sent: Vec<Vec<u8>>,
     /// Whether some of it was written byte for byte.
-    pub is_raw: bool,
-    pub expected: Vec<u8>,
-    pub closes: bool,
+    pub(crate) is_raw: bool,
+    pub(crate) expected: Vec<u8>,
+    pub(crate) closes: bool,
 }
 
 /// All conversations of `tests/transcripts`.
-pub fn conversations() -> Vec<Conversation> {
+pub(crate) fn conversations() -> Vec<Conversation> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
     let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "txt"));
@@ -238,7 +241,7 @@ fn read_line(line: &str, place: &str, all: &mut Vec<Conversation>) {
 }
 
 /// Inline commands as arrays of bulk strings.
-pub fn as_arrays(lines: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn as_arrays(lines: &[Vec<u8>]) -> Vec<u8> {
     let mut sent = Vec::new();
     for line in lines {
         let mut decoder = Decoder::default();
@@ -279,12 +282,12 @@ fn unescape(text: &str) -> Vec<u8> {
 }
 
 /// Bytes as a transcript writes them.
-pub fn show(bytes: &[u8]) -> String {
+pub(crate) fn show(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string().replace("\\r\\n", "\n")
 }
 
 /// Fills as much of `buffer` as comes within the stream's time-out, and says how much.
-pub fn read_as_much(stream: &mut impl Read, buffer: &mut [u8]) -> usize {
+pub(crate) fn read_as_much(stream: &mut impl Read, buffer: &mut [u8]) -> usize {
     let mut filled = 0;
     while filled < buffer.len() {
         match stream.read(&mut buffer[filled..]) {
@@ -296,15 +299,19 @@ pub fn read_as_much(stream: &mut impl Read, buffer: &mut [u8]) -> usize {
 }
 
 /// A real `redis-server` on a port that the system picked, gone when dropped.
-pub struct RedisServer {
+pub(crate) struct RedisServer {
     child: Child,
     port: u16,
     _dir: tempfile::TempDir,
 }
 
 impl RedisServer {
-    pub fn start(password: Option<&str>) -> RedisServer {
-        // The port is free again for a moment before Redis takes it. If another takes it first, this start fails.
+    /// The port is free again for a moment before Redis takes it; when another takes it first, another one is tried.
+    pub(crate) fn start(password: Option<&str>) -> RedisServer {
+        (0..5).find_map(|_| RedisServer::try_start(password)).expect("redis-server starts")
+    }
+
+    fn try_start(password: Option<&str>) -> Option<RedisServer> {
         let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         let dir = tempfile::tempdir().unwrap();
         let mut command = Command::new("redis-server");
@@ -316,13 +323,17 @@ impl RedisServer {
         let begun = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             assert!(begun.elapsed() < Duration::from_secs(10), "redis-server does not answer");
-            assert!(server.child.try_wait().unwrap().is_none(), "redis-server has ended");
+            if server.child.try_wait().unwrap().is_some() {
+                return None;
+            }
             sleep(Duration::from_millis(20));
         }
-        server
+        // Whoever answered, it was ours only if ours still runs.
+        sleep(Duration::from_millis(20));
+        server.child.try_wait().unwrap().is_none().then_some(server)
     }
 
-    pub fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         TcpStream::connect(("127.0.0.1", self.port)).unwrap()
     }
 }

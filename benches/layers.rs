@@ -1,0 +1,148 @@
+//! What does each layer of a request cost, without the kernel?
+//!
+//! Draw, encode, decode, and a whole turn in memory. What this does not answer: what a request costs over a socket, where
+//! the system calls are nearly everything; nor how one machine compares with another. Compare only figures of one run.
+//!
+//! `cargo bench --bench layers`; `cargo test` runs each once.
+
+#![allow(missing_docs, reason = "criterion's macros make public items")]
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use getid::clock::{Clock, SystemClock};
+use getid::command::Vocabulary;
+use getid::id::{Layout, Limits, RandomCycle, Reservation, Scheme, Slot, Tick};
+use getid::issuer::Issuer;
+use getid::resp::{DecodeLimits, Decoded, Decoder, write_bulk_id, write_id};
+use getid::session::{Rules, Session, Turn};
+use getid::watermark::{Identity, NoStore};
+
+/// Wide enough that no bench borrows.
+fn layout() -> Layout {
+    Layout::new(getid::id::Epoch::DEFAULT, 1, 19, 1).expect("21 bits")
+}
+
+fn scheme() -> Arc<Scheme> {
+    let cycle = RandomCycle::new(vec![1, 0]).expect("a permutation");
+    Arc::new(Scheme::new(layout(), 1, cycle).expect("they fit"))
+}
+
+fn reservation(len: u32) -> Reservation {
+    Reservation { first: Slot::first_of(Tick(375_188_178_427), 19), count: 7, len }
+}
+
+/// The yardstick of a draw is the clock reading it contains.
+fn draw(c: &mut Criterion) {
+    let mut group = c.benchmark_group("draw");
+    let clock = SystemClock::new();
+    group.bench_function("bare clock reading", |b| b.iter(|| black_box(clock.boot_ns())));
+
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let identity = Identity { server_id: 1, layout: layout() };
+    // Far ahead of anything the bench can use up before the keeper, which does not run here, would save again.
+    let limits = Limits { max_borrow_ms: 1 << 30, lead_ms: 1 << 30, ..Limits::default() };
+    let (issuer, _keeper) = runtime
+        .block_on(Issuer::start(SystemClock::new(), identity, limits, None, NoStore))
+        .expect("a store that keeps nothing cannot fail");
+    for n in [1, 128] {
+        group.bench_function(format!("{n} ids"), |b| b.iter(|| black_box(issuer.try_draw(black_box(n)))));
+    }
+    group.finish();
+}
+
+fn encode(c: &mut Criterion) {
+    let scheme = scheme();
+    let mut output = Vec::with_capacity(4096);
+    let mut group = c.benchmark_group("encode");
+    group.bench_function("one id, itoa alone", |b| {
+        let mut digits = itoa::Buffer::new();
+        b.iter(|| black_box(digits.format(black_box(786_827_840_126_452_656_u64)).len()));
+    });
+    group.bench_function("one id", |b| {
+        b.iter(|| {
+            output.clear();
+            scheme.ids(black_box(reservation(1))).for_each(|id| write_id(id.get(), &mut output));
+            black_box(output.len())
+        });
+    });
+    group.throughput(Throughput::Elements(100));
+    group.bench_function("100 ids", |b| {
+        b.iter(|| {
+            output.clear();
+            scheme.ids(black_box(reservation(100))).for_each(|id| write_bulk_id(id.get(), &mut output));
+            black_box(output.len())
+        });
+    });
+    group.finish();
+}
+
+fn decode(c: &mut Criterion) {
+    let pipeline = b"*1\r\n$5\r\nGETID\r\n".repeat(100);
+    let limits = DecodeLimits::default();
+    let mut decoder = Decoder::default();
+    let mut group = c.benchmark_group("decode");
+    group.throughput(Throughput::Elements(100));
+    group.bench_function("100 GETID", |b| {
+        b.iter(|| {
+            let mut at = 0;
+            while let Ok(Decoded::Request { used }) = decoder.decode(black_box(&pipeline[at..]), &limits) {
+                at += used;
+            }
+            assert_eq!(at, pipeline.len());
+        });
+    });
+    group.finish();
+}
+
+fn turn(c: &mut Criterion) {
+    let rules = Arc::new(Rules {
+        vocabulary: Vocabulary::new(&[]).expect("no renames"),
+        scheme: scheme(),
+        id_mgetid_max: 100,
+        databases: 16,
+        password: None,
+        bulk_bytes_max: 512 << 20,
+        request_bytes_max: 1 << 30,
+    });
+    let getid: &[u8] = b"*1\r\n$5\r\nGETID\r\n";
+    let mgetid: &[u8] = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n";
+    let transaction = [b"*1\r\n$5\r\nMULTI\r\n", &getid.repeat(16)[..], b"*1\r\n$4\r\nEXEC\r\n"].concat();
+    let mut group = c.benchmark_group("turn");
+    for (name, input) in [
+        ("1 GETID", getid.to_vec()),
+        ("16 GETID", getid.repeat(16)),
+        ("100 GETID", getid.repeat(100)),
+        ("1 MGETID 100", mgetid.to_vec()),
+        ("16 MGETID 100", mgetid.repeat(16)),
+        ("MULTI, 16 GETID, EXEC", transaction),
+    ] {
+        let mut session = Session::new(1, Arc::clone(&rules));
+        let mut turn = Turn::default();
+        let mut output = Vec::new();
+        group.bench_function(name, |b| {
+            b.iter_batched(
+                || (),
+                |()| {
+                    output.clear();
+                    let mut at = 0;
+                    loop {
+                        at += session.read(black_box(&input[at..]), &mut turn);
+                        let drawn = [reservation(turn.ids)];
+                        session.write(&turn, Ok(if turn.ids == 0 { &[] } else { &drawn }), &mut output);
+                        if !turn.more {
+                            break;
+                        }
+                    }
+                    black_box(output.len())
+                },
+                BatchSize::SmallInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(layers, draw, encode, decode, turn);
+criterion_main!(layers);

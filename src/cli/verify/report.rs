@@ -1,0 +1,267 @@
+//! What a run found, for people and as JSON.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use super::{Drawn, Findings, Judged, Kind, VerifyArgs};
+use crate::id::{Id, Layout};
+use crate::timestamp;
+use crate::verify::{EvennessVerdict, Found};
+
+/// The report; its JSON has these fields under these names, and IDs as strings.
+#[derive(Serialize)]
+pub(super) struct Report {
+    /// No violation.
+    ok: bool,
+    pub(super) violations: u64,
+    seconds: f64,
+    ids: u64,
+    ids_per_second: u64,
+    requests: u64,
+    connections: u32,
+    pipeline: u32,
+    /// IDs of one MGETID; none: GETID.
+    batch: Option<u32>,
+    latency_ms: Latency,
+    servers: Vec<ServerReport>,
+    /// Error replies by their text.
+    error_replies: BTreeMap<String, u64>,
+    /// Connections that broke.
+    disconnects: Vec<String>,
+    /// IDs in the files of `--against`.
+    earlier_ids: u64,
+    record: Option<String>,
+    /// Each check with what it found.
+    checks: Vec<Check>,
+}
+
+#[derive(Serialize)]
+struct Latency {
+    p50: f64,
+    p90: f64,
+    p99: f64,
+    p999: f64,
+    max: f64,
+}
+
+#[derive(Serialize)]
+struct ServerReport {
+    server: String,
+    server_id: Option<u32>,
+    ids: u64,
+    lowest: Option<String>,
+    highest: Option<String>,
+    lowest_time: Option<String>,
+    highest_time: Option<String>,
+    /// The farthest an ID's time lay ahead of its receipt.
+    ahead_max_ms: Option<i64>,
+    /// The farthest it lay behind its request.
+    behind_max_ms: Option<i64>,
+    evenness: Option<EvennessVerdict>,
+}
+
+#[derive(Serialize)]
+struct Check {
+    #[serde(rename = "check")]
+    kind: Kind,
+    /// False for a check that had nothing to look at.
+    made: bool,
+    #[serde(flatten)]
+    found: Found,
+}
+
+impl Report {
+    pub(super) fn new(args: &VerifyArgs, layout: Layout, drawn: Drawn, judged: Judged) -> Report {
+        let ids = drawn.ids();
+        let Drawn { servers, watches, elapsed, latency_us, requests, errors, disconnects } = drawn;
+        let Judged { mut findings, servers: judged_servers, earlier_ids } = judged;
+        let mut server_reports = Vec::new();
+        for (server, judged) in servers.iter().zip(judged_servers) {
+            let own = watches.iter().filter(|watch| std::sync::Arc::ptr_eq(&watch.server, server));
+            let time = |id: Id| timestamp::format_rfc3339(layout.split(id).tick.unix_ms(layout.epoch()));
+            let judged = judged.as_ref();
+            server_reports.push(ServerReport {
+                server: server.name.clone(),
+                server_id: server.server_id(),
+                ids: judged.map_or(0, |judged| judged.ids),
+                lowest: judged.map(|judged| judged.lowest.to_string()),
+                highest: judged.map(|judged| judged.highest.to_string()),
+                lowest_time: judged.map(|judged| time(judged.lowest)),
+                highest_time: judged.map(|judged| time(judged.highest)),
+                ahead_max_ms: own.clone().filter_map(|watch| watch.ahead_max_ms).max(),
+                behind_max_ms: own.filter_map(|watch| watch.behind_max_ms).max(),
+                evenness: judged.map(|judged| judged.evenness.clone()),
+            });
+        }
+        for watch in watches {
+            findings.absorb(watch.findings);
+        }
+        let even_judged = server_reports.iter().flat_map(|server| &server.evenness).any(|even| even.even.is_some());
+        let checks = checks(&findings, ids, args.after, even_judged);
+        let seconds = elapsed.as_secs_f64();
+        let ms = |quantile: f64| to_ms(latency_us.value_at_quantile(quantile));
+        Report {
+            ok: findings.count() == 0,
+            violations: findings.count(),
+            seconds,
+            ids,
+            ids_per_second: per_second(ids, seconds),
+            requests,
+            connections: args.connections,
+            pipeline: args.pipeline,
+            batch: args.batch,
+            latency_ms: Latency {
+                p50: ms(0.5),
+                p90: ms(0.9),
+                p99: ms(0.99),
+                p999: ms(0.999),
+                max: to_ms(latency_us.max()),
+            },
+            servers: server_reports,
+            error_replies: errors.into_iter().collect(),
+            disconnects,
+            earlier_ids,
+            record: args.record.as_ref().map(|path| path.display().to_string()),
+            checks,
+        }
+    }
+}
+
+fn checks(findings: &Findings, ids: u64, after: bool, even_judged: bool) -> Vec<Check> {
+    let check = |kind: Kind| {
+        let made = match kind {
+            Kind::AfterEarlier => after,
+            Kind::Evenness => even_judged,
+            Kind::Reply => true,
+            _ => ids > 0,
+        };
+        Check { kind, made, found: findings.of(kind).clone() }
+    };
+    Kind::ALL.into_iter().map(check).collect()
+}
+
+/// Disconnects shown to people; all of them are in the JSON.
+const DISCONNECTS_SHOWN_MAX: usize = 5;
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { seconds, ids, requests, latency_ms, connections, pipeline, .. } = self;
+        let Latency { p50, p90, p99, p999, max } = latency_ms;
+        let command = self.batch.map_or_else(|| "GETID".to_owned(), |batch| format!("MGETID {batch}"));
+        writeln!(
+            f,
+            "{command} over {connections} connections to each of {} servers, {pipeline} in flight, {seconds:.1} s",
+            self.servers.len()
+        )?;
+        writeln!(f, "ids         {} ({} a second)", thousands(*ids), thousands(self.ids_per_second))?;
+        writeln!(f, "requests    {}", thousands(*requests))?;
+        writeln!(f, "latency ms  p50 {p50:.3}  p90 {p90:.3}  p99 {p99:.3}  p99.9 {p999:.3}  max {max:.3}")?;
+        for server in &self.servers {
+            write!(f, "\n{server}")?;
+        }
+        for (text, count) in &self.error_replies {
+            writeln!(f, "\n{} error replies: {}", thousands(*count), printable(text))?;
+        }
+        if !self.disconnects.is_empty() {
+            writeln!(f, "\n{} connections broke", self.disconnects.len())?;
+            for text in self.disconnects.iter().take(DISCONNECTS_SHOWN_MAX) {
+                writeln!(f, "  {text}")?;
+            }
+        }
+        if self.earlier_ids > 0 {
+            writeln!(f, "\nearlier     {} ids", thousands(self.earlier_ids))?;
+        }
+        if let Some(path) = &self.record {
+            writeln!(f, "\nrecorded in {path}")?;
+        }
+        writeln!(f)?;
+        for Check { kind, made, found } in &self.checks {
+            let verdict = match (found.count, made) {
+                (0, true) => "ok".to_owned(),
+                (0, false) => "not judged".to_owned(),
+                (count, _) => format!("VIOLATED {} times", thousands(count)),
+            };
+            writeln!(f, "{:<35} {verdict}", kind.title())?;
+            for example in &found.examples {
+                writeln!(f, "    {}", printable(example))?;
+            }
+        }
+        match (self.violations, self.ids) {
+            (0, 0) => writeln!(f, "\nno id came: nothing was verified"),
+            (0, _) => writeln!(f, "\nno violation"),
+            (count, _) => writeln!(f, "\n{} violations", thousands(count)),
+        }
+    }
+}
+
+impl fmt::Display for ServerReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+        let server_id = self.server_id.map_or_else(|| "unknown".to_owned(), |id| id.to_string());
+        writeln!(f, "{}, server-id {server_id}: {} ids", self.server, thousands(self.ids))?;
+        if self.ids == 0 {
+            return Ok(());
+        }
+        writeln!(f, "  lowest    {}  {}", text(&self.lowest), text(&self.lowest_time))?;
+        writeln!(f, "  highest   {}  {}", text(&self.highest), text(&self.highest_time))?;
+        if let (Some(ahead), Some(behind)) = (self.ahead_max_ms, self.behind_max_ms) {
+            writeln!(f, "  clock     ahead of it by up to {} ms, behind by up to {} ms", ahead.max(0), behind.max(0))?;
+        }
+        if let Some(evenness) = &self.evenness {
+            writeln!(f, "  evenness  {evenness}")?;
+        }
+        Ok(())
+    }
+}
+
+/// `12,345,678`.
+pub(super) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `2/9/10 from 2014-12-31T16:00:00.000Z`.
+pub(super) fn layout_text(layout: Layout) -> String {
+    let epoch = timestamp::format_rfc3339(layout.first_unix_ms());
+    format!("{}/{}/{} from {epoch}", layout.server_bits(), layout.shard_bits(), layout.random_bits())
+}
+
+/// Texts of servers, without what a terminal would obey.
+fn printable(text: &str) -> String {
+    text.chars().map(|char| if char.is_control() { '?' } else { char }).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 µs")]
+fn to_ms(us: u64) -> f64 {
+    us as f64 / 1000.0
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate for people; both are positive"
+)]
+fn per_second(count: u64, seconds: f64) -> u64 {
+    if seconds > 0.0 { (count as f64 / seconds) as u64 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_commas() {
+        let texts = [0, 999, 1000, 1_234_567].map(thousands);
+        assert_eq!(texts, ["0", "999", "1,000", "1,234,567"]);
+    }
+}
