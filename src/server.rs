@@ -34,6 +34,10 @@ use crate::session::{ClientFilter, ClientKind, Effect, Rules, Session, Shutdown}
 /// Pause after an `accept` that failed, most often for want of descriptors: one is free once a client goes.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// A port that is taken is asked for this often, for a second in all.
+const BIND_TRIES: u32 = 20;
+const BIND_PAUSE: Duration = Duration::from_millis(50);
+
 /// Time for a refused client to take its error.
 const REFUSAL_PATIENCE: Duration = Duration::from_millis(100);
 
@@ -437,7 +441,7 @@ pub fn listen(config: &Config) -> Result<Vec<Listener>, ListenError> {
     if config.port != 0 {
         for bind in &config.bind {
             let address = SocketAddr::new(bind.ip, config.port);
-            match listen_tcp(address, config.tcp_backlog) {
+            match listen_patiently(address, config.tcp_backlog) {
                 Ok(listener) => listeners.push(Listener::Tcp(listener)),
                 Err(source) if may_be_missing(*bind, &source) => {
                     tracing::debug!("not listening on {address}: {source}; bind says it is optional");
@@ -458,6 +462,22 @@ fn may_be_missing(bind: BindAddr, error: &io::Error) -> bool {
     bind.optional
         && (error.kind() == io::ErrorKind::AddrNotAvailable
             || error.raw_os_error().is_some_and(|code| code == no_such_family || code == no_protocol))
+}
+
+/// As [`listen_tcp`], but a port that is taken is asked for again for a while: a server that was killed an instant ago
+/// is still ending.
+fn listen_patiently(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
+    let mut tries = 0;
+    loop {
+        match listen_tcp(address, backlog) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < BIND_TRIES => {
+                tries += 1;
+                // Nothing else runs yet.
+                std::thread::sleep(BIND_PAUSE);
+            }
+            result => return result,
+        }
+    }
 }
 
 fn listen_tcp(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {

@@ -339,6 +339,14 @@ fn banner(server: &Server, listeners: &[Listener], found: Option<SavePoint>) {
             "id-state none: nothing is remembered; a clock that is set back between two lives makes IDs repeat"
         ),
     }
+    let ahead_ms = status.position.ms_since(status.reference);
+    if ahead_ms > config.id_max_borrow_ms {
+        tracing::warn!(
+            "IDs begin {ahead_ms} ms ahead of the clock and id-max-borrow-ms allows {}: requests wait until time has come \
+             that far",
+            config.id_max_borrow_ms
+        );
+    }
     if let Some(refusal) = status.refusing {
         tracing::error!("no IDs for now: {refusal}");
     }
