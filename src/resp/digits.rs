@@ -67,7 +67,8 @@ impl IdWriter {
     /// Appends one.
     #[inline]
     pub fn write(&mut self, id: u64, output: &mut Vec<u8>) {
-        let mut low = id.wrapping_sub(self.base);
+        // None below the base, and as long as there is none.
+        let mut low = id.checked_sub(self.base).unwrap_or(u64::MAX);
         if low >= u64::from(LOW_RANGE) || self.base == u64::MAX {
             if id < u64::from(LOW_RANGE) {
                 return self.write_small(id, output);
