@@ -12,6 +12,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -19,9 +20,10 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, PollTimeout};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::clients::{Client, Stop};
+use crate::clients::{Admission, Client, Stop};
 use crate::clock::Clock;
 use crate::id::{Refusal, Reservation};
+use crate::metrics::Work;
 use crate::server::Server;
 use crate::session::{Session, Turn};
 
@@ -45,31 +47,23 @@ const KEPT_BUFFERS_MAX: usize = 64;
 const HANGUP_CHECK: Duration = Duration::from_millis(100);
 
 /// A byte stream that a client can be on.
-pub trait Transport: AsyncRead + AsyncWrite + AsFd + Unpin + Send + Sync {}
+pub trait Transport: AsyncRead + AsyncWrite + AsFd + Unpin + Send + Sync + Sized {}
 
 impl<T: AsyncRead + AsyncWrite + AsFd + Unpin + Send + Sync> Transport for T {}
 
-/// Serves a client until it goes, breaks the protocol, or is told to stop.
+/// A client's socket and all that belongs to it.
 ///
-/// # Errors
-///
-/// The socket's.
-pub async fn serve<C: Clock>(
-    server: &Server<C>,
-    client: &Client,
-    session: Session,
-    io: impl Transport,
-) -> io::Result<()> {
-    Connection { server, client, io, session, rest: Vec::new() }.run().await
-}
-
-struct Connection<'a, C: Clock, T> {
-    server: &'a Server<C>,
-    client: &'a Client,
+/// It lives in one allocation from accept to end: an `async fn` that takes it by value would hold a copy of it at each
+/// level of calls, and ten thousand idle clients would cost twice as much.
+pub struct Connection<C: Clock, T> {
+    server: Arc<Server<C>>,
+    admission: Admission,
     io: T,
     session: Session,
     /// The beginning of a request whose end has not come; empty for most connections most of the time.
     rest: Vec<u8>,
+    /// What was done since it was last counted.
+    work: Work,
 }
 
 /// What a connection works with while it has something to say.
@@ -81,8 +75,25 @@ struct Buffers {
     drawn: Vec<Reservation>,
 }
 
-impl<C: Clock, T: Transport> Connection<'_, C, T> {
-    async fn run(mut self) -> io::Result<()> {
+impl<C: Clock, T: Transport> Connection<C, T> {
+    /// A connection of a client that was admitted.
+    pub fn new(server: Arc<Server<C>>, admission: Admission, session: Session, io: T) -> Box<Self> {
+        Box::new(Connection { server, admission, io, session, rest: Vec::new(), work: Work::default() })
+    }
+
+    /// Serves the client until it goes, breaks the protocol, or is told to stop.
+    pub async fn run(mut self: Box<Self>) {
+        let watch = PanicWatch { server: Arc::clone(&self.server), client_id: self.admission.client.id };
+        let result = self.serve().await;
+        drop(watch);
+        let client = &self.admission.client;
+        match result {
+            Ok(()) => tracing::trace!("client {} left", client.id),
+            Err(error) => tracing::debug!("client {} at {} is gone: {error}", client.id, client.peer),
+        }
+    }
+
+    async fn serve(&mut self) -> io::Result<()> {
         while let Some(mut buffers) = self.read().await? {
             let open = self.answer(&mut buffers).await?;
             buffers.give_back();
@@ -91,13 +102,14 @@ impl<C: Clock, T: Transport> Connection<'_, C, T> {
             }
         }
         // Tells the peer that this is the end, where the transport has a way to say so; it may be gone already.
-        let _ = tokio::time::timeout(HANGUP_CHECK, self.io.shutdown()).await;
+        let _ = Box::pin(tokio::time::timeout(HANGUP_CHECK, self.io.shutdown())).await;
         Ok(())
     }
 
     /// Waits for bytes; `None` at the end of the stream, or when told to stop.
     async fn read(&mut self) -> io::Result<Option<Box<Buffers>>> {
-        let Connection { server, client, io, rest, .. } = self;
+        let Connection { admission, io, rest, work, .. } = self;
+        let client = &admission.client;
         poll_fn(|cx| {
             client.wake_by(cx.waker());
             if client.stopping() != Stop::No {
@@ -107,7 +119,8 @@ impl<C: Clock, T: Transport> Connection<'_, C, T> {
             buffers.resume(rest);
             match poll_read(Pin::new(&mut *io), cx, &mut buffers.input) {
                 Poll::Ready(Ok(n)) if n > 0 => {
-                    server.metrics.input_bytes.fetch_add(n as u64, Relaxed);
+                    work.reads += 1;
+                    work.input_bytes += n as u64;
                     rest.clear();
                     Poll::Ready(Ok(Some(buffers)))
                 }
@@ -125,67 +138,70 @@ impl<C: Clock, T: Transport> Connection<'_, C, T> {
     async fn answer(&mut self, buffers: &mut Buffers) -> io::Result<bool> {
         let Buffers { input, output, turn, drawn } = buffers;
         let mut used = 0;
-        let mut requests = 0;
         loop {
             used += self.session.read(&input[used..], turn);
             drawn.clear();
-            let refusal = self.draw(turn.ids, drawn).await?;
+            let refusal = match self.try_draw(turn.ids, drawn) {
+                Ok(0) => None,
+                Ok(missing) => {
+                    // What is answered already must not wait with the rest.
+                    self.flush(output).await?;
+                    // Boxed: it is rare, and its state would otherwise be part of every idle connection.
+                    Box::pin(self.draw_waiting(missing, drawn)).await?
+                }
+                Err(refusal) => Some(refusal),
+            };
             match &refusal {
                 None => self.session.write(turn, Ok(drawn), output),
                 Some(refusal) => self.session.write(turn, Err(&refusal.to_string()), output),
             }
             if let Some(effect) = turn.effect.take() {
-                self.client.publish(self.session.profile());
-                let value = self.server.perform(effect, self.client);
+                self.admission.client.publish(self.session.profile());
+                let value = self.server.perform(effect, &self.admission.client);
                 match value {
                     Some(value) => self.session.reply(&value, output),
                     None => turn.close = true,
                 }
             }
-            requests += u64::from(turn.commands);
+            self.work.requests += u64::from(turn.commands);
+            if turn.broken {
+                self.server.metrics.protocol_errors.fetch_add(1, Relaxed);
+            }
             let last = turn.close || !turn.more;
             if last || output.len() >= FLUSH_BYTES {
-                self.client.touch(self.server.metrics.uptime_s.load(Relaxed), input.len() - used);
+                self.admission.client.touch(self.server.metrics.uptime_s.load(Relaxed), input.len() - used);
                 self.flush(output).await?;
             }
             if last {
                 break;
             }
         }
-        self.client.publish(self.session.profile());
-        self.server.metrics.add_read(requests);
+        self.admission.client.publish(self.session.profile());
+        self.server.metrics.add_read(std::mem::take(&mut self.work));
         let open = !turn.close;
         buffers.suspend(used, &mut self.rest);
         Ok(open)
     }
 
-    /// Draws `n` IDs. `Some` refusal goes to the client; an error ends the connection.
-    async fn draw(&self, n: u32, drawn: &mut Vec<Reservation>) -> io::Result<Option<Refusal>> {
+    /// Draws `n` IDs as far as that goes without waiting; returns how many are missing.
+    #[inline]
+    fn try_draw(&self, n: u32, drawn: &mut Vec<Reservation>) -> Result<u32, Refusal> {
         if n == 0 {
-            return Ok(None);
+            return Ok(0);
         }
-        match self.server.issuer.try_draw(n) {
-            Ok(Some(reservation)) if reservation.len == n => {
-                drawn.push(reservation);
-                Ok(None)
-            }
-            Ok(part) => {
-                let have = part.map_or(0, |reservation| {
-                    drawn.push(reservation);
-                    reservation.len
-                });
-                self.draw_waiting(n - have, drawn).await
-            }
-            Err(refusal) => Ok(Some(refusal)),
-        }
+        let Some(reservation) = self.server.issuer.try_draw(n)? else { return Ok(n) };
+        drawn.push(reservation);
+        Ok(n - reservation.len)
     }
 
-    #[cold]
+    /// Draws `n` more IDs, in turn with others. `Some` refusal goes to the client; an error ends the connection.
     async fn draw_waiting(&self, n: u32, drawn: &mut Vec<Reservation>) -> io::Result<Option<Refusal>> {
+        // Until it is served it is not idle, however long that takes.
+        let _waiting = self.admission.client.waits();
         let mut draw = pin!(self.server.issuer.draw(n, drawn));
         let mut look = tokio::time::interval(HANGUP_CHECK);
         loop {
-            let result = or_stopped(self.client, async {
+            let result = or_stopped(&self.admission.client, async {
                 tokio::select! {
                     result = &mut draw => Some(result),
                     _ = look.tick() => None,
@@ -194,7 +210,10 @@ impl<C: Clock, T: Transport> Connection<'_, C, T> {
             .await;
             match result {
                 None => return Err(io::ErrorKind::ConnectionAborted.into()),
-                Some(Some(result)) => return Ok(result.err()),
+                Some(Some(result)) => {
+                    self.admission.client.note_active(self.server.metrics.uptime_s.load(Relaxed));
+                    return Ok(result.err());
+                }
                 // Nobody is there to read the answer: the place in the queue goes to the next.
                 Some(None) if hung_up(self.io.as_fd()) => return Err(io::ErrorKind::ConnectionReset.into()),
                 Some(None) => {}
@@ -206,10 +225,25 @@ impl<C: Clock, T: Transport> Connection<'_, C, T> {
         if output.is_empty() {
             return Ok(());
         }
-        let written = or_stopped(self.client, self.io.write_all(output)).await;
-        self.server.metrics.output_bytes.fetch_add(output.len() as u64, Relaxed);
+        let written = or_stopped(&self.admission.client, self.io.write_all(output)).await;
+        self.work.output_bytes += output.len() as u64;
         output.clear();
         written.unwrap_or_else(|| Err(io::ErrorKind::ConnectionAborted.into()))
+    }
+}
+
+/// Counts a connection that ends in a panic. Only its own client is cut off.
+struct PanicWatch<C: Clock> {
+    server: Arc<Server<C>>,
+    client_id: u64,
+}
+
+impl<C: Clock> Drop for PanicWatch<C> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.server.metrics.panics.fetch_add(1, Relaxed);
+            tracing::error!("client {} ran into a bug and is closed; please report the lines above", self.client_id);
+        }
     }
 }
 

@@ -132,13 +132,14 @@ fn persistence<C: Clock>(of: &Server<C>, out: &mut Text) {
 
 fn stats<C: Clock>(of: &Server<C>, out: &mut Text) {
     let metrics = &of.metrics;
+    let work = metrics.work();
     out.line("total_connections_received", metrics.connections.load(Relaxed));
-    out.line("total_commands_processed", metrics.requests.load(Relaxed));
+    out.line("total_commands_processed", work.requests);
     out.line("instantaneous_ops_per_sec", metrics.rate.per_s());
-    out.line("total_net_input_bytes", metrics.input_bytes.load(Relaxed));
-    out.line("total_net_output_bytes", metrics.output_bytes.load(Relaxed));
+    out.line("total_net_input_bytes", work.input_bytes);
+    out.line("total_net_output_bytes", work.output_bytes);
     out.line("rejected_connections", metrics.connections_rejected.load(Relaxed));
-    out.line("total_reads_processed", metrics.reads.load(Relaxed));
+    out.line("total_reads_processed", work.reads);
     out.line("protocol_error_connections", metrics.protocol_errors.load(Relaxed));
     out.line("idle_closed_connections", metrics.idle_closed.load(Relaxed));
     out.line("accept_errors", metrics.accept_errors.load(Relaxed));

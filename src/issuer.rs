@@ -9,7 +9,7 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +17,8 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::clock::{Clock, SystemClock};
+use crate::id::checks::{Checks, Sound};
+use crate::id::mint::SAVE_SLACK_MS;
 use crate::id::{Blocked, ClockEvent, Layout, Limits, Mint, Refusal, Reservation, SavePoint, Severity, Status};
 use crate::watermark::{Identity, Record, SaveError, WatermarkStore};
 
@@ -27,14 +29,23 @@ const SAVE_PATIENCE: Duration = Duration::from_secs(1);
 /// once, long enough that a dead one is not hammered.
 const SAVE_RETRY: Duration = Duration::from_millis(250);
 
+/// How long a start without a record waits before it reads the clock, a little more than [`SAVE_SLACK_MS`].
+///
+/// Without a record the position is R + B, past anything a run that is over gave out. But when a state folder is deleted
+/// and made anew under a running server, that one finds out at its next save only, and until then may give IDs as far as
+/// its last watermark reaches: R + B + 200 ms, R being that of the save. After this pause, R + B is past that too.
+const LOST_RUN_PAUSE: Duration = Duration::from_millis(SAVE_SLACK_MS + 50);
+
 /// Borrowing is reported in one warning a second at most.
 const BORROW_REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// Gives IDs to all connections of a process. Cheap to share by [`Arc`].
-pub struct Issuer<C: Clock = SystemClock> {
+///
+/// `K` is for tests of the tests; see [`crate::id::checks`].
+pub struct Issuer<C: Clock = SystemClock, K: Checks = Sound> {
     clock: C,
     identity: Identity,
-    mint: Mutex<Mint>,
+    mint: Mutex<Mint<K>>,
     /// Who waits is served in order: tokio's mutex is fair.
     queue: tokio::sync::Mutex<()>,
     /// How many stand in the queue, its head included.
@@ -43,7 +54,10 @@ pub struct Issuer<C: Clock = SystemClock> {
     moved: Notify,
     /// Told when a draw found the watermark near.
     keeper: Notify,
-    /// When the save in flight began, boot time in ns; 0: none.
+    /// The zero of the times below. Waits are measured by the runtime's clock, as its timers are: a machine that was
+    /// suspended has not waited for its disk.
+    born: Instant,
+    /// When the save in flight began, ns since `born`; 0: none.
     saving_since_ns: AtomicU64,
     stats: Stats,
 }
@@ -58,7 +72,29 @@ struct Stats {
     save_failures: AtomicU64,
     last_save_unix_ms: AtomicU64,
     last_save_us: AtomicU64,
-    last_save_failed: AtomicBool,
+    /// How the last save went, as a [`SaveOutcome`].
+    last_save: AtomicU8,
+}
+
+/// How a save went: for INFO, and to log a change once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum SaveOutcome {
+    Saved,
+    Failed,
+    ClaimLost,
+    ClaimRetaken,
+}
+
+impl SaveOutcome {
+    fn of(result: &Result<(), SaveError>) -> SaveOutcome {
+        match result {
+            Ok(()) => SaveOutcome::Saved,
+            Err(SaveError::Io { .. }) => SaveOutcome::Failed,
+            Err(SaveError::ClaimLost { .. }) => SaveOutcome::ClaimLost,
+            Err(SaveError::ClaimRetaken { .. }) => SaveOutcome::ClaimRetaken,
+        }
+    }
 }
 
 /// Everything INFO says about the generator.
@@ -89,7 +125,8 @@ pub struct IssuerStatus {
 }
 
 impl<C: Clock> Issuer<C> {
-    /// Starts at what the store had `found`, and makes the first write.
+    /// Starts at what the store had `found`, and makes the first write. Without a record it takes 250 ms longer: whoever
+    /// had the state folder before must not be giving IDs any more.
     ///
     /// # Errors
     ///
@@ -99,10 +136,31 @@ impl<C: Clock> Issuer<C> {
         identity: Identity,
         limits: Limits,
         found: Option<SavePoint>,
-        mut store: S,
+        store: S,
     ) -> Result<(Arc<Issuer<C>>, Keeper<C, S>), SaveError> {
+        Issuer::start_with_checks(clock, identity, limits, found, store).await
+    }
+}
+
+impl<C: Clock, K: Checks> Issuer<C, K> {
+    /// [`Issuer::start`], for tests that take a check out.
+    ///
+    /// # Errors
+    ///
+    /// As [`Issuer::start`].
+    #[doc(hidden)]
+    pub async fn start_with_checks<S: WatermarkStore>(
+        clock: C,
+        identity: Identity,
+        limits: Limits,
+        found: Option<SavePoint>,
+        mut store: S,
+    ) -> Result<(Arc<Issuer<C, K>>, Keeper<C, S, K>), SaveError> {
+        if found.is_none() {
+            tokio::time::sleep(LOST_RUN_PAUSE).await;
+        }
         let reading = clock.reading();
-        let mint = Mint::new(identity.layout, limits, found, reading);
+        let mint = Mint::with_checks(identity.layout, limits, found, reading);
         let issuer = Arc::new(Issuer {
             clock,
             identity,
@@ -111,6 +169,7 @@ impl<C: Clock> Issuer<C> {
             waiting: AtomicUsize::new(0),
             moved: Notify::new(),
             keeper: Notify::new(),
+            born: Instant::now(),
             saving_since_ns: AtomicU64::new(0),
             stats: Stats::default(),
         });
@@ -133,7 +192,7 @@ impl<C: Clock> Issuer<C> {
         if self.waiting.load(Relaxed) > 0 {
             return Ok(None);
         }
-        match self.draw_now(n, Mint::draw) {
+        match self.draw_now(n, Mint::<K>::draw) {
             Ok(reservation) => Ok(Some(reservation)),
             Err(Blocked::Watermark | Blocked::Borrow { .. }) => Ok(None),
             Err(Blocked::Refused(refusal)) => {
@@ -143,7 +202,8 @@ impl<C: Clock> Issuer<C> {
         }
     }
 
-    /// Draws exactly `n` IDs, waiting in order where needed, and appends their reservations to `drawn`.
+    /// Draws exactly `n` IDs, waiting in order where needed, and appends their reservations to `drawn`. What `drawn` holds
+    /// already is the beginning of the same draw.
     ///
     /// Dropping the future gives the place in the queue back; IDs already drawn are lost, which is no harm.
     ///
@@ -151,42 +211,34 @@ impl<C: Clock> Issuer<C> {
     ///
     /// A [`Refusal`]; what `drawn` holds then is to be thrown away.
     pub async fn draw(&self, n: u32, drawn: &mut Vec<Reservation>) -> Result<(), Refusal> {
-        let missing = match self.try_draw(n)? {
-            Some(reservation) => {
-                drawn.push(reservation);
-                n - reservation.len
-            }
-            None => n,
-        };
-        if missing == 0 { Ok(()) } else { self.draw_waiting(missing, missing < n, drawn).await }
+        if n == 0 {
+            return Ok(());
+        }
+        let mut missing = n;
+        if drawn.is_empty()
+            && let Some(reservation) = self.try_draw(n)?
+        {
+            drawn.push(reservation);
+            missing -= reservation.len;
+        }
+        if missing == 0 { Ok(()) } else { self.draw_waiting(missing, drawn).await }
     }
 
-    /// Draws `missing` more IDs, waiting in order; `begun` when these are the rest of a draw that was cut.
-    ///
-    /// # Errors
-    ///
-    /// As [`Issuer::draw`].
-    pub async fn draw_waiting(
-        &self,
-        mut missing: u32,
-        mut begun: bool,
-        drawn: &mut Vec<Reservation>,
-    ) -> Result<(), Refusal> {
+    async fn draw_waiting(&self, mut missing: u32, drawn: &mut Vec<Reservation>) -> Result<(), Refusal> {
         let place = Place::take(self);
         let _head = self.queue.lock().await;
-        let mut blocked_since_ns = None;
+        let mut blocked_since = None;
         while missing > 0 {
             // Registered before the draw, so that a change between the draw and the sleep is not slept through.
             let mut moved = pin!(self.moved.notified());
             moved.as_mut().enable();
             // The rest of a draw waits at the borrow limit under either policy, or no large one could ever be served.
-            let draw = if begun { Mint::draw_rest } else { Mint::draw };
+            let draw = if drawn.is_empty() { Mint::<K>::draw } else { Mint::<K>::draw_rest };
             match self.draw_now(missing, draw) {
                 Ok(reservation) => {
                     drawn.push(reservation);
                     missing -= reservation.len;
-                    begun = true;
-                    blocked_since_ns = None;
+                    blocked_since = None;
                 }
                 Err(Blocked::Refused(refusal)) => {
                     self.stats.refusals.fetch_add(1, Relaxed);
@@ -199,17 +251,11 @@ impl<C: Clock> Issuer<C> {
                 }
                 Err(Blocked::Watermark) => {
                     self.keeper.notify_one();
-                    let now_ns = self.clock.boot_ns();
-                    let ms_since = |since_ns: u64| now_ns.saturating_sub(since_ns) / 1_000_000;
-                    let blocked_ms = ms_since(*blocked_since_ns.get_or_insert(now_ns));
-                    let saving_ms = match self.saving_since_ns.load(Relaxed) {
-                        0 => 0,
-                        since_ns => ms_since(since_ns),
-                    };
+                    let blocked = blocked_since.get_or_insert_with(Instant::now).elapsed();
                     // Who stood behind others while the save hung has waited for it too: a queue of a thousand is
                     // refused together, not one a second.
-                    let waited_ms = ms_since(place.since_ns).min(saving_ms.max(blocked_ms));
-                    let patience = SAVE_PATIENCE.saturating_sub(Duration::from_millis(waited_ms));
+                    let waited = place.since.elapsed().min(self.saving_for().max(blocked));
+                    let patience = SAVE_PATIENCE.saturating_sub(waited);
                     if patience.is_zero() {
                         self.stats.refusals.fetch_add(1, Relaxed);
                         return Err(Refusal::SaveTimeout);
@@ -225,7 +271,7 @@ impl<C: Clock> Issuer<C> {
     fn draw_now(
         &self,
         n: u32,
-        draw: impl FnOnce(&mut Mint, u64, u64) -> Result<Reservation, Blocked>,
+        draw: impl FnOnce(&mut Mint<K>, u64, u64) -> Result<Reservation, Blocked>,
     ) -> Result<Reservation, Blocked> {
         let mut mint = self.lock();
         // The clock is read inside the lock: then the order of draws is the order of their times.
@@ -241,10 +287,6 @@ impl<C: Clock> Issuer<C> {
     /// What INFO says.
     pub fn status(&self) -> IssuerStatus {
         let now_ns = self.clock.boot_ns();
-        let saving_ms = match self.saving_since_ns.load(Relaxed) {
-            0 => 0,
-            since_ns => now_ns.saturating_sub(since_ns) / 1_000_000,
-        };
         IssuerStatus {
             mint: self.lock().status(now_ns),
             waiting: self.waiting.load(Relaxed),
@@ -255,8 +297,8 @@ impl<C: Clock> Issuer<C> {
             save_failures: self.stats.save_failures.load(Relaxed),
             last_save_unix_ms: self.stats.last_save_unix_ms.load(Relaxed),
             last_save_us: self.stats.last_save_us.load(Relaxed),
-            last_save_ok: !self.stats.last_save_failed.load(Relaxed),
-            saving_ms,
+            last_save_ok: self.stats.last_save.load(Relaxed) == SaveOutcome::Saved as u8,
+            saving_ms: u64::try_from(self.saving_for().as_millis()).unwrap_or(u64::MAX),
         }
     }
 
@@ -270,25 +312,24 @@ impl<C: Clock> Issuer<C> {
         self.identity
     }
 
+    /// How long the save in flight has been under way; zero: none.
+    fn saving_for(&self) -> Duration {
+        match self.saving_since_ns.load(Relaxed) {
+            0 => Duration::ZERO,
+            since_ns => self.born.elapsed().saturating_sub(Duration::from_nanos(since_ns)),
+        }
+    }
+
     /// One save, with its account kept and the mint and the waiting told.
     async fn save<S: WatermarkStore>(&self, store: &mut S, point: SavePoint) -> Result<(), SaveError> {
-        let began_ns = self.clock.boot_ns();
-        self.saving_since_ns.store(began_ns.max(1), Relaxed);
+        let began = Instant::now();
+        self.saving_since_ns.store(ns(began - self.born).max(1), Relaxed);
         let result = store.save(&Record { identity: self.identity, point }).await;
         self.saving_since_ns.store(0, Relaxed);
-        let failed_before = self.stats.last_save_failed.swap(result.is_err(), Relaxed);
+        let took = began.elapsed();
         let mut mint = self.lock();
         match &result {
-            Ok(()) => {
-                mint.saved(point);
-                self.stats.saves.fetch_add(1, Relaxed);
-                self.stats.last_save_us.store(self.clock.boot_ns().saturating_sub(began_ns) / 1000, Relaxed);
-                let wall_ms = self.clock.wall_unix_ms().max(0).cast_unsigned();
-                self.stats.last_save_unix_ms.store(wall_ms, Relaxed);
-                if failed_before {
-                    tracing::warn!("the watermark can be saved again; IDs go on");
-                }
-            }
+            Ok(()) => mint.saved(point),
             Err(error) => {
                 let text = error.to_string().into();
                 match error {
@@ -296,20 +337,42 @@ impl<C: Clock> Issuer<C> {
                     SaveError::ClaimLost { what } => mint.claim_lost(what.as_str().into()),
                     SaveError::ClaimRetaken { found } => mint.claim_retaken(self.clock.boot_ns(), *found, text),
                 }
-                self.stats.save_failures.fetch_add(1, Relaxed);
-                if failed_before {
-                    tracing::trace!("saving the watermark failed again: {error}");
-                } else {
-                    tracing::error!(
-                        "saving the watermark failed: {error}. IDs go on up to the watermark on disk, then requests are \
-                         refused until a save succeeds"
-                    );
-                }
             }
         }
+        // Not a lock to hold while a log line is written: its reader may be slow.
         drop(mint);
         self.moved.notify_waiters();
+        if result.is_ok() {
+            self.stats.saves.fetch_add(1, Relaxed);
+            self.stats.last_save_us.store(ns(took) / 1000, Relaxed);
+            self.stats.last_save_unix_ms.store(self.clock.wall_unix_ms().max(0).cast_unsigned(), Relaxed);
+        } else {
+            self.stats.save_failures.fetch_add(1, Relaxed);
+        }
+        self.log_save(&result);
         result
+    }
+
+    /// One line when saving begins to fail, fails in another way, or works again.
+    fn log_save(&self, result: &Result<(), SaveError>) {
+        let outcome = SaveOutcome::of(result) as u8;
+        let before = self.stats.last_save.swap(outcome, Relaxed);
+        match result {
+            _ if before == outcome => {}
+            Ok(()) => tracing::warn!("the watermark can be saved again; IDs go on"),
+            Err(error @ SaveError::Io { .. }) => tracing::error!(
+                "saving the watermark failed: {error}. IDs go on up to the watermark on disk, then requests are refused \
+                 until a save succeeds"
+            ),
+            Err(error @ SaveError::ClaimLost { .. }) => {
+                tracing::error!("{error}. No IDs until the claim can be taken again");
+            }
+            Err(SaveError::ClaimRetaken { .. }) => {
+                tracing::warn!(
+                    "the claim was lost and has been taken again: IDs skip what another server may have given"
+                );
+            }
+        }
     }
 
     fn sample(&self) {
@@ -322,7 +385,14 @@ impl<C: Clock> Issuer<C> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Mint> {
+    /// Closed for good; what to store as the last act.
+    fn close(&self) -> Option<SavePoint> {
+        let last = self.lock().close();
+        self.moved.notify_waiters();
+        last
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Mint<K>> {
         self.mint.lock().unwrap_or_else(|poisoned: PoisonError<_>| {
             // A broken invariant inside a draw: nobody knows what state it left. Refuse rather than repeat.
             let mut mint = poisoned.into_inner();
@@ -333,37 +403,37 @@ impl<C: Clock> Issuer<C> {
 }
 
 /// A place in the queue; dropping it gives it back.
-struct Place<'a, C: Clock> {
-    issuer: &'a Issuer<C>,
-    since_ns: u64,
+struct Place<'a, C: Clock, K: Checks> {
+    issuer: &'a Issuer<C, K>,
+    since: Instant,
 }
 
-impl<'a, C: Clock> Place<'a, C> {
-    fn take(issuer: &'a Issuer<C>) -> Self {
+impl<'a, C: Clock, K: Checks> Place<'a, C, K> {
+    fn take(issuer: &'a Issuer<C, K>) -> Self {
         issuer.waiting.fetch_add(1, Relaxed);
         issuer.stats.waits.fetch_add(1, Relaxed);
-        Place { issuer, since_ns: issuer.clock.boot_ns() }
+        Place { issuer, since: Instant::now() }
     }
 }
 
-impl<C: Clock> Drop for Place<'_, C> {
+impl<C: Clock, K: Checks> Drop for Place<'_, C, K> {
     fn drop(&mut self) {
         self.issuer.waiting.fetch_sub(1, Relaxed);
-        let waited_ns = self.issuer.clock.boot_ns().saturating_sub(self.since_ns);
-        self.issuer.stats.waited_ns.fetch_add(waited_ns, Relaxed);
+        self.issuer.stats.waited_ns.fetch_add(ns(self.since.elapsed()), Relaxed);
     }
 }
 
 /// The task beside the issuer: samples the wall clock, and moves the watermark ahead before anybody needs it.
-pub struct Keeper<C: Clock, S> {
-    issuer: Arc<Issuer<C>>,
+pub struct Keeper<C: Clock, S, K: Checks = Sound> {
+    issuer: Arc<Issuer<C, K>>,
     store: S,
     sample_every: Duration,
     reported: Option<Instant>,
 }
 
-impl<C: Clock, S: WatermarkStore> Keeper<C, S> {
-    /// Runs until `stop`, then closes the issuer for good and stores the exact position.
+impl<C: Clock, S: WatermarkStore, K: Checks> Keeper<C, S, K> {
+    /// Runs until `stop`, then closes the issuer for good and stores the exact position, once a save that is under way
+    /// has ended.
     ///
     /// # Errors
     ///
@@ -374,33 +444,41 @@ impl<C: Clock, S: WatermarkStore> Keeper<C, S> {
         let mut clock_tick = tokio::time::interval(self.sample_every);
         clock_tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut retry_at: Option<Instant> = None;
-        loop {
+        let mut stopping = false;
+        while !stopping {
+            // Always in this order, so that a simulated life is the same each time.
             tokio::select! {
+                biased;
                 () = &mut stop => break,
+                // While the disk fails, refused draws must not hurry the next try.
+                () = issuer.keeper.notified(), if retry_at.is_none() => {}
                 _ = clock_tick.tick() => {}
-                () = issuer.keeper.notified() => {}
             }
             issuer.sample();
             self.report_borrowing();
             if retry_at.is_some_and(|at| Instant::now() < at) {
                 continue;
             }
+            retry_at = None;
             let wanted = issuer.lock().wanted_save(issuer.clock.boot_ns());
-            if let Some(point) = wanted {
-                let mut save = pin!(issuer.save(&mut self.store, point));
-                // The clock is sampled on while a slow disk takes its time.
-                let result = loop {
-                    tokio::select! {
-                        result = &mut save => break result,
-                        _ = clock_tick.tick() => issuer.sample(),
+            let Some(point) = wanted else { continue };
+            let mut save = pin!(issuer.save(&mut self.store, point));
+            let result = loop {
+                tokio::select! {
+                    biased;
+                    result = &mut save => break result,
+                    () = &mut stop, if !stopping => {
+                        stopping = true;
+                        issuer.close();
                     }
-                };
-                retry_at = result.is_err().then(|| Instant::now() + SAVE_RETRY);
-            }
+                    // The clock is sampled on while a slow disk takes its time.
+                    _ = clock_tick.tick() => issuer.sample(),
+                }
+            };
+            let pauses = !matches!(result, Ok(()) | Err(SaveError::ClaimRetaken { .. }));
+            retry_at = pauses.then(|| Instant::now() + SAVE_RETRY);
         }
-        let last = issuer.lock().close();
-        issuer.moved.notify_waiters();
-        match last {
+        match issuer.close() {
             // Past the mint, which is closed for good and has nothing to learn from this save.
             Some(point) => self.store.save(&Record { identity: issuer.identity, point }).await,
             None => Ok(()),
@@ -431,12 +509,15 @@ impl<C: Clock, S: WatermarkStore> Keeper<C, S> {
     }
 }
 
-impl<C: Clock, S> Drop for Keeper<C, S> {
+impl<C: Clock, S, K: Checks> Drop for Keeper<C, S, K> {
     fn drop(&mut self) {
         // Without its keeper nobody moves the watermark: those who wait for it must not wait for ever.
-        self.issuer.lock().close();
-        self.issuer.moved.notify_waiters();
+        self.issuer.close();
     }
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn log_clock_event(event: &ClockEvent) {

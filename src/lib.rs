@@ -9,6 +9,7 @@ pub mod config;
 pub mod connection;
 pub mod id;
 pub mod info;
+pub mod io_threads;
 pub mod issuer;
 pub mod logging;
 pub mod metrics;

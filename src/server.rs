@@ -19,12 +19,13 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::clients::{Admission, Client, Clients, Endpoint, Stop};
+use crate::clients::{Client, Clients, Endpoint, Stop};
 use crate::clock::{Clock, SystemClock};
 use crate::command;
 use crate::config::{BindAddr, Config};
-use crate::connection::{self, Transport};
+use crate::connection::{Connection, Transport};
 use crate::info;
+use crate::io_threads::IoThreads;
 use crate::issuer::Issuer;
 use crate::metrics::Metrics;
 use crate::resp::Value;
@@ -32,6 +33,10 @@ use crate::session::{ClientFilter, ClientKind, Effect, Rules, Session, Shutdown}
 
 /// Pause after an `accept` that failed, most often for want of descriptors: one is free once a client goes.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A port that is taken is asked for this often, for a second in all.
+const BIND_TRIES: u32 = 20;
+const BIND_PAUSE: Duration = Duration::from_millis(50);
 
 /// Time for a refused client to take its error.
 const REFUSAL_PATIENCE: Duration = Duration::from_millis(100);
@@ -49,8 +54,11 @@ pub struct Server<C: Clock = SystemClock> {
     /// What differs from process to process.
     pub process: Process,
     rules: Arc<Rules>,
+    io_threads: IoThreads,
     /// `maxclients`, or what the limit of open files leaves of it.
     clients_max: usize,
+    /// Whether the last `accept` failed: one line in the log for each time that begins and ends.
+    accept_fails: AtomicBool,
     stopping: AtomicBool,
     stop: Notify,
 }
@@ -76,15 +84,18 @@ impl<C: Clock> Server<C> {
         issuer: Arc<Issuer<C>>,
         process: Process,
         clients_max: usize,
+        io_threads: IoThreads,
     ) -> Arc<Server<C>> {
         Arc::new(Server {
             config,
             issuer,
-            metrics: Metrics::default(),
+            metrics: Metrics::new(io_threads.count()),
             clients: Arc::default(),
             process,
             rules,
+            io_threads,
             clients_max,
+            accept_fails: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             stop: Notify::new(),
         })
@@ -99,6 +110,16 @@ impl<C: Clock> Server<C> {
     pub fn request_stop(&self) {
         self.stopping.store(true, Relaxed);
         self.stop.notify_waiters();
+    }
+
+    /// Ends all connections without waiting for anything.
+    pub fn cut_off_clients(&self) {
+        self.clients.stop_all(Stop::Now);
+    }
+
+    /// Whether [`Server::request_stop`] was called.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Relaxed)
     }
 
     /// Resolves once [`Server::request_stop`] was called.
@@ -212,10 +233,16 @@ impl<C: Clock> Server<C> {
 
     async fn accepted<T>(&self, result: io::Result<T>) -> Option<T> {
         match result {
-            Ok(accepted) => Some(accepted),
+            Ok(accepted) => {
+                if self.accept_fails.load(Relaxed) && self.accept_fails.swap(false, Relaxed) {
+                    tracing::warn!("clients can be accepted again");
+                }
+                Some(accepted)
+            }
             Err(error) => {
                 // Without a pause this would spin: the connection that could not be accepted is still there.
-                if self.metrics.accept_errors.fetch_add(1, Relaxed) == 0 {
+                self.metrics.accept_errors.fetch_add(1, Relaxed);
+                if !self.accept_fails.swap(true, Relaxed) {
                     tracing::error!("accepting a client failed: {error}. Trying on, every {ACCEPT_PAUSE:?}");
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -253,7 +280,7 @@ impl<C: Clock> Server<C> {
         Ok(())
     }
 
-    fn welcome(self: &Arc<Self>, stream: impl Transport + 'static, peer: Endpoint, local: Endpoint, fd: i32) {
+    fn welcome<T: Movable>(self: &Arc<Self>, stream: T, peer: Endpoint, local: Endpoint, fd: i32) {
         self.metrics.connections.fetch_add(1, Relaxed);
         let uptime_s = self.metrics.uptime_s.load(Relaxed);
         let session = Session::new(self.clients.next_id(), Arc::clone(&self.rules));
@@ -264,20 +291,19 @@ impl<C: Clock> Server<C> {
             return;
         };
         self.metrics.clients_peak.fetch_max(self.clients.len() as u64, Relaxed);
+        tracing::trace!("client {} connected from {}", admission.client.id, admission.client.peer);
         let server = Arc::clone(self);
-        tokio::spawn(async move { server.serve(stream, session, admission).await });
-    }
-
-    async fn serve(&self, stream: impl Transport, session: Session, admission: Admission) {
-        let client = &admission.client;
-        tracing::trace!("client {} connected from {}", client.id, client.peer);
-        let watch = PanicWatch { metrics: &self.metrics, client };
-        let result = connection::serve(self, client, session, stream).await;
-        drop(watch);
-        match result {
-            Ok(()) => tracing::trace!("client {} left", client.id),
-            Err(error) => tracing::debug!("client {} at {} is gone: {error}", client.id, client.peer),
+        if self.io_threads.is_alone() {
+            tokio::spawn(Connection::new(server, admission, session, stream).run());
+            return;
         }
+        // The stream leaves this thread's runtime and enters the other's; from then on it stays there.
+        let Ok(stream) = stream.leave() else { return };
+        self.io_threads.spawn(async move {
+            if let Ok(stream) = T::enter(stream) {
+                Connection::new(server, admission, session, stream).run().await;
+            }
+        });
     }
 
     /// Uptime, rates and idle clients: what is done now and then rather than per request.
@@ -292,7 +318,7 @@ impl<C: Clock> Server<C> {
             let now = Instant::now();
             let elapsed_ms = u64::try_from(now.duration_since(last).as_millis()).unwrap_or(u64::MAX);
             last = now;
-            self.metrics.rate.sample(self.metrics.requests.load(Relaxed), elapsed_ms);
+            self.metrics.rate.sample(self.metrics.work().requests, elapsed_ms);
             let uptime_s = now.duration_since(started).as_secs();
             if self.metrics.uptime_s.swap(uptime_s, Relaxed) != uptime_s {
                 self.close_idle(uptime_s);
@@ -306,7 +332,7 @@ impl<C: Clock> Server<C> {
             return;
         }
         for client in self.clients.all() {
-            if client.idle_s(uptime_s) > self.config.timeout_s {
+            if client.idle_s(uptime_s) > self.config.timeout_s && !client.is_waiting() {
                 self.metrics.idle_closed.fetch_add(1, Relaxed);
                 tracing::debug!("client {} at {} was idle and is closed", client.id, client.peer);
                 client.stop(Stop::Now);
@@ -338,21 +364,6 @@ fn refuse(mut stream: impl Transport + 'static, error: &'static [u8]) {
         })
         .await;
     });
-}
-
-/// Counts a connection that ends in a panic. Only its own client is cut off.
-struct PanicWatch<'a> {
-    metrics: &'a Metrics,
-    client: &'a Client,
-}
-
-impl Drop for PanicWatch<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.metrics.panics.fetch_add(1, Relaxed);
-            tracing::error!("client {} ran into a bug and is closed; please report the lines above", self.client.id);
-        }
-    }
 }
 
 /// A socket that clients come in by.
@@ -430,7 +441,7 @@ pub fn listen(config: &Config) -> Result<Vec<Listener>, ListenError> {
     if config.port != 0 {
         for bind in &config.bind {
             let address = SocketAddr::new(bind.ip, config.port);
-            match listen_tcp(address, config.tcp_backlog) {
+            match listen_patiently(address, config.tcp_backlog) {
                 Ok(listener) => listeners.push(Listener::Tcp(listener)),
                 Err(source) if may_be_missing(*bind, &source) => {
                     tracing::debug!("not listening on {address}: {source}; bind says it is optional");
@@ -451,6 +462,22 @@ fn may_be_missing(bind: BindAddr, error: &io::Error) -> bool {
     bind.optional
         && (error.kind() == io::ErrorKind::AddrNotAvailable
             || error.raw_os_error().is_some_and(|code| code == no_such_family || code == no_protocol))
+}
+
+/// As [`listen_tcp`], but a port that is taken is asked for again for a while: a server that was killed an instant ago
+/// is still ending.
+fn listen_patiently(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
+    let mut tries = 0;
+    loop {
+        match listen_tcp(address, backlog) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < BIND_TRIES => {
+                tries += 1;
+                // Nothing else runs yet.
+                std::thread::sleep(BIND_PAUSE);
+            }
+            result => return result,
+        }
+    }
 }
 
 fn listen_tcp(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
@@ -538,9 +565,36 @@ pub fn fit_open_files(clients_max: usize) -> usize {
     room
 }
 
-// A stream type per transport that `welcome` accepts; TLS will be one more.
-const _: () = {
-    const fn is_transport<T: Transport>() {}
-    is_transport::<TcpStream>();
-    is_transport::<UnixStream>();
-};
+/// A stream that can go from one thread's runtime to another's.
+trait Movable: Transport + 'static {
+    /// It on its way.
+    type Plain: Send;
+
+    fn leave(self) -> io::Result<Self::Plain>;
+
+    fn enter(plain: Self::Plain) -> io::Result<Self>;
+}
+
+impl Movable for TcpStream {
+    type Plain = std::net::TcpStream;
+
+    fn leave(self) -> io::Result<Self::Plain> {
+        self.into_std()
+    }
+
+    fn enter(plain: Self::Plain) -> io::Result<Self> {
+        TcpStream::from_std(plain)
+    }
+}
+
+impl Movable for UnixStream {
+    type Plain = std::os::unix::net::UnixStream;
+
+    fn leave(self) -> io::Result<Self::Plain> {
+        self.into_std()
+    }
+
+    fn enter(plain: Self::Plain) -> io::Result<Self> {
+        UnixStream::from_std(plain)
+    }
+}

@@ -27,6 +27,7 @@ mod client;
 mod effect;
 mod profile;
 mod rules;
+mod straight;
 mod transaction;
 mod turn;
 
@@ -43,7 +44,7 @@ pub use turn::{Reply, TURN_BYTES_MAX, TURN_IDS_MAX, Turn};
 
 use crate::command::{Command, Flags, Verb};
 use crate::id::{Id, Reservation, Scheme};
-use crate::resp::{self, Args, Decoded, Decoder, Value};
+use crate::resp::{self, Args, Decoded, Decoder, IdWriter, Value};
 
 /// One client's protocol state.
 #[derive(Debug)]
@@ -90,8 +91,14 @@ impl Session {
                 continue;
             }
             let rest = &input[used..];
-            // The place for a straight path: while the decoder is between requests, a request that is GETID byte for byte
-            // needs neither decoder nor vocabulary.
+            if client.takes_straight_path() && decoder.is_between_requests() && !transaction.is_queueing() {
+                let (count, bytes) = straight::leading_getids(rest, turn.ids_left());
+                if count > 0 {
+                    client.getids(count, turn);
+                    used += bytes;
+                    continue;
+                }
+            }
             match decoder.decode(rest, &client.limits) {
                 Ok(Decoded::Request { used: bytes }) => {
                     take(transaction, client, decoder.args(rest), turn);
@@ -105,6 +112,7 @@ impl Session {
                 Err(error) => {
                     turn.push_with(|out| error.write_reply(out));
                     turn.close = true;
+                    turn.broken = true;
                 }
             }
         }
@@ -130,13 +138,15 @@ impl Session {
         match drawn {
             Ok(reservations) => {
                 let mut ids = Ids::new(&self.client.rules.scheme, reservations);
+                let (mut integers, mut bulks) = (IdWriter::integers(), IdWriter::bulks());
+                output.reserve(turn.encoded().len() + turn.ids as usize * resp::ID_BYTES_MAX);
                 assert_eq!(ids.left, u64::from(turn.ids), "a turn is written with the IDs it asked for");
                 for &reply in turn.replies() {
                     match reply {
-                        Reply::Integers { count } => ids.each(count, |id| resp::write_id(id.get(), output)),
+                        Reply::Integers { count } => ids.each(count, |id| integers.write(id.get(), output)),
                         Reply::Bulks { count } => {
                             resp::write_array_header(count as usize, output);
-                            ids.each(count, |id| resp::write_bulk_id(id.get(), output));
+                            ids.each(count, |id| bulks.write(id.get(), output));
                         }
                         Reply::Encoded { len } => output.extend_from_slice(piece(len)),
                     }

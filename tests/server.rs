@@ -107,6 +107,38 @@ fn draw_mixed(port: u16) -> Vec<u64> {
 }
 
 #[test]
+fn with_more_threads_ids_stay_unique_and_ordered() {
+    let server = Server::start(&[&WIDE[..], &["--io-threads", "3"]].concat());
+    let port = server.port;
+    let last = std::sync::atomic::AtomicU64::new(0);
+    let all = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..9 {
+            scope.spawn(|| {
+                let mut wire = Wire::connect(port);
+                for round in 0..300 {
+                    let floor = last.load(std::sync::atomic::Ordering::SeqCst);
+                    let ids = if round % 3 == 0 { wire.ids(100) } else { vec![wire.id()] };
+                    assert!(ids[0] > floor, "{} came after the reply with {floor}", ids[0]);
+                    last.fetch_max(ids[ids.len() - 1], std::sync::atomic::Ordering::SeqCst);
+                    all.lock().expect("no panic").extend(ids);
+                }
+            });
+        }
+    });
+    let mut all = all.into_inner().expect("no panic");
+    let drawn = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!((all.len(), drawn), (9 * (100 * 100 + 200), 9 * (100 * 100 + 200)));
+    let mut wire = server.connect();
+    assert_eq!(wire.info("ids_issued"), drawn.to_string());
+    // The harness asked something too.
+    assert!(wire.info("total_commands_processed").parse::<usize>().expect("a number") >= 9 * 300);
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+#[test]
 fn an_id_asked_for_after_anothers_reply_is_larger_on_any_connection() {
     let server = Server::start(&[]);
     let mut wires: Vec<Wire> = (0..5).map(|_| server.connect()).collect();

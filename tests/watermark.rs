@@ -353,7 +353,7 @@ async fn the_epoch_may_only_move_back() {
     let error = refusal(dir.path(), later);
     assert!(error.contains("IDs would be given again"), "{error}");
     assert!(error.contains("set id-epoch back to 100000000000; or, if IDs may run 1000 days ahead"), "{error}");
-    assert!(error.contains("--server-id 0 --epoch 186400000000 --past-id ID`"), "{error}");
+    assert!(error.contains("--server-id 0 --epoch 186400000000 --force --past-id ID`"), "{error}");
 
     let earlier = Identity { server_id: 0, layout: at(99_999_999_000) };
     let (mut store, found) = FileStore::open(dir.path(), earlier).unwrap();

@@ -1,6 +1,6 @@
 //! The command line: one subcommand, one file.
 //!
-//! Arguments are checked here, before anything is opened or started. What is printed goes through [`output`], so that
+//! Arguments are checked here, before anything is opened or started. What is printed goes through `output`, so that
 //! `getid decode ... | head` ends quietly, and only complaints go to standard error. Exit codes: 0 as asked, 1 the
 //! answer is no (a bad ID, no PONG, a violation), 2 the command line itself is wrong.
 
@@ -17,9 +17,10 @@ pub mod state;
 mod verify;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
+
+use crate::clock::{Clock as _, SystemClock};
 
 /// Reads the command line of this process and does what it says.
 pub fn run() -> ExitCode {
@@ -117,11 +118,9 @@ struct CheckWords {
     words: Vec<String>,
 }
 
-/// The wall clock of this machine, Unix ms, for the tools. The server has its own clock.
+/// The wall clock of this machine, Unix ms, for the tools.
 fn wall_unix_ms() -> i64 {
-    // Fails on no Linux; and a time of 0 would be noticed at once.
-    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_REALTIME).map_or(Duration::ZERO, Duration::from);
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+    SystemClock::new().wall_unix_ms()
 }
 
 fn completions(shell: clap_complete::Shell) -> ExitCode {

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use rand::RngExt as _;
 use rand::seq::SliceRandom as _;
-use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
@@ -23,6 +22,7 @@ use crate::command::Vocabulary;
 use crate::config::load::{self, RealFiles};
 use crate::config::{self, Config, StateKind, Warning};
 use crate::id::{BorrowPolicy, Layout, Limits, RandomCycle, SavePoint, Scheme};
+use crate::io_threads::{self, IoThreads};
 use crate::issuer::{Issuer, Keeper};
 use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
 use crate::server::{self, Listener, Process, Server};
@@ -131,7 +131,8 @@ impl Prepared {
         for warning in &self.warnings {
             tracing::warn!("{warning}");
         }
-        let runtime = runtime(self.config.io_threads)?;
+        let runtime = io_threads::runtime()?;
+        let io_threads = IoThreads::start(self.config.io_threads)?;
         let result = runtime.block_on(async {
             let clients_max = server::fit_open_files(self.config.maxclients as usize);
             let listeners = server::listen(&self.config)?;
@@ -142,13 +143,14 @@ impl Prepared {
                     let dir = std::env::current_dir()?;
                     let (store, record) = FileStore::open(&dir, identity)?;
                     let found = record.map(|record| record.point);
-                    self.serve(listeners, clients_max, identity, store, found).await
+                    self.serve(listeners, clients_max, io_threads, identity, store, found).await
                 }
-                StateKind::None => self.serve(listeners, clients_max, identity, NoStore, None).await,
+                StateKind::None => self.serve(listeners, clients_max, io_threads, identity, NoStore, None).await,
             }
         });
-        if let Err(Failure(text)) = &result {
-            // In the log too, which may be a file that somebody looks at later.
+        let log_is_elsewhere = self.config.logfile.is_some() || self.config.syslog_enabled;
+        if let (Err(Failure(text)), true) = (&result, log_is_elsewhere) {
+            // In the log too, which somebody looks at later.
             tracing::error!("{}", text.trim_end());
         }
         // A task that hangs (a sync that never returns) must not keep the process alive.
@@ -160,6 +162,7 @@ impl Prepared {
         &mut self,
         listeners: Vec<Listener>,
         clients_max: usize,
+        io_threads: IoThreads,
         identity: Identity,
         store: S,
         found: Option<SavePoint>,
@@ -169,15 +172,14 @@ impl Prepared {
             .await
             .map_err(|error| format!("the first save of the state failed: {error}. Nothing was served"))?;
         let (stop_keeper, stopped) = oneshot::channel::<()>();
-        let keeper = tokio::spawn(keep(keeper, stopped));
-
         let process = Process {
             run_id: run_id(),
             config_file: self.config_file.clone(),
             executable: std::env::current_exe().map_or_else(|_| String::new(), |path| path.display().to_string()),
             tcp_port: listeners.iter().find_map(Listener::port).unwrap_or(0),
         };
-        let server = Server::new(config.clone(), Arc::clone(&self.rules), issuer, process, clients_max);
+        let server = Server::new(config.clone(), Arc::clone(&self.rules), issuer, process, clients_max, io_threads);
+        let keeper = tokio::spawn(keep(keeper, stopped, StopsServer(Arc::clone(&server))));
         banner(&server, &listeners, found);
         let pid_file = config.pidfile.as_deref().and_then(write_pid_file);
         let (notifier, warning) = Notifier::open(config.supervised, std::env::var_os("NOTIFY_SOCKET"));
@@ -216,6 +218,7 @@ impl Prepared {
 async fn keep<S: WatermarkStore>(
     keeper: Keeper<SystemClock, S>,
     stopped: oneshot::Receiver<()>,
+    _whatever_happens: StopsServer,
 ) -> Result<(), crate::watermark::SaveError> {
     keeper
         .run(async {
@@ -225,12 +228,14 @@ async fn keep<S: WatermarkStore>(
         .await
 }
 
-fn runtime(io_threads: usize) -> std::io::Result<Runtime> {
-    let mut builder = match io_threads {
-        0 | 1 => tokio::runtime::Builder::new_current_thread(),
-        _ => tokio::runtime::Builder::new_multi_thread(),
-    };
-    builder.worker_threads(io_threads.max(1)).enable_all().build()
+/// Stops the server when dropped. A keeper that ends in a panic leaves a server that can only refuse: better it ends with
+/// an error, and its supervisor starts it again.
+struct StopsServer(Arc<Server>);
+
+impl Drop for StopsServer {
+    fn drop(&mut self) {
+        self.0.request_stop();
+    }
 }
 
 /// SIGTERM and SIGINT stop the server, the second one at once; SIGHUP opens the log anew.
@@ -252,8 +257,13 @@ async fn obey_signals(server: Arc<Server>, log: Log) {
                 continue;
             }
         };
-        tracing::warn!("{name} received, stopping");
-        server.request_stop();
+        if server.is_stopping() {
+            tracing::warn!("{name} received again, stopping at once");
+            server.cut_off_clients();
+        } else {
+            tracing::warn!("{name} received, stopping");
+            server.request_stop();
+        }
     }
 }
 
@@ -328,6 +338,14 @@ fn banner(server: &Server, listeners: &[Listener], found: Option<SavePoint>) {
         (StateKind::None, _) => tracing::warn!(
             "id-state none: nothing is remembered; a clock that is set back between two lives makes IDs repeat"
         ),
+    }
+    let ahead_ms = status.position.ms_since(status.reference);
+    if ahead_ms > config.id_max_borrow_ms {
+        tracing::warn!(
+            "IDs begin {ahead_ms} ms ahead of the clock and id-max-borrow-ms allows {}: requests wait until time has come \
+             that far",
+            config.id_max_borrow_ms
+        );
     }
     if let Some(refusal) = status.refusing {
         tracing::error!("no IDs for now: {refusal}");

@@ -100,10 +100,7 @@ struct TargetArgs {
 /// Does what `args` say, by this machine's clock.
 pub fn run(args: StateArgs) -> ExitCode {
     let StateArgs { command } = args;
-    let answer = wall_unix_ms()
-        .map_err(|error| format!("cannot read the clock: {error}"))
-        .and_then(|now_unix_ms| answer(&command, now_unix_ms));
-    match answer {
+    match answer(&command, super::wall_unix_ms()) {
         Ok(Answer { text, good }) => {
             let code = if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
             output::finish(output::print(|out| out.write_all(text.as_bytes())), code)
@@ -136,12 +133,6 @@ fn answer(command: &StateCommand, now_unix_ms: i64) -> Result<Answer, String> {
         StateCommand::Show(args) => show(args, now_unix_ms),
         StateCommand::Advance(args) => advance(args, now_unix_ms).map(|text| Answer { text, good: true }),
     }
-}
-
-/// The one look at the clock in this file.
-fn wall_unix_ms() -> nix::Result<i64> {
-    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_REALTIME)?;
-    Ok(time.tv_sec().saturating_mul(1000).saturating_add(time.tv_nsec() / 1_000_000))
 }
 
 // Show.
@@ -425,8 +416,11 @@ fn advanced(old: Option<SavePoint>, target: Tick, epoch: Epoch, now_unix_ms: i64
     }
     // The largest ID in a table is not the largest that was given: some were still under way when it was looked up. A
     // start without a record skips what they can be ahead of the clock, and so does this.
-    let skipped = epoch.tick_at(now_unix_ms).map(|now| now.plus_ms(Limits::default().max_borrow_ms));
-    SavePoint { watermark: target.max(skipped.unwrap_or(Tick(0))), reference: target }
+    let now = epoch.tick_at(now_unix_ms).unwrap_or(Tick(0));
+    let skipped = now.plus_ms(Limits::default().max_borrow_ms);
+    // Not below the clock as it is now: were it set back before the start, the watermark would lie beyond the borrow
+    // limit, and requests would wait until time has come there.
+    SavePoint { watermark: target.max(skipped), reference: target.max(now) }
 }
 
 /// Refuses a watermark that a server would not give IDs with, or that no one can have meant.

@@ -95,8 +95,8 @@ pub(super) struct VerifyArgs {
     /// Write the IDs of this run to a file
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Files of earlier runs, to be checked as one with this
-    #[arg(long, value_name = "FILE", num_args = 1..)]
+    /// The record of an earlier run, to be checked as one with this; may be given several times
+    #[arg(long, value_name = "FILE")]
     against: Vec<PathBuf>,
     /// All IDs must be larger than those of the earlier runs, for each server-id
     #[arg(long, requires = "against")]

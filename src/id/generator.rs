@@ -95,6 +95,11 @@ impl Generator {
         assert!(self.count == 0, "the position moves freely only before the first id");
         self.next = Slot::first_of(position.min(Tick::END), self.shard_bits);
     }
+
+    /// Moves the position up to `position`, at any time; never down.
+    pub(super) fn skip_to(&mut self, position: Tick) {
+        self.next = self.next.max(Slot::first_of(position.min(Tick::END), self.shard_bits));
+    }
 }
 
 /// A draw would cross the end of the 42 bits.

@@ -453,21 +453,27 @@ impl<C: Checks> Mint<C> {
 
     /// The claim had been lost and was taken again, with `found` in the folder. Ends a save in flight.
     ///
-    /// Another server may have given IDs in between, so this goes on as at a start: past the watermark found, without a
-    /// record past the borrow limit, and never below its own position. No IDs until a save has succeeded.
+    /// Another server may have given IDs in between, so this goes on as at a start: past the watermark found, and never
+    /// below its own position. Without a record it goes past what a server that does not know yet that its folder is
+    /// gone may still give: as far as a watermark reaches. No IDs until a save has succeeded.
     pub fn claim_retaken(&mut self, boot_ns: u64, found: Option<SavePoint>, text: Arc<str>) {
         if let Some(point) = found {
             self.reference.raise(point.reference);
         }
         let now = self.reference.advance(boot_ns);
-        let past_others = found.map_or(now.plus_ms(self.limits.max_borrow_ms), |point| point.watermark.min(Tick::END));
-        let position = past_others.max(self.generator.position());
-        self.generator.reposition(position);
+        let past_others = match found {
+            Some(point) => point.watermark,
+            None => now.plus_ms(self.limits.max_borrow_ms + SAVE_SLACK_MS),
+        };
+        self.generator.skip_to(past_others);
         // A correction of the clock before the first ID must not go below this again.
-        self.found = Some(SavePoint { watermark: position, reference: found.map_or(Tick(0), |point| point.reference) });
+        self.found = Some(SavePoint {
+            watermark: self.generator.position(),
+            reference: found.map_or(Tick(0), |point| point.reference),
+        });
         self.saving = None;
         self.retry_at_ns = 0;
-        self.watermark = found.map_or(Tick(0), |point| point.watermark);
+        self.watermark = found.map_or(Tick(0), |point| point.watermark.min(Tick::END));
         self.highest = self.watermark;
         self.lowering = false;
         self.claim_lost = Some(text);

@@ -6,9 +6,11 @@
 //! Pure: no clock, no socket, no `async`. What a request means is not here but in `command` and `session`.
 
 mod decode;
+mod digits;
 mod encode;
 
 pub use decode::{Args, ArgsIter, DecodeLimits, Decoded, Decoder, ProtocolError, Span, parse_integer};
+pub use digits::{ID_BYTES_MAX, IdWriter};
 pub use encode::{
     Protocol, Value, encode, write_array_header, write_bulk, write_bulk_id, write_error, write_id, write_simple,
 };

@@ -5,7 +5,7 @@
 //! nothing behind it can fail.
 
 use std::str;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::effect::{ClientFilter, ClientKind, Effect, Shutdown};
 use super::profile::Profile;
@@ -21,6 +21,12 @@ pub const NAME_BYTES_MAX: usize = 1024;
 /// The name of the one user there is.
 const DEFAULT_USER: &str = "default";
 
+/// That name, in one allocation for all connections.
+fn default_user() -> Arc<str> {
+    static SHARED: LazyLock<Arc<str>> = LazyLock::new(|| DEFAULT_USER.into());
+    Arc::clone(&SHARED)
+}
+
 pub(super) const OK: &[u8] = b"+OK\r\n";
 const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 const SYNTAX: &str = "ERR syntax error";
@@ -31,18 +37,25 @@ const HELLO_NEEDS_AUTH: &str = "NOAUTH HELLO must be called with the client alre
                                 HELLO AUTH <user> <pass> option can be used to authenticate the client and \
                                 select the RESP protocol version at the same time";
 
+fn named_getid(rules: &Rules) -> Option<&'static Command> {
+    rules.vocabulary.find(b"GETID").filter(|command| command.verb == Verb::GetId)
+}
+
 /// What commands change.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) rules: Arc<Rules>,
     pub(super) profile: Profile,
     pub(super) limits: DecodeLimits,
+    /// GETID, if that is what it goes by here: `rename-command` may have taken its name.
+    getid: Option<&'static Command>,
 }
 
 impl Client {
     pub(super) fn new(id: u64, rules: Arc<Rules>) -> Client {
         let profile = Profile::new(id);
-        let mut client = Client { limits: rules.limits(), rules, profile };
+        let getid = named_getid(&rules);
+        let mut client = Client { limits: rules.limits(), rules, profile, getid };
         client.forget_login();
         client
     }
@@ -50,6 +63,7 @@ impl Client {
     /// Goes by other rules. Who has authenticated remains so.
     pub(super) fn set_rules(&mut self, rules: Arc<Rules>) {
         self.limits = DecodeLimits { authenticated: self.limits.authenticated, ..rules.limits() };
+        self.getid = named_getid(&rules);
         self.rules = rules;
     }
 
@@ -61,17 +75,33 @@ impl Client {
     /// Back to where a connection begins: the default user, if it needs no password.
     fn forget_login(&mut self) {
         self.limits.authenticated = self.rules.password.is_none();
-        self.profile.user = if self.limits.authenticated { DEFAULT_USER } else { "" }.into();
+        self.profile.user = if self.limits.authenticated { default_user() } else { Arc::default() };
     }
 
     /// `RESET`, as far as it is not about the transaction. What `SETINFO` said stays, as in Redis: it is still true.
     fn reset(&mut self) {
         self.profile.database = 0;
-        self.profile.name = "".into();
+        self.profile.name = Arc::default();
         self.profile.protocol = Protocol::Resp2;
         self.profile.no_evict = false;
         self.profile.no_touch = false;
         self.forget_login();
+    }
+
+    /// Runs `count` requests that are `GETID` byte for byte, if that is allowed without looking at them one by one.
+    #[inline]
+    pub(super) fn getids(&mut self, count: u32, turn: &mut Turn) {
+        if let Some(command) = self.getid {
+            turn.commands += count;
+            turn.push_each_id(count);
+            self.profile.last_command = command.full_name;
+        }
+    }
+
+    /// Whether [`Client::getids`] may be used: nobody took GETID's name, and the client may ask for IDs.
+    #[inline]
+    pub(super) fn takes_straight_path(&self) -> bool {
+        self.limits.authenticated && self.getid.is_some()
     }
 
     /// Runs one command: exactly one reply goes into the turn, or an effect whose answer is that reply.
@@ -80,7 +110,7 @@ impl Client {
         turn.commands += 1;
         self.profile.last_command = command.full_name;
         match command.verb {
-            Verb::GetId => turn.push_id(),
+            Verb::GetId => turn.push_each_id(1),
             Verb::MGetId => self.mgetid(args, turn),
             _ => self.perform_other(command, args, turn),
         }
@@ -299,7 +329,7 @@ impl Client {
             && self.rules.password.as_ref().is_none_or(|wanted| wanted.matches(password));
         if fits {
             self.limits.authenticated = true;
-            self.profile.user = DEFAULT_USER.into();
+            self.profile.user = default_user();
         }
         fits
     }

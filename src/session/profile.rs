@@ -34,7 +34,8 @@ pub struct Profile {
 impl Profile {
     /// That of a connection that has said nothing yet.
     pub(super) fn new(id: u64) -> Profile {
-        let none: Arc<str> = Arc::from("");
+        // Empty ones share an allocation that is made at compile time.
+        let none: Arc<str> = Arc::default();
         Profile {
             id,
             name: none.clone(),

@@ -54,6 +54,8 @@ pub struct Turn {
     pub effect: Option<Effect>,
     /// Whether the connection ends once this turn (and the answer to its effect) is written.
     pub close: bool,
+    /// Whether it ends because the client broke the protocol.
+    pub broken: bool,
     /// Whether to call [`Session::read`](super::Session::read) again with the rest of the input, which may be empty,
     /// before more bytes are awaited: the turn ended at a bound or at an effect.
     pub more: bool,
@@ -85,6 +87,7 @@ impl Turn {
         self.commands = 0;
         self.effect = None;
         self.close = false;
+        self.broken = false;
         self.more = false;
         self.wanted = 0;
         self.replies.clear();
@@ -99,14 +102,19 @@ impl Turn {
         self.ids >= TURN_IDS_MAX || self.encoded.len() >= TURN_BYTES_MAX
     }
 
-    /// One more command that gets one ID as an integer.
-    pub(super) fn push_id(&mut self) {
-        self.ids += 1;
+    /// `more` commands that each get one ID as an integer.
+    pub(super) fn push_each_id(&mut self, more: u32) {
+        self.ids += more;
         if let Some(Reply::Integers { count }) = self.replies.last_mut() {
-            *count += 1;
+            *count += more;
         } else {
-            self.replies.push(Reply::Integers { count: 1 });
+            self.replies.push(Reply::Integers { count: more });
         }
+    }
+
+    /// IDs it may still take before its bound.
+    pub(super) fn ids_left(&self) -> u32 {
+        TURN_IDS_MAX.saturating_sub(self.ids)
     }
 
     /// One more command that gets `count` IDs as bulk strings.

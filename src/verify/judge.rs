@@ -441,4 +441,31 @@ mod tests {
         let error = judge(&run.servers, &mut run.watches, vec![earlier], options, |_| Ok(())).unwrap_err();
         assert!(error.to_string().starts_with("runs/monday: the record is damaged"), "{error}");
     }
+
+    /// What an operator's long run costs: `cargo test --release judges_100_million -- --ignored --nocapture`, under
+    /// `/usr/bin/time -v` for the memory.
+    #[test]
+    #[ignore = "takes 1 GB of memory, and minutes in a debug build"]
+    #[expect(clippy::cast_possible_truncation, reason = "the numbers are small")]
+    fn judges_100_million() {
+        const IDS: u64 = 100_000_000;
+        let mut run = Run::new(&[None; 25]);
+        let watches = run.watches.len() as u64;
+        for i in 0..IDS {
+            let server = (i % watches) / 2;
+            let parts = Parts {
+                tick: Tick(i >> 14),
+                server: (server % 4) as u32,
+                shard: (i >> 5) as u32 % 512,
+                random: (i % 1024) as u32,
+            };
+            run.watches[(i % watches) as usize].ids.push(Layout::default().compose(parts).get());
+        }
+        let options = JudgeOptions { layout: Layout::default(), modulus: 1024, exclusive: false, after: false };
+        let mut writer = Writer::new(io::sink(), Layout::default()).unwrap();
+        let started = std::time::Instant::now();
+        let judged = judge(&run.servers, &mut run.watches, Vec::new(), options, |id| writer.add(id)).unwrap();
+        println!("judged in {:?}, {:?}", started.elapsed(), judged.findings.of(Kind::Duplicate).count);
+        assert_eq!(judged.servers.iter().flatten().map(|server| server.ids).sum::<u64>(), IDS);
+    }
 }

@@ -25,7 +25,10 @@ use tokio::task::JoinHandle;
 
 use super::claim::{Claim, Lost};
 use super::{Identity, Mismatch, Record, RecordError, SaveError, WatermarkStore};
+use crate::id::reference::JUMP_MS_MAX;
 use crate::id::{Epoch, Layout, Tick};
+
+const DAY_MS: u64 = 86_400_000;
 
 /// The record of one server in a folder, and the claim to it.
 #[derive(Debug)]
@@ -125,11 +128,11 @@ impl Saver {
 /// The record in a claimed folder, for the configured server.
 fn read_record(claim: &Claim, identity: Identity) -> Result<Option<Record>, OpenError> {
     let Some(bytes) = claim.read()? else { return Ok(None) };
-    let remedy = |epoch| advance_command(claim.dir(), identity, epoch);
+    let remedy = |old_epoch| advance_command(claim.dir(), identity, old_epoch);
     let record = Record::parse(&bytes).map_err(|source| {
         let remedy = match source {
-            RecordError::Newer { .. } => format!("start the newer getid that wrote it, or run {}", remedy(false)),
-            _ => format!("run {}", remedy(false)),
+            RecordError::Newer { .. } => format!("start the newer getid that wrote it, or run {}", remedy(None)),
+            _ => format!("run {}", remedy(None)),
         };
         OpenError::Record { path: claim.state_path(), source, remedy }
     })?;
@@ -137,21 +140,21 @@ fn read_record(claim: &Claim, identity: Identity) -> Result<Option<Record>, Open
         let remedy = match source {
             Mismatch::ServerId { recorded, .. } => format!(
                 "put each record back under its own name (this one is getid-{recorded}.state), or run {}",
-                remedy(false)
+                remedy(None)
             ),
             Mismatch::Epoch { recorded, configured } => format!(
                 "set id-epoch back to {}; or, if IDs may run {} days ahead of the clock, run {}",
                 recorded.unix_ms(),
-                (configured.unix_ms() - recorded.unix_ms()) / 86_400_000,
-                remedy(true)
+                (configured.unix_ms() - recorded.unix_ms()) / DAY_MS,
+                remedy(Some(recorded))
             ),
         };
         OpenError::Mismatch { path: claim.state_path(), source, remedy }
     })
 }
 
-/// The command that makes a record for `identity`, as the remedy in an error. `epoch`: name it in any case.
-fn advance_command(dir: &Path, identity: Identity, epoch: bool) -> String {
+/// The command that makes a record for `identity`, as the remedy in an error. `old_epoch`: the one it replaces.
+fn advance_command(dir: &Path, identity: Identity, old_epoch: Option<Epoch>) -> String {
     let Identity { server_id, layout } = identity;
     let dir = shell_word(&dir.display().to_string());
     let mut words = vec![format!("getid state advance {dir} --server-id {server_id}")];
@@ -160,8 +163,13 @@ fn advance_command(dir: &Path, identity: Identity, epoch: bool) -> String {
         let (id, shard, random) = widths(layout);
         words.push(format!("--id-range {id} --shard-range {shard} --random-range {random}"));
     }
-    if epoch || layout.epoch() != Epoch::DEFAULT {
+    if old_epoch.is_some() || layout.epoch() != Epoch::DEFAULT {
         words.push(format!("--epoch {}", layout.epoch().unix_ms()));
+    }
+    // IDs of the old epoch say times this far ahead in the new one, which is more than `advance` believes unasked. The
+    // largest may be a day off the clock as it is.
+    if old_epoch.is_some_and(|old| layout.epoch().unix_ms().saturating_sub(old.unix_ms()) + DAY_MS > JUMP_MS_MAX) {
+        words.push("--force".to_owned());
     }
     format!("`{} --past-id ID`, ID being the largest in any table", words.join(" "))
 }

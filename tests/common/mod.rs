@@ -46,6 +46,32 @@ pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address").port()
 }
 
+/// Whether whoever listens on `port` answers, be it with an error.
+fn answers(port: u16) -> bool {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.write_all(b"PING\r\n").is_ok() && matches!(stream.read(&mut [0]), Ok(1))
+}
+
+/// Runs `getid serve` where it must not start: it ends with exit code 1, and this is what it printed.
+pub fn refused(dir: &Path, words: &[&str], prepare: impl Fn(&mut Command)) -> String {
+    let mut command = getid();
+    command.arg("serve").args(["--port", &free_port().to_string(), "--dir"]).arg(dir).args(words);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    prepare(&mut command);
+    let mut child = command.spawn().expect("the binary runs");
+    let log = gather(&mut child);
+    let mut server = Server { child, port: 0, dir: dir.to_owned(), log, log_seen: Vec::new(), own_dir: None };
+    let status = server.wait();
+    // The readers end with the streams.
+    while let Ok(line) = server.log.recv() {
+        server.log_seen.push(line);
+    }
+    let said = server.log_seen.join("\n");
+    assert_eq!(status.code(), Some(1), "{said}");
+    said
+}
+
 impl Server {
     /// Starts a server in a new folder, with these further words on its command line.
     pub fn start(words: &[&str]) -> Server {
@@ -89,11 +115,11 @@ impl Server {
         Err(last)
     }
 
+    /// Ready is who answers: a socket accepts before the state was saved for the first time.
     fn wait_ready(&mut self) -> Result<(), String> {
         let end = Instant::now() + PATIENCE;
         loop {
-            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() && self.child.try_wait().is_ok_and(|s| s.is_none())
-            {
+            if answers(self.port) && self.child.try_wait().is_ok_and(|s| s.is_none()) {
                 return Ok(());
             }
             if self.child.try_wait().is_ok_and(|status| status.is_some()) {
@@ -126,6 +152,12 @@ impl Server {
                 Err(error) => panic!("no log line has {text:?} ({error}):\n{}", self.log_seen.join("\n")),
             }
         }
+    }
+
+    /// How many log lines until now have `text` in them.
+    pub fn count_log(&mut self, text: &str) -> usize {
+        self.log_so_far();
+        self.log_seen.iter().filter(|line| line.contains(text)).count()
     }
 
     pub fn pid(&self) -> Pid {

@@ -1,0 +1,234 @@
+//! Keeps README and the pages beside it honest: what they show is what the binary prints, what they name exists.
+
+#![allow(missing_docs, reason = "a test file")]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use common::getid;
+use getid::config::directive::Directive;
+use getid::config::redis;
+
+const PAGES: &[&str] = &["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "ARCHITECTURE.md", "docs/protocol.md"];
+
+/// Commands whose output depends on nothing but their words and files of this repository.
+const EXACT: &[&str] = &["getid decode ", "getid span ", "getid check-config ", "getid --version"];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(page: &str) -> String {
+    std::fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"))
+}
+
+/// A fenced block: its language, and its text.
+struct Fence {
+    language: String,
+    text: String,
+}
+
+fn fences(page: &str) -> Vec<Fence> {
+    let mut fences = Vec::new();
+    let text = read(page);
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let Some(language) = line.strip_prefix("```") else { continue };
+        let text: String = lines.by_ref().take_while(|line| *line != "```").flat_map(|line| [line, "\n"]).collect();
+        fences.push(Fence { language: language.to_owned(), text });
+    }
+    fences
+}
+
+/// A page without its fenced blocks.
+fn prose(page: &str) -> String {
+    let mut fenced = false;
+    let mut prose = String::new();
+    for line in read(page).lines() {
+        if line.starts_with("```") {
+            fenced = !fenced;
+        } else if !fenced {
+            prose.push_str(line);
+            prose.push('\n');
+        }
+    }
+    assert!(!fenced, "{page}: a fence is not closed");
+    prose
+}
+
+/// The commands of console blocks with what they print.
+fn sessions(page: &str) -> Vec<(String, String)> {
+    let mut sessions: Vec<(String, String)> = Vec::new();
+    for fence in fences(page).iter().filter(|fence| fence.language == "console") {
+        for line in fence.text.lines() {
+            match (line.strip_prefix("$ "), sessions.last_mut()) {
+                (Some(command), _) => sessions.push((command.to_owned(), String::new())),
+                (None, Some((_, output))) => {
+                    output.push_str(line);
+                    output.push('\n');
+                }
+                (None, None) => panic!("{page}: a console block starts without a command: {line}"),
+            }
+        }
+    }
+    sessions
+}
+
+#[test]
+fn commands_that_need_no_server_print_what_is_shown() {
+    let mut checked = 0;
+    for page in PAGES {
+        for (command, shown) in sessions(page) {
+            if !EXACT.iter().any(|start| command.starts_with(start)) || command.contains(['|', '>']) {
+                continue;
+            }
+            let words = command.split_whitespace().skip(1);
+            let output = getid().args(words).current_dir(root()).stdin(Stdio::null()).output().expect("it runs");
+            let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+            assert_eq!(printed, shown, "{page}: {command}");
+            checked += 1;
+        }
+    }
+    assert!(checked >= 5, "only {checked} commands were checked");
+}
+
+#[test]
+fn the_clients_shown_are_the_examples_that_tests_run() {
+    let shown: Vec<String> = fences("README.md").into_iter().map(|fence| fence.text).collect();
+    let mut examples = vec![root().join("examples/rust_client.rs"), root().join("examples/haproxy.cfg")];
+    for entry in std::fs::read_dir(root().join("examples/clients")).expect("the folder") {
+        examples.push(entry.expect("an entry").path());
+    }
+    for example in examples {
+        let text = std::fs::read_to_string(&example).expect("text");
+        assert!(shown.contains(&text), "README does not show {} as it is", example.display());
+    }
+}
+
+#[test]
+fn directives_that_are_named_exist() {
+    let mut named = BTreeSet::new();
+    for page in PAGES {
+        // `id-max-borrow-ms` or `id-borrow-policy error`, as code in a sentence.
+        for code in prose(page).split('`').skip(1).step_by(2) {
+            let word = code.split(' ').next().unwrap_or_default();
+            let dashed = word.contains('-') && !word.starts_with('-') && !word.ends_with('-');
+            if dashed && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-') {
+                named.insert(word.to_owned());
+            }
+        }
+        // `getid serve --port 7000`, in a block.
+        for (command, _) in sessions(page) {
+            let Some((_, words)) = command.split_once("serve ") else { continue };
+            named.extend(words.split_whitespace().filter_map(|word| Some(word.strip_prefix("--")?.to_owned())));
+        }
+    }
+    assert!(named.contains("shard-range"));
+    let unknown: Vec<_> = named
+        .iter()
+        .filter(|name| Directive::find(name).is_none() && redis::find(name).is_none())
+        .filter(|name| !NO_DIRECTIVES.contains(&name.as_str()))
+        .collect();
+    assert!(unknown.is_empty(), "no directives: {unknown:?}");
+}
+
+/// What is written alike and is something else: programs and packages.
+const NO_DIRECTIVES: &[&str] = &[
+    "cargo-fuzz",
+    "check-config",
+    "go-redis",
+    "node-redis",
+    "php-redis",
+    "redis-benchmark",
+    "redis-check",
+    "redis-cli",
+    "redis-protocol",
+    "redis-py",
+    "redis-rb",
+    "redis-server",
+    "redis-tools",
+    "ruby-redis",
+    "rust-version",
+];
+
+#[test]
+fn links_lead_somewhere() {
+    for page in PAGES {
+        let folder = Path::new(page).parent().expect("a folder");
+        for link in prose(page).split("](").skip(1) {
+            let link = link.split(')').next().unwrap_or_default();
+            if link.starts_with("https://") {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let path = if file.is_empty() { PathBuf::from(page) } else { folder.join(file) };
+            assert!(root().join(&path).exists(), "{page}: {link}");
+            if !anchor.is_empty() {
+                let anchors: Vec<String> = prose(&path.to_string_lossy())
+                    .lines()
+                    .filter(|line| line.starts_with('#'))
+                    .map(anchor_of)
+                    .collect();
+                assert!(anchors.iter().any(|one| one == anchor), "{page}: {link}: {anchors:?}");
+            }
+        }
+    }
+}
+
+/// The name that a heading's link has on a page.
+fn anchor_of(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    text.chars()
+        .filter(|char| char.is_alphanumeric() || matches!(char, ' ' | '-'))
+        .collect::<String>()
+        .replace(' ', "-")
+}
+
+#[test]
+fn the_table_of_layouts_is_computed_right() {
+    let text = read("README.md");
+    let number = |cell: &str| cell.trim().replace(',', "").parse::<u64>().ok();
+    let rows: Vec<Vec<u64>> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix('|')?.split('|').filter(|cell| !cell.is_empty()).map(number).collect())
+        .filter(|row: &Vec<u64>| row.len() == 6)
+        .collect();
+    assert!(rows.len() >= 5, "{rows:?}");
+    for row in rows {
+        assert_eq!(row[0] + row[1] + row[2], 21, "{row:?}");
+        assert_eq!(row[3], 1 << row[0], "servers: {row:?}");
+        assert_eq!(row[4], (1 << row[1]) * 1000, "IDs a second: {row:?}");
+        assert_eq!(row[5], 1 << row[2], "evenness: {row:?}");
+    }
+}
+
+/// Every text with which requests are refused has its remedy in README.
+#[test]
+fn every_refusal_is_explained() {
+    use getid::id::{ClockFault, Refusal};
+    let text = read("README.md");
+    let refusals = [
+        (
+            Refusal::Clock(ClockFault::PastEnd { wall_unix_ms: 0, last_unix_ms: 0 }),
+            "past the last instant an id can carry",
+        ),
+        (
+            Refusal::Clock(ClockFault::FarPastRecord { wall_unix_ms: 0, watermark_unix_ms: 0 }),
+            "past the state's watermark",
+        ),
+        (Refusal::Clock(ClockFault::BeforeEpoch { wall_unix_ms: 0, epoch_unix_ms: 0 }), "before the epoch"),
+        (Refusal::EndOfTime { last_unix_ms: 0 }, "MISCONF end of time"),
+        (Refusal::Save { error: "cannot write".into() }, "MISCONF state can't be saved: cannot write"),
+        (Refusal::SaveTimeout, "MISCONF state can't be saved: the disk has not answered for 1 s"),
+        (Refusal::ClaimLost("the folder".into()), "MISCONF claim lost: the folder"),
+        (Refusal::Busy { ahead_ms: 0, max_borrow_ms: 0 }, "BUSY ids are"),
+        (Refusal::Closed, "ERR server is shutting down"),
+    ];
+    for (refusal, words) in refusals {
+        assert!(refusal.to_string().contains(words), "'{refusal}' has other words than '{words}'");
+        assert!(text.contains(words), "README does not explain '{refusal}'");
+    }
+}

@@ -1,0 +1,126 @@
+//! The clocks of one simulated computer.
+//!
+//! True time is tokio's paused time plus what the machine was suspended. The boot-time clock counts it since the last
+//! boot; the wall clock goes by it too, but can be set, drift, freeze.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use getid::clock::Clock;
+use tokio::time::Instant;
+
+/// 2026-01-01.
+pub(crate) const START_UNIX_MS: i64 = 1_767_225_600_000;
+
+/// Clones are the same computer's.
+#[derive(Clone)]
+pub(crate) struct SimClock(Arc<Mutex<State>>);
+
+struct State {
+    origin: Instant,
+    suspended_ns: u64,
+    booted_ns: u64,
+    /// The wall clock is at `wall_us` when true time is at `anchor_ns`, and goes on at `rate_ppm` of its speed.
+    anchor_ns: u64,
+    wall_us: i64,
+    rate_ppm: i64,
+    /// The next readings of the boot-time clock go back, how many and how far.
+    glitches: u32,
+    glitch_ns: u64,
+}
+
+const TRUE_RATE_PPM: i64 = 1_000_000;
+
+impl SimClock {
+    /// To be called inside a runtime whose time is paused.
+    pub(crate) fn new(wall_unix_ms: i64) -> SimClock {
+        let _inside = tokio::runtime::Handle::current();
+        crate::log::install();
+        SimClock(Arc::new(Mutex::new(State {
+            origin: Instant::now(),
+            suspended_ns: 0,
+            // It had been up for a minute.
+            booted_ns: 0,
+            anchor_ns: 60_000_000_000,
+            wall_us: wall_unix_ms * 1000,
+            rate_ppm: TRUE_RATE_PPM,
+            glitches: 0,
+            glitch_ns: 0,
+        })))
+    }
+
+    pub(crate) fn set_wall(&self, unix_ms: i64) {
+        let mut state = self.state();
+        state.anchor();
+        state.wall_us = unix_ms * 1000;
+    }
+
+    pub(crate) fn step_wall(&self, ms: i64) {
+        let mut state = self.state();
+        state.anchor();
+        state.wall_us += ms * 1000;
+    }
+
+    /// From now on the wall clock is fast by `ppm`; -1,000,000: it stands still.
+    pub(crate) fn drift(&self, ppm: i64) {
+        let mut state = self.state();
+        state.anchor();
+        state.rate_ppm = TRUE_RATE_PPM + ppm;
+    }
+
+    /// The machine sleeps: both clocks go on, nothing runs, no timer is nearer to its end.
+    pub(crate) fn suspend(&self, time: Duration) {
+        self.state().suspended_ns += u64::try_from(time.as_nanos()).expect("a time to simulate");
+    }
+
+    /// The boot-time clock starts at 0 again.
+    pub(crate) fn reboot(&self) {
+        let mut state = self.state();
+        state.booted_ns = state.true_ns();
+    }
+
+    /// The next `readings` of the boot-time clock are `ns` too early.
+    pub(crate) fn glitch(&self, readings: u32, ns: u64) {
+        let mut state = self.state();
+        state.glitches = readings;
+        state.glitch_ns = ns;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn true_ns(&self) -> u64 {
+        let run = u64::try_from(self.origin.elapsed().as_nanos()).expect("a time to simulate");
+        60_000_000_000 + run + self.suspended_ns
+    }
+
+    fn wall_us(&self) -> i64 {
+        let passed_us = (self.true_ns() - self.anchor_ns).cast_signed() / 1000;
+        let shown_us = i128::from(passed_us) * i128::from(self.rate_ppm) / i128::from(TRUE_RATE_PPM);
+        self.wall_us + i64::try_from(shown_us).expect("a time to simulate")
+    }
+
+    fn anchor(&mut self) {
+        self.wall_us = self.wall_us();
+        self.anchor_ns = self.true_ns();
+    }
+}
+
+impl Clock for SimClock {
+    fn boot_ns(&self) -> u64 {
+        let mut state = self.state();
+        let ns = state.true_ns() - state.booted_ns;
+        if state.glitches > 0 {
+            state.glitches -= 1;
+            return ns.saturating_sub(state.glitch_ns);
+        }
+        ns
+    }
+
+    fn wall_unix_us(&self) -> i64 {
+        self.state().wall_us()
+    }
+}

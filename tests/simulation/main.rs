@@ -1,0 +1,28 @@
+//! A server's lives, simulated: the real issuer and keeper under a paused runtime, with a clock that steps, drifts and
+//! freezes and a disk that tears, stalls and fails.
+//!
+//! `stories` runs thousands of lives from seeds; `scenes` plays the ones that have a name; `mutations` takes a check
+//! out and wants to see the stories fail. The oracle sees every ID of every life.
+//!
+//! A failure prints its seed. To replay one story alone:
+//!
+//! ```text
+//! GETID_SIM_SEED=123 cargo test --test simulation -- --nocapture one_seed
+//! ```
+//!
+//! To run more of them (the default is 1000 stories, over 10,000 lives):
+//!
+//! ```text
+//! GETID_SIM_STORIES=100000 cargo test --test simulation stories
+//! ```
+
+mod clock;
+mod clock_scenes;
+mod log;
+mod machine;
+mod mutations;
+mod oracle;
+mod rng;
+mod scenes;
+mod stories;
+mod story;
