@@ -29,6 +29,7 @@ use crate::server::{self, Listener, Process, Server};
 use crate::session::{PASSWORD_BYTES_MAX, Password, Rules};
 use crate::supervision::{Notifier, PidFile};
 use crate::timestamp;
+use crate::tls;
 use crate::watermark::{FileStore, Identity, NoStore, WatermarkStore};
 
 /// The last save gets at least this long, however short `shutdown-timeout` is: it is what a restart resumes from.
@@ -135,7 +136,8 @@ impl Prepared {
         let io_threads = IoThreads::start(self.config.io_threads)?;
         let result = runtime.block_on(async {
             let clients_max = server::fit_open_files(self.config.maxclients as usize);
-            let listeners = server::listen(&self.config)?;
+            let tls = tls::Settings::of(&self.config).map(tls::Acceptor::load).transpose()?.map(Arc::new);
+            let listeners = server::listen(&self.config, tls.as_ref())?;
             let identity = Identity { server_id: self.config.server_id, layout: self.config.layout };
             match self.config.id_state {
                 StateKind::File => {
@@ -143,9 +145,9 @@ impl Prepared {
                     let dir = std::env::current_dir()?;
                     let (store, record) = FileStore::open(&dir, identity)?;
                     let found = record.map(|record| record.point);
-                    self.serve(listeners, clients_max, io_threads, identity, store, found).await
+                    self.serve(listeners, tls, clients_max, io_threads, identity, store, found).await
                 }
-                StateKind::None => self.serve(listeners, clients_max, io_threads, identity, NoStore, None).await,
+                StateKind::None => self.serve(listeners, tls, clients_max, io_threads, identity, NoStore, None).await,
             }
         });
         if let Err(Failure(text)) = &result {
@@ -160,6 +162,7 @@ impl Prepared {
     async fn serve<S: WatermarkStore>(
         &mut self,
         listeners: Vec<Listener>,
+        tls: Option<Arc<tls::Acceptor>>,
         clients_max: usize,
         io_threads: IoThreads,
         identity: Identity,
@@ -179,7 +182,7 @@ impl Prepared {
             executable: std::env::current_exe().map_or_else(|_| String::new(), |path| path.display().to_string()),
             tcp_port: listeners.iter().find_map(Listener::port).unwrap_or(0),
         };
-        let server = Server::new(config.clone(), Arc::clone(&self.rules), issuer, process, clients_max, io_threads);
+        let server = Server::new(config.clone(), Arc::clone(&self.rules), issuer, process, clients_max, io_threads, tls);
         banner(&server, &listeners, found);
         let pid_file = config.pidfile.as_deref().and_then(write_pid_file);
         let (notifier, warning) = Notifier::open(config.supervised, std::env::var_os("NOTIFY_SOCKET"));
@@ -227,7 +230,7 @@ async fn keep<S: WatermarkStore>(
         .await
 }
 
-/// SIGTERM and SIGINT stop the server, the second one at once; SIGHUP opens the log anew.
+/// SIGTERM and SIGINT stop the server, the second one at once; SIGHUP opens the log anew and loads certificates again.
 async fn obey_signals(server: Arc<Server>, log: Log) {
     let streams = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()));
     let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) = streams else {
@@ -242,6 +245,12 @@ async fn obey_signals(server: Arc<Server>, log: Log) {
                 match log.reopen() {
                     Ok(()) => tracing::info!("SIGHUP: the log is opened anew"),
                     Err(error) => tracing::error!("SIGHUP: the log stays as it was: {error}"),
+                }
+                if let Some(tls) = &server.tls {
+                    match tls.reload() {
+                        Ok(()) => tracing::info!("SIGHUP: the certificates are loaded anew, for new connections"),
+                        Err(error) => tracing::error!("SIGHUP: the certificates stay as they were: {error}"),
+                    }
                 }
                 continue;
             }
