@@ -443,7 +443,8 @@ fn listen_remedy(error: &io::Error, directive: &str) -> String {
 /// [`ListenError`] for the first that cannot be opened, unless it is optional (`-::1`) and this machine has no such
 /// address.
 pub fn listen(config: &Config, tls: Option<&Arc<tls::Acceptor>>) -> Result<Vec<Listener>, ListenError> {
-    let mut listeners: Vec<Listener> = listen_port(config, config.port, "port")?.into_iter().map(Listener::Tcp).collect();
+    let mut listeners: Vec<Listener> =
+        listen_port(config, config.port, "port")?.into_iter().map(Listener::Tcp).collect();
     if let Some(acceptor) = tls {
         let opened = listen_port(config, config.tls_port, "tls-port")?.into_iter();
         listeners.extend(opened.map(|listener| Listener::Tls { listener, acceptor: Arc::clone(acceptor) }));
@@ -541,7 +542,9 @@ impl Listener {
     /// Its TCP port, if it has one.
     pub fn port(&self) -> Option<u16> {
         match self {
-            Listener::Tcp(listener) | Listener::Tls { listener, .. } => listener.local_addr().ok().map(|address| address.port()),
+            Listener::Tcp(listener) | Listener::Tls { listener, .. } => {
+                listener.local_addr().ok().map(|address| address.port())
+            }
             Listener::Unix { .. } => None,
         }
     }

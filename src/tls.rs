@@ -388,11 +388,13 @@ impl fmt::Display for Instead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Instead::Empty => f.write_str("nothing: the file is empty. Give a PEM file"),
-            Instead::Encrypted => {
-                f.write_str("a key with a password, which getid cannot ask for. Decrypt it: openssl pkey -in FILE -out NEW")
-            }
+            Instead::Encrypted => f.write_str(
+                "a key with a password, which getid cannot ask for. Decrypt it: openssl pkey -in FILE -out NEW",
+            ),
             Instead::Section(line) => write!(f, "{line:?}. Give the file that has it"),
-            Instead::Der => f.write_str("DER, it seems. Convert it to PEM with openssl x509 or openssl pkey, -inform der"),
+            Instead::Der => {
+                f.write_str("DER, it seems. Convert it to PEM with openssl x509 or openssl pkey, -inform der")
+            }
             Instead::Other => f.write_str("no PEM at all. Expected is text with '-----BEGIN ' at the start of a line"),
         }
     }
@@ -405,7 +407,8 @@ impl fmt::Display for PemFault<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             pem::Error::MissingSectionEnd { end_marker } => {
-                write!(f, "'{}-----' is missing", String::from_utf8_lossy(end_marker).trim_end_matches('-'))
+                let name = String::from_utf8_lossy(end_marker);
+                write!(f, "'-----END {}-----' is missing", name.trim_start_matches("-----END ").trim_end_matches('-'))
             }
             pem::Error::IllegalSectionStart { line } => {
                 let line: String = String::from_utf8_lossy(line).chars().take(LINE_CHARS_MAX).collect();
@@ -548,11 +551,46 @@ impl AsyncWrite for Stream {
         }
     }
 
-    /// Sends close_notify. A client that is still in its handshake has nothing to wait for.
+    /// Sends `close_notify`. A client that is still in its handshake has nothing to wait for.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.get_mut().state {
             State::Open(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
             State::Fresh(_) | State::Handshake(_) | State::Failed => Poll::Ready(Ok(())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// Time is the test's own: it passes at once when nothing else can happen.
+    #[tokio::test(start_paused = true)]
+    async fn a_handshake_has_a_time_limit_and_then_nothing_more_comes() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let [cert_file, key_file] = ["crt", "key"].map(|name| folder.path().join(name));
+        std::fs::write(&cert_file, made.cert.pem()).unwrap();
+        std::fs::write(&key_file, made.signing_key.serialize_pem()).unwrap();
+        let settings = Settings { cert_file, key_file, ca_cert_file: None, auth_clients: TlsAuthClients::No };
+        let acceptor = Arc::new(Acceptor::load(settings).unwrap());
+
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _silent = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (socket, _) = listener.accept().await.unwrap();
+        let mut stream = Stream::new(socket, Arc::clone(&acceptor));
+        let started = Instant::now();
+        let error = stream.read(&mut [0]).await.unwrap_err();
+        assert_eq!(error.to_string(), "no TLS handshake within 10 s");
+        assert!(started.elapsed() >= HANDSHAKE_PATIENCE);
+        assert_eq!((acceptor.handshakes(), acceptor.failures()), (0, 1));
+        assert!(stream.socket().is_none());
+        assert_eq!(stream.read(&mut [0]).await.unwrap_err().kind(), io::ErrorKind::NotConnected);
+        assert_eq!(stream.write(b"x").await.unwrap_err().kind(), io::ErrorKind::NotConnected);
+        stream.shutdown().await.unwrap();
     }
 }

@@ -63,6 +63,8 @@ struct Prepared {
     rules: Arc<Rules>,
     log: Log,
     config_file: String,
+    /// Loaded when the log is there to tell what is wrong with them.
+    tls: Option<Arc<tls::Acceptor>>,
 }
 
 fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
@@ -76,7 +78,7 @@ fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
         .map_err(|error| format!("dir: '{}' cannot be entered: {error}", config.dir.display()))?;
     let log = Log::start(log_options(&config))?;
     let config_file = config_file.map_or_else(String::new, |file| file.display().to_string());
-    Ok(Prepared { config, warnings, rules, log, config_file })
+    Ok(Prepared { config, warnings, rules, log, config_file, tls: None })
 }
 
 /// What sessions go by, from the configuration.
@@ -136,8 +138,8 @@ impl Prepared {
         let io_threads = IoThreads::start(self.config.io_threads)?;
         let result = runtime.block_on(async {
             let clients_max = server::fit_open_files(self.config.maxclients as usize);
-            let tls = tls::Settings::of(&self.config).map(tls::Acceptor::load).transpose()?.map(Arc::new);
-            let listeners = server::listen(&self.config, tls.as_ref())?;
+            self.tls = tls::Settings::of(&self.config).map(tls::Acceptor::load).transpose()?.map(Arc::new);
+            let listeners = server::listen(&self.config, self.tls.as_ref())?;
             let identity = Identity { server_id: self.config.server_id, layout: self.config.layout };
             match self.config.id_state {
                 StateKind::File => {
@@ -145,9 +147,9 @@ impl Prepared {
                     let dir = std::env::current_dir()?;
                     let (store, record) = FileStore::open(&dir, identity)?;
                     let found = record.map(|record| record.point);
-                    self.serve(listeners, tls, clients_max, io_threads, identity, store, found).await
+                    self.serve(listeners, clients_max, io_threads, identity, store, found).await
                 }
-                StateKind::None => self.serve(listeners, tls, clients_max, io_threads, identity, NoStore, None).await,
+                StateKind::None => self.serve(listeners, clients_max, io_threads, identity, NoStore, None).await,
             }
         });
         if let Err(Failure(text)) = &result {
@@ -162,7 +164,6 @@ impl Prepared {
     async fn serve<S: WatermarkStore>(
         &mut self,
         listeners: Vec<Listener>,
-        tls: Option<Arc<tls::Acceptor>>,
         clients_max: usize,
         io_threads: IoThreads,
         identity: Identity,
@@ -182,7 +183,15 @@ impl Prepared {
             executable: std::env::current_exe().map_or_else(|_| String::new(), |path| path.display().to_string()),
             tcp_port: listeners.iter().find_map(Listener::port).unwrap_or(0),
         };
-        let server = Server::new(config.clone(), Arc::clone(&self.rules), issuer, process, clients_max, io_threads, tls);
+        let server = Server::new(
+            config.clone(),
+            Arc::clone(&self.rules),
+            issuer,
+            process,
+            clients_max,
+            io_threads,
+            self.tls.clone(),
+        );
         banner(&server, &listeners, found);
         let pid_file = config.pidfile.as_deref().and_then(write_pid_file);
         let (notifier, warning) = Notifier::open(config.supervised, std::env::var_os("NOTIFY_SOCKET"));

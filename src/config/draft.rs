@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Config, TlsAuthClients};
 use super::directive::{Directive, GENERATOR_WORDS, Kind};
 use super::fault::Fault;
 use super::redis;
 use super::report::{Place, Problem, Warning, did_you_mean, is_secret, known_names};
+use super::{Config, TlsAuthClients};
 use crate::id::{Epoch, Layout};
 
 /// One line of any source: a directive and its words.
