@@ -15,7 +15,7 @@ use getid::clock::{Clock, SystemClock};
 use getid::command::Vocabulary;
 use getid::id::{Layout, Limits, RandomCycle, Reservation, Scheme, Slot, Tick};
 use getid::issuer::Issuer;
-use getid::resp::{DecodeLimits, Decoded, Decoder, write_bulk_id, write_id};
+use getid::resp::{DecodeLimits, Decoded, Decoder, IdWriter};
 use getid::session::{Rules, Session, Turn};
 use getid::watermark::{Identity, NoStore};
 
@@ -60,18 +60,34 @@ fn encode(c: &mut Criterion) {
         let mut digits = itoa::Buffer::new();
         b.iter(|| black_box(digits.format(black_box(786_827_840_126_452_656_u64)).len()));
     });
-    group.bench_function("one id", |b| {
+    group.bench_function("one id, as a line", |b| {
         b.iter(|| {
             output.clear();
-            scheme.ids(black_box(reservation(1))).for_each(|id| write_id(id.get(), &mut output));
+            IdWriter::integers().write(black_box(786_827_840_126_452_656), &mut output);
             black_box(output.len())
         });
     });
+    let ids: Vec<u64> = scheme.ids(reservation(100)).map(getid::id::Id::get).collect();
     group.throughput(Throughput::Elements(100));
-    group.bench_function("100 ids", |b| {
+    group.bench_function("100 ids, itoa alone", |b| {
+        let mut digits = itoa::Buffer::new();
+        b.iter(|| black_box(&ids).iter().map(|&id| black_box(digits.format(id)).len()).sum::<usize>());
+    });
+    group.bench_function("100 ids, as lines", |b| {
         b.iter(|| {
             output.clear();
-            scheme.ids(black_box(reservation(100))).for_each(|id| write_bulk_id(id.get(), &mut output));
+            let mut writer = IdWriter::bulks();
+            for &id in black_box(&ids) {
+                writer.write(id, &mut output);
+            }
+            black_box(output.len())
+        });
+    });
+    group.bench_function("100 ids, from a reservation", |b| {
+        b.iter(|| {
+            output.clear();
+            let mut writer = IdWriter::bulks();
+            scheme.ids(black_box(reservation(100))).for_each(|id| writer.write(id.get(), &mut output));
             black_box(output.len())
         });
     });

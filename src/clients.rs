@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
@@ -61,6 +61,7 @@ pub struct Client {
     active_s: AtomicU64,
     input_bytes: AtomicUsize,
     profile: Mutex<Profile>,
+    waiting: AtomicBool,
     stop: AtomicU8,
     waker: OnceLock<Waker>,
 }
@@ -68,13 +69,29 @@ pub struct Client {
 impl Client {
     /// Notes that the client did something, in seconds of uptime, and how many bytes of an incomplete request it has.
     pub fn touch(&self, uptime_s: u64, input_bytes: usize) {
-        self.active_s.store(uptime_s, Ordering::Relaxed);
+        self.note_active(uptime_s);
         self.input_bytes.store(input_bytes, Ordering::Relaxed);
+    }
+
+    /// Notes that the client is not idle, in seconds of uptime.
+    pub fn note_active(&self, uptime_s: u64) {
+        self.active_s.store(uptime_s, Ordering::Relaxed);
     }
 
     /// Seconds without a request or a byte written.
     pub fn idle_s(&self, uptime_s: u64) -> u64 {
         uptime_s.saturating_sub(self.active_s.load(Ordering::Relaxed))
+    }
+
+    /// Says that the client waits for IDs, until the guard is dropped.
+    pub fn waits(&self) -> impl Drop {
+        self.waiting.store(true, Ordering::Relaxed);
+        Waiting(self)
+    }
+
+    /// Whether the client waits for IDs: then it is not idle.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     /// Replaces what the session says of itself.
@@ -150,6 +167,9 @@ impl Client {
         if profile.queued.is_some() {
             flags.push('x');
         }
+        if self.is_waiting() {
+            flags.push('b');
+        }
         if matches!(self.peer, Endpoint::Unix(_)) {
             flags.push('U');
         }
@@ -165,6 +185,15 @@ impl Client {
     fn lock_profile(&self) -> MutexGuard<'_, Profile> {
         // A profile is only replaced whole, so one that a panic left is as good as any.
         self.profile.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// See [`Client::waits`].
+struct Waiting<'a>(&'a Client);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.store(false, Ordering::Relaxed);
     }
 }
 
@@ -206,6 +235,7 @@ impl Clients {
             active_s: AtomicU64::new(uptime_s),
             input_bytes: AtomicUsize::new(0),
             profile: Mutex::new(profile),
+            waiting: AtomicBool::new(false),
             stop: AtomicU8::new(0),
             waker: OnceLock::new(),
         });

@@ -123,7 +123,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             }
         }
         // Tells the peer that this is the end, where the transport has a way to say so; it may be gone already.
-        let _ = tokio::time::timeout(HANGUP_CHECK, self.io.shutdown()).await;
+        let _ = Box::pin(tokio::time::timeout(HANGUP_CHECK, self.io.shutdown())).await;
         Ok(())
     }
 
@@ -167,7 +167,8 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 Ok(missing) => {
                     // What is answered already must not wait with the rest.
                     self.flush(output).await?;
-                    self.draw_waiting(missing, drawn).await?
+                    // Boxed: it is rare, and its state would otherwise be part of every idle connection.
+                    Box::pin(self.draw_waiting(missing, drawn)).await?
                 }
                 Err(refusal) => Some(refusal),
             };
@@ -184,6 +185,9 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 }
             }
             self.work.requests += u64::from(turn.commands);
+            if turn.broken {
+                self.server.metrics.protocol_errors.fetch_add(1, Relaxed);
+            }
             let last = turn.close || !turn.more;
             if last || output.len() >= FLUSH_BYTES {
                 self.admission.client.touch(self.server.metrics.uptime_s.load(Relaxed), input.len() - used);
@@ -213,6 +217,8 @@ impl<C: Clock, T: Transport> Connection<C, T> {
 
     /// Draws `n` more IDs, in turn with others. `Some` refusal goes to the client; an error ends the connection.
     async fn draw_waiting(&self, n: u32, drawn: &mut Vec<Reservation>) -> io::Result<Option<Refusal>> {
+        // Until it is served it is not idle, however long that takes.
+        let _waiting = self.admission.client.waits();
         let mut draw = pin!(self.server.issuer.draw(n, drawn));
         let mut look = tokio::time::interval(HANGUP_CHECK);
         loop {
@@ -225,7 +231,10 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             .await;
             match result {
                 None => return Err(io::ErrorKind::ConnectionAborted.into()),
-                Some(Some(result)) => return Ok(result.err()),
+                Some(Some(result)) => {
+                    self.admission.client.note_active(self.server.metrics.uptime_s.load(Relaxed));
+                    return Ok(result.err());
+                }
                 // Nobody is there to read the answer: the place in the queue goes to the next.
                 Some(None) if self.io.socket().is_none_or(hung_up) => return Err(io::ErrorKind::ConnectionReset.into()),
                 Some(None) => {}

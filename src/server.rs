@@ -35,6 +35,10 @@ use crate::tls;
 /// Pause after an `accept` that failed, most often for want of descriptors: one is free once a client goes.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// A port that is taken is asked for this often, for a second in all.
+const BIND_TRIES: u32 = 20;
+const BIND_PAUSE: Duration = Duration::from_millis(50);
+
 /// Time for a refused client to take its error.
 const REFUSAL_PATIENCE: Duration = Duration::from_millis(100);
 
@@ -56,6 +60,8 @@ pub struct Server<C: Clock = SystemClock> {
     io_threads: IoThreads,
     /// `maxclients`, or what the limit of open files leaves of it.
     clients_max: usize,
+    /// Whether the last `accept` failed: one line in the log for each time that begins and ends.
+    accept_fails: AtomicBool,
     stopping: AtomicBool,
     stop: Notify,
 }
@@ -94,6 +100,7 @@ impl<C: Clock> Server<C> {
             rules,
             io_threads,
             clients_max,
+            accept_fails: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             stop: Notify::new(),
         })
@@ -108,6 +115,16 @@ impl<C: Clock> Server<C> {
     pub fn request_stop(&self) {
         self.stopping.store(true, Relaxed);
         self.stop.notify_waiters();
+    }
+
+    /// Ends all connections without waiting for anything.
+    pub fn cut_off_clients(&self) {
+        self.clients.stop_all(Stop::Now);
+    }
+
+    /// Whether [`Server::request_stop`] was called.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Relaxed)
     }
 
     /// Resolves once [`Server::request_stop`] was called.
@@ -228,10 +245,16 @@ impl<C: Clock> Server<C> {
 
     async fn accepted<T>(&self, result: io::Result<T>) -> Option<T> {
         match result {
-            Ok(accepted) => Some(accepted),
+            Ok(accepted) => {
+                if self.accept_fails.load(Relaxed) && self.accept_fails.swap(false, Relaxed) {
+                    tracing::warn!("clients can be accepted again");
+                }
+                Some(accepted)
+            }
             Err(error) => {
                 // Without a pause this would spin: the connection that could not be accepted is still there.
-                if self.metrics.accept_errors.fetch_add(1, Relaxed) == 0 {
+                self.metrics.accept_errors.fetch_add(1, Relaxed);
+                if !self.accept_fails.swap(true, Relaxed) {
                     tracing::error!("accepting a client failed: {error}. Trying on, every {ACCEPT_PAUSE:?}");
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -326,7 +349,7 @@ impl<C: Clock> Server<C> {
             return;
         }
         for client in self.clients.all() {
-            if client.idle_s(uptime_s) > self.config.timeout_s {
+            if client.idle_s(uptime_s) > self.config.timeout_s && !client.is_waiting() {
                 self.metrics.idle_closed.fetch_add(1, Relaxed);
                 tracing::debug!("client {} at {} was idle and is closed", client.id, client.peer);
                 client.stop(Stop::Now);
@@ -464,7 +487,7 @@ fn listen_port(config: &Config, port: u16, directive: &'static str) -> Result<Ve
     }
     for bind in &config.bind {
         let address = SocketAddr::new(bind.ip, port);
-        match listen_tcp(address, config.tcp_backlog) {
+        match listen_patiently(address, config.tcp_backlog) {
             Ok(listener) => listeners.push(listener),
             Err(source) if may_be_missing(*bind, &source) => {
                 tracing::debug!("not listening on {address}: {source}; bind says it is optional");
@@ -481,6 +504,22 @@ fn may_be_missing(bind: BindAddr, error: &io::Error) -> bool {
     bind.optional
         && (error.kind() == io::ErrorKind::AddrNotAvailable
             || error.raw_os_error().is_some_and(|code| code == no_such_family || code == no_protocol))
+}
+
+/// As [`listen_tcp`], but a port that is taken is asked for again for a while: a server that was killed an instant ago
+/// is still ending.
+fn listen_patiently(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
+    let mut tries = 0;
+    loop {
+        match listen_tcp(address, backlog) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < BIND_TRIES => {
+                tries += 1;
+                // Nothing else runs yet.
+                std::thread::sleep(BIND_PAUSE);
+            }
+            result => return result,
+        }
+    }
 }
 
 fn listen_tcp(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {

@@ -112,6 +112,7 @@ impl Session {
                 Err(error) => {
                     turn.push_with(|out| error.write_reply(out));
                     turn.close = true;
+                    turn.broken = true;
                 }
             }
         }

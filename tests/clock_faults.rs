@@ -248,8 +248,8 @@ fn draw_patiently(wire: &mut Wire, all: &mut Vec<u64>) {
 }
 
 fn assert_all_ascend(all: &[u64]) {
-    if let Some(pair) = all.windows(2).find(|pair| pair[0] >= pair[1]) {
-        panic!("{} came before {}", pair[0], pair[1]);
+    if let Some([first, second]) = all.array_windows().find(|[first, second]| first >= second) {
+        panic!("{first} came before {second}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The examples that README shows, run against the built binary: each language's client, and HAProxy in front of two
+//! The examples that README shows, run against the built binary: each language's client, and `haproxy` in front of two
 //! servers.
 //!
 //! They need programs that a machine with only a Rust toolchain has not, so they are ignored unless asked for. A program
@@ -202,7 +202,7 @@ impl Proxy {
         Wire::connect(self.port)
     }
 
-    /// Whether a new connection gets an ID; one that HAProxy closes does not.
+    /// Whether a new connection gets an ID; one that `haproxy` closes does not.
     fn gives_an_id(&self) -> bool {
         let mut first = [0];
         let mut ask = || -> std::io::Result<()> {

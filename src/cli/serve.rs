@@ -152,8 +152,9 @@ impl Prepared {
                 StateKind::None => self.serve(listeners, clients_max, io_threads, identity, NoStore, None).await,
             }
         });
-        if let Err(Failure(text)) = &result {
-            // In the log too, which may be a file that somebody looks at later.
+        let log_is_elsewhere = self.config.logfile.is_some() || self.config.syslog_enabled;
+        if let (Err(Failure(text)), true) = (&result, log_is_elsewhere) {
+            // In the log too, which somebody looks at later.
             tracing::error!("{}", text.trim_end());
         }
         // A task that hangs (a sync that never returns) must not keep the process alive.
@@ -175,8 +176,6 @@ impl Prepared {
             .await
             .map_err(|error| format!("the first save of the state failed: {error}. Nothing was served"))?;
         let (stop_keeper, stopped) = oneshot::channel::<()>();
-        let keeper = tokio::spawn(keep(keeper, stopped));
-
         let process = Process {
             run_id: run_id(),
             config_file: self.config_file.clone(),
@@ -192,6 +191,7 @@ impl Prepared {
             io_threads,
             self.tls.clone(),
         );
+        let keeper = tokio::spawn(keep(keeper, stopped, StopsServer(Arc::clone(&server))));
         banner(&server, &listeners, found);
         let pid_file = config.pidfile.as_deref().and_then(write_pid_file);
         let (notifier, warning) = Notifier::open(config.supervised, std::env::var_os("NOTIFY_SOCKET"));
@@ -230,6 +230,7 @@ impl Prepared {
 async fn keep<S: WatermarkStore>(
     keeper: Keeper<SystemClock, S>,
     stopped: oneshot::Receiver<()>,
+    _whatever_happens: StopsServer,
 ) -> Result<(), crate::watermark::SaveError> {
     keeper
         .run(async {
@@ -237,6 +238,16 @@ async fn keep<S: WatermarkStore>(
             let _ = stopped.await;
         })
         .await
+}
+
+/// Stops the server when dropped. A keeper that ends in a panic leaves a server that can only refuse: better it ends with
+/// an error, and its supervisor starts it again.
+struct StopsServer(Arc<Server>);
+
+impl Drop for StopsServer {
+    fn drop(&mut self) {
+        self.0.request_stop();
+    }
 }
 
 /// SIGTERM and SIGINT stop the server, the second one at once; SIGHUP opens the log anew and loads certificates again.
@@ -264,8 +275,13 @@ async fn obey_signals(server: Arc<Server>, log: Log) {
                 continue;
             }
         };
-        tracing::warn!("{name} received, stopping");
-        server.request_stop();
+        if server.is_stopping() {
+            tracing::warn!("{name} received again, stopping at once");
+            server.cut_off_clients();
+        } else {
+            tracing::warn!("{name} received, stopping");
+            server.request_stop();
+        }
     }
 }
 
@@ -340,6 +356,14 @@ fn banner(server: &Server, listeners: &[Listener], found: Option<SavePoint>) {
         (StateKind::None, _) => tracing::warn!(
             "id-state none: nothing is remembered; a clock that is set back between two lives makes IDs repeat"
         ),
+    }
+    let ahead_ms = status.position.ms_since(status.reference);
+    if ahead_ms > config.id_max_borrow_ms {
+        tracing::warn!(
+            "IDs begin {ahead_ms} ms ahead of the clock and id-max-borrow-ms allows {}: requests wait until time has come \
+             that far",
+            config.id_max_borrow_ms
+        );
     }
     if let Some(refusal) = status.refusing {
         tracing::error!("no IDs for now: {refusal}");

@@ -416,8 +416,11 @@ fn advanced(old: Option<SavePoint>, target: Tick, epoch: Epoch, now_unix_ms: i64
     }
     // The largest ID in a table is not the largest that was given: some were still under way when it was looked up. A
     // start without a record skips what they can be ahead of the clock, and so does this.
-    let skipped = epoch.tick_at(now_unix_ms).map(|now| now.plus_ms(Limits::default().max_borrow_ms));
-    SavePoint { watermark: target.max(skipped.unwrap_or(Tick(0))), reference: target }
+    let now = epoch.tick_at(now_unix_ms).unwrap_or(Tick(0));
+    let skipped = now.plus_ms(Limits::default().max_borrow_ms);
+    // Not below the clock as it is now: were it set back before the start, the watermark would lie beyond the borrow
+    // limit, and requests would wait until time has come there.
+    SavePoint { watermark: target.max(skipped), reference: target.max(now) }
 }
 
 /// Refuses a watermark that a server would not give IDs with, or that no one can have meant.

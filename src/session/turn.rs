@@ -54,6 +54,8 @@ pub struct Turn {
     pub effect: Option<Effect>,
     /// Whether the connection ends once this turn (and the answer to its effect) is written.
     pub close: bool,
+    /// Whether it ends because the client broke the protocol.
+    pub broken: bool,
     /// Whether to call [`Session::read`](super::Session::read) again with the rest of the input, which may be empty,
     /// before more bytes are awaited: the turn ended at a bound or at an effect.
     pub more: bool,
@@ -85,6 +87,7 @@ impl Turn {
         self.commands = 0;
         self.effect = None;
         self.close = false;
+        self.broken = false;
         self.more = false;
         self.wanted = 0;
         self.replies.clear();

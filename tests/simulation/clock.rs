@@ -33,6 +33,7 @@ const TRUE_RATE_PPM: i64 = 1_000_000;
 
 impl SimClock {
     pub(crate) fn new(wall_unix_ms: i64) -> SimClock {
+        crate::log::install();
         SimClock(Arc::new(Mutex::new(State {
             origin: Instant::now(),
             suspended_ns: 0,
@@ -96,7 +97,8 @@ impl State {
 
     fn wall_us(&self) -> i64 {
         let passed_us = (self.true_ns() - self.anchor_ns).cast_signed() / 1000;
-        self.wall_us + (i128::from(passed_us) * i128::from(self.rate_ppm) / i128::from(TRUE_RATE_PPM)) as i64
+        let shown_us = i128::from(passed_us) * i128::from(self.rate_ppm) / i128::from(TRUE_RATE_PPM);
+        self.wall_us + i64::try_from(shown_us).expect("a time to simulate")
     }
 
     fn anchor(&mut self) {

@@ -31,7 +31,7 @@ impl Machine {
         Machine {
             clock: SimClock::new(START_UNIX_MS),
             disk: SimDisk::new(1),
-            identity: Identity { server_id: 1, layout: Layout::default() },
+            identity: Identity { server_id: 0, layout: Layout::default() },
             limits: Limits::default(),
             oracle: Oracle::default(),
         }
@@ -39,7 +39,6 @@ impl Machine {
 
     pub(crate) fn with_shard_range(mut self, shard_range: u32) -> Machine {
         self.identity.layout = layout(shard_range);
-        self.identity.server_id = self.identity.server_id.min(u32::from(self.identity.layout.server_bits() > 0));
         self
     }
 

@@ -17,6 +17,8 @@
 //! ```
 
 mod clock;
+mod clock_scenes;
+mod log;
 mod machine;
 mod mutations;
 mod oracle;

@@ -1,1 +1,621 @@
-//! x
+//! Scenes that have a name: restarts, disks, the borrow limit, the queue.
+
+use std::io::ErrorKind;
+use std::pin::pin;
+use std::time::Duration;
+
+use getid::id::checks::Sound;
+use getid::id::{BorrowPolicy, Epoch, Layout, Refusal, Tick};
+use getid::watermark::sim::{SimDisk, Trouble};
+use getid::watermark::{Identity, Mismatch, NoStore, Record, SaveError, SaveStep};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::clock::START_UNIX_MS;
+use crate::machine::{Machine, Server, layout, pass, timed};
+
+/// More often than any scene saves.
+const MANY: usize = 5000;
+
+impl Machine {
+    /// A server that has been up for a while: a start without a record begins at the borrow limit.
+    async fn settled(&self) -> Server {
+        let server = self.start().await;
+        pass(4000).await;
+        server
+    }
+
+    fn done(&self) {
+        self.oracle.verdict().expect("nothing that breaks a promise");
+    }
+
+    /// Draws until the borrow limit is reached.
+    async fn borrow_all(&self, server: &Server) {
+        let shard_bits = self.identity.layout.shard_bits();
+        while server.status().mint.borrow_ms + 1 < self.limits.max_borrow_ms {
+            let missing_ms = self.limits.max_borrow_ms - server.status().mint.borrow_ms;
+            let n = (missing_ms / 2).max(1) << shard_bits;
+            server.draw(u32::try_from(n.min(20_000)).expect("small")).await.expect("ids");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_at_the_borrow_limit_it_waits_for_200_ms_at_most() {
+    for shard_range in [0, 3, 5] {
+        let machine = Machine::new().with_shard_range(shard_range);
+        let mut server = machine.start().await;
+        for _ in 0..5 {
+            machine.borrow_all(&server).await;
+            server.kill().await;
+            server = machine.start().await;
+            let (waited, _) = timed(server.tick()).await;
+            assert!(waited <= Duration::from_millis(201), "{waited:?}");
+        }
+        machine.done();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_restarts_stay_with_the_clock() {
+    let machine = Machine::new();
+    for life in 0..100 {
+        let server = machine.start().await;
+        let (waited, tick) = timed(server.tick()).await;
+        assert!(waited <= Duration::from_millis(201), "life {life}: {waited:?}");
+        let status = server.status();
+        let ahead_ms = tick.ms_since(status.mint.reference);
+        assert!(ahead_ms < machine.limits.max_borrow_ms, "life {life}: {ahead_ms} ms ahead");
+        assert_eq!(status.mint.clock_offset_ms, 0, "R is W");
+        pass(100).await;
+        server.kill().await;
+    }
+    machine.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_without_borrowing_costs_no_wait() {
+    let machine = Machine::new();
+    for _ in 0..20 {
+        let server = machine.start().await;
+        pass(u64::from(machine.oracle.ids() == 0)).await;
+        for _ in 0..100 {
+            let (waited, _) = timed(server.draw(10)).await;
+            assert_eq!(waited, Duration::ZERO);
+            pass(50).await;
+        }
+        server.crash().await;
+    }
+    machine.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_stop_loses_and_repeats_nothing() {
+    let mut machine = Machine::new();
+    let mut position = None;
+    // No time passes between these lives: each goes on at the very tick where the one before it stopped.
+    for shard_range in [9, 3, 0, 12, 9] {
+        machine = machine.with_shard_range(shard_range);
+        let server = machine.start().await;
+        if position.is_none() {
+            pass(4000).await;
+        }
+        let ids = server.draw(2000).await.expect("ids");
+        if let Some(position) = position {
+            assert_eq!(Tick(ids[0] >> 21), position);
+        }
+        position = Some(server.status().mint.position);
+        server.stop().await.expect("a last save");
+        assert_eq!(machine.found().map(|point| point.watermark), position);
+    }
+    machine.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_settings_may_change_between_lives() {
+    let mut machine = Machine::new();
+    for shard_range in [9, 0, 21, 9, 3] {
+        machine.identity = Identity { server_id: 0, layout: layout(shard_range) };
+        let server = machine.start().await;
+        server.draw(100).await.expect("ids");
+        server.kill().await;
+    }
+    // Another server-id does not take this record, and has one of its own: nothing in common.
+    let other = Identity { server_id: 1, layout: layout(3) };
+    let record = machine.disk.record().expect("a record");
+    assert!(matches!(record.adopted_by(other), Err(Mismatch::ServerId { .. })));
+    let neighbour = Machine {
+        identity: other,
+        clock: machine.clock.clone(),
+        disk: SimDisk::new(2),
+        limits: machine.limits,
+        oracle: crate::oracle::Oracle::default(),
+    };
+    let (a, b) = (machine.start().await, neighbour.start().await);
+    let mut ids = a.draw(1000).await.expect("ids");
+    ids.extend(b.draw(1000).await.expect("ids"));
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 2000);
+    a.kill().await;
+
+    // An earlier epoch makes larger IDs, a later one is refused.
+    let epoch = |unix_ms| Layout::new(Epoch::from_unix_ms(unix_ms).expect("an epoch"), 12, 3, 6).expect("21");
+    let now = machine.identity.layout.epoch().unix_ms();
+    let later = Identity { server_id: 0, layout: epoch(now + 1) };
+    assert!(matches!(machine.disk.record().expect("a record").adopted_by(later), Err(Mismatch::Epoch { .. })));
+    machine.identity.layout = epoch(now - 86_400_000);
+    let server = machine.start().await;
+    let (waited, _) = timed(server.draw(100)).await;
+    assert!(waited <= Duration::from_millis(200), "{waited:?}");
+    machine.done();
+    neighbour.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_record_ids_start_past_a_lost_run() {
+    let machine = Machine::new().with_shard_range(0);
+    let server = machine.start().await;
+    machine.borrow_all(&server).await;
+    server.kill().await;
+    // Four lives with nothing kept: each is past all that the one before it gave, under any load.
+    for _ in 0..3 {
+        let server: Server = machine.start_with(None, NoStore).await.expect("a start");
+        let (waited, _) = timed(server.draw(1)).await;
+        assert!(waited <= Duration::from_millis(2), "IDs come at once: {waited:?}");
+        // And at the layout's rate.
+        let (waited, _) = timed(server.draw(1000)).await;
+        assert!(waited <= Duration::from_millis(1010), "{waited:?}");
+        machine.borrow_all(&server).await;
+        server.kill().await;
+    }
+    machine.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_shard_and_pipelines_of_thousands() {
+    let machine = Machine::new().with_shard_range(0);
+    let server = machine.start().await;
+    let began = Instant::now();
+    let mut clients = JoinSet::new();
+    for _ in 0..4 {
+        let client = server.client();
+        clients.spawn(async move {
+            for _ in 0..3 {
+                client.draw(5000).await.expect("ids at the layout's rate");
+            }
+        });
+    }
+    clients.join_all().await;
+    // 60,000 at 1000 a second; without a record there is nothing to borrow.
+    let took = began.elapsed();
+    assert!((59_000..61_500).contains(&took.as_millis()), "{took:?}");
+    // Under the policy `error` such a pipeline is larger than the limit, and still served once it has begun.
+    let mut machine = machine;
+    server.stop().await.expect("a last save");
+    machine.limits.policy = BorrowPolicy::Error;
+    let server = machine.start().await;
+    pass(4000).await;
+    assert_eq!(server.draw(5000).await.expect("ids").len(), 5000);
+    assert!(matches!(server.draw(100).await, Err(Refusal::Busy { .. })));
+    machine.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sync_that_never_returns_is_answered_after_a_second_to_all_together() {
+    let machine = Machine::new();
+    let server = machine.settled().await;
+    machine.disk.trouble(SaveStep::SyncFile, Trouble::Hang, 1);
+    // Up to the watermark IDs go on.
+    let began = Instant::now();
+    let end = loop {
+        match timed(server.draw(1)).await {
+            (waited, Ok(_)) => assert_eq!(waited, Duration::ZERO),
+            (waited, Err(refusal)) => break (waited, refusal),
+        }
+        pass(10).await;
+    };
+    assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
+    assert_eq!(end.1, Refusal::SaveTimeout);
+    assert!(end.0 <= Duration::from_millis(1001), "{:?}", end.0);
+
+    let mut clients = JoinSet::new();
+    let began = Instant::now();
+    for i in 0..1000_u64 {
+        let client = server.client();
+        clients.spawn(async move {
+            pass(i % 10).await;
+            (timed(client.draw(1 + u32::try_from(i).expect("small"))).await, Instant::now())
+        });
+    }
+    for ((waited, result), _) in clients.join_all().await {
+        assert_eq!(result, Err(Refusal::SaveTimeout));
+        assert!((990..=1010).contains(&waited.as_millis()), "{waited:?}");
+    }
+    assert!(began.elapsed() <= Duration::from_millis(1020), "{:?}", began.elapsed());
+    assert!(server.status().saving_ms > 3000);
+    assert_eq!(server.status().waiting, 0);
+    // A stop does not make it worse: nothing more is given, and the next life goes on.
+    assert!(server.stop_within(Duration::from_secs(3)).await.is_none(), "a hanging disk has no last save");
+    machine.start().await.draw(100).await.expect("ids");
+    machine.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sync_of_300_ms_is_felt_by_nobody() {
+    for (n, pause_ms) in [(1, 1000), (1, 1), (400, 1), (3, 7), (1, 60_000)] {
+        let machine = Machine::new();
+        let server = machine.settled().await;
+        machine.disk.trouble(SaveStep::SyncFile, Trouble::Slow(Duration::from_millis(300)), MANY);
+        let (began, saves) = (Instant::now(), server.status().saves);
+        while began.elapsed() < Duration::from_secs(if pause_ms > 1000 { 600 } else { 15 }) {
+            let (waited, ids) = timed(server.draw(n)).await;
+            assert_eq!((waited, ids.is_ok()), (Duration::ZERO, true));
+            pass(pause_ms).await;
+        }
+        // About a write a second at most.
+        let saves = server.status().saves - saves;
+        assert!(saves <= 1 + began.elapsed().as_secs(), "{saves} in {:?}", began.elapsed());
+        assert_eq!(server.status().waits, 0);
+        assert!(server.status().last_save_us >= 300_000);
+        machine.done();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_request_after_a_quiet_hour_waits_for_nothing() {
+    let machine = Machine::new();
+    let server = machine.start().await;
+    server.tick().await;
+    machine.disk.trouble(SaveStep::SyncFile, Trouble::Slow(Duration::from_millis(300)), MANY);
+    pass(3_600_000).await;
+    let (waited, _) = timed(server.draw(500)).await;
+    assert_eq!(waited, Duration::ZERO);
+    machine.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspend_past_the_watermark_costs_one_sync() {
+    for asleep_s in [10, 3600, 20 * 3600] {
+        let machine = Machine::new();
+        let server = machine.settled().await;
+        server.tick().await;
+        pass(1).await;
+        machine.disk.trouble(SaveStep::SyncFile, Trouble::Slow(Duration::from_millis(40)), MANY);
+        machine.clock.suspend(Duration::from_secs(asleep_s));
+        let saves = server.status().saves;
+        let (waited, tick) = timed(server.tick()).await;
+        assert_eq!(waited, Duration::from_millis(40));
+        assert_eq!(server.status().saves, saves + 1);
+        assert!(tick.0 >= server.status().mint.reference.0 - 41, "IDs are at the new time at once");
+        machine.done();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_disk_that_is_freed_serves_again_by_itself() {
+    let machine = Machine::new();
+    let server = machine.settled().await;
+    for step in SaveStep::ALL {
+        machine.disk.trouble(step, Trouble::Fail(ErrorKind::StorageFull), MANY);
+        let mut served_ms = 0;
+        let refusal = loop {
+            match server.draw(1).await {
+                Ok(_) => served_ms += 10,
+                Err(refusal) => break refusal,
+            }
+            pass(10).await;
+        };
+        assert!((1000..=3500).contains(&served_ms), "IDs go on up to the watermark: {served_ms}");
+        assert!(matches!(refusal, Refusal::Save { .. }), "{refusal}");
+        assert!(!server.status().last_save_ok);
+        pass(10_000).await;
+        machine.disk.heal();
+        // Nobody asks; it looks by itself.
+        pass(400).await;
+        assert!(server.status().last_save_ok);
+        let (waited, ids) = timed(server.draw(1)).await;
+        assert_eq!((waited, ids.is_ok()), (Duration::ZERO, true));
+    }
+    machine.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_whose_first_save_fails_is_no_start() {
+    let machine = Machine::new();
+    machine.disk.trouble(SaveStep::SyncFolder, Trouble::Fail(ErrorKind::PermissionDenied), 1);
+    assert!(matches!(machine.try_start::<Sound>().await, Err(SaveError::Io { .. })));
+    machine.done();
+}
+
+/// Someone deletes the state folder and makes it anew under a server that runs, and starts a second one.
+///
+/// The first one finds out at its next save, and may give what its watermark covers until then. The worst case is the
+/// borrow limit, where watermark and limit are 200 ms apart and both servers give what time lets them.
+#[tokio::test(start_paused = true)]
+async fn a_folder_made_anew_under_a_running_server_and_a_second_one() {
+    for at_limit in [true, false] {
+        for offset_ms in (0..220).step_by(20) {
+            let first = Machine::new().with_shard_range(0);
+            let a = first.start().await;
+            pass(3500).await;
+            if at_limit {
+                first.borrow_all(&a).await;
+            }
+            // It goes on asking, all the time; what it gets is compared.
+            let client = a.client();
+            let greedy = tokio::spawn(async move {
+                let mut ids = Vec::new();
+                loop {
+                    match client.draw(5).await {
+                        Ok(some) => ids.extend(some),
+                        Err(refusal) => return (ids, refusal),
+                    }
+                    if !at_limit {
+                        pass(10).await;
+                    }
+                }
+            });
+            pass(500 + offset_ms).await;
+
+            first.disk.lose_claim("the folder was made anew");
+            let second = Machine {
+                clock: first.clock.clone(),
+                disk: SimDisk::new(9),
+                identity: first.identity,
+                limits: first.limits,
+                oracle: crate::oracle::Oracle::default(),
+            };
+            let b = second.start().await;
+            let mut ids = b.draw(1500).await.expect("ids");
+            let (others, refusal) = greedy.await.expect("a client");
+            assert!(matches!(refusal, Refusal::ClaimLost(_)), "{refusal}");
+            let first_of_b = ids[0];
+            let last_of_a = others.last().copied().unwrap_or(0);
+            // In ticks: the random bits are not what keeps them apart.
+            assert!(last_of_a >> 21 < first_of_b >> 21, "offset {offset_ms}: {last_of_a} and {first_of_b}");
+
+            // The second one goes away; the first takes the claim again, by itself, and goes on past it.
+            second.borrow_all(&b).await;
+            ids.extend(b.draw(500).await.expect("ids"));
+            b.kill().await;
+            let left = second.disk.text().expect("a record");
+            first.disk.free_claim(Some(std::str::from_utf8(&left).expect("text")));
+            pass(700).await;
+            let more = a.draw(100).await.expect("ids");
+            assert!(more[0] >> 21 > ids.last().expect("ids") >> 21);
+            first.done();
+            second.done();
+            a.kill().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_taken_again_without_a_record_goes_past_any_other_server() {
+    let machine = Machine::new().with_shard_range(0);
+    let server = machine.start().await;
+    server.draw(100).await.expect("ids");
+    machine.disk.lose_claim("another server is there");
+    pass(5000).await;
+    assert!(matches!(server.draw(1).await, Err(Refusal::ClaimLost(_))));
+    machine.disk.free_claim(None);
+    pass(400).await;
+    let reference = server.status().mint.reference;
+    let (waited, tick) = timed(server.tick()).await;
+    assert!(waited <= Duration::from_millis(201), "{waited:?}");
+    assert!(tick >= reference.plus_ms(machine.limits.max_borrow_ms - 400), "{tick:?}, R {reference:?}");
+    machine.done();
+}
+
+/// A lost claim, a stop, and no record is written over another server's.
+#[tokio::test(start_paused = true)]
+async fn a_stop_without_the_claim_writes_nothing() {
+    let machine = Machine::new();
+    let server = machine.start().await;
+    server.draw(100).await.expect("ids");
+    machine.disk.lose_claim("another server is there");
+    assert!(matches!(server.stop().await, Err(SaveError::ClaimLost { .. })));
+    assert_eq!(machine.disk.text(), None);
+    machine.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_served_in_order_and_nobody_overtakes() {
+    let machine = Machine::new().with_shard_range(0);
+    let server = machine.settled().await;
+    machine.borrow_all(&server).await;
+    let mut clients = JoinSet::new();
+    for i in 0..50_u32 {
+        let client = server.client();
+        clients.spawn(async move {
+            // Large and small by turns: a small one must not slip through.
+            let n = if i % 2 == 0 { 300 } else { 1 };
+            // One in five goes away while it waits, and gives its place back.
+            if i % 5 == 4 {
+                let gone = tokio::time::timeout(Duration::from_millis(500), client.draw(n)).await;
+                assert!(gone.is_err());
+                return None;
+            }
+            client.draw(n).await.expect("ids").first().copied()
+        });
+        tokio::task::yield_now().await;
+    }
+    tokio::task::yield_now().await;
+    assert_eq!(server.status().waiting, 50);
+    // INFO is answered meanwhile; and what time has made room for is theirs, even while they sleep.
+    pass(6).await;
+    assert!(server.status().mint.borrow_ms + 3 < machine.limits.max_borrow_ms);
+    assert_eq!(server.issuer.try_draw(1), Ok(None));
+    let firsts: Vec<u64> = clients.join_all_in_order().await;
+    assert!(firsts.is_sorted(), "{firsts:?}");
+    assert_eq!(firsts.len(), 40);
+    assert_eq!(server.status().waiting, 0);
+    machine.done();
+}
+
+trait InOrder {
+    /// What the tasks return, in the order they end.
+    async fn join_all_in_order(self) -> Vec<u64>;
+}
+
+impl InOrder for JoinSet<Option<u64>> {
+    async fn join_all_in_order(mut self) -> Vec<u64> {
+        let mut all = Vec::new();
+        while let Some(end) = self.join_next().await {
+            all.extend(end.expect("a client"));
+        }
+        all
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_does_not_spin() {
+    let machine = Machine::new().with_shard_range(0);
+    let server = machine.settled().await;
+    machine.borrow_all(&server).await;
+    for n in [1, 5, 100, 4000] {
+        let (polls, took) = polls(server.draw(n)).await;
+        let allowed = 4 + took.as_millis() / 5;
+        assert!(polls <= allowed, "{n} ids: {polls} polls in {took:?}");
+    }
+    // The same while the disk hangs: nothing happens until the second is over.
+    machine.disk.trouble(SaveStep::Write, Trouble::Hang, 1);
+    while server.draw(100).await.is_ok() {}
+    let (polls, took) = polls(server.draw(1)).await;
+    assert!(polls <= 6, "{polls} polls in {took:?}");
+    // And while it fails: refused draws do not make the keeper try more often.
+    let machine = Machine::new();
+    let server = machine.start().await;
+    machine.disk.trouble(SaveStep::Write, Trouble::Fail(ErrorKind::StorageFull), MANY);
+    pass(4000).await;
+    let failures = server.status().save_failures;
+    for _ in 0..1000 {
+        assert!(server.draw(1).await.is_err());
+        pass(1).await;
+    }
+    let tries = server.status().save_failures - failures;
+    assert!((2..=4).contains(&tries), "{tries} tries in a second");
+    machine.done();
+}
+
+/// How often `work` was polled, and how long it took.
+async fn polls<T>(work: impl Future<Output = T>) -> (u128, Duration) {
+    let mut count = 0;
+    let mut work = pin!(work);
+    let (took, _) = timed(std::future::poll_fn(|context| {
+        count += 1;
+        work.as_mut().poll(context)
+    }))
+    .await;
+    (count, took)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_refuses_those_who_wait() {
+    let machine = Machine::new().with_shard_range(0);
+    let server = machine.start().await;
+    machine.borrow_all(&server).await;
+    // Also while a save is under way: closed at once, the last save comes after it.
+    for step in SaveStep::ALL {
+        machine.disk.trouble(step, Trouble::Slow(Duration::from_millis(500)), 1);
+    }
+    let client = server.client();
+    let waiting = tokio::spawn(async move { timed(client.draw(10_000)).await });
+    pass(300).await;
+    let issuer = server.client().issuer;
+    server.stop().await.expect("a last save");
+    let (waited, result) = waiting.await.expect("a client");
+    assert_eq!(result, Err(Refusal::Closed));
+    assert!(waited <= Duration::from_millis(320), "{waited:?}");
+    assert_eq!(machine.found().map(|point| point.watermark), Some(issuer.status().mint.position));
+    machine.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_numbers_of_info() {
+    let mut machine = Machine::new().with_shard_range(0);
+    machine.limits.policy = BorrowPolicy::Error;
+    let server = machine.start().await;
+    let status = server.status();
+    assert_eq!((status.waits, status.waited_ms, status.refusals, status.saves), (0, 0, 0, 1));
+    assert_eq!(status.last_save_unix_ms, u64::try_from(START_UNIX_MS).expect("after 1970") + 250);
+    pass(10_000).await;
+    server.draw(1500).await.expect("ids");
+    server.draw(1000).await.expect("ids");
+    assert!(matches!(server.draw(1000).await, Err(Refusal::Busy { .. })));
+    let status = server.status();
+    assert_eq!((status.refusals, status.mint.refusals, status.mint.ids_issued), (1, 1, 2500));
+    assert!((2495..=2500).contains(&status.mint.borrow_ms), "{}", status.mint.borrow_ms);
+    server.stop().await.expect("a last save");
+
+    machine.limits.policy = BorrowPolicy::Wait;
+    let server = machine.start().await;
+    machine.borrow_all(&server).await;
+    let before = server.status();
+    let (waited, _) = timed(server.draw(1000)).await;
+    let status = server.status();
+    assert_eq!(status.waits, before.waits + 1);
+    assert_eq!(u128::from(status.waited_ms - before.waited_ms), waited.as_millis());
+    assert!((990..=1010).contains(&waited.as_millis()), "{waited:?}");
+
+    machine.disk.trouble(SaveStep::SyncFolder, Trouble::Slow(Duration::from_millis(123)), 1);
+    pass(2000).await;
+    let status = server.status();
+    assert!(status.last_save_ok && status.last_save_us == 123_000 || status.saves > before.saves + 1);
+    machine.disk.trouble(SaveStep::Write, Trouble::Fail(ErrorKind::StorageFull), 1);
+    pass(2000).await;
+    assert_eq!(server.status().save_failures, 1);
+    assert!(server.status().last_save_ok);
+    machine.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn borrowing_is_reported_once_a_second_and_a_broken_disk_once() {
+    let log = crate::log::capture();
+    let machine = Machine::new().with_shard_range(0);
+    let server = machine.settled().await;
+    let client = server.client();
+    let greedy = tokio::spawn(async move { while client.draw(50).await.is_ok() {} });
+    pass(10_000).await;
+    let lines = log.lines("borrowing");
+    assert!((8..=10).contains(&lines.len()), "{lines:?}");
+    assert!(lines[5].contains("the layout holds 1000; ids are 299"), "{}", lines[5]);
+    greedy.abort();
+    // While nothing is borrowed, nothing is said.
+    pass(10_000).await;
+    let quiet = log.lines("borrowing").len();
+    pass(5000).await;
+    server.draw(3).await.expect("ids");
+    pass(5000).await;
+    assert_eq!(log.lines("borrowing").len(), quiet);
+
+    machine.disk.trouble(SaveStep::SyncFile, Trouble::Fail(ErrorKind::StorageFull), MANY);
+    pass(20_000).await;
+    machine.disk.heal();
+    pass(5000).await;
+    assert_eq!(log.lines("saving the watermark failed").len(), 1);
+    assert_eq!(log.lines("can be saved again").len(), 1);
+    machine.disk.lose_claim("another server is there");
+    pass(5000).await;
+    assert_eq!(log.lines("claim lost: another server is there").len(), 1, "{:?}", log.lines(""));
+    machine.disk.free_claim(None);
+    pass(5000).await;
+    assert_eq!(log.lines("has been taken again").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_says_what_the_watermark_says() {
+    let machine = Machine::new();
+    let server = machine.settled().await;
+    for _ in 0..100 {
+        server.draw(100).await.expect("ids");
+        pass(100).await;
+        let mint = server.status().mint;
+        let Record { point, .. } = machine.disk.record().expect("a record");
+        assert_eq!(point.watermark, mint.watermark);
+        assert!(point.watermark <= mint.reference.plus_ms(machine.limits.max_borrow_ms + 200));
+        assert!(point.watermark > mint.position);
+    }
+    machine.done();
+}

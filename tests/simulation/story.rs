@@ -17,7 +17,7 @@ use crate::rng::Rng;
 const LIVES_MAX: u64 = 20;
 
 /// No draw of a story takes longer than this: most IDs at once, fewest IDs a second, and all that may be borrowed.
-const DRAW_TIME_MAX: Duration = Duration::from_secs(60);
+const DRAW_TIME_MAX: Duration = Duration::from_mins(1);
 
 const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
@@ -197,7 +197,7 @@ impl Story {
                     Some(Ok(())) if self.traits.wild_clock || stored == Some(position) => self.tally.clean_stops += 1,
                     None | Some(Err(_)) if self.traits.rough_disk => {}
                     ended => {
-                        self.machine.oracle.report(|| format!("stop at {position:?}: {ended:?}, {stored:?} stored"))
+                        self.machine.oracle.report(|| format!("stop at {position:?}: {ended:?}, {stored:?} stored"));
                     }
                 }
             }
@@ -359,7 +359,7 @@ impl Habits {
             n_max: rng.pick(&[1, 1, 3, 100, 100, limit_holds, (limit_holds * 2).min(6000)]),
             pause_ms_max: rng.pick(&[0, 0, 5, 50, 500]),
             impatient: rng.one_in(4),
-            budget: rng.pick(&[20, 200, 200, 1000, 1000, 6000]),
+            budget: rng.pick(&[20, 200, 200, 1000, 1000, 3000]),
             rng: Rng(rng.next()),
         }
     }

@@ -1,0 +1,203 @@
+//! Clients that no library would write, and operators in a hurry: nobody else may notice them.
+
+#![allow(missing_docs, reason = "a test file")]
+
+mod common;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use common::{PATIENCE, Server, Wire};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::Signal;
+
+#[test]
+fn five_thousand_idle_connections() {
+    const CLIENTS: usize = 5_000;
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit");
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).expect("raised to the hard limit");
+    assert!(hard > CLIENTS as u64 + 100, "the hard limit of open files is {hard}");
+    let server = Server::start(&["--loglevel", "warning"]);
+    let mut wire = server.connect();
+    let before = resident_kb(&server);
+    let mut idle: Vec<TcpStream> = (0..CLIENTS).map(|_| connect(&server)).collect();
+    // Each has said something once, and half a request now.
+    for stream in &mut idle {
+        stream.write_all(b"PING\r\n*1\r\n$5\r\nGET").expect("sent");
+    }
+    for stream in &mut idle {
+        let mut reply = [0; 7];
+        stream.read_exact(&mut reply).expect("a reply");
+        assert_eq!(&reply, b"+PONG\r\n");
+    }
+    let per_client = (resident_kb(&server) - before) * 1024 / CLIENTS as u64;
+    println!("{per_client} bytes a client");
+    assert!(per_client < 8 * 1024, "{per_client} bytes for an idle client");
+    assert_eq!(wire.info("connected_clients"), (CLIENTS + 1).to_string());
+    let list = wire.ask_bulk("CLIENT LIST");
+    assert_eq!(list.lines().count(), CLIENTS + 1);
+    for stream in &mut idle {
+        stream.write_all(b"ID\r\n").expect("sent");
+    }
+    for stream in &mut idle {
+        let mut reply = [0];
+        stream.read_exact(&mut reply).expect("a reply");
+        assert_eq!(reply[0], b':');
+    }
+    drop(idle);
+    let end = Instant::now() + PATIENCE;
+    while wire.info("connected_clients") != "1" {
+        assert!(Instant::now() < end, "{} are left", wire.info("connected_clients"));
+    }
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+#[test]
+fn random_bytes_harm_nobody() {
+    let mut server = Server::start(&["--loglevel", "debug"]);
+    let mut good = server.connect();
+    let mut last = good.id();
+    let mut random = Random(0x5eed);
+    let alphabet: &[u8] = b"*$:+-\r\n0123456789 GETIDMPNQUX\"'\\\0\xff";
+    for round in 0..300 {
+        let len = random.below(if round % 10 == 0 { 60_000 } else { 200 });
+        let bytes: Vec<u8> = (0..len)
+            .map(|_| match round % 3 {
+                0 => u8::try_from(random.below(256)).expect("a byte"),
+                _ => alphabet[random.below(alphabet.len())],
+            })
+            .collect();
+        let mut stream = connect(&server);
+        let mut sender = stream.try_clone().expect("a second handle");
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                // The server may close in the middle.
+                let _ = sender.write_all(&bytes);
+                let _ = sender.shutdown(Shutdown::Write);
+            });
+            // Whatever it answers, it comes to an end.
+            let mut reply = Vec::new();
+            let end = stream.read_to_end(&mut reply).map_err(|error| error.kind());
+            assert!(!matches!(end, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)), "round {round} hangs");
+        });
+        if round % 20 == 0 {
+            let id = good.id();
+            assert!(id > last);
+            last = id;
+        }
+    }
+    assert_ne!(good.info("protocol_error_connections"), "0");
+    assert_eq!(good.info("connection_panics"), "0");
+    assert_eq!(server.count_log("panicked"), 0, "{}", server.log_so_far());
+}
+
+#[test]
+fn protocol_errors_are_counted_and_quit_is_none() {
+    let server = Server::start(&[]);
+    let mut wire = server.connect();
+    for (bytes, count) in [("*1\r\n:1\r\n", "1"), ("QUIT\r\n", "1"), ("GETID\r\n*x\r\n", "2")] {
+        let mut other = server.connect();
+        other.send(bytes);
+        other.rest();
+        assert_eq!(wire.info("protocol_error_connections"), count, "after {bytes:?}");
+    }
+}
+
+#[test]
+fn who_waits_for_ids_is_not_idle() {
+    // 1,000 IDs a second, two seconds of borrowing: the third pipeline of 1,000 waits longer than `timeout`.
+    let narrow = ["--id-range", "2", "--shard-range", "0", "--random-range", "19", "--timeout", "1"];
+    let server = Server::start(&narrow);
+    let mut wire = server.connect();
+    wire.send("GETID\r\n".repeat(4_000));
+    let mut last = 0_u64;
+    let begun = Instant::now();
+    for _ in 0..4_000 {
+        let line = wire.line();
+        let id = line.strip_prefix(':').and_then(|id| id.parse().ok()).unwrap_or_else(|| panic!("{line}"));
+        assert!(id > last);
+        last = id;
+    }
+    assert!(begun.elapsed() > Duration::from_secs(2), "it did not have to wait");
+    let mut other = server.connect();
+    assert_eq!(other.info("idle_closed_connections"), "0");
+}
+
+#[test]
+fn who_waits_for_ids_and_goes_gives_the_place_to_the_next() {
+    let narrow = ["--id-range", "2", "--shard-range", "0", "--random-range", "19"];
+    let server = Server::start(&narrow);
+    let mut gone: Vec<Wire> = (0..10).map(|_| server.connect()).collect();
+    for wire in &mut gone {
+        wire.send("GETID\r\n".repeat(2_000));
+    }
+    let mut wire = server.connect();
+    while wire.info("blocked_clients") != "10" {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    for gone in gone {
+        // With a reset, as when a process is killed with replies unread.
+        socket2::SockRef::from(&gone.stream).set_linger(Some(Duration::ZERO)).expect("an option");
+    }
+    let begun = Instant::now();
+    wire.id();
+    assert!(begun.elapsed() < Duration::from_secs(3), "20,000 IDs of the others would have taken 20 s");
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let mut server = Server::start(&["--shutdown-timeout", "60"]);
+    let last = server.connect().id();
+    let mut stuck = server.connect();
+    stuck.stream.set_write_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+    let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(1000);
+    while stuck.stream.write_all(&request).is_ok() {}
+    server.signal(Signal::SIGTERM);
+    server.wait_log("stopping");
+    std::thread::sleep(Duration::from_millis(300));
+    let begun = Instant::now();
+    server.signal(Signal::SIGINT);
+    assert_eq!(server.wait().code(), Some(0));
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    server.wait_log("the position is stored");
+    let dir = server.dir.clone();
+    assert!(Server::start_in(&dir, &[]).connect().id() > last);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut_off_after_shutdown_timeout() {
+    let mut server = Server::start(&["--shutdown-timeout", "1"]);
+    let mut stuck = server.connect();
+    stuck.stream.set_write_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+    let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(1000);
+    while stuck.stream.write_all(&request).is_ok() {}
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.wait().code(), Some(0));
+    server.wait_log("did not take their replies within shutdown-timeout 1 s");
+}
+
+fn connect(server: &Server) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", server.port)).expect("the server accepts");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream
+}
+
+fn resident_kb(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("its status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// A sequence that is the same in every run (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed ^ (mixed >> 31)) % bound as u64).expect("below")
+    }
+}
