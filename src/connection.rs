@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
 
 use crate::clients::{Admission, Client, Stop};
 use crate::clock::Clock;
@@ -26,6 +27,7 @@ use crate::id::{Refusal, Reservation};
 use crate::metrics::Work;
 use crate::server::Server;
 use crate::session::{Session, Turn};
+use crate::tls;
 
 /// Room for one read: 16 KiB, as Redis's. A thousand `GETID` as arrays are 14 KB.
 const READ_BYTES: usize = 16 * 1024;
@@ -47,9 +49,28 @@ const KEPT_BUFFERS_MAX: usize = 64;
 const HANGUP_CHECK: Duration = Duration::from_millis(100);
 
 /// A byte stream that a client can be on.
-pub trait Transport: AsyncRead + AsyncWrite + AsFd + Unpin + Send + Sync + Sized {}
+pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + Sync + Sized {
+    /// The socket that carries it; `None` if it is closed already.
+    fn socket(&self) -> Option<BorrowedFd<'_>>;
+}
 
-impl<T: AsyncRead + AsyncWrite + AsFd + Unpin + Send + Sync> Transport for T {}
+impl Transport for TcpStream {
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.as_fd())
+    }
+}
+
+impl Transport for UnixStream {
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.as_fd())
+    }
+}
+
+impl Transport for tls::Stream {
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        tls::Stream::socket(self)
+    }
+}
 
 /// A client's socket and all that belongs to it.
 ///
@@ -215,7 +236,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                     return Ok(result.err());
                 }
                 // Nobody is there to read the answer: the place in the queue goes to the next.
-                Some(None) if hung_up(self.io.as_fd()) => return Err(io::ErrorKind::ConnectionReset.into()),
+                Some(None) if self.io.socket().is_none_or(hung_up) => return Err(io::ErrorKind::ConnectionReset.into()),
                 Some(None) => {}
             }
         }
@@ -225,7 +246,12 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         if output.is_empty() {
             return Ok(());
         }
-        let written = or_stopped(&self.admission.client, self.io.write_all(output)).await;
+        let written = or_stopped(&self.admission.client, async {
+            self.io.write_all(output).await?;
+            // TLS keeps what the socket did not take; the others do nothing here.
+            self.io.flush().await
+        })
+        .await;
         self.work.output_bytes += output.len() as u64;
         output.clear();
         written.unwrap_or_else(|| Err(io::ErrorKind::ConnectionAborted.into()))

@@ -143,6 +143,9 @@ fn stats<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("protocol_error_connections", metrics.protocol_errors.load(Relaxed));
     out.line("idle_closed_connections", metrics.idle_closed.load(Relaxed));
     out.line("accept_errors", metrics.accept_errors.load(Relaxed));
+    let tls = of.tls.as_ref();
+    out.line("tls_handshakes", tls.map_or(0, |tls| tls.handshakes()));
+    out.line("tls_handshakes_failed", tls.map_or(0, |tls| tls.failures()));
     out.line("connection_panics", metrics.panics.load(Relaxed));
 }
 

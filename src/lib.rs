@@ -18,5 +18,6 @@ pub mod server;
 pub mod session;
 pub mod supervision;
 pub mod timestamp;
+pub mod tls;
 pub mod verify;
 pub mod watermark;

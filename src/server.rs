@@ -30,6 +30,7 @@ use crate::issuer::Issuer;
 use crate::metrics::Metrics;
 use crate::resp::Value;
 use crate::session::{ClientFilter, ClientKind, Effect, Rules, Session, Shutdown};
+use crate::tls;
 
 /// Pause after an `accept` that failed, most often for want of descriptors: one is free once a client goes.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -53,6 +54,8 @@ pub struct Server<C: Clock = SystemClock> {
     pub clients: Arc<Clients>,
     /// What differs from process to process.
     pub process: Process,
+    /// Certificates, with `tls-port`.
+    pub tls: Option<Arc<tls::Acceptor>>,
     rules: Arc<Rules>,
     io_threads: IoThreads,
     /// `maxclients`, or what the limit of open files leaves of it.
@@ -72,7 +75,7 @@ pub struct Process {
     pub config_file: String,
     /// The program, absolute.
     pub executable: String,
-    /// The port that was opened first; 0: no TCP.
+    /// `port`, or `tls-port` where that is 0, as in Redis; 0: no TCP.
     pub tcp_port: u16,
 }
 
@@ -85,6 +88,7 @@ impl<C: Clock> Server<C> {
         process: Process,
         clients_max: usize,
         io_threads: IoThreads,
+        tls: Option<Arc<tls::Acceptor>>,
     ) -> Arc<Server<C>> {
         Arc::new(Server {
             config,
@@ -92,6 +96,7 @@ impl<C: Clock> Server<C> {
             metrics: Metrics::new(io_threads.count()),
             clients: Arc::default(),
             process,
+            tls,
             rules,
             io_threads,
             clients_max,
@@ -218,7 +223,14 @@ impl<C: Clock> Server<C> {
             Listener::Tcp(listener) => loop {
                 let stream = self.accepted(listener.accept().await).await;
                 if let Some((stream, peer)) = stream {
-                    self.welcome_tcp(stream, peer);
+                    self.welcome_tcp(stream, peer, |stream| stream);
+                }
+            },
+            Listener::Tls { listener, acceptor } => loop {
+                let stream = self.accepted(listener.accept().await).await;
+                if let Some((stream, peer)) = stream {
+                    // The handshake is left to the connection's task.
+                    self.welcome_tcp(stream, peer, |stream| tls::Stream::new(stream, Arc::clone(&acceptor)));
                 }
             },
             Listener::Unix { listener, path, .. } => loop {
@@ -251,7 +263,12 @@ impl<C: Clock> Server<C> {
         }
     }
 
-    fn welcome_tcp(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
+    fn welcome_tcp<T: Movable>(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        wrap: impl FnOnce(TcpStream) -> T,
+    ) {
         let local = stream.local_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)));
         if let Err(error) = self.set_options(&stream) {
             tracing::debug!("client at {peer}: socket options: {error}");
@@ -259,11 +276,11 @@ impl<C: Clock> Server<C> {
         if self.config.protected_mode_effective() && self.config.requirepass.is_none() && !is_loopback(peer.ip()) {
             self.metrics.connections.fetch_add(1, Relaxed);
             self.metrics.connections_rejected.fetch_add(1, Relaxed);
-            refuse(stream, DENIED);
+            refuse(wrap(stream), DENIED);
             return;
         }
         let fd = stream.as_raw_fd();
-        self.welcome(stream, Endpoint::Tcp(peer), Endpoint::Tcp(local), fd);
+        self.welcome(wrap(stream), Endpoint::Tcp(peer), Endpoint::Tcp(local), fd);
     }
 
     fn set_options(&self, stream: &TcpStream) -> io::Result<()> {
@@ -371,6 +388,13 @@ fn refuse(mut stream: impl Transport + 'static, error: &'static [u8]) {
 pub enum Listener {
     /// TCP, one address.
     Tcp(TcpListener),
+    /// TLS over TCP, one address.
+    Tls {
+        /// The socket.
+        listener: TcpListener,
+        /// Makes streams of its connections.
+        acceptor: Arc<tls::Acceptor>,
+    },
     /// A Unix socket.
     Unix {
         /// The socket.
@@ -386,10 +410,12 @@ pub enum Listener {
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// A TCP address.
-    #[error("could not listen on {address}: {source}. {}", listen_remedy(.source))]
+    #[error("could not listen on {address}: {source}. {}", listen_remedy(.source, .directive))]
     Tcp {
         /// The address.
         address: SocketAddr,
+        /// The directive that its port is from.
+        directive: &'static str,
         /// What the system said.
         source: io::Error,
     },
@@ -415,45 +441,61 @@ pub enum ListenError {
     },
     /// No address at all.
     #[error(
-        "nothing to listen on: port is 0 or no address of bind could be opened, and there is no unixsocket; set one of them"
+        "nothing to listen on: there is no port or no address of bind could be opened, and there is no unixsocket; set one of \
+         port, tls-port, bind and unixsocket"
     )]
     Nothing,
 }
 
-fn listen_remedy(error: &io::Error) -> &'static str {
+fn listen_remedy(error: &io::Error, directive: &str) -> String {
     match error.kind() {
-        io::ErrorKind::AddrInUse => "Another program has this port: stop it, or set another with port",
-        io::ErrorKind::PermissionDenied => "Ports below 1024 need a privilege: set another with port",
-        io::ErrorKind::AddrNotAvailable => "This machine has no such address: correct bind, or write it as -ADDRESS",
-        _ => "Check bind and port",
+        io::ErrorKind::AddrInUse => format!("Another program has this port: stop it, or set another with {directive}"),
+        io::ErrorKind::PermissionDenied => format!("Ports below 1024 need a privilege: set another with {directive}"),
+        io::ErrorKind::AddrNotAvailable => {
+            "This machine has no such address: correct bind, or write it as -ADDRESS".to_owned()
+        }
+        _ => format!("Check bind and {directive}"),
     }
 }
 
-/// Opens every socket that the configuration names. Must be called inside a runtime.
+/// Opens every socket that the configuration names, that of `tls-port` if there are certificates. Must be called inside a
+/// runtime.
 ///
 /// # Errors
 ///
 /// [`ListenError`] for the first that cannot be opened, unless it is optional (`-::1`) and this machine has no such
 /// address.
-pub fn listen(config: &Config) -> Result<Vec<Listener>, ListenError> {
-    let mut listeners = Vec::new();
-    // As in Redis, port 0 means no TCP.
-    if config.port != 0 {
-        for bind in &config.bind {
-            let address = SocketAddr::new(bind.ip, config.port);
-            match listen_patiently(address, config.tcp_backlog) {
-                Ok(listener) => listeners.push(Listener::Tcp(listener)),
-                Err(source) if may_be_missing(*bind, &source) => {
-                    tracing::debug!("not listening on {address}: {source}; bind says it is optional");
-                }
-                Err(source) => return Err(ListenError::Tcp { address, source }),
-            }
-        }
+pub fn listen(config: &Config, tls: Option<&Arc<tls::Acceptor>>) -> Result<Vec<Listener>, ListenError> {
+    let mut listeners: Vec<Listener> =
+        listen_port(config, config.port, "port")?.into_iter().map(Listener::Tcp).collect();
+    if let Some(acceptor) = tls {
+        let opened = listen_port(config, config.tls_port, "tls-port")?.into_iter();
+        listeners.extend(opened.map(|listener| Listener::Tls { listener, acceptor: Arc::clone(acceptor) }));
     }
     if let Some(path) = &config.unixsocket {
         listeners.push(listen_unix(path, config.unixsocketperm)?);
     }
     if listeners.is_empty() { Err(ListenError::Nothing) } else { Ok(listeners) }
+}
+
+/// Opens one port on each address of `bind`.
+fn listen_port(config: &Config, port: u16, directive: &'static str) -> Result<Vec<TcpListener>, ListenError> {
+    let mut listeners = Vec::new();
+    // As in Redis, port 0 means none.
+    if port == 0 {
+        return Ok(listeners);
+    }
+    for bind in &config.bind {
+        let address = SocketAddr::new(bind.ip, port);
+        match listen_patiently(address, config.tcp_backlog) {
+            Ok(listener) => listeners.push(listener),
+            Err(source) if may_be_missing(*bind, &source) => {
+                tracing::debug!("not listening on {address}: {source}; bind says it is optional");
+            }
+            Err(source) => return Err(ListenError::Tcp { address, directive, source }),
+        }
+    }
+    Ok(listeners)
 }
 
 fn may_be_missing(bind: BindAddr, error: &io::Error) -> bool {
@@ -529,6 +571,9 @@ impl Listener {
     pub fn address(&self) -> String {
         match self {
             Listener::Tcp(listener) => listener.local_addr().map_or_else(|_| "?".to_owned(), |a| a.to_string()),
+            Listener::Tls { listener, .. } => {
+                listener.local_addr().map_or_else(|_| "?".to_owned(), |a| format!("tls://{a}"))
+            }
             Listener::Unix { path, .. } => path.display().to_string(),
         }
     }
@@ -536,7 +581,9 @@ impl Listener {
     /// Its TCP port, if it has one.
     pub fn port(&self) -> Option<u16> {
         match self {
-            Listener::Tcp(listener) => listener.local_addr().ok().map(|address| address.port()),
+            Listener::Tcp(listener) | Listener::Tls { listener, .. } => {
+                listener.local_addr().ok().map(|address| address.port())
+            }
             Listener::Unix { .. } => None,
         }
     }
@@ -584,6 +631,19 @@ impl Movable for TcpStream {
 
     fn enter(plain: Self::Plain) -> io::Result<Self> {
         TcpStream::from_std(plain)
+    }
+}
+
+impl Movable for tls::Stream {
+    type Plain = (std::net::TcpStream, Arc<tls::Acceptor>);
+
+    fn leave(self) -> io::Result<Self::Plain> {
+        let (socket, acceptor) = self.into_fresh().ok_or(io::ErrorKind::InvalidInput)?;
+        Ok((socket.into_std()?, acceptor))
+    }
+
+    fn enter((socket, acceptor): Self::Plain) -> io::Result<Self> {
+        Ok(tls::Stream::new(TcpStream::from_std(socket)?, acceptor))
     }
 }
 

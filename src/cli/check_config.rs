@@ -1,5 +1,6 @@
 //! `getid check-config`: the report of a start, without the start.
 
+use std::env;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -7,6 +8,7 @@ use super::output::{finish, print};
 use super::sources::sources;
 use crate::config::load::{RealFiles, check_dir};
 use crate::config::{Config, Report, Warning};
+use crate::tls;
 
 /// Checks the configuration that `getid serve` with the same words would use.
 pub(super) fn run(words: Vec<String>) -> ExitCode {
@@ -23,6 +25,13 @@ pub(super) fn run(words: Vec<String>) -> ExitCode {
 fn load(words: Vec<String>) -> Result<(Config, Vec<Warning>), Report> {
     let (config, warnings) = Config::load(&sources(words), &RealFiles)?;
     check_dir(&config)?;
+    if let Some(settings) = tls::Settings::of(&config) {
+        // As in a start: paths are relative to `dir`.
+        env::set_current_dir(&config.dir)
+            .map_err(|error| format!("dir: '{}' cannot be entered: {error}", config.dir.display()))
+            .and_then(|()| tls::Acceptor::load(settings).map_err(|error| error.to_string()))
+            .map_err(Report::from_sentence)?;
+    }
     Ok((config, warnings))
 }
 

@@ -29,6 +29,7 @@ use crate::server::{self, Listener, Process, Server};
 use crate::session::{PASSWORD_BYTES_MAX, Password, Rules};
 use crate::supervision::{Notifier, PidFile};
 use crate::timestamp;
+use crate::tls;
 use crate::watermark::{FileStore, Identity, NoStore, WatermarkStore};
 
 /// The last save gets at least this long, however short `shutdown-timeout` is: it is what a restart resumes from.
@@ -62,6 +63,8 @@ struct Prepared {
     rules: Arc<Rules>,
     log: Log,
     config_file: String,
+    /// Loaded when the log is there to tell what is wrong with them.
+    tls: Option<Arc<tls::Acceptor>>,
 }
 
 fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
@@ -75,7 +78,7 @@ fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
         .map_err(|error| format!("dir: '{}' cannot be entered: {error}", config.dir.display()))?;
     let log = Log::start(log_options(&config))?;
     let config_file = config_file.map_or_else(String::new, |file| file.display().to_string());
-    Ok(Prepared { config, warnings, rules, log, config_file })
+    Ok(Prepared { config, warnings, rules, log, config_file, tls: None })
 }
 
 /// What sessions go by, from the configuration.
@@ -135,7 +138,8 @@ impl Prepared {
         let io_threads = IoThreads::start(self.config.io_threads)?;
         let result = runtime.block_on(async {
             let clients_max = server::fit_open_files(self.config.maxclients as usize);
-            let listeners = server::listen(&self.config)?;
+            self.tls = tls::Settings::of(&self.config).map(tls::Acceptor::load).transpose()?.map(Arc::new);
+            let listeners = server::listen(&self.config, self.tls.as_ref())?;
             let identity = Identity { server_id: self.config.server_id, layout: self.config.layout };
             match self.config.id_state {
                 StateKind::File => {
@@ -178,7 +182,15 @@ impl Prepared {
             executable: std::env::current_exe().map_or_else(|_| String::new(), |path| path.display().to_string()),
             tcp_port: listeners.iter().find_map(Listener::port).unwrap_or(0),
         };
-        let server = Server::new(config.clone(), Arc::clone(&self.rules), issuer, process, clients_max, io_threads);
+        let server = Server::new(
+            config.clone(),
+            Arc::clone(&self.rules),
+            issuer,
+            process,
+            clients_max,
+            io_threads,
+            self.tls.clone(),
+        );
         let keeper = tokio::spawn(keep(keeper, stopped, StopsServer(Arc::clone(&server))));
         banner(&server, &listeners, found);
         let pid_file = config.pidfile.as_deref().and_then(write_pid_file);
@@ -238,7 +250,7 @@ impl Drop for StopsServer {
     }
 }
 
-/// SIGTERM and SIGINT stop the server, the second one at once; SIGHUP opens the log anew.
+/// SIGTERM and SIGINT stop the server, the second one at once; SIGHUP opens the log anew and loads certificates again.
 async fn obey_signals(server: Arc<Server>, log: Log) {
     let streams = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()));
     let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) = streams else {
@@ -253,6 +265,12 @@ async fn obey_signals(server: Arc<Server>, log: Log) {
                 match log.reopen() {
                     Ok(()) => tracing::info!("SIGHUP: the log is opened anew"),
                     Err(error) => tracing::error!("SIGHUP: the log stays as it was: {error}"),
+                }
+                if let Some(tls) = &server.tls {
+                    match tls.reload() {
+                        Ok(()) => tracing::info!("SIGHUP: the certificates are loaded anew, for new connections"),
+                        Err(error) => tracing::error!("SIGHUP: the certificates stay as they were: {error}"),
+                    }
                 }
                 continue;
             }

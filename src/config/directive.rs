@@ -42,8 +42,6 @@ pub enum Kind {
     /// What it asks for is not in this version, and a server without it would be open or unreachable where the
     /// operator thinks otherwise: any value but the default is refused.
     NotYet,
-    /// What it asks for is not in this version; alone it opens nothing, so it is accepted with a warning.
-    NotYetHarmless,
 }
 
 /// When a directive takes effect.
@@ -229,11 +227,6 @@ impl Directive {
     const fn not_yet(self) -> Directive {
         Directive { kind: Kind::NotYet, ..self }
     }
-
-    /// As [`Directive::not_yet`], for what opens nothing.
-    const fn not_yet_harmless(self) -> Directive {
-        Directive { kind: Kind::NotYetHarmless, ..self }
-    }
 }
 
 /// A number in a field. A test sets both ends of every range, so they fit.
@@ -299,12 +292,11 @@ const DIRECTIVES: &[Directive] = &[
         .at_start()
         .accumulating(),
     // TLS
-    row("tls-port", "0", number!(0, 65535, "", tls_port), "TLS port; 0: no TLS.").at_start().not_yet(),
-    row("tls-cert-file", "", path!(tls_cert_file), "Certificate, PEM.").not_yet_harmless(),
-    row("tls-key-file", "", path!(tls_key_file), "Key of the certificate, PEM.").not_yet_harmless(),
-    row("tls-ca-cert-file", "", path!(tls_ca_cert_file), "Who signs clients' certificates, PEM.").not_yet_harmless(),
-    row("tls-auth-clients", "yes", word!(TlsAuthClients, tls_auth_clients), "Whether clients need a certificate.")
-        .not_yet_harmless(),
+    row("tls-port", "0", number!(0, 65535, "", tls_port), "TLS port; 0: no TLS.").at_start(),
+    row("tls-cert-file", "", path!(tls_cert_file), "Certificate, PEM."),
+    row("tls-key-file", "", path!(tls_key_file), "Key of the certificate, PEM."),
+    row("tls-ca-cert-file", "", path!(tls_ca_cert_file), "Who signs clients' certificates, PEM."),
+    row("tls-auth-clients", "yes", word!(TlsAuthClients, tls_auth_clients), "Whether clients need a certificate."),
     // General
     row("daemonize", "no", DAEMONIZE, "Accepted with no only: getid stays in the foreground.").at_start(),
     row("supervised", "no", word!(Supervised, supervised), "Who is told about start and stop.").at_start(),

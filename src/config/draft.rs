@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::Config;
 use super::directive::{Directive, GENERATOR_WORDS, Kind};
 use super::fault::Fault;
 use super::redis;
 use super::report::{Place, Problem, Warning, did_you_mean, is_secret, known_names};
+use super::{Config, TlsAuthClients};
 use crate::id::{Epoch, Layout};
 
 /// One line of any source: a directive and its words.
@@ -93,6 +93,7 @@ impl Draft {
         self.check_layout();
         self.check_lead();
         self.check_listens();
+        self.check_tls();
         if self.problems.is_empty() { Ok((self.config, self.warnings)) } else { Err(self.problems) }
     }
 
@@ -112,12 +113,8 @@ impl Draft {
             Kind::Own => {}
             Kind::NotYet => {
                 let problem = Problem::new(vec![place.clone()], subject, "not supported by this version of getid");
-                let help = not_yet_help(directive);
+                let help = "take the line out; requirepass sets a password for all clients".to_owned();
                 self.problems.push(problem.with_help(Some(help)));
-            }
-            Kind::NotYetHarmless => {
-                let sentence = "accepted, but has no effect: this version of getid has no TLS yet".to_owned();
-                self.warn_once(directive.name, sentence, place);
             }
         }
     }
@@ -204,14 +201,50 @@ impl Draft {
     }
 
     fn check_listens(&mut self) {
-        let names = ["port", "bind", "unixsocket"];
-        let tcp = self.config.port != 0 && !self.config.bind.is_empty();
-        if self.any_refused(&names) || tcp || self.config.unixsocket.is_some() || self.config.tls_port != 0 {
+        let names = ["port", "tls-port", "bind", "unixsocket"];
+        let config = &self.config;
+        let tcp = (config.port != 0 || config.tls_port != 0) && !config.bind.is_empty();
+        if self.any_refused(&names) || tcp || config.unixsocket.is_some() {
             return;
         }
         let sentence = "no client could connect: there is no TCP port and no unixsocket";
-        let help = "set port, bind or unixsocket".to_owned();
+        let help = "set port, tls-port, bind or unixsocket".to_owned();
         self.problems.push(Problem::new(self.places(&names), "", sentence).with_help(Some(help)));
+    }
+
+    /// What `tls-port` needs. Without it, the other directives wait for the day on which somebody sets it.
+    fn check_tls(&mut self) {
+        let tls_port = self.config.tls_port;
+        if tls_port == 0 || self.any_refused(&["tls-port"]) {
+            return;
+        }
+        if tls_port == self.config.port && !self.any_refused(&["port"]) {
+            let sentence = format!("port and tls-port are both {tls_port}, must differ");
+            let help = "for TLS only, write 'port 0'".to_owned();
+            self.problems.push(Problem::new(self.places(&["port", "tls-port"]), "", sentence).with_help(Some(help)));
+        }
+        let files = [("tls-cert-file", &self.config.tls_cert_file), ("tls-key-file", &self.config.tls_key_file)];
+        let missing = files.iter().filter(|(_, path)| path.is_none()).map(|(name, _)| *name);
+        let missing = missing.collect::<Vec<_>>().join(" and no ");
+        if !missing.is_empty() {
+            let sentence = format!("tls-port is {tls_port}, but there is no {missing}");
+            let help = "give the paths of the server's certificate and of its key, both PEM".to_owned();
+            let places = self.places(&["tls-port", "tls-cert-file", "tls-key-file"]);
+            self.problems.push(Problem::new(places, "", sentence).with_help(Some(help)));
+        }
+        let auth_clients = self.config.tls_auth_clients;
+        if auth_clients != TlsAuthClients::No
+            && self.config.tls_ca_cert_file.is_none()
+            && !self.any_refused(&["tls-auth-clients"])
+        {
+            let sentence = format!(
+                "tls-auth-clients is {}, but there is no tls-ca-cert-file to check clients' certificates by",
+                auth_clients.word()
+            );
+            let help = "add it, or the line 'tls-auth-clients no' to let clients in without a certificate".to_owned();
+            let places = self.places(&["tls-port", "tls-auth-clients", "tls-ca-cert-file"]);
+            self.problems.push(Problem::new(places, "", sentence).with_help(Some(help)));
+        }
     }
 
     fn any_refused(&self, names: &[&'static str]) -> bool {
@@ -259,14 +292,4 @@ fn unknown(setting: &Setting) -> Problem {
     }
     let help = did_you_mean(name, known_names()).map(|meant| format!("did you mean '{meant}'?"));
     Problem::new(place, name, "neither getid nor Redis knows this directive").with_help(help)
-}
-
-fn not_yet_help(directive: &Directive) -> String {
-    match directive.name {
-        "tls-port" => {
-            "take the line out, or set it to 0, and let a TLS proxy such as HAProxy or stunnel stand in front"
-        }
-        _ => "take the line out; requirepass sets a password for all clients",
-    }
-    .to_owned()
 }
