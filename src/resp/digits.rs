@@ -132,13 +132,12 @@ mod tests {
     fn check(ids: &[u64]) {
         let (mut integers, mut bulks) = (IdWriter::integers(), IdWriter::bulks());
         let (mut as_integers, mut as_bulks) = (Vec::new(), Vec::new());
-        let (mut expected_integers, mut expected_bulks) = (String::new(), String::new());
         for &id in ids {
             integers.write(id, &mut as_integers);
             bulks.write(id, &mut as_bulks);
-            expected_integers += &format!(":{id}\r\n");
-            expected_bulks += &format!("${}\r\n{id}\r\n", id.to_string().len());
         }
+        let expected_integers: String = ids.iter().map(|id| format!(":{id}\r\n")).collect();
+        let expected_bulks: String = ids.iter().map(|id| format!("${}\r\n{id}\r\n", id.to_string().len())).collect();
         assert_eq!(String::from_utf8_lossy(&as_integers), expected_integers);
         assert_eq!(String::from_utf8_lossy(&as_bulks), expected_bulks);
     }
