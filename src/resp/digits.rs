@@ -136,8 +136,9 @@ mod tests {
             integers.write(id, &mut as_integers);
             bulks.write(id, &mut as_bulks);
         }
-        let expected_integers: String = ids.iter().map(|id| format!(":{id}\r\n")).collect();
-        let expected_bulks: String = ids.iter().map(|id| format!("${}\r\n{id}\r\n", id.to_string().len())).collect();
+        let lines = |line: fn(&u64) -> String| ids.iter().map(line).collect::<Vec<_>>().concat();
+        let expected_integers = lines(|id| format!(":{id}\r\n"));
+        let expected_bulks = lines(|id| format!("${}\r\n{id}\r\n", id.to_string().len()));
         assert_eq!(String::from_utf8_lossy(&as_integers), expected_integers);
         assert_eq!(String::from_utf8_lossy(&as_bulks), expected_bulks);
     }
