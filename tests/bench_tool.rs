@@ -55,7 +55,7 @@ fn two_hundred_requests() {
     assert!(report["server"]["cpu_us_per_request"].as_f64().unwrap() > 0.0, "{report}");
     assert!(report["limit"].is_string());
     // It drew what it says: no more and no less.
-    assert_eq!(server.connect().info("total_commands_processed"), "200");
+    assert_eq!(server.connect().info("ids_issued"), "200");
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub enum WorkloadError {
     /// Nothing to send.
     #[error("there is no command to send")]
     NoCommand,
-    /// Larger than a batch may be.
+    /// Larger than 16 MiB.
     #[error("{bytes} bytes in flight on each connection; at most {BATCH_BYTES_MAX} are possible: a lower --pipeline")]
     TooLarge {
         /// What it would be.
