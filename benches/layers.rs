@@ -13,7 +13,7 @@ use std::sync::Arc;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use getid::clock::{Clock, SystemClock};
 use getid::command::Vocabulary;
-use getid::id::{Layout, Limits, RandomCycle, Reservation, Scheme, Slot, Tick};
+use getid::id::{Layout, Limits, RandomCycle, Reservation, SavePoint, Scheme, Slot, Tick};
 use getid::issuer::Issuer;
 use getid::resp::{DecodeLimits, Decoded, Decoder, IdWriter};
 use getid::session::{Rules, Session, Turn};
@@ -43,11 +43,16 @@ fn draw(c: &mut Criterion) {
     let identity = Identity { server_id: 1, layout: layout() };
     // Far ahead of anything the bench can use up before the keeper, which does not run here, would save again.
     let limits = Limits { max_borrow_ms: 1 << 30, lead_ms: 1 << 30, ..Limits::default() };
+    // A start without a record would begin at the borrow limit, where draws wait.
+    let now = layout().epoch().tick_at(clock.wall_unix_ms()).expect("a sane clock");
+    let found = SavePoint { watermark: now, reference: now };
     let (issuer, _keeper) = runtime
-        .block_on(Issuer::start(SystemClock::new(), identity, limits, None, NoStore))
+        .block_on(Issuer::start(SystemClock::new(), identity, limits, Some(found), NoStore))
         .expect("a store that keeps nothing cannot fail");
     for n in [1, 128] {
-        group.bench_function(format!("{n} ids"), |b| b.iter(|| black_box(issuer.try_draw(black_box(n)))));
+        group.bench_function(format!("{n} ids"), |b| {
+            b.iter(|| issuer.try_draw(black_box(n)).expect("no refusal").expect("no wait"))
+        });
     }
     group.finish();
 }

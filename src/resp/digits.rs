@@ -92,34 +92,35 @@ impl IdWriter {
     /// Puts everything in place but the last eight digits of `base` and its neighbours.
     #[cold]
     fn set_base(&mut self, base: u64) {
-        let mut digits = itoa::Buffer::new();
+        let (mut digits, mut length) = (itoa::Buffer::new(), itoa::Buffer::new());
         let digits = digits.format(base).as_bytes();
-        let mut head = Vec::with_capacity(LINE_BYTES);
-        head_of(self.kind, digits.len(), &mut head);
-        let low_end = head.len() + digits.len();
-        self.line[..head.len()].copy_from_slice(&head);
-        self.line[head.len()..low_end].copy_from_slice(digits);
-        self.line[low_end..low_end + 2].copy_from_slice(b"\r\n");
-        self.low_at = low_end - LOW_DIGITS;
-        self.len = low_end + 2;
+        let parts: [&[u8]; 4] = match self.kind {
+            Kind::Integer => [b":", digits, b"\r\n", b""],
+            Kind::Bulk => [b"$", length.format(digits.len()).as_bytes(), b"\r\n", digits],
+        };
+        self.len = 0;
+        for part in parts {
+            self.append(part);
+        }
+        if self.kind == Kind::Bulk {
+            self.append(b"\r\n");
+        }
+        self.low_at = self.len - 2 - LOW_DIGITS;
         self.base = base;
+    }
+
+    fn append(&mut self, part: &[u8]) {
+        self.line[self.len..self.len + part.len()].copy_from_slice(part);
+        self.len += part.len();
     }
 
     /// Numbers without leading digits: of the epoch's first minute, so for completeness only.
     #[cold]
     fn write_small(&self, id: u64, output: &mut Vec<u8>) {
-        let mut digits = itoa::Buffer::new();
-        let digits = digits.format(id).as_bytes();
-        head_of(self.kind, digits.len(), output);
-        output.extend_from_slice(digits);
-        output.extend_from_slice(b"\r\n");
-    }
-}
-
-fn head_of(kind: Kind, digits: usize, output: &mut Vec<u8>) {
-    match kind {
-        Kind::Integer => output.push(b':'),
-        Kind::Bulk => super::encode::write_header(b'$', digits, output),
+        match self.kind {
+            Kind::Integer => super::write_id(id, output),
+            Kind::Bulk => super::write_bulk_id(id, output),
+        }
     }
 }
 

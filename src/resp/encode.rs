@@ -157,7 +157,7 @@ pub fn write_error(text: impl AsRef<[u8]>, output: &mut Vec<u8>) {
 }
 
 #[inline]
-pub(super) fn write_header(kind: u8, len: usize, output: &mut Vec<u8>) {
+fn write_header(kind: u8, len: usize, output: &mut Vec<u8>) {
     output.push(kind);
     output.extend_from_slice(itoa::Buffer::new().format(len).as_bytes());
     output.extend_from_slice(b"\r\n");

@@ -1,0 +1,97 @@
+//! Once warm, a turn allocates nothing: not to decode, to draw, or to encode.
+
+#![allow(missing_docs, reason = "a test file")]
+
+use std::sync::Arc;
+
+use getid::clock::{Clock, SystemClock};
+use getid::command::Vocabulary;
+use getid::id::{Layout, Limits, RandomCycle, SavePoint, Scheme};
+use getid::issuer::Issuer;
+use getid::session::{Rules, Session, Turn};
+use getid::watermark::{Identity, NoStore};
+
+const GETID: &[u8] = b"*1\r\n$5\r\nGETID\r\n";
+const MGETID: &[u8] = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n";
+
+/// Feeds `input` over and over, and counts what the later rounds allocate.
+fn allocations(input: &[u8]) -> u64 {
+    let layout = Layout::default();
+    let cycle = RandomCycle::new((0..1 << layout.random_bits()).collect()).expect("a permutation");
+    let rules = Arc::new(Rules {
+        vocabulary: Vocabulary::default(),
+        scheme: Arc::new(Scheme::new(layout, 0, cycle).expect("it fits")),
+        id_mgetid_max: 100,
+        databases: 16,
+        password: None,
+        bulk_bytes_max: 1 << 20,
+        request_bytes_max: 1 << 20,
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    // Room for every ID of the test: the keeper does not run here.
+    let limits = Limits { max_borrow_ms: 1 << 30, lead_ms: 1 << 30, ..Limits::default() };
+    let identity = Identity { server_id: 0, layout };
+    // A start without a record would begin at the borrow limit, and the first draws would wait.
+    let now = layout.epoch().tick_at(SystemClock::new().wall_unix_ms()).expect("a sane clock");
+    let found = SavePoint { watermark: now, reference: now };
+    let (issuer, _keeper) = runtime
+        .block_on(Issuer::start(SystemClock::new(), identity, limits, Some(found), NoStore))
+        .expect("a store that keeps nothing cannot fail");
+
+    let mut session = Session::new(1, rules);
+    let (mut turn, mut output) = (Turn::default(), Vec::new());
+    let mut round = || {
+        output.clear();
+        let mut used = 0;
+        loop {
+            used += session.read(&input[used..], &mut turn);
+            let drawn = (turn.ids > 0).then(|| issuer.try_draw(turn.ids).expect("no refusal").expect("no wait"));
+            session.write(&turn, Ok(drawn.as_slice()), &mut output);
+            if !turn.more {
+                break;
+            }
+        }
+        assert_eq!(used, input.len());
+        assert!(!output.is_empty());
+    };
+    for _ in 0..3 {
+        round();
+    }
+    allocation_counter::measure(|| (0..100).for_each(|_| round())).count_total
+}
+
+#[test]
+fn the_counter_counts() {
+    assert_eq!(allocation_counter::measure(|| drop(std::hint::black_box(Box::new(1)))).count_total, 1);
+}
+
+#[test]
+fn one_getid() {
+    assert_eq!(allocations(GETID), 0);
+}
+
+#[test]
+fn a_pipeline_of_getid() {
+    assert_eq!(allocations(&GETID.repeat(100)), 0);
+}
+
+#[test]
+fn a_pipeline_that_takes_several_turns() {
+    assert_eq!(allocations(&GETID.repeat(10_000)), 0);
+}
+
+#[test]
+fn mgetid() {
+    assert_eq!(allocations(&MGETID.repeat(16)), 0);
+}
+
+#[test]
+fn a_transaction() {
+    let input = [b"*1\r\n$5\r\nMULTI\r\n", &GETID.repeat(16)[..], b"*1\r\n$4\r\nEXEC\r\n"].concat();
+    assert_eq!(allocations(&input), 0);
+}
+
+#[test]
+fn inline_and_ping() {
+    assert_eq!(allocations(b"GETID\r\nPING\r\nmgetid 3\r\n"), 0);
+}
