@@ -94,7 +94,7 @@ fn bump(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(by), Relaxed);
 }
 
-/// The mean rate over the last [`RATE_SAMPLES`] samples, as `instantaneous_ops_per_sec` is defined in Redis.
+/// The mean rate over the last 16 samples, as `instantaneous_ops_per_sec` is defined in Redis.
 #[derive(Debug, Default)]
 pub struct Rate {
     samples: std::sync::Mutex<RateSamples>,

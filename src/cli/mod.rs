@@ -4,6 +4,7 @@
 //! `getid decode ... | head` ends quietly, and only complaints go to standard error. Exit codes: 0 as asked, 1 the
 //! answer is no (a bad ID, no PONG, a violation), 2 the command line itself is wrong.
 
+mod bench;
 mod check_config;
 mod decode;
 mod layout;
@@ -35,6 +36,7 @@ pub fn run() -> ExitCode {
         Command::Ping(args) => ping::run(args),
         Command::State(args) => state::run(args),
         Command::Verify(args) => verify::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Completions { shell } => completions(shell),
     }
 }
@@ -93,6 +95,8 @@ enum Command {
     ///
     /// Opens connections to one or several servers, draws for a time or a count, and judges every ID.
     Verify(Box<verify::VerifyArgs>),
+    /// Measure a server: requests a second, latency, CPU time per request
+    Bench(Box<bench::BenchArgs>),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  getid completions bash > /etc/bash_completion.d/getid")]
     Completions {

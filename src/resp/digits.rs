@@ -67,7 +67,8 @@ impl IdWriter {
     /// Appends one.
     #[inline]
     pub fn write(&mut self, id: u64, output: &mut Vec<u8>) {
-        let mut low = id.wrapping_sub(self.base);
+        // None below the base, and as long as there is none.
+        let mut low = id.checked_sub(self.base).unwrap_or(u64::MAX);
         if low >= u64::from(LOW_RANGE) || self.base == u64::MAX {
             if id < u64::from(LOW_RANGE) {
                 return self.write_small(id, output);
@@ -131,13 +132,13 @@ mod tests {
     fn check(ids: &[u64]) {
         let (mut integers, mut bulks) = (IdWriter::integers(), IdWriter::bulks());
         let (mut as_integers, mut as_bulks) = (Vec::new(), Vec::new());
-        let (mut expected_integers, mut expected_bulks) = (String::new(), String::new());
         for &id in ids {
             integers.write(id, &mut as_integers);
             bulks.write(id, &mut as_bulks);
-            expected_integers += &format!(":{id}\r\n");
-            expected_bulks += &format!("${}\r\n{id}\r\n", id.to_string().len());
         }
+        let lines = |line: fn(&u64) -> String| ids.iter().map(line).collect::<Vec<_>>().concat();
+        let expected_integers = lines(|id| format!(":{id}\r\n"));
+        let expected_bulks = lines(|id| format!("${}\r\n{id}\r\n", id.to_string().len()));
         assert_eq!(String::from_utf8_lossy(&as_integers), expected_integers);
         assert_eq!(String::from_utf8_lossy(&as_bulks), expected_bulks);
     }

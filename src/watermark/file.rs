@@ -1,6 +1,6 @@
 //! The record as a file in a folder, saved without ever blocking the runtime.
 //!
-//! A save is write, fsync, rename, fsync of the folder ([`SaveStep`]), on a thread of its own: a disk that hangs stops
+//! A save is write, fsync, rename, fsync of the folder (`SaveStep`), on a thread of its own: a disk that hangs stops
 //! one save and nothing else.
 //!
 //! # When the claim is lost

@@ -32,7 +32,9 @@ struct State {
 const TRUE_RATE_PPM: i64 = 1_000_000;
 
 impl SimClock {
+    /// To be called inside a runtime whose time is paused.
     pub(crate) fn new(wall_unix_ms: i64) -> SimClock {
+        let _inside = tokio::runtime::Handle::current();
         crate::log::install();
         SimClock(Arc::new(Mutex::new(State {
             origin: Instant::now(),

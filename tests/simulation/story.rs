@@ -59,7 +59,8 @@ impl Tally {
 /// Plays the story of `seed`.
 pub(crate) fn play<K: Checks>(seed: u64) -> Result<Tally, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime").block_on(Story::new(seed).play::<K>())
+    // Made inside the runtime: outside, the machine's clock would begin in real time, and no two plays would be the same.
+    runtime.expect("a runtime").block_on(async { Story::new(seed).play::<K>().await })
 }
 
 struct Story {

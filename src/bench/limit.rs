@@ -1,0 +1,104 @@
+//! Who was the limit of a run: the server, or the one who measured it.
+
+use serde::Serialize;
+
+/// From this share of the time on, a thread counts as one that had always something to do.
+const SATURATED: f64 = 0.95;
+
+/// From this share on, waiting for a processor spoils what a run says about time.
+const DISTURBED: f64 = 0.05;
+
+/// What one thread did with its time, as shares of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Share {
+    /// It ran.
+    pub busy: f64,
+    /// It could have run, but something else had the processor.
+    pub waited: f64,
+}
+
+impl Share {
+    fn saturated(self) -> bool {
+        self.busy + self.waited >= SATURATED
+    }
+
+    /// Something else had the processor for so long that times, not only rates, are not its own.
+    pub fn disturbed(self) -> bool {
+        self.waited >= DISTURBED
+    }
+}
+
+/// What a run was limited by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// A thread of the server had no time left: what a bench is for.
+    Server,
+    /// A thread of the generator had no time left, while the server had: the rate says nothing about the server.
+    Load,
+    /// Both had none left.
+    Both,
+    /// Neither: waiting for each other, over too few connections or too far a network.
+    Neither,
+    /// Neither, but something else had the processors that they wanted.
+    Crowd,
+    /// The generator had time left; nothing is known of the server.
+    NotLoad,
+    /// The generator had none left; nothing is known of the server.
+    MaybeLoad,
+}
+
+impl Limit {
+    /// Judges by the busiest thread of each side.
+    pub fn judge(load: Share, server: Option<Share>) -> Limit {
+        match (load.saturated(), server.map(Share::saturated)) {
+            (true, Some(true)) => Limit::Both,
+            (true, Some(false)) => Limit::Load,
+            (false, Some(true)) => Limit::Server,
+            (false, Some(false)) if load.disturbed() || server.is_some_and(Share::disturbed) => Limit::Crowd,
+            (false, Some(false)) => Limit::Neither,
+            (true, None) => Limit::MaybeLoad,
+            (false, None) => Limit::NotLoad,
+        }
+    }
+
+    /// One sentence for the report.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Limit::Server => "the server",
+            Limit::Load => {
+                "this load generator, not the server: the rate is no limit of the server; CPU time per request is its own"
+            }
+            Limit::Both => "the server and this load generator alike",
+            Limit::Neither => {
+                "neither server nor load generator: they waited for each other; more connections or a deeper pipeline \
+                 would give more"
+            }
+            Limit::Crowd => {
+                "the other programs on these processors: rate and latency are theirs as much as the server's; CPU time per \
+                 request says more"
+            }
+            Limit::NotLoad => "not this load generator (--pid tells of the server)",
+            Limit::MaybeLoad => "perhaps this load generator, which had no time left (--pid tells of the server)",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn judgements() {
+        let idle = Share { busy: 0.5, waited: 0.0 };
+        let full = Share { busy: 0.99, waited: 0.0 };
+        let crowded = Share { busy: 0.5, waited: 0.48 };
+        assert_eq!(Limit::judge(idle, Some(full)), Limit::Server);
+        assert_eq!(Limit::judge(full, Some(idle)), Limit::Load);
+        assert_eq!(Limit::judge(crowded, Some(crowded)), Limit::Both);
+        assert_eq!(Limit::judge(idle, Some(idle)), Limit::Neither);
+        assert_eq!(Limit::judge(Share { busy: 0.3, waited: 0.3 }, Some(idle)), Limit::Crowd);
+        assert_eq!(Limit::judge(idle, None), Limit::NotLoad);
+        assert_eq!(Limit::judge(full, None), Limit::MaybeLoad);
+    }
+}

@@ -1,0 +1,125 @@
+//! What a connection sends, as bytes that are made once.
+
+use std::io::Write as _;
+
+/// Bytes of all that one connection has in flight; a longer pipeline says nothing more about a server.
+const BATCH_BYTES_MAX: usize = 16 << 20;
+
+/// The requests of one connection: units, all alike, so many of them in flight.
+///
+/// A unit is one command, or a whole transaction: MULTI, the command so many times, EXEC. Every command of a unit is a
+/// request and gets a reply, MULTI and EXEC among them, as servers count them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    bytes: Vec<u8>,
+    unit_bytes: usize,
+    unit_requests: u32,
+    depth: u32,
+}
+
+/// Why there is no such workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WorkloadError {
+    /// Nothing to send.
+    #[error("there is no command to send")]
+    NoCommand,
+    /// Larger than 16 MiB.
+    #[error("{bytes} bytes in flight on each connection; at most {BATCH_BYTES_MAX} are possible: a lower --pipeline")]
+    TooLarge {
+        /// What it would be.
+        bytes: u128,
+    },
+}
+
+impl Workload {
+    /// `depth` units of `words`, or of transactions of `transaction` times `words`. A depth of 0 is one of 1.
+    ///
+    /// # Errors
+    ///
+    /// No words; a batch that is larger than 16 MiB.
+    pub fn new(words: &[impl AsRef<[u8]>], transaction: Option<u32>, depth: u32) -> Result<Workload, WorkloadError> {
+        if words.is_empty() {
+            return Err(WorkloadError::NoCommand);
+        }
+        let depth = depth.max(1);
+        let mut command = Vec::new();
+        push_request(&mut command, words);
+        // Before anything is made that large.
+        let bytes = command.len() as u128 * u128::from(transaction.unwrap_or(1)) * u128::from(depth);
+        if bytes > BATCH_BYTES_MAX as u128 {
+            return Err(WorkloadError::TooLarge { bytes });
+        }
+        let (unit, unit_requests) = match transaction {
+            None => (command, 1),
+            Some(times) => {
+                let mut unit = Vec::new();
+                push_request(&mut unit, &["MULTI"]);
+                for _ in 0..times {
+                    unit.extend_from_slice(&command);
+                }
+                push_request(&mut unit, &["EXEC"]);
+                (unit, times + 2)
+            }
+        };
+        Ok(Workload { bytes: unit.repeat(depth as usize), unit_bytes: unit.len(), unit_requests, depth })
+    }
+
+    /// Units in flight on one connection, at least 1.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Requests, and so replies, of one unit; at least 1.
+    pub fn unit_requests(&self) -> u32 {
+        self.unit_requests
+    }
+
+    /// The bytes of that many units, at most [`Self::depth`].
+    pub fn batch(&self, units: u32) -> &[u8] {
+        &self.bytes[..units.min(self.depth) as usize * self.unit_bytes]
+    }
+}
+
+/// Appends one request as an array of bulk strings.
+fn push_request(bytes: &mut Vec<u8>, words: &[impl AsRef<[u8]>]) {
+    let written = write!(bytes, "*{}\r\n", words.len());
+    debug_assert!(written.is_ok(), "memory takes everything");
+    for word in words {
+        let word = word.as_ref();
+        let written = write!(bytes, "${}\r\n", word.len());
+        debug_assert!(written.is_ok(), "memory takes everything");
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands() {
+        let workload = Workload::new(&["MGETID", "100"], None, 3).unwrap();
+        assert_eq!(workload.batch(1), b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n");
+        assert_eq!(workload.batch(3), workload.batch(1).repeat(3));
+        assert_eq!((workload.depth(), workload.unit_requests()), (3, 1));
+    }
+
+    #[test]
+    fn transactions() {
+        let workload = Workload::new(&["GETID"], Some(2), 1).unwrap();
+        assert_eq!(
+            workload.batch(1),
+            b"*1\r\n$5\r\nMULTI\r\n*1\r\n$5\r\nGETID\r\n*1\r\n$5\r\nGETID\r\n*1\r\n$4\r\nEXEC\r\n"
+        );
+        assert_eq!(workload.unit_requests(), 4);
+    }
+
+    #[test]
+    fn what_cannot_be() {
+        assert_eq!(Workload::new(&[""; 0], None, 1), Err(WorkloadError::NoCommand));
+        let error = Workload::new(&["GETID"], Some(u32::MAX), u32::MAX).unwrap_err();
+        assert!(matches!(error, WorkloadError::TooLarge { .. }));
+        assert_eq!(Workload::new(&["GETID"], None, 0).unwrap().depth(), 1);
+    }
+}

@@ -1,0 +1,155 @@
+//! CPU time of a server and of this process's threads, as the kernel counts it.
+//!
+//! A process's CPU clock counts nanoseconds, threads that have ended included; `/proc/PID/stat` has only ticks of
+//! 10 ms, and `/proc/PID/task/*/schedstat` forgets a thread with its end. The latter is read for what the clock cannot
+//! tell: which thread was the busiest, and how long it waited for a processor.
+
+use std::collections::HashMap;
+use std::fs;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
+
+use crate::bench::Share;
+
+/// Linux has no process from here on (`PID_MAX_LIMIT`); larger numbers would spoil the clock's id.
+pub(super) const PID_MAX: i32 = 1 << 22;
+
+/// Reads the CPU time of another process.
+pub(super) struct ServerUsage {
+    pid: i32,
+    clock: ClockId,
+}
+
+/// CPU time until now.
+pub(super) struct Reading {
+    cpu: Duration,
+    /// By thread id; empty where the kernel does not tell.
+    threads: HashMap<u32, ThreadTime>,
+}
+
+/// CPU time between two readings.
+pub(super) struct Used {
+    pub(super) pid: i32,
+    /// Of all threads.
+    pub(super) cpu: Duration,
+    busiest: ThreadTime,
+}
+
+/// Times of one thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ThreadTime {
+    pub(super) ran_ns: u64,
+    pub(super) waited_ns: u64,
+}
+
+impl ServerUsage {
+    pub(super) fn of(pid: i32) -> Result<ServerUsage, String> {
+        let clock = clock_getcpuclockid(Pid::from_raw(pid)).map_err(|errno| no_process(pid, errno))?;
+        Ok(ServerUsage { pid, clock })
+    }
+
+    pub(super) fn read(&self) -> Result<Reading, String> {
+        let cpu = clock_gettime(self.clock).map_err(|errno| no_process(self.pid, errno))?;
+        let mut threads = HashMap::new();
+        for entry in fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten() {
+            let times = fs::read_to_string(entry.path().join("schedstat")).ok();
+            let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            if let (Some(id), Some(times)) = (id, times.as_deref().and_then(ThreadTime::parse)) {
+                threads.insert(id, times);
+            }
+        }
+        Ok(Reading { cpu: cpu.into(), threads })
+    }
+}
+
+fn no_process(pid: i32, errno: Errno) -> String {
+    format!("--pid {pid}: its CPU time cannot be read: {}", errno.desc())
+}
+
+impl Reading {
+    pub(super) fn since(&self, pid: i32, earlier: &Reading) -> Used {
+        let threads =
+            self.threads.iter().map(|(id, now)| now.since(earlier.threads.get(id).copied().unwrap_or_default()));
+        Used {
+            pid,
+            cpu: self.cpu.saturating_sub(earlier.cpu),
+            busiest: threads.max_by_key(|thread| thread.ran_ns + thread.waited_ns).unwrap_or_default(),
+        }
+    }
+}
+
+impl Used {
+    /// What its busiest thread did in that time.
+    pub(super) fn share(&self, elapsed: Duration) -> Share {
+        // Where the kernel tells of no threads, one that did it all is the best guess.
+        if self.busiest == ThreadTime::default() {
+            return Share { busy: share(self.cpu, elapsed), waited: 0.0 };
+        }
+        self.busiest.share(elapsed)
+    }
+}
+
+impl ThreadTime {
+    /// Of the calling thread, until now.
+    pub(super) fn of_this_thread() -> ThreadTime {
+        let ran = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
+        let times = fs::read_to_string("/proc/thread-self/schedstat").ok();
+        let waited_ns = times.as_deref().and_then(ThreadTime::parse).map_or(0, |times| times.waited_ns);
+        ThreadTime { ran_ns: u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX), waited_ns }
+    }
+
+    /// A line of schedstat: ns on a processor, ns waiting for one, times it ran.
+    fn parse(text: &str) -> Option<ThreadTime> {
+        let mut numbers = text.split_ascii_whitespace().map(str::parse);
+        Some(ThreadTime { ran_ns: numbers.next()?.ok()?, waited_ns: numbers.next()?.ok()? })
+    }
+
+    pub(super) fn since(self, earlier: ThreadTime) -> ThreadTime {
+        ThreadTime {
+            ran_ns: self.ran_ns.saturating_sub(earlier.ran_ns),
+            waited_ns: self.waited_ns.saturating_sub(earlier.waited_ns),
+        }
+    }
+
+    pub(super) fn share(self, elapsed: Duration) -> Share {
+        Share {
+            busy: share(Duration::from_nanos(self.ran_ns), elapsed),
+            waited: share(Duration::from_nanos(self.waited_ns), elapsed),
+        }
+    }
+}
+
+fn share(part: Duration, whole: Duration) -> f64 {
+    if whole.is_zero() { 0.0 } else { part.as_secs_f64() / whole.as_secs_f64() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedstat() {
+        assert_eq!(ThreadTime::parse("123456 789 10\n"), Some(ThreadTime { ran_ns: 123_456, waited_ns: 789 }));
+        assert_eq!(ThreadTime::parse("x"), None);
+    }
+
+    #[test]
+    fn own_time_grows() {
+        let usage = ServerUsage::of(i32::try_from(std::process::id()).unwrap()).unwrap();
+        let (before, own) = (usage.read().unwrap(), ThreadTime::of_this_thread());
+        let mut sum = 0_u64;
+        while ThreadTime::of_this_thread().since(own).ran_ns < 2_000_000 {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(usage.read().unwrap().since(1, &before).cpu >= Duration::from_millis(1));
+    }
+
+    #[test]
+    fn a_process_that_is_not() {
+        let error = ServerUsage::of(PID_MAX).err().unwrap();
+        assert!(error.starts_with("--pid 4194304: its CPU time cannot be read: "), "{error}");
+    }
+}
