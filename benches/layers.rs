@@ -51,7 +51,7 @@ fn draw(c: &mut Criterion) {
         .expect("a store that keeps nothing cannot fail");
     for n in [1, 128] {
         group.bench_function(format!("{n} ids"), |b| {
-            b.iter(|| issuer.try_draw(black_box(n)).expect("no refusal").expect("no wait"))
+            b.iter(|| issuer.try_draw(black_box(n)).expect("no refusal").expect("no wait"));
         });
     }
     group.finish();
