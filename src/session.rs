@@ -185,6 +185,11 @@ impl Session {
 fn take(transaction: &mut Transaction, client: &mut Client, args: Args<'_>, turn: &mut Turn) {
     let command = match client.rules.vocabulary.resolve(args) {
         Ok(command) => command,
+        Err(_) if is_http(args.name()) => {
+            turn.close = true;
+            turn.broken = true;
+            return;
+        }
         Err(text) => return reject(transaction, client, None, &text, turn),
     };
     if !command.accepts(args.len()) {
@@ -211,6 +216,15 @@ fn take(transaction: &mut Transaction, client: &mut Client, args: Args<'_>, turn
         _ => return client.perform(command, args, turn),
     }
     client.profile.queued = transaction.queued();
+}
+
+/// Whether this is a line of an HTTP request that can carry commands in its body, as in Redis.
+///
+/// A web page can make a browser send `SHUTDOWN` to a server on its own machine as the body of a `POST`; this word, or the
+/// header that every request has, comes before it.
+#[cold]
+fn is_http(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:")
 }
 
 /// Answers a request that can't be run or queued. A transaction fails by it; `EXEC` itself ends one.

@@ -355,6 +355,8 @@ fn sane_clocks_at_start() {
         (0, None),
         (Tick::LAST.0.cast_signed() - DAY, None),
         (T0 + 400 * DAY, Some((T0, T0))),
+        // The last life gave its last ID long ago, and ended yesterday: so does a spare server that nobody asks.
+        (T0 + 800 * DAY, Some((T0, T0 + 799 * DAY))),
         (-1, Some((T0, T0))),
         (-Tick(0).unix_ms(Epoch::DEFAULT), Some((T0, T0))),
         (i64::MIN / 2, Some((T0, T0))),

@@ -215,10 +215,7 @@ fn every_refusal_is_explained() {
             Refusal::Clock(ClockFault::PastEnd { wall_unix_ms: 0, last_unix_ms: 0 }),
             "past the last instant an id can carry",
         ),
-        (
-            Refusal::Clock(ClockFault::FarPastRecord { wall_unix_ms: 0, watermark_unix_ms: 0 }),
-            "past the state's watermark",
-        ),
+        (Refusal::Clock(ClockFault::FarPastRecord { wall_unix_ms: 0, record_unix_ms: 0 }), "past the state's record"),
         (Refusal::Clock(ClockFault::BeforeEpoch { wall_unix_ms: 0, epoch_unix_ms: 0 }), "before the epoch"),
         (Refusal::EndOfTime { last_unix_ms: 0 }, "MISCONF end of time"),
         (Refusal::Save { error: "cannot write".into() }, "MISCONF state can't be saved: cannot write"),

@@ -29,7 +29,7 @@ pub const NOTICE_MS: u64 = 128;
 /// How long a large jump must have stood before it is followed: ten minutes.
 pub const JUMP_STANDS_MS: u64 = 600_000;
 
-/// The largest jump that is ever followed, and how far past the last life's watermark a clock at start may be: 400 days.
+/// The largest jump that is ever followed, and how far past the last life's record a clock at start may be: 400 days.
 pub const JUMP_MS_MAX: u64 = 400 * 86_400_000;
 
 /// While a jump stands, its size may change by this without its ten minutes starting again.
@@ -68,7 +68,7 @@ pub struct ReferenceClock {
     lived_ns: u64,
     /// The R that the last life left, carried on at 90 %: R is never below.
     floor_ns: u64,
-    /// The watermark found at start.
+    /// How far the last life had come: the later of the watermark and the R found at start.
     found: Option<Tick>,
     /// The part of `behind_ns` that an event has told of.
     noticed_behind_ns: u64,
@@ -105,7 +105,8 @@ impl ReferenceClock {
             seen_boot_ns: reading.boot_ns,
             lived_ns: 0,
             floor_ns,
-            found: found.map(|point| point.watermark),
+            // A life that gave no ID for long ends with a watermark far behind its clock, which was right all the same.
+            found: found.map(|point| point.watermark.max(point.reference)),
             noticed_behind_ns: 0,
             held: None,
             fault: None,
@@ -246,7 +247,7 @@ impl ReferenceClock {
                 // A server that has been up and idle for 401 days is not absurd.
                 let reach = found.0 + JUMP_MS_MAX + self.lived_ns / NS_PER_MS;
                 (wall_ms > i128::from(reach))
-                    .then_some(ClockFault::FarPastRecord { wall_unix_ms, watermark_unix_ms: found.unix_ms(self.epoch) })
+                    .then_some(ClockFault::FarPastRecord { wall_unix_ms, record_unix_ms: found.unix_ms(self.epoch) })
             }
             None => None,
         }
@@ -494,12 +495,12 @@ pub enum ClockFault {
         /// The last instant.
         last_unix_ms: i64,
     },
-    /// More than 400 days past the watermark that was found at start.
+    /// More than 400 days past the record that was found at start.
     FarPastRecord {
         /// What the clock says.
         wall_unix_ms: i64,
-        /// That watermark.
-        watermark_unix_ms: i64,
+        /// How far the last life had come: the later of the record's watermark and R.
+        record_unix_ms: i64,
     },
     /// Before the epoch, and there is no record that says better.
     BeforeEpoch {
@@ -521,14 +522,14 @@ impl fmt::Display for ClockFault {
                     UtcMs(last_unix_ms)
                 )
             }
-            ClockFault::FarPastRecord { wall_unix_ms, watermark_unix_ms } => {
+            ClockFault::FarPastRecord { wall_unix_ms, record_unix_ms } => {
                 let days = JUMP_MS_MAX / 86_400_000;
                 write!(
                     f,
-                    "says {}, more than {days} days past the state's watermark, {}; set the clock, or if it is right \
+                    "says {}, more than {days} days past the state's record, {}; set the clock, or if it is right \
                      use 'getid state advance --to'",
                     UtcMs(wall_unix_ms),
-                    UtcMs(watermark_unix_ms)
+                    UtcMs(record_unix_ms)
                 )
             }
             ClockFault::BeforeEpoch { wall_unix_ms, epoch_unix_ms } => {
