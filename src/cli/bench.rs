@@ -56,7 +56,7 @@ With --pid the CPU time of the server is told too, from which its cost per reque
 Keep load and server on different processors (taskset), or each measures the other.
 
 The last line says what was the limit. If it was the load generator itself, the requests per second are its own.
-TLS is not measured. Exit code 0: done; 1: the server sent error replies; 2: the command line is wrong, or a connection
+It does not speak TLS. Exit code 0: done; 1: the server sent error replies; 2: the command line is wrong, or a connection
 failed.
 
 Examples:
