@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rand::RngExt as _;
 use rand::seq::SliceRandom as _;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 use super::sources::sources;
@@ -172,9 +172,18 @@ impl Prepared {
         found: Option<SavePoint>,
     ) -> Result<(), Failure> {
         let config = &self.config;
-        let (issuer, keeper) = Issuer::start(SystemClock::new(), identity, limits(config), found, store)
-            .await
-            .map_err(|error| format!("the first save of the state failed: {error}. Nothing was served"))?;
+        let mut signals = Signals::listen();
+        let start = Issuer::start(SystemClock::new(), identity, limits(config), found, store);
+        let (issuer, keeper) = tokio::select! {
+            started = start => {
+                started.map_err(|error| format!("the first save of the state failed: {error}. Nothing was served"))?
+            }
+            // The disk may hang: a start can be stopped as well.
+            name = signals.stop() => {
+                tracing::warn!("{name} received, stopping. Nothing was served");
+                return Ok(());
+            }
+        };
         let (stop_keeper, stopped) = oneshot::channel::<()>();
         let process = Process {
             run_id: run_id(),
@@ -199,7 +208,7 @@ impl Prepared {
             tracing::warn!("{warning}");
         }
         courtesy("systemd was not told of the start", notifier.ready("Serving IDs"));
-        let signals = tokio::spawn(obey_signals(Arc::clone(&server), self.log.clone()));
+        let signals = tokio::spawn(obey_signals(signals, Arc::clone(&server), self.log.clone()));
 
         server.run(listeners).await;
         courtesy("systemd was not told of the stop", notifier.stopping());
@@ -250,18 +259,52 @@ impl Drop for StopsServer {
     }
 }
 
+/// Signals, caught from the moment it is made on: until then they end the process, or do nothing to one that has pid 1.
+struct Signals {
+    terminate: Option<Signal>,
+    interrupt: Option<Signal>,
+    hangup: Option<Signal>,
+}
+
+impl Signals {
+    fn listen() -> Signals {
+        let listen = |kind| {
+            signal(kind)
+                .inspect_err(|error| tracing::error!("a signal cannot be received: {error}. SHUTDOWN stops the server"))
+                .ok()
+        };
+        Signals {
+            terminate: listen(SignalKind::terminate()),
+            interrupt: listen(SignalKind::interrupt()),
+            hangup: listen(SignalKind::hangup()),
+        }
+    }
+
+    /// Waits for SIGTERM or SIGINT, and says which.
+    async fn stop(&mut self) -> &'static str {
+        tokio::select! {
+            () = next(&mut self.terminate) => "SIGTERM",
+            () = next(&mut self.interrupt) => "SIGINT",
+        }
+    }
+}
+
+async fn next(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
 /// SIGTERM and SIGINT stop the server, the second one at once; SIGHUP opens the log anew and loads certificates again.
-async fn obey_signals(server: Arc<Server>, log: Log) {
-    let streams = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()));
-    let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) = streams else {
-        tracing::error!("signals cannot be received: stop the server with SHUTDOWN");
-        return;
-    };
+async fn obey_signals(mut signals: Signals, server: Arc<Server>, log: Log) {
     loop {
         let name = tokio::select! {
-            _ = terminate.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
-            _ = hangup.recv() => {
+            () = next(&mut signals.terminate) => "SIGTERM",
+            () = next(&mut signals.interrupt) => "SIGINT",
+            () = next(&mut signals.hangup) => {
                 match log.reopen() {
                     Ok(()) => tracing::info!("SIGHUP: the log is opened anew"),
                     Err(error) => tracing::error!("SIGHUP: the log stays as it was: {error}"),
