@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
@@ -105,6 +105,8 @@ impl Client {
     /// Asks the connection to end.
     pub fn stop(&self, how: Stop) {
         self.stop.fetch_max(how as u8, Ordering::AcqRel);
+        // Against the fence of `wake_by`: either this sees the waker, or the task sees the wish.
+        fence(Ordering::SeqCst);
         if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
         }
@@ -126,6 +128,7 @@ impl Client {
     pub fn wake_by(&self, waker: &Waker) {
         if self.waker.get().is_none() {
             let _ = self.waker.set(waker.clone());
+            fence(Ordering::SeqCst);
         }
     }
 

@@ -198,6 +198,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             }
         }
         self.admission.client.publish(self.session.profile());
+        self.session.release_memory();
         self.server.metrics.add_read(std::mem::take(&mut self.work));
         let open = !turn.close;
         buffers.suspend(used, &mut self.rest);

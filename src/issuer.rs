@@ -479,6 +479,8 @@ impl<C: Clock, S: WatermarkStore, K: Checks> Keeper<C, S, K> {
             retry_at = pauses.then(|| Instant::now() + SAVE_RETRY);
         }
         match issuer.close() {
+            // Nobody knows what a panic inside a draw left: the next start goes on at the last watermark, as after a crash.
+            Some(_) if issuer.mint.is_poisoned() => Ok(()),
             // Past the mint, which is closed for good and has nothing to learn from this save.
             Some(point) => self.store.save(&Record { identity: issuer.identity, point }).await,
             None => Ok(()),

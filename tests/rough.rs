@@ -201,3 +201,25 @@ impl Random {
         usize::try_from((mixed ^ (mixed >> 31)) % bound as u64).expect("below")
     }
 }
+
+#[test]
+fn a_request_of_very_many_arguments_leaves_nothing_behind() {
+    const ARGUMENTS: usize = 200_000;
+    let server = Server::start(&[]);
+    let request =
+        [format!("*{ARGUMENTS}\r\n$4\r\nNONE\r\n").as_bytes(), &b"$0\r\n\r\n".repeat(ARGUMENTS - 1)[..]].concat();
+    let mut quiet = Vec::new();
+    let mut before_kb = 0;
+    for client in 0..30 {
+        let mut wire = server.connect();
+        wire.send(&request);
+        assert!(wire.line().starts_with("-ERR unknown command 'NONE'"));
+        quiet.push(wire);
+        if client == 0 {
+            before_kb = resident_kb(&server);
+        }
+    }
+    // A table of so many arguments is 3 MB; 29 more clients would keep 90 MB.
+    let grown_kb = resident_kb(&server).saturating_sub(before_kb);
+    assert!(grown_kb < 20_000, "{grown_kb} kB");
+}

@@ -31,6 +31,9 @@ const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 * 1024;
 /// is given back when the next one begins.
 const SPANS_KEPT: usize = 1024;
 
+/// Room for arguments that a quiet connection keeps: 256 bytes, and as much for unquoted ones.
+const SPANS_QUIET: usize = 16;
+
 /// Reads requests from a connection's input, one at a time.
 ///
 /// A fresh one owns no memory. After an error the connection is to be closed; a decoder that is used on nevertheless
@@ -156,9 +159,13 @@ impl Decoder {
         self.stage == Stage::Between
     }
 
-    /// Gives all memory back if no request is incomplete, for a connection that went quiet.
+    /// Gives memory back if no request is incomplete, for a connection that may go quiet now: ten thousand that each sent
+    /// one request of a million arguments must not keep their tables. What usual requests need is kept, so that they
+    /// cost no allocation.
+    #[inline]
     pub fn release_memory(&mut self) {
-        if self.is_between_requests() {
+        let is_large = self.spans.capacity() > SPANS_QUIET || self.side.capacity() > SPANS_QUIET * size_of::<Span>();
+        if is_large && self.is_between_requests() {
             *self = Decoder::default();
         }
     }
