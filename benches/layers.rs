@@ -15,7 +15,7 @@ use getid::clock::{Clock, SystemClock};
 use getid::command::Vocabulary;
 use getid::id::{Layout, Limits, RandomCycle, Reservation, SavePoint, Scheme, Slot, Tick};
 use getid::issuer::Issuer;
-use getid::resp::{DecodeLimits, Decoded, Decoder, IdWriter};
+use getid::resp::{DecodeLimits, Decoded, Decoder, IdWriter, write_id};
 use getid::session::{Rules, Session, Turn};
 use getid::watermark::{Identity, NoStore};
 
@@ -65,10 +65,18 @@ fn encode(c: &mut Criterion) {
         let mut digits = itoa::Buffer::new();
         b.iter(|| black_box(digits.format(black_box(786_827_840_126_452_656_u64)).len()));
     });
+    group.bench_function("one id, itoa into a buffer", |b| {
+        let mut digits = itoa::Buffer::new();
+        b.iter(|| {
+            output.clear();
+            output.extend_from_slice(digits.format(black_box(786_827_840_126_452_656_u64)).as_bytes());
+            black_box(output.len())
+        });
+    });
     group.bench_function("one id, as a line", |b| {
         b.iter(|| {
             output.clear();
-            IdWriter::integers().write(black_box(786_827_840_126_452_656), &mut output);
+            write_id(black_box(786_827_840_126_452_656), &mut output);
             black_box(output.len())
         });
     });
@@ -77,6 +85,16 @@ fn encode(c: &mut Criterion) {
     group.bench_function("100 ids, itoa alone", |b| {
         let mut digits = itoa::Buffer::new();
         b.iter(|| black_box(&ids).iter().map(|&id| black_box(digits.format(id)).len()).sum::<usize>());
+    });
+    group.bench_function("100 ids, itoa into a buffer", |b| {
+        let mut digits = itoa::Buffer::new();
+        b.iter(|| {
+            output.clear();
+            for &id in black_box(&ids) {
+                output.extend_from_slice(digits.format(id).as_bytes());
+            }
+            black_box(output.len())
+        });
     });
     group.bench_function("100 ids, as lines", |b| {
         b.iter(|| {

@@ -143,6 +143,8 @@ impl Session {
                 assert_eq!(ids.left, u64::from(turn.ids), "a turn is written with the IDs it asked for");
                 for &reply in turn.replies() {
                     match reply {
+                        // A single one has no neighbours to gain by.
+                        Reply::Integers { count: 1 } => ids.each(1, |id| resp::write_id(id.get(), output)),
                         Reply::Integers { count } => ids.each(count, |id| integers.write(id.get(), output)),
                         Reply::Bulks { count } => {
                             resp::write_array_header(count as usize, output);

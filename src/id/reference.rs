@@ -148,7 +148,9 @@ impl ReferenceClock {
     #[inline]
     fn ns_at(&self, boot_ns: u64) -> u64 {
         let elapsed = boot_ns.saturating_sub(self.base_boot_ns);
-        self.base_ns.saturating_add(elapsed - (elapsed / 10).min(self.behind_ns)).min(END_NS)
+        // Nearly always 0: then there is nothing to divide.
+        let lost = if self.behind_ns == 0 { 0 } else { (elapsed / 10).min(self.behind_ns) };
+        self.base_ns.saturating_add(elapsed - lost).min(END_NS)
     }
 
     /// Takes a reading, and says what is worth a log line. `given`: whether this life has given an ID.

@@ -112,9 +112,14 @@ pub fn encode(value: &Value, protocol: Protocol, output: &mut Vec<u8>) {
 /// Appends `:<id>`.
 #[inline]
 pub fn write_id(id: u64, output: &mut Vec<u8>) {
-    output.push(b':');
-    output.extend_from_slice(itoa::Buffer::new().format(id).as_bytes());
-    output.extend_from_slice(b"\r\n");
+    let mut digits = itoa::Buffer::new();
+    let digits = digits.format(id).as_bytes();
+    let end = digits.len() + 1;
+    // A u64 has up to 20 digits. One append instead of three.
+    let mut line = [b':'; 23];
+    line[1..end].copy_from_slice(digits);
+    line[end..end + 2].copy_from_slice(b"\r\n");
+    output.extend_from_slice(&line[..end + 2]);
 }
 
 /// Appends an ID as a bulk string, as in `MGETID`'s reply.
