@@ -171,11 +171,6 @@ impl Session {
         resp::encode(answer, self.client.profile.protocol, output);
     }
 
-    /// Whether a transaction is being queued or run, so that closing the connection would lose something.
-    pub fn is_in_transaction(&self) -> bool {
-        self.transaction.queued().is_some()
-    }
-
     /// Gives back what memory it can, for a connection that went quiet.
     pub fn release_memory(&mut self) {
         self.decoder.release_memory();

@@ -27,6 +27,7 @@ use self::report::Report;
 use self::usage::{PID_MAX, ServerUsage};
 use super::output::{complain, finish, print};
 use super::ping::{password_variable, port};
+use super::verify::seconds;
 use crate::bench::Workload;
 
 /// How long a run is when nobody says.
@@ -115,13 +116,6 @@ pub(super) struct BenchArgs {
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if seconds > 0.0 && seconds <= 1e7 => Ok(seconds),
-        _ => Err("must be more than 0 and at most 10000000".to_owned()),
-    }
 }
 
 /// Sends, counts, reports.

@@ -120,7 +120,8 @@ pub(super) struct VerifyArgs {
     layout: LayoutArgs,
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+/// Seconds as an argument says them.
+pub(super) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if seconds > 0.0 && seconds <= 1e7 => Ok(seconds),
         _ => Err("must be more than 0 and at most 10000000".to_owned()),
