@@ -50,25 +50,42 @@ const ARROWS: &[(&str, &[&str])] = &[
             "published",
             "resp",
             "session",
+            "telemetry",
             "timestamp",
             "tls",
             "watermark",
         ],
     ),
-    ("info", &["clients", "clock", "command", "id", "issuer", "metrics", "server", "timestamp", "tls"]),
-    ("connection", &["clients", "clock", "id", "issuer", "metrics", "server", "session", "tls"]),
+    (
+        "info",
+        &[
+            "clients",
+            "clock",
+            "command",
+            "id",
+            "issuer",
+            "metrics",
+            "server",
+            "session",
+            "telemetry",
+            "timestamp",
+            "tls",
+        ],
+    ),
+    ("connection", &["clients", "clock", "id", "issuer", "metrics", "resp", "server", "session", "telemetry", "tls"]),
     ("clients", &["resp", "session"]),
     ("tls", &["config"]),
     ("issuer", &["clock", "id", "watermark"]),
     ("watermark", &["id"]),
     ("clock", &["id"]),
     ("config", &["id", "timestamp"]),
-    ("session", &["command", "id", "resp"]),
+    ("session", &["command", "id", "resp", "telemetry"]),
     ("command", &["id", "resp", "timestamp"]),
     ("timestamp", &[]),
     ("resp", &[]),
     ("id", &[]),
-    ("metrics", &["io_threads"]),
+    ("metrics", &["command", "io_threads", "session", "telemetry"]),
+    ("telemetry", &[]),
     ("published", &[]),
     ("io_threads", &[]),
     ("verify", &["id"]),
@@ -79,7 +96,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// Files and folders that are a function of their arguments.
 const PURE: &[&str] =
-    &["id", "resp", "command", "session", "config", "watermark/record", "timestamp", "verify", "bench"];
+    &["id", "resp", "command", "session", "config", "watermark/record", "timestamp", "telemetry", "verify", "bench"];
 
 /// Exceptions inside the pure folders: the one file that reads configuration files, and tools' way to files.
 const SHELL_IN_PURE: &[&str] = &["config/load.rs"];
