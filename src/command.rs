@@ -56,6 +56,11 @@ pub struct Command {
     pub help: &'static [&'static str],
 }
 
+/// Every row, each container before its subcommands.
+pub fn rows() -> impl Iterator<Item = &'static Command> {
+    TABLE.iter().flat_map(|command| std::iter::once(command).chain(command.subcommands))
+}
+
 /// What a command takes, as `COMMAND DOCS` describes it.
 #[derive(Debug)]
 pub struct Argument {
@@ -111,7 +116,23 @@ pub enum Verb {
     Exec,
     Hello,
     Info,
+    Latency,
+    LatencyDoctor,
+    LatencyGraph,
+    LatencyHelp,
+    LatencyHistogram,
+    LatencyHistory,
+    LatencyLatest,
+    LatencyReset,
     LolWut,
+    Memory,
+    MemoryDoctor,
+    MemoryHelp,
+    MemoryMallocStats,
+    MemoryPurge,
+    MemoryStats,
+    MemoryUsage,
+    Monitor,
     Multi,
     Ping,
     Quit,
@@ -119,9 +140,19 @@ pub enum Verb {
     Role,
     Select,
     Shutdown,
+    SlowLog,
+    SlowLogGet,
+    SlowLogHelp,
+    SlowLogLen,
+    SlowLogReset,
     Time,
     Unwatch,
     Watch,
+}
+
+impl Verb {
+    /// How many there are; `verb as usize` is below.
+    pub const COUNT: usize = Verb::Watch as usize + 1;
 }
 
 impl Command {
@@ -416,10 +447,6 @@ mod tests {
     use super::*;
     use crate::resp::Span;
 
-    fn rows() -> impl Iterator<Item = &'static Command> {
-        TABLE.iter().flat_map(|command| std::iter::once(command).chain(command.subcommands))
-    }
-
     #[test]
     fn every_verb_has_one_row() {
         let mut verbs: Vec<Verb> = rows().map(|command| command.verb).collect();
@@ -427,7 +454,7 @@ mod tests {
         verbs.sort_unstable();
         verbs.dedup();
         assert_eq!(verbs.len(), count, "a verb in two rows");
-        assert_eq!(verbs.len(), Verb::Watch as usize + 1, "a verb without a row");
+        assert_eq!(verbs.len(), Verb::COUNT, "a verb without a row");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::account::Timing;
 use crate::command::Vocabulary;
 use crate::id::Scheme;
 use crate::resp::DecodeLimits;
@@ -24,6 +25,8 @@ pub struct Rules {
     pub bulk_bytes_max: usize,
     /// The largest request, bytes (`client-query-buffer-limit`); also bounds what `MULTI` queues.
     pub request_bytes_max: usize,
+    /// How commands are timed, and which are told one by one.
+    pub timing: Timing,
 }
 
 impl Rules {

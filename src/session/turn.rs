@@ -5,8 +5,9 @@
 //!
 //! Invariant: `ids` is the sum of all counts in `replies`, and the [`Reply::Encoded`] lengths sum up to `encoded.len()`.
 
+use super::account::Account;
 use super::effect::Effect;
-use crate::resp::{self, Protocol, Value};
+use crate::resp::{self, Protocol, ProtocolError, Value};
 
 /// IDs a turn may hold before it ends, not counting those of the command that passes the bound.
 ///
@@ -61,6 +62,8 @@ pub struct Turn {
     pub more: bool,
     /// Bytes that are missing at least before another read makes sense; a hint, 0 when `more` or `close` is set.
     pub wanted: usize,
+    /// What it did, for INFO and those who look on.
+    pub account: Account,
     replies: Vec<Reply>,
     encoded: Vec<u8>,
 }
@@ -90,6 +93,7 @@ impl Turn {
         self.broken = false;
         self.more = false;
         self.wanted = 0;
+        self.account.clear();
         self.replies.clear();
         self.encoded.clear();
         if self.encoded.capacity() > TURN_BYTES_KEPT {
@@ -99,7 +103,7 @@ impl Turn {
 
     /// Whether a bound is reached.
     pub(super) fn is_full(&self) -> bool {
-        self.ids >= TURN_IDS_MAX || self.encoded.len() >= TURN_BYTES_MAX
+        self.ids >= TURN_IDS_MAX || self.encoded.len() >= TURN_BYTES_MAX || self.account.is_full()
     }
 
     /// `more` commands that each get one ID as an integer.
@@ -143,11 +147,24 @@ impl Turn {
 
     /// Adds an error: code and text, without the `-`.
     pub(super) fn push_error(&mut self, text: impl AsRef<[u8]>) {
+        self.account.error(text.as_ref());
         self.push_with(|out| resp::write_error(text, out));
+    }
+
+    /// Adds what a broken request is answered, which may be nothing.
+    pub(super) fn push_protocol_error(&mut self, error: ProtocolError) {
+        let before = self.encoded.len();
+        self.push_with(|out| error.write_reply(out));
+        if self.encoded.len() > before {
+            self.account.error(b"ERR ");
+        }
     }
 
     /// Adds a reply that has a structure, or that differs between the protocols.
     pub(super) fn push_value(&mut self, value: &Value, protocol: Protocol) {
+        if let Value::Error(text) = value {
+            self.account.error(text.as_bytes());
+        }
         self.push_with(|out| resp::encode(value, protocol, out));
     }
 }
