@@ -33,6 +33,16 @@ impl fmt::Display for Endpoint {
     }
 }
 
+impl Endpoint {
+    /// As MONITOR writes it.
+    pub fn for_monitors(&self) -> impl fmt::Display {
+        fmt::from_fn(move |f| match self {
+            Endpoint::Tcp(address) => write!(f, "{address}"),
+            Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
+        })
+    }
+}
+
 /// How a connection is asked to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -92,6 +102,23 @@ impl Client {
     /// Whether the client waits for IDs: then it is not idle.
     pub fn is_waiting(&self) -> bool {
         self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of a request that is not complete yet.
+    pub fn input_bytes(&self) -> usize {
+        self.input_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the client is behind `MONITOR`: then it is not idle either.
+    pub fn monitors(&self) -> bool {
+        self.lock_profile().monitors
+    }
+
+    /// Has the connection's task look around: there is something for it to write.
+    pub fn wake(&self) {
+        if let Some(waker) = self.waker.get() {
+            waker.wake_by_ref();
+        }
     }
 
     /// Replaces what the session says of itself.
@@ -167,6 +194,9 @@ impl Client {
 
     fn flags(&self, profile: &Profile) -> String {
         let mut flags = String::new();
+        if profile.monitors {
+            flags.push('O');
+        }
         if profile.queued.is_some() {
             flags.push('x');
         }

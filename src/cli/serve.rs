@@ -107,6 +107,7 @@ fn rules(config: &Config) -> Result<Rules, config::Report> {
         password,
         bulk_bytes_max: config.proto_max_bulk_len,
         request_bytes_max: config.client_query_buffer_limit,
+        timing: server::timing(config),
     })
 }
 

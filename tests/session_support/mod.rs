@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use getid::command::{Vocabulary, describe_id};
 use getid::id::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
 use getid::resp::{DecodeLimits, Decoded, Decoder, Value};
-use getid::session::{ClientFilter, ClientKind, Effect, Password, Rules, Session, Turn};
+use getid::session::{
+    ClientFilter, ClientKind, Effect, LatencyAsk, Password, Rules, Session, SlowLogAsk, Timing, Turn,
+};
 
 /// How a session is set up for a conversation.
 #[derive(Clone, Debug)]
@@ -46,6 +48,7 @@ pub(crate) fn rules(options: &Options) -> Rules {
         password: options.password.then(|| Password::new(b"secret").unwrap()),
         bulk_bytes_max: 512 << 20,
         request_bytes_max: options.request_bytes_max,
+        timing: Timing::default(),
     }
 }
 
@@ -144,6 +147,16 @@ fn answer(effect: &Effect) -> Value {
                 known.map(|name| (String::from_utf8_lossy(name).into_owned(), Value::from("x"))).collect();
             Value::map(names.iter().map(|(name, value)| (name.as_str(), value.clone())))
         }
+        Effect::SlowLog(SlowLogAsk::Get { .. }) | Effect::Latency(LatencyAsk::Latest | LatencyAsk::History(_)) => {
+            Value::Array(Vec::new())
+        }
+        Effect::SlowLog(SlowLogAsk::Len) | Effect::Latency(LatencyAsk::Reset(_)) => Value::Integer(0),
+        Effect::SlowLog(SlowLogAsk::Reset) | Effect::Monitor => Value::OK,
+        Effect::Latency(LatencyAsk::Graph(name)) => {
+            Value::error(format!("ERR No samples available for event '{}'", String::from_utf8_lossy(name)))
+        }
+        Effect::Latency(LatencyAsk::Histogram(_)) => Value::Map(Vec::new()),
+        Effect::Latency(LatencyAsk::Doctor) | Effect::Memory(_) => Value::text("all is well"),
         Effect::Shutdown(options) if options.abort => Value::error("ERR No shutdown in progress."),
         Effect::Shutdown(options) => Value::error(format!("ERR {options:?}")),
     }
