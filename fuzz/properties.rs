@@ -127,7 +127,10 @@ fn check_state(bytes: &[u8]) {
         Ok(record) => {
             let facts = |text: &[u8]| -> Vec<u8> {
                 let lines = text.split_inclusive(|byte| *byte == b'\n');
-                lines.filter(|line| !line.starts_with(b"#") && !line.starts_with(b"checksum ")).collect::<Vec<_>>().concat()
+                lines
+                    .filter(|line| !line.starts_with(b"#") && !line.starts_with(b"checksum "))
+                    .collect::<Vec<_>>()
+                    .concat()
             };
             assert_eq!(facts(bytes), facts(record.to_text().as_bytes()));
         }
