@@ -102,6 +102,11 @@ impl Client {
         }
     }
 
+    /// The user it is, as of its last read.
+    pub fn user(&self) -> Arc<str> {
+        Arc::clone(&self.lock_profile().user)
+    }
+
     /// Asks the connection to end.
     pub fn stop(&self, how: Stop) {
         self.stop.fetch_max(how as u8, Ordering::AcqRel);
@@ -154,7 +159,7 @@ impl Client {
             profile.database,
             profile.queued.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX)),
             profile.last_command,
-            if profile.user.is_empty() { "(superuser)" } else { &*profile.user },
+            profile.user,
             match profile.protocol {
                 Protocol::Resp2 => 2,
                 Protocol::Resp3 => 3,
