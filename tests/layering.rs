@@ -62,9 +62,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("issuer", &["clock", "id", "watermark"]),
     ("watermark", &["id"]),
     ("clock", &["id"]),
-    ("config", &["id", "timestamp"]),
-    ("session", &["command", "id", "resp"]),
-    ("command", &["id", "resp", "timestamp"]),
+    ("config", &["glob", "id", "timestamp"]),
+    ("session", &["command", "glob", "id", "resp"]),
+    ("command", &["glob", "id", "resp", "timestamp"]),
+    ("glob", &[]),
     ("timestamp", &[]),
     ("resp", &[]),
     ("id", &[]),
@@ -79,7 +80,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// Files and folders that are a function of their arguments.
 const PURE: &[&str] =
-    &["id", "resp", "command", "session", "config", "watermark/record", "timestamp", "verify", "bench"];
+    &["id", "resp", "command", "session", "config", "watermark/record", "glob", "timestamp", "verify", "bench"];
 
 /// Exceptions inside the pure folders: the one file that reads configuration files, and tools' way to files.
 const SHELL_IN_PURE: &[&str] = &["config/load.rs"];

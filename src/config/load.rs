@@ -5,7 +5,8 @@ use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
 use super::read::Files;
-use super::{Config, Report, glob};
+use super::{Config, Report};
+use crate::glob;
 
 /// Files of this machine.
 #[derive(Clone, Copy, Debug, Default)]

@@ -8,7 +8,6 @@ mod choices;
 pub mod directive;
 mod draft;
 mod fault;
-pub mod glob;
 pub mod load;
 mod read;
 pub mod redis;
@@ -26,6 +25,7 @@ use self::draft::Draft;
 pub use self::read::{FILE_BYTES_MAX, FILES_MAX, Files, INCLUDE_DEPTH_MAX, Sources};
 pub use self::report::{Place, Problem, Report, Warning};
 pub use self::words::quote;
+use crate::glob;
 use crate::id::Layout;
 
 /// Everything that can be configured; a field is named as its directive, with its unit last.

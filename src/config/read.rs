@@ -13,7 +13,8 @@ use super::draft::{Draft, Setting};
 use super::fault::Fault;
 use super::report::{Place, Problem, is_secret, without_secrets};
 use super::words::{quote, split};
-use super::{glob, redis, toml};
+use super::{redis, toml};
+use crate::glob;
 
 /// Where settings come from, the strongest last.
 #[derive(Clone, Debug, Default)]

@@ -23,7 +23,7 @@ pub enum Effect {
     ClientList(ClientFilter),
     /// `CONFIG GET pattern ...`: answer a map of bulk strings.
     ConfigGet {
-        /// Glob patterns; [`crate::command::glob_matches`] compares them without letter case.
+        /// Glob patterns; [`crate::glob::matches`] compares them without letter case.
         patterns: Vec<Vec<u8>>,
     },
     /// `SHUTDOWN ...`: stop, or with [`Shutdown::abort`] answer `+OK` or `ERR No shutdown in progress.`.
