@@ -46,6 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "info",
             "io_threads",
             "issuer",
+            "logging",
             "metrics",
             "published",
             "resp",

@@ -286,7 +286,7 @@ impl Reader<'_> {
 }
 
 /// The words of a line, or what is wrong with it.
-fn words_of(line: &[u8]) -> Result<Vec<String>, String> {
+pub(super) fn words_of(line: &[u8]) -> Result<Vec<String>, String> {
     if line.contains(&0) {
         return Err("has a NUL byte in it; is it a text file?".to_owned());
     }

@@ -144,6 +144,7 @@ fn answer(effect: &Effect) -> Value {
                 known.map(|name| (String::from_utf8_lossy(name).into_owned(), Value::from("x"))).collect();
             Value::map(names.iter().map(|(name, value)| (name.as_str(), value.clone())))
         }
+        Effect::ConfigSet { .. } | Effect::ConfigRewrite | Effect::ConfigResetStat => Value::Simple("OK".into()),
         Effect::Shutdown(options) if options.abort => Value::error("ERR No shutdown in progress."),
         Effect::Shutdown(options) => Value::error(format!("ERR {options:?}")),
     }
