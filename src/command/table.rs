@@ -64,15 +64,6 @@ pub static TABLE: &[Command] = &[
                 )
                 .takes(&[argument("parameter", "string").multiple()])
                 .help(&["GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values."]),
-            row(Verb::ConfigHelp, "config|help", 2, SLOW, NONE)
-                .docs("5.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
-                .help(HELP),
-            row(Verb::ConfigResetStat, "config|resetstat", 2, ADMIN, NONE)
-                .docs("2.0.0", "server", "O(1)", "Reset the stats returned by INFO")
-                .help(&["RESETSTAT", "    Reset statistics reported by the INFO command."]),
-            row(Verb::ConfigRewrite, "config|rewrite", 2, ADMIN, NONE)
-                .docs("2.8.0", "server", "O(1)", "Rewrite the configuration file with the in memory configuration")
-                .help(&["REWRITE", "    Rewrite the configuration file."]),
             row(Verb::ConfigSet, "config|set", -4, ADMIN, NONE)
                 .docs(
                     "2.0.0",
@@ -85,6 +76,15 @@ pub static TABLE: &[Command] = &[
                     ..argument("parameter_value", "block").multiple()
                 }])
                 .help(&["SET <directive> <value>", "    Set the configuration <directive> to <value>."]),
+            row(Verb::ConfigResetStat, "config|resetstat", 2, ADMIN, NONE)
+                .docs("2.0.0", "server", "O(1)", "Reset the stats returned by INFO")
+                .help(&["RESETSTAT", "    Reset statistics reported by the INFO command."]),
+            row(Verb::ConfigRewrite, "config|rewrite", 2, ADMIN, NONE)
+                .docs("2.8.0", "server", "O(1)", "Rewrite the configuration file with the in memory configuration")
+                .help(&["REWRITE", "    Rewrite the configuration file."]),
+            row(Verb::ConfigHelp, "config|help", 2, SLOW, NONE)
+                .docs("5.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
+                .help(HELP),
         ]),
     row(Verb::Discard, "discard", 1, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION).docs(
         "2.0.0",

@@ -50,6 +50,8 @@ impl SetError {
     }
 }
 
+const NOT_AN_INTEGER: &str = "argument couldn't be parsed into an integer";
+
 /// Bytes of a name that an error quotes.
 const NAME_BYTES_MAX: usize = 128;
 
@@ -138,6 +140,11 @@ fn words_for(row: &Directive, value: &[u8]) -> Result<Option<Vec<String>>, Strin
         return Ok((!words.is_empty()).then_some(words));
     }
     let word = String::from_utf8(value.to_vec()).map_err(|_| Fault::NotUtf8.to_string())?;
+    // A file may have 05, and always could. Redis's CONFIG SET may not.
+    let digits = word.strip_prefix('-').unwrap_or(&word);
+    if row.is_integer() && digits.len() > 1 && digits.starts_with('0') {
+        return Err(NOT_AN_INTEGER.to_owned());
+    }
     Ok(Some(vec![word]))
 }
 
@@ -156,7 +163,6 @@ fn keeps(row: RedisDirective, value: &[u8]) -> Result<(), SetError> {
 
 /// A fault in the words that Redis has for it; clients and tools know them.
 fn redis_text(row: &Directive, fault: &Fault) -> String {
-    const NOT_AN_INTEGER: &str = "argument couldn't be parsed into an integer";
     if row.name == "client-output-buffer-limit" {
         let text = match fault {
             Fault::Count { .. } => "Wrong number of arguments in buffer limit configuration.",

@@ -133,6 +133,11 @@ impl Directive {
         matches!(self.value, Value::Words { .. })
     }
 
+    /// Whether its value is a whole number.
+    pub(super) fn is_integer(&self) -> bool {
+        matches!(self.value, Value::Number { .. })
+    }
+
     /// Whether its value is a number, or a size.
     pub(super) fn is_number(&self) -> bool {
         matches!(self.value, Value::Number { .. } | Value::Memory { .. } | Value::Mode { .. })

@@ -28,8 +28,8 @@ use self::directive::Directive;
 use self::draft::Draft;
 pub use self::read::{FILE_BYTES_MAX, FILES_MAX, Files, INCLUDE_DEPTH_MAX, Sources};
 pub use self::report::{Place, Problem, Report, Warning};
-pub use self::words::quote;
 pub use self::rewrite::Rewritten;
+pub use self::words::quote;
 use crate::glob;
 use crate::id::Layout;
 

@@ -127,9 +127,7 @@ fn lines(row: &Directive, config: &Config) -> Vec<Line> {
             let users = config.users.iter();
             users.map(|user| [&[user.name.clone()], user.rules.as_slice()].concat()).collect()
         }
-        "rename-command" => {
-            config.rename_commands.iter().map(|(from, to)| vec![from.clone(), to.clone()]).collect()
-        }
+        "rename-command" => config.rename_commands.iter().map(|(from, to)| vec![from.clone(), to.clone()]).collect(),
         "client-output-buffer-limit" => {
             let OutputBufferLimits { normal, replica, pubsub } = config.client_output_buffer_limit;
             let classes = [("normal", normal), ("replica", replica), ("pubsub", pubsub)];
@@ -328,7 +326,10 @@ impl Document for ConfText {
 
     fn put(&mut self, row: &'static Directive, _: &Config, wanted: &[Line]) {
         let in_generator = GENERATOR_WORDS.contains(&row.name)
-            && wanted.first().and_then(|words| words.first()).is_some_and(|value| self.put_in_generator(row.name, value));
+            && wanted
+                .first()
+                .and_then(|words| words.first())
+                .is_some_and(|value| self.put_in_generator(row.name, value));
         let mut wanted = wanted.iter();
         let mut kept = Vec::with_capacity(self.lines.len());
         for mut line in self.lines.drain(..) {

@@ -67,7 +67,8 @@ impl TomlText {
     fn put_in_generator(&mut self, name: &str, config: &Config) -> bool {
         let Some(key) = self.key("id-generator") else { return false };
         let items = toml::read(&self.document.to_string());
-        let mut words = items.iter().filter(|item| item.subject == "id-generator").filter_map(|item| item.found.as_ref().ok());
+        let mut words =
+            items.iter().filter(|item| item.subject == "id-generator").filter_map(|item| item.found.as_ref().ok());
         if !words.any(|(_, words)| words.iter().any(|word| word.eq_ignore_ascii_case(name))) {
             return false;
         }

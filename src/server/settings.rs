@@ -148,13 +148,15 @@ impl<C: Clock> Server<C> {
             || new.proto_max_bulk_len != old.proto_max_bulk_len
             || new.client_query_buffer_limit != old.client_query_buffer_limit;
         if sessions_are_concerned {
-            let Ok(()) = self.rules.update(|rules| Ok::<_, std::convert::Infallible>(Rules {
-                id_mgetid_max: new.id_mgetid_max,
-                bulk_bytes_max: new.proto_max_bulk_len,
-                request_bytes_max: new.client_query_buffer_limit,
-                password: ready.password.unwrap_or_else(|| rules.password.clone()),
-                ..rules.clone()
-            }));
+            let Ok(()) = self.rules.update(|rules| {
+                Ok::<_, std::convert::Infallible>(Rules {
+                    id_mgetid_max: new.id_mgetid_max,
+                    bulk_bytes_max: new.proto_max_bulk_len,
+                    request_bytes_max: new.client_query_buffer_limit,
+                    password: ready.password.unwrap_or_else(|| rules.password.clone()),
+                    ..rules.clone()
+                })
+            });
         }
         let Ok(()) = self.config.update(|_| Ok::<_, std::convert::Infallible>(new));
     }

@@ -11,6 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use getid::command::{Vocabulary, describe_id};
+use getid::config::Config;
 use getid::id::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
 use getid::resp::{DecodeLimits, Decoded, Decoder, Value};
 use getid::session::{ClientFilter, ClientKind, Effect, Password, Rules, Session, Turn};
@@ -144,7 +145,13 @@ fn answer(effect: &Effect) -> Value {
                 known.map(|name| (String::from_utf8_lossy(name).into_owned(), Value::from("x"))).collect();
             Value::map(names.iter().map(|(name, value)| (name.as_str(), value.clone())))
         }
-        Effect::ConfigSet { .. } | Effect::ConfigRewrite | Effect::ConfigResetStat => Value::Simple("OK".into()),
+        // On the built-in values each time.
+        Effect::ConfigSet { pairs } => match Config::default().set(pairs) {
+            Ok(_) => Value::Simple("OK".into()),
+            Err(error) => Value::error(error.to_string()),
+        },
+        Effect::ConfigRewrite => Value::error("ERR The server is running without a config file"),
+        Effect::ConfigResetStat => Value::Simple("OK".into()),
         Effect::Shutdown(options) if options.abort => Value::error("ERR No shutdown in progress."),
         Effect::Shutdown(options) => Value::error(format!("ERR {options:?}")),
     }
