@@ -103,7 +103,9 @@ impl Metrics {
             &self.panics,
             &self.accept_errors,
         ];
-        counters.into_iter().for_each(|counter| counter.store(0, Relaxed));
+        for counter in counters {
+            counter.store(0, Relaxed);
+        }
         self.rate.reset();
     }
 

@@ -90,6 +90,31 @@ fn a_change_is_whole_or_none() {
 }
 
 #[test]
+fn the_documented_file_says_of_each_directive_whether_it_can_change() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/config/getid.conf")).unwrap();
+    let (mut said, mut behind_a_directive) = (String::new(), false);
+    let mut found = BTreeMap::new();
+    for line in text.lines() {
+        let shown = line.strip_prefix('#').unwrap_or(line);
+        if let Some(row) = shown.split(' ').next().and_then(Directive::find) {
+            let words = said.split_whitespace().filter(|word| *word != "#").collect::<Vec<_>>().join(" ");
+            found
+                .insert(row.name, if words.contains("At the start only.") { Change::AtStart } else { Change::AnyTime });
+            behind_a_directive = true;
+        } else {
+            if std::mem::take(&mut behind_a_directive) {
+                said.clear();
+            }
+            said += line;
+            said.push(' ');
+        }
+    }
+    for row in Directive::ALL.iter().filter(|row| !["user", "aclfile"].contains(&row.name)) {
+        assert_eq!(found.get(row.name), Some(&row.change), "{}", row.name);
+    }
+}
+
+#[test]
 fn classes_that_are_not_named_keep_their_limits() {
     let change = pairs(&[("client-output-buffer-limit", "pubsub 1kb 2 3 slave 4 5 6")]);
     let config = Config::default().set(&change).unwrap().config;
@@ -287,9 +312,12 @@ fn changes() -> impl Strategy<Value = Vec<(String, String)>> {
 }
 
 fn file_text(toml: bool) -> impl Strategy<Value = String> {
-    let of = move |(name, value): (String, String)| match toml {
-        true => format!("{name} = {}", serde_json::to_string(&value).unwrap()),
-        false => format!("{name} {}", getid::config::quote(value.as_bytes())),
+    let of = move |(name, value): (String, String)| {
+        if toml {
+            format!("{name} = {}", serde_json::to_string(&value).unwrap())
+        } else {
+            format!("{name} {}", getid::config::quote(value.as_bytes()))
+        }
     };
     let line = changes().prop_map(move |changes| changes.into_iter().map(of).collect::<Vec<_>>());
     let noise = prop::collection::vec(prop_oneof![Just(String::new()), "# [a-z ]{0,12}"], 0..6);

@@ -9,7 +9,7 @@ use super::draft::Draft;
 use super::fault::Fault;
 use super::read::words_of;
 use super::redis::{self, RedisDirective};
-use super::report::Place;
+use super::report::{Place, Problem};
 use super::{Config, directive};
 
 /// A directive that `CONFIG SET` names, and its value, as a client sent them.
@@ -107,7 +107,7 @@ impl Config {
             Ok((config, _)) => Ok(Changed { config, names }),
             Err(problems) => {
                 let first = problems.first();
-                let index = first.and_then(|problem| problem.config_set_index()).unwrap_or_default();
+                let index = first.and_then(Problem::config_set_index).unwrap_or_default();
                 let name = targets.get(index).map_or("", |target| target.name());
                 Err(SetError::refused(name, first.map_or("", |problem| problem.sentence())))
             }

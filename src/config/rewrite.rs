@@ -125,7 +125,7 @@ fn lines(row: &Directive, config: &Config) -> Vec<Line> {
     match row.name {
         "user" => {
             let users = config.users.iter();
-            users.map(|user| [&[user.name.clone()], user.rules.as_slice()].concat()).collect()
+            users.map(|user| std::iter::once(&user.name).chain(&user.rules).cloned().collect()).collect()
         }
         "rename-command" => config.rename_commands.iter().map(|(from, to)| vec![from.clone(), to.clone()]).collect(),
         "client-output-buffer-limit" => {
@@ -341,13 +341,17 @@ impl Document for ConfText {
         }
         self.lines = kept;
         if !in_generator {
-            wanted.for_each(|words| self.append(row.name, words));
+            for words in wanted {
+                self.append(row.name, words);
+            }
         }
     }
 
     fn put_last(&mut self, row: &'static Directive, wanted: &[Line]) {
         self.lines.retain(|line| !line.is(row.name));
-        wanted.iter().for_each(|words| self.append(row.name, words));
+        for words in wanted {
+            self.append(row.name, words);
+        }
     }
 
     fn text(&self) -> Vec<u8> {

@@ -69,10 +69,17 @@ pub fn limits(config: &Config) -> Limits {
     }
 }
 
+/// What `requirepass` asks for: nothing else touches the users, who may have changed since the start.
+enum NewPassword {
+    /// It was not named.
+    Unchanged,
+    /// It was; `None` lets everyone in.
+    Set(Option<Password>),
+}
+
 /// What a change needs beside the values, made before anything is changed.
 struct Ready {
-    /// The password, where `requirepass` was set: nothing else touches the users.
-    password: Option<Option<Password>>,
+    password: NewPassword,
     tls: Option<tls::Loaded>,
 }
 
@@ -106,13 +113,13 @@ impl<C: Clock> Server<C> {
     }
 
     fn make_ready(&self, old: &Config, new: &Config, names: &[&'static str]) -> Result<Ready, SetError> {
-        let named = |wanted: &[&str]| names.iter().copied().find(|name| wanted.contains(name));
-        let password = match named(&["requirepass"]) {
-            Some(name) => Some(password(new).map_err(|reason| SetError::refused(name, reason))?),
-            None => None,
+        let first_of = |wanted: &[&str]| names.iter().copied().find(|name| wanted.contains(name));
+        let password = match first_of(&["requirepass"]) {
+            Some(name) => NewPassword::Set(password(new).map_err(|reason| SetError::refused(name, reason))?),
+            None => NewPassword::Unchanged,
         };
         // Named is enough, as in Redis: the same path may have another certificate by now.
-        let tls = named(&["tls-cert-file", "tls-key-file", "tls-ca-cert-file", "tls-auth-clients"]);
+        let tls = first_of(&["tls-cert-file", "tls-key-file", "tls-ca-cert-file", "tls-auth-clients"]);
         let tls = match (tls, self.tls.is_some().then(|| tls::Settings::of(new)).flatten()) {
             (Some(name), Some(settings)) => {
                 let loaded = tls::Loaded::new(settings).map_err(|error| SetError::refused(name, error.to_string()))?;
@@ -143,7 +150,7 @@ impl<C: Clock> Server<C> {
         if new.loglevel != old.loglevel {
             self.log.set_level(new.loglevel);
         }
-        let sessions_are_concerned = ready.password.is_some()
+        let sessions_are_concerned = matches!(ready.password, NewPassword::Set(_))
             || new.id_mgetid_max != old.id_mgetid_max
             || new.proto_max_bulk_len != old.proto_max_bulk_len
             || new.client_query_buffer_limit != old.client_query_buffer_limit;
@@ -153,7 +160,10 @@ impl<C: Clock> Server<C> {
                     id_mgetid_max: new.id_mgetid_max,
                     bulk_bytes_max: new.proto_max_bulk_len,
                     request_bytes_max: new.client_query_buffer_limit,
-                    password: ready.password.unwrap_or_else(|| rules.password.clone()),
+                    password: match ready.password {
+                        NewPassword::Set(password) => password,
+                        NewPassword::Unchanged => rules.password.clone(),
+                    },
                     ..rules.clone()
                 })
             });
