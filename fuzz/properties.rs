@@ -8,11 +8,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use getid::acl::{Users, parse_file};
 use getid::command::Vocabulary;
 use getid::config::{Config, Files, Sources};
 use getid::id::{Layout, RandomCycle, Reservation, Scheme, Slot};
 use getid::resp::Value;
-use getid::session::{Password, Rules, Session, Turn};
+use getid::session::{Rules, Session, Turn};
 use getid::watermark::record::Record;
 
 /// Limits that a few kilobytes of input can reach.
@@ -38,7 +39,7 @@ fn rules(needs_password: bool) -> Rules {
         scheme: Arc::new(Scheme::new(layout, 0, cycle).expect("server 0 fits")),
         id_mgetid_max: 100,
         databases: 16,
-        password: needs_password.then(|| Password::new(b"p").expect("a password")),
+        users: Arc::new(Users::default().with_default_password(needs_password.then_some("p"))),
         bulk_bytes_max: BULK_BYTES_MAX,
         request_bytes_max: REQUEST_BYTES_MAX,
     }
@@ -113,6 +114,33 @@ impl Files for OneFile<'_> {
         // A file that includes itself, however it spells that.
         Ok(vec![PathBuf::from(self.name)])
     }
+}
+
+/// An ACL file, and the same bytes as words of `ACL SETUSER`: taken or refused whole, and what is shown of users makes the
+/// same users again.
+pub(crate) fn acl(bytes: &[u8]) {
+    match parse_file("users.acl", bytes) {
+        Ok(users) => check_described(&users),
+        Err(faults) => {
+            assert!(!faults.is_empty());
+            for fault in faults {
+                assert!(fault.sentence.chars().all(|character| !character.is_control()), "{}", fault.sentence);
+            }
+        }
+    }
+    let words: Vec<&[u8]> = bytes.split(|byte| *byte == b' ').collect();
+    match Users::default().with_user(b"alice", &words) {
+        Ok(users) => check_described(&users),
+        Err(error) => drop(error.reply(&words)),
+    }
+}
+
+#[track_caller]
+fn check_described(users: &Users) {
+    let described = users.describe_all();
+    let again = parse_file("described.acl", described.join("\n").as_bytes());
+    let again = again.unwrap_or_else(|faults| panic!("{faults:?} in {described:?}"));
+    assert_eq!(described, again.describe_all());
 }
 
 /// A state file. Only the exact text of a record is one; that it is sealed by the right checksum does not make it so.
