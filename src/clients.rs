@@ -51,8 +51,10 @@ pub enum Stop {
     No = 0,
     /// Answer what has been read, then close.
     Drain = 1,
+    /// Close as soon as the reply at hand is written.
+    AfterReply = 2,
     /// Close now.
-    Now = 2,
+    Now = 3,
 }
 
 /// A connected client, as others see it.
@@ -129,6 +131,11 @@ impl Client {
         }
     }
 
+    /// The user it is, as of its last read.
+    pub fn user(&self) -> Arc<str> {
+        Arc::clone(&self.lock_profile().user)
+    }
+
     /// Asks the connection to end.
     pub fn stop(&self, how: Stop) {
         self.stop.fetch_max(how as u8, Ordering::AcqRel);
@@ -145,6 +152,7 @@ impl Client {
         match self.stop.load(Ordering::Acquire) {
             0 => Stop::No,
             1 => Stop::Drain,
+            2 => Stop::AfterReply,
             _ => Stop::Now,
         }
     }
@@ -181,7 +189,7 @@ impl Client {
             profile.database,
             profile.queued.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX)),
             profile.last_command,
-            if profile.user.is_empty() { "(superuser)" } else { &*profile.user },
+            profile.user,
             match profile.protocol {
                 Protocol::Resp2 => 2,
                 Protocol::Resp3 => 3,
@@ -291,9 +299,14 @@ impl Clients {
         self.lock().values().cloned().collect()
     }
 
-    /// The one with this id.
+    /// All but those that were told to end at once: who was killed is gone, even if its task has not run since.
+    pub fn alive(&self) -> Vec<Arc<Client>> {
+        self.lock().values().filter(|client| client.stopping() != Stop::Now).cloned().collect()
+    }
+
+    /// The one with this id, if it is alive.
     pub fn get(&self, id: u64) -> Option<Arc<Client>> {
-        self.lock().get(&id).cloned()
+        self.lock().get(&id).filter(|client| client.stopping() != Stop::Now).cloned()
     }
 
     /// Asks all to end.

@@ -7,14 +7,12 @@
 //! Pure, and no part of it changes while a server runs. Invariant: every [`Verb`] has exactly one row (tested).
 
 mod describe;
-mod glob;
 mod ids;
 mod table;
 
 use std::collections::HashSet;
 
 pub use describe::{command_docs, command_get_keys, command_help, command_info, command_list};
-pub use glob::glob_matches;
 pub use ids::{IdArgumentError, SpanError, describe_id, parse_id, parse_span};
 pub use table::TABLE;
 
@@ -87,7 +85,18 @@ pub enum Verb {
     DecodeId,
     IdSpan,
     Acl,
+    AclCat,
+    AclDelUser,
+    AclDryRun,
+    AclGenPass,
+    AclGetUser,
     AclHelp,
+    AclList,
+    AclLoad,
+    AclLog,
+    AclSave,
+    AclSetUser,
+    AclUsers,
     AclWhoAmI,
     Auth,
     Client,
@@ -95,6 +104,7 @@ pub enum Verb {
     ClientHelp,
     ClientId,
     ClientInfo,
+    ClientKill,
     ClientList,
     ClientNoEvict,
     ClientNoTouch,
@@ -111,6 +121,9 @@ pub enum Verb {
     Config,
     ConfigGet,
     ConfigHelp,
+    ConfigResetStat,
+    ConfigRewrite,
+    ConfigSet,
     Discard,
     Echo,
     Exec,

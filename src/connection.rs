@@ -208,8 +208,28 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 }
             }
             self.count(turn, draw);
-            if turn.effect.is_some() {
-                self.perform(turn, output);
+            if !turn.denials.is_empty() {
+                self.admission.client.publish(self.session.profile());
+                self.server.note_denials(std::mem::take(&mut turn.denials), &self.admission.client);
+            }
+            if let Some(effect) = turn.effect.take() {
+                self.admission.client.publish(self.session.profile());
+                let client = &self.admission.client;
+                let began_ns = clock::stopwatch_ns();
+                let value = if effect.is_at_disk() {
+                    // Boxed, as above.
+                    Box::pin(self.server.perform_at_disk(effect, client)).await
+                } else {
+                    self.server.perform(effect, client)
+                };
+                self.count_effect(turn, value.as_ref(), since(began_ns));
+                match value {
+                    Some(value) => self.session.reply(&value, output),
+                    None => turn.close = true,
+                }
+                // It may have killed itself: whatever stands behind that in the input is not answered.
+                turn.close |= self.admission.client.stopping() == Stop::AfterReply;
+                self.follow_monitor();
             }
             self.work.requests += u64::from(turn.commands);
             if turn.broken {
@@ -235,20 +255,11 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         Ok(open)
     }
 
-    /// Performs the turn's effect, and writes its answer.
-    fn perform(&mut self, turn: &mut Turn, output: &mut Vec<u8>) {
-        let Some(effect) = turn.effect.take() else { return };
-        self.admission.client.publish(self.session.profile());
-        let began_ns = clock::stopwatch_ns();
-        let value = self.server.perform(effect, &self.admission.client);
+    /// Monitors from now on, if the session says so.
+    fn follow_monitor(&mut self) {
         if self.session.profile().monitors && self.monitoring.is_none() {
             self.monitoring = Some(self.server.monitors.add(&self.admission.client));
         }
-        match &value {
-            Some(value) => self.session.reply(value, output),
-            None => turn.close = true,
-        }
-        self.count_effect(turn, value.as_ref(), since(began_ns));
     }
 
     /// Whether the turn's draw is measured: when it begins.

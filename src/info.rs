@@ -250,6 +250,11 @@ fn stats<C: Clock>(of: &Server<C>, out: &mut Text) {
     // With more threads than one, each serves its connections whole.
     out.line("io_threaded_reads_processed", if is_threaded { work.reads } else { 0 });
     out.line("io_threaded_writes_processed", if is_threaded { work.writes } else { 0 });
+    out.line("acl_access_denied_auth", metrics.acl_denied_logins.load(Relaxed));
+    out.line("acl_access_denied_cmd", metrics.acl_denied_commands.load(Relaxed));
+    // There are neither keys nor channels; exporters look for both.
+    out.line("acl_access_denied_key", 0);
+    out.line("acl_access_denied_channel", 0);
     out.line("protocol_error_connections", metrics.protocol_errors.load(Relaxed));
     out.line("idle_closed_connections", metrics.idle_closed.load(Relaxed));
     out.line("accept_errors", metrics.accept_errors.load(Relaxed));

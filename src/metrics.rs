@@ -19,11 +19,13 @@ use crate::session::ErrorCode;
 /// Samples of the request counter that the momentary rate is taken over.
 const RATE_SAMPLES: usize = 16;
 
-/// The counters of one server. All only grow.
+/// The counters of one server. All only grow, until [`Metrics::reset`].
 #[derive(Debug, Default)]
 pub struct Metrics {
     /// One for each thread that serves connections.
     work: Box<[ThreadWork]>,
+    /// What they stood at when they were last reset: each has one writer, which nobody else may disturb.
+    work_before: std::sync::Mutex<Work>,
     /// Connections accepted, refused ones included.
     pub connections: AtomicU64,
     /// Connections refused over `maxclients`.
@@ -36,6 +38,10 @@ pub struct Metrics {
     pub panics: AtomicU64,
     /// `accept` calls that failed (no descriptors left, for one).
     pub accept_errors: AtomicU64,
+    /// Logins that failed.
+    pub acl_denied_logins: AtomicU64,
+    /// Commands that their user may not run.
+    pub acl_denied_commands: AtomicU64,
     /// The most clients at one time.
     pub clients_peak: AtomicU64,
     /// The largest resident memory seen, in bytes.
@@ -115,11 +121,6 @@ impl Metrics {
         self.lock_baseline().errors(self.commands())
     }
 
-    /// Commands and errors count from nought again: `CONFIG RESETSTAT`'s part here.
-    pub fn reset_commands(&self) {
-        *self.lock_baseline() = Baseline::of(self.commands());
-    }
-
     fn commands(&self) -> impl Iterator<Item = &CommandCounters> + Clone {
         self.work.iter().map(|own| &own.commands)
     }
@@ -129,8 +130,41 @@ impl Metrics {
         self.baseline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The sums over all threads.
+    /// The sums over all threads, since the last reset.
     pub fn work(&self) -> Work {
+        let before = *self.work_before.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.work_of_all_time();
+        Work {
+            requests: all.requests.wrapping_sub(before.requests),
+            reads: all.reads.wrapping_sub(before.reads),
+            writes: all.writes.wrapping_sub(before.writes),
+            input_bytes: all.input_bytes.wrapping_sub(before.input_bytes),
+            output_bytes: all.output_bytes.wrapping_sub(before.output_bytes),
+        }
+    }
+
+    /// Begins to count anew, as `CONFIG RESETSTAT` asks for. As in Redis, peaks and the uptime stay.
+    pub fn reset(&self) {
+        *self.work_before.lock().unwrap_or_else(PoisonError::into_inner) = self.work_of_all_time();
+        let counters = [
+            &self.connections,
+            &self.connections_rejected,
+            &self.protocol_errors,
+            &self.idle_closed,
+            &self.panics,
+            &self.accept_errors,
+        ];
+        for counter in counters {
+            counter.store(0, Relaxed);
+        }
+        self.rate.reset();
+        self.input_rate.reset();
+        self.output_rate.reset();
+        *self.lock_baseline() = Baseline::of(self.commands());
+    }
+
+    /// The sums over all threads, whatever was reset: for rates.
+    pub fn work_of_all_time(&self) -> Work {
         self.work.iter().fold(Work::default(), |sum, own| Work {
             requests: sum.requests + own.requests.load(Relaxed),
             reads: sum.reads + own.reads.load(Relaxed),
@@ -171,6 +205,13 @@ impl Rate {
         samples.next = (next + 1) % RATE_SAMPLES;
     }
 
+    /// Forgets the samples, and not where the counter stands.
+    fn reset(&self) {
+        if let Ok(mut samples) = self.samples.lock() {
+            samples.per_s = [0; RATE_SAMPLES];
+        }
+    }
+
     /// The mean of the samples, per second.
     pub fn per_s(&self) -> u64 {
         self.samples.lock().map_or(0, |samples| samples.per_s.iter().sum::<u64>() / RATE_SAMPLES as u64)
@@ -187,6 +228,41 @@ mod tests {
         metrics.add_read(Work { requests: 3, reads: 1, writes: 1, input_bytes: 45, output_bytes: 63 });
         metrics.add_read(Work { requests: 1, reads: 1, writes: 2, input_bytes: 15, output_bytes: 21 });
         assert_eq!(metrics.work(), Work { requests: 4, reads: 2, writes: 3, input_bytes: 60, output_bytes: 84 });
+    }
+
+    #[test]
+    fn a_reset_counts_from_nought_and_disturbs_no_writer() {
+        let metrics = Metrics::new(1);
+        let read = Work { requests: 3, reads: 1, writes: 1, input_bytes: 45, output_bytes: 63 };
+        metrics.add_read(read);
+        metrics.connections.fetch_add(7, Relaxed);
+        metrics.clients_peak.fetch_max(5, Relaxed);
+        metrics.reset();
+        assert_eq!((metrics.work(), metrics.connections.load(Relaxed)), (Work::default(), 0));
+        assert_eq!(metrics.clients_peak.load(Relaxed), 5);
+        metrics.add_read(read);
+        assert_eq!(metrics.work(), read);
+        assert_eq!(metrics.work_of_all_time().requests, 6);
+        metrics.reset();
+        assert_eq!(metrics.work(), Work::default());
+    }
+
+    #[test]
+    fn a_reset_while_others_count_loses_nothing_of_what_comes_after() {
+        let metrics = Metrics::new(1);
+        std::thread::scope(|scope| {
+            // Every thread that serves no connections counts as the first: here there is one.
+            let writer = scope.spawn(|| {
+                for _ in 0..100_000 {
+                    metrics.add_read(Work { requests: 1, ..Work::default() });
+                }
+            });
+            while !writer.is_finished() {
+                metrics.reset();
+                assert!(metrics.work().requests <= 100_000);
+            }
+        });
+        assert_eq!(metrics.work_of_all_time().requests, 100_000);
     }
 
     #[test]

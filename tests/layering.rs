@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
+            "acl",
             "bench",
             "clock",
             "command",
@@ -37,6 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "server",
         &[
+            "acl",
             "clients",
             "clock",
             "command",
@@ -46,6 +48,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "info",
             "io_threads",
             "issuer",
+            "logging",
             "metrics",
             "published",
             "resp",
@@ -78,9 +81,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("issuer", &["clock", "id", "watermark"]),
     ("watermark", &["id"]),
     ("clock", &["id"]),
-    ("config", &["id", "timestamp"]),
-    ("session", &["command", "id", "resp", "telemetry"]),
-    ("command", &["id", "resp", "timestamp"]),
+    ("config", &["acl", "glob", "id", "timestamp"]),
+    ("session", &["acl", "command", "glob", "id", "resp", "telemetry"]),
+    ("acl", &["command", "resp"]),
+    ("command", &["glob", "id", "resp", "timestamp"]),
+    ("glob", &[]),
     ("timestamp", &[]),
     ("resp", &[]),
     ("id", &[]),
@@ -95,8 +100,20 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Files and folders that are a function of their arguments.
-const PURE: &[&str] =
-    &["id", "resp", "command", "session", "config", "watermark/record", "timestamp", "telemetry", "verify", "bench"];
+const PURE: &[&str] = &[
+    "acl",
+    "id",
+    "resp",
+    "command",
+    "session",
+    "config",
+    "watermark/record",
+    "glob",
+    "timestamp",
+    "telemetry",
+    "verify",
+    "bench",
+];
 
 /// Exceptions inside the pure folders: the one file that reads configuration files, and tools' way to files.
 const SHELL_IN_PURE: &[&str] = &["config/load.rs"];

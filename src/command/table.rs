@@ -35,14 +35,7 @@ pub static TABLE: &[Command] = &[
         .takes(&[argument("from", "string"), argument("to", "string")]),
     row(Verb::Acl, "acl", -2, Flags::NONE, NONE)
         .docs("6.0.0", "server", "Depends on subcommand.", "A container for Access List Control commands")
-        .with(&[
-            row(Verb::AclHelp, "acl|help", 2, SLOW, NONE)
-                .docs("6.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
-                .help(HELP),
-            row(Verb::AclWhoAmI, "acl|whoami", 2, OWN, NONE)
-                .docs("6.0.0", "server", "O(1)", "Return the name of the user associated to the current connection")
-                .help(&["WHOAMI", "    Return the current connection username."]),
-        ]),
+        .with(ACL),
     row(Verb::Auth, "auth", -2, LOGIN, CONNECTION)
         .docs("1.0.0", "connection", "O(1)", "Authenticate to the server")
         .takes(&[argument("username", "string").optional(), argument("password", "string")]),
@@ -64,6 +57,24 @@ pub static TABLE: &[Command] = &[
                 )
                 .takes(&[argument("parameter", "string").multiple()])
                 .help(&["GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values."]),
+            row(Verb::ConfigSet, "config|set", -4, ADMIN, NONE)
+                .docs(
+                    "2.0.0",
+                    "server",
+                    "O(N) when N is the number of configuration parameters provided",
+                    "Set configuration parameters to the given values",
+                )
+                .takes(&[Argument {
+                    parts: &[argument("parameter", "string"), argument("value", "string")],
+                    ..argument("parameter_value", "block").multiple()
+                }])
+                .help(&["SET <directive> <value>", "    Set the configuration <directive> to <value>."]),
+            row(Verb::ConfigResetStat, "config|resetstat", 2, ADMIN, NONE)
+                .docs("2.0.0", "server", "O(1)", "Reset the stats returned by INFO")
+                .help(&["RESETSTAT", "    Reset statistics reported by the INFO command."]),
+            row(Verb::ConfigRewrite, "config|rewrite", 2, ADMIN, NONE)
+                .docs("2.8.0", "server", "O(1)", "Rewrite the configuration file with the in memory configuration")
+                .help(&["REWRITE", "    Rewrite the configuration file."]),
             row(Verb::ConfigHelp, "config|help", 2, SLOW, NONE)
                 .docs("5.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
                 .help(HELP),
@@ -158,6 +169,126 @@ pub static TABLE: &[Command] = &[
         .takes(&[argument("key", "string").multiple()]),
 ];
 
+const ACL: &[Command] = &[
+    row(Verb::AclCat, "acl|cat", -2, OWN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(1) since the categories and commands are a fixed set.",
+            "List the ACL categories or the commands inside a category",
+        )
+        .takes(&[argument("categoryname", "string").optional()])
+        .help(&[
+            "CAT [<category>]",
+            "    List all commands that belong to <category>, or all command categories",
+            "    when no category is specified.",
+        ]),
+    row(Verb::AclDelUser, "acl|deluser", -3, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(1) amortized time considering the typical user.",
+            "Remove the specified ACL users and the associated rules",
+        )
+        .takes(&[argument("username", "string").multiple()])
+        .help(&["DELUSER <username> [<username> ...]", "    Delete a list of users."]),
+    row(Verb::AclDryRun, "acl|dryrun", -4, ADMIN, NONE)
+        .docs(
+            "7.0.0",
+            "server",
+            "O(1).",
+            "Returns whether the user can execute the given command without executing the command",
+        )
+        .takes(&[
+            argument("username", "string"),
+            argument("command", "string"),
+            argument("arg", "string").optional().multiple(),
+        ])
+        .help(&[
+            "DRYRUN <username> <command> [<arg> ...]",
+            "    Returns whether the user can execute the given command without executing the command.",
+        ]),
+    row(Verb::AclGetUser, "acl|getuser", 3, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N). Where N is the number of password, command and pattern rules that the user has.",
+            "Get the rules for a specific ACL user",
+        )
+        .takes(&[argument("username", "string")])
+        .help(&["GETUSER <username>", "    Get the user's details."]),
+    row(Verb::AclGenPass, "acl|genpass", -2, OWN, NONE)
+        .docs("6.0.0", "server", "O(1)", "Generate a pseudorandom secure password to use for ACL users")
+        .takes(&[argument("bits", "integer").optional()])
+        .help(&[
+            "GENPASS [<bits>]",
+            "    Generate a secure 256-bit user password. The optional `bits` argument can",
+            "    be used to specify a different size.",
+        ]),
+    row(Verb::AclHelp, "acl|help", 2, SLOW, NONE)
+        .docs("6.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
+        .help(HELP),
+    row(Verb::AclList, "acl|list", 2, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N). Where N is the number of configured users.",
+            "List the current ACL rules in ACL config file format",
+        )
+        .help(&["LIST", "    Show users details in config file format."]),
+    row(Verb::AclLoad, "acl|load", 2, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N). Where N is the number of configured users.",
+            "Reload the ACLs from the configured ACL file",
+        )
+        .help(&["LOAD", "    Reload users from the ACL file."]),
+    row(Verb::AclLog, "acl|log", -2, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N) with N being the number of entries shown.",
+            "List latest events denied because of ACLs in place",
+        )
+        .takes(&[Argument {
+            parts: &[argument("count", "integer"), token("RESET")],
+            ..argument("operation", "oneof").optional()
+        }])
+        .help(&["LOG [<count> | RESET]", "    Show the ACL log entries."]),
+    row(Verb::AclSave, "acl|save", 2, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N). Where N is the number of configured users.",
+            "Save the current ACL rules in the configured ACL file",
+        )
+        .help(&["SAVE", "    Save the current config to the ACL file."]),
+    row(Verb::AclSetUser, "acl|setuser", -3, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N). Where N is the number of rules provided.",
+            "Modify or create the rules for a specific ACL user",
+        )
+        .takes(&[argument("username", "string"), argument("rule", "string").optional().multiple()])
+        .help(&[
+            "SETUSER <username> <attribute> [<attribute> ...]",
+            "    Create or modify a user with the specified attributes.",
+        ]),
+    row(Verb::AclUsers, "acl|users", 2, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N). Where N is the number of configured users.",
+            "List the username of all the configured ACL rules",
+        )
+        .help(&["USERS", "    List all the registered usernames."]),
+    row(Verb::AclWhoAmI, "acl|whoami", 2, OWN, NONE)
+        .docs("6.0.0", "server", "O(1)", "Return the name of the user associated to the current connection")
+        .help(&["WHOAMI", "    Return the current connection username."]),
+];
+
 const CLIENT: &[Command] = &[
     row(Verb::ClientGetName, "client|getname", 2, OWN, CONNECTION)
         .docs("2.6.9", "connection", "O(1)", "Get the current connection name")
@@ -171,6 +302,48 @@ const CLIENT: &[Command] = &[
     row(Verb::ClientInfo, "client|info", 2, OWN, CONNECTION)
         .docs("6.2.0", "connection", "O(1)", "Returns information about the current client connection")
         .help(&["INFO", "    Return information about the current client connection."]),
+    row(Verb::ClientKill, "client|kill", -3, ADMIN, CONNECTION)
+        .docs(
+            "2.4.0",
+            "connection",
+            "O(N) where N is the number of client connections",
+            "Kill the connection of a client",
+        )
+        .takes(&[Argument {
+            parts: &[
+                argument("ip:port", "string"),
+                Argument {
+                    parts: &[
+                        argument("client-id", "integer").after("ID").optional(),
+                        Argument { parts: CLIENT_KINDS, ..argument("type", "oneof").after("TYPE").optional() },
+                        argument("username", "string").after("USER").optional(),
+                        argument("ip:port", "string").after("ADDR").optional(),
+                        argument("ip:port", "string").after("LADDR").optional(),
+                        argument("yes/no", "string").after("SKIPME").optional(),
+                    ],
+                    ..argument("new-format", "oneof").multiple()
+                },
+            ],
+            ..argument("filter", "oneof")
+        }])
+        .help(&[
+            "KILL <ip:port>",
+            "    Kill connection made from <ip:port>.",
+            "KILL <option> <value> [<option> <value> [...]]",
+            "    Kill connections. Options are:",
+            "    * ADDR (<ip:port>|<unixsocket>:0)",
+            "      Kill connections made from the specified address",
+            "    * LADDR (<ip:port>|<unixsocket>:0)",
+            "      Kill connections made to specified local address",
+            "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+            "      Kill connections by type.",
+            "    * USER <username>",
+            "      Kill connections authenticated by <username>.",
+            "    * ID <client-id>",
+            "      Kill connections by client id.",
+            "    * SKIPME (YES|NO)",
+            "      Skip killing current connection (default: yes).",
+        ]),
     row(Verb::ClientList, "client|list", -2, ADMIN, CONNECTION)
         .docs(
             "2.4.0",
@@ -180,7 +353,7 @@ const CLIENT: &[Command] = &[
         )
         .takes(&[
             Argument {
-                parts: &[token("NORMAL"), token("MASTER"), token("REPLICA"), token("PUBSUB")],
+                parts: CLIENT_KINDS,
                 ..argument("normal_master_replica_pubsub", "oneof").after("TYPE").optional()
             },
             Argument {
@@ -382,6 +555,7 @@ const SLOWLOG: &[Command] = &[
 
 const HELP: &[&str] = &["HELP", "    Prints this help."];
 const COMMAND_NAMES: &[Argument] = &[argument("command-name", "string").optional().multiple()];
+const CLIENT_KINDS: &[Argument] = &[token("NORMAL"), token("MASTER"), token("REPLICA"), token("PUBSUB")];
 const ON_OFF: Argument = Argument { parts: &[token("ON"), token("OFF")], ..argument("enabled", "oneof") };
 
 const fn row(verb: Verb, full_name: &'static str, arity: i32, flags: Flags, categories: Categories) -> Command {

@@ -47,6 +47,16 @@ impl Report {
         Report::new(vec![Problem::new(Vec::new(), "", sentence)])
     }
 
+    /// Mistakes in an ACL file, or in any other that is no configuration file: by line, from 1, with a sentence each.
+    ///
+    /// # Panics
+    ///
+    /// Without a mistake, which would be the caller's.
+    pub fn from_lines(path: &Path, subject: &str, faults: impl Iterator<Item = (usize, String)>) -> Report {
+        let problem = |(line, sentence)| Problem::new(vec![Place::in_file(path, line, "", None)], subject, sentence);
+        Report::new(faults.map(problem).collect())
+    }
+
     /// One entry for each mistake.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
@@ -95,6 +105,24 @@ impl Problem {
         Problem { places, subject, sentence, help: None }
     }
 
+    /// What is wrong, without place and help.
+    pub(super) fn sentence(&self) -> &str {
+        &self.sentence
+    }
+
+    /// Where and what, in one line.
+    pub(super) fn one_line(&self) -> String {
+        let places = self.places.iter().map(ToString::to_string);
+        let subject = Some(self.subject.clone()).filter(|subject| !subject.is_empty());
+        places.chain(subject).chain([self.sentence.clone()]).collect::<Vec<_>>().join(": ")
+    }
+
+    /// The pair of a `CONFIG SET` that it is about, from 0.
+    pub(super) fn config_set_index(&self) -> Option<usize> {
+        let places = self.places.iter().filter(|place| place.source == Source::ConfigSet);
+        places.map(|place| place.line).next()
+    }
+
     pub(super) fn with_help(self, help: Option<String>) -> Problem {
         Problem { help: help.map(|help| tame(&help, SENTENCE_CHARS_MAX)).or(self.help), ..self }
     }
@@ -108,6 +136,7 @@ impl fmt::Display for Problem {
                 (Source::File(_), line) => writeln!(f, "Reading the configuration file, at line {line}")?,
                 (Source::Environment, _) => f.write_str("Reading the environment\n")?,
                 (Source::CommandLine, _) => f.write_str("Reading the command line\n")?,
+                (Source::ConfigSet, _) => {}
             }
             if !place.text.is_empty() {
                 writeln!(f, ">>> '{}'", place.text)?;
@@ -179,6 +208,11 @@ impl Place {
         Place { source: Source::CommandLine, line: 0, text: shown(text), included_from: None }
     }
 
+    /// A pair of a `CONFIG SET`, from 0.
+    pub(super) fn in_config_set(index: usize) -> Place {
+        Place { source: Source::ConfigSet, line: index, text: String::new(), included_from: None }
+    }
+
     pub(super) fn is_in_file(&self) -> bool {
         matches!(self.source, Source::File(_))
     }
@@ -187,7 +221,7 @@ impl Place {
     pub fn file(&self) -> Option<&Path> {
         match &self.source {
             Source::File(path) => Some(path),
-            Source::Environment | Source::CommandLine => None,
+            Source::Environment | Source::CommandLine | Source::ConfigSet => None,
         }
     }
 
@@ -206,6 +240,7 @@ impl fmt::Display for Place {
             }
             Source::Environment => f.write_str("environment"),
             Source::CommandLine => f.write_str("command line"),
+            Source::ConfigSet => f.write_str("CONFIG SET"),
         }
     }
 }
@@ -215,6 +250,7 @@ enum Source {
     File(PathBuf),
     Environment,
     CommandLine,
+    ConfigSet,
 }
 
 /// A line fit to be printed, without the blanks around it.
@@ -287,22 +323,24 @@ pub(super) fn known_names() -> impl Iterator<Item = &'static str> {
     own.chain(super::redis::REDIS_DIRECTIVES.iter().map(|row| row.name))
 }
 
+/// The most mistakes [`allowed_distance`] allows: words further apart need not be told from each other.
+const MISTAKES_MAX: usize = 3;
+
 /// Typing mistakes that are still taken for a mistyped `word`.
 fn allowed_distance(word: &str) -> usize {
     match word.len() {
         0..=2 => 0,
         3..=5 => 1,
         6..=9 => 2,
-        _ => 3,
+        _ => MISTAKES_MAX,
     }
 }
 
 /// Bytes put in, left out, changed or swapped with their neighbour to make `a` of `b` (optimal string alignment).
-/// Words past any directive's length are far from all of them, without looking.
+/// Any number past [`MISTAKES_MAX`] stands for all of them: nearly all words are told apart by their first letters.
 fn distance(a: &str, b: &str) -> usize {
-    const NAME_BYTES_MAX: usize = 64;
     let (a, b) = (a.as_bytes(), b.as_bytes());
-    if a.len() > NAME_BYTES_MAX || b.len() > NAME_BYTES_MAX {
+    if a.len().abs_diff(b.len()) > MISTAKES_MAX {
         return usize::MAX;
     }
     let mut before_last = vec![0; b.len() + 1];
@@ -315,6 +353,10 @@ fn distance(a: &str, b: &str) -> usize {
             if i > 0 && j > 0 && *left == b[j - 1] && a[i - 1] == *right {
                 row[j + 1] = row[j + 1].min(before_last[j - 1] + 1);
             }
+        }
+        // A swap looks back by two rows.
+        if row.iter().chain(&last).all(|least| *least > MISTAKES_MAX) {
+            return usize::MAX;
         }
         before_last = last;
         last = row;

@@ -1,5 +1,6 @@
 //! What commands ask of the server as a whole, one arm for each [`Effect`].
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Server;
@@ -8,7 +9,7 @@ use crate::clock::Clock;
 use crate::command;
 use crate::info;
 use crate::resp::Value;
-use crate::session::{ClientFilter, ClientKind, Effect, Shutdown};
+use crate::session::{Effect, Shutdown};
 
 impl<C: Clock> Server<C> {
     /// Does what a command asks of the server; `None`: no reply, and the connection ends.
@@ -18,7 +19,11 @@ impl<C: Clock> Server<C> {
             Effect::Info { sections } => Value::text(info::text(self, &sections)),
             Effect::ClientInfo => Value::text(client.line(uptime_s) + "\n"),
             Effect::ClientList(filter) => Value::text(self.client_list(&filter)),
+            Effect::ClientKill(kill) => self.client_kill(&kill, client),
             Effect::ConfigGet { patterns } => self.config_get(&patterns),
+            Effect::ConfigSet { pairs } => self.config_set(&pairs, client),
+            Effect::ConfigRewrite => self.config_rewrite(),
+            Effect::ConfigResetStat => self.config_reset_stat(),
             Effect::Time => {
                 let now_us = self.issuer.clock().wall_unix_us();
                 let seconds = now_us.div_euclid(1_000_000).to_string();
@@ -32,8 +37,14 @@ impl<C: Clock> Server<C> {
             Effect::Latency(ask) => self.answer_latency(&ask),
             Effect::Memory(ask) => self.answer_memory(ask),
             Effect::Monitor => Value::OK,
+            Effect::Acl(wish) => self.acl(wish, client),
             // Stopping closes the issuer for good, so there is no way back and nothing to abort.
             Effect::Shutdown(Shutdown { abort: true, .. }) => Value::error("ERR No shutdown in progress."),
+            // As Redis refuses to lose what it could not save. A save that failed a moment ago would fail now.
+            Effect::Shutdown(how) if !how.force && !how.nosave && !self.issuer.status().last_save_ok => {
+                tracing::error!("SHUTDOWN refused: the state cannot be saved. SHUTDOWN FORCE stops all the same");
+                Value::error("ERR Errors trying to SHUTDOWN. Check logs.")
+            }
             Effect::Shutdown(how) => {
                 tracing::warn!("client {} at {} asked for SHUTDOWN", client.id, client.peer);
                 if how.now {
@@ -45,14 +56,12 @@ impl<C: Clock> Server<C> {
         })
     }
 
-    fn client_list(&self, filter: &ClientFilter) -> String {
-        let uptime_s = self.metrics.uptime_s.load(Relaxed);
-        let clients = match filter {
-            ClientFilter::All | ClientFilter::Kind(ClientKind::Normal) => self.clients.all(),
-            ClientFilter::Kind(ClientKind::Master | ClientKind::Replica | ClientKind::PubSub) => Vec::new(),
-            ClientFilter::Ids(ids) => ids.iter().filter_map(|id| self.clients.get(*id)).collect(),
-        };
-        clients.iter().map(|client| client.line(uptime_s) + "\n").collect()
+    /// The same for what waits for the disk, if it is such a thing.
+    pub async fn perform_at_disk(self: &Arc<Self>, effect: Effect, client: &Client) -> Option<Value> {
+        match effect {
+            Effect::Acl(wish) => Some(self.acl_at_disk(wish, client).await),
+            effect => self.perform(effect, client),
+        }
     }
 
     fn config_get(&self, patterns: &[Vec<u8>]) -> Value {

@@ -3,6 +3,8 @@
 //! A session cannot see any of these, so `read` ends the turn and carries the parsed wish; whatever was wrong with the
 //! command has been answered before one of these is made.
 
+use std::fmt;
+
 use crate::id::Id;
 
 /// A wish of a command that only the shell can fulfil.
@@ -21,9 +23,12 @@ pub enum Effect {
     ClientInfo,
     /// `CLIENT LIST ...`: answer a verbatim text, one line for each connection that the filter admits.
     ClientList(ClientFilter),
+    /// `CLIENT KILL ...`: end the connections meant; answer how many, or of the old form `+OK` or an error. This one's own
+    /// ends when that answer is written.
+    ClientKill(Box<ClientKill>),
     /// `CONFIG GET pattern ...`: answer a map of bulk strings.
     ConfigGet {
-        /// Glob patterns; [`crate::command::glob_matches`] compares them without letter case.
+        /// Glob patterns; [`crate::glob::matches`] compares them without letter case.
         patterns: Vec<Vec<u8>>,
     },
     /// `SLOWLOG ...`.
@@ -34,6 +39,17 @@ pub enum Effect {
     Memory(MemoryAsk),
     /// `MONITOR`: answer `+OK`; the client is fed from now on, for as long as its profile says so.
     Monitor,
+    /// `CONFIG SET name value ...`: change all of these or none; answer `+OK` or an error.
+    ConfigSet {
+        /// Names and values, as sent.
+        pairs: Vec<(Vec<u8>, Vec<u8>)>,
+    },
+    /// `CONFIG REWRITE`: write what is in force into the configuration file; answer `+OK` or an error.
+    ConfigRewrite,
+    /// `CONFIG RESETSTAT`: begin to count anew; answer `+OK`.
+    ConfigResetStat,
+    /// `ACL SETUSER` and its sisters: what changes users, needs a file, or is not the session's own to know.
+    Acl(AclEffect),
     /// `SHUTDOWN ...`: stop, or with [`Shutdown::abort`] answer `+OK` or `ERR No shutdown in progress.`.
     Shutdown(Shutdown),
 }
@@ -78,6 +94,61 @@ pub enum MemoryAsk {
     Stats,
 }
 
+impl Effect {
+    /// Whether fulfilling it waits for the disk: then nobody else may wait along.
+    pub fn is_at_disk(&self) -> bool {
+        matches!(self, Effect::Acl(AclEffect::Save | AclEffect::Load))
+    }
+}
+
+/// A wish of `ACL`.
+#[derive(Clone, PartialEq, Eq)]
+pub enum AclEffect {
+    /// `SETUSER name rule ...`: answer `+OK`, or why not.
+    SetUser {
+        /// As it was sent.
+        name: Vec<u8>,
+        /// As they were sent; there may be passwords among them.
+        rules: Vec<Vec<u8>>,
+    },
+    /// `DELUSER name ...`: answer how many there were. Their connections end. The default user is not among them.
+    DelUser {
+        /// As they were sent.
+        names: Vec<Vec<u8>>,
+    },
+    /// `LOG [count]`: answer the latest entries.
+    Log {
+        /// How many at most.
+        count: usize,
+    },
+    /// `LOG RESET`: forget them.
+    LogReset,
+    /// `GENPASS [bits]`: answer so many random hex digits.
+    GenPass {
+        /// 1 to 1024.
+        digits: usize,
+    },
+    /// `SAVE`: write the ACL file.
+    Save,
+    /// `LOAD`: read it.
+    Load,
+}
+
+/// Without rules, among which there may be passwords.
+impl fmt::Debug for AclEffect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AclEffect::SetUser { name, .. } => write!(f, "SetUser({})", name.escape_ascii()),
+            AclEffect::DelUser { names } => write!(f, "DelUser({} names)", names.len()),
+            AclEffect::Log { count } => write!(f, "Log({count})"),
+            AclEffect::LogReset => f.write_str("LogReset"),
+            AclEffect::GenPass { digits } => write!(f, "GenPass({digits})"),
+            AclEffect::Save => f.write_str("Save"),
+            AclEffect::Load => f.write_str("Load"),
+        }
+    }
+}
+
 /// Which connections `CLIENT LIST` shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientFilter {
@@ -87,6 +158,25 @@ pub enum ClientFilter {
     Kind(ClientKind),
     /// Those with these ids, in this order; ids that no connection has are passed over.
     Ids(Vec<u64>),
+}
+
+/// Which connections `CLIENT KILL` ends: those that everything set here is true of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientKill {
+    /// `CLIENT KILL addr:port`, which answers `+OK` or `ERR No such client`.
+    pub is_old_form: bool,
+    /// `ID`.
+    pub id: Option<u64>,
+    /// `TYPE`.
+    pub kind: Option<ClientKind>,
+    /// `USER`.
+    pub user: Option<String>,
+    /// `ADDR`: the client's end, as `CLIENT LIST` shows it.
+    pub addr: Option<Vec<u8>>,
+    /// `LADDR`: the server's end.
+    pub laddr: Option<Vec<u8>>,
+    /// Whether the connection that asks is left alone (`SKIPME`).
+    pub skips_own: bool,
 }
 
 /// Kinds of connections as Redis names them.
@@ -102,11 +192,13 @@ pub enum ClientKind {
     PubSub,
 }
 
-/// The options of `SHUTDOWN`. `SAVE` and `NOSAVE` are accepted and mean nothing: the state is always saved.
+/// The options of `SHUTDOWN`. `SAVE` is accepted and means nothing: the state is always saved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shutdown {
     /// `NOW`: don't wait for replies in flight.
     pub now: bool,
+    /// `NOSAVE`: stop even if the state can't be saved, as with `FORCE`. It is saved if it can be.
+    pub nosave: bool,
     /// `FORCE`: stop even if the state can't be saved.
     pub force: bool,
     /// `ABORT`: take a shutdown that is under way back.
