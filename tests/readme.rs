@@ -12,7 +12,8 @@ use common::getid;
 use getid::config::directive::Directive;
 use getid::config::redis;
 
-const PAGES: &[&str] = &["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "ARCHITECTURE.md", "docs/protocol.md"];
+const PAGES: &[&str] =
+    &["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "ARCHITECTURE.md", "docs/access.md", "docs/protocol.md"];
 
 /// Commands whose output depends on nothing but their words and files of this repository.
 const EXACT: &[&str] = &["getid decode ", "getid span ", "getid check-config ", "getid --version"];
