@@ -101,6 +101,7 @@ pub enum Verb {
     ClientHelp,
     ClientId,
     ClientInfo,
+    ClientKill,
     ClientList,
     ClientNoEvict,
     ClientNoTouch,

@@ -5,6 +5,7 @@
 //! loses nothing: no new clients, replies in flight written, the issuer closed, its position on disk.
 
 mod acl;
+mod clients;
 mod listen;
 mod perform;
 

@@ -25,6 +25,7 @@
 
 mod acl;
 mod client;
+mod clients;
 mod effect;
 mod profile;
 mod rules;
@@ -36,7 +37,7 @@ use std::sync::Arc;
 
 use client::Client;
 pub use client::NAME_BYTES_MAX;
-pub use effect::{AclEffect, ClientFilter, ClientKind, Effect, Shutdown};
+pub use effect::{AclEffect, ClientFilter, ClientKill, ClientKind, Effect, Shutdown};
 pub use profile::Profile;
 pub use rules::Rules;
 pub use transaction::TRANSACTION_BYTES_MAX;

@@ -191,7 +191,7 @@ fn a_user_is_set_whole_or_not_at_all() {
     let long = format!("~{}", "k".repeat(RULES_BYTES_MAX));
     assert_eq!(users.with_user(b"u", &[long]).unwrap_err(), SetUserError::TooLong);
     let half = format!("~{}", "k".repeat(RULES_BYTES_MAX * 2 / 3));
-    let users = users.with_user(b"u", &[half.clone()]).unwrap();
+    let users = users.with_user(b"u", std::slice::from_ref(&half)).unwrap();
     assert_eq!(users.with_user(b"u", &[half + "x"]).unwrap_err(), SetUserError::TooLong);
 }
 
@@ -301,10 +301,10 @@ fn rule() -> impl Strategy<Value = String> {
         Value::Bulk(name) => format!("@{}", String::from_utf8_lossy(&name)),
         _ => panic!(),
     });
-    let mut names = full_names;
-    names.extend(categories);
-    names.extend(["@all", "get", "set", "cluster|info", "debug|object", "select|0", "echo|Hi"].map(str::to_owned));
-    let named = (prop::bool::ANY, prop::sample::select(names))
+    let mut all = full_names;
+    all.extend(categories);
+    all.extend(["@all", "get", "set", "cluster|info", "debug|object", "select|0", "echo|Hi"].map(str::to_owned));
+    let named = (prop::bool::ANY, prop::sample::select(all))
         .prop_map(|(plus, name)| format!("{}{name}", if plus { '+' } else { '-' }));
     let fixed = prop::sample::select(vec![
         "on",
