@@ -136,7 +136,7 @@ fn directives_that_are_named_exist() {
     assert!(unknown.is_empty(), "no directives: {unknown:?}");
 }
 
-/// What is written alike and is something else: programs and packages.
+/// What is written alike and is something else: programs, packages, ACL rules.
 const NO_DIRECTIVES: &[&str] = &[
     "cargo-fuzz",
     "check-config",
@@ -153,6 +153,8 @@ const NO_DIRECTIVES: &[&str] = &[
     "redis-tools",
     "ruby-redis",
     "rust-version",
+    "sanitize-payload",
+    "skip-sanitize-payload",
 ];
 
 #[test]
