@@ -133,6 +133,8 @@ fn a_deleted_user_is_cut_off_and_others_stay() {
     own.send("ACL DELUSER b\r\n");
     assert_eq!(own.rest(), ":1\r\n");
     assert_eq!(stays.ask("PING"), "+PONG");
+    assert_eq!(admin.ask("CLIENT KILL USER c"), ":1");
+    assert_eq!(stays.rest(), "");
     assert_eq!(admin.ask("ACL DELUSER default"), "-ERR The 'default' user cannot be removed");
     assert_eq!(admin.ask("PING"), "+PONG");
 }
