@@ -87,6 +87,11 @@ impl Client {
         self.user.may_run(command, args)
     }
 
+    /// Whether there is a user of this name.
+    fn knows_user(&self, name: &[u8]) -> bool {
+        self.rules.users.get(name).is_some()
+    }
+
     /// Becomes this user; all that follows from who it is, and from the rules, is settled here.
     fn be(&mut self, user: Arc<User>, logged_in: bool) {
         self.logged_in = logged_in;
