@@ -8,6 +8,7 @@
 //! cost little. Invariant: before every read, all complete requests that arrived are answered.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -26,7 +27,7 @@ use crate::clock::Clock;
 use crate::id::{Refusal, Reservation};
 use crate::metrics::Work;
 use crate::server::Server;
-use crate::session::{Session, Turn};
+use crate::session::{Session, Turn, Unblock};
 use crate::tls;
 
 /// Room for one read: 16 KiB, as Redis's. A thousand `GETID` as arrays are 14 KB.
@@ -173,7 +174,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                     // Boxed: it is rare, and its state would otherwise be part of every idle connection.
                     Box::pin(self.draw_waiting(missing, drawn)).await?
                 }
-                Err(refusal) => Some(refusal),
+                Err(refusal) => Some(NoIds::Refused(refusal)),
             };
             match &refusal {
                 None => self.session.write(turn, Ok(drawn), output),
@@ -201,6 +202,12 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             if last {
                 break;
             }
+            if turn.held {
+                self.admission.client.touch(self.server.metrics.uptime_s.load(Relaxed), input.len() - used);
+                self.flush(output).await?;
+                // Boxed for the same reason as above.
+                Box::pin(self.wait_for_unpause()).await?;
+            }
         }
         self.admission.client.publish(self.session.profile());
         self.session.release_memory();
@@ -210,7 +217,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         Ok(open)
     }
 
-    /// Goes by the rules that are in force by now.
+    /// Goes by the rules, and the pause, that are in force by now.
     #[inline]
     fn follow_rules(&mut self) {
         let version = self.server.rules.version();
@@ -218,6 +225,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             self.rules = version;
             self.session.set_rules(self.server.rules.get());
         }
+        self.session.set_pause(self.server.pauses.holds());
     }
 
     /// Draws `n` IDs as far as that goes without waiting; returns how many are missing.
@@ -231,16 +239,18 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         Ok(n - reservation.len)
     }
 
-    /// Draws `n` more IDs, in turn with others. `Some` refusal goes to the client; an error ends the connection.
-    async fn draw_waiting(&self, n: u32, drawn: &mut Vec<Reservation>) -> io::Result<Option<Refusal>> {
+    /// Draws `n` more IDs, in turn with others. `Some` text goes to the client; an error ends the connection.
+    async fn draw_waiting(&self, n: u32, drawn: &mut Vec<Reservation>) -> io::Result<Option<NoIds>> {
+        let client = &self.admission.client;
         // Until it is served it is not idle, however long that takes.
-        let _waiting = self.admission.client.waits();
+        let _waiting = client.waits_for_ids();
         let mut draw = pin!(self.server.issuer.draw(n, drawn));
         let mut look = tokio::time::interval(HANGUP_CHECK);
         loop {
-            let result = or_stopped(&self.admission.client, async {
+            let result = or_stopped(client, async {
                 tokio::select! {
-                    result = &mut draw => Some(result),
+                    result = &mut draw => Some(result.err().map(NoIds::Refused)),
+                    how = unblocked(client) => Some(Some(NoIds::Unblocked(how))),
                     _ = look.tick() => None,
                 }
             })
@@ -248,12 +258,45 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             match result {
                 None => return Err(io::ErrorKind::ConnectionAborted.into()),
                 Some(Some(result)) => {
-                    self.admission.client.note_active(self.server.metrics.uptime_s.load(Relaxed));
-                    return Ok(result.err());
+                    client.note_active(self.server.metrics.uptime_s.load(Relaxed));
+                    return Ok(result);
                 }
                 // Nobody is there to read the answer: the place in the queue goes to the next.
                 Some(None) if self.io.socket().is_none_or(hung_up) => return Err(io::ErrorKind::ConnectionReset.into()),
                 Some(None) => {}
+            }
+        }
+    }
+
+    /// Waits while `CLIENT PAUSE` holds the next request. An error ends the connection: the server stops, which is no time
+    /// to let a held request go on, or nobody is there any more.
+    async fn wait_for_unpause(&self) -> io::Result<()> {
+        let client = &self.admission.client;
+        let _held = client.is_held();
+        let mut over = pin!(self.server.pauses.over());
+        let mut look = tokio::time::interval(HANGUP_CHECK);
+        loop {
+            let is_over = poll_fn(|cx| {
+                client.wake_by(cx.waker());
+                if client.stopping() != Stop::No {
+                    return Poll::Ready(None);
+                }
+                if over.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(Some(true));
+                }
+                look.poll_tick(cx).map(|_| Some(false))
+            })
+            .await;
+            match is_over {
+                None => return Err(io::ErrorKind::ConnectionAborted.into()),
+                Some(true) => {
+                    client.note_active(self.server.metrics.uptime_s.load(Relaxed));
+                    return Ok(());
+                }
+                Some(false) if self.io.socket().is_none_or(hung_up) => {
+                    return Err(io::ErrorKind::ConnectionReset.into());
+                }
+                Some(false) => {}
             }
         }
     }
@@ -306,6 +349,27 @@ async fn or_stopped<F: Future>(client: &Client, future: F) -> Option<F::Output> 
         if client.stopping() == Stop::Now { Poll::Ready(None) } else { future.as_mut().poll(cx).map(Some) }
     })
     .await
+}
+
+/// Resolves when `CLIENT UNBLOCK` ends the client's wait, which wakes the task.
+async fn unblocked(client: &Client) -> Unblock {
+    poll_fn(|_| client.unblocked().map_or(Poll::Pending, Poll::Ready)).await
+}
+
+/// Why a turn gets no IDs. `Display` is the text of the error reply.
+#[derive(Debug)]
+enum NoIds {
+    Refused(Refusal),
+    Unblocked(Unblock),
+}
+
+impl fmt::Display for NoIds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoIds::Refused(refusal) => refusal.fmt(f),
+            NoIds::Unblocked(how) => how.fmt(f),
+        }
+    }
 }
 
 /// Whether the peer is gone for good. One that only finished sending is not: it still reads.

@@ -30,6 +30,7 @@ use crate::info;
 use crate::io_threads::IoThreads;
 use crate::issuer::Issuer;
 use crate::metrics::Metrics;
+use crate::pause::Pauses;
 use crate::published::Published;
 use crate::session::{Rules, Session};
 use crate::tls;
@@ -52,6 +53,8 @@ pub struct Server<C: Clock = SystemClock> {
     pub metrics: Metrics,
     /// Who is connected.
     pub clients: Arc<Clients>,
+    /// `CLIENT PAUSE`.
+    pub pauses: Pauses,
     /// What differs from process to process.
     pub process: Process,
     /// Certificates, with `tls-port`.
@@ -95,6 +98,7 @@ impl<C: Clock> Server<C> {
             issuer,
             metrics: Metrics::new(io_threads.count()),
             clients: Arc::default(),
+            pauses: Pauses::default(),
             process,
             tls,
             io_threads,

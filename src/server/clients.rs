@@ -6,7 +6,7 @@ use super::Server;
 use crate::clients::{Client, Stop};
 use crate::clock::Clock;
 use crate::resp::Value;
-use crate::session::{ClientFilter, ClientKill, ClientKind, DEFAULT_USER};
+use crate::session::{ClientFilter, ClientKill, ClientKind, DEFAULT_USER, Pause, Unblock};
 
 impl<C: Clock> Server<C> {
     pub(super) fn client_list(&self, filter: &ClientFilter) -> String {
@@ -17,6 +17,26 @@ impl<C: Clock> Server<C> {
             ClientFilter::Ids(ids) => ids.iter().filter_map(|id| self.clients.get(*id)).collect(),
         };
         clients.iter().map(|client| client.line(uptime_s) + "\n").collect()
+    }
+
+    pub(super) fn client_pause(&self, holds: Pause, timeout_ms: u64, own: &Client) -> Value {
+        let what = if holds == Pause::All { "requests" } else { "requests for ids" };
+        tracing::warn!("client {} at {} asked to hold {what} for {timeout_ms} ms", own.id, own.peer);
+        self.pauses.begin(holds, timeout_ms);
+        Value::OK
+    }
+
+    pub(super) fn client_unpause(&self, own: &Client) -> Value {
+        if self.pauses.remaining().is_some() {
+            tracing::warn!("client {} at {} let go on what was held", own.id, own.peer);
+        }
+        self.pauses.end();
+        Value::OK
+    }
+
+    pub(super) fn client_unblock(&self, id: i64, how: Unblock) -> Value {
+        let client = u64::try_from(id).ok().and_then(|id| self.clients.get(id));
+        Value::Integer(client.is_some_and(|client| client.unblock(how)).into())
     }
 
     /// Ends the connections that `kill` means; `own` is the one that asks.

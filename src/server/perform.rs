@@ -19,6 +19,9 @@ impl<C: Clock> Server<C> {
             Effect::ClientInfo => Value::text(client.line(uptime_s) + "\n"),
             Effect::ClientList(filter) => Value::text(self.client_list(&filter)),
             Effect::ClientKill(kill) => self.client_kill(&kill, client),
+            Effect::ClientPause { timeout_ms, holds } => self.client_pause(holds, timeout_ms, client),
+            Effect::ClientUnpause => self.client_unpause(client),
+            Effect::ClientUnblock { id, how } => self.client_unblock(id, how),
             Effect::ConfigGet { patterns } => self.config_get(&patterns),
             Effect::Time => {
                 let now_us = self.issuer.clock().wall_unix_us();
