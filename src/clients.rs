@@ -62,6 +62,7 @@ pub struct Client {
     pub since_s: u64,
     active_s: AtomicU64,
     input_bytes: AtomicUsize,
+    output_bytes: AtomicUsize,
     profile: Mutex<Profile>,
     /// One of the constants of [`wait`].
     wait: AtomicU8,
@@ -74,6 +75,11 @@ impl Client {
     pub fn touch(&self, uptime_s: u64, input_bytes: usize) {
         self.note_active(uptime_s);
         self.input_bytes.store(input_bytes, Ordering::Relaxed);
+    }
+
+    /// Notes how many bytes of output wait for the client to take them. Only to be called when some have to.
+    pub fn note_output(&self, bytes: usize) {
+        self.output_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Notes that the client is not idle, in seconds of uptime.
@@ -176,11 +182,16 @@ impl Client {
         let profile = self.lock_profile().clone();
         let mut line = String::with_capacity(256);
         let qbuf = self.input_bytes.load(Ordering::Relaxed);
+        // There is one output buffer, and it is no list.
+        let omem = self.output_bytes.load(Ordering::Relaxed);
+        let total = qbuf + omem;
+        let events = if omem == 0 { "r" } else { "w" };
         // Writing to a String cannot fail.
         let _ = write!(
             line,
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 multi={} qbuf={qbuf} \
-             qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem={qbuf} events=r cmd={} user={} \
+             qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={omem} oll=0 omem={omem} tot-mem={total} events={events} cmd={} \
+             user={} \
              redir=-1 resp={} lib-name={} lib-ver={}",
             self.id,
             self.peer,
@@ -292,6 +303,7 @@ impl Clients {
             since_s: uptime_s,
             active_s: AtomicU64::new(uptime_s),
             input_bytes: AtomicUsize::new(0),
+            output_bytes: AtomicUsize::new(0),
             profile: Mutex::new(profile),
             wait: AtomicU8::new(wait::NONE),
             stop: AtomicU8::new(0),

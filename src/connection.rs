@@ -7,6 +7,8 @@
 //! Buffers belong to whoever works: a connection that has nothing to say holds none, so that ten thousand idle clients
 //! cost little. Invariant: before every read, all complete requests that arrived are answered.
 
+mod patience;
+
 use std::cell::RefCell;
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -15,12 +17,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::time::Instant;
+
+pub use patience::CutOff;
+use patience::Patience;
 
 use crate::clients::{Admission, Client, Stop};
 use crate::clock::Clock;
@@ -191,8 +197,8 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 turn.close |= self.admission.client.stopping() == Stop::AfterReply;
             }
             self.work.requests += u64::from(turn.commands);
-            if turn.broken {
-                self.server.metrics.protocol_errors.fetch_add(1, Relaxed);
+            if let Some(breach) = turn.broken {
+                self.server.note_breach(breach, &self.admission.client);
             }
             let last = turn.close || !turn.more;
             if last || output.len() >= FLUSH_BYTES {
@@ -305,15 +311,69 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         if output.is_empty() {
             return Ok(());
         }
-        let written = or_stopped(&self.admission.client, async {
-            self.io.write_all(output).await?;
-            // TLS keeps what the socket did not take; the others do nothing here.
-            self.io.flush().await
+        let mut written = 0;
+        let client = &self.admission.client;
+        let at_once = poll_fn(|cx| {
+            client.wake_by(cx.waker());
+            if client.stopping() == Stop::Now {
+                return Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into())));
+            }
+            match poll_write(&mut self.io, cx, output, &mut written) {
+                Poll::Ready(result) => Poll::Ready(Some(result)),
+                Poll::Pending => Poll::Ready(None),
+            }
         })
         .await;
+        let result = match at_once {
+            Some(result) => result,
+            // Boxed for the same reason as a draw that waits.
+            None => Box::pin(self.flush_slowly(output, written)).await,
+        };
         self.work.output_bytes += output.len() as u64;
         output.clear();
-        written.unwrap_or_else(|| Err(io::ErrorKind::ConnectionAborted.into()))
+        result
+    }
+
+    /// Writes what is left of `output` behind `written`, which the socket did not take at once, as long as the client's
+    /// limits allow.
+    async fn flush_slowly(&mut self, output: &[u8], mut written: usize) -> io::Result<()> {
+        let Connection { server, admission, io, .. } = self;
+        let client = &admission.client;
+        let mut patience = Patience::new(Instant::now());
+        let result = loop {
+            let pending = output.len() - written;
+            client.note_output(pending);
+            let config = server.config.get();
+            let look_again = match patience.check(Instant::now(), pending, &config) {
+                Ok(at) => at,
+                Err(reason) => {
+                    server.note_cut_off(reason, pending, client);
+                    break Err(io::Error::new(io::ErrorKind::TimedOut, reason.to_string()));
+                }
+            };
+            let before = written;
+            let progress = poll_fn(|cx| {
+                client.wake_by(cx.waker());
+                if client.stopping() == Stop::Now {
+                    return Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into())));
+                }
+                match poll_write(io, cx, output, &mut written) {
+                    Poll::Ready(result) => Poll::Ready(Some(result)),
+                    Poll::Pending if written > before => Poll::Ready(None),
+                    Poll::Pending => Poll::Pending,
+                }
+            });
+            match tokio::time::timeout_at(look_again, progress).await {
+                Ok(Some(result)) => break result,
+                Ok(None) => {
+                    patience.note_progress(Instant::now());
+                    client.note_active(server.metrics.uptime_s.load(Relaxed));
+                }
+                Err(_) => {}
+            }
+        };
+        client.note_output(0);
+        result
     }
 }
 
@@ -339,6 +399,22 @@ fn poll_read<T: AsyncRead + Unpin>(
     input: &mut Vec<u8>,
 ) -> Poll<io::Result<usize>> {
     pin!(io.read_buf(input)).poll(cx)
+}
+
+/// Writes `output` from `written` on, as far as the transport takes it, and then what the transport keeps itself: TLS does.
+fn poll_write<T: AsyncWrite + Unpin>(
+    io: &mut T,
+    cx: &mut Context<'_>,
+    output: &[u8],
+    written: &mut usize,
+) -> Poll<io::Result<()>> {
+    while *written < output.len() {
+        match ready!(Pin::new(&mut *io).poll_write(cx, &output[*written..]))? {
+            0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            taken => *written += taken,
+        }
+    }
+    Pin::new(io).poll_flush(cx)
 }
 
 /// Runs `future` unless the client is told to stop at once: `None` then.

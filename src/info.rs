@@ -159,6 +159,10 @@ fn stats<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("rejected_connections", metrics.connections_rejected.load(Relaxed));
     out.line("total_reads_processed", work.reads);
     out.line("protocol_error_connections", metrics.protocol_errors.load(Relaxed));
+    out.line("client_query_buffer_limit_disconnections", metrics.input_limit_closed.load(Relaxed));
+    out.line("client_output_buffer_limit_disconnections", metrics.output_limit_closed.load(Relaxed));
+    out.line("client_output_timeout_disconnections", metrics.output_timeout_closed.load(Relaxed));
+    out.line("cross_protocol_disconnections", metrics.http_closed.load(Relaxed));
     out.line("idle_closed_connections", metrics.idle_closed.load(Relaxed));
     out.line("accept_errors", metrics.accept_errors.load(Relaxed));
     let tls = of.tls.as_ref();

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::session::Pause;
 
 /// The longest pause: what is asked for beyond is as good as for ever.
-const PAUSE_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
+const PAUSE_MAX: Duration = Duration::from_hours(100 * 365 * 24);
 
 /// The pause of a server, if there is one.
 #[derive(Debug, Default)]

@@ -297,8 +297,15 @@ impl<C: Clock> Server<C> {
     }
 }
 
+/// Replies that the kernel keeps for a client before the network has room for them, bytes; the default is megabytes.
+///
+/// So a client that never reads costs little of the kernel's memory too, and `client-output-timeout` sees that one reads,
+/// however slowly: with megabytes in the kernel, minutes of slow reading would make no room for one byte more.
+const UNSENT_BYTES_MAX: u32 = 128 * 1024;
+
 fn set_options(stream: &TcpStream, config: &Config) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
     let seconds = u64::from(config.tcp_keepalive_s);
     if seconds > 0 {
         // As Redis: the first probe after `tcp-keepalive`, then three more a third of it apart.

@@ -42,11 +42,11 @@ pub use profile::Profile;
 pub use rules::{PASSWORD_BYTES_MAX, Password, Rules};
 pub use transaction::TRANSACTION_BYTES_MAX;
 use transaction::Transaction;
-pub use turn::{Reply, TURN_BYTES_MAX, TURN_IDS_MAX, Turn};
+pub use turn::{Breach, Reply, TURN_BYTES_MAX, TURN_IDS_MAX, Turn};
 
 use crate::command::{Command, Flags, Verb};
 use crate::id::{Id, Reservation, Scheme};
-use crate::resp::{self, Args, Decoded, Decoder, IdWriter, Value};
+use crate::resp::{self, Args, Decoded, Decoder, IdWriter, ProtocolError, Value};
 
 /// One client's protocol state.
 #[derive(Debug)]
@@ -135,7 +135,8 @@ impl Session {
                 Err(error) => {
                     turn.push_with(|out| error.write_reply(out));
                     turn.close = true;
-                    turn.broken = true;
+                    let is_too_large = error == ProtocolError::RequestTooBig;
+                    turn.broken = Some(if is_too_large { Breach::TooLarge } else { Breach::Protocol });
                 }
             }
             if !client.replies.are_plain() {
@@ -228,7 +229,7 @@ fn take(transaction: &mut Transaction, client: &mut Client, args: Args<'_>, turn
         Ok(command) => command,
         Err(_) if is_http(args.name()) => {
             turn.close = true;
-            turn.broken = true;
+            turn.broken = Some(Breach::Http);
             return;
         }
         Err(text) => return reject(transaction, client, None, &text, turn),

@@ -60,7 +60,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "info",
         &["clients", "clock", "command", "id", "issuer", "metrics", "pause", "server", "session", "timestamp", "tls"],
     ),
-    ("connection", &["clients", "clock", "id", "issuer", "metrics", "pause", "server", "session", "tls"]),
+    ("connection", &["clients", "clock", "config", "id", "issuer", "metrics", "pause", "server", "session", "tls"]),
     ("pause", &["session"]),
     ("clients", &["resp", "session"]),
     ("tls", &["config"]),

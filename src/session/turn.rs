@@ -47,6 +47,17 @@ pub enum Reply {
     },
 }
 
+/// What a client sent that its connection ends for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Breach {
+    /// What is no request.
+    Protocol,
+    /// A request larger than `client-query-buffer-limit`.
+    TooLarge,
+    /// A line of HTTP: `POST` or `Host:`.
+    Http,
+}
+
 /// What one read became. Made once per connection and used again for each read.
 #[derive(Debug, Default)]
 pub struct Turn {
@@ -59,8 +70,8 @@ pub struct Turn {
     pub effect: Option<Effect>,
     /// Whether the connection ends once this turn (and the answer to its effect) is written.
     pub close: bool,
-    /// Whether it ends because the client broke the protocol.
-    pub broken: bool,
+    /// Set when it ends because of what the client sent.
+    pub broken: Option<Breach>,
     /// Whether to call [`Session::read`](super::Session::read) again with the rest of the input, which may be empty,
     /// before more bytes are awaited: the turn ended at a bound or at an effect.
     pub more: bool,
@@ -99,7 +110,7 @@ impl Turn {
         self.commands = 0;
         self.effect = None;
         self.close = false;
-        self.broken = false;
+        self.broken = None;
         self.more = false;
         self.held = false;
         self.wanted = 0;
