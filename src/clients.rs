@@ -220,20 +220,17 @@ impl Client {
         Arc::clone(&self.lock_profile().user)
     }
 
+    /// In Redis's order; `N` for none.
     fn flags(&self, profile: &Profile) -> String {
-        let mut flags = String::new();
-        if profile.queued.is_some() {
-            flags.push('x');
-        }
-        if self.is_waiting() {
-            flags.push('b');
-        }
-        if matches!(self.peer, Endpoint::Unix(_)) {
-            flags.push('U');
-        }
-        if self.stopping() != Stop::No {
-            flags.push('c');
-        }
+        let all = [
+            ('x', profile.queued.is_some()),
+            ('b', self.is_waiting()),
+            ('c', self.stopping() != Stop::No),
+            ('U', matches!(self.peer, Endpoint::Unix(_))),
+            ('e', profile.no_evict),
+            ('T', profile.no_touch),
+        ];
+        let mut flags: String = all.iter().filter(|(_, holds)| *holds).map(|(flag, _)| flag).collect();
         if flags.is_empty() {
             flags.push('N');
         }

@@ -243,7 +243,9 @@ fn a_pause_ends_by_itself_and_lets_all_go() {
     }
     assert_eq!(wires[0].ask("CLIENT PAUSE 300"), "+OK");
     let begun = Instant::now();
-    wires.iter_mut().for_each(|wire| wire.send("GETID\r\n"));
+    for wire in &mut wires {
+        wire.send("GETID\r\n");
+    }
     for wire in &mut wires {
         assert!(wire.line().starts_with(':'));
     }
@@ -275,4 +277,35 @@ fn who_goes_while_held_is_let_go() {
     socket2::SockRef::from(&held.stream).set_linger(Some(Duration::ZERO)).expect("an option");
     drop(held);
     eventually("it is gone", || wire.info("connected_clients") == "1");
+}
+
+#[test]
+fn the_line_of_a_client_says_what_it_does() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("getid.sock");
+    let server = Server::start(&["--unixsocket", path.to_str().expect("text")]);
+    let mut wire = server.connect();
+    let flags = |wire: &mut Wire| addr_of(wire, "flags");
+    assert_eq!(flags(&mut wire), "N");
+    assert_eq!(wire.ask("CLIENT NO-EVICT ON"), "+OK");
+    assert_eq!(flags(&mut wire), "e");
+    assert_eq!(wire.ask("CLIENT NO-TOUCH ON"), "+OK");
+    assert_eq!(flags(&mut wire), "eT");
+    assert_eq!(wire.ask("CLIENT NO-EVICT OFF"), "+OK");
+    let id = id_of(&mut wire);
+    assert_eq!(wire.ask("MULTI"), "+OK");
+    assert_eq!(wire.ask("GETID"), "+QUEUED");
+    let mut other = server.connect();
+    let line = other.ask_bulk(&format!("CLIENT LIST ID {id}"));
+    assert!(line.contains(" flags=xT ") && line.contains(" multi=1 "), "{line}");
+    // The beginning of a request, whose rest has not come.
+    wire.send("DISCARD\r\n*2\r\n$4\r\nECHO\r\n$100\r\nabc");
+    assert_eq!(wire.line(), "+OK");
+    eventually("it has arrived", || {
+        let line = other.ask_bulk(&format!("CLIENT LIST ID {id}"));
+        line.contains(" qbuf=23 ") && line.contains(" tot-mem=23 ") && line.contains(" events=r ")
+    });
+    let mut unix = std::os::unix::net::UnixStream::connect(&path).expect("the server accepts");
+    std::io::Write::write_all(&mut unix, b"PING\r\n").expect("sent");
+    eventually("it is listed", || other.ask_bulk("CLIENT LIST").contains(" flags=U "));
 }
