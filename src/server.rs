@@ -4,6 +4,7 @@
 //! comes here as an effect (`perform`). This file takes clients in and, at the end, sends them away in an order that
 //! loses nothing: no new clients, replies in flight written, the issuer closed, its position on disk.
 
+mod acl;
 mod clients;
 mod listen;
 mod perform;
@@ -11,10 +12,11 @@ mod perform;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+pub use acl::{ACL_FILE_BYTES_MAX, AclFileError, load_users};
 pub use listen::{ListenError, Listener, SocketFile, fit_open_files, listen};
 use socket2::TcpKeepalive;
 use tokio::io::AsyncWriteExt;
@@ -22,6 +24,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::acl::AclLog;
 use crate::clients::{Clients, Endpoint, Stop};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
@@ -59,6 +62,8 @@ pub struct Server<C: Clock = SystemClock> {
     pub process: Process,
     /// Certificates, with `tls-port`.
     pub tls: Option<Arc<tls::Acceptor>>,
+    /// Who was refused what.
+    acl_log: Mutex<AclLog>,
     io_threads: IoThreads,
     /// `maxclients`, or what the limit of open files leaves of it.
     clients_max: usize,
@@ -101,6 +106,7 @@ impl<C: Clock> Server<C> {
             pauses: Pauses::default(),
             process,
             tls,
+            acl_log: Mutex::default(),
             io_threads,
             clients_max,
             accept_fails: AtomicBool::new(false),
@@ -225,7 +231,8 @@ impl<C: Clock> Server<C> {
         if let Err(error) = set_options(&stream, &config) {
             tracing::debug!("client at {peer}: socket options: {error}");
         }
-        if config.protected_mode_effective() && config.requirepass.is_none() && !is_loopback(peer.ip()) {
+        let is_open = || self.rules.get().users.default_user().is_nopass();
+        if config.protected_mode_effective() && !is_loopback(peer.ip()) && is_open() {
             self.metrics.connections.fetch_add(1, Relaxed);
             self.metrics.connections_rejected.fetch_add(1, Relaxed);
             refuse(wrap(stream), DENIED);

@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
+            "acl",
             "bench",
             "clock",
             "command",
@@ -37,6 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "server",
         &[
+            "acl",
             "clients",
             "clock",
             "command",
@@ -67,8 +69,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("issuer", &["clock", "id", "watermark"]),
     ("watermark", &["id"]),
     ("clock", &["id"]),
-    ("config", &["id", "timestamp"]),
-    ("session", &["command", "id", "resp"]),
+    ("config", &["acl", "id", "timestamp"]),
+    ("session", &["acl", "command", "id", "resp"]),
+    ("acl", &["command", "resp"]),
     ("command", &["id", "resp", "timestamp"]),
     ("timestamp", &[]),
     ("resp", &[]),
@@ -84,7 +87,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// Files and folders that are a function of their arguments.
 const PURE: &[&str] =
-    &["id", "resp", "command", "session", "config", "watermark/record", "timestamp", "verify", "bench"];
+    &["acl", "id", "resp", "command", "session", "config", "watermark/record", "timestamp", "verify", "bench"];
 
 /// Exceptions inside the pure folders: the one file that reads configuration files, and tools' way to files.
 const SHELL_IN_PURE: &[&str] = &["config/load.rs"];

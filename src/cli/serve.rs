@@ -17,7 +17,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 
+use super::access;
 use super::sources::sources;
+use crate::acl::{PASSWORD_BYTES_MAX, Users};
 use crate::clock::{Clock as _, SystemClock};
 use crate::command::Vocabulary;
 use crate::config::load::{self, RealFiles};
@@ -27,7 +29,7 @@ use crate::io_threads::{self, IoThreads};
 use crate::issuer::{Issuer, Keeper};
 use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
 use crate::server::{self, Listener, Process, Server};
-use crate::session::{PASSWORD_BYTES_MAX, Password, Rules};
+use crate::session::Rules;
 use crate::supervision::{Notifier, PidFile, watchdog_every};
 use crate::timestamp;
 use crate::tls;
@@ -72,14 +74,17 @@ fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
     let sources = sources(words);
     let (config, warnings) = Config::load(&sources, &RealFiles)?;
     let config_file = sources.file.map(|file| std::path::absolute(&file).unwrap_or(file));
-    let rules = Arc::new(rules(&config)?);
+    let mut rules = rules(&config)?;
     // As in Redis, relative paths of the log, the pid file and the socket are relative to `dir`.
     load::check_dir(&config)?;
     std::env::set_current_dir(&config.dir)
         .map_err(|error| format!("dir: '{}' cannot be entered: {error}", config.dir.display()))?;
+    if let Some(users) = access::load_file(&config)? {
+        rules.users = Arc::new(users);
+    }
     let log = Log::start(log_options(&config))?;
     let config_file = config_file.map_or_else(String::new, |file| file.display().to_string());
-    Ok(Prepared { config, warnings, rules, log, config_file, tls: None })
+    Ok(Prepared { config, warnings, rules: Arc::new(rules), log, config_file, tls: None })
 }
 
 /// What sessions go by, from the configuration.
@@ -90,12 +95,16 @@ fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
 fn rules(config: &Config) -> Result<Rules, config::Report> {
     let vocabulary = Vocabulary::new(&config.rename_commands)
         .map_err(|sentence| config::Report::from_sentence(format!("rename-command: {sentence}")))?;
-    let password = match &config.requirepass {
-        None => None,
-        Some(secret) => Some(Password::new(secret.as_bytes()).ok_or_else(|| {
-            config::Report::from_sentence(format!("requirepass: must have 1 to {PASSWORD_BYTES_MAX} bytes"))
-        })?),
-    };
+    if config.requirepass.as_ref().is_some_and(|password| password.len() > PASSWORD_BYTES_MAX) {
+        return Err(config::Report::from_sentence(format!("requirepass: must have 1 to {PASSWORD_BYTES_MAX} bytes")));
+    }
+    // As in Redis, a `user default` line wins over requirepass.
+    let mut users = Users::default().with_default_password(config.requirepass.as_deref());
+    for line in &config.users {
+        users
+            .define(line.name.as_bytes(), &line.rules)
+            .map_err(|error| config::Report::from_sentence(format!("user {}: {error}", line.name)))?;
+    }
     let layout = config.layout;
     let scheme = Scheme::new(layout, config.server_id, random_cycle(layout)).ok_or_else(|| {
         config::Report::from_sentence(format!("server-id {} does not fit id-range", config.server_id))
@@ -105,7 +114,7 @@ fn rules(config: &Config) -> Result<Rules, config::Report> {
         scheme: Arc::new(scheme),
         id_mgetid_max: config.id_mgetid_max,
         databases: config.databases,
-        password,
+        users: Arc::new(users),
         bulk_bytes_max: config.proto_max_bulk_len,
         request_bytes_max: config.client_query_buffer_limit,
     })
@@ -133,6 +142,9 @@ fn limits(config: &Config) -> Limits {
 impl Prepared {
     fn run(mut self) -> Result<(), Failure> {
         for warning in &self.warnings {
+            tracing::warn!("{warning}");
+        }
+        for warning in access::warnings(&self.config, &self.rules.users) {
             tracing::warn!("{warning}");
         }
         let runtime = io_threads::runtime()?;

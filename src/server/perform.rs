@@ -1,5 +1,6 @@
 //! What commands ask of the server as a whole, one arm for each [`Effect`].
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Server;
@@ -32,6 +33,7 @@ impl<C: Clock> Server<C> {
             Effect::DecodeId(id) => {
                 command::describe_id(self.issuer.identity().layout, id, self.issuer.clock().wall_unix_ms())
             }
+            Effect::Acl(wish) => self.acl(wish, client),
             // Stopping closes the issuer for good, so there is no way back and nothing to abort.
             Effect::Shutdown(Shutdown { abort: true, .. }) => Value::error("ERR No shutdown in progress."),
             Effect::Shutdown(how) => {
@@ -43,6 +45,14 @@ impl<C: Clock> Server<C> {
                 return None;
             }
         })
+    }
+
+    /// The same for what waits for the disk, if it is such a thing.
+    pub async fn perform_at_disk(self: &Arc<Self>, effect: Effect, client: &Client) -> Option<Value> {
+        match effect {
+            Effect::Acl(wish) => Some(self.acl_at_disk(wish, client).await),
+            effect => self.perform(effect, client),
+        }
     }
 
     fn config_get(&self, patterns: &[Vec<u8>]) -> Value {

@@ -6,6 +6,7 @@
 //! Invariant: `ids` is the sum of all counts in `replies`, and the [`Reply::Encoded`] lengths sum up to `encoded.len()`.
 
 use super::effect::Effect;
+use crate::acl::Denial;
 use crate::resp::{self, Protocol, Value};
 
 /// IDs a turn may hold before it ends, not counting those of the command that passes the bound.
@@ -78,6 +79,8 @@ pub struct Turn {
     /// Whether the first request that is left waits for `CLIENT PAUSE` to end. `more` is set too, but there is no sense in
     /// another read before that.
     pub held: bool,
+    /// What was refused for want of permission or of a password, for `ACL LOG`. Nearly always empty.
+    pub denials: Vec<Denial>,
     /// Bytes that are missing at least before another read makes sense; a hint, 0 when `more` or `close` is set.
     pub wanted: usize,
     /// Whether replies are thrown away.
@@ -116,6 +119,8 @@ impl Turn {
         self.wanted = 0;
         self.muted = false;
         self.ended = false;
+        // A refusal is rare: its memory is not kept.
+        self.denials = Vec::new();
         self.replies.clear();
         self.encoded.clear();
         if self.encoded.capacity() > TURN_BYTES_KEPT {
@@ -137,6 +142,14 @@ impl Turn {
         if self.muted && !muted {
             self.forget_replies();
             self.muted = false;
+        }
+    }
+
+    /// Adds a refusal; those that repeat the last are counted, so that a pipeline of them is one.
+    pub(super) fn deny(&mut self, denial: Denial) {
+        match self.denials.last_mut() {
+            Some(last) if last.is_like(&denial) => last.count += 1,
+            _ => self.denials.push(denial),
         }
     }
 
