@@ -88,6 +88,7 @@ pub enum Verb {
     ClientHelp,
     ClientId,
     ClientInfo,
+    ClientKill,
     ClientList,
     ClientNoEvict,
     ClientNoTouch,

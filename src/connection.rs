@@ -186,6 +186,8 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                     Some(value) => self.session.reply(&value, output),
                     None => turn.close = true,
                 }
+                // It may have killed itself: whatever stands behind that in the input is not answered.
+                turn.close |= self.admission.client.stopping() == Stop::AfterReply;
             }
             self.work.requests += u64::from(turn.commands);
             if turn.broken {

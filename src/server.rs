@@ -4,6 +4,7 @@
 //! comes here as an effect (`perform`). This file takes clients in and, at the end, sends them away in an order that
 //! loses nothing: no new clients, replies in flight written, the issuer closed, its position on disk.
 
+mod clients;
 mod listen;
 mod perform;
 mod settings;

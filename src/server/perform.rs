@@ -8,7 +8,7 @@ use crate::clock::Clock;
 use crate::command;
 use crate::info;
 use crate::resp::Value;
-use crate::session::{ClientFilter, ClientKind, Effect, Shutdown};
+use crate::session::{Effect, Shutdown};
 
 impl<C: Clock> Server<C> {
     /// Does what a command asks of the server; `None`: no reply, and the connection ends.
@@ -18,6 +18,7 @@ impl<C: Clock> Server<C> {
             Effect::Info { sections } => Value::text(info::text(self, &sections)),
             Effect::ClientInfo => Value::text(client.line(uptime_s) + "\n"),
             Effect::ClientList(filter) => Value::text(self.client_list(&filter)),
+            Effect::ClientKill(kill) => self.client_kill(&kill, client),
             Effect::ConfigGet { patterns } => self.config_get(&patterns),
             Effect::ConfigSet { pairs } => self.config_set(&pairs, client),
             Effect::ConfigRewrite => self.config_rewrite(),
@@ -47,16 +48,6 @@ impl<C: Clock> Server<C> {
                 return None;
             }
         })
-    }
-
-    fn client_list(&self, filter: &ClientFilter) -> String {
-        let uptime_s = self.metrics.uptime_s.load(Relaxed);
-        let clients = match filter {
-            ClientFilter::All | ClientFilter::Kind(ClientKind::Normal) => self.clients.all(),
-            ClientFilter::Kind(ClientKind::Master | ClientKind::Replica | ClientKind::PubSub) => Vec::new(),
-            ClientFilter::Ids(ids) => ids.iter().filter_map(|id| self.clients.get(*id)).collect(),
-        };
-        clients.iter().map(|client| client.line(uptime_s) + "\n").collect()
     }
 
     fn config_get(&self, patterns: &[Vec<u8>]) -> Value {
