@@ -104,6 +104,11 @@ impl Client {
         }
     }
 
+    /// The user it is, as of its last read.
+    pub fn user(&self) -> Arc<str> {
+        Arc::clone(&self.lock_profile().user)
+    }
+
     /// Asks the connection to end.
     pub fn stop(&self, how: Stop) {
         self.stop.fetch_max(how as u8, Ordering::AcqRel);
@@ -157,7 +162,7 @@ impl Client {
             profile.database,
             profile.queued.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX)),
             profile.last_command,
-            if profile.user.is_empty() { "(superuser)" } else { &*profile.user },
+            profile.user,
             match profile.protocol {
                 Protocol::Resp2 => 2,
                 Protocol::Resp3 => 3,
@@ -166,11 +171,6 @@ impl Client {
             profile.lib_version,
         );
         line
-    }
-
-    /// The name of the user it is; empty while it has not authenticated.
-    pub fn user(&self) -> Arc<str> {
-        Arc::clone(&self.lock_profile().user)
     }
 
     fn flags(&self, profile: &Profile) -> String {

@@ -179,9 +179,19 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 None => self.session.write(turn, Ok(drawn), output),
                 Some(refusal) => self.session.write(turn, Err(&refusal.to_string()), output),
             }
+            if !turn.denials.is_empty() {
+                self.admission.client.publish(self.session.profile());
+                self.server.note_denials(std::mem::take(&mut turn.denials), &self.admission.client);
+            }
             if let Some(effect) = turn.effect.take() {
                 self.admission.client.publish(self.session.profile());
-                let value = self.server.perform(effect, &self.admission.client);
+                let client = &self.admission.client;
+                let value = if effect.is_at_disk() {
+                    // Boxed, as above.
+                    Box::pin(self.server.perform_at_disk(effect, client)).await
+                } else {
+                    self.server.perform(effect, client)
+                };
                 match value {
                     Some(value) => self.session.reply(&value, output),
                     None => turn.close = true,

@@ -141,6 +141,11 @@ fn stats<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("total_net_output_bytes", work.output_bytes);
     out.line("rejected_connections", metrics.connections_rejected.load(Relaxed));
     out.line("total_reads_processed", work.reads);
+    out.line("acl_access_denied_auth", metrics.acl_denied_logins.load(Relaxed));
+    out.line("acl_access_denied_cmd", metrics.acl_denied_commands.load(Relaxed));
+    // There are neither keys nor channels; exporters look for both.
+    out.line("acl_access_denied_key", 0);
+    out.line("acl_access_denied_channel", 0);
     out.line("protocol_error_connections", metrics.protocol_errors.load(Relaxed));
     out.line("idle_closed_connections", metrics.idle_closed.load(Relaxed));
     out.line("accept_errors", metrics.accept_errors.load(Relaxed));

@@ -31,6 +31,10 @@ pub struct Metrics {
     pub panics: AtomicU64,
     /// `accept` calls that failed (no descriptors left, for one).
     pub accept_errors: AtomicU64,
+    /// Logins that failed.
+    pub acl_denied_logins: AtomicU64,
+    /// Commands that their user may not run.
+    pub acl_denied_commands: AtomicU64,
     /// The most clients at one time.
     pub clients_peak: AtomicU64,
     /// The largest resident memory seen, in bytes.

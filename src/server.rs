@@ -4,6 +4,7 @@
 //! comes here as an effect (`perform`). This file takes clients in and, at the end, sends them away in an order that
 //! loses nothing: no new clients, replies in flight written, the issuer closed, its position on disk.
 
+mod acl;
 mod clients;
 mod listen;
 mod perform;
@@ -17,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+pub use acl::{ACL_FILE_BYTES_MAX, AclFileError, load_users};
 pub use listen::{ListenError, Listener, SocketFile, listen, room_for_clients};
 pub use settings::{limits, rules};
 use socket2::TcpKeepalive;
@@ -25,6 +27,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::acl::AclLog;
 use crate::clients::{Clients, Endpoint, Stop};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Sources};
@@ -60,6 +63,8 @@ pub struct Server<C: Clock = SystemClock> {
     pub process: Process,
     /// Certificates, with `tls-port`.
     pub tls: Option<Arc<tls::Acceptor>>,
+    /// Who was refused what.
+    acl_log: Mutex<AclLog>,
     io_threads: IoThreads,
     /// What `loglevel` is told to.
     log: Log,
@@ -107,6 +112,7 @@ impl<C: Clock> Server<C> {
             clients: Arc::default(),
             process,
             tls,
+            acl_log: Mutex::default(),
             io_threads,
             log,
             changes: Mutex::new(()),
@@ -232,7 +238,8 @@ impl<C: Clock> Server<C> {
         if let Err(error) = set_options(&stream, &config) {
             tracing::debug!("client at {peer}: socket options: {error}");
         }
-        if config.protected_mode_effective() && config.requirepass.is_none() && !is_loopback(peer.ip()) {
+        let is_open = || self.rules.get().users.default_user().is_nopass();
+        if config.protected_mode_effective() && !is_loopback(peer.ip()) && is_open() {
             self.metrics.connections.fetch_add(1, Relaxed);
             self.metrics.connections_rejected.fetch_add(1, Relaxed);
             refuse(wrap(stream), DENIED);

@@ -23,6 +23,7 @@
 //! Invariant: every request gets exactly one reply, in the order of requests, and each turn's replies are written with the
 //! IDs drawn for that turn before the next one is read.
 
+mod acl;
 mod client;
 mod clients;
 mod effect;
@@ -35,14 +36,15 @@ mod turn;
 use std::sync::Arc;
 
 use client::Client;
-pub use client::{DEFAULT_USER, NAME_BYTES_MAX};
-pub use effect::{ClientFilter, ClientKill, ClientKind, Effect, Shutdown};
+pub use client::NAME_BYTES_MAX;
+pub use effect::{AclEffect, ClientFilter, ClientKill, ClientKind, Effect, Shutdown};
 pub use profile::Profile;
-pub use rules::{PASSWORD_BYTES_MAX, Password, Rules};
+pub use rules::Rules;
 pub use transaction::TRANSACTION_BYTES_MAX;
 use transaction::Transaction;
 pub use turn::{Reply, TURN_BYTES_MAX, TURN_IDS_MAX, Turn};
 
+use crate::acl::Context;
 use crate::command::{Command, Flags, Verb};
 use crate::id::{Id, Reservation, Scheme};
 use crate::resp::{self, Args, Decoded, Decoder, IdWriter, Value};
@@ -66,7 +68,7 @@ impl Session {
         &self.client.profile
     }
 
-    /// Goes by other rules from the next read on. Who has authenticated remains so.
+    /// Goes by other rules from the next read on. Who has authenticated remains so, unless the user is gone.
     ///
     /// A turn is written by the rules it was read by: not between [`Session::read`] and [`Session::write`].
     pub fn set_rules(&mut self, rules: Arc<Rules>) {
@@ -86,7 +88,13 @@ impl Session {
                 break;
             }
             if let Some((command, args)) = transaction.next() {
-                client.perform(command, args, turn);
+                // Rules may have changed since it was queued.
+                if client.may_run(command, args) {
+                    client.perform(command, args, turn);
+                } else {
+                    client.deny(command, Context::Multi, turn);
+                    turn.push_error(client::NO_LONGER_ALLOWED);
+                }
                 transaction.end_if_done();
                 client.profile.queued = transaction.queued();
                 continue;
@@ -193,11 +201,14 @@ fn take(transaction: &mut Transaction, client: &mut Client, args: Args<'_>, turn
     if !command.accepts(args.len()) {
         return reject(transaction, client, Some(command), command.arity_error().as_bytes(), turn);
     }
+    if !client.is_authenticated() && !command.flags.has(Flags::NO_AUTH) {
+        return reject(transaction, client, Some(command), b"NOAUTH Authentication required.", turn);
+    }
     if transaction.is_queueing() && command.flags.has(Flags::NO_MULTI) {
         return reject(transaction, client, Some(command), b"ERR Command not allowed inside a transaction", turn);
     }
-    if !client.is_authenticated() && !command.flags.has(Flags::NO_AUTH) {
-        return reject(transaction, client, Some(command), b"NOAUTH Authentication required.", turn);
+    if !client.may_run(command, args) {
+        return refuse(transaction, client, command, turn);
     }
     match command.verb {
         Verb::Multi | Verb::Exec | Verb::Discard => transact(transaction, client, command, turn),
@@ -244,6 +255,15 @@ fn reject(
         turn.push_error(text);
     }
     client.profile.queued = transaction.queued();
+}
+
+/// Answers a request that its user may not make.
+#[cold]
+fn refuse(transaction: &mut Transaction, client: &mut Client, command: &'static Command, turn: &mut Turn) {
+    let context = if transaction.is_queueing() { Context::Multi } else { Context::TopLevel };
+    client.deny(command, context, turn);
+    client.profile.last_command = command.full_name;
+    reject(transaction, client, Some(command), client::no_permission(command).as_bytes(), turn);
 }
 
 /// `MULTI`, `EXEC` and `DISCARD`.

@@ -39,3 +39,8 @@ fn config() {
 fn state() {
     check("state", 3, properties::state);
 }
+
+#[test]
+fn acl() {
+    check("acl", 5, properties::acl);
+}

@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
+            "acl",
             "bench",
             "clock",
             "command",
@@ -37,6 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "server",
         &[
+            "acl",
             "clients",
             "clock",
             "command",
@@ -63,8 +65,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("issuer", &["clock", "id", "watermark"]),
     ("watermark", &["id"]),
     ("clock", &["id"]),
-    ("config", &["glob", "id", "timestamp"]),
-    ("session", &["command", "glob", "id", "resp"]),
+    ("config", &["acl", "glob", "id", "timestamp"]),
+    ("session", &["acl", "command", "glob", "id", "resp"]),
+    ("acl", &["command", "resp"]),
     ("command", &["glob", "id", "resp", "timestamp"]),
     ("glob", &[]),
     ("timestamp", &[]),
@@ -81,7 +84,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// Files and folders that are a function of their arguments.
 const PURE: &[&str] =
-    &["id", "resp", "command", "session", "config", "watermark/record", "glob", "timestamp", "verify", "bench"];
+    &["acl", "id", "resp", "command", "session", "config", "watermark/record", "glob", "timestamp", "verify", "bench"];
 
 /// Exceptions inside the pure folders: the one file that reads configuration files, and tools' way to files.
 const SHELL_IN_PURE: &[&str] = &["config/load.rs"];

@@ -459,7 +459,7 @@ fn the_answer_to_an_effect_is_in_the_clients_protocol() {
 fn the_profile_follows_the_conversation() {
     let mut shell = Shell::new(&Options { password: true, ..Options::default() });
     let profile = shell.session.profile();
-    assert_eq!((&*profile.user, profile.last_command, profile.queued), ("", "NULL", None));
+    assert_eq!((&*profile.user, profile.last_command, profile.queued), ("default", "NULL", None));
     shell.talk(b"AUTH secret\r\nSELECT 3\r\nCLIENT SETNAME n\r\nCLIENT SETINFO LIB-VER 1\r\nMULTI\r\nPING\r\n", 9);
     let profile = shell.session.profile().clone();
     assert_eq!((&*profile.user, profile.database, &*profile.name, &*profile.lib_version), ("default", 3, "n", "1"));
@@ -468,7 +468,7 @@ fn the_profile_follows_the_conversation() {
     assert_eq!((shell.session.profile().last_command, shell.session.profile().queued), ("client|list", None));
     shell.talk(b"RESET\r\n", 9);
     let profile = shell.session.profile();
-    assert_eq!((&*profile.user, profile.database, &*profile.name, &*profile.lib_version), ("", 0, "", "1"));
+    assert_eq!((&*profile.user, profile.database, &*profile.name, &*profile.lib_version), ("default", 0, "", "1"));
 }
 
 #[test]

@@ -15,6 +15,7 @@ use rand::RngExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
+use super::access;
 use super::sources::sources;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::load::{self, RealFiles};
@@ -75,19 +76,25 @@ fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
     sources.environment.retain(|(name, _)| name.as_encoded_bytes().starts_with(b"GETID_"));
     // A folder that is gone has no files.
     let started_in = std::env::current_dir().unwrap_or_default();
-    let rules = Arc::new(server::rules(&config)?);
+    let mut rules = server::rules(&config)?;
     // As in Redis, relative paths of the log, the pid file and the socket are relative to `dir`.
     load::check_dir(&config)?;
     std::env::set_current_dir(&config.dir)
         .map_err(|error| format!("dir: '{}' cannot be entered: {error}", config.dir.display()))?;
+    if let Some(users) = access::load_file(&config)? {
+        rules.users = Arc::new(users);
+    }
     let log = Log::start(log_options(&config))?;
     let config_file = config_file.map_or_else(String::new, |file| file.display().to_string());
-    Ok(Prepared { config, warnings, rules, log, config_file, sources, started_in, tls: None })
+    Ok(Prepared { config, warnings, rules: Arc::new(rules), log, config_file, sources, started_in, tls: None })
 }
 
 impl Prepared {
     fn run(mut self) -> Result<(), Failure> {
         for warning in &self.warnings {
+            tracing::warn!("{warning}");
+        }
+        for warning in access::warnings(&self.config, &self.rules.users) {
             tracing::warn!("{warning}");
         }
         let runtime = io_threads::runtime()?;

@@ -35,14 +35,7 @@ pub static TABLE: &[Command] = &[
         .takes(&[argument("from", "string"), argument("to", "string")]),
     row(Verb::Acl, "acl", -2, Flags::NONE, NONE)
         .docs("6.0.0", "server", "Depends on subcommand.", "A container for Access List Control commands")
-        .with(&[
-            row(Verb::AclHelp, "acl|help", 2, SLOW, NONE)
-                .docs("6.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
-                .help(HELP),
-            row(Verb::AclWhoAmI, "acl|whoami", 2, OWN, NONE)
-                .docs("6.0.0", "server", "O(1)", "Return the name of the user associated to the current connection")
-                .help(&["WHOAMI", "    Return the current connection username."]),
-        ]),
+        .with(ACL),
     row(Verb::Auth, "auth", -2, LOGIN, CONNECTION)
         .docs("1.0.0", "connection", "O(1)", "Authenticate to the server")
         .takes(&[argument("username", "string").optional(), argument("password", "string")]),
@@ -159,6 +152,126 @@ pub static TABLE: &[Command] = &[
     row(Verb::Watch, "watch", -2, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION)
         .docs("2.2.0", "transactions", "O(1)", "Watch the given keys, of which this server has none that change")
         .takes(&[argument("key", "string").multiple()]),
+];
+
+const ACL: &[Command] = &[
+    row(Verb::AclCat, "acl|cat", -2, OWN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(1) since the categories and commands are a fixed set.",
+            "List the ACL categories or the commands inside a category",
+        )
+        .takes(&[argument("categoryname", "string").optional()])
+        .help(&[
+            "CAT [<category>]",
+            "    List all commands that belong to <category>, or all command categories",
+            "    when no category is specified.",
+        ]),
+    row(Verb::AclDelUser, "acl|deluser", -3, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(1) amortized time considering the typical user.",
+            "Remove the specified ACL users and the associated rules",
+        )
+        .takes(&[argument("username", "string").multiple()])
+        .help(&["DELUSER <username> [<username> ...]", "    Delete a list of users."]),
+    row(Verb::AclDryRun, "acl|dryrun", -4, ADMIN, NONE)
+        .docs(
+            "7.0.0",
+            "server",
+            "O(1).",
+            "Returns whether the user can execute the given command without executing the command",
+        )
+        .takes(&[
+            argument("username", "string"),
+            argument("command", "string"),
+            argument("arg", "string").optional().multiple(),
+        ])
+        .help(&[
+            "DRYRUN <username> <command> [<arg> ...]",
+            "    Returns whether the user can execute the given command without executing the command.",
+        ]),
+    row(Verb::AclGetUser, "acl|getuser", 3, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N). Where N is the number of password, command and pattern rules that the user has.",
+            "Get the rules for a specific ACL user",
+        )
+        .takes(&[argument("username", "string")])
+        .help(&["GETUSER <username>", "    Get the user's details."]),
+    row(Verb::AclGenPass, "acl|genpass", -2, OWN, NONE)
+        .docs("6.0.0", "server", "O(1)", "Generate a pseudorandom secure password to use for ACL users")
+        .takes(&[argument("bits", "integer").optional()])
+        .help(&[
+            "GENPASS [<bits>]",
+            "    Generate a secure 256-bit user password. The optional `bits` argument can",
+            "    be used to specify a different size.",
+        ]),
+    row(Verb::AclHelp, "acl|help", 2, SLOW, NONE)
+        .docs("6.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
+        .help(HELP),
+    row(Verb::AclList, "acl|list", 2, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N). Where N is the number of configured users.",
+            "List the current ACL rules in ACL config file format",
+        )
+        .help(&["LIST", "    Show users details in config file format."]),
+    row(Verb::AclLoad, "acl|load", 2, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N). Where N is the number of configured users.",
+            "Reload the ACLs from the configured ACL file",
+        )
+        .help(&["LOAD", "    Reload users from the ACL file."]),
+    row(Verb::AclLog, "acl|log", -2, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N) with N being the number of entries shown.",
+            "List latest events denied because of ACLs in place",
+        )
+        .takes(&[Argument {
+            parts: &[argument("count", "integer"), token("RESET")],
+            ..argument("operation", "oneof").optional()
+        }])
+        .help(&["LOG [<count> | RESET]", "    Show the ACL log entries."]),
+    row(Verb::AclSave, "acl|save", 2, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N). Where N is the number of configured users.",
+            "Save the current ACL rules in the configured ACL file",
+        )
+        .help(&["SAVE", "    Save the current config to the ACL file."]),
+    row(Verb::AclSetUser, "acl|setuser", -3, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N). Where N is the number of rules provided.",
+            "Modify or create the rules for a specific ACL user",
+        )
+        .takes(&[argument("username", "string"), argument("rule", "string").optional().multiple()])
+        .help(&[
+            "SETUSER <username> <attribute> [<attribute> ...]",
+            "    Create or modify a user with the specified attributes.",
+        ]),
+    row(Verb::AclUsers, "acl|users", 2, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N). Where N is the number of configured users.",
+            "List the username of all the configured ACL rules",
+        )
+        .help(&["USERS", "    List all the registered usernames."]),
+    row(Verb::AclWhoAmI, "acl|whoami", 2, OWN, NONE)
+        .docs("6.0.0", "server", "O(1)", "Return the name of the user associated to the current connection")
+        .help(&["WHOAMI", "    Return the current connection username."]),
 ];
 
 const CLIENT: &[Command] = &[

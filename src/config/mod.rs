@@ -62,10 +62,12 @@ pub struct Config {
     pub io_threads: usize,
     /// Password of the default user (`requirepass`).
     pub requirepass: Option<String>,
-    /// ACL users (`user`).
+    /// ACL users (`user`), none twice, all of them right; empty with `aclfile`.
     pub users: Vec<UserLine>,
     /// File with ACL users (`aclfile`).
     pub aclfile: Option<PathBuf>,
+    /// Entries of `ACL LOG` (`acllog-max-len`).
+    pub acllog_max_len: u64,
     /// Commands and the names they get instead; an empty name takes the command away (`rename-command`).
     ///
     /// The names are as written: the file of a Redis renames commands that getid has not.
@@ -187,6 +189,7 @@ impl Default for Config {
             requirepass: None,
             users: Vec::new(),
             aclfile: None,
+            acllog_max_len: 128,
             rename_commands: Vec::new(),
             loglevel: LogLevel::default(),
             logfile: None,

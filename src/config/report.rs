@@ -47,6 +47,16 @@ impl Report {
         Report::new(vec![Problem::new(Vec::new(), "", sentence)])
     }
 
+    /// Mistakes in an ACL file, or in any other that is no configuration file: by line, from 1, with a sentence each.
+    ///
+    /// # Panics
+    ///
+    /// Without a mistake, which would be the caller's.
+    pub fn from_lines(path: &Path, subject: &str, faults: impl Iterator<Item = (usize, String)>) -> Report {
+        let problem = |(line, sentence)| Problem::new(vec![Place::in_file(path, line, "", None)], subject, sentence);
+        Report::new(faults.map(problem).collect())
+    }
+
     /// One entry for each mistake.
     pub fn problems(&self) -> &[Problem] {
         &self.problems

@@ -4,20 +4,21 @@
 //! the password) is done before anything is changed; what follows cannot fail. Changes come one after the other, and each
 //! begins with what the one before left.
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 use rand::seq::SliceRandom as _;
 
 use super::{Server, room_for_clients};
-use crate::clients::Client;
+use crate::acl::{DEFAULT_USER, PASSWORD_BYTES_MAX, User, Users};
 use crate::clock::Clock;
 use crate::command::Vocabulary;
 use crate::config::load::{self, FilesFrom};
-use crate::config::{self, Changed, Config, Pair, Report, SetError};
+use crate::config::{self, Changed, Config, Pair, Report, SetError, UserLine};
 use crate::id::{self, Layout, Limits, RandomCycle, Scheme};
 use crate::resp::Value;
-use crate::session::{PASSWORD_BYTES_MAX, Password, Rules};
+use crate::session::Rules;
 use crate::tls;
 
 /// What sessions of a new server go by. Its random cycle is another at each start: two lives, or two servers, do not walk
@@ -29,7 +30,14 @@ use crate::tls;
 pub fn rules(config: &Config) -> Result<Rules, Report> {
     let vocabulary = Vocabulary::new(&config.rename_commands)
         .map_err(|sentence| Report::from_sentence(format!("rename-command: {sentence}")))?;
-    let password = password(config).map_err(|sentence| Report::from_sentence(format!("requirepass: {sentence}")))?;
+    check_password(config).map_err(|sentence| Report::from_sentence(format!("requirepass: {sentence}")))?;
+    // As in Redis, a `user default` line wins over requirepass.
+    let mut users = Users::default().with_default_password(config.requirepass.as_deref());
+    for line in &config.users {
+        users
+            .define(line.name.as_bytes(), &line.rules)
+            .map_err(|error| Report::from_sentence(format!("user {}: {error}", line.name)))?;
+    }
     let layout = config.layout;
     let scheme = Scheme::new(layout, config.server_id, random_cycle(layout))
         .ok_or_else(|| Report::from_sentence(format!("server-id {} does not fit id-range", config.server_id)))?;
@@ -38,7 +46,7 @@ pub fn rules(config: &Config) -> Result<Rules, Report> {
         scheme: Arc::new(scheme),
         id_mgetid_max: config.id_mgetid_max,
         databases: config.databases,
-        password,
+        users: Arc::new(users),
         bulk_bytes_max: config.proto_max_bulk_len,
         request_bytes_max: config.client_query_buffer_limit,
     })
@@ -50,10 +58,13 @@ fn random_cycle(layout: Layout) -> RandomCycle {
     RandomCycle::new(values).expect("a shuffled range is a permutation")
 }
 
-fn password(config: &Config) -> Result<Option<Password>, String> {
-    let Some(secret) = &config.requirepass else { return Ok(None) };
-    let password = Password::new(secret.as_bytes());
-    password.map(Some).ok_or_else(|| format!("must have 1 to {PASSWORD_BYTES_MAX} bytes"))
+fn check_password(config: &Config) -> Result<(), String> {
+    match &config.requirepass {
+        Some(password) if password.len() > PASSWORD_BYTES_MAX => {
+            Err(format!("must have 1 to {PASSWORD_BYTES_MAX} bytes"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What the issuer goes by.
@@ -69,27 +80,20 @@ pub fn limits(config: &Config) -> Limits {
     }
 }
 
-/// What `requirepass` asks for: nothing else touches the users, who may have changed since the start.
-enum NewPassword {
-    /// It was not named.
-    Unchanged,
-    /// It was; `None` lets everyone in.
-    Set(Option<Password>),
-}
-
 /// What a change needs beside the values, made before anything is changed.
 struct Ready {
-    password: NewPassword,
+    /// `requirepass` was named. Nothing else touches the users, who may have changed since the start.
+    sets_password: bool,
     tls: Option<tls::Loaded>,
 }
 
 impl<C: Clock> Server<C> {
     /// `CONFIG SET`.
-    pub(super) fn config_set(&self, pairs: &[Pair], client: &Client) -> Value {
+    pub(super) fn config_set(&self, pairs: &[Pair], who: &str) -> Value {
         match self.change_config(pairs) {
             Ok(names) => {
                 if !names.is_empty() {
-                    tracing::info!("client {} at {} has set {}", client.id, client.peer, names.join(", "));
+                    tracing::info!("client {who} has set {}", names.join(", "));
                 }
                 Value::Simple("OK".into())
             }
@@ -114,9 +118,9 @@ impl<C: Clock> Server<C> {
 
     fn make_ready(&self, old: &Config, new: &Config, names: &[&'static str]) -> Result<Ready, SetError> {
         let first_of = |wanted: &[&str]| names.iter().copied().find(|name| wanted.contains(name));
-        let password = match first_of(&["requirepass"]) {
-            Some(name) => NewPassword::Set(password(new).map_err(|reason| SetError::refused(name, reason))?),
-            None => NewPassword::Unchanged,
+        let sets_password = match first_of(&["requirepass"]) {
+            Some(name) => check_password(new).map(|()| true).map_err(|reason| SetError::refused(name, reason))?,
+            None => false,
         };
         // Named is enough, as in Redis: the same path may have another certificate by now.
         let tls = first_of(&["tls-cert-file", "tls-key-file", "tls-ca-cert-file", "tls-auth-clients"]);
@@ -136,7 +140,7 @@ impl<C: Clock> Server<C> {
                 return Err(SetError::refused("maxclients", reason));
             }
         }
-        Ok(Ready { password, tls })
+        Ok(Ready { sets_password, tls })
     }
 
     /// Nothing here can fail.
@@ -150,28 +154,57 @@ impl<C: Clock> Server<C> {
         if new.loglevel != old.loglevel {
             self.log.set_level(new.loglevel);
         }
-        let sessions_are_concerned = matches!(ready.password, NewPassword::Set(_))
+        let sessions_are_concerned = ready.sets_password
             || new.id_mgetid_max != old.id_mgetid_max
             || new.proto_max_bulk_len != old.proto_max_bulk_len
             || new.client_query_buffer_limit != old.client_query_buffer_limit;
         if sessions_are_concerned {
             let Ok(()) = self.rules.update(|rules| {
-                Ok::<_, std::convert::Infallible>(Rules {
+                let users = if ready.sets_password {
+                    Arc::new(rules.users.with_default_password(new.requirepass.as_deref()))
+                } else {
+                    Arc::clone(&rules.users)
+                };
+                Ok::<_, Infallible>(Rules {
                     id_mgetid_max: new.id_mgetid_max,
                     bulk_bytes_max: new.proto_max_bulk_len,
                     request_bytes_max: new.client_query_buffer_limit,
-                    password: match ready.password {
-                        NewPassword::Set(password) => password,
-                        NewPassword::Unchanged => rules.password.clone(),
-                    },
+                    users,
                     ..rules.clone()
                 })
             });
         }
-        let Ok(()) = self.config.update(|_| Ok::<_, std::convert::Infallible>(new));
+        let Ok(()) = self.config.update(|_| Ok::<_, Infallible>(new));
     }
 
-    /// `CONFIG REWRITE`. As in Redis it is done at once, and whom this thread serves waits for the disk meanwhile.
+    /// Does what waits for the disk on a thread that may.
+    pub(super) async fn at_disk(self: &Arc<Self>, work: impl FnOnce(&Self) -> Value + Send + 'static) -> Value {
+        let server = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || work(&server)).await;
+        done.unwrap_or_else(|panic| Value::error(format!("ERR {panic}")))
+    }
+
+    /// The configuration in force with the users as they are now.
+    fn config_with_users(&self) -> Config {
+        let mut config = Config::clone(&self.config.get());
+        if config.aclfile.is_some() {
+            // They stand there, and ACL SAVE writes them.
+            return config;
+        }
+        let users = Arc::clone(&self.rules.get().users);
+        let default = Users::default().with_default_password(config.requirepass.as_deref());
+        let by_requirepass = users.default_user().describe() == default.default_user().describe()
+            && !config.users.iter().any(|line| line.name == DEFAULT_USER);
+        let line = |user: &Arc<User>| UserLine {
+            name: user.name().to_string(),
+            rules: user.describe().split(' ').map(str::to_owned).collect(),
+        };
+        let named = users.iter().filter(|user| !by_requirepass || **user.name() != *DEFAULT_USER);
+        config.users = named.map(line).collect();
+        config
+    }
+
+    /// `CONFIG REWRITE`.
     pub(super) fn config_rewrite(&self) -> Value {
         let file = &self.process.config_file;
         if file.is_empty() {
@@ -180,7 +213,7 @@ impl<C: Clock> Server<C> {
         let _one_at_a_time = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let path = Path::new(file);
         let files = FilesFrom(self.process.started_in.clone());
-        let rewritten = self.config.get().rewritten(path, &self.process.sources, &files);
+        let rewritten = self.config_with_users().rewritten(path, &self.process.sources, &files);
         let written = rewritten.and_then(|rewritten| {
             load::replace_file(path, &rewritten.text).map_err(|error| error.to_string())?;
             Ok(rewritten.overridden)

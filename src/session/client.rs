@@ -5,28 +5,20 @@
 //! nothing behind it can fail.
 
 use std::str;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use super::clients;
 use super::effect::{Effect, Shutdown};
 use super::profile::Profile;
 use super::rules::Rules;
 use super::turn::Turn;
+use crate::acl::{Context, DEFAULT_USER, Denial, Reason, User};
 use crate::command::{self, Command, REDIS_VERSION, TABLE, Verb, quote};
 use crate::resp::{self, Args, DecodeLimits, Protocol, Value, parse_integer};
 
 /// The longest name that `CLIENT SETNAME` and `SETINFO` keep, bytes. Redis has no bound, and a name is shown to everyone
 /// who asks for `CLIENT LIST`.
 pub const NAME_BYTES_MAX: usize = 1024;
-
-/// The name of the one user there is.
-pub const DEFAULT_USER: &str = "default";
-
-/// That name, in one allocation for all connections.
-fn default_user() -> Arc<str> {
-    static SHARED: LazyLock<Arc<str>> = LazyLock::new(|| DEFAULT_USER.into());
-    Arc::clone(&SHARED)
-}
 
 pub(super) const OK: &[u8] = b"+OK\r\n";
 pub(super) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
@@ -38,6 +30,16 @@ const HELLO_NEEDS_AUTH: &str = "NOAUTH HELLO must be called with the client alre
                                 HELLO AUTH <user> <pass> option can be used to authenticate the client and \
                                 select the RESP protocol version at the same time";
 
+/// What `EXEC` answers in the place of a command that was allowed when it was queued.
+pub(super) const NO_LONGER_ALLOWED: &str = "NOPERM ACLs rules changed between the moment the transaction was \
+                                            accumulated and the EXEC call. This command is no longer allowed for the \
+                                            following reason: no permission to execute the command or subcommand";
+
+/// What a user is told who may not run a command; Redis 7.0's text.
+pub(super) fn no_permission(command: &Command) -> String {
+    format!("NOPERM this user has no permissions to run the '{}' command", command.full_name)
+}
+
 fn named_getid(rules: &Rules) -> Option<&'static Command> {
     rules.vocabulary.find(b"GETID").filter(|command| command.verb == Verb::GetId)
 }
@@ -48,27 +50,29 @@ pub(super) struct Client {
     pub(super) rules: Arc<Rules>,
     pub(super) profile: Profile,
     pub(super) limits: DecodeLimits,
-    /// GETID, if that is what it goes by here: `rename-command` may have taken its name.
+    /// Whom commands are run as: of [`Rules::users`].
+    user: Arc<User>,
+    /// Whether it logged in, or began when the default user was open to all.
+    logged_in: bool,
+    /// GETID, if that is what it goes by here (`rename-command` may have taken its name) and the user may run it.
     getid: Option<&'static Command>,
 }
 
 impl Client {
     pub(super) fn new(id: u64, rules: Arc<Rules>) -> Client {
-        let profile = Profile::new(id);
-        let getid = named_getid(&rules);
-        let mut client = Client { limits: rules.limits(), rules, profile, getid };
+        let user = Arc::clone(rules.users.default_user());
+        let profile = Profile::new(id, Arc::clone(user.name()));
+        let mut client = Client { limits: rules.limits(), rules, profile, user, logged_in: false, getid: None };
         client.forget_login();
         client
     }
 
-    /// Goes by other rules. Who has authenticated remains so.
+    /// Goes by other rules. Who has authenticated remains so, unless the user is gone.
     pub(super) fn set_rules(&mut self, rules: Arc<Rules>) {
-        self.limits = DecodeLimits { authenticated: self.limits.authenticated, ..rules.limits() };
-        self.getid = named_getid(&rules);
         self.rules = rules;
-        // As in Redis, who was kept out by a password is let in when there is none any more.
-        if !self.is_authenticated() {
-            self.forget_login();
+        match self.rules.users.get(self.user.name().as_bytes()) {
+            Some(user) => self.be(Arc::clone(user), self.logged_in),
+            None => self.be(Arc::clone(self.rules.users.default_user()), false),
         }
     }
 
@@ -77,16 +81,37 @@ impl Client {
         self.limits.authenticated
     }
 
-    /// Whether there is a user of this name.
-    #[expect(clippy::unused_self, reason = "one user in this version")]
-    fn knows_user(&self, name: &[u8]) -> bool {
-        name == DEFAULT_USER.as_bytes()
+    /// Whether the user may run it: a bit test.
+    #[inline]
+    pub(super) fn may_run(&self, command: &'static Command, args: Args<'_>) -> bool {
+        self.user.may_run(command, args)
     }
 
-    /// Back to where a connection begins: the default user, if it needs no password.
+    /// Becomes this user; all that follows from who it is, and from the rules, is settled here.
+    fn be(&mut self, user: Arc<User>, logged_in: bool) {
+        self.logged_in = logged_in;
+        // As in Redis, nobody needs to log in while the default user is open to all.
+        let authenticated = logged_in || self.rules.users.default_user().is_open();
+        self.limits = DecodeLimits { authenticated, ..self.rules.limits() };
+        self.getid = named_getid(&self.rules).filter(|command| user.may(command));
+        if self.profile.user != *user.name() {
+            self.profile.user = Arc::clone(user.name());
+        }
+        self.user = user;
+    }
+
+    /// Back to where a connection begins: the default user, logged in if that one is open to all.
     fn forget_login(&mut self) {
-        self.limits.authenticated = self.rules.password.is_none();
-        self.profile.user = if self.limits.authenticated { default_user() } else { Arc::default() };
+        let user = Arc::clone(self.rules.users.default_user());
+        let logged_in = user.is_open();
+        self.be(user, logged_in);
+    }
+
+    /// Leaves a refused command for `ACL LOG`.
+    #[cold]
+    pub(super) fn deny(&self, command: &'static Command, context: Context, turn: &mut Turn) {
+        let user = Arc::clone(self.user.name());
+        turn.deny(Denial { reason: Reason::Command, context, object: command.full_name.to_owned(), user, count: 1 });
     }
 
     /// `RESET`, as far as it is not about the transaction. What `SETINFO` said stays, as in Redis: it is still true.
@@ -109,10 +134,15 @@ impl Client {
         }
     }
 
-    /// Whether [`Client::getids`] may be used: nobody took GETID's name, and the client may ask for IDs.
+    /// Whether [`Client::getids`] may be used: nobody took GETID's name, and the user may run it.
     #[inline]
     pub(super) fn takes_straight_path(&self) -> bool {
         self.limits.authenticated && self.getid.is_some()
+    }
+
+    /// Who it is.
+    pub(super) fn user(&self) -> &User {
+        &self.user
     }
 
     /// Runs one command: exactly one reply goes into the turn, or an effect whose answer is that reply.
@@ -212,7 +242,7 @@ impl Client {
                 Ok(filter) => turn.effect = Some(Effect::ClientList(filter)),
                 Err(error) => turn.push_error(error),
             },
-            Verb::ClientKill => match clients::kill(args, |user| self.knows_user(user)) {
+            Verb::ClientKill => match clients::kill(args, |user| self.rules.users.get(user).is_some()) {
                 Ok(kill) => turn.effect = Some(Effect::ClientKill(Box::new(kill))),
                 Err(error) => turn.push_error(error),
             },
@@ -231,7 +261,18 @@ impl Client {
             Verb::CommandHelp => turn.push_value(&help(Verb::Command), protocol),
             Verb::ConfigHelp => turn.push_value(&help(Verb::Config), protocol),
 
-            Verb::AclWhoAmI => turn.push_with(|out| resp::write_bulk(self.profile.user.as_bytes(), out)),
+            Verb::AclCat
+            | Verb::AclDelUser
+            | Verb::AclDryRun
+            | Verb::AclGenPass
+            | Verb::AclGetUser
+            | Verb::AclList
+            | Verb::AclLoad
+            | Verb::AclLog
+            | Verb::AclSave
+            | Verb::AclSetUser
+            | Verb::AclUsers
+            | Verb::AclWhoAmI => self.acl(command, args, turn),
             Verb::Role => {
                 let role = [Value::from("master"), Value::Integer(0), Value::Array(Vec::new())];
                 turn.push_value(&Value::Array(role.into()), protocol);
@@ -311,11 +352,12 @@ impl Client {
             }
         }
         if let Some((user, password)) = login
-            && !self.log_in(user, password)
+            && !self.log_in(user, password, arg(args, 0), turn)
         {
             return turn.push_error(WRONG_PASSWORD);
         }
-        if !self.is_authenticated() {
+        // Not enough that nobody needs to: as in Redis.
+        if !self.logged_in {
             return turn.push_error(HELLO_NEEDS_AUTH);
         }
         if let Some(protocol) = protocol {
@@ -336,23 +378,32 @@ impl Client {
     fn auth(&mut self, args: Args<'_>, turn: &mut Turn) {
         let (user, password) = match (args.get(1), args.get(2), args.len()) {
             // The one form in which a user may think that the password matters.
-            (Some(_), None, _) if self.rules.password.is_none() => return turn.push_error(NO_PASSWORD_SET),
+            (Some(_), None, _) if self.rules.users.default_user().is_nopass() => {
+                return turn.push_error(NO_PASSWORD_SET);
+            }
             (Some(password), None, _) => (DEFAULT_USER.as_bytes(), password),
             (Some(user), Some(password), 3) => (user, password),
             _ => return turn.push_error(SYNTAX),
         };
-        if self.log_in(user, password) { turn.push(OK) } else { turn.push_error(WRONG_PASSWORD) }
+        if self.log_in(user, password, arg(args, 0), turn) {
+            turn.push(OK);
+        } else {
+            turn.push_error(WRONG_PASSWORD);
+        }
     }
 
-    /// Whether user and password fit. A failure leaves the login as it was, as in Redis.
-    fn log_in(&mut self, user: &[u8], password: &[u8]) -> bool {
-        let fits = user == DEFAULT_USER.as_bytes()
-            && self.rules.password.as_ref().is_none_or(|wanted| wanted.matches(password));
-        if fits {
-            self.limits.authenticated = true;
-            self.profile.user = default_user();
+    /// Whether user and password fit. A failure leaves the login as it was, as in Redis; `word` asked for it.
+    fn log_in(&mut self, user: &[u8], password: &[u8], word: &[u8], turn: &mut Turn) -> bool {
+        if let Some(user) = self.rules.users.log_in(user, password).map(Arc::clone) {
+            self.be(user, true);
+            return true;
         }
-        fits
+        let kept = |text: &[u8]| String::from_utf8_lossy(&text[..text.len().min(NAME_BYTES_MAX)]).into_owned();
+        // Only in `EXEC` does it run with commands queued.
+        let context = if self.profile.queued.is_some() { Context::Multi } else { Context::TopLevel };
+        let user = kept(user).into();
+        turn.deny(Denial { reason: Reason::Auth, context, object: kept(word), user, count: 1 });
+        false
     }
 
     fn set_info(&mut self, args: Args<'_>, turn: &mut Turn) {
@@ -379,7 +430,7 @@ impl Client {
 pub(super) const OPTION_BYTES_MAX: usize = 128;
 
 /// The argument at `index`, which the arity has promised.
-fn arg(args: Args<'_>, index: usize) -> &[u8] {
+pub(super) fn arg(args: Args<'_>, index: usize) -> &[u8] {
     args.get(index).unwrap_or_default()
 }
 

@@ -3,6 +3,8 @@
 //! A session cannot see any of these, so `read` ends the turn and carries the parsed wish; whatever was wrong with the
 //! command has been answered before one of these is made.
 
+use std::fmt;
+
 use crate::id::Id;
 
 /// A wish of a command that only the shell can fulfil.
@@ -38,8 +40,71 @@ pub enum Effect {
     ConfigRewrite,
     /// `CONFIG RESETSTAT`: begin to count anew; answer `+OK`.
     ConfigResetStat,
+    /// `ACL SETUSER` and its sisters: what changes users, needs a file, or is not the session's own to know.
+    Acl(AclEffect),
     /// `SHUTDOWN ...`: stop, or with [`Shutdown::abort`] answer `+OK` or `ERR No shutdown in progress.`.
     Shutdown(Shutdown),
+}
+
+impl Effect {
+    /// Whether fulfilling it waits for the disk: then nobody else may wait along.
+    pub fn is_at_disk(&self) -> bool {
+        match self {
+            Effect::Acl(wish) => matches!(wish, AclEffect::Save | AclEffect::Load),
+            // Certificates are read.
+            Effect::ConfigSet { pairs } => pairs.iter().any(|(name, _)| name.to_ascii_lowercase().starts_with(b"tls-")),
+            Effect::ConfigRewrite => true,
+            _ => false,
+        }
+    }
+}
+
+/// A wish of `ACL`.
+#[derive(Clone, PartialEq, Eq)]
+pub enum AclEffect {
+    /// `SETUSER name rule ...`: answer `+OK`, or why not.
+    SetUser {
+        /// As it was sent.
+        name: Vec<u8>,
+        /// As they were sent; there may be passwords among them.
+        rules: Vec<Vec<u8>>,
+    },
+    /// `DELUSER name ...`: answer how many there were. Their connections end. The default user is not among them.
+    DelUser {
+        /// As they were sent.
+        names: Vec<Vec<u8>>,
+    },
+    /// `LOG [count]`: answer the latest entries.
+    Log {
+        /// How many at most.
+        count: usize,
+    },
+    /// `LOG RESET`: forget them.
+    LogReset,
+    /// `GENPASS [bits]`: answer so many random hex digits.
+    GenPass {
+        /// 1 to 1024.
+        digits: usize,
+    },
+    /// `SAVE`: write the ACL file.
+    Save,
+    /// `LOAD`: read it.
+    Load,
+}
+
+/// Without rules, among which there may be passwords.
+impl fmt::Debug for AclEffect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AclEffect::SetUser { name, .. } => write!(f, "SetUser({})", name.escape_ascii()),
+            AclEffect::DelUser { names } => write!(f, "DelUser({} names)", names.len()),
+            AclEffect::Log { count } => write!(f, "Log({count})"),
+            AclEffect::LogReset => f.write_str("LogReset"),
+            AclEffect::GenPass { digits } => write!(f, "GenPass({digits})"),
+            AclEffect::Save => f.write_str("Save"),
+            AclEffect::Load => f.write_str("Load"),
+        }
+    }
 }
 
 /// Which connections `CLIENT LIST` shows.

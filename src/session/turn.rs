@@ -6,6 +6,7 @@
 //! Invariant: `ids` is the sum of all counts in `replies`, and the [`Reply::Encoded`] lengths sum up to `encoded.len()`.
 
 use super::effect::Effect;
+use crate::acl::Denial;
 use crate::resp::{self, Protocol, Value};
 
 /// IDs a turn may hold before it ends, not counting those of the command that passes the bound.
@@ -59,6 +60,8 @@ pub struct Turn {
     /// Whether to call [`Session::read`](super::Session::read) again with the rest of the input, which may be empty,
     /// before more bytes are awaited: the turn ended at a bound or at an effect.
     pub more: bool,
+    /// What was refused for want of permission or of a password, for `ACL LOG`. Nearly always empty.
+    pub denials: Vec<Denial>,
     /// Bytes that are missing at least before another read makes sense; a hint, 0 when `more` or `close` is set.
     pub wanted: usize,
     replies: Vec<Reply>,
@@ -90,10 +93,20 @@ impl Turn {
         self.broken = false;
         self.more = false;
         self.wanted = 0;
+        // A refusal is rare: its memory is not kept.
+        self.denials = Vec::new();
         self.replies.clear();
         self.encoded.clear();
         if self.encoded.capacity() > TURN_BYTES_KEPT {
             self.encoded.shrink_to(TURN_BYTES_MAX);
+        }
+    }
+
+    /// Adds a refusal; those that repeat the last are counted, so that a pipeline of them is one.
+    pub(super) fn deny(&mut self, denial: Denial) {
+        match self.denials.last_mut() {
+            Some(last) if last.is_like(&denial) => last.count += 1,
+            _ => self.denials.push(denial),
         }
     }
 
