@@ -293,6 +293,13 @@ fn a_toml_file_keeps_comments_order_and_forms() {
 }
 
 #[test]
+fn a_password_of_several_lines_reads_back() {
+    for (path, text) in [("t.conf", "hz 10\n"), ("t.toml", "hz = 10\n")] {
+        rewritten(path, &files(&[(path, text)]), &[], &[("requirepass", "a\n# b\r\n\t\"'c'''\"\"\"\\")]);
+    }
+}
+
+#[test]
 fn a_file_is_replaced_whole_and_keeps_its_mode_and_its_links() {
     let folder = tempfile::tempdir().unwrap();
     let [real, link] = ["real.conf", "link.conf"].map(|name| folder.path().join(name));
