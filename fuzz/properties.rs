@@ -81,6 +81,7 @@ fn replies(rules: &Arc<Rules>, input: &[u8], cut: usize) -> Vec<u8> {
 /// shown on a terminal.
 pub(crate) fn config(bytes: &[u8]) {
     let [syntax, text @ ..] = bytes else { return };
+    config_set(text);
     let name = if syntax & 1 == 1 { "t.toml" } else { "t.conf" };
     let sources = Sources { file: Some(PathBuf::from(name)), environment: Vec::new(), words: Vec::new() };
     match Config::load(&sources, &OneFile { name, text }) {
@@ -88,11 +89,39 @@ pub(crate) fn config(bytes: &[u8]) {
             for (name, value) in config.get(b"*") {
                 assert!(!value.contains('\0'), "{name}");
             }
+            rewrite(config, name, text);
         }
         Err(report) => {
             let shown = report.to_string();
             assert!(shown.chars().all(|character| character == '\n' || !character.is_control()), "{shown}");
         }
+    }
+}
+
+/// What CONFIG REWRITE makes of a file that starts a server, starts one with the same values, and is left alone by the next.
+fn rewrite(config: Config, name: &str, text: &[u8]) {
+    let config = Config { hz: config.hz % 500 + 1, timeout_s: config.timeout_s / 2, ..config };
+    let sources = Sources { file: Some(PathBuf::from(name)), environment: Vec::new(), words: Vec::new() };
+    let Ok(rewritten) = config.rewritten(Path::new(name), &sources, &OneFile { name, text }) else { return };
+    let files = OneFile { name, text: &rewritten.text };
+    let (again, _) = Config::load(&sources, &files).expect("what was written is read");
+    assert_eq!(again.get(b"*"), config.get(b"*"));
+    let twice = config.rewritten(Path::new(name), &sources, &files).expect("as before");
+    assert_eq!(twice.text.escape_ascii().to_string(), rewritten.text.escape_ascii().to_string());
+}
+
+/// CONFIG SET with the lines of a text, name and value: refused whole in one line, or the same when it is said again.
+pub(crate) fn config_set(text: &[u8]) {
+    let pair = |line: &[u8]| {
+        let at = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
+        (line[..at].to_vec(), line.get(at + 1..).unwrap_or_default().to_vec())
+    };
+    let pairs: Vec<_> = text.split(|byte| *byte == b'\n').take(50).map(pair).collect();
+    match Config::default().set(&pairs) {
+        Ok(changed) => {
+            assert_eq!(changed.config.set(&pairs).map(|changed| changed.config), Ok(changed.config));
+        }
+        Err(error) => assert!(error.to_string().starts_with("ERR "), "{error}"),
     }
 }
 

@@ -65,7 +65,13 @@ pub enum Effect {
 impl Effect {
     /// Whether fulfilling it waits for the disk: then nobody else may wait along.
     pub fn is_at_disk(&self) -> bool {
-        matches!(self, Effect::Acl(AclEffect::Save | AclEffect::Load))
+        match self {
+            Effect::Acl(wish) => matches!(wish, AclEffect::Save | AclEffect::Load),
+            // Certificates are read.
+            Effect::ConfigSet { pairs } => pairs.iter().any(|(name, _)| name.to_ascii_lowercase().starts_with(b"tls-")),
+            Effect::ConfigRewrite => true,
+            _ => false,
+        }
     }
 }
 

@@ -179,7 +179,6 @@ fn answer(effect: &Effect) -> Value {
                 known.map(|name| (String::from_utf8_lossy(name).into_owned(), Value::from("x"))).collect();
             Value::map(names.iter().map(|(name, value)| (name.as_str(), value.clone())))
         }
-        Effect::Acl(_) => unreachable!("the shell carries it out"),
         // On the built-in values each time.
         Effect::ConfigSet { pairs } => match Config::default().set(pairs) {
             Ok(_) => Value::Simple("OK".into()),
@@ -187,6 +186,7 @@ fn answer(effect: &Effect) -> Value {
         },
         Effect::ConfigRewrite => Value::error("ERR The server is running without a config file"),
         Effect::ConfigResetStat => Value::Simple("OK".into()),
+        Effect::Acl(_) => unreachable!("the shell carries it out"),
         Effect::Shutdown(options) if options.abort => Value::error("ERR No shutdown in progress."),
         Effect::Shutdown(options) => Value::error(format!("ERR {options:?}")),
     }
