@@ -20,6 +20,7 @@ use crate::command::{self, REDIS_VERSION};
 use crate::id::Tick;
 use crate::metrics::{CommandTotals, Metrics};
 use crate::server::Server;
+use crate::session::Pause;
 use crate::timestamp;
 
 /// A section: its name, whether it is one of the default ones, and what writes it.
@@ -188,12 +189,28 @@ fn clients<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("client_recent_max_input_buffer", clients.iter().map(|client| client.input_bytes()).max().unwrap_or(0));
     // What a client does not take stops its reading, and is a connection's own until it is taken.
     out.line("client_recent_max_output_buffer", 0);
-    out.line("blocked_clients", of.issuer.status().waiting);
+    out.line("blocked_clients", of.clients.waiting());
     let unix = clients.iter().filter(|client| matches!(client.peer, Endpoint::Unix(_))).count();
     out.line("unixsocket_clients", unix);
     out.line("clients_peak", of.metrics.clients_peak.load(Relaxed));
     out.line("monitors", of.monitors.count());
     out.line("monitors_dropped", of.monitors.dropped());
+    paused(of, out);
+}
+
+/// Under the names that later versions of Redis have for them.
+fn paused<C: Clock>(of: &Server<C>, out: &mut Text) {
+    let pause = of.pauses.remaining();
+    out.line("paused_reason", if pause.is_some() { "client_pause" } else { "none" });
+    out.line(
+        "paused_actions",
+        match pause {
+            None => "none",
+            Some((Pause::Write, _)) => "write",
+            Some((Pause::All, _)) => "all",
+        },
+    );
+    out.line("paused_timeout_milliseconds", pause.map_or(0, |(_, left_ms)| left_ms));
 }
 
 fn memory<C: Clock>(of: &Server<C>, out: &mut Text) {
@@ -256,6 +273,10 @@ fn stats<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("acl_access_denied_key", 0);
     out.line("acl_access_denied_channel", 0);
     out.line("protocol_error_connections", metrics.protocol_errors.load(Relaxed));
+    out.line("client_query_buffer_limit_disconnections", metrics.input_limit_closed.load(Relaxed));
+    out.line("client_output_buffer_limit_disconnections", metrics.output_limit_closed.load(Relaxed));
+    out.line("client_output_timeout_disconnections", metrics.output_timeout_closed.load(Relaxed));
+    out.line("cross_protocol_disconnections", metrics.http_closed.load(Relaxed));
     out.line("idle_closed_connections", metrics.idle_closed.load(Relaxed));
     out.line("accept_errors", metrics.accept_errors.load(Relaxed));
     let tls = of.tls.as_ref();

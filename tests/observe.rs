@@ -294,6 +294,48 @@ fn the_slow_log_has_what_was_sent() {
 }
 
 #[test]
+fn thresholds_change_and_statistics_begin_anew_while_it_runs() {
+    let server = Server::start(&["--slowlog-log-slower-than", "-1"]);
+    let (mut wire, mut other) = (server.connect(), server.connect());
+    wire.id();
+    other.id();
+    assert_eq!(wire.ask("CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 2"), "+OK");
+    other.id();
+    other.id();
+    other.id();
+    let slow = ask(&mut wire, "SLOWLOG GET");
+    assert_eq!(slow.list().len(), 2);
+    assert!(slow.list().iter().all(|entry| entry.list()[3] == Reply::List(vec![Reply::Text("GETID".into())])));
+    assert_eq!(wire.ask("CONFIG SET requirepass hidden"), "+OK");
+    assert_eq!(wire.ask("CONFIG SET requirepass ''"), "+OK");
+    let slow = format!("{:?}", ask(&mut wire, "SLOWLOG GET"));
+    assert!(slow.contains("(redacted)") && !slow.contains("hidden"), "{slow}");
+    assert_eq!(wire.ask("ACL SETUSER bob on >hidden +ping"), "+OK");
+    let slow = format!("{:?}", ask(&mut wire, "SLOWLOG GET"));
+    assert!(slow.contains("(redacted)") && !slow.contains("hidden") && !slow.contains("bob"), "{slow}");
+    assert_eq!(wire.ask("CONFIG SET slowlog-log-slower-than -1"), "+OK");
+    assert_eq!(ask(&mut wire, "SLOWLOG RESET").text(), "+OK");
+    other.id();
+    assert_eq!(ask(&mut wire, "SLOWLOG LEN").integer(), 0);
+
+    assert!(wire.ask("NOSUCH").starts_with("-ERR"));
+    assert_eq!(counts(&mut wire, "getid").0, 6);
+    assert_eq!(wire.ask("CONFIG RESETSTAT"), "+OK");
+    assert_eq!(counts(&mut wire, "getid").0, 0);
+    assert_eq!(errors(&mut wire, "ERR"), 0);
+    other.id();
+    assert_eq!(counts(&mut wire, "getid").0, 1);
+    let histogram = ask(&mut wire, "LATENCY HISTOGRAM getid");
+    assert_eq!(histogram.field("getid").field("calls").integer(), 1);
+
+    // Who may not do it is counted too.
+    assert_eq!(other.ask("AUTH bob hidden"), "+OK");
+    assert!(other.ask("GETID").starts_with("-NOPERM"));
+    assert_eq!(counts(&mut wire, "getid"), (1, 1, 0));
+    assert_eq!(errors(&mut wire, "NOPERM"), 1);
+}
+
+#[test]
 fn waiting_for_ids_is_seen() {
     let words = [&NARROW[..], &["--latency-monitor-threshold", "20", "--slowlog-log-slower-than", "20000"]].concat();
     let server = Server::start(&words);

@@ -52,12 +52,13 @@ const ELSEWHERE: [&str; 9] = [
     "id-max-clock-jump-ms",
 ];
 
-const HERE: [&str; 14] = [
+const HERE: [&str; 15] = [
     "tcp-keepalive",
     "timeout",
     "maxclients",
     "protected-mode",
     "requirepass",
+    "acllog-max-len",
     "hz",
     "shutdown-timeout",
     "loglevel",
@@ -160,6 +161,45 @@ fn a_password_is_asked_of_who_comes_later() {
     let expected = "-ERR CONFIG SET failed (possibly related to argument 'requirepass') - must have 1 to 512 bytes";
     assert_eq!((reply.as_str(), get(&mut wire, "timeout").as_str()), (expected, "0"));
     server.connect().id();
+}
+
+#[test]
+fn users_stay_as_they_are_whatever_is_set_and_are_rewritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("getid.conf");
+    std::fs::write(&file, "# mine\nuser bob on nopass +getid\n").unwrap();
+    let server = start_with(&file, folder.path(), &[]);
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("ACL SETUSER amy on >pw +ping"), "+OK");
+    set(&mut wire, "requirepass secret id-mgetid-max 7 timeout 100");
+    let mut amy = server.connect();
+    assert_eq!((amy.ask("AUTH amy pw"), amy.ask("PING")), ("+OK".to_owned(), "+PONG".to_owned()));
+    set(&mut wire, "proto-max-bulk-len 2mb");
+    assert_eq!(amy.ask("PING"), "+PONG");
+    assert!(amy.ask("CONFIG SET timeout 0").starts_with("-NOPERM"));
+    assert_eq!(wire.ask("CONFIG REWRITE"), "+OK");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.starts_with("# mine\nuser bob on nopass +getid\n"), "{text}");
+    assert!(text.contains("\nrequirepass secret\n") && text.contains("\nuser amy on "), "{text}");
+    assert!(!text.contains(">pw") && !text.contains("user default"), "{text}");
+    assert_eq!(server.stop().code(), Some(0));
+    let server = start_with(&file, folder.path(), &[]);
+    let mut amy = server.connect();
+    assert!(amy.ask("PING").starts_with("-NOAUTH"));
+    assert_eq!((amy.ask("AUTH amy pw"), amy.ask("PING")), ("+OK".to_owned(), "+PONG".to_owned()));
+    // What the log of refusals keeps.
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("AUTH secret"), "+OK");
+    for limit in ["1", "5"] {
+        set(&mut wire, &format!("acllog-max-len {limit}"));
+        for name in ["a", "b", "c"] {
+            assert!(wire.ask(&format!("AUTH {name} x")).starts_with("-WRONGPASS"));
+        }
+        let entries = wire.ask("ACL LOG");
+        assert_eq!(entries, if limit == "1" { "*1" } else { "*3" });
+        wire = server.connect();
+        assert_eq!(wire.ask("AUTH secret"), "+OK");
+    }
 }
 
 /// This machine's address on its network; nothing is sent.

@@ -46,7 +46,7 @@ impl<C: Clock> Server<C> {
             match *reply {
                 Reply::Integers { count } => (0..count).for_each(|_| push(vec![b"GETID".to_vec()])),
                 Reply::Bulks { count } => push(vec![b"MGETID".to_vec(), count.to_string().into_bytes()]),
-                Reply::Encoded { .. } => {}
+                Reply::Unheard { .. } | Reply::Encoded { .. } => {}
             }
         }
     }

@@ -174,6 +174,12 @@ fn answer(effect: &Effect) -> Value {
         Effect::ClientList(filter) => Value::text(format!("{filter:?}")),
         Effect::ClientKill(kill) if kill.is_old_form => Value::error("ERR No such client"),
         Effect::ClientKill(kill) => Value::text(format!("{kill:?}")),
+        Effect::ClientPause { .. } | Effect::ClientUnpause | Effect::SlowLog(SlowLogAsk::Reset) | Effect::Monitor => {
+            Value::OK
+        }
+        Effect::ClientUnblock { .. } | Effect::SlowLog(SlowLogAsk::Len) | Effect::Latency(LatencyAsk::Reset(_)) => {
+            Value::Integer(0)
+        }
         Effect::ConfigGet { patterns } => {
             let known = patterns.iter().filter(|name| !name.starts_with(b"no-such"));
             let names: BTreeMap<String, Value> =
@@ -183,14 +189,11 @@ fn answer(effect: &Effect) -> Value {
         Effect::SlowLog(SlowLogAsk::Get { .. }) | Effect::Latency(LatencyAsk::Latest | LatencyAsk::History(_)) => {
             Value::Array(Vec::new())
         }
-        Effect::SlowLog(SlowLogAsk::Len) | Effect::Latency(LatencyAsk::Reset(_)) => Value::Integer(0),
-        Effect::SlowLog(SlowLogAsk::Reset) | Effect::Monitor => Value::OK,
         Effect::Latency(LatencyAsk::Graph(name)) => {
             Value::error(format!("ERR No samples available for event '{}'", String::from_utf8_lossy(name)))
         }
         Effect::Latency(LatencyAsk::Histogram(_)) => Value::Map(Vec::new()),
         Effect::Latency(LatencyAsk::Doctor) | Effect::Memory(_) => Value::text("all is well"),
-        Effect::Acl(_) => unreachable!("the shell carries it out"),
         // On the built-in values each time.
         Effect::ConfigSet { pairs } => match Config::default().set(pairs) {
             Ok(_) => Value::Simple("OK".into()),
@@ -198,6 +201,7 @@ fn answer(effect: &Effect) -> Value {
         },
         Effect::ConfigRewrite => Value::error("ERR The server is running without a config file"),
         Effect::ConfigResetStat => Value::Simple("OK".into()),
+        Effect::Acl(_) => unreachable!("the shell carries it out"),
         Effect::Shutdown(options) if options.abort => Value::error("ERR No shutdown in progress."),
         Effect::Shutdown(options) => Value::error(format!("ERR {options:?}")),
     }
