@@ -34,6 +34,8 @@ pub struct CommandCounters {
     commands: Box<[OnceLock<Box<Counters>>]>,
     /// Turns that drew IDs.
     draws: AtomicU64,
+    /// An ID command's share of the last measured draw that did not wait, in picoseconds.
+    share_ps: AtomicU64,
     errors: Mutex<BTreeMap<ErrorCode, u64>>,
 }
 
@@ -46,8 +48,6 @@ struct Counters {
     ns: AtomicU64,
     /// Of the calls, those that are in `ns` and `buckets`; the others are ID commands since the last measured turn.
     timed: AtomicU64,
-    /// An ID command's share of the last measured draw, in picoseconds.
-    share_ps: AtomicU64,
     buckets: [AtomicU64; BUCKETS],
 }
 
@@ -65,6 +65,7 @@ impl Default for CommandCounters {
         CommandCounters {
             commands: (0..Verb::COUNT).map(|_| OnceLock::new()).collect(),
             draws: AtomicU64::new(0),
+            share_ps: AtomicU64::new(0),
             errors: Mutex::default(),
         }
     }
@@ -75,6 +76,10 @@ impl CommandCounters {
     fn of(&self, verb: Verb) -> Option<&Counters> {
         let place = self.commands.get(verb as usize)?;
         Some(place.get_or_init(Counters::new))
+    }
+
+    fn get(&self, verb: Verb) -> Option<&Counters> {
+        self.commands.get(verb as usize)?.get().map(|own| &**own)
     }
 
     /// Adds what a turn ran.
@@ -99,9 +104,16 @@ impl CommandCounters {
     pub fn charge(&self, calls: &[Calls], draw: MeasuredDraw) -> u64 {
         let all: u64 = calls.iter().filter(|calls| draws(calls.verb)).map(|calls| u64::from(calls.calls)).sum();
         let share_ps = draw.ns.saturating_mul(1000) / all.max(1);
-        for calls in calls.iter().filter(|calls| draws(calls.verb)) {
-            if let Some(own) = self.of(calls.verb) {
-                own.charge(u64::from(calls.calls), share_ps, draw.waited);
+        if draw.waited {
+            for calls in calls.iter().filter(|calls| draws(calls.verb)) {
+                if let Some(own) = self.of(calls.verb) {
+                    own.time_ids(u64::from(calls.calls), share_ps);
+                }
+            }
+        } else {
+            self.share_ps.store(share_ps, Relaxed);
+            for own in [Verb::GetId, Verb::MGetId].into_iter().filter_map(|verb| self.get(verb)) {
+                own.time_ids(own.untimed(), share_ps);
             }
         }
         share_ps / 1000
@@ -136,7 +148,6 @@ impl Counters {
             rejected: AtomicU64::new(0),
             ns: AtomicU64::new(0),
             timed: AtomicU64::new(0),
-            share_ps: AtomicU64::new(0),
             buckets: [const { AtomicU64::new(0) }; BUCKETS],
         })
     }
@@ -163,22 +174,20 @@ impl Counters {
         }
     }
 
-    fn charge(&self, calls: u64, share_ps: u64, waited: bool) {
-        let count = if waited {
-            calls
-        } else {
-            self.share_ps.store(share_ps, Relaxed);
-            self.calls.load(Relaxed).saturating_sub(self.timed.load(Relaxed))
-        };
+    /// Times ID commands by their share of a draw.
+    fn time_ids(&self, count: u64, share_ps: u64) {
         self.time(count, count.saturating_mul(share_ps) / 1000, bucket_of(share_ps / 1000));
     }
 
+    /// Calls that no measured draw has spoken for yet.
+    fn untimed(&self) -> u64 {
+        self.calls.load(Relaxed).saturating_sub(self.timed.load(Relaxed))
+    }
+
     /// Adds what stands here to `sum`. Calls that no measured draw has spoken for yet are taken to be like the last.
-    fn add_to(&self, sum: &mut CommandTotals) {
-        let calls = self.calls.load(Relaxed);
-        let rest = calls.saturating_sub(self.timed.load(Relaxed));
-        let share_ps = self.share_ps.load(Relaxed);
-        sum.calls += calls;
+    fn add_to(&self, sum: &mut CommandTotals, share_ps: u64) {
+        let rest = self.untimed();
+        sum.calls += self.calls.load(Relaxed);
         sum.failed += self.failed.load(Relaxed);
         sum.rejected += self.rejected.load(Relaxed);
         sum.ns += self.ns.load(Relaxed) + rest.saturating_mul(share_ps) / 1000;
@@ -227,8 +236,10 @@ impl Baseline {
         verb: Verb,
     ) -> Option<CommandTotals> {
         let mut sum = CommandTotals::default();
-        for own in threads.filter_map(|counters| counters.commands.get(verb as usize)?.get()) {
-            own.add_to(&mut sum);
+        for counters in threads {
+            if let Some(own) = counters.get(verb) {
+                own.add_to(&mut sum, counters.share_ps.load(Relaxed));
+            }
         }
         if let Some(before) = self.commands.get(&verb) {
             for (now, before) in [
@@ -312,6 +323,18 @@ mod tests {
         assert_eq!((getid.calls, getid.ns, getid.histogram.total()), (6, 2_000_000 + 4 * 50, 6));
         assert_eq!(getid.histogram.percentile_ns(500), 51);
         assert_eq!(getid.histogram.percentile_ns(999), 1_048_575);
+    }
+
+    #[test]
+    fn what_was_not_measured_yet_is_like_what_was() {
+        let own = CommandCounters::default();
+        own.add(&[ids(Verb::GetId, 1)]);
+        own.charge(&[ids(Verb::GetId, 1)], MeasuredDraw { ns: 80, waited: false });
+        own.add(&[ids(Verb::MGetId, 2)]);
+        assert_eq!(totals(&own, Verb::MGetId).ns, 160);
+        own.add(&[ids(Verb::GetId, 1)]);
+        own.charge(&[ids(Verb::GetId, 1)], MeasuredDraw { ns: 90, waited: false });
+        assert_eq!(totals(&own, Verb::MGetId).ns, 180);
     }
 
     #[test]

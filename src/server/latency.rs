@@ -122,9 +122,10 @@ impl<C: Clock> Server<C> {
             let Some(spread) = event.spread(now_unix_s) else { continue };
             let _ = writeln!(
                 out,
-                "{}. {name}: {} latency spikes (average {} ms, mean deviation {} ms, period {:.2} s). Worst {} ms.",
+                "{}. {name}: {} latency spike{} (average {} ms, mean deviation {} ms, period {:.2} s). Worst {} ms.",
                 number + 1,
                 spread.samples,
+                if spread.samples == 1 { "" } else { "s" },
                 spread.mean_ms,
                 spread.deviation_ms,
                 spread.period_s,
