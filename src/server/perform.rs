@@ -21,8 +21,7 @@ impl<C: Clock> Server<C> {
             Effect::ClientList(filter) => Value::text(self.client_list(&filter)),
             Effect::ClientKill(kill) => self.client_kill(&kill, client),
             Effect::ConfigGet { patterns } => self.config_get(&patterns),
-            Effect::ConfigSet { pairs } => self.config_set(&pairs, &format!("{} at {}", client.id, client.peer)),
-            Effect::ConfigRewrite => self.config_rewrite(),
+            Effect::ConfigSet { .. } | Effect::ConfigRewrite => unreachable!("they go to the disk"),
             Effect::ConfigResetStat => self.config_reset_stat(),
             Effect::Time => {
                 let now_us = self.issuer.clock().wall_unix_us();
