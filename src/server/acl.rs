@@ -151,7 +151,7 @@ impl<C: Clock> Server<C> {
         let users = Arc::clone(&self.rules.get().users);
         for client in self.clients.all() {
             if users.get(client.user().as_bytes()).is_none() {
-                client.stop(if client.id == own.id { Stop::Drain } else { Stop::Now });
+                client.stop(if client.id == own.id { Stop::AfterReply } else { Stop::Now });
             }
         }
     }

@@ -171,6 +171,8 @@ fn answer(effect: &Effect) -> Value {
         Effect::ClientList(filter) => Value::text(format!("{filter:?}")),
         Effect::ClientKill(kill) if kill.is_old_form => Value::error("ERR No such client"),
         Effect::ClientKill(kill) => Value::text(format!("{kill:?}")),
+        Effect::ClientPause { .. } | Effect::ClientUnpause => Value::OK,
+        Effect::ClientUnblock { .. } => Value::Integer(0),
         Effect::ConfigGet { patterns } => {
             let known = patterns.iter().filter(|name| !name.starts_with(b"no-such"));
             let names: BTreeMap<String, Value> =
