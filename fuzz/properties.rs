@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use getid::acl::{User, Users, parse_file};
+use getid::acl::{Users, parse_file};
 use getid::command::Vocabulary;
 use getid::config::{Config, Files, Sources};
 use getid::id::{Layout, RandomCycle, Reservation, Scheme, Slot};
@@ -116,6 +116,33 @@ impl Files for OneFile<'_> {
     }
 }
 
+/// An ACL file, and the same bytes as words of `ACL SETUSER`: taken or refused whole, and what is shown of users makes the
+/// same users again.
+pub(crate) fn acl(bytes: &[u8]) {
+    match parse_file("users.acl", bytes) {
+        Ok(users) => check_described(&users),
+        Err(faults) => {
+            assert!(!faults.is_empty());
+            for fault in faults {
+                assert!(fault.sentence.chars().all(|character| !character.is_control()), "{}", fault.sentence);
+            }
+        }
+    }
+    let words: Vec<&[u8]> = bytes.split(|byte| *byte == b' ').collect();
+    match Users::default().with_user(b"alice", &words) {
+        Ok(users) => check_described(&users),
+        Err(error) => drop(error.reply(&words)),
+    }
+}
+
+#[track_caller]
+fn check_described(users: &Users) {
+    let described = users.describe_all();
+    let again = parse_file("described.acl", described.join("\n").as_bytes());
+    let again = again.unwrap_or_else(|faults| panic!("{faults:?} in {described:?}"));
+    assert_eq!(described, again.describe_all());
+}
+
 /// A state file. Only the exact text of a record is one; that it is sealed by the right checksum does not make it so.
 pub(crate) fn state(bytes: &[u8]) {
     check_state(bytes);
@@ -139,41 +166,5 @@ fn check_state(bytes: &[u8]) {
             let shown = error.to_string();
             assert!(shown.chars().all(|character| !character.is_control()), "{shown}");
         }
-    }
-}
-
-/// Each line is a rule of one user; all of it is an ACL file too.
-///
-/// A rule that is refused changes nothing, and what a user says of itself makes the same user: by rules, and by a file.
-pub(crate) fn acl(bytes: &[u8]) {
-    let rules: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
-    let mut user = User::new("u");
-    for rule in &rules {
-        let before = user.describe();
-        if user.apply_rule(rule).is_err() {
-            assert_eq!(user.describe(), before, "{} changed something", rule.escape_ascii());
-        }
-    }
-    // Longer ones are refused, and say so.
-    let words = user.describe();
-    let words: Vec<&str> = words.split(' ').collect();
-    if let Ok(users) = Users::default().with_user(b"u", &words) {
-        assert_eq!(users.get(b"u").map(|same| same.describe()), Some(user.describe()));
-        check_file(&users);
-    }
-    if let Ok(users) = Users::default().with_user(b"u", &rules) {
-        check_file(&users);
-    }
-    if let Ok(users) = parse_file("users.acl", bytes) {
-        check_file(&users);
-    }
-}
-
-/// What is saved is what is loaded.
-fn check_file(users: &Users) {
-    let saved = users.describe_all();
-    match parse_file("users.acl", saved.join("\n").as_bytes()) {
-        Ok(loaded) => assert_eq!(loaded.describe_all(), saved),
-        Err(faults) => panic!("{saved:?}: {faults:?}"),
     }
 }

@@ -104,6 +104,11 @@ impl Client {
         }
     }
 
+    /// The user it is, as of its last read.
+    pub fn user(&self) -> Arc<str> {
+        Arc::clone(&self.lock_profile().user)
+    }
+
     /// Asks the connection to end.
     pub fn stop(&self, how: Stop) {
         self.stop.fetch_max(how as u8, Ordering::AcqRel);
@@ -166,11 +171,6 @@ impl Client {
             profile.lib_version,
         );
         line
-    }
-
-    /// The name of the user it is, as of its last read; the default one while it has not authenticated.
-    pub fn user(&self) -> Arc<str> {
-        Arc::clone(&self.lock_profile().user)
     }
 
     fn flags(&self, profile: &Profile) -> String {

@@ -7,14 +7,12 @@
 //! Pure, and no part of it changes while a server runs. Invariant: every [`Verb`] has exactly one row (tested).
 
 mod describe;
-mod glob;
 mod ids;
 mod table;
 
 use std::collections::HashSet;
 
 pub use describe::{command_docs, command_get_keys, command_help, command_info, command_list};
-pub use glob::glob_matches;
 pub use ids::{IdArgumentError, SpanError, describe_id, parse_id, parse_span};
 pub use table::TABLE;
 
@@ -118,6 +116,9 @@ pub enum Verb {
     Config,
     ConfigGet,
     ConfigHelp,
+    ConfigResetStat,
+    ConfigRewrite,
+    ConfigSet,
     Discard,
     Echo,
     Exec,

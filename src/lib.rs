@@ -8,6 +8,7 @@ pub mod clock;
 pub mod command;
 pub mod config;
 pub mod connection;
+pub mod glob;
 pub mod id;
 pub mod info;
 pub mod io_threads;

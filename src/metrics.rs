@@ -4,6 +4,7 @@
 //! kept per thread: threads that share a counter pass its cache line to and fro. Relaxed is enough, for each figure
 //! stands for itself.
 
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::io_threads;
@@ -11,11 +12,13 @@ use crate::io_threads;
 /// Samples of the request counter that the momentary rate is taken over.
 const RATE_SAMPLES: usize = 16;
 
-/// The counters of one server. All only grow.
+/// The counters of one server. All only grow, until [`Metrics::reset`].
 #[derive(Debug, Default)]
 pub struct Metrics {
     /// One for each thread that serves connections.
     work: Box<[ThreadWork]>,
+    /// What they stood at when they were last reset: each has one writer, which nobody else may disturb.
+    work_before: std::sync::Mutex<Work>,
     /// Connections accepted, refused ones included.
     pub connections: AtomicU64,
     /// Connections refused over `maxclients`.
@@ -81,8 +84,37 @@ impl Metrics {
         bump(&own.output_bytes, read.output_bytes);
     }
 
-    /// The sums over all threads.
+    /// The sums over all threads, since the last reset.
     pub fn work(&self) -> Work {
+        let before = *self.work_before.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.work_of_all_time();
+        Work {
+            requests: all.requests.wrapping_sub(before.requests),
+            reads: all.reads.wrapping_sub(before.reads),
+            input_bytes: all.input_bytes.wrapping_sub(before.input_bytes),
+            output_bytes: all.output_bytes.wrapping_sub(before.output_bytes),
+        }
+    }
+
+    /// Begins to count anew, as `CONFIG RESETSTAT` asks for. As in Redis, peaks and the uptime stay.
+    pub fn reset(&self) {
+        *self.work_before.lock().unwrap_or_else(PoisonError::into_inner) = self.work_of_all_time();
+        let counters = [
+            &self.connections,
+            &self.connections_rejected,
+            &self.protocol_errors,
+            &self.idle_closed,
+            &self.panics,
+            &self.accept_errors,
+        ];
+        for counter in counters {
+            counter.store(0, Relaxed);
+        }
+        self.rate.reset();
+    }
+
+    /// The sums over all threads, whatever was reset: for rates.
+    pub fn work_of_all_time(&self) -> Work {
         self.work.iter().fold(Work::default(), |sum, own| Work {
             requests: sum.requests + own.requests.load(Relaxed),
             reads: sum.reads + own.reads.load(Relaxed),
@@ -122,6 +154,13 @@ impl Rate {
         samples.next = (next + 1) % RATE_SAMPLES;
     }
 
+    /// Forgets the samples, and not where the counter stands.
+    fn reset(&self) {
+        if let Ok(mut samples) = self.samples.lock() {
+            samples.per_s = [0; RATE_SAMPLES];
+        }
+    }
+
     /// The mean of the samples, per second.
     pub fn per_s(&self) -> u64 {
         self.samples.lock().map_or(0, |samples| samples.per_s.iter().sum::<u64>() / RATE_SAMPLES as u64)
@@ -138,6 +177,41 @@ mod tests {
         metrics.add_read(Work { requests: 3, reads: 1, input_bytes: 45, output_bytes: 63 });
         metrics.add_read(Work { requests: 1, reads: 1, input_bytes: 15, output_bytes: 21 });
         assert_eq!(metrics.work(), Work { requests: 4, reads: 2, input_bytes: 60, output_bytes: 84 });
+    }
+
+    #[test]
+    fn a_reset_counts_from_nought_and_disturbs_no_writer() {
+        let metrics = Metrics::new(1);
+        let read = Work { requests: 3, reads: 1, input_bytes: 45, output_bytes: 63 };
+        metrics.add_read(read);
+        metrics.connections.fetch_add(7, Relaxed);
+        metrics.clients_peak.fetch_max(5, Relaxed);
+        metrics.reset();
+        assert_eq!((metrics.work(), metrics.connections.load(Relaxed)), (Work::default(), 0));
+        assert_eq!(metrics.clients_peak.load(Relaxed), 5);
+        metrics.add_read(read);
+        assert_eq!(metrics.work(), read);
+        assert_eq!(metrics.work_of_all_time().requests, 6);
+        metrics.reset();
+        assert_eq!(metrics.work(), Work::default());
+    }
+
+    #[test]
+    fn a_reset_while_others_count_loses_nothing_of_what_comes_after() {
+        let metrics = Metrics::new(1);
+        std::thread::scope(|scope| {
+            // Every thread that serves no connections counts as the first: here there is one.
+            let writer = scope.spawn(|| {
+                for _ in 0..100_000 {
+                    metrics.add_read(Work { requests: 1, ..Work::default() });
+                }
+            });
+            while !writer.is_finished() {
+                metrics.reset();
+                assert!(metrics.work().requests <= 100_000);
+            }
+        });
+        assert_eq!(metrics.work_of_all_time().requests, 100_000);
     }
 
     #[test]

@@ -48,6 +48,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "info",
             "io_threads",
             "issuer",
+            "logging",
             "metrics",
             "published",
             "resp",
@@ -64,10 +65,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("issuer", &["clock", "id", "watermark"]),
     ("watermark", &["id"]),
     ("clock", &["id"]),
-    ("config", &["acl", "id", "timestamp"]),
-    ("session", &["acl", "command", "id", "resp"]),
+    ("config", &["acl", "glob", "id", "timestamp"]),
+    ("session", &["acl", "command", "glob", "id", "resp"]),
     ("acl", &["command", "resp"]),
-    ("command", &["id", "resp", "timestamp"]),
+    ("command", &["glob", "id", "resp", "timestamp"]),
+    ("glob", &[]),
     ("timestamp", &[]),
     ("resp", &[]),
     ("id", &[]),
@@ -82,7 +84,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// Files and folders that are a function of their arguments.
 const PURE: &[&str] =
-    &["acl", "id", "resp", "command", "session", "config", "watermark/record", "timestamp", "verify", "bench"];
+    &["acl", "id", "resp", "command", "session", "config", "watermark/record", "glob", "timestamp", "verify", "bench"];
 
 /// Exceptions inside the pure folders: the one file that reads configuration files, and tools' way to files.
 const SHELL_IN_PURE: &[&str] = &["config/load.rs"];

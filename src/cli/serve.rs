@@ -12,18 +12,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rand::RngExt as _;
-use rand::seq::SliceRandom as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 use super::access;
 use super::sources::sources;
-use crate::acl::{PASSWORD_BYTES_MAX, Users};
 use crate::clock::{Clock as _, SystemClock};
-use crate::command::Vocabulary;
 use crate::config::load::{self, RealFiles};
-use crate::config::{self, Config, StateKind, Warning};
-use crate::id::{BorrowPolicy, Layout, Limits, RandomCycle, SavePoint, Scheme};
+use crate::config::{Config, Sources, StateKind, Warning};
+use crate::id::SavePoint;
 use crate::io_threads::{self, IoThreads};
 use crate::issuer::{Issuer, Keeper};
 use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
@@ -65,15 +62,21 @@ struct Prepared {
     rules: Arc<Rules>,
     log: Log,
     config_file: String,
+    sources: Sources,
+    started_in: PathBuf,
     /// Loaded when the log is there to tell what is wrong with them.
     tls: Option<Arc<tls::Acceptor>>,
 }
 
 fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
-    let sources = sources(words);
+    let mut sources = sources(words);
     let (config, warnings) = Config::load(&sources, &RealFiles)?;
-    let config_file = sources.file.map(|file| std::path::absolute(&file).unwrap_or(file));
-    let mut rules = rules(&config)?;
+    let config_file = sources.file.take().map(|file| std::path::absolute(&file).unwrap_or(file));
+    // The rest of the environment is nobody's business.
+    sources.environment.retain(|(name, _)| name.as_encoded_bytes().starts_with(b"GETID_"));
+    // A folder that is gone has no files.
+    let started_in = std::env::current_dir().unwrap_or_default();
+    let mut rules = server::rules(&config)?;
     // As in Redis, relative paths of the log, the pid file and the socket are relative to `dir`.
     load::check_dir(&config)?;
     std::env::set_current_dir(&config.dir)
@@ -83,59 +86,7 @@ fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
     }
     let log = Log::start(log_options(&config))?;
     let config_file = config_file.map_or_else(String::new, |file| file.display().to_string());
-    Ok(Prepared { config, warnings, rules: Arc::new(rules), log, config_file, tls: None })
-}
-
-/// What sessions go by, from the configuration.
-///
-/// # Errors
-///
-/// A report: a command renamed twice, a password that is too long.
-fn rules(config: &Config) -> Result<Rules, config::Report> {
-    let vocabulary = Vocabulary::new(&config.rename_commands)
-        .map_err(|sentence| config::Report::from_sentence(format!("rename-command: {sentence}")))?;
-    if config.requirepass.as_ref().is_some_and(|password| password.len() > PASSWORD_BYTES_MAX) {
-        return Err(config::Report::from_sentence(format!("requirepass: must have 1 to {PASSWORD_BYTES_MAX} bytes")));
-    }
-    // As in Redis, a `user default` line wins over requirepass.
-    let mut users = Users::default().with_default_password(config.requirepass.as_deref());
-    for line in &config.users {
-        users
-            .define(line.name.as_bytes(), &line.rules)
-            .map_err(|error| config::Report::from_sentence(format!("user {}: {error}", line.name)))?;
-    }
-    let layout = config.layout;
-    let scheme = Scheme::new(layout, config.server_id, random_cycle(layout)).ok_or_else(|| {
-        config::Report::from_sentence(format!("server-id {} does not fit id-range", config.server_id))
-    })?;
-    Ok(Rules {
-        vocabulary,
-        scheme: Arc::new(scheme),
-        id_mgetid_max: config.id_mgetid_max,
-        databases: config.databases,
-        users: Arc::new(users),
-        bulk_bytes_max: config.proto_max_bulk_len,
-        request_bytes_max: config.client_query_buffer_limit,
-    })
-}
-
-/// Another order at each start: two lives, or two servers, do not walk through the tables in step.
-fn random_cycle(layout: Layout) -> RandomCycle {
-    let mut values: Vec<u32> = (0..1 << layout.random_bits()).collect();
-    values.shuffle(&mut rand::rng());
-    RandomCycle::new(values).expect("a shuffled range is a permutation")
-}
-
-fn limits(config: &Config) -> Limits {
-    Limits {
-        max_borrow_ms: config.id_max_borrow_ms,
-        lead_ms: config.id_watermark_lead_ms,
-        max_clock_jump_ms: config.id_max_clock_jump_ms,
-        policy: match config.id_borrow_policy {
-            config::BorrowPolicy::Wait => BorrowPolicy::Wait,
-            config::BorrowPolicy::Error => BorrowPolicy::Error,
-        },
-    }
+    Ok(Prepared { config, warnings, rules: Arc::new(rules), log, config_file, sources, started_in, tls: None })
 }
 
 impl Prepared {
@@ -149,7 +100,16 @@ impl Prepared {
         let runtime = io_threads::runtime()?;
         let io_threads = IoThreads::start(self.config.io_threads)?;
         let result = runtime.block_on(async {
-            let clients_max = server::fit_open_files(self.config.maxclients as usize);
+            let maxclients = self.config.maxclients;
+            // As in Redis, this is what it is from now on.
+            self.config.maxclients = server::room_for_clients(maxclients);
+            if self.config.maxclients < maxclients {
+                tracing::warn!(
+                    "maxclients {maxclients} needs more open files than the limit allows: maxclients is {} now. Raise the \
+                     limit with ulimit -n or LimitNOFILE=",
+                    self.config.maxclients
+                );
+            }
             self.tls = tls::Settings::of(&self.config).map(tls::Acceptor::load).transpose()?.map(Arc::new);
             let listeners = server::listen(&self.config, self.tls.as_ref())?;
             let identity = Identity { server_id: self.config.server_id, layout: self.config.layout };
@@ -159,9 +119,9 @@ impl Prepared {
                     let dir = std::env::current_dir()?;
                     let (store, record) = FileStore::open(&dir, identity)?;
                     let found = record.map(|record| record.point);
-                    self.serve(listeners, clients_max, io_threads, identity, store, found).await
+                    self.serve(listeners, io_threads, identity, store, found).await
                 }
-                StateKind::None => self.serve(listeners, clients_max, io_threads, identity, NoStore, None).await,
+                StateKind::None => self.serve(listeners, io_threads, identity, NoStore, None).await,
             }
         });
         let log_is_elsewhere = self.config.logfile.is_some() || self.config.syslog_enabled;
@@ -177,7 +137,6 @@ impl Prepared {
     async fn serve<S: WatermarkStore>(
         &mut self,
         listeners: Vec<Listener>,
-        clients_max: usize,
         io_threads: IoThreads,
         identity: Identity,
         store: S,
@@ -185,7 +144,7 @@ impl Prepared {
     ) -> Result<(), Failure> {
         let config = &self.config;
         let mut signals = Signals::listen();
-        let start = Issuer::start(SystemClock::new(), identity, limits(config), found, store);
+        let start = Issuer::start(SystemClock::new(), identity, server::limits(config), found, store);
         let (issuer, keeper) = tokio::select! {
             started = start => {
                 started.map_err(|error| format!("the first save of the state failed: {error}. Nothing was served"))?
@@ -200,6 +159,8 @@ impl Prepared {
         let process = Process {
             run_id: run_id(),
             config_file: self.config_file.clone(),
+            sources: self.sources.clone(),
+            started_in: self.started_in.clone(),
             executable: std::env::current_exe().map_or_else(|_| String::new(), |path| path.display().to_string()),
             tcp_port: listeners.iter().find_map(Listener::port).unwrap_or(0),
         };
@@ -208,9 +169,9 @@ impl Prepared {
             Arc::clone(&self.rules),
             issuer,
             process,
-            clients_max,
             io_threads,
             self.tls.clone(),
+            self.log.clone(),
         );
         let keeper = tokio::spawn(keep(keeper, stopped, StopsServer(Arc::clone(&server))));
         banner(&server, &listeners, found);
@@ -230,7 +191,7 @@ impl Prepared {
         if let Some(file) = pid_file {
             courtesy("pidfile", file.remove());
         }
-        let patience = Duration::from_secs(config.shutdown_timeout_s).max(LAST_SAVE_PATIENCE);
+        let patience = Duration::from_secs(server.config.get().shutdown_timeout_s).max(LAST_SAVE_PATIENCE);
         match tokio::time::timeout(patience, keeper).await {
             Ok(Ok(Ok(()))) => {
                 tracing::warn!("the position is stored; bye");

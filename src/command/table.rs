@@ -57,6 +57,24 @@ pub static TABLE: &[Command] = &[
                 )
                 .takes(&[argument("parameter", "string").multiple()])
                 .help(&["GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values."]),
+            row(Verb::ConfigSet, "config|set", -4, ADMIN, NONE)
+                .docs(
+                    "2.0.0",
+                    "server",
+                    "O(N) when N is the number of configuration parameters provided",
+                    "Set configuration parameters to the given values",
+                )
+                .takes(&[Argument {
+                    parts: &[argument("parameter", "string"), argument("value", "string")],
+                    ..argument("parameter_value", "block").multiple()
+                }])
+                .help(&["SET <directive> <value>", "    Set the configuration <directive> to <value>."]),
+            row(Verb::ConfigResetStat, "config|resetstat", 2, ADMIN, NONE)
+                .docs("2.0.0", "server", "O(1)", "Reset the stats returned by INFO")
+                .help(&["RESETSTAT", "    Reset statistics reported by the INFO command."]),
+            row(Verb::ConfigRewrite, "config|rewrite", 2, ADMIN, NONE)
+                .docs("2.8.0", "server", "O(1)", "Rewrite the configuration file with the in memory configuration")
+                .help(&["REWRITE", "    Rewrite the configuration file."]),
             row(Verb::ConfigHelp, "config|help", 2, SLOW, NONE)
                 .docs("5.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
                 .help(HELP),

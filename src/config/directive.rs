@@ -122,6 +122,16 @@ impl Directive {
         matches!(self.value, Value::Words { .. })
     }
 
+    /// Whether its value is a whole number.
+    pub(super) fn is_integer(&self) -> bool {
+        matches!(self.value, Value::Number { .. })
+    }
+
+    /// Whether its value is a number, or a size.
+    pub(super) fn is_number(&self) -> bool {
+        matches!(self.value, Value::Number { .. } | Value::Memory { .. } | Value::Mode { .. })
+    }
+
     /// Whether a number in a TOML file keeps its octal digits.
     pub(super) fn is_octal(&self) -> bool {
         matches!(self.value, Value::Mode { .. })
@@ -172,7 +182,7 @@ pub(super) enum Value {
     },
 }
 
-const YES_NO: &[&str] = &["yes", "no"];
+pub(super) const YES_NO: &[&str] = &["yes", "no"];
 
 /// The words of an `id-generator` line; each is a directive of its own too.
 pub(super) const GENERATOR_WORDS: &[&str] = &["server-id", "id-range", "shard-range", "random-range"];
@@ -190,7 +200,7 @@ const INT_MAX: i64 = i32::MAX as i64;
 const MB: u64 = 1024 * 1024;
 
 /// Bytes that a size can name, as in Redis; no machine has so many.
-const MEMORY_MAX: u64 = i64::MAX as u64;
+pub(super) const MEMORY_MAX: u64 = i64::MAX as u64;
 
 /// 400 days: farther ahead the clock is never followed, whatever is configured.
 const CLOCK_JUMP_MS_MAX: i64 = 400 * 24 * 3600 * 1000;
@@ -560,7 +570,7 @@ fn number(word: &str, min: i64, max: i64, unit: &'static str) -> Result<i64, Fau
 }
 
 /// A size as Redis writes it: k is 1000, kb is 1024.
-fn memory(word: &str, min: u64) -> Result<u64, Fault> {
+pub(super) fn memory(word: &str, min: u64) -> Result<u64, Fault> {
     let wrong = || Fault::Memory { found: word.to_owned() };
     let unit_at = word.find(|character: char| !character.is_ascii_digit()).unwrap_or(word.len());
     let (digits, unit) = word.split_at(unit_at);

@@ -45,16 +45,30 @@ const PROBLEMS_MAX: usize = 1000;
 
 impl Draft {
     pub(super) fn new() -> Draft {
-        let config = Config::default();
+        Draft::of(&Config::default())
+    }
+
+    /// One that begins with what is in force, for changes of it.
+    pub(super) fn of(config: &Config) -> Draft {
         let layout = config.layout;
         Draft {
             id_range: layout.server_bits(),
             shard_range: layout.shard_bits(),
             random_range: layout.random_bits(),
             epoch: layout.epoch(),
-            config,
+            config: config.clone(),
             ..Draft::default()
         }
+    }
+
+    /// Notes where a directive was set, for the checks between values.
+    pub(super) fn note_place(&mut self, name: &'static str, place: &Place) {
+        self.set_at.insert(name, place.clone());
+    }
+
+    /// What was wrong with the lines by themselves.
+    pub(super) fn problems(&self) -> &[Problem] {
+        &self.problems
     }
 
     /// Takes one line in; a mistake is kept for the report.

@@ -4,15 +4,17 @@
 //! checks again. Whether the world fits the configuration (a folder that exists, a port that is free, a command that
 //! `rename-command` names) is for the shell to find out.
 
+mod change;
 mod choices;
 pub mod directive;
 mod draft;
 mod fault;
-pub mod glob;
 pub mod load;
 mod read;
 pub mod redis;
 mod report;
+mod rewrite;
+mod rewrite_toml;
 mod toml;
 mod words;
 
@@ -20,12 +22,15 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
+pub use self::change::{Changed, Pair, SetError};
 pub use self::choices::{BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients};
 use self::directive::Directive;
 use self::draft::Draft;
 pub use self::read::{FILE_BYTES_MAX, FILES_MAX, Files, INCLUDE_DEPTH_MAX, Sources};
 pub use self::report::{Place, Problem, Report, Warning};
+pub use self::rewrite::Rewritten;
 pub use self::words::quote;
+use crate::glob;
 use crate::id::Layout;
 
 /// Everything that can be configured; a field is named as its directive, with its unit last.

@@ -43,13 +43,12 @@ impl<C: Clock> Server<C> {
 }
 
 fn is_meant(kill: &ClientKill, client: &Client) -> bool {
-    let is_user = |wanted: &str| *wanted == *client.user();
     let is_at = |wanted: &Option<Vec<u8>>, end: &dyn ToString| {
         wanted.as_ref().is_none_or(|wanted| *wanted == end.to_string().into_bytes())
     };
     kill.id.is_none_or(|id| id == client.id)
         && kill.kind.is_none_or(|kind| kind == ClientKind::Normal)
-        && kill.user.as_deref().is_none_or(is_user)
+        && kill.user.as_deref().is_none_or(|user| *user == *client.user())
         && is_at(&kill.addr, &client.peer)
         && is_at(&kill.laddr, &client.local)
 }

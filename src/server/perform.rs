@@ -21,6 +21,9 @@ impl<C: Clock> Server<C> {
             Effect::ClientList(filter) => Value::text(self.client_list(&filter)),
             Effect::ClientKill(kill) => self.client_kill(&kill, client),
             Effect::ConfigGet { patterns } => self.config_get(&patterns),
+            Effect::ConfigSet { pairs } => self.config_set(&pairs, client),
+            Effect::ConfigRewrite => self.config_rewrite(),
+            Effect::ConfigResetStat => self.config_reset_stat(),
             Effect::Time => {
                 let now_us = self.issuer.clock().wall_unix_us();
                 let seconds = now_us.div_euclid(1_000_000).to_string();
@@ -33,6 +36,11 @@ impl<C: Clock> Server<C> {
             Effect::Acl(wish) => self.acl(wish, client),
             // Stopping closes the issuer for good, so there is no way back and nothing to abort.
             Effect::Shutdown(Shutdown { abort: true, .. }) => Value::error("ERR No shutdown in progress."),
+            // As Redis refuses to lose what it could not save. A save that failed a moment ago would fail now.
+            Effect::Shutdown(how) if !how.force && !how.nosave && !self.issuer.status().last_save_ok => {
+                tracing::error!("SHUTDOWN refused: the state cannot be saved. SHUTDOWN FORCE stops all the same");
+                Value::error("ERR Errors trying to SHUTDOWN. Check logs.")
+            }
             Effect::Shutdown(how) => {
                 tracing::warn!("client {} at {} asked for SHUTDOWN", client.id, client.peer);
                 if how.now {

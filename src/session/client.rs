@@ -87,11 +87,6 @@ impl Client {
         self.user.may_run(command, args)
     }
 
-    /// Whether there is a user of this name.
-    fn knows_user(&self, name: &[u8]) -> bool {
-        self.rules.users.get(name).is_some()
-    }
-
     /// Becomes this user; all that follows from who it is, and from the rules, is settled here.
     fn be(&mut self, user: Arc<User>, logged_in: bool) {
         self.logged_in = logged_in;
@@ -247,7 +242,7 @@ impl Client {
                 Ok(filter) => turn.effect = Some(Effect::ClientList(filter)),
                 Err(error) => turn.push_error(error),
             },
-            Verb::ClientKill => match clients::kill(args, |user| self.knows_user(user)) {
+            Verb::ClientKill => match clients::kill(args, |user| self.rules.users.get(user).is_some()) {
                 Ok(kill) => turn.effect = Some(Effect::ClientKill(Box::new(kill))),
                 Err(error) => turn.push_error(error),
             },
@@ -295,6 +290,12 @@ impl Client {
                 let patterns = args.iter().skip(2).map(<[u8]>::to_vec).collect();
                 turn.effect = Some(Effect::ConfigGet { patterns });
             }
+            Verb::ConfigSet => match pairs(args, 2) {
+                Some(pairs) => turn.effect = Some(Effect::ConfigSet { pairs }),
+                None => turn.push_error(SYNTAX),
+            },
+            Verb::ConfigRewrite => turn.effect = Some(Effect::ConfigRewrite),
+            Verb::ConfigResetStat => turn.effect = Some(Effect::ConfigResetStat),
             Verb::Time => turn.effect = Some(Effect::Time),
             Verb::Shutdown => match shutdown_options(args) {
                 Some(options) => turn.effect = Some(Effect::Shutdown(options)),
@@ -433,6 +434,15 @@ pub(super) fn arg(args: Args<'_>, index: usize) -> &[u8] {
     args.get(index).unwrap_or_default()
 }
 
+/// The arguments from `from` on, two by two; `None` when one is left over.
+fn pairs(args: Args<'_>, from: usize) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+    if !(args.len() - from.min(args.len())).is_multiple_of(2) {
+        return None;
+    }
+    let of = |at: usize| (arg(args, at).to_vec(), arg(args, at + 1).to_vec());
+    Some((from..args.len()).step_by(2).map(of).collect())
+}
+
 /// The arguments from `next` on; unlike `skip`, it knows its length.
 struct NamesFrom<'a> {
     args: Args<'a>,
@@ -479,11 +489,11 @@ fn on_or_off(word: &[u8]) -> Option<bool> {
 /// `SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]`; `None` for what Redis calls a syntax error.
 fn shutdown_options(args: Args<'_>) -> Option<Shutdown> {
     let mut options = Shutdown::default();
-    let (mut save, mut nosave) = (false, false);
+    let mut save = false;
     for word in args.iter().skip(1) {
         let option = match word.to_ascii_lowercase().as_slice() {
             b"save" => &mut save,
-            b"nosave" => &mut nosave,
+            b"nosave" => &mut options.nosave,
             b"now" => &mut options.now,
             b"force" => &mut options.force,
             b"abort" => &mut options.abort,
@@ -491,8 +501,8 @@ fn shutdown_options(args: Args<'_>) -> Option<Shutdown> {
         };
         *option = true;
     }
-    let others = save || nosave || options.now || options.force;
-    let contradicts = (save && nosave) || (options.abort && others);
+    let others = save || options.nosave || options.now || options.force;
+    let contradicts = (save && options.nosave) || (options.abort && others);
     (!contradicts).then_some(options)
 }
 

@@ -28,9 +28,18 @@ pub enum Effect {
     ClientKill(Box<ClientKill>),
     /// `CONFIG GET pattern ...`: answer a map of bulk strings.
     ConfigGet {
-        /// Glob patterns; [`crate::command::glob_matches`] compares them without letter case.
+        /// Glob patterns; [`crate::glob::matches`] compares them without letter case.
         patterns: Vec<Vec<u8>>,
     },
+    /// `CONFIG SET name value ...`: change all of these or none; answer `+OK` or an error.
+    ConfigSet {
+        /// Names and values, as sent.
+        pairs: Vec<(Vec<u8>, Vec<u8>)>,
+    },
+    /// `CONFIG REWRITE`: write what is in force into the configuration file; answer `+OK` or an error.
+    ConfigRewrite,
+    /// `CONFIG RESETSTAT`: begin to count anew; answer `+OK`.
+    ConfigResetStat,
     /// `ACL SETUSER` and its sisters: what changes users, needs a file, or is not the session's own to know.
     Acl(AclEffect),
     /// `SHUTDOWN ...`: stop, or with [`Shutdown::abort`] answer `+OK` or `ERR No shutdown in progress.`.
@@ -135,11 +144,13 @@ pub enum ClientKind {
     PubSub,
 }
 
-/// The options of `SHUTDOWN`. `SAVE` and `NOSAVE` are accepted and mean nothing: the state is always saved.
+/// The options of `SHUTDOWN`. `SAVE` is accepted and means nothing: the state is always saved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shutdown {
     /// `NOW`: don't wait for replies in flight.
     pub now: bool,
+    /// `NOSAVE`: stop even if the state can't be saved, as with `FORCE`. It is saved if it can be.
+    pub nosave: bool,
     /// `FORCE`: stop even if the state can't be saved.
     pub force: bool,
     /// `ABORT`: take a shutdown that is under way back.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use getid::acl::Users;
 use getid::command::{Vocabulary, describe_id};
+use getid::config::Config;
 use getid::id::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
 use getid::resp::{DecodeLimits, Decoded, Decoder, Value};
 use getid::session::{AclEffect, ClientFilter, ClientKind, Effect, Rules, Session, Turn};
@@ -177,6 +178,13 @@ fn answer(effect: &Effect) -> Value {
             Value::map(names.iter().map(|(name, value)| (name.as_str(), value.clone())))
         }
         Effect::Acl(_) => unreachable!("the shell carries it out"),
+        // On the built-in values each time.
+        Effect::ConfigSet { pairs } => match Config::default().set(pairs) {
+            Ok(_) => Value::Simple("OK".into()),
+            Err(error) => Value::error(error.to_string()),
+        },
+        Effect::ConfigRewrite => Value::error("ERR The server is running without a config file"),
+        Effect::ConfigResetStat => Value::Simple("OK".into()),
         Effect::Shutdown(options) if options.abort => Value::error("ERR No shutdown in progress."),
         Effect::Shutdown(options) => Value::error(format!("ERR {options:?}")),
     }
