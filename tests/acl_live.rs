@@ -170,7 +170,7 @@ fn random_users_may_do_the_same_in_redis() {
         if ours == b"+OK\r\n" {
             taken += 1;
         } else {
-            refused += 1
+            refused += 1;
         }
         for row in &asked {
             let words = row.full_name.matches('|').count() + 1;
