@@ -194,8 +194,13 @@ pub(crate) fn acl(bytes: &[u8]) {
     if let Ok(users) = Users::default().with_user(b"u", &rules) {
         check_file(&users);
     }
-    if let Ok(users) = parse_file("users.acl", bytes) {
-        check_file(&users);
+    match parse_file("users.acl", bytes) {
+        Ok(users) => check_file(&users),
+        Err(faults) => {
+            for fault in faults {
+                assert!(fault.sentence.chars().all(|character| !character.is_control()), "{}", fault.sentence);
+            }
+        }
     }
 }
 

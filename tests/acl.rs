@@ -379,6 +379,8 @@ proptest! {
             let _ = user.apply_rule(rule);
         }
         let _ = Users::default().with_user(b"u", &rules);
-        let _ = parse_file("f", &rules.join(&b"\nuser "[..]));
+        for fault in parse_file("f", &rules.join(&b"\nuser "[..])).err().into_iter().flatten() {
+            prop_assert!(!fault.sentence.contains(char::is_control), "{:?}", fault.sentence);
+        }
     }
 }

@@ -168,9 +168,9 @@ fn random_users_may_do_the_same_in_redis() {
         let (ours, theirs) = (shell.talk(format!("{request}\r\n").as_bytes(), usize::MAX), redis.ask(&request));
         assert_eq!(ours.escape_ascii().to_string(), theirs.escape_ascii().to_string(), "user {number}: {request}");
         if ours == b"+OK\r\n" {
-            taken += 1
+            taken += 1;
         } else {
-            refused += 1
+            refused += 1;
         }
         for row in &asked {
             let words = row.full_name.matches('|').count() + 1;

@@ -40,11 +40,12 @@ fn get(wire: &mut Wire, name: &str) -> String {
 
 /// What has no effect yet but on CONFIG GET, or in another test file. A directive that is new in the table is in neither
 /// list, and fails here.
-const ELSEWHERE: [&str; 9] = [
+const ELSEWHERE: [&str; 10] = [
     "slowlog-log-slower-than",
     "slowlog-max-len",
     "latency-monitor-threshold",
     "client-output-buffer-limit",
+    "client-output-timeout",
     "tls-cert-file",
     "tls-key-file",
     "tls-ca-cert-file",
@@ -52,7 +53,7 @@ const ELSEWHERE: [&str; 9] = [
     "id-max-clock-jump-ms",
 ];
 
-const HERE: [&str; 15] = [
+const HERE: [&str; 16] = [
     "tcp-keepalive",
     "timeout",
     "maxclients",
@@ -61,6 +62,7 @@ const HERE: [&str; 15] = [
     "acllog-max-len",
     "hz",
     "shutdown-timeout",
+    "client-output-timeout",
     "loglevel",
     "client-query-buffer-limit",
     "proto-max-bulk-len",
@@ -323,6 +325,18 @@ fn a_stop_goes_by_the_shutdown_timeout_in_force() {
     server.signal(Signal::SIGTERM);
     assert_eq!(server.wait().code(), Some(0));
     server.wait_log("did not take their replies within shutdown-timeout 1 s");
+}
+
+#[test]
+fn who_takes_no_output_is_closed_after_the_timeout_in_force() {
+    let server = Server::start(&["--client-output-timeout", "0"]);
+    let (mut wire, mut stuck) = (server.connect(), server.connect());
+    stuck.stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(1000);
+    while stuck.stream.write_all(&request).is_ok() {}
+    assert_eq!(wire.info("connected_clients"), "2");
+    set(&mut wire, "client-output-timeout 1");
+    until("the client is closed", || wire.info("connected_clients") == "1");
 }
 
 #[test]

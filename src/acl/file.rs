@@ -11,7 +11,7 @@ use super::{RULES_BYTES_MAX, RuleError, SetUserError, User, Users, merge_selecto
 pub struct LineFault {
     /// From 1.
     pub line: usize,
-    /// What is wrong, without a password.
+    /// What is wrong, without a password or a control character.
     pub sentence: String,
     /// The same as Redis says it, with the file's name and the line in it.
     pub in_redis: String,
@@ -66,8 +66,8 @@ impl Reader<'_> {
             return self.fault(line, sentence, in_redis);
         };
         if !user::is_name(name) {
+            let sentence = format!("the name '{}' must be UTF-8 without blanks", tame(name));
             let name = shown(name);
-            let sentence = format!("the name '{name}' must be UTF-8 without blanks");
             return self.fault(
                 line,
                 sentence,
@@ -76,8 +76,8 @@ impl Reader<'_> {
         }
         let rules: Vec<&[u8]> = words.map(|word| trim(word, b"\t\r\n")).collect();
         if !self.defined.insert(name.to_vec()) {
+            let sentence = format!("the user '{}' stands in a line before", tame(name));
             let name = shown(name);
-            let sentence = format!("the user '{name}' stands in a line before");
             return self.fault(line, sentence, format!("WARNING: Duplicate user '{name}' found on line {line}. "));
         }
         self.find_faults(line, &rules);
@@ -105,9 +105,13 @@ impl Reader<'_> {
             match tried.apply_rule(&rule) {
                 Ok(()) => {}
                 Err(error @ RuleError::Unknown) => {
+                    let sentence = format!("'{}': {error}", tame(&rule));
                     let rule = shown(&rule);
-                    let in_redis = format!("{file}:{line}: Error in applying operation '{rule}': {error}. ");
-                    self.fault(line, format!("'{rule}': {error}"), in_redis);
+                    self.fault(
+                        line,
+                        sentence,
+                        format!("{file}:{line}: Error in applying operation '{rule}': {error}. "),
+                    );
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut has_other, true) {
@@ -131,4 +135,17 @@ const SHOWN_BYTES_MAX: usize = 128;
 
 fn shown(word: &[u8]) -> String {
     String::from_utf8_lossy(&word[..word.len().min(SHOWN_BYTES_MAX)]).into_owned()
+}
+
+/// The same for a terminal.
+fn tame(word: &[u8]) -> String {
+    let mut tamed = String::new();
+    for character in shown(word).chars() {
+        if character.is_control() {
+            tamed.extend(character.escape_default());
+        } else {
+            tamed.push(character);
+        }
+    }
+    tamed
 }

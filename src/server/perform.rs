@@ -24,8 +24,7 @@ impl<C: Clock> Server<C> {
             Effect::ClientUnpause => self.client_unpause(client),
             Effect::ClientUnblock { id, how } => self.client_unblock(id, how),
             Effect::ConfigGet { patterns } => self.config_get(&patterns),
-            Effect::ConfigSet { pairs } => self.config_set(&pairs, &format!("{} at {}", client.id, client.peer)),
-            Effect::ConfigRewrite => self.config_rewrite(),
+            Effect::ConfigSet { .. } | Effect::ConfigRewrite => unreachable!("they go to the disk"),
             Effect::ConfigResetStat => self.config_reset_stat(),
             Effect::Time => {
                 let now_us = self.issuer.clock().wall_unix_us();

@@ -115,9 +115,8 @@ impl Effect {
     pub fn is_at_disk(&self) -> bool {
         match self {
             Effect::Acl(wish) => matches!(wish, AclEffect::Save | AclEffect::Load),
-            // Certificates are read.
-            Effect::ConfigSet { pairs } => pairs.iter().any(|(name, _)| name.to_ascii_lowercase().starts_with(b"tls-")),
-            Effect::ConfigRewrite => true,
+            // A change may read certificates, or come after one that does.
+            Effect::ConfigSet { .. } | Effect::ConfigRewrite => true,
             _ => false,
         }
     }
