@@ -41,8 +41,10 @@ pub enum Stop {
     No = 0,
     /// Answer what has been read, then close.
     Drain = 1,
+    /// Close as soon as the reply at hand is written.
+    AfterReply = 2,
     /// Close now.
-    Now = 2,
+    Now = 3,
 }
 
 /// A connected client, as others see it.
@@ -118,6 +120,7 @@ impl Client {
         match self.stop.load(Ordering::Acquire) {
             0 => Stop::No,
             1 => Stop::Drain,
+            2 => Stop::AfterReply,
             _ => Stop::Now,
         }
     }
@@ -163,6 +166,11 @@ impl Client {
             profile.lib_version,
         );
         line
+    }
+
+    /// The name of the user it is; empty while it has not authenticated.
+    pub fn user(&self) -> Arc<str> {
+        Arc::clone(&self.lock_profile().user)
     }
 
     fn flags(&self, profile: &Profile) -> String {
@@ -261,9 +269,14 @@ impl Clients {
         self.lock().values().cloned().collect()
     }
 
-    /// The one with this id.
+    /// All but those that were told to end at once: who was killed is gone, even if its task has not run since.
+    pub fn alive(&self) -> Vec<Arc<Client>> {
+        self.lock().values().filter(|client| client.stopping() != Stop::Now).cloned().collect()
+    }
+
+    /// The one with this id, if it is alive.
     pub fn get(&self, id: u64) -> Option<Arc<Client>> {
-        self.lock().get(&id).cloned()
+        self.lock().get(&id).filter(|client| client.stopping() != Stop::Now).cloned()
     }
 
     /// Asks all to end.

@@ -90,6 +90,7 @@ pub enum Verb {
     ClientHelp,
     ClientId,
     ClientInfo,
+    ClientKill,
     ClientList,
     ClientNoEvict,
     ClientNoTouch,

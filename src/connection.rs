@@ -81,6 +81,8 @@ pub struct Connection<C: Clock, T> {
     admission: Admission,
     io: T,
     session: Session,
+    /// The version of the rules that the session was last given; 0, the first, when it was made with them or with later ones.
+    rules: u64,
     /// The beginning of a request whose end has not come; empty for most connections most of the time.
     rest: Vec<u8>,
     /// What was done since it was last counted.
@@ -99,7 +101,7 @@ struct Buffers {
 impl<C: Clock, T: Transport> Connection<C, T> {
     /// A connection of a client that was admitted.
     pub fn new(server: Arc<Server<C>>, admission: Admission, session: Session, io: T) -> Box<Self> {
-        Box::new(Connection { server, admission, io, session, rest: Vec::new(), work: Work::default() })
+        Box::new(Connection { server, admission, io, session, rules: 0, rest: Vec::new(), work: Work::default() })
     }
 
     /// Serves the client until it goes, breaks the protocol, or is told to stop.
@@ -160,6 +162,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         let Buffers { input, output, turn, drawn } = buffers;
         let mut used = 0;
         loop {
+            self.follow_rules();
             used += self.session.read(&input[used..], turn);
             drawn.clear();
             let refusal = match self.try_draw(turn.ids, drawn) {
@@ -183,6 +186,8 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                     Some(value) => self.session.reply(&value, output),
                     None => turn.close = true,
                 }
+                // It may have killed itself: whatever stands behind that in the input is not answered.
+                turn.close |= self.admission.client.stopping() == Stop::AfterReply;
             }
             self.work.requests += u64::from(turn.commands);
             if turn.broken {
@@ -203,6 +208,16 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         let open = !turn.close;
         buffers.suspend(used, &mut self.rest);
         Ok(open)
+    }
+
+    /// Goes by the rules that are in force by now.
+    #[inline]
+    fn follow_rules(&mut self) {
+        let version = self.server.rules.version();
+        if version != self.rules {
+            self.rules = version;
+            self.session.set_rules(self.server.rules.get());
+        }
     }
 
     /// Draws `n` IDs as far as that goes without waiting; returns how many are missing.

@@ -68,6 +68,7 @@ fn server<C: Clock>(of: &Server<C>, out: &mut Text) {
     let identity = of.issuer.identity();
     let layout = identity.layout;
     let uptime_s = of.metrics.uptime_s.load(Relaxed);
+    let config = of.config.get();
     out.line("redis_version", REDIS_VERSION);
     out.line("getid_version", env!("CARGO_PKG_VERSION"));
     out.line("redis_mode", "standalone");
@@ -76,17 +77,17 @@ fn server<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("monotonic_clock", "POSIX clock_gettime");
     out.line("multiplexing_api", if cfg!(target_os = "linux") { "epoll" } else { "kqueue" });
     out.line("process_id", std::process::id());
-    out.line("process_supervised", of.config.supervised.word());
+    out.line("process_supervised", config.supervised.word());
     out.line("run_id", &of.process.run_id);
     out.line("tcp_port", of.process.tcp_port);
     out.line("server_time_usec", of.issuer.clock().wall_unix_us());
     out.line("uptime_in_seconds", uptime_s);
     out.line("uptime_in_days", uptime_s / 86_400);
-    out.line("hz", of.config.hz);
-    out.line("configured_hz", of.config.hz);
+    out.line("hz", config.hz);
+    out.line("configured_hz", config.hz);
     out.line("executable", &of.process.executable);
     out.line("config_file", &of.process.config_file);
-    out.line("io_threads_active", u8::from(of.config.io_threads > 1));
+    out.line("io_threads_active", u8::from(config.io_threads > 1));
     // The fork's four lines.
     out.line("server_id", identity.server_id);
     out.line("id_range", layout.server_bits());
@@ -170,6 +171,7 @@ fn cluster<C: Clock>(_: &Server<C>, out: &mut Text) {
 fn generator<C: Clock>(of: &Server<C>, out: &mut Text) {
     let status = of.issuer.status();
     let mint = &status.mint;
+    let config = of.config.get();
     let layout = of.issuer.identity().layout;
     let time_of = |tick: Tick| timestamp::format_rfc3339(tick.unix_ms(layout.epoch()));
     out.line("id_epoch", layout.epoch().unix_ms());
@@ -187,15 +189,15 @@ fn generator<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("refusing", mint.refusing.as_ref().map_or_else(|| "no".to_owned(), ToString::to_string));
     out.line("borrow_ms", mint.borrow_ms);
     out.line("borrow_ms_max", mint.highest_borrow_ms);
-    out.line("borrow_limit_ms", of.config.id_max_borrow_ms);
-    out.line("borrow_policy", of.config.id_borrow_policy.word());
+    out.line("borrow_limit_ms", config.id_max_borrow_ms);
+    out.line("borrow_policy", config.id_borrow_policy.word());
     out.line("ids_per_sec", mint.asked_per_s);
     out.line("ids_per_sec_demanded", mint.demanded_per_s);
     out.line("draws_waiting", status.waiting);
     out.line("draws_waited", status.waits);
     out.line("draws_waited_ms", status.waited_ms);
     out.line("draws_refused", status.refusals);
-    out.line("state", of.config.id_state.word());
+    out.line("state", config.id_state.word());
     out.line("watermark", mint.watermark.0);
     out.line("watermark_time", time_of(mint.watermark));
     out.line("watermark_saves", status.saves);

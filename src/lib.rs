@@ -13,6 +13,7 @@ pub mod io_threads;
 pub mod issuer;
 pub mod logging;
 pub mod metrics;
+pub mod published;
 pub mod resp;
 pub mod server;
 pub mod session;

@@ -24,6 +24,7 @@
 //! IDs drawn for that turn before the next one is read.
 
 mod client;
+mod clients;
 mod effect;
 mod profile;
 mod rules;
@@ -34,8 +35,8 @@ mod turn;
 use std::sync::Arc;
 
 use client::Client;
-pub use client::NAME_BYTES_MAX;
-pub use effect::{ClientFilter, ClientKind, Effect, Shutdown};
+pub use client::{DEFAULT_USER, NAME_BYTES_MAX};
+pub use effect::{ClientFilter, ClientKill, ClientKind, Effect, Shutdown};
 pub use profile::Profile;
 pub use rules::{PASSWORD_BYTES_MAX, Password, Rules};
 pub use transaction::TRANSACTION_BYTES_MAX;

@@ -368,7 +368,7 @@ fn run_id() -> String {
 
 /// What an operator wants to know at a start.
 fn banner(server: &Server, listeners: &[Listener], found: Option<SavePoint>) {
-    let config = &server.config;
+    let config = server.config.get();
     let layout = config.layout;
     let addresses: Vec<String> = listeners.iter().map(Listener::address).collect();
     tracing::info!("getid {} listens on {}", env!("CARGO_PKG_VERSION"), addresses.join(", "));

@@ -156,6 +156,48 @@ const CLIENT: &[Command] = &[
     row(Verb::ClientInfo, "client|info", 2, OWN, CONNECTION)
         .docs("6.2.0", "connection", "O(1)", "Returns information about the current client connection")
         .help(&["INFO", "    Return information about the current client connection."]),
+    row(Verb::ClientKill, "client|kill", -3, ADMIN, CONNECTION)
+        .docs(
+            "2.4.0",
+            "connection",
+            "O(N) where N is the number of client connections",
+            "Kill the connection of a client",
+        )
+        .takes(&[Argument {
+            parts: &[
+                argument("ip:port", "string"),
+                Argument {
+                    parts: &[
+                        argument("client-id", "integer").after("ID").optional(),
+                        Argument { parts: CLIENT_KINDS, ..argument("type", "oneof").after("TYPE").optional() },
+                        argument("username", "string").after("USER").optional(),
+                        argument("ip:port", "string").after("ADDR").optional(),
+                        argument("ip:port", "string").after("LADDR").optional(),
+                        argument("yes/no", "string").after("SKIPME").optional(),
+                    ],
+                    ..argument("new-format", "oneof").multiple()
+                },
+            ],
+            ..argument("filter", "oneof")
+        }])
+        .help(&[
+            "KILL <ip:port>",
+            "    Kill connection made from <ip:port>.",
+            "KILL <option> <value> [<option> <value> [...]]",
+            "    Kill connections. Options are:",
+            "    * ADDR (<ip:port>|<unixsocket>:0)",
+            "      Kill connections made from the specified address",
+            "    * LADDR (<ip:port>|<unixsocket>:0)",
+            "      Kill connections made to specified local address",
+            "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+            "      Kill connections by type.",
+            "    * USER <username>",
+            "      Kill connections authenticated by <username>.",
+            "    * ID <client-id>",
+            "      Kill connections by client id.",
+            "    * SKIPME (YES|NO)",
+            "      Skip killing current connection (default: yes).",
+        ]),
     row(Verb::ClientList, "client|list", -2, ADMIN, CONNECTION)
         .docs(
             "2.4.0",
@@ -165,7 +207,7 @@ const CLIENT: &[Command] = &[
         )
         .takes(&[
             Argument {
-                parts: &[token("NORMAL"), token("MASTER"), token("REPLICA"), token("PUBSUB")],
+                parts: CLIENT_KINDS,
                 ..argument("normal_master_replica_pubsub", "oneof").after("TYPE").optional()
             },
             Argument {
@@ -270,6 +312,7 @@ const COMMAND: &[Command] = &[
 
 const HELP: &[&str] = &["HELP", "    Prints this help."];
 const COMMAND_NAMES: &[Argument] = &[argument("command-name", "string").optional().multiple()];
+const CLIENT_KINDS: &[Argument] = &[token("NORMAL"), token("MASTER"), token("REPLICA"), token("PUBSUB")];
 const ON_OFF: Argument = Argument { parts: &[token("ON"), token("OFF")], ..argument("enabled", "oneof") };
 
 const fn row(verb: Verb, full_name: &'static str, arity: i32, flags: Flags, categories: Categories) -> Command {

@@ -287,22 +287,24 @@ pub(super) fn known_names() -> impl Iterator<Item = &'static str> {
     own.chain(super::redis::REDIS_DIRECTIVES.iter().map(|row| row.name))
 }
 
+/// The most mistakes [`allowed_distance`] allows: words further apart need not be told from each other.
+const MISTAKES_MAX: usize = 3;
+
 /// Typing mistakes that are still taken for a mistyped `word`.
 fn allowed_distance(word: &str) -> usize {
     match word.len() {
         0..=2 => 0,
         3..=5 => 1,
         6..=9 => 2,
-        _ => 3,
+        _ => MISTAKES_MAX,
     }
 }
 
 /// Bytes put in, left out, changed or swapped with their neighbour to make `a` of `b` (optimal string alignment).
-/// Words past any directive's length are far from all of them, without looking.
+/// Any number past [`MISTAKES_MAX`] stands for all of them: nearly all words are told apart by their first letters.
 fn distance(a: &str, b: &str) -> usize {
-    const NAME_BYTES_MAX: usize = 64;
     let (a, b) = (a.as_bytes(), b.as_bytes());
-    if a.len() > NAME_BYTES_MAX || b.len() > NAME_BYTES_MAX {
+    if a.len().abs_diff(b.len()) > MISTAKES_MAX {
         return usize::MAX;
     }
     let mut before_last = vec![0; b.len() + 1];
@@ -315,6 +317,10 @@ fn distance(a: &str, b: &str) -> usize {
             if i > 0 && j > 0 && *left == b[j - 1] && a[i - 1] == *right {
                 row[j + 1] = row[j + 1].min(before_last[j - 1] + 1);
             }
+        }
+        // A swap looks back by two rows.
+        if row.iter().chain(&last).all(|least| *least > MISTAKES_MAX) {
+            return usize::MAX;
         }
         before_last = last;
         last = row;

@@ -7,7 +7,8 @@
 use std::str;
 use std::sync::{Arc, LazyLock};
 
-use super::effect::{ClientFilter, ClientKind, Effect, Shutdown};
+use super::clients;
+use super::effect::{Effect, Shutdown};
 use super::profile::Profile;
 use super::rules::Rules;
 use super::turn::Turn;
@@ -19,7 +20,7 @@ use crate::resp::{self, Args, DecodeLimits, Protocol, Value, parse_integer};
 pub const NAME_BYTES_MAX: usize = 1024;
 
 /// The name of the one user there is.
-const DEFAULT_USER: &str = "default";
+pub const DEFAULT_USER: &str = "default";
 
 /// That name, in one allocation for all connections.
 fn default_user() -> Arc<str> {
@@ -28,8 +29,8 @@ fn default_user() -> Arc<str> {
 }
 
 pub(super) const OK: &[u8] = b"+OK\r\n";
-const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
-const SYNTAX: &str = "ERR syntax error";
+pub(super) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
+pub(super) const SYNTAX: &str = "ERR syntax error";
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 const NO_PASSWORD_SET: &str = "ERR AUTH <password> called without any password configured for the default user. \
                                Are you sure your configuration is correct?";
@@ -70,6 +71,12 @@ impl Client {
     #[inline]
     pub(super) fn is_authenticated(&self) -> bool {
         self.limits.authenticated
+    }
+
+    /// Whether there is a user of this name.
+    #[expect(clippy::unused_self, reason = "one user in this version")]
+    fn knows_user(&self, name: &[u8]) -> bool {
+        name == DEFAULT_USER.as_bytes()
     }
 
     /// Back to where a connection begins: the default user, if it needs no password.
@@ -197,8 +204,12 @@ impl Client {
                 None => turn.push_error(SYNTAX),
             },
             Verb::ClientInfo => turn.effect = Some(Effect::ClientInfo),
-            Verb::ClientList => match client_filter(args) {
+            Verb::ClientList => match clients::filter(args) {
                 Ok(filter) => turn.effect = Some(Effect::ClientList(filter)),
+                Err(error) => turn.push_error(error),
+            },
+            Verb::ClientKill => match clients::kill(args, |user| self.knows_user(user)) {
+                Ok(kill) => turn.effect = Some(Effect::ClientKill(Box::new(kill))),
                 Err(error) => turn.push_error(error),
             },
 
@@ -355,7 +366,7 @@ impl Client {
 }
 
 /// How much of an option's name an error text quotes, bytes.
-const OPTION_BYTES_MAX: usize = 128;
+pub(super) const OPTION_BYTES_MAX: usize = 128;
 
 /// The argument at `index`, which the arity has promised.
 fn arg(args: Args<'_>, index: usize) -> &[u8] {
@@ -402,33 +413,6 @@ fn on_or_off(word: &[u8]) -> Option<bool> {
         word if word.eq_ignore_ascii_case(b"on") => Some(true),
         word if word.eq_ignore_ascii_case(b"off") => Some(false),
         _ => None,
-    }
-}
-
-/// `CLIENT LIST [TYPE kind | ID id ...]`
-fn client_filter(args: Args<'_>) -> Result<ClientFilter, Vec<u8>> {
-    let Some(option) = args.get(2) else { return Ok(ClientFilter::All) };
-    match args.get(3) {
-        Some(kind) if args.len() == 4 && option.eq_ignore_ascii_case(b"type") => {
-            let known = [
-                ("normal", ClientKind::Normal),
-                ("master", ClientKind::Master),
-                ("replica", ClientKind::Replica),
-                ("slave", ClientKind::Replica),
-                ("pubsub", ClientKind::PubSub),
-            ];
-            let found = known.into_iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(kind));
-            found
-                .map(|(_, kind)| ClientFilter::Kind(kind))
-                .ok_or_else(|| [b"ERR Unknown client type '", quote(kind, OPTION_BYTES_MAX), b"'"].concat())
-        }
-        Some(_) if option.eq_ignore_ascii_case(b"id") => {
-            let ids: Option<Vec<i64>> = args.iter().skip(3).map(parse_integer).collect();
-            let ids = ids.ok_or(b"ERR Invalid client ID")?;
-            // No connection has a negative one.
-            Ok(ClientFilter::Ids(ids.into_iter().filter_map(|id| u64::try_from(id).ok()).collect()))
-        }
-        _ => Err(SYNTAX.into()),
     }
 }
 

@@ -21,6 +21,9 @@ pub enum Effect {
     ClientInfo,
     /// `CLIENT LIST ...`: answer a verbatim text, one line for each connection that the filter admits.
     ClientList(ClientFilter),
+    /// `CLIENT KILL ...`: end the connections meant; answer how many, or of the old form `+OK` or an error. This one's own
+    /// ends when that answer is written.
+    ClientKill(Box<ClientKill>),
     /// `CONFIG GET pattern ...`: answer a map of bulk strings.
     ConfigGet {
         /// Glob patterns; [`crate::command::glob_matches`] compares them without letter case.
@@ -39,6 +42,25 @@ pub enum ClientFilter {
     Kind(ClientKind),
     /// Those with these ids, in this order; ids that no connection has are passed over.
     Ids(Vec<u64>),
+}
+
+/// Which connections `CLIENT KILL` ends: those that everything set here is true of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientKill {
+    /// `CLIENT KILL addr:port`, which answers `+OK` or `ERR No such client`.
+    pub is_old_form: bool,
+    /// `ID`.
+    pub id: Option<u64>,
+    /// `TYPE`.
+    pub kind: Option<ClientKind>,
+    /// `USER`.
+    pub user: Option<String>,
+    /// `ADDR`: the client's end, as `CLIENT LIST` shows it.
+    pub addr: Option<Vec<u8>>,
+    /// `LADDR`: the server's end.
+    pub laddr: Option<Vec<u8>>,
+    /// Whether the connection that asks is left alone (`SKIPME`).
+    pub skips_own: bool,
 }
 
 /// Kinds of connections as Redis names them.

@@ -138,6 +138,8 @@ fn answer(effect: &Effect) -> Value {
         Effect::ClientList(ClientFilter::Ids(ids)) if ids.is_empty() => Value::text(""),
         Effect::ClientList(ClientFilter::Kind(kind)) if *kind != ClientKind::Normal => Value::text(""),
         Effect::ClientList(filter) => Value::text(format!("{filter:?}")),
+        Effect::ClientKill(kill) if kill.is_old_form => Value::error("ERR No such client"),
+        Effect::ClientKill(kill) => Value::text(format!("{kill:?}")),
         Effect::ConfigGet { patterns } => {
             let known = patterns.iter().filter(|name| !name.starts_with(b"no-such"));
             let names: BTreeMap<String, Value> =

@@ -1,0 +1,142 @@
+//! What must hold for any bytes whatever: one function for each reader of bytes that somebody else chose.
+//!
+//! Fuzzers call these with what they make up, and `tests/fuzz_corpus.rs` with all that they found worth keeping.
+
+#![allow(dead_code, reason = "a fuzzer has one property each")]
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use getid::command::Vocabulary;
+use getid::config::{Config, Files, Sources};
+use getid::id::{Layout, RandomCycle, Reservation, Scheme, Slot};
+use getid::resp::Value;
+use getid::session::{Password, Rules, Session, Turn};
+use getid::watermark::record::Record;
+
+/// Limits that a few kilobytes of input can reach.
+const BULK_BYTES_MAX: usize = 512;
+const REQUEST_BYTES_MAX: usize = 2048;
+
+/// The first byte says how the session is set up, the second how the input is cut; the rest is what a client sends.
+///
+/// However the bytes arrive, the replies are the same, every read makes progress, and memory stays in bounds.
+pub(crate) fn requests(bytes: &[u8]) {
+    let [setup, cut, input @ ..] = bytes else { return };
+    let rules = Arc::new(rules(setup & 1 == 1));
+    let whole = replies(&rules, input, usize::MAX);
+    let pieces = replies(&rules, input, usize::from(*cut).max(1));
+    assert_eq!(whole.escape_ascii().to_string(), pieces.escape_ascii().to_string(), "cut every {cut} bytes");
+}
+
+fn rules(needs_password: bool) -> Rules {
+    let layout = Layout::default();
+    let cycle = RandomCycle::new((0..1 << layout.random_bits()).collect()).expect("a permutation");
+    Rules {
+        vocabulary: Vocabulary::default(),
+        scheme: Arc::new(Scheme::new(layout, 0, cycle).expect("server 0 fits")),
+        id_mgetid_max: 100,
+        databases: 16,
+        password: needs_password.then(|| Password::new(b"p").expect("a password")),
+        bulk_bytes_max: BULK_BYTES_MAX,
+        request_bytes_max: REQUEST_BYTES_MAX,
+    }
+}
+
+/// All that comes back for `input` sent in pieces of `cut` bytes.
+fn replies(rules: &Arc<Rules>, input: &[u8], cut: usize) -> Vec<u8> {
+    let mut session = Session::new(7, Arc::clone(rules));
+    let (mut turn, mut output, mut pending) = (Turn::default(), Vec::new(), Vec::new());
+    let mut next = Reservation { first: Slot(0), count: 0, len: 0 };
+    for piece in input.chunks(cut.min(input.len()).max(1)) {
+        pending.extend_from_slice(piece);
+        loop {
+            let used = session.read(&pending, &mut turn);
+            assert!(used <= pending.len());
+            pending.drain(..used);
+            next.len = turn.ids;
+            session.write(&turn, Ok(if turn.ids == 0 { &[] } else { std::slice::from_ref(&next) }), &mut output);
+            next.first.0 += u64::from(turn.ids);
+            next.count += u64::from(turn.ids);
+            if let Some(effect) = turn.effect.take() {
+                session.reply(&Value::text(format!("{effect:?}")), &mut output);
+            } else {
+                assert!(!turn.more || used > 0 || !turn.is_empty(), "a read that gets nowhere");
+            }
+            if turn.close {
+                return output;
+            }
+            if !turn.more {
+                break;
+            }
+        }
+        assert!(pending.len() <= REQUEST_BYTES_MAX + cut.min(input.len()), "an endless request is kept");
+    }
+    output
+}
+
+/// A configuration file, TOML if the first byte is odd: it is taken or refused whole, and what is said about it can be
+/// shown on a terminal.
+pub(crate) fn config(bytes: &[u8]) {
+    let [syntax, text @ ..] = bytes else { return };
+    let name = if syntax & 1 == 1 { "t.toml" } else { "t.conf" };
+    let sources = Sources { file: Some(PathBuf::from(name)), environment: Vec::new(), words: Vec::new() };
+    match Config::load(&sources, &OneFile { name, text }) {
+        Ok((config, _)) => {
+            for (name, value) in config.get(b"*") {
+                assert!(!value.contains('\0'), "{name}");
+            }
+        }
+        Err(report) => {
+            let shown = report.to_string();
+            assert!(shown.chars().all(|character| character == '\n' || !character.is_control()), "{shown}");
+        }
+    }
+}
+
+/// The only file of a machine.
+struct OneFile<'a> {
+    name: &'a str,
+    text: &'a [u8],
+}
+
+impl Files for OneFile<'_> {
+    fn read(&self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
+        if path.as_os_str() != self.name {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(self.text.iter().copied().take(bytes_max + 1).collect())
+    }
+
+    fn matching(&self, _: &str) -> io::Result<Vec<PathBuf>> {
+        // A file that includes itself, however it spells that.
+        Ok(vec![PathBuf::from(self.name)])
+    }
+}
+
+/// A state file. Only the exact text of a record is one; that it is sealed by the right checksum does not make it so.
+pub(crate) fn state(bytes: &[u8]) {
+    check_state(bytes);
+    let sealed = [bytes, format!("checksum crc32 {:08x}\n", crc32fast::hash(bytes)).as_bytes()].concat();
+    check_state(&sealed);
+}
+
+fn check_state(bytes: &[u8]) {
+    match Record::parse(bytes) {
+        Ok(record) => {
+            let facts = |text: &[u8]| -> Vec<u8> {
+                let lines = text.split_inclusive(|byte| *byte == b'\n');
+                lines
+                    .filter(|line| !line.starts_with(b"#") && !line.starts_with(b"checksum "))
+                    .collect::<Vec<_>>()
+                    .concat()
+            };
+            assert_eq!(facts(bytes), facts(record.to_text().as_bytes()));
+        }
+        Err(error) => {
+            let shown = error.to_string();
+            assert!(shown.chars().all(|character| !character.is_control()), "{shown}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! A value that is replaced whole while others go by it: the configuration, what sessions go by.
+//!
+//! Whoever goes by it on every read looks at a number, and takes the value only when that has moved: one load where
+//! nothing changes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// A value that may be replaced, with the number of its version.
+#[derive(Debug)]
+pub struct Published<T> {
+    current: RwLock<Arc<T>>,
+    version: AtomicU64,
+}
+
+impl<T> Published<T> {
+    /// The first version.
+    pub fn new(value: Arc<T>) -> Published<T> {
+        Published { current: RwLock::new(value), version: AtomicU64::new(0) }
+    }
+
+    /// The value in force.
+    pub fn get(&self) -> Arc<T> {
+        // A value is only replaced whole, so one that a panic left is as good as any.
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes whenever the value is replaced. Read it before [`Published::get`], and the value is at least as new.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Replaces the value by one made of it; of several who do so at a time, each sees what the one before left.
+    ///
+    /// # Errors
+    ///
+    /// Those of `make`; then everything stays as it was.
+    pub fn update<E>(&self, make: impl FnOnce(&T) -> Result<T, E>) -> Result<(), E> {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(make(&current)?);
+        self.version.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_update_is_a_new_version_and_a_failed_one_is_none() {
+        let value = Published::new(Arc::new(1));
+        let before = value.version();
+        assert_eq!(value.update(|one| Err::<i32, i32>(*one)), Err(1));
+        assert_eq!((*value.get(), value.version()), (1, before));
+        assert_eq!(value.update(|one| Ok::<i32, i32>(one + 1)), Ok(()));
+        assert_eq!(*value.get(), 2);
+        assert_ne!(value.version(), before);
+    }
+}
