@@ -141,7 +141,7 @@ fn turn(c: &mut Criterion) {
         scheme: scheme(),
         id_mgetid_max: 100,
         databases: 16,
-        password: None,
+        users: Arc::default(),
         bulk_bytes_max: 512 << 20,
         request_bytes_max: 1 << 30,
     });

@@ -8,11 +8,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use getid::acl::{User, Users, parse_file};
 use getid::command::Vocabulary;
 use getid::config::{Config, Files, Sources};
 use getid::id::{Layout, RandomCycle, Reservation, Scheme, Slot};
 use getid::resp::Value;
-use getid::session::{Password, Rules, Session, Turn};
+use getid::session::{Rules, Session, Turn};
 use getid::watermark::record::Record;
 
 /// Limits that a few kilobytes of input can reach.
@@ -38,7 +39,7 @@ fn rules(needs_password: bool) -> Rules {
         scheme: Arc::new(Scheme::new(layout, 0, cycle).expect("server 0 fits")),
         id_mgetid_max: 100,
         databases: 16,
-        password: needs_password.then(|| Password::new(b"p").expect("a password")),
+        users: Arc::new(Users::default().with_default_password(needs_password.then_some("p"))),
         bulk_bytes_max: BULK_BYTES_MAX,
         request_bytes_max: REQUEST_BYTES_MAX,
     }
@@ -80,6 +81,7 @@ fn replies(rules: &Arc<Rules>, input: &[u8], cut: usize) -> Vec<u8> {
 /// shown on a terminal.
 pub(crate) fn config(bytes: &[u8]) {
     let [syntax, text @ ..] = bytes else { return };
+    config_set(text);
     let name = if syntax & 1 == 1 { "t.toml" } else { "t.conf" };
     let sources = Sources { file: Some(PathBuf::from(name)), environment: Vec::new(), words: Vec::new() };
     match Config::load(&sources, &OneFile { name, text }) {
@@ -87,11 +89,39 @@ pub(crate) fn config(bytes: &[u8]) {
             for (name, value) in config.get(b"*") {
                 assert!(!value.contains('\0'), "{name}");
             }
+            rewrite(config, name, text);
         }
         Err(report) => {
             let shown = report.to_string();
             assert!(shown.chars().all(|character| character == '\n' || !character.is_control()), "{shown}");
         }
+    }
+}
+
+/// What CONFIG REWRITE makes of a file that starts a server, starts one with the same values, and is left alone by the next.
+fn rewrite(config: Config, name: &str, text: &[u8]) {
+    let config = Config { hz: config.hz % 500 + 1, timeout_s: config.timeout_s / 2, ..config };
+    let sources = Sources { file: Some(PathBuf::from(name)), environment: Vec::new(), words: Vec::new() };
+    let Ok(rewritten) = config.rewritten(Path::new(name), &sources, &OneFile { name, text }) else { return };
+    let files = OneFile { name, text: &rewritten.text };
+    let (again, _) = Config::load(&sources, &files).expect("what was written is read");
+    assert_eq!(again.get(b"*"), config.get(b"*"));
+    let twice = config.rewritten(Path::new(name), &sources, &files).expect("as before");
+    assert_eq!(twice.text.escape_ascii().to_string(), rewritten.text.escape_ascii().to_string());
+}
+
+/// CONFIG SET with the lines of a text, name and value: refused whole in one line, or the same when it is said again.
+pub(crate) fn config_set(text: &[u8]) {
+    let pair = |line: &[u8]| {
+        let at = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
+        (line[..at].to_vec(), line.get(at + 1..).unwrap_or_default().to_vec())
+    };
+    let pairs: Vec<_> = text.split(|byte| *byte == b'\n').take(50).map(pair).collect();
+    match Config::default().set(&pairs) {
+        Ok(changed) => {
+            assert_eq!(changed.config.set(&pairs).map(|changed| changed.config), Ok(changed.config));
+        }
+        Err(error) => assert!(error.to_string().starts_with("ERR "), "{error}"),
     }
 }
 
@@ -138,5 +168,41 @@ fn check_state(bytes: &[u8]) {
             let shown = error.to_string();
             assert!(shown.chars().all(|character| !character.is_control()), "{shown}");
         }
+    }
+}
+
+/// Each line is a rule of one user; all of it is an ACL file too.
+///
+/// A rule that is refused changes nothing, and what a user says of itself makes the same user: by rules, and by a file.
+pub(crate) fn acl(bytes: &[u8]) {
+    let rules: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+    let mut user = User::new("u");
+    for rule in &rules {
+        let before = user.describe();
+        if user.apply_rule(rule).is_err() {
+            assert_eq!(user.describe(), before, "{} changed something", rule.escape_ascii());
+        }
+    }
+    // Longer ones are refused, and say so.
+    let words = user.describe();
+    let words: Vec<&str> = words.split(' ').collect();
+    if let Ok(users) = Users::default().with_user(b"u", &words) {
+        assert_eq!(users.get(b"u").map(|same| same.describe()), Some(user.describe()));
+        check_file(&users);
+    }
+    if let Ok(users) = Users::default().with_user(b"u", &rules) {
+        check_file(&users);
+    }
+    if let Ok(users) = parse_file("users.acl", bytes) {
+        check_file(&users);
+    }
+}
+
+/// What is saved is what is loaded.
+fn check_file(users: &Users) {
+    let saved = users.describe_all();
+    match parse_file("users.acl", saved.join("\n").as_bytes()) {
+        Ok(loaded) => assert_eq!(loaded.describe_all(), saved),
+        Err(faults) => panic!("{saved:?}: {faults:?}"),
     }
 }

@@ -7,14 +7,12 @@
 //! Pure, and no part of it changes while a server runs. Invariant: every [`Verb`] has exactly one row (tested).
 
 mod describe;
-mod glob;
 mod ids;
 mod table;
 
 use std::collections::HashSet;
 
 pub use describe::{command_docs, command_get_keys, command_help, command_info, command_list};
-pub use glob::glob_matches;
 pub use ids::{IdArgumentError, SpanError, describe_id, parse_id, parse_span};
 pub use table::TABLE;
 
@@ -82,11 +80,24 @@ pub enum Verb {
     DecodeId,
     IdSpan,
     Acl,
+    AclCat,
+    AclDelUser,
+    AclDryRun,
+    AclGenPass,
+    AclGetUser,
     AclHelp,
+    AclList,
+    AclLoad,
+    AclLog,
+    AclSave,
+    AclSetUser,
+    AclUsers,
     AclWhoAmI,
     Auth,
     Client,
+    ClientCaching,
     ClientGetName,
+    ClientGetRedir,
     ClientHelp,
     ClientId,
     ClientInfo,
@@ -94,8 +105,14 @@ pub enum Verb {
     ClientList,
     ClientNoEvict,
     ClientNoTouch,
+    ClientPause,
+    ClientReply,
     ClientSetInfo,
     ClientSetName,
+    ClientTracking,
+    ClientTrackingInfo,
+    ClientUnblock,
+    ClientUnpause,
     Command,
     CommandCount,
     CommandDocs,
@@ -107,6 +124,9 @@ pub enum Verb {
     Config,
     ConfigGet,
     ConfigHelp,
+    ConfigResetStat,
+    ConfigRewrite,
+    ConfigSet,
     Discard,
     Echo,
     Exec,
@@ -131,6 +151,11 @@ impl Command {
     pub fn accepts(&self, len: usize) -> bool {
         let wanted = self.arity.unsigned_abs() as usize;
         if self.arity < 0 { len >= wanted } else { len == wanted }
+    }
+
+    /// Whether it draws IDs.
+    pub fn asks_for_ids(&self) -> bool {
+        matches!(self.verb, Verb::GetId | Verb::MGetId)
     }
 
     /// The subcommand of this name, in any letter case.

@@ -302,6 +302,15 @@ impl<C: Clock, K: Checks> Issuer<C, K> {
         }
     }
 
+    /// Changes limits while running. Who waits goes by them too, at once.
+    pub fn set_limits(&self, limits: Limits) {
+        let mut mint = self.lock();
+        mint.set_limits(limits);
+        drop(mint);
+        self.moved.notify_waiters();
+        self.keeper.notify_one();
+    }
+
     /// The clock this issuer goes by.
     pub fn clock(&self) -> &C {
         &self.clock
@@ -456,6 +465,12 @@ impl<C: Clock, S: WatermarkStore, K: Checks> Keeper<C, S, K> {
             }
             issuer.sample();
             self.report_borrowing();
+            let sample_every = Duration::from_millis(issuer.lock().keeper_interval_ms());
+            if sample_every != self.sample_every {
+                self.sample_every = sample_every;
+                clock_tick = tokio::time::interval_at(Instant::now() + sample_every, sample_every);
+                clock_tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            }
             if retry_at.is_some_and(|at| Instant::now() < at) {
                 continue;
             }

@@ -1,5 +1,6 @@
 //! A Redis-protocol server that hands out unique, time-ordered 64-bit IDs.
 
+pub mod acl;
 pub mod bench;
 pub mod cli;
 pub mod clients;
@@ -7,12 +8,14 @@ pub mod clock;
 pub mod command;
 pub mod config;
 pub mod connection;
+pub mod glob;
 pub mod id;
 pub mod info;
 pub mod io_threads;
 pub mod issuer;
 pub mod logging;
 pub mod metrics;
+pub mod pause;
 pub mod published;
 pub mod resp;
 pub mod server;

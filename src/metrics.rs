@@ -4,6 +4,7 @@
 //! kept per thread: threads that share a counter pass its cache line to and fro. Relaxed is enough, for each figure
 //! stands for itself.
 
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::io_threads;
@@ -11,23 +12,43 @@ use crate::io_threads;
 /// Samples of the request counter that the momentary rate is taken over.
 const RATE_SAMPLES: usize = 16;
 
-/// The counters of one server. All only grow.
+/// The counters of one server. All only grow, until [`Metrics::reset`].
 #[derive(Debug, Default)]
 pub struct Metrics {
     /// One for each thread that serves connections.
     work: Box<[ThreadWork]>,
+    /// What they stood at when they were last reset: each has one writer, which nobody else may disturb.
+    work_before: std::sync::Mutex<Work>,
     /// Connections accepted, refused ones included.
     pub connections: AtomicU64,
     /// Connections refused over `maxclients`.
     pub connections_rejected: AtomicU64,
     /// Connections closed after a broken protocol.
     pub protocol_errors: AtomicU64,
+    /// Connections closed for a request larger than `client-query-buffer-limit`, which counts as a broken protocol too.
+    pub input_limit_closed: AtomicU64,
+    /// Connections closed for a line of HTTP, which counts as a broken protocol too.
+    pub http_closed: AtomicU64,
+    /// Connections closed for `client-output-buffer-limit`.
+    pub output_limit_closed: AtomicU64,
+    /// Connections closed for `client-output-timeout`.
+    pub output_timeout_closed: AtomicU64,
+    /// Lines about closed connections: each of these once in a while, whatever clients do.
+    pub log_http: Seldom,
+    /// See [`Metrics::log_http`].
+    pub log_input_limit: Seldom,
+    /// See [`Metrics::log_http`].
+    pub log_output: Seldom,
     /// Connections closed for being idle longer than `timeout`.
     pub idle_closed: AtomicU64,
     /// Connections that ended in a panic; each is a bug to report.
     pub panics: AtomicU64,
     /// `accept` calls that failed (no descriptors left, for one).
     pub accept_errors: AtomicU64,
+    /// Logins that failed.
+    pub acl_denied_logins: AtomicU64,
+    /// Commands that their user may not run.
+    pub acl_denied_commands: AtomicU64,
     /// The most clients at one time.
     pub clients_peak: AtomicU64,
     /// The largest resident memory seen, in bytes.
@@ -77,8 +98,41 @@ impl Metrics {
         bump(&own.output_bytes, read.output_bytes);
     }
 
-    /// The sums over all threads.
+    /// The sums over all threads, since the last reset.
     pub fn work(&self) -> Work {
+        let before = *self.work_before.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.work_of_all_time();
+        Work {
+            requests: all.requests.wrapping_sub(before.requests),
+            reads: all.reads.wrapping_sub(before.reads),
+            input_bytes: all.input_bytes.wrapping_sub(before.input_bytes),
+            output_bytes: all.output_bytes.wrapping_sub(before.output_bytes),
+        }
+    }
+
+    /// Begins to count anew, as `CONFIG RESETSTAT` asks for. As in Redis, peaks and the uptime stay.
+    pub fn reset(&self) {
+        *self.work_before.lock().unwrap_or_else(PoisonError::into_inner) = self.work_of_all_time();
+        let counters = [
+            &self.connections,
+            &self.connections_rejected,
+            &self.protocol_errors,
+            &self.input_limit_closed,
+            &self.http_closed,
+            &self.output_limit_closed,
+            &self.output_timeout_closed,
+            &self.idle_closed,
+            &self.panics,
+            &self.accept_errors,
+        ];
+        for counter in counters {
+            counter.store(0, Relaxed);
+        }
+        self.rate.reset();
+    }
+
+    /// The sums over all threads, whatever was reset: for rates.
+    pub fn work_of_all_time(&self) -> Work {
         self.work.iter().fold(Work::default(), |sum, own| Work {
             requests: sum.requests + own.requests.load(Relaxed),
             reads: sum.reads + own.reads.load(Relaxed),
@@ -92,6 +146,25 @@ impl Metrics {
 #[inline]
 fn bump(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(by), Relaxed);
+}
+
+/// Something that may be said once in a while, by the seconds of uptime.
+#[derive(Debug, Default)]
+pub struct Seldom {
+    next_s: AtomicU64,
+    passed_over: AtomicU64,
+}
+
+impl Seldom {
+    /// Whether it may be said now, the first time or `every_s` seconds after the last; then how often it was not since.
+    pub fn due(&self, now_s: u64, every_s: u64) -> Option<u64> {
+        let due = |next_s: u64| (now_s >= next_s).then_some(now_s + every_s);
+        if self.next_s.fetch_update(Relaxed, Relaxed, due).is_ok() {
+            return Some(self.passed_over.swap(0, Relaxed));
+        }
+        self.passed_over.fetch_add(1, Relaxed);
+        None
+    }
 }
 
 /// The mean rate over the last 16 samples, as `instantaneous_ops_per_sec` is defined in Redis.
@@ -118,6 +191,13 @@ impl Rate {
         samples.next = (next + 1) % RATE_SAMPLES;
     }
 
+    /// Forgets the samples, and not where the counter stands.
+    fn reset(&self) {
+        if let Ok(mut samples) = self.samples.lock() {
+            samples.per_s = [0; RATE_SAMPLES];
+        }
+    }
+
     /// The mean of the samples, per second.
     pub fn per_s(&self) -> u64 {
         self.samples.lock().map_or(0, |samples| samples.per_s.iter().sum::<u64>() / RATE_SAMPLES as u64)
@@ -134,6 +214,50 @@ mod tests {
         metrics.add_read(Work { requests: 3, reads: 1, input_bytes: 45, output_bytes: 63 });
         metrics.add_read(Work { requests: 1, reads: 1, input_bytes: 15, output_bytes: 21 });
         assert_eq!(metrics.work(), Work { requests: 4, reads: 2, input_bytes: 60, output_bytes: 84 });
+    }
+
+    #[test]
+    fn seldom_is_once_in_a_while_and_tells_what_it_passed_over() {
+        let seldom = Seldom::default();
+        assert_eq!(seldom.due(0, 60), Some(0));
+        assert_eq!((seldom.due(0, 60), seldom.due(59, 60)), (None, None));
+        assert_eq!(seldom.due(60, 60), Some(2));
+        assert_eq!(seldom.due(200, 60), Some(0));
+    }
+
+    #[test]
+    fn a_reset_counts_from_nought_and_disturbs_no_writer() {
+        let metrics = Metrics::new(1);
+        let read = Work { requests: 3, reads: 1, input_bytes: 45, output_bytes: 63 };
+        metrics.add_read(read);
+        metrics.connections.fetch_add(7, Relaxed);
+        metrics.clients_peak.fetch_max(5, Relaxed);
+        metrics.reset();
+        assert_eq!((metrics.work(), metrics.connections.load(Relaxed)), (Work::default(), 0));
+        assert_eq!(metrics.clients_peak.load(Relaxed), 5);
+        metrics.add_read(read);
+        assert_eq!(metrics.work(), read);
+        assert_eq!(metrics.work_of_all_time().requests, 6);
+        metrics.reset();
+        assert_eq!(metrics.work(), Work::default());
+    }
+
+    #[test]
+    fn a_reset_while_others_count_loses_nothing_of_what_comes_after() {
+        let metrics = Metrics::new(1);
+        std::thread::scope(|scope| {
+            // Every thread that serves no connections counts as the first: here there is one.
+            let writer = scope.spawn(|| {
+                for _ in 0..100_000 {
+                    metrics.add_read(Work { requests: 1, ..Work::default() });
+                }
+            });
+            while !writer.is_finished() {
+                metrics.reset();
+                assert!(metrics.work().requests <= 100_000);
+            }
+        });
+        assert_eq!(metrics.work_of_all_time().requests, 100_000);
     }
 
     #[test]

@@ -4,32 +4,40 @@
 //! comes here as an effect (`perform`). This file takes clients in and, at the end, sends them away in an order that
 //! loses nothing: no new clients, replies in flight written, the issuer closed, its position on disk.
 
+mod acl;
 mod clients;
 mod listen;
 mod perform;
+mod settings;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-pub use listen::{ListenError, Listener, SocketFile, fit_open_files, listen};
+pub use acl::{ACL_FILE_BYTES_MAX, AclFileError, load_users};
+pub use listen::{ListenError, Listener, SocketFile, listen, room_for_clients};
+pub use settings::{limits, rules};
 use socket2::TcpKeepalive;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::acl::AclLog;
 use crate::clients::{Clients, Endpoint, Stop};
 use crate::clock::{Clock, SystemClock};
-use crate::config::Config;
+use crate::config::{Config, Sources};
 use crate::connection::{Connection, Transport};
 use crate::info;
 use crate::io_threads::IoThreads;
 use crate::issuer::Issuer;
+use crate::logging::Log;
 use crate::metrics::Metrics;
+use crate::pause::Pauses;
 use crate::published::Published;
 use crate::session::{Rules, Session};
 use crate::tls;
@@ -52,26 +60,36 @@ pub struct Server<C: Clock = SystemClock> {
     pub metrics: Metrics,
     /// Who is connected.
     pub clients: Arc<Clients>,
+    /// `CLIENT PAUSE`.
+    pub pauses: Pauses,
     /// What differs from process to process.
     pub process: Process,
     /// Certificates, with `tls-port`.
     pub tls: Option<Arc<tls::Acceptor>>,
+    /// Who was refused what.
+    acl_log: Mutex<AclLog>,
     io_threads: IoThreads,
-    /// `maxclients`, or what the limit of open files leaves of it.
-    clients_max: usize,
+    /// What `loglevel` is told to.
+    log: Log,
+    /// Held while the configuration changes.
+    changes: Mutex<()>,
     /// Whether the last `accept` failed: one line in the log for each time that begins and ends.
     accept_fails: AtomicBool,
     stopping: AtomicBool,
     stop: Notify,
 }
 
-/// Facts about this process, for INFO.
-#[derive(Clone, Debug)]
+/// Facts about this process, for INFO and CONFIG REWRITE.
+#[derive(Clone)]
 pub struct Process {
     /// 40 hex digits, new at each start, as Redis's `run_id`.
     pub run_id: String,
     /// The configuration file, absolute; empty without one.
     pub config_file: String,
+    /// What the configuration was read from. Passwords are in it.
+    pub sources: Sources,
+    /// The folder the process was started in: paths of `include` begin there.
+    pub started_in: PathBuf,
     /// The program, absolute.
     pub executable: String,
     /// `port`, or `tls-port` where that is 0, as in Redis; 0: no TCP.
@@ -85,9 +103,9 @@ impl<C: Clock> Server<C> {
         rules: Arc<Rules>,
         issuer: Arc<Issuer<C>>,
         process: Process,
-        clients_max: usize,
         io_threads: IoThreads,
         tls: Option<Arc<tls::Acceptor>>,
+        log: Log,
     ) -> Arc<Server<C>> {
         Arc::new(Server {
             config: Published::new(Arc::new(config)),
@@ -95,10 +113,13 @@ impl<C: Clock> Server<C> {
             issuer,
             metrics: Metrics::new(io_threads.count()),
             clients: Arc::default(),
+            pauses: Pauses::default(),
             process,
             tls,
+            acl_log: Mutex::default(),
             io_threads,
-            clients_max,
+            log,
+            changes: Mutex::new(()),
             accept_fails: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             stop: Notify::new(),
@@ -107,7 +128,7 @@ impl<C: Clock> Server<C> {
 
     /// `maxclients` as in force.
     pub fn clients_max(&self) -> usize {
-        self.clients_max
+        self.config.get().maxclients as usize
     }
 
     /// Asks the server to stop, as SIGTERM does.
@@ -221,7 +242,8 @@ impl<C: Clock> Server<C> {
         if let Err(error) = set_options(&stream, &config) {
             tracing::debug!("client at {peer}: socket options: {error}");
         }
-        if config.protected_mode_effective() && config.requirepass.is_none() && !is_loopback(peer.ip()) {
+        let is_open = || self.rules.get().users.default_user().is_nopass();
+        if config.protected_mode_effective() && !is_loopback(peer.ip()) && is_open() {
             self.metrics.connections.fetch_add(1, Relaxed);
             self.metrics.connections_rejected.fetch_add(1, Relaxed);
             refuse(wrap(stream), DENIED);
@@ -236,7 +258,7 @@ impl<C: Clock> Server<C> {
         let uptime_s = self.metrics.uptime_s.load(Relaxed);
         let session = Session::new(self.clients.next_id(), self.rules.get());
         let profile = session.profile().clone();
-        let Some(admission) = self.clients.admit(profile, peer, local, fd, uptime_s, self.clients_max) else {
+        let Some(admission) = self.clients.admit(profile, peer, local, fd, uptime_s, self.clients_max()) else {
             self.metrics.connections_rejected.fetch_add(1, Relaxed);
             refuse(stream, b"-ERR max number of clients reached\r\n");
             return;
@@ -259,17 +281,21 @@ impl<C: Clock> Server<C> {
 
     /// Uptime, rates and idle clients: what is done now and then rather than per request.
     async fn keep_house(self: Arc<Self>) {
-        let every = Duration::from_millis(u64::from(1000 / self.config.get().hz.clamp(1, 500)));
+        let mut hz = self.config.get().hz;
         let started = Instant::now();
         let mut last = started;
-        let mut tick = tokio::time::interval(every);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut tick = rounds(hz);
         loop {
             tick.tick().await;
+            if self.config.get().hz != hz {
+                hz = self.config.get().hz;
+                tick = rounds(hz);
+                tick.reset();
+            }
             let now = Instant::now();
             let elapsed_ms = u64::try_from(now.duration_since(last).as_millis()).unwrap_or(u64::MAX);
             last = now;
-            self.metrics.rate.sample(self.metrics.work().requests, elapsed_ms);
+            self.metrics.rate.sample(self.metrics.work_of_all_time().requests, elapsed_ms);
             let uptime_s = now.duration_since(started).as_secs();
             if self.metrics.uptime_s.swap(uptime_s, Relaxed) != uptime_s {
                 self.close_idle(uptime_s);
@@ -293,8 +319,22 @@ impl<C: Clock> Server<C> {
     }
 }
 
+/// Replies that the kernel keeps for a client before the network has room for them, bytes; the default is megabytes.
+///
+/// So a client that never reads costs little of the kernel's memory too, and `client-output-timeout` sees that one reads,
+/// however slowly: with megabytes in the kernel, minutes of slow reading would make no room for one byte more.
+const UNSENT_BYTES_MAX: u32 = 128 * 1024;
+
+/// `hz` times a second.
+fn rounds(hz: u32) -> tokio::time::Interval {
+    let mut rounds = tokio::time::interval(Duration::from_millis(u64::from(1000 / hz.clamp(1, 500))));
+    rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    rounds
+}
+
 fn set_options(stream: &TcpStream, config: &Config) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
     let seconds = u64::from(config.tcp_keepalive_s);
     if seconds > 0 {
         // As Redis: the first probe after `tcp-keepalive`, then three more a third of it apart.
@@ -311,8 +351,9 @@ fn set_options(stream: &TcpStream, config: &Config) -> io::Result<()> {
 const DENIED: &[u8] =
     b"-DENIED getid is running in protected mode because protected mode is enabled and no password is \
 set for the default user. In this mode connections are only accepted from the loopback interface. To connect from \
-other machines, do one of these: 1) set a password with the directive requirepass, 2) set 'protected-mode no' once you \
-are sure that nobody from outside can reach this port, then start the server again.\r\n";
+other machines, do one of these: 1) set a password, with the directive requirepass or by sending CONFIG SET requirepass \
+from the loopback interface, 2) set protected-mode no in either way once you are sure that nobody from outside can reach \
+this port; CONFIG REWRITE makes a change outlast the next start.\r\n";
 
 fn is_loopback(ip: IpAddr) -> bool {
     match ip {

@@ -50,10 +50,23 @@ pub struct Acceptor {
     failures: AtomicU64,
 }
 
+/// Settings and what was made of their files.
 #[derive(Debug)]
-struct Loaded {
+pub struct Loaded {
     settings: Settings,
     config: Arc<ServerConfig>,
+}
+
+impl Loaded {
+    /// Reads the files that `settings` name, for [`Acceptor::install`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Acceptor::load`].
+    pub fn new(settings: Settings) -> Result<Loaded, TlsError> {
+        let config = Arc::new(settings.load()?);
+        Ok(Loaded { settings, config })
+    }
 }
 
 impl Acceptor {
@@ -63,8 +76,7 @@ impl Acceptor {
     ///
     /// [`TlsError`] for the first thing that is wrong with one of them.
     pub fn load(settings: Settings) -> Result<Acceptor, TlsError> {
-        let config = Arc::new(settings.load()?);
-        let loaded = RwLock::new(Loaded { settings, config });
+        let loaded = RwLock::new(Loaded::new(settings)?);
         Ok(Acceptor { loaded, handshakes: AtomicU64::new(0), failures: AtomicU64::new(0) })
     }
 
@@ -83,10 +95,20 @@ impl Acceptor {
     ///
     /// As [`Acceptor::load`]; then the settings stay as they were.
     pub fn replace(&self, settings: Settings) -> Result<(), TlsError> {
-        let config = Arc::new(settings.load()?);
-        // A pair is only replaced whole, so one that a panic left is as good as any.
-        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Loaded { settings, config };
+        self.install(Loaded::new(settings)?);
         Ok(())
+    }
+
+    /// Goes by what was loaded from now on, for new connections.
+    pub fn install(&self, loaded: Loaded) {
+        // A pair is only replaced whole, so one that a panic left is as good as any.
+        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = loaded;
+    }
+
+    /// Counts handshakes anew.
+    pub fn reset_counters(&self) {
+        self.handshakes.store(0, Relaxed);
+        self.failures.store(0, Relaxed);
     }
 
     /// The settings in force.

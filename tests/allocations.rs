@@ -23,7 +23,7 @@ fn allocations(input: &[u8]) -> u64 {
         scheme: Arc::new(Scheme::new(layout, 0, cycle).expect("it fits")),
         id_mgetid_max: 100,
         databases: 16,
-        password: None,
+        users: Arc::default(),
         bulk_bytes_max: 1 << 20,
         request_bytes_max: 1 << 20,
     });

@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use getid::config::directive::{Directive, Kind};
+use getid::config::directive::Directive;
 use getid::config::load::{RealFiles, check_dir};
 use getid::config::redis::{REDIS_DIRECTIVES, find};
 use getid::config::{
@@ -124,8 +124,9 @@ fn no_report_shows_a_password() {
     for report in [
         bad(load("t.conf", b"", &[], &["--requirepass", "hunter2", "hunter3"])),
         bad(load("t.conf", b"", &[], &["--requirepas=hunter2"])),
-        bad(load("t.conf", b"", &[], &["--user", "bob", ">hunter2"])),
-        bad(load("t.conf", b"", &[("GETID_USER", "bob >hunter2")], &[])),
+        bad(load("t.conf", b"", &[], &["--user", "bob", ">hunter2", "hunter3"])),
+        bad(load("t.conf", b"", &[], &["--user", "bob", "<hunter2"])),
+        bad(load("t.conf", b"", &[("GETID_USER", "bob >hunter2 hunter3")], &[])),
         bad(load("t.conf", b"", &[("GETID_REQUIREPAS", "hunter2")], &[])),
     ] {
         assert!(!report.contains("hunter"), "{report}");
@@ -168,10 +169,9 @@ fn the_documented_files_show_every_directive_and_no_other() {
         // What is shown with a '#' is right too, each by itself.
         for line in text.lines().filter_map(|line| line.strip_prefix('#')) {
             let word = line.split(' ').next().unwrap();
-            let Some(row) = Directive::find(word).filter(|row| row.name != "include") else { continue };
-            match load(name, line.as_bytes(), &[], &[]) {
-                Ok(_) => assert_ne!(row.kind, Kind::NotYet, "{line}"),
-                Err(report) => assert!(row.kind == Kind::NotYet && report.problems().len() == 1, "{line}: {report}"),
+            if Directive::find(word).is_some_and(|row| row.name != "include") {
+                let loaded = load(name, line.as_bytes(), &[], &[]);
+                assert!(loaded.is_ok(), "{line}: {}", bad(loaded));
             }
         }
     }
@@ -435,7 +435,7 @@ fn config_get_answers_what_benchmarks_and_exporters_ask() {
     check("id-???ge", "id-range=2");
     check("client-query-buffer-limit", "client-query-buffer-limit=1073741824");
     check(
-        "client-output*",
+        "client-output-b*",
         "client-output-buffer-limit=normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
     );
     check("daemonize", "daemonize=no");

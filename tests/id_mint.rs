@@ -8,6 +8,7 @@ use getid::id::{
     Blocked, BorrowPolicy, ClockEvent, Epoch, Layout, Limits, Mint, Reading, Refusal, Reservation, SavePoint, Slot,
     Tick,
 };
+use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 /// 2026-01-01, in ticks.
@@ -555,4 +556,112 @@ fn limits_change_while_running() {
     scene.pass(3000).one().expect("time has caught up");
     assert_eq!(scene.mint.keeper_interval_ms(), 10);
     assert_eq!(scene.mint.piece_max(), 50 * 512);
+}
+
+#[test]
+fn a_lower_limit_before_the_first_id_takes_nothing_from_the_start() {
+    // Another run may have given IDs as far as the limit that this one was started with.
+    let mut scene = Scene::start(None, Limits::default());
+    scene.mint.set_limits(Limits { max_borrow_ms: 100, lead_ms: 100, ..Limits::default() });
+    scene.pass(200);
+    assert_eq!(scene.position(), T0 + 3000);
+    scene.pass(3000);
+    let first = soon(&mut scene).expect("time has caught up");
+    assert!(tick_of(first) >= T0 + 3000);
+
+    // And as far as a server may that does not know yet that its folder is gone.
+    let text: std::sync::Arc<str> = "gone".into();
+    scene.mint.claim_retaken(scene.boot_ns, None, text);
+    assert!(scene.position() >= scene.r() + 3000);
+}
+
+#[test]
+fn a_jump_that_is_held_is_followed_once_it_is_allowed() {
+    let mut scene = Scene::running(Limits::default());
+    let before = scene.r();
+    scene.wall += (2 * HOUR).cast_signed();
+    scene.pass(200);
+    assert!(scene.mint.status(scene.boot_ns).holds_jump && scene.r() < before + 1000);
+    scene.mint.set_limits(Limits { max_clock_jump_ms: 3 * HOUR, ..Limits::default() });
+    scene.pass(200);
+    assert!(!scene.mint.status(scene.boot_ns).holds_jump);
+    assert!(scene.r() >= before + 2 * HOUR);
+    soon(&mut scene).expect("served");
+}
+
+/// An ID after a save at most, which a short lead may take.
+fn soon(scene: &mut Scene) -> Option<Reservation> {
+    (0..100).find_map(|_| {
+        scene.pass(1).keep();
+        scene.one().ok()
+    })
+}
+
+/// What happens to a server whose limits are changed.
+#[derive(Clone, Debug)]
+enum Step {
+    Limits(Limits),
+    Draw(u64),
+    Pass(u64),
+    /// Killed at once, with the save in flight on disk or not, and started again.
+    Kill(bool),
+}
+
+fn limits() -> impl Strategy<Value = Limits> {
+    let policy = prop_oneof![Just(BorrowPolicy::Wait), Just(BorrowPolicy::Error)];
+    (100u64..10_000, 1u64..=100, policy).prop_map(|(max_borrow_ms, percent, policy)| Limits {
+        max_borrow_ms,
+        lead_ms: (max_borrow_ms * percent / 100).max(100),
+        max_clock_jump_ms: 3_600_000,
+        policy,
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => limits().prop_map(Step::Limits),
+        6 => (1u64..2_000_000).prop_map(Step::Draw),
+        4 => (1u64..400).prop_map(Step::Pass),
+        1 => any::<bool>().prop_map(Step::Kill),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever is changed while it runs: IDs ascend, over lives too; each is below what the disk has and below R + B.
+    #[test]
+    fn limits_that_change_while_running_repeat_nothing(
+        first in limits(), steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let mut scene = Scene::start(None, first);
+        let mut last = 0;
+        for step in steps {
+            match step {
+                Step::Limits(limits) => scene.mint.set_limits(limits),
+                Step::Pass(ms) => drop(scene.pass(ms)),
+                Step::Kill(landed) => {
+                    let found = if landed { scene.flight.map(|(point, _)| point).or(scene.disk) } else { scene.disk };
+                    let limits = scene.mint.limits();
+                    // Without a record a start goes by the largest limit of the run before, as DESIGN has it.
+                    if found.is_some() {
+                        scene = Scene::start_at(scene.wall + 1, found, Layout::default(), limits);
+                    }
+                }
+                Step::Draw(n) => {
+                    let now = scene.r();
+                    let Ok(drawn) = scene.draw(n) else { continue };
+                    prop_assert!(drawn.first.0 > last);
+                    last = drawn.first.0 + u64::from(drawn.len) - 1;
+                    let tick = last >> 9;
+                    prop_assert!(tick < now + scene.mint.limits().max_borrow_ms);
+                    prop_assert!(tick < scene.disk.expect("saved before the first").watermark.0);
+                    prop_assert!(scene.flight.is_none_or(|(point, _)| tick < point.watermark.0));
+                }
+            }
+        }
+        // And service comes back, when time has caught up with the highest limit.
+        scene.pass(11_000);
+        prop_assert!(soon(&mut scene).is_some());
+    }
 }

@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
+            "acl",
             "bench",
             "clock",
             "command",
@@ -37,6 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "server",
         &[
+            "acl",
             "clients",
             "clock",
             "command",
@@ -46,7 +48,9 @@ const ARROWS: &[(&str, &[&str])] = &[
             "info",
             "io_threads",
             "issuer",
+            "logging",
             "metrics",
+            "pause",
             "published",
             "resp",
             "session",
@@ -55,16 +59,22 @@ const ARROWS: &[(&str, &[&str])] = &[
             "watermark",
         ],
     ),
-    ("info", &["clients", "clock", "command", "id", "issuer", "metrics", "server", "timestamp", "tls"]),
-    ("connection", &["clients", "clock", "id", "issuer", "metrics", "server", "session", "tls"]),
+    (
+        "info",
+        &["clients", "clock", "command", "id", "issuer", "metrics", "pause", "server", "session", "timestamp", "tls"],
+    ),
+    ("connection", &["clients", "clock", "config", "id", "issuer", "metrics", "pause", "server", "session", "tls"]),
+    ("pause", &["session"]),
     ("clients", &["resp", "session"]),
     ("tls", &["config"]),
     ("issuer", &["clock", "id", "watermark"]),
     ("watermark", &["id"]),
     ("clock", &["id"]),
-    ("config", &["id", "timestamp"]),
-    ("session", &["command", "id", "resp"]),
-    ("command", &["id", "resp", "timestamp"]),
+    ("config", &["acl", "glob", "id", "timestamp"]),
+    ("session", &["acl", "command", "glob", "id", "resp"]),
+    ("acl", &["command", "resp"]),
+    ("command", &["glob", "id", "resp", "timestamp"]),
+    ("glob", &[]),
     ("timestamp", &[]),
     ("resp", &[]),
     ("id", &[]),
@@ -79,7 +89,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// Files and folders that are a function of their arguments.
 const PURE: &[&str] =
-    &["id", "resp", "command", "session", "config", "watermark/record", "timestamp", "verify", "bench"];
+    &["acl", "id", "resp", "command", "session", "config", "watermark/record", "glob", "timestamp", "verify", "bench"];
 
 /// Exceptions inside the pure folders: the one file that reads configuration files, and tools' way to files.
 const SHELL_IN_PURE: &[&str] = &["config/load.rs"];

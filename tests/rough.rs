@@ -20,7 +20,7 @@ fn five_thousand_idle_connections() {
     assert!(hard > CLIENTS as u64 + 100, "the hard limit of open files is {hard}");
     let server = Server::start(&["--loglevel", "warning"]);
     let mut wire = server.connect();
-    let before = resident_kb(&server);
+    let before = server.memory_kb("VmRSS");
     let mut idle: Vec<TcpStream> = (0..CLIENTS).map(|_| connect(&server)).collect();
     // Each has said something once, and half a request now.
     for stream in &mut idle {
@@ -31,7 +31,7 @@ fn five_thousand_idle_connections() {
         stream.read_exact(&mut reply).expect("a reply");
         assert_eq!(&reply, b"+PONG\r\n");
     }
-    let per_client = (resident_kb(&server) - before) * 1024 / CLIENTS as u64;
+    let per_client = (server.memory_kb("VmRSS") - before) * 1024 / CLIENTS as u64;
     println!("{per_client} bytes a client");
     assert!(per_client < 8 * 1024, "{per_client} bytes for an idle client");
     assert_eq!(wire.info("connected_clients"), (CLIENTS + 1).to_string());
@@ -183,12 +183,6 @@ fn connect(server: &Server) -> TcpStream {
     stream
 }
 
-fn resident_kb(server: &Server) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("its status");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
-    line.trim().trim_end_matches(" kB").parse().expect("a number")
-}
-
 /// A sequence that is the same in every run (splitmix64).
 struct Random(u64);
 
@@ -216,10 +210,10 @@ fn a_request_of_very_many_arguments_leaves_nothing_behind() {
         assert!(wire.line().starts_with("-ERR unknown command 'NONE'"));
         quiet.push(wire);
         if client == 0 {
-            before_kb = resident_kb(&server);
+            before_kb = server.memory_kb("VmRSS");
         }
     }
     // A table of so many arguments is 3 MB; 29 more clients would keep 90 MB.
-    let grown_kb = resident_kb(&server).saturating_sub(before_kb);
+    let grown_kb = server.memory_kb("VmRSS").saturating_sub(before_kb);
     assert!(grown_kb < 20_000, "{grown_kb} kB");
 }

@@ -459,7 +459,7 @@ fn the_answer_to_an_effect_is_in_the_clients_protocol() {
 fn the_profile_follows_the_conversation() {
     let mut shell = Shell::new(&Options { password: true, ..Options::default() });
     let profile = shell.session.profile();
-    assert_eq!((&*profile.user, profile.last_command, profile.queued), ("", "NULL", None));
+    assert_eq!((&*profile.user, profile.last_command, profile.queued), ("default", "NULL", None));
     shell.talk(b"AUTH secret\r\nSELECT 3\r\nCLIENT SETNAME n\r\nCLIENT SETINFO LIB-VER 1\r\nMULTI\r\nPING\r\n", 9);
     let profile = shell.session.profile().clone();
     assert_eq!((&*profile.user, profile.database, &*profile.name, &*profile.lib_version), ("default", 3, "n", "1"));
@@ -468,7 +468,35 @@ fn the_profile_follows_the_conversation() {
     assert_eq!((shell.session.profile().last_command, shell.session.profile().queued), ("client|list", None));
     shell.talk(b"RESET\r\n", 9);
     let profile = shell.session.profile();
-    assert_eq!((&*profile.user, profile.database, &*profile.name, &*profile.lib_version), ("", 0, "", "1"));
+    assert_eq!((&*profile.user, profile.database, &*profile.name, &*profile.lib_version), ("default", 0, "", "1"));
+}
+
+/// The server cuts such a client off; until that has happened, it may do what anybody may.
+#[test]
+fn who_is_deleted_is_nobody_from_the_next_read_on() {
+    let mut shell = Shell::new(&Options { password: true, ..Options::default() });
+    let login = b"AUTH secret\r\nACL SETUSER u on nopass +@all\r\nAUTH u x\r\nGETID\r\n";
+    shell.talk(login, usize::MAX);
+    let output = shell.talk(b"ACL DELUSER u\r\n*1\r\n$5\r\nGETID\r\nPING\r\n", usize::MAX);
+    let noauth = "-NOAUTH Authentication required.\r\n";
+    assert_eq!(show(&output), show(format!(":1\r\n{noauth}{noauth}").as_bytes()));
+    assert_eq!(&*shell.session.profile().user, "default");
+}
+
+/// A pipeline of refusals is one entry for the log, and costs the turn no more.
+#[test]
+fn refusals_in_a_row_are_counted() {
+    let mut shell = Shell::new(&Options::default());
+    shell.talk(b"ACL SETUSER u on nopass -@all\r\nAUTH u x\r\n", usize::MAX);
+    let used = shell.session.read(&b"TIME\r\n".repeat(100), &mut shell.turn);
+    assert_eq!(used, 600);
+    let denials = &shell.turn.denials;
+    assert_eq!((denials.len(), denials[0].count, &*denials[0].object, &*denials[0].user), (1, 100, "time", "u"));
+    shell.session.read(b"PING\r\nAUTH u\r\nauth nobody x\r\nAUTH nobody x\r\n", &mut shell.turn);
+    let told: Vec<_> = shell.turn.denials.iter().map(|denial| (&*denial.object, &*denial.user)).collect();
+    assert_eq!(told, [("ping", "u"), ("auth", "nobody"), ("AUTH", "nobody")]);
+    shell.session.read(b"", &mut shell.turn);
+    assert!(shell.turn.denials.is_empty());
 }
 
 #[test]

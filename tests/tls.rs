@@ -412,6 +412,22 @@ fn a_client_that_never_reads_costs_a_bounded_amount() {
 }
 
 #[test]
+fn a_client_that_never_reads_is_cut_off_in_time() {
+    let files = Files::new();
+    let (server, port) = files.start("no", &["--client-output-timeout", "1"]);
+    let mut stuck = Dial::new(&files.authority).connect(port).expect("connected");
+    stuck.0.get_ref().sock.set_write_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+    let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(1000);
+    while stuck.send(&request).is_ok() {}
+    let mut good = server.connect();
+    let begun = std::time::Instant::now();
+    while good.info("client_output_timeout_disconnections") != "1" || good.info("connected_clients") != "1" {
+        assert!(begun.elapsed() < common::PATIENCE, "it is still there");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
 fn sighup_loads_certificates_for_new_connections_and_keeps_good_ones() {
     let files = Files::new();
     let (mut server, port) = files.start("optional", &[]);
@@ -447,6 +463,66 @@ fn sighup_loads_certificates_for_new_connections_and_keeps_good_ones() {
     assert!(line.contains("is not that of the first certificate in tls-cert-file server.crt"), "{line}");
     assert_eq!(dial.connect(port).expect("connected").certificate(), second);
     old.id();
+}
+
+#[test]
+fn config_set_changes_certificates_for_new_connections_or_leaves_them() {
+    let files = Files::new();
+    let (server, port) = files.start("no", &[]);
+    let mut wire = server.connect();
+    let dial = Dial::new(&files.authority);
+    let mut old = dial.connect(port).expect("connected");
+    let first = old.certificate();
+    old.id();
+
+    // Both at once: each by itself would not fit the other.
+    let pair = files.authority.server();
+    files.write("new.crt", &pair.cert);
+    files.write("new.key", &pair.key);
+    let refused = "-ERR CONFIG SET failed (possibly related to argument";
+    let reply = wire.ask("CONFIG SET timeout 5 tls-cert-file new.crt");
+    assert!(reply.starts_with(&format!("{refused} 'tls-cert-file') - the key in tls-key-file server.key")), "{reply}");
+    let reply = wire.ask("CONFIG SET tls-key-file none.key timeout 5");
+    assert!(
+        reply.starts_with(&format!("{refused} 'tls-key-file') - tls-key-file none.key: cannot be read")),
+        "{reply}"
+    );
+    assert_eq!(wire.ask("CONFIG GET timeout t?s-key-file"), "*4");
+    let lines: Vec<_> = (0..8).map(|_| wire.line()).collect();
+    assert!(lines.contains(&"server.key".to_owned()) && lines.contains(&"0".to_owned()), "{lines:?}");
+    assert_eq!(dial.connect(port).expect("connected").certificate(), first);
+    assert_eq!(wire.ask("CONFIG SET tls-cert-file new.crt tls-key-file new.key"), "+OK");
+    let second = dial.connect(port).expect("connected").certificate();
+    assert_ne!(second, first);
+
+    // The same path again loads what is there by now, as in Redis; SIGHUP does so too, by the paths in force.
+    let pair = files.authority.server();
+    files.write("new.crt", &pair.cert);
+    files.write("new.key", &pair.key);
+    assert_eq!(wire.ask("CONFIG SET tls-cert-file new.crt"), "+OK");
+    let third = dial.connect(port).expect("connected").certificate();
+    assert!(third != second && third != first);
+
+    // Who has to show a certificate, and whose counts.
+    assert_eq!(wire.ask("CONFIG SET tls-auth-clients yes"), "+OK");
+    assert!(dial.connect(port).is_err());
+    let shown = files.authority.client();
+    dial.showing(&shown).connect(port).expect("connected");
+    let other = Authority::new("other");
+    files.write("other.crt", &other.pem);
+    assert_eq!(wire.ask("CONFIG SET tls-ca-cert-file other.crt"), "+OK");
+    assert!(dial.showing(&shown).connect(port).is_err());
+    let others = other.client();
+    dial.showing(&others).connect(port).expect("connected");
+    let reply = wire.ask("CONFIG SET tls-ca-cert-file \"\"");
+    assert!(reply.starts_with(&format!("{refused} 'tls-ca-cert-file') - tls-auth-clients is yes")), "{reply}");
+    assert_eq!(wire.ask("CONFIG SET tls-ca-cert-file \"\" tls-auth-clients no"), "+OK");
+    dial.connect(port).expect("connected");
+    // All the while.
+    old.id();
+    assert_eq!(wire.info("tls_handshakes_failed").parse::<u32>().expect("a number"), 2);
+    assert_eq!(wire.ask("CONFIG RESETSTAT"), "+OK");
+    assert_eq!(wire.info("tls_handshakes_failed"), "0");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::env;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use super::access;
 use super::output::{finish, print};
 use super::sources::sources;
 use crate::config::load::{RealFiles, check_dir};
@@ -25,12 +26,13 @@ pub(super) fn run(words: Vec<String>) -> ExitCode {
 fn load(words: Vec<String>) -> Result<(Config, Vec<Warning>), Report> {
     let (config, warnings) = Config::load(&sources(words), &RealFiles)?;
     check_dir(&config)?;
+    // As in a start: paths are relative to `dir`.
+    env::set_current_dir(&config.dir).map_err(|error| {
+        Report::from_sentence(format!("dir: '{}' cannot be entered: {error}", config.dir.display()))
+    })?;
+    access::load_file(&config)?;
     if let Some(settings) = tls::Settings::of(&config) {
-        // As in a start: paths are relative to `dir`.
-        env::set_current_dir(&config.dir)
-            .map_err(|error| format!("dir: '{}' cannot be entered: {error}", config.dir.display()))
-            .and_then(|()| tls::Acceptor::load(settings).map_err(|error| error.to_string()))
-            .map_err(Report::from_sentence)?;
+        tls::Acceptor::load(settings).map_err(|error| Report::from_sentence(error.to_string()))?;
     }
     Ok((config, warnings))
 }

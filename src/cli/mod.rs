@@ -4,6 +4,7 @@
 //! `getid decode ... | head` ends quietly, and only complaints go to standard error. Exit codes: 0 as asked, 1 the
 //! answer is no (a bad ID, no PONG, a violation), 2 the command line itself is wrong.
 
+mod access;
 mod bench;
 mod check_config;
 mod decode;

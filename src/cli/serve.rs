@@ -12,22 +12,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rand::RngExt as _;
-use rand::seq::SliceRandom as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
+use tokio::time::MissedTickBehavior;
 
+use super::access;
 use super::sources::sources;
 use crate::clock::{Clock as _, SystemClock};
-use crate::command::Vocabulary;
 use crate::config::load::{self, RealFiles};
-use crate::config::{self, Config, StateKind, Warning};
-use crate::id::{BorrowPolicy, Layout, Limits, RandomCycle, SavePoint, Scheme};
+use crate::config::{Config, Sources, StateKind, Warning};
+use crate::id::SavePoint;
 use crate::io_threads::{self, IoThreads};
 use crate::issuer::{Issuer, Keeper};
 use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
 use crate::server::{self, Listener, Process, Server};
-use crate::session::{PASSWORD_BYTES_MAX, Password, Rules};
-use crate::supervision::{Notifier, PidFile};
+use crate::session::Rules;
+use crate::supervision::{Notifier, PidFile, watchdog_every};
 use crate::timestamp;
 use crate::tls;
 use crate::watermark::{FileStore, Identity, NoStore, WatermarkStore};
@@ -63,70 +63,31 @@ struct Prepared {
     rules: Arc<Rules>,
     log: Log,
     config_file: String,
+    sources: Sources,
+    started_in: PathBuf,
     /// Loaded when the log is there to tell what is wrong with them.
     tls: Option<Arc<tls::Acceptor>>,
 }
 
 fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
-    let sources = sources(words);
+    let mut sources = sources(words);
     let (config, warnings) = Config::load(&sources, &RealFiles)?;
-    let config_file = sources.file.map(|file| std::path::absolute(&file).unwrap_or(file));
-    let rules = Arc::new(rules(&config)?);
+    let config_file = sources.file.take().map(|file| std::path::absolute(&file).unwrap_or(file));
+    // The rest of the environment is nobody's business.
+    sources.environment.retain(|(name, _)| name.as_encoded_bytes().starts_with(b"GETID_"));
+    // A folder that is gone has no files.
+    let started_in = std::env::current_dir().unwrap_or_default();
+    let mut rules = server::rules(&config)?;
     // As in Redis, relative paths of the log, the pid file and the socket are relative to `dir`.
     load::check_dir(&config)?;
     std::env::set_current_dir(&config.dir)
         .map_err(|error| format!("dir: '{}' cannot be entered: {error}", config.dir.display()))?;
+    if let Some(users) = access::load_file(&config)? {
+        rules.users = Arc::new(users);
+    }
     let log = Log::start(log_options(&config))?;
     let config_file = config_file.map_or_else(String::new, |file| file.display().to_string());
-    Ok(Prepared { config, warnings, rules, log, config_file, tls: None })
-}
-
-/// What sessions go by, from the configuration.
-///
-/// # Errors
-///
-/// A report: a command renamed twice, a password that is too long.
-fn rules(config: &Config) -> Result<Rules, config::Report> {
-    let vocabulary = Vocabulary::new(&config.rename_commands)
-        .map_err(|sentence| config::Report::from_sentence(format!("rename-command: {sentence}")))?;
-    let password = match &config.requirepass {
-        None => None,
-        Some(secret) => Some(Password::new(secret.as_bytes()).ok_or_else(|| {
-            config::Report::from_sentence(format!("requirepass: must have 1 to {PASSWORD_BYTES_MAX} bytes"))
-        })?),
-    };
-    let layout = config.layout;
-    let scheme = Scheme::new(layout, config.server_id, random_cycle(layout)).ok_or_else(|| {
-        config::Report::from_sentence(format!("server-id {} does not fit id-range", config.server_id))
-    })?;
-    Ok(Rules {
-        vocabulary,
-        scheme: Arc::new(scheme),
-        id_mgetid_max: config.id_mgetid_max,
-        databases: config.databases,
-        password,
-        bulk_bytes_max: config.proto_max_bulk_len,
-        request_bytes_max: config.client_query_buffer_limit,
-    })
-}
-
-/// Another order at each start: two lives, or two servers, do not walk through the tables in step.
-fn random_cycle(layout: Layout) -> RandomCycle {
-    let mut values: Vec<u32> = (0..1 << layout.random_bits()).collect();
-    values.shuffle(&mut rand::rng());
-    RandomCycle::new(values).expect("a shuffled range is a permutation")
-}
-
-fn limits(config: &Config) -> Limits {
-    Limits {
-        max_borrow_ms: config.id_max_borrow_ms,
-        lead_ms: config.id_watermark_lead_ms,
-        max_clock_jump_ms: config.id_max_clock_jump_ms,
-        policy: match config.id_borrow_policy {
-            config::BorrowPolicy::Wait => BorrowPolicy::Wait,
-            config::BorrowPolicy::Error => BorrowPolicy::Error,
-        },
-    }
+    Ok(Prepared { config, warnings, rules: Arc::new(rules), log, config_file, sources, started_in, tls: None })
 }
 
 impl Prepared {
@@ -134,10 +95,22 @@ impl Prepared {
         for warning in &self.warnings {
             tracing::warn!("{warning}");
         }
+        for warning in access::warnings(&self.config, &self.rules.users) {
+            tracing::warn!("{warning}");
+        }
         let runtime = io_threads::runtime()?;
         let io_threads = IoThreads::start(self.config.io_threads)?;
         let result = runtime.block_on(async {
-            let clients_max = server::fit_open_files(self.config.maxclients as usize);
+            let maxclients = self.config.maxclients;
+            // As in Redis, this is what it is from now on.
+            self.config.maxclients = server::room_for_clients(maxclients);
+            if self.config.maxclients < maxclients {
+                tracing::warn!(
+                    "maxclients {maxclients} needs more open files than the limit allows: maxclients is {} now. Raise the \
+                     limit with ulimit -n or LimitNOFILE=",
+                    self.config.maxclients
+                );
+            }
             self.tls = tls::Settings::of(&self.config).map(tls::Acceptor::load).transpose()?.map(Arc::new);
             let listeners = server::listen(&self.config, self.tls.as_ref())?;
             let identity = Identity { server_id: self.config.server_id, layout: self.config.layout };
@@ -147,9 +120,9 @@ impl Prepared {
                     let dir = std::env::current_dir()?;
                     let (store, record) = FileStore::open(&dir, identity)?;
                     let found = record.map(|record| record.point);
-                    self.serve(listeners, clients_max, io_threads, identity, store, found).await
+                    self.serve(listeners, io_threads, identity, store, found).await
                 }
-                StateKind::None => self.serve(listeners, clients_max, io_threads, identity, NoStore, None).await,
+                StateKind::None => self.serve(listeners, io_threads, identity, NoStore, None).await,
             }
         });
         let log_is_elsewhere = self.config.logfile.is_some() || self.config.syslog_enabled;
@@ -165,7 +138,6 @@ impl Prepared {
     async fn serve<S: WatermarkStore>(
         &mut self,
         listeners: Vec<Listener>,
-        clients_max: usize,
         io_threads: IoThreads,
         identity: Identity,
         store: S,
@@ -173,7 +145,7 @@ impl Prepared {
     ) -> Result<(), Failure> {
         let config = &self.config;
         let mut signals = Signals::listen();
-        let start = Issuer::start(SystemClock::new(), identity, limits(config), found, store);
+        let start = Issuer::start(SystemClock::new(), identity, server::limits(config), found, store);
         let (issuer, keeper) = tokio::select! {
             started = start => {
                 started.map_err(|error| format!("the first save of the state failed: {error}. Nothing was served"))?
@@ -188,6 +160,8 @@ impl Prepared {
         let process = Process {
             run_id: run_id(),
             config_file: self.config_file.clone(),
+            sources: self.sources.clone(),
+            started_in: self.started_in.clone(),
             executable: std::env::current_exe().map_or_else(|_| String::new(), |path| path.display().to_string()),
             tcp_port: listeners.iter().find_map(Listener::port).unwrap_or(0),
         };
@@ -196,9 +170,9 @@ impl Prepared {
             Arc::clone(&self.rules),
             issuer,
             process,
-            clients_max,
             io_threads,
             self.tls.clone(),
+            self.log.clone(),
         );
         let keeper = tokio::spawn(keep(keeper, stopped, StopsServer(Arc::clone(&server))));
         banner(&server, &listeners, found);
@@ -208,6 +182,8 @@ impl Prepared {
             tracing::warn!("{warning}");
         }
         courtesy("systemd was not told of the start", notifier.ready("Serving IDs"));
+        let notifier = Arc::new(notifier);
+        tokio::spawn(keep_watchdog_quiet(Arc::clone(&notifier)));
         let signals = tokio::spawn(obey_signals(signals, Arc::clone(&server), self.log.clone()));
 
         server.run(listeners).await;
@@ -218,7 +194,7 @@ impl Prepared {
         if let Some(file) = pid_file {
             courtesy("pidfile", file.remove());
         }
-        let patience = Duration::from_secs(config.shutdown_timeout_s).max(LAST_SAVE_PATIENCE);
+        let patience = Duration::from_secs(server.config.get().shutdown_timeout_s).max(LAST_SAVE_PATIENCE);
         match tokio::time::timeout(patience, keeper).await {
             Ok(Ok(Ok(()))) => {
                 tracing::warn!("the position is stored; bye");
@@ -256,6 +232,25 @@ struct StopsServer(Arc<Server>);
 impl Drop for StopsServer {
     fn drop(&mut self) {
         self.0.request_stop();
+    }
+}
+
+/// Tells a watchdog (`WatchdogSec=`) that the server is alive, from the thread that takes in clients: if that hangs, so
+/// does this.
+async fn keep_watchdog_quiet(notifier: Arc<Notifier>) {
+    let (usec, pid) = (std::env::var_os("WATCHDOG_USEC"), std::env::var_os("WATCHDOG_PID"));
+    let Some(every) = watchdog_every(usec.as_deref(), pid.as_deref()).filter(|_| notifier.is_heard()) else { return };
+    let mut tick = tokio::time::interval(every);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut failed = false;
+    loop {
+        tick.tick().await;
+        let result = notifier.alive();
+        // Said once: it may come every few seconds.
+        if result.is_err() && !failed {
+            courtesy("systemd's watchdog was not told that the server is alive", result.as_ref().copied());
+        }
+        failed = result.is_err();
     }
 }
 

@@ -1,6 +1,7 @@
 //! `COMMAND` and its subcommands, and every `HELP`: the table told in the shapes of Redis 7.
 
-use super::{Argument, Categories, Command, Vocabulary, glob_matches};
+use super::{Argument, Categories, Command, Vocabulary};
+use crate::glob;
 use crate::resp::{Args, Value};
 
 /// `COMMAND` (no names) and `COMMAND INFO name ...`: an array of ten fields for each, null for a name that is unknown.
@@ -91,7 +92,7 @@ pub fn command_list(vocabulary: &Vocabulary, args: Args<'_>) -> Value {
                 let category = Categories::named(wanted);
                 Box::new(move |command| category.is_some_and(|category| command.categories.has(category)))
             } else if kind.eq_ignore_ascii_case(b"pattern") {
-                Box::new(|command| glob_matches(wanted, command.full_name.as_bytes()))
+                Box::new(|command| glob::matches(wanted, command.full_name.as_bytes(), true))
             } else {
                 return Value::error("ERR syntax error");
             }

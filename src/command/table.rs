@@ -35,14 +35,7 @@ pub static TABLE: &[Command] = &[
         .takes(&[argument("from", "string"), argument("to", "string")]),
     row(Verb::Acl, "acl", -2, Flags::NONE, NONE)
         .docs("6.0.0", "server", "Depends on subcommand.", "A container for Access List Control commands")
-        .with(&[
-            row(Verb::AclHelp, "acl|help", 2, SLOW, NONE)
-                .docs("6.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
-                .help(HELP),
-            row(Verb::AclWhoAmI, "acl|whoami", 2, OWN, NONE)
-                .docs("6.0.0", "server", "O(1)", "Return the name of the user associated to the current connection")
-                .help(&["WHOAMI", "    Return the current connection username."]),
-        ]),
+        .with(ACL),
     row(Verb::Auth, "auth", -2, LOGIN, CONNECTION)
         .docs("1.0.0", "connection", "O(1)", "Authenticate to the server")
         .takes(&[argument("username", "string").optional(), argument("password", "string")]),
@@ -64,6 +57,24 @@ pub static TABLE: &[Command] = &[
                 )
                 .takes(&[argument("parameter", "string").multiple()])
                 .help(&["GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values."]),
+            row(Verb::ConfigSet, "config|set", -4, ADMIN, NONE)
+                .docs(
+                    "2.0.0",
+                    "server",
+                    "O(N) when N is the number of configuration parameters provided",
+                    "Set configuration parameters to the given values",
+                )
+                .takes(&[Argument {
+                    parts: &[argument("parameter", "string"), argument("value", "string")],
+                    ..argument("parameter_value", "block").multiple()
+                }])
+                .help(&["SET <directive> <value>", "    Set the configuration <directive> to <value>."]),
+            row(Verb::ConfigResetStat, "config|resetstat", 2, ADMIN, NONE)
+                .docs("2.0.0", "server", "O(1)", "Reset the stats returned by INFO")
+                .help(&["RESETSTAT", "    Reset statistics reported by the INFO command."]),
+            row(Verb::ConfigRewrite, "config|rewrite", 2, ADMIN, NONE)
+                .docs("2.8.0", "server", "O(1)", "Rewrite the configuration file with the in memory configuration")
+                .help(&["REWRITE", "    Rewrite the configuration file."]),
             row(Verb::ConfigHelp, "config|help", 2, SLOW, NONE)
                 .docs("5.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
                 .help(HELP),
@@ -143,10 +154,137 @@ pub static TABLE: &[Command] = &[
         .takes(&[argument("key", "string").multiple()]),
 ];
 
+const ACL: &[Command] = &[
+    row(Verb::AclCat, "acl|cat", -2, OWN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(1) since the categories and commands are a fixed set.",
+            "List the ACL categories or the commands inside a category",
+        )
+        .takes(&[argument("categoryname", "string").optional()])
+        .help(&[
+            "CAT [<category>]",
+            "    List all commands that belong to <category>, or all command categories",
+            "    when no category is specified.",
+        ]),
+    row(Verb::AclDelUser, "acl|deluser", -3, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(1) amortized time considering the typical user.",
+            "Remove the specified ACL users and the associated rules",
+        )
+        .takes(&[argument("username", "string").multiple()])
+        .help(&["DELUSER <username> [<username> ...]", "    Delete a list of users."]),
+    row(Verb::AclDryRun, "acl|dryrun", -4, ADMIN, NONE)
+        .docs(
+            "7.0.0",
+            "server",
+            "O(1).",
+            "Returns whether the user can execute the given command without executing the command",
+        )
+        .takes(&[
+            argument("username", "string"),
+            argument("command", "string"),
+            argument("arg", "string").optional().multiple(),
+        ])
+        .help(&[
+            "DRYRUN <username> <command> [<arg> ...]",
+            "    Returns whether the user can execute the given command without executing the command.",
+        ]),
+    row(Verb::AclGetUser, "acl|getuser", 3, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N). Where N is the number of password, command and pattern rules that the user has.",
+            "Get the rules for a specific ACL user",
+        )
+        .takes(&[argument("username", "string")])
+        .help(&["GETUSER <username>", "    Get the user's details."]),
+    row(Verb::AclGenPass, "acl|genpass", -2, OWN, NONE)
+        .docs("6.0.0", "server", "O(1)", "Generate a pseudorandom secure password to use for ACL users")
+        .takes(&[argument("bits", "integer").optional()])
+        .help(&[
+            "GENPASS [<bits>]",
+            "    Generate a secure 256-bit user password. The optional `bits` argument can",
+            "    be used to specify a different size.",
+        ]),
+    row(Verb::AclHelp, "acl|help", 2, SLOW, NONE)
+        .docs("6.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
+        .help(HELP),
+    row(Verb::AclList, "acl|list", 2, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N). Where N is the number of configured users.",
+            "List the current ACL rules in ACL config file format",
+        )
+        .help(&["LIST", "    Show users details in config file format."]),
+    row(Verb::AclLoad, "acl|load", 2, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N). Where N is the number of configured users.",
+            "Reload the ACLs from the configured ACL file",
+        )
+        .help(&["LOAD", "    Reload users from the ACL file."]),
+    row(Verb::AclLog, "acl|log", -2, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N) with N being the number of entries shown.",
+            "List latest events denied because of ACLs in place",
+        )
+        .takes(&[Argument {
+            parts: &[argument("count", "integer"), token("RESET")],
+            ..argument("operation", "oneof").optional()
+        }])
+        .help(&["LOG [<count> | RESET]", "    Show the ACL log entries."]),
+    row(Verb::AclSave, "acl|save", 2, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N). Where N is the number of configured users.",
+            "Save the current ACL rules in the configured ACL file",
+        )
+        .help(&["SAVE", "    Save the current config to the ACL file."]),
+    row(Verb::AclSetUser, "acl|setuser", -3, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N). Where N is the number of rules provided.",
+            "Modify or create the rules for a specific ACL user",
+        )
+        .takes(&[argument("username", "string"), argument("rule", "string").optional().multiple()])
+        .help(&[
+            "SETUSER <username> <attribute> [<attribute> ...]",
+            "    Create or modify a user with the specified attributes.",
+        ]),
+    row(Verb::AclUsers, "acl|users", 2, ADMIN, NONE)
+        .docs(
+            "6.0.0",
+            "server",
+            "O(N). Where N is the number of configured users.",
+            "List the username of all the configured ACL rules",
+        )
+        .help(&["USERS", "    List all the registered usernames."]),
+    row(Verb::AclWhoAmI, "acl|whoami", 2, OWN, NONE)
+        .docs("6.0.0", "server", "O(1)", "Return the name of the user associated to the current connection")
+        .help(&["WHOAMI", "    Return the current connection username."]),
+];
+
 const CLIENT: &[Command] = &[
+    row(Verb::ClientCaching, "client|caching", 3, OWN, CONNECTION)
+        .docs("6.0.0", "connection", "O(1)", "Instruct the server about tracking or not keys in the next request")
+        .takes(&[Argument { parts: &[token("YES"), token("NO")], ..argument("mode", "oneof") }])
+        .help(&["CACHING (YES|NO)", "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes."]),
     row(Verb::ClientGetName, "client|getname", 2, OWN, CONNECTION)
         .docs("2.6.9", "connection", "O(1)", "Get the current connection name")
         .help(&["GETNAME", "    Return the name of the current connection."]),
+    row(Verb::ClientGetRedir, "client|getredir", 2, OWN, CONNECTION)
+        .docs("6.0.0", "connection", "O(1)", "Get tracking notifications redirection client ID if any")
+        .help(&["GETREDIR", "    Return the client ID we are redirecting to when tracking is enabled."]),
     row(Verb::ClientHelp, "client|help", 2, SLOW, CONNECTION)
         .docs("5.0.0", "connection", "O(1)", "Show helpful text about the different subcommands")
         .help(HELP),
@@ -231,6 +369,20 @@ const CLIENT: &[Command] = &[
         .docs("7.2.0", "connection", "O(1)", "Set client no-touch mode for the current connection")
         .takes(&[ON_OFF])
         .help(&["NO-TOUCH (ON|OFF)", "    Will not touch LRU/LFU stats when this mode is on."]),
+    row(Verb::ClientPause, "client|pause", -3, ADMIN, CONNECTION)
+        .docs("2.9.50", "connection", "O(1)", "Stop processing commands from clients for some time")
+        .takes(&[
+            argument("timeout", "integer"),
+            Argument { parts: &[token("WRITE"), token("ALL")], ..argument("mode", "oneof").optional() },
+        ])
+        .help(&[
+            "PAUSE <timeout> [WRITE|ALL]",
+            "    Suspend all, or just those that ask for ids, clients for <timeout> milliseconds.",
+        ]),
+    row(Verb::ClientReply, "client|reply", 3, OWN, CONNECTION)
+        .docs("3.2.0", "connection", "O(1)", "Instruct the server whether to reply to commands")
+        .takes(&[Argument { parts: &[token("ON"), token("OFF"), token("SKIP")], ..argument("on_off_skip", "oneof") }])
+        .help(&["REPLY (ON|OFF|SKIP)", "    Control the replies sent to the current connection."]),
     row(Verb::ClientSetInfo, "client|setinfo", 4, OWN, CONNECTION)
         .docs("7.2.0", "connection", "O(1)", "Set information specific to the client or connection")
         .takes(&[Argument {
@@ -247,6 +399,43 @@ const CLIENT: &[Command] = &[
         .docs("2.6.9", "connection", "O(1)", "Set the current connection name")
         .takes(&[argument("connection-name", "string")])
         .help(&["SETNAME <name>", "    Assign the name <name> to the current connection."]),
+    row(Verb::ClientTracking, "client|tracking", -3, OWN, CONNECTION)
+        .docs(
+            "6.0.0",
+            "connection",
+            "O(1)",
+            "Enable or disable server assisted client side caching support, of which there is none here",
+        )
+        .takes(&[ON_OFF])
+        .help(&["TRACKING OFF", "    There are no keys to track, so this is how it is."]),
+    row(Verb::ClientTrackingInfo, "client|trackinginfo", 2, OWN, CONNECTION)
+        .docs(
+            "6.2.0",
+            "connection",
+            "O(1)",
+            "Return information about server assisted client side caching for the current connection",
+        )
+        .help(&["TRACKINGINFO", "    Report tracking status for the current connection."]),
+    row(Verb::ClientUnblock, "client|unblock", -3, ADMIN, CONNECTION)
+        .docs(
+            "5.0.0",
+            "connection",
+            "O(log N) where N is the number of client connections",
+            "Unblock a client that waits for ids from a different connection",
+        )
+        .takes(&[
+            argument("client-id", "integer"),
+            Argument { parts: &[token("TIMEOUT"), token("ERROR")], ..argument("timeout_error", "oneof").optional() },
+        ])
+        .help(&["UNBLOCK <clientid> [TIMEOUT|ERROR]", "    Unblock the specified blocked client."]),
+    row(Verb::ClientUnpause, "client|unpause", 2, ADMIN, CONNECTION)
+        .docs(
+            "6.2.0",
+            "connection",
+            "O(N) Where N is the number of paused clients",
+            "Resume processing of clients that were paused",
+        )
+        .help(&["UNPAUSE", "    Stop the current client pause, resuming traffic."]),
 ];
 
 const COMMAND: &[Command] = &[

@@ -12,6 +12,7 @@ use super::{
     BindAddr, BorrowPolicy, Config, LogFormat, LogLevel, OutputBufferLimit, StateKind, Supervised, SyslogFacility,
     TlsAuthClients, UserLine,
 };
+use crate::acl::Users;
 use crate::id::Epoch;
 use crate::id::layout::LOW_BITS;
 
@@ -24,24 +25,12 @@ pub struct Directive {
     pub default: &'static str,
     /// What it does, in one line.
     pub doc: &'static str,
-    /// Whether it is in force.
-    pub kind: Kind,
     /// Whether it may change while the server runs.
     pub change: Change,
     /// Whether each line adds to those before, instead of replacing them.
     pub accumulates: bool,
     /// What values it takes, and where they go.
     pub(super) value: Value,
-}
-
-/// Whether a directive is in force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// It does what its doc says.
-    Own,
-    /// What it asks for is not in this version, and a server without it would be open or unreachable where the
-    /// operator thinks otherwise: any value but the default is refused.
-    NotYet,
 }
 
 /// When a directive takes effect.
@@ -133,6 +122,16 @@ impl Directive {
         matches!(self.value, Value::Words { .. })
     }
 
+    /// Whether its value is a whole number.
+    pub(super) fn is_integer(&self) -> bool {
+        matches!(self.value, Value::Number { .. })
+    }
+
+    /// Whether its value is a number, or a size.
+    pub(super) fn is_number(&self) -> bool {
+        matches!(self.value, Value::Number { .. } | Value::Memory { .. } | Value::Mode { .. })
+    }
+
     /// Whether a number in a TOML file keeps its octal digits.
     pub(super) fn is_octal(&self) -> bool {
         matches!(self.value, Value::Mode { .. })
@@ -183,7 +182,7 @@ pub(super) enum Value {
     },
 }
 
-const YES_NO: &[&str] = &["yes", "no"];
+pub(super) const YES_NO: &[&str] = &["yes", "no"];
 
 /// The words of an `id-generator` line; each is a directive of its own too.
 pub(super) const GENERATOR_WORDS: &[&str] = &["server-id", "id-range", "shard-range", "random-range"];
@@ -201,7 +200,7 @@ const INT_MAX: i64 = i32::MAX as i64;
 const MB: u64 = 1024 * 1024;
 
 /// Bytes that a size can name, as in Redis; no machine has so many.
-const MEMORY_MAX: u64 = i64::MAX as u64;
+pub(super) const MEMORY_MAX: u64 = i64::MAX as u64;
 
 /// 400 days: farther ahead the clock is never followed, whatever is configured.
 const CLOCK_JUMP_MS_MAX: i64 = 400 * 24 * 3600 * 1000;
@@ -209,9 +208,9 @@ const CLOCK_JUMP_MS_MAX: i64 = 400 * 24 * 3600 * 1000;
 /// An hour. Without a record a server starts this far ahead of the clock.
 const BORROW_MS_MAX: i64 = 3_600_000;
 
-/// A row in force, changeable by `CONFIG SET`.
+/// A row, changeable by `CONFIG SET`.
 const fn row(name: &'static str, default: &'static str, value: Value, doc: &'static str) -> Directive {
-    Directive { name, default, doc, kind: Kind::Own, change: Change::AnyTime, accumulates: false, value }
+    Directive { name, default, doc, change: Change::AnyTime, accumulates: false, value }
 }
 
 impl Directive {
@@ -221,11 +220,6 @@ impl Directive {
 
     const fn accumulating(self) -> Directive {
         Directive { accumulates: true, ..self }
-    }
-
-    /// For what this version has not. When it has: take this away from the row.
-    const fn not_yet(self) -> Directive {
-        Directive { kind: Kind::NotYet, ..self }
     }
 }
 
@@ -286,8 +280,9 @@ const DIRECTIVES: &[Directive] = &[
     row("io-threads", "1", number!(1, 128, "", io_threads), "Threads that serve connections.").at_start(),
     // Access
     row("requirepass", "", REQUIREPASS, "Password of the default user."),
-    row("user", "", USER, "An ACL user and its rules.").accumulating().at_start().not_yet(),
-    row("aclfile", "", path!(aclfile), "File with ACL users.").at_start().not_yet(),
+    row("user", "", USER, "An ACL user and its rules.").accumulating().at_start(),
+    row("aclfile", "", path!(aclfile), "File with ACL users.").at_start(),
+    row("acllog-max-len", "128", number!(0, i64::MAX, "", acllog_max_len), "Entries of ACL LOG."),
     row("rename-command", "", RENAME_COMMAND, "Another name for a command; \"\" takes it away.")
         .at_start()
         .accumulating(),
@@ -319,6 +314,12 @@ const DIRECTIVES: &[Directive] = &[
         "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60",
         CLIENT_OUTPUT_BUFFER_LIMIT,
         "Output a class of clients may have waiting: hard, soft, seconds.",
+    ),
+    row(
+        "client-output-timeout",
+        "60",
+        number!(0, INT_MAX, "s", client_output_timeout_s),
+        "How long a client may take none of its output; 0: for ever.",
     ),
     row("proto-max-bulk-len", "512mb", memory!(MB, proto_max_bulk_len), "Size of one argument."),
     row(
@@ -403,9 +404,12 @@ const USER: Value = Value::Words {
     count: (1, usize::MAX),
     expected: "a name and its rules",
     set: |draft, words| {
-        if let [name, rules @ ..] = words {
-            draft.config.users.push(UserLine { name: name.clone(), rules: rules.to_vec() });
+        let [name, rules @ ..] = words else { return Err(Fault::Empty) };
+        if draft.config.users.iter().any(|line| line.name == *name) {
+            return Err(Fault::UserTwice { name: name.clone() });
         }
+        Users::default().define(name.as_bytes(), rules)?;
+        draft.config.users.push(UserLine { name: name.clone(), rules: rules.to_vec() });
         Ok(())
     },
     get: None,
@@ -572,7 +576,7 @@ fn number(word: &str, min: i64, max: i64, unit: &'static str) -> Result<i64, Fau
 }
 
 /// A size as Redis writes it: k is 1000, kb is 1024.
-fn memory(word: &str, min: u64) -> Result<u64, Fault> {
+pub(super) fn memory(word: &str, min: u64) -> Result<u64, Fault> {
     let wrong = || Fault::Memory { found: word.to_owned() };
     let unit_at = word.find(|character: char| !character.is_ascii_digit()).unwrap_or(word.len());
     let (digits, unit) = word.split_at(unit_at);

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::directive::{Directive, GENERATOR_WORDS, Kind};
+use super::directive::{Directive, GENERATOR_WORDS};
 use super::fault::Fault;
 use super::redis;
 use super::report::{Place, Problem, Warning, did_you_mean, is_secret, known_names};
@@ -45,16 +45,30 @@ const PROBLEMS_MAX: usize = 1000;
 
 impl Draft {
     pub(super) fn new() -> Draft {
-        let config = Config::default();
+        Draft::of(&Config::default())
+    }
+
+    /// One that begins with what is in force, for changes of it.
+    pub(super) fn of(config: &Config) -> Draft {
         let layout = config.layout;
         Draft {
             id_range: layout.server_bits(),
             shard_range: layout.shard_bits(),
             random_range: layout.random_bits(),
             epoch: layout.epoch(),
-            config,
+            config: config.clone(),
             ..Draft::default()
         }
+    }
+
+    /// Notes where a directive was set, for the checks between values.
+    pub(super) fn note_place(&mut self, name: &'static str, place: &Place) {
+        self.set_at.insert(name, place.clone());
+    }
+
+    /// What was wrong with the lines by themselves.
+    pub(super) fn problems(&self) -> &[Problem] {
+        &self.problems
     }
 
     /// Takes one line in; a mistake is kept for the report.
@@ -94,6 +108,7 @@ impl Draft {
         self.check_lead();
         self.check_listens();
         self.check_tls();
+        self.check_access();
         if self.problems.is_empty() { Ok((self.config, self.warnings)) } else { Err(self.problems) }
     }
 
@@ -105,18 +120,6 @@ impl Draft {
             self.problems.push(refusal(subject, &fault, words, place));
         }
         self.set_at.insert(directive.name, place.clone());
-        let is_default = words.len() == 1 && words[0].eq_ignore_ascii_case(directive.default);
-        if is_default || self.refused.contains(directive.name) {
-            return;
-        }
-        match directive.kind {
-            Kind::Own => {}
-            Kind::NotYet => {
-                let problem = Problem::new(vec![place.clone()], subject, "not supported by this version of getid");
-                let help = "take the line out; requirepass sets a password for all clients".to_owned();
-                self.problems.push(problem.with_help(Some(help)));
-            }
-        }
     }
 
     /// `id-generator server-id 0 id-range 2 shard-range 9 random-range 10`, in any order. A word that is left out keeps the
@@ -247,6 +250,16 @@ impl Draft {
         }
     }
 
+    /// As in Redis, users stand in one place.
+    fn check_access(&mut self) {
+        if self.config.aclfile.is_none() || self.config.users.is_empty() {
+            return;
+        }
+        let sentence = "users are defined both by lines and by aclfile, must be in one place";
+        let help = "move the user lines into the ACL file, or take aclfile out".to_owned();
+        self.problems.push(Problem::new(self.places(&["user", "aclfile"]), "", sentence).with_help(Some(help)));
+    }
+
     fn any_refused(&self, names: &[&'static str]) -> bool {
         names.iter().any(|name| self.refused.contains(name))
     }
@@ -274,7 +287,10 @@ fn refusal(subject: &str, fault: &Fault, words: &[String], place: &Place) -> Pro
     let habit = match words {
         _ if !place.is_in_file() => None,
         [first, ..] if first == "=" => Some("this syntax has no '=' between name and value".to_owned()),
-        words if words.iter().any(|word| word.starts_with('#')) => Some("a comment needs a line of its own".to_owned()),
+        // Where it may be a password's digest.
+        words if subject != "user" && words.iter().any(|word| word.starts_with('#')) => {
+            Some("a comment needs a line of its own".to_owned())
+        }
         _ => None,
     };
     Problem::new(vec![place.clone()], subject, fault.to_string()).with_help(fault.help()).with_help(habit)

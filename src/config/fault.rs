@@ -1,6 +1,7 @@
 //! What can be wrong with one value.
 
 use super::report::did_you_mean;
+use crate::acl::{RuleError, SetUserError};
 use crate::id::LayoutError;
 
 /// Why a directive cannot have the value it was given. `Display` says what was found and what is allowed.
@@ -50,6 +51,10 @@ pub(super) enum Fault {
     RenameNothing,
     #[error("{0}")]
     Layout(#[from] LayoutError),
+    #[error("the user '{name}' stands in a line before, must be defined once")]
+    UserTwice { name: String },
+    #[error("{}", user_fault(.0))]
+    User(#[from] SetUserError),
     #[error("a value is not UTF-8")]
     NotUtf8,
 }
@@ -81,12 +86,35 @@ impl Fault {
                 "write 'daemonize no' and let systemd (supervised systemd), a container or nohup keep it running"
                     .to_owned()
             }
+            Fault::User(SetUserError::Rule { error: RuleError::Unknown, .. }) => {
+                "commands and categories are those of getid and of Redis 7, such as +getid, +@connection or -@dangerous"
+                    .to_owned()
+            }
+            Fault::User(SetUserError::Rule { error: RuleError::Syntax, .. }) => {
+                "rules are such as on, >password, nopass, -@all, +getid or ~*".to_owned()
+            }
+            Fault::User(SetUserError::Rule { error: RuleError::BadHash, .. }) => {
+                "printf %s 'the password' | sha256sum tells it; >password takes the password itself".to_owned()
+            }
             Fault::Layout(LayoutError::Sum { .. }) => {
                 "the defaults are id-range 2, shard-range 9, random-range 10".to_owned()
             }
             _ => return None,
         };
         Some(help)
+    }
+}
+
+/// The rule is shown where it cannot be a password: a word that is no rule may be meant as one.
+fn user_fault(error: &SetUserError) -> String {
+    match error {
+        SetUserError::Rule { index, rule, error } => {
+            let rule = String::from_utf8_lossy(rule);
+            let shown =
+                if rule.starts_with(['+', '-', '~', '%', '&', '(']) { format!(" '{rule}'") } else { String::new() };
+            format!("rule {}{shown}: {error}", index + 1)
+        }
+        error => error.to_string(),
     }
 }
 

@@ -4,15 +4,17 @@
 //! checks again. Whether the world fits the configuration (a folder that exists, a port that is free, a command that
 //! `rename-command` names) is for the shell to find out.
 
+mod change;
 mod choices;
 pub mod directive;
 mod draft;
 mod fault;
-pub mod glob;
 pub mod load;
 mod read;
 pub mod redis;
 mod report;
+mod rewrite;
+mod rewrite_toml;
 mod toml;
 mod words;
 
@@ -20,12 +22,15 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
+pub use self::change::{Changed, Pair, SetError};
 pub use self::choices::{BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients};
 use self::directive::Directive;
 use self::draft::Draft;
 pub use self::read::{FILE_BYTES_MAX, FILES_MAX, Files, INCLUDE_DEPTH_MAX, Sources};
 pub use self::report::{Place, Problem, Report, Warning};
+pub use self::rewrite::Rewritten;
 pub use self::words::quote;
+use crate::glob;
 use crate::id::Layout;
 
 /// Everything that can be configured; a field is named as its directive, with its unit last.
@@ -57,10 +62,12 @@ pub struct Config {
     pub io_threads: usize,
     /// Password of the default user (`requirepass`).
     pub requirepass: Option<String>,
-    /// ACL users (`user`).
+    /// ACL users (`user`), none twice, all of them right; empty with `aclfile`.
     pub users: Vec<UserLine>,
     /// File with ACL users (`aclfile`).
     pub aclfile: Option<PathBuf>,
+    /// Entries of `ACL LOG` (`acllog-max-len`).
+    pub acllog_max_len: u64,
     /// Commands and the names they get instead; an empty name takes the command away (`rename-command`).
     ///
     /// The names are as written: the file of a Redis renames commands that getid has not.
@@ -95,6 +102,8 @@ pub struct Config {
     pub client_query_buffer_limit: usize,
     /// Bytes of output a client may have waiting (`client-output-buffer-limit`).
     pub client_output_buffer_limit: OutputBufferLimits,
+    /// Seconds after which a client that takes nothing of its output is closed; 0: never.
+    pub client_output_timeout_s: u64,
     /// Bytes of one argument (`proto-max-bulk-len`).
     pub proto_max_bulk_len: usize,
     /// `SELECT 0` to `SELECT databases - 1` are answered `+OK` (`databases`).
@@ -182,6 +191,7 @@ impl Default for Config {
             requirepass: None,
             users: Vec::new(),
             aclfile: None,
+            acllog_max_len: 128,
             rename_commands: Vec::new(),
             loglevel: LogLevel::default(),
             logfile: None,
@@ -198,6 +208,7 @@ impl Default for Config {
             latency_monitor_threshold_ms: 0,
             client_query_buffer_limit: GB,
             client_output_buffer_limit: OutputBufferLimits::default(),
+            client_output_timeout_s: 60,
             proto_max_bulk_len: 512 * MB,
             databases: 16,
             pidfile: None,

@@ -13,7 +13,8 @@ use super::draft::{Draft, Setting};
 use super::fault::Fault;
 use super::report::{Place, Problem, is_secret, without_secrets};
 use super::words::{quote, split};
-use super::{glob, redis, toml};
+use super::{redis, toml};
+use crate::glob;
 
 /// Where settings come from, the strongest last.
 #[derive(Clone, Debug, Default)]
@@ -285,7 +286,7 @@ impl Reader<'_> {
 }
 
 /// The words of a line, or what is wrong with it.
-fn words_of(line: &[u8]) -> Result<Vec<String>, String> {
+pub(super) fn words_of(line: &[u8]) -> Result<Vec<String>, String> {
     if line.contains(&0) {
         return Err("has a NUL byte in it; is it a text file?".to_owned());
     }

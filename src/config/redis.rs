@@ -225,7 +225,6 @@ pub const REDIS_DIRECTIVES: &[RedisDirective] = &[
     row("tls-session-cache-timeout", Some("300"), Tls),
     row("tls-session-caching", Some("yes"), Tls),
     row("acl-pubsub-default", Some("resetchannels"), Other),
-    row("acllog-max-len", Some("128"), Other),
     row("always-show-logo", Some("no"), Other),
     row("bio-cpulist", Some(""), Other),
     row("bio_cpulist", Some(""), Other),

@@ -47,6 +47,16 @@ impl Report {
         Report::new(vec![Problem::new(Vec::new(), "", sentence)])
     }
 
+    /// Mistakes in an ACL file, or in any other that is no configuration file: by line, from 1, with a sentence each.
+    ///
+    /// # Panics
+    ///
+    /// Without a mistake, which would be the caller's.
+    pub fn from_lines(path: &Path, subject: &str, faults: impl Iterator<Item = (usize, String)>) -> Report {
+        let problem = |(line, sentence)| Problem::new(vec![Place::in_file(path, line, "", None)], subject, sentence);
+        Report::new(faults.map(problem).collect())
+    }
+
     /// One entry for each mistake.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
@@ -95,6 +105,24 @@ impl Problem {
         Problem { places, subject, sentence, help: None }
     }
 
+    /// What is wrong, without place and help.
+    pub(super) fn sentence(&self) -> &str {
+        &self.sentence
+    }
+
+    /// Where and what, in one line.
+    pub(super) fn one_line(&self) -> String {
+        let places = self.places.iter().map(ToString::to_string);
+        let subject = Some(self.subject.clone()).filter(|subject| !subject.is_empty());
+        places.chain(subject).chain([self.sentence.clone()]).collect::<Vec<_>>().join(": ")
+    }
+
+    /// The pair of a `CONFIG SET` that it is about, from 0.
+    pub(super) fn config_set_index(&self) -> Option<usize> {
+        let places = self.places.iter().filter(|place| place.source == Source::ConfigSet);
+        places.map(|place| place.line).next()
+    }
+
     pub(super) fn with_help(self, help: Option<String>) -> Problem {
         Problem { help: help.map(|help| tame(&help, SENTENCE_CHARS_MAX)).or(self.help), ..self }
     }
@@ -108,6 +136,7 @@ impl fmt::Display for Problem {
                 (Source::File(_), line) => writeln!(f, "Reading the configuration file, at line {line}")?,
                 (Source::Environment, _) => f.write_str("Reading the environment\n")?,
                 (Source::CommandLine, _) => f.write_str("Reading the command line\n")?,
+                (Source::ConfigSet, _) => {}
             }
             if !place.text.is_empty() {
                 writeln!(f, ">>> '{}'", place.text)?;
@@ -179,6 +208,11 @@ impl Place {
         Place { source: Source::CommandLine, line: 0, text: shown(text), included_from: None }
     }
 
+    /// A pair of a `CONFIG SET`, from 0.
+    pub(super) fn in_config_set(index: usize) -> Place {
+        Place { source: Source::ConfigSet, line: index, text: String::new(), included_from: None }
+    }
+
     pub(super) fn is_in_file(&self) -> bool {
         matches!(self.source, Source::File(_))
     }
@@ -187,7 +221,7 @@ impl Place {
     pub fn file(&self) -> Option<&Path> {
         match &self.source {
             Source::File(path) => Some(path),
-            Source::Environment | Source::CommandLine => None,
+            Source::Environment | Source::CommandLine | Source::ConfigSet => None,
         }
     }
 
@@ -206,6 +240,7 @@ impl fmt::Display for Place {
             }
             Source::Environment => f.write_str("environment"),
             Source::CommandLine => f.write_str("command line"),
+            Source::ConfigSet => f.write_str("CONFIG SET"),
         }
     }
 }
@@ -215,6 +250,7 @@ enum Source {
     File(PathBuf),
     Environment,
     CommandLine,
+    ConfigSet,
 }
 
 /// A line fit to be printed, without the blanks around it.

@@ -109,6 +109,9 @@ pub struct SavePoint {
 pub struct Mint<C = Sound> {
     layout: Layout,
     limits: Limits,
+    /// The largest B of this life. What is to lie past all that others gave goes by it: a lower B later on says nothing about
+    /// what a lost run had.
+    highest_max_borrow_ms: u64,
     /// The largest reservation, B/2 worth.
     piece_max: u32,
     generator: Generator,
@@ -169,6 +172,7 @@ impl<C: Checks> Mint<C> {
         let mut mint = Mint {
             layout,
             limits,
+            highest_max_borrow_ms: 0,
             piece_max: 1,
             generator: Generator::new(layout.shard_bits(), watermark),
             reference,
@@ -325,7 +329,7 @@ impl<C: Checks> Mint<C> {
     fn start_again(&mut self) {
         let position = match self.found {
             Some(point) => point.watermark,
-            None => self.reference.start().plus_ms(self.limits.max_borrow_ms),
+            None => self.reference.start().plus_ms(self.highest_max_borrow_ms),
         };
         self.generator.reposition(position);
     }
@@ -463,7 +467,7 @@ impl<C: Checks> Mint<C> {
         let now = self.reference.advance(boot_ns);
         let past_others = match found {
             Some(point) => point.watermark,
-            None => now.plus_ms(self.limits.max_borrow_ms + SAVE_SLACK_MS),
+            None => now.plus_ms(self.highest_max_borrow_ms + SAVE_SLACK_MS),
         };
         self.generator.skip_to(past_others);
         // A correction of the clock before the first ID must not go below this again.
@@ -503,11 +507,13 @@ impl<C: Checks> Mint<C> {
         };
     }
 
-    /// Changes limits while running. A lower borrow limit makes draws wait until time has caught up.
+    /// Changes limits while running: bounds of draws and saves to come, and of nothing that was given. A lower borrow limit
+    /// makes draws wait until time has caught up; the watermark stays where it is, and P below it.
     pub fn set_limits(&mut self, limits: Limits) {
         let max_borrow_ms = limits.max_borrow_ms.clamp(1, LIMIT_MS_MAX);
         let lead_ms = limits.lead_ms.clamp(1, max_borrow_ms);
         self.limits = Limits { max_borrow_ms, lead_ms, ..limits };
+        self.highest_max_borrow_ms = self.highest_max_borrow_ms.max(max_borrow_ms);
         let half = (max_borrow_ms / 2).max(1).min(u64::from(u32::MAX)) << self.layout.shard_bits();
         self.piece_max = u32::try_from(half).unwrap_or(u32::MAX);
         self.reference.set_max_jump_ms(limits.max_clock_jump_ms);

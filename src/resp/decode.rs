@@ -409,6 +409,12 @@ impl<'a> Args<'a> {
         self.get(0).unwrap_or_default()
     }
 
+    /// Those from `index` on, as a request of their own: `ACL DRYRUN` carries one.
+    #[must_use]
+    pub fn behind(self, index: usize) -> Args<'a> {
+        Args { bytes: self.bytes, ranges: self.ranges.get(index..).unwrap_or_default() }
+    }
+
     /// All of them, the name first.
     #[inline]
     pub fn iter(self) -> ArgsIter<'a> {

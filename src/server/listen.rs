@@ -223,12 +223,12 @@ impl Listener {
     }
 }
 
-/// Raises the limit of open files to what `clients_max` needs; returns how many clients there is room for.
-pub fn fit_open_files(clients_max: usize) -> usize {
+/// Raises the limit of open files to what `clients_max` needs; returns how many of them there is room for.
+pub fn room_for_clients(clients_max: u32) -> u32 {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     /// Descriptors for everything that is no client: sockets, log, state. Redis reserves as many.
     const RESERVED: u64 = 32;
-    let wanted = clients_max as u64 + RESERVED;
+    let wanted = u64::from(clients_max) + RESERVED;
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return clients_max };
     if soft >= wanted {
         return clients_max;
@@ -238,10 +238,5 @@ pub fn fit_open_files(clients_max: usize) -> usize {
     if in_force >= wanted {
         return clients_max;
     }
-    let room = usize::try_from(in_force.saturating_sub(RESERVED)).unwrap_or(1).max(1);
-    tracing::warn!(
-        "maxclients {clients_max} needs {wanted} open files, the limit is {in_force}: maxclients is {room} now. Raise it \
-         with ulimit -n or LimitNOFILE="
-    );
-    room
+    u32::try_from(in_force.saturating_sub(RESERVED)).unwrap_or(clients_max).max(1)
 }

@@ -1,5 +1,6 @@
 //! What commands ask of the server as a whole, one arm for each [`Effect`].
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Server;
@@ -19,7 +20,13 @@ impl<C: Clock> Server<C> {
             Effect::ClientInfo => Value::text(client.line(uptime_s) + "\n"),
             Effect::ClientList(filter) => Value::text(self.client_list(&filter)),
             Effect::ClientKill(kill) => self.client_kill(&kill, client),
+            Effect::ClientPause { timeout_ms, holds } => self.client_pause(holds, timeout_ms, client),
+            Effect::ClientUnpause => self.client_unpause(client),
+            Effect::ClientUnblock { id, how } => self.client_unblock(id, how),
             Effect::ConfigGet { patterns } => self.config_get(&patterns),
+            Effect::ConfigSet { pairs } => self.config_set(&pairs, &format!("{} at {}", client.id, client.peer)),
+            Effect::ConfigRewrite => self.config_rewrite(),
+            Effect::ConfigResetStat => self.config_reset_stat(),
             Effect::Time => {
                 let now_us = self.issuer.clock().wall_unix_us();
                 let seconds = now_us.div_euclid(1_000_000).to_string();
@@ -29,8 +36,14 @@ impl<C: Clock> Server<C> {
             Effect::DecodeId(id) => {
                 command::describe_id(self.issuer.identity().layout, id, self.issuer.clock().wall_unix_ms())
             }
+            Effect::Acl(wish) => self.acl(wish, client),
             // Stopping closes the issuer for good, so there is no way back and nothing to abort.
             Effect::Shutdown(Shutdown { abort: true, .. }) => Value::error("ERR No shutdown in progress."),
+            // As Redis refuses to lose what it could not save. A save that failed a moment ago would fail now.
+            Effect::Shutdown(how) if !how.force && !how.nosave && !self.issuer.status().last_save_ok => {
+                tracing::error!("SHUTDOWN refused: the state cannot be saved. SHUTDOWN FORCE stops all the same");
+                Value::error("ERR Errors trying to SHUTDOWN. Check logs.")
+            }
             Effect::Shutdown(how) => {
                 tracing::warn!("client {} at {} asked for SHUTDOWN", client.id, client.peer);
                 if how.now {
@@ -40,6 +53,19 @@ impl<C: Clock> Server<C> {
                 return None;
             }
         })
+    }
+
+    /// The same for what waits for the disk, if it is such a thing.
+    pub async fn perform_at_disk(self: &Arc<Self>, effect: Effect, client: &Client) -> Option<Value> {
+        match effect {
+            Effect::Acl(wish) => Some(self.acl_at_disk(wish, client).await),
+            Effect::ConfigSet { pairs } => {
+                let who = format!("{} at {}", client.id, client.peer);
+                Some(self.at_disk(move |server| server.config_set(&pairs, &who)).await)
+            }
+            Effect::ConfigRewrite => Some(self.at_disk(Server::config_rewrite).await),
+            effect => self.perform(effect, client),
+        }
     }
 
     fn config_get(&self, patterns: &[Vec<u8>]) -> Value {

@@ -5,28 +5,22 @@
 //! nothing behind it can fail.
 
 use std::str;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use super::clients;
-use super::effect::{Effect, Shutdown};
+use super::effect::{Effect, Pause, Shutdown};
 use super::profile::Profile;
+use super::replies::{Replies, Wanted};
 use super::rules::Rules;
+use super::transaction::Transaction;
 use super::turn::Turn;
-use crate::command::{self, Command, REDIS_VERSION, TABLE, Verb, quote};
+use crate::acl::{Context, DEFAULT_USER, Denial, Reason, User};
+use crate::command::{self, Command, Flags, REDIS_VERSION, TABLE, Verb, quote};
 use crate::resp::{self, Args, DecodeLimits, Protocol, Value, parse_integer};
 
 /// The longest name that `CLIENT SETNAME` and `SETINFO` keep, bytes. Redis has no bound, and a name is shown to everyone
 /// who asks for `CLIENT LIST`.
 pub const NAME_BYTES_MAX: usize = 1024;
-
-/// The name of the one user there is.
-pub const DEFAULT_USER: &str = "default";
-
-/// That name, in one allocation for all connections.
-fn default_user() -> Arc<str> {
-    static SHARED: LazyLock<Arc<str>> = LazyLock::new(|| DEFAULT_USER.into());
-    Arc::clone(&SHARED)
-}
 
 pub(super) const OK: &[u8] = b"+OK\r\n";
 pub(super) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
@@ -34,9 +28,21 @@ pub(super) const SYNTAX: &str = "ERR syntax error";
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 const NO_PASSWORD_SET: &str = "ERR AUTH <password> called without any password configured for the default user. \
                                Are you sure your configuration is correct?";
+const CACHING_NEEDS_TRACKING: &str = "ERR CLIENT CACHING can be called only when the client is in tracking mode with \
+                                      OPTIN or OPTOUT mode enabled";
 const HELLO_NEEDS_AUTH: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
                                 HELLO AUTH <user> <pass> option can be used to authenticate the client and \
                                 select the RESP protocol version at the same time";
+
+/// What `EXEC` answers in the place of a command that was allowed when it was queued.
+pub(super) const NO_LONGER_ALLOWED: &str = "NOPERM ACLs rules changed between the moment the transaction was \
+                                            accumulated and the EXEC call. This command is no longer allowed for the \
+                                            following reason: no permission to execute the command or subcommand";
+
+/// What a user is told who may not run a command; Redis 7.0's text.
+pub(super) fn no_permission(command: &Command) -> String {
+    format!("NOPERM this user has no permissions to run the '{}' command", command.full_name)
+}
 
 fn named_getid(rules: &Rules) -> Option<&'static Command> {
     rules.vocabulary.find(b"GETID").filter(|command| command.verb == Verb::GetId)
@@ -48,24 +54,42 @@ pub(super) struct Client {
     pub(super) rules: Arc<Rules>,
     pub(super) profile: Profile,
     pub(super) limits: DecodeLimits,
-    /// GETID, if that is what it goes by here: `rename-command` may have taken its name.
+    pub(super) replies: Replies,
+    /// What `CLIENT PAUSE` holds.
+    pub(super) pause: Option<Pause>,
+    /// Whom commands are run as: of [`Rules::users`].
+    user: Arc<User>,
+    /// Whether it logged in, or began when the default user was open to all.
+    logged_in: bool,
+    /// GETID, if that is what it goes by here (`rename-command` may have taken its name) and the user may run it.
     getid: Option<&'static Command>,
 }
 
 impl Client {
     pub(super) fn new(id: u64, rules: Arc<Rules>) -> Client {
-        let profile = Profile::new(id);
-        let getid = named_getid(&rules);
-        let mut client = Client { limits: rules.limits(), rules, profile, getid };
+        let user = Arc::clone(rules.users.default_user());
+        let profile = Profile::new(id, Arc::clone(user.name()));
+        let mut client = Client {
+            limits: rules.limits(),
+            rules,
+            profile,
+            replies: Replies::default(),
+            pause: None,
+            user,
+            logged_in: false,
+            getid: None,
+        };
         client.forget_login();
         client
     }
 
-    /// Goes by other rules. Who has authenticated remains so.
+    /// Goes by other rules. Who has authenticated remains so, unless the user is gone.
     pub(super) fn set_rules(&mut self, rules: Arc<Rules>) {
-        self.limits = DecodeLimits { authenticated: self.limits.authenticated, ..rules.limits() };
-        self.getid = named_getid(&rules);
         self.rules = rules;
+        match self.rules.users.get(self.user.name().as_bytes()) {
+            Some(user) => self.be(Arc::clone(user), self.logged_in),
+            None => self.be(Arc::clone(self.rules.users.default_user()), false),
+        }
     }
 
     #[inline]
@@ -73,16 +97,37 @@ impl Client {
         self.limits.authenticated
     }
 
-    /// Whether there is a user of this name.
-    #[expect(clippy::unused_self, reason = "one user in this version")]
-    fn knows_user(&self, name: &[u8]) -> bool {
-        name == DEFAULT_USER.as_bytes()
+    /// Whether the user may run it: a bit test.
+    #[inline]
+    pub(super) fn may_run(&self, command: &'static Command, args: Args<'_>) -> bool {
+        self.user.may_run(command, args)
     }
 
-    /// Back to where a connection begins: the default user, if it needs no password.
+    /// Becomes this user; all that follows from who it is, and from the rules, is settled here.
+    fn be(&mut self, user: Arc<User>, logged_in: bool) {
+        self.logged_in = logged_in;
+        // As in Redis, nobody needs to log in while the default user is open to all.
+        let authenticated = logged_in || self.rules.users.default_user().is_open();
+        self.limits = DecodeLimits { authenticated, ..self.rules.limits() };
+        self.getid = named_getid(&self.rules).filter(|command| user.may(command));
+        if self.profile.user != *user.name() {
+            self.profile.user = Arc::clone(user.name());
+        }
+        self.user = user;
+    }
+
+    /// Back to where a connection begins: the default user, logged in if that one is open to all.
     fn forget_login(&mut self) {
-        self.limits.authenticated = self.rules.password.is_none();
-        self.profile.user = if self.limits.authenticated { default_user() } else { Arc::default() };
+        let user = Arc::clone(self.rules.users.default_user());
+        let logged_in = user.is_open();
+        self.be(user, logged_in);
+    }
+
+    /// Leaves a refused command for `ACL LOG`.
+    #[cold]
+    pub(super) fn deny(&self, command: &'static Command, context: Context, turn: &mut Turn) {
+        let user = Arc::clone(self.user.name());
+        turn.deny(Denial { reason: Reason::Command, context, object: command.full_name.to_owned(), user, count: 1 });
     }
 
     /// `RESET`, as far as it is not about the transaction. What `SETINFO` said stays, as in Redis: it is still true.
@@ -92,6 +137,7 @@ impl Client {
         self.profile.protocol = Protocol::Resp2;
         self.profile.no_evict = false;
         self.profile.no_touch = false;
+        self.replies.reset();
         self.forget_login();
     }
 
@@ -105,10 +151,30 @@ impl Client {
         }
     }
 
-    /// Whether [`Client::getids`] may be used: nobody took GETID's name, and the client may ask for IDs.
+    /// Whether [`Client::getids`] may be used: nobody took GETID's name, and the user may run it and hear of it now.
     #[inline]
     pub(super) fn takes_straight_path(&self) -> bool {
-        self.limits.authenticated && self.getid.is_some()
+        self.limits.authenticated && self.getid.is_some() && self.pause.is_none() && self.replies.are_plain()
+    }
+
+    /// Whether a pause holds this command. What ends a pause, a connection or the server goes on, and what an operator who
+    /// connects to do so needs first.
+    #[inline]
+    pub(super) fn holds(&self, command: &Command, transaction: &Transaction) -> bool {
+        match self.pause {
+            None => false,
+            Some(Pause::Write) if command.verb == Verb::Exec => transaction.asks_for_ids(),
+            Some(Pause::Write) => command.asks_for_ids(),
+            Some(Pause::All) => {
+                let goes_on = command.verb == Verb::Shutdown || command.full_name.starts_with("client|");
+                !goes_on && !command.flags.has(Flags::NO_AUTH)
+            }
+        }
+    }
+
+    /// Who it is.
+    pub(super) fn user(&self) -> &User {
+        &self.user
     }
 
     /// Runs one command: exactly one reply goes into the turn, or an effect whose answer is that reply.
@@ -166,6 +232,7 @@ impl Client {
             }
             Verb::Reset => {
                 self.reset();
+                turn.unmute_unless(self.replies.are_muted());
                 turn.push(b"+RESET\r\n");
             }
             Verb::Select => self.select(args, turn),
@@ -208,10 +275,37 @@ impl Client {
                 Ok(filter) => turn.effect = Some(Effect::ClientList(filter)),
                 Err(error) => turn.push_error(error),
             },
-            Verb::ClientKill => match clients::kill(args, |user| self.knows_user(user)) {
+            Verb::ClientKill => match clients::kill(args, |user| self.rules.users.get(user).is_some()) {
                 Ok(kill) => turn.effect = Some(Effect::ClientKill(Box::new(kill))),
                 Err(error) => turn.push_error(error),
             },
+
+            Verb::ClientPause => match clients::pause(args) {
+                Ok(pause) => turn.effect = Some(pause),
+                Err(error) => turn.push_error(error),
+            },
+            Verb::ClientUnpause => turn.effect = Some(Effect::ClientUnpause),
+            Verb::ClientUnblock => match clients::unblock(args) {
+                Ok(unblock) => turn.effect = Some(unblock),
+                Err(error) => turn.push_error(error),
+            },
+            Verb::ClientReply => match clients::reply(arg(args, 2)) {
+                Some(wanted) => {
+                    self.replies.set(wanted);
+                    if wanted == Wanted::On {
+                        turn.unmute_unless(false);
+                        turn.push(OK);
+                    }
+                }
+                None => turn.push_error(SYNTAX),
+            },
+            Verb::ClientTracking => match clients::tracking(args) {
+                Ok(()) => turn.push(OK),
+                Err(error) => turn.push_error(error),
+            },
+            Verb::ClientTrackingInfo => turn.push_value(&no_tracking(), protocol),
+            Verb::ClientGetRedir => turn.push(b":-1\r\n"),
+            Verb::ClientCaching => turn.push_error(CACHING_NEEDS_TRACKING),
 
             Verb::Command | Verb::CommandInfo => {
                 turn.push_value(&command::command_info(vocabulary, names()), protocol);
@@ -227,7 +321,18 @@ impl Client {
             Verb::CommandHelp => turn.push_value(&help(Verb::Command), protocol),
             Verb::ConfigHelp => turn.push_value(&help(Verb::Config), protocol),
 
-            Verb::AclWhoAmI => turn.push_with(|out| resp::write_bulk(self.profile.user.as_bytes(), out)),
+            Verb::AclCat
+            | Verb::AclDelUser
+            | Verb::AclDryRun
+            | Verb::AclGenPass
+            | Verb::AclGetUser
+            | Verb::AclList
+            | Verb::AclLoad
+            | Verb::AclLog
+            | Verb::AclSave
+            | Verb::AclSetUser
+            | Verb::AclUsers
+            | Verb::AclWhoAmI => self.acl(command, args, turn),
             Verb::Role => {
                 let role = [Value::from("master"), Value::Integer(0), Value::Array(Vec::new())];
                 turn.push_value(&Value::Array(role.into()), protocol);
@@ -245,6 +350,12 @@ impl Client {
                 let patterns = args.iter().skip(2).map(<[u8]>::to_vec).collect();
                 turn.effect = Some(Effect::ConfigGet { patterns });
             }
+            Verb::ConfigSet => match pairs(args, 2) {
+                Some(pairs) => turn.effect = Some(Effect::ConfigSet { pairs }),
+                None => turn.push_error(SYNTAX),
+            },
+            Verb::ConfigRewrite => turn.effect = Some(Effect::ConfigRewrite),
+            Verb::ConfigResetStat => turn.effect = Some(Effect::ConfigResetStat),
             Verb::Time => turn.effect = Some(Effect::Time),
             Verb::Shutdown => match shutdown_options(args) {
                 Some(options) => turn.effect = Some(Effect::Shutdown(options)),
@@ -301,11 +412,12 @@ impl Client {
             }
         }
         if let Some((user, password)) = login
-            && !self.log_in(user, password)
+            && !self.log_in(user, password, arg(args, 0), turn)
         {
             return turn.push_error(WRONG_PASSWORD);
         }
-        if !self.is_authenticated() {
+        // Not enough that nobody needs to: as in Redis.
+        if !self.logged_in {
             return turn.push_error(HELLO_NEEDS_AUTH);
         }
         if let Some(protocol) = protocol {
@@ -326,23 +438,32 @@ impl Client {
     fn auth(&mut self, args: Args<'_>, turn: &mut Turn) {
         let (user, password) = match (args.get(1), args.get(2), args.len()) {
             // The one form in which a user may think that the password matters.
-            (Some(_), None, _) if self.rules.password.is_none() => return turn.push_error(NO_PASSWORD_SET),
+            (Some(_), None, _) if self.rules.users.default_user().is_nopass() => {
+                return turn.push_error(NO_PASSWORD_SET);
+            }
             (Some(password), None, _) => (DEFAULT_USER.as_bytes(), password),
             (Some(user), Some(password), 3) => (user, password),
             _ => return turn.push_error(SYNTAX),
         };
-        if self.log_in(user, password) { turn.push(OK) } else { turn.push_error(WRONG_PASSWORD) }
+        if self.log_in(user, password, arg(args, 0), turn) {
+            turn.push(OK);
+        } else {
+            turn.push_error(WRONG_PASSWORD);
+        }
     }
 
-    /// Whether user and password fit. A failure leaves the login as it was, as in Redis.
-    fn log_in(&mut self, user: &[u8], password: &[u8]) -> bool {
-        let fits = user == DEFAULT_USER.as_bytes()
-            && self.rules.password.as_ref().is_none_or(|wanted| wanted.matches(password));
-        if fits {
-            self.limits.authenticated = true;
-            self.profile.user = default_user();
+    /// Whether user and password fit. A failure leaves the login as it was, as in Redis; `word` asked for it.
+    fn log_in(&mut self, user: &[u8], password: &[u8], word: &[u8], turn: &mut Turn) -> bool {
+        if let Some(user) = self.rules.users.log_in(user, password).map(Arc::clone) {
+            self.be(user, true);
+            return true;
         }
-        fits
+        let kept = |text: &[u8]| String::from_utf8_lossy(&text[..text.len().min(NAME_BYTES_MAX)]).into_owned();
+        // Only in `EXEC` does it run with commands queued.
+        let context = if self.profile.queued.is_some() { Context::Multi } else { Context::TopLevel };
+        let user = kept(user).into();
+        turn.deny(Denial { reason: Reason::Auth, context, object: kept(word), user, count: 1 });
+        false
     }
 
     fn set_info(&mut self, args: Args<'_>, turn: &mut Turn) {
@@ -369,8 +490,17 @@ impl Client {
 pub(super) const OPTION_BYTES_MAX: usize = 128;
 
 /// The argument at `index`, which the arity has promised.
-fn arg(args: Args<'_>, index: usize) -> &[u8] {
+pub(super) fn arg(args: Args<'_>, index: usize) -> &[u8] {
     args.get(index).unwrap_or_default()
+}
+
+/// The arguments from `from` on, two by two; `None` when one is left over.
+fn pairs(args: Args<'_>, from: usize) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+    if !(args.len() - from.min(args.len())).is_multiple_of(2) {
+        return None;
+    }
+    let of = |at: usize| (arg(args, at).to_vec(), arg(args, at + 1).to_vec());
+    Some((from..args.len()).step_by(2).map(of).collect())
 }
 
 /// The arguments from `next` on; unlike `skip`, it knows its length.
@@ -419,11 +549,11 @@ fn on_or_off(word: &[u8]) -> Option<bool> {
 /// `SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]`; `None` for what Redis calls a syntax error.
 fn shutdown_options(args: Args<'_>) -> Option<Shutdown> {
     let mut options = Shutdown::default();
-    let (mut save, mut nosave) = (false, false);
+    let mut save = false;
     for word in args.iter().skip(1) {
         let option = match word.to_ascii_lowercase().as_slice() {
             b"save" => &mut save,
-            b"nosave" => &mut nosave,
+            b"nosave" => &mut options.nosave,
             b"now" => &mut options.now,
             b"force" => &mut options.force,
             b"abort" => &mut options.abort,
@@ -431,9 +561,18 @@ fn shutdown_options(args: Args<'_>) -> Option<Shutdown> {
         };
         *option = true;
     }
-    let others = save || nosave || options.now || options.force;
-    let contradicts = (save && nosave) || (options.abort && others);
+    let others = save || options.nosave || options.now || options.force;
+    let contradicts = (save && options.nosave) || (options.abort && others);
     (!contradicts).then_some(options)
+}
+
+/// `CLIENT TRACKINGINFO`: it is off for everyone.
+fn no_tracking() -> Value {
+    Value::map([
+        ("flags", Value::Set(vec![Value::from("off")])),
+        ("redirect", Value::Integer(-1)),
+        ("prefixes", Value::Array(Vec::new())),
+    ])
 }
 
 /// The `HELP` of a container.

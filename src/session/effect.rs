@@ -3,6 +3,8 @@
 //! A session cannot see any of these, so `read` ends the turn and carries the parsed wish; whatever was wrong with the
 //! command has been answered before one of these is made.
 
+use std::fmt;
+
 use crate::id::Id;
 
 /// A wish of a command that only the shell can fulfil.
@@ -24,13 +26,101 @@ pub enum Effect {
     /// `CLIENT KILL ...`: end the connections meant; answer how many, or of the old form `+OK` or an error. This one's own
     /// ends when that answer is written.
     ClientKill(Box<ClientKill>),
+    /// `CLIENT PAUSE timeout [mode]`: hold requests of all clients for so many milliseconds; answer `+OK`.
+    ClientPause {
+        /// How long.
+        timeout_ms: u64,
+        /// Which requests.
+        holds: Pause,
+    },
+    /// `CLIENT UNPAUSE`: answer `+OK`.
+    ClientUnpause,
+    /// `CLIENT UNBLOCK id [TIMEOUT|ERROR]`: end that client's wait for IDs; answer 1, or 0 when it does not wait.
+    ClientUnblock {
+        /// Which client; no connection has a negative one.
+        id: i64,
+        /// What it is told.
+        how: Unblock,
+    },
     /// `CONFIG GET pattern ...`: answer a map of bulk strings.
     ConfigGet {
-        /// Glob patterns; [`crate::command::glob_matches`] compares them without letter case.
+        /// Glob patterns; [`crate::glob::matches`] compares them without letter case.
         patterns: Vec<Vec<u8>>,
     },
+    /// `CONFIG SET name value ...`: change all of these or none; answer `+OK` or an error.
+    ConfigSet {
+        /// Names and values, as sent.
+        pairs: Vec<(Vec<u8>, Vec<u8>)>,
+    },
+    /// `CONFIG REWRITE`: write what is in force into the configuration file; answer `+OK` or an error.
+    ConfigRewrite,
+    /// `CONFIG RESETSTAT`: begin to count anew; answer `+OK`.
+    ConfigResetStat,
+    /// `ACL SETUSER` and its sisters: what changes users, needs a file, or is not the session's own to know.
+    Acl(AclEffect),
     /// `SHUTDOWN ...`: stop, or with [`Shutdown::abort`] answer `+OK` or `ERR No shutdown in progress.`.
     Shutdown(Shutdown),
+}
+
+impl Effect {
+    /// Whether fulfilling it waits for the disk: then nobody else may wait along.
+    pub fn is_at_disk(&self) -> bool {
+        match self {
+            Effect::Acl(wish) => matches!(wish, AclEffect::Save | AclEffect::Load),
+            // Certificates are read.
+            Effect::ConfigSet { pairs } => pairs.iter().any(|(name, _)| name.to_ascii_lowercase().starts_with(b"tls-")),
+            Effect::ConfigRewrite => true,
+            _ => false,
+        }
+    }
+}
+
+/// A wish of `ACL`.
+#[derive(Clone, PartialEq, Eq)]
+pub enum AclEffect {
+    /// `SETUSER name rule ...`: answer `+OK`, or why not.
+    SetUser {
+        /// As it was sent.
+        name: Vec<u8>,
+        /// As they were sent; there may be passwords among them.
+        rules: Vec<Vec<u8>>,
+    },
+    /// `DELUSER name ...`: answer how many there were. Their connections end. The default user is not among them.
+    DelUser {
+        /// As they were sent.
+        names: Vec<Vec<u8>>,
+    },
+    /// `LOG [count]`: answer the latest entries.
+    Log {
+        /// How many at most.
+        count: usize,
+    },
+    /// `LOG RESET`: forget them.
+    LogReset,
+    /// `GENPASS [bits]`: answer so many random hex digits.
+    GenPass {
+        /// 1 to 1024.
+        digits: usize,
+    },
+    /// `SAVE`: write the ACL file.
+    Save,
+    /// `LOAD`: read it.
+    Load,
+}
+
+/// Without rules, among which there may be passwords.
+impl fmt::Debug for AclEffect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AclEffect::SetUser { name, .. } => write!(f, "SetUser({})", name.escape_ascii()),
+            AclEffect::DelUser { names } => write!(f, "DelUser({} names)", names.len()),
+            AclEffect::Log { count } => write!(f, "Log({count})"),
+            AclEffect::LogReset => f.write_str("LogReset"),
+            AclEffect::GenPass { digits } => write!(f, "GenPass({digits})"),
+            AclEffect::Save => f.write_str("Save"),
+            AclEffect::Load => f.write_str("Load"),
+        }
+    }
 }
 
 /// Which connections `CLIENT LIST` shows.
@@ -63,6 +153,26 @@ pub struct ClientKill {
     pub skips_own: bool,
 }
 
+/// Which requests `CLIENT PAUSE` holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pause {
+    /// `WRITE`: those that give IDs.
+    Write,
+    /// `ALL`: every one, but those by which a pause, a login or the server is ended.
+    All,
+}
+
+/// What a client is told whose wait for IDs `CLIENT UNBLOCK` ends. `Display` is the text of the error reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unblock {
+    /// `TIMEOUT`, the default: as if it had waited long enough.
+    #[error("BUSY the wait for ids was ended by CLIENT UNBLOCK")]
+    Timeout,
+    /// `ERROR`: Redis's text.
+    #[error("UNBLOCKED client unblocked via CLIENT UNBLOCK")]
+    Error,
+}
+
 /// Kinds of connections as Redis names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientKind {
@@ -76,11 +186,13 @@ pub enum ClientKind {
     PubSub,
 }
 
-/// The options of `SHUTDOWN`. `SAVE` and `NOSAVE` are accepted and mean nothing: the state is always saved.
+/// The options of `SHUTDOWN`. `SAVE` is accepted and means nothing: the state is always saved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shutdown {
     /// `NOW`: don't wait for replies in flight.
     pub now: bool,
+    /// `NOSAVE`: stop even if the state can't be saved, as with `FORCE`. It is saved if it can be.
+    pub nosave: bool,
     /// `FORCE`: stop even if the state can't be saved.
     pub force: bool,
     /// `ABORT`: take a shutdown that is under way back.

@@ -15,7 +15,7 @@ pub struct Profile {
     pub lib_name: Arc<str>,
     /// `CLIENT SETINFO LIB-VER`; empty when never set.
     pub lib_version: Arc<str>,
-    /// The user it is authenticated as; empty while it is not.
+    /// The user it is, authenticated or not: the default one at first, as in Redis.
     pub user: Arc<str>,
     /// The database of `SELECT`. It means nothing here beyond being remembered.
     pub database: u32,
@@ -33,15 +33,15 @@ pub struct Profile {
 
 impl Profile {
     /// That of a connection that has said nothing yet.
-    pub(super) fn new(id: u64) -> Profile {
+    pub(super) fn new(id: u64, user: Arc<str>) -> Profile {
         // Empty ones share an allocation that is made at compile time.
         let none: Arc<str> = Arc::default();
         Profile {
             id,
             name: none.clone(),
             lib_name: none.clone(),
-            lib_version: none.clone(),
-            user: none,
+            lib_version: none,
+            user,
             database: 0,
             protocol: Protocol::Resp2,
             queued: None,

@@ -164,6 +164,13 @@ impl Server {
         Pid::from_raw(i32::try_from(self.child.id()).expect("a pid"))
     }
 
+    /// A figure of the process's memory in kB: `VmRSS`, what is resident, or `VmHWM`, the most that ever was.
+    pub fn memory_kb(&self, field: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("its status");
+        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).expect("a line");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
     pub fn signal(&self, signal: Signal) {
         kill(self.pid(), signal).expect("the process is there");
     }

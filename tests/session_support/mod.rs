@@ -10,10 +10,12 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use getid::acl::Users;
 use getid::command::{Vocabulary, describe_id};
+use getid::config::Config;
 use getid::id::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
 use getid::resp::{DecodeLimits, Decoded, Decoder, Value};
-use getid::session::{ClientFilter, ClientKind, Effect, Password, Rules, Session, Turn};
+use getid::session::{AclEffect, ClientFilter, ClientKind, Effect, Rules, Session, Turn};
 
 /// How a session is set up for a conversation.
 #[derive(Clone, Debug)]
@@ -43,7 +45,7 @@ pub(crate) fn rules(options: &Options) -> Rules {
         scheme: Arc::new(Scheme::new(Layout::default(), 0, cycle).unwrap()),
         id_mgetid_max: 100,
         databases: 16,
-        password: options.password.then(|| Password::new(b"secret").unwrap()),
+        users: Arc::new(Users::default().with_default_password(options.password.then_some("secret"))),
         bulk_bytes_max: 512 << 20,
         request_bytes_max: options.request_bytes_max,
     }
@@ -52,6 +54,7 @@ pub(crate) fn rules(options: &Options) -> Rules {
 /// A shell without clock and network: IDs are counted from the tick of DESIGN's first vector, in pieces of up to three,
 /// and effects have canned answers.
 pub(crate) struct Shell {
+    rules: Rules,
     pub(crate) session: Session,
     pub(crate) turn: Turn,
     pub(crate) closed: bool,
@@ -65,8 +68,10 @@ pub(crate) struct Shell {
 
 impl Shell {
     pub(crate) fn new(options: &Options) -> Shell {
+        let rules = rules(options);
         Shell {
-            session: Session::new(7, Arc::new(rules(options))),
+            session: Session::new(7, Arc::new(rules.clone())),
+            rules,
             turn: Turn::default(),
             closed: false,
             turns: 0,
@@ -111,9 +116,35 @@ impl Shell {
             self.session.write(&self.turn, Ok(&drawn), output);
         }
         if let Some(effect) = self.turn.effect.take() {
-            self.session.reply(&answer(&effect), output);
+            let answer = match effect {
+                Effect::Acl(wish) => self.acl(&wish),
+                effect => answer(&effect),
+            };
+            self.session.reply(&answer, output);
         }
         self.closed |= self.turn.close;
+    }
+
+    /// Users change as in a server; nothing is kept in a log or a file.
+    fn acl(&mut self, wish: &AclEffect) -> Value {
+        let now = Arc::clone(&self.rules.users);
+        let answer = match wish {
+            AclEffect::SetUser { name, rules } => match now.with_user(name, rules) {
+                Ok(users) => {
+                    self.rules.users = Arc::new(users);
+                    Value::OK
+                }
+                Err(error) => Value::error(error.reply(rules)),
+            },
+            AclEffect::DelUser { names } => {
+                let (users, gone) = now.without(names);
+                self.rules.users = Arc::new(users);
+                Value::Integer(i64::try_from(gone.len()).unwrap())
+            }
+            wish => Value::error(format!("ERR {wish:?}")),
+        };
+        self.session.set_rules(Arc::new(self.rules.clone()));
+        answer
     }
 
     fn draw(&mut self, mut ids: u32) -> Vec<Reservation> {
@@ -140,12 +171,22 @@ fn answer(effect: &Effect) -> Value {
         Effect::ClientList(filter) => Value::text(format!("{filter:?}")),
         Effect::ClientKill(kill) if kill.is_old_form => Value::error("ERR No such client"),
         Effect::ClientKill(kill) => Value::text(format!("{kill:?}")),
+        Effect::ClientPause { .. } | Effect::ClientUnpause => Value::OK,
+        Effect::ClientUnblock { .. } => Value::Integer(0),
         Effect::ConfigGet { patterns } => {
             let known = patterns.iter().filter(|name| !name.starts_with(b"no-such"));
             let names: BTreeMap<String, Value> =
                 known.map(|name| (String::from_utf8_lossy(name).into_owned(), Value::from("x"))).collect();
             Value::map(names.iter().map(|(name, value)| (name.as_str(), value.clone())))
         }
+        // On the built-in values each time.
+        Effect::ConfigSet { pairs } => match Config::default().set(pairs) {
+            Ok(_) => Value::Simple("OK".into()),
+            Err(error) => Value::error(error.to_string()),
+        },
+        Effect::ConfigRewrite => Value::error("ERR The server is running without a config file"),
+        Effect::ConfigResetStat => Value::Simple("OK".into()),
+        Effect::Acl(_) => unreachable!("the shell carries it out"),
         Effect::Shutdown(options) if options.abort => Value::error("ERR No shutdown in progress."),
         Effect::Shutdown(options) => Value::error(format!("ERR {options:?}")),
     }

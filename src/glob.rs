@@ -1,4 +1,4 @@
-//! Patterns as `KEYS` and `CONFIG GET` of Redis have them: `*`, `?`, `[a-z]`, `[^a-z]`, and a backslash that takes a
+//! Patterns as `KEYS`, `CONFIG GET` and `COMMAND LIST` of Redis have them: `*`, `?`, `[a-z]`, `[^a-z]`, and a backslash that takes a
 //! meaning away.
 //!
 //! The pattern comes from a client, so its cost is bounded: one place to go back to, the last `*`, makes it at most
@@ -112,6 +112,10 @@ mod tests {
             ("[a", "a", "b"),
             ("a***b", "ab", "a"),
             ("a\\", "a\\", "a"),
+            ("[a-cx]*", "X", "d"),
+            ("p?rt", "part", "poort"),
+            ("a*b*c", "aXbYbZc", "acb"),
+            ("**a**", "xax", "x"),
         ] {
             check(pattern, yes, true);
             if no != "\u{0}never" {

@@ -1,0 +1,221 @@
+"""What the programs of this folder that run servers side by side have in common: starting and ending them, figures and
+tables."""
+
+import contextlib
+import dataclasses
+import os
+import platform
+import re
+import resource
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+REDIS = "redis-server"
+START_PATIENCE_S = 10
+NAMES = {"getid": "getid", "before": "getid before", "redis": "redis-server", "null": "null server"}
+
+
+class Failure(Exception):
+    pass
+
+
+# --- servers ----------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Server:
+    process: subprocess.Popen
+    port: int
+    path: str
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+
+class Machine:
+    """Starts servers on their cores, and ends each of them.
+
+    `options` names the programs by the kinds of servers (`getid`, `redis`), and the cores that they run on (`server_cores`).
+    """
+
+    clients_max = 11_000
+    getid_options = []
+
+    def __init__(self, options, folder):
+        self.options = options
+        self.folder = folder
+        self.started = []
+        self.count = 0
+
+    def spawn(self, command, cores, **more):
+        """Starts a program on these cores; nothing of the caller's environment configures it."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("GETID_") and k != "REDISCLI_AUTH"}
+        own = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, cores)
+        try:
+            # A session of its own: Ctrl-C is for this script, which then ends the others in order.
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, env=environment, start_new_session=True, **more)
+        finally:
+            os.sched_setaffinity(0, own)
+        self.started.append(process)
+        return process
+
+    def end(self, process):
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.started.remove(process)
+
+    def end_all(self):
+        for process in list(self.started):
+            self.end(process)
+
+    def new_folder(self):
+        self.count += 1
+        path = os.path.join(self.folder, str(self.count))
+        os.mkdir(path)
+        return path
+
+    def command(self, kind, port, folder, words=()):
+        path = os.path.join(folder, "s")
+        program = getattr(self.options, kind)
+        more = ["--save", "", "--appendonly", "no"] if kind == "redis" else self.getid_options
+        return [program, *([] if kind == "redis" else ["serve"]), "--port", str(port), "--bind", "127.0.0.1",
+                "--unixsocket", path, "--dir", folder, "--maxclients", str(self.clients_max), *more, *words]
+
+    def start(self, kind, words=(), cores=None):
+        """Starts getid or redis-server and waits until it answers."""
+        for _ in range(5):
+            folder, port = self.new_folder(), free_port()
+            with open(os.path.join(folder, "log"), "wb") as log:
+                process = self.spawn(self.command(kind, port, folder, words), cores or self.options.server_cores,
+                                     stdout=log, stderr=subprocess.STDOUT)
+            # Somebody else may take the port between its choice and its use: then another one is tried.
+            if wait_ready(port, process):
+                return Server(process, port, os.path.join(folder, "s"))
+            self.end(process)
+        with open(os.path.join(folder, "log"), errors="replace") as log:
+            raise Failure(f"{kind} did not start:\n{log.read()}")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def ask(port, inline, connection=None):
+    """One inline command, the first line of its reply."""
+    connection = connection or socket.create_connection(("127.0.0.1", port), timeout=START_PATIENCE_S)
+    connection.sendall(inline + b"\r\n")
+    reply = b""
+    while not reply.endswith(b"\n"):
+        part = connection.recv(4096)
+        if not part:
+            raise ConnectionResetError("closed")
+        reply += part
+    return reply
+
+
+def wait_ready(port, process):
+    end = time.monotonic() + START_PATIENCE_S
+    while time.monotonic() < end and process.poll() is None:
+        with contextlib.suppress(OSError):
+            # One with a password has started, too.
+            if ask(port, b"PING").startswith((b"+PONG", b"-NOAUTH")):
+                # Not somebody else's server on this port while ours is about to fail.
+                time.sleep(0.05)
+                return process.poll() is None
+        time.sleep(0.01)
+    return False
+
+
+def encode(words):
+    return f"*{len(words)}\r\n" + "".join(f"${len(word)}\r\n{word}\r\n" for word in words)
+
+
+def raise_open_files(needed):
+    """Whether this process, and those it starts, may have so many open files; if not, as many as there may be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft >= needed:
+        return True
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, max(hard, needed)))
+        return True
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return False
+
+
+def resident_mib(pid):
+    with open(f"/proc/{pid}/status") as status:
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status.read())[1]) / 1024
+
+
+def cpu_ns(pid):
+    """CPU time of a process until now, all its threads."""
+    total = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/schedstat") as file:
+            total += int(file.read().split()[0])
+    return total
+
+
+# --- figures ----------------------------------------------------------------------------------------------------------
+
+
+def figure(x):
+    return f"{x:,.0f}" if x >= 1000 else f"{x:.3g}"
+
+
+def spread(values):
+    """Median, and lowest and highest."""
+    values = list(values)
+    if not values:
+        return "-"
+    middle = figure(statistics.median(values))
+    return middle if len(values) == 1 else f"{middle} ({figure(min(values))}..{figure(max(values))})"
+
+
+def table(title, head, rows):
+    lines = [f"\n### {title}\n", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    print("\n".join(lines), flush=True)
+
+
+def progress(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def describe(options):
+    model = "unknown processor"
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as info:
+        model = re.search(r"model name\s*: (.*)", info.read() + "\nmodel name : ")[1].strip() or model
+        info.seek(0)
+        model += ", virtual machine" if "hypervisor" in info.read() else ""
+
+    def first_line(*command):
+        try:
+            return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True).stdout.strip().split("\n")[0]
+        except (OSError, subprocess.CalledProcessError):
+            return "unknown"
+
+    redis = first_line(options.redis, "--version") if "redis" in options.kinds else ""
+    return {
+        "processor": model,
+        "cores": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "getid": f"{first_line(options.getid, '--version')}, commit {first_line('git', 'describe', '--always', '--dirty')}",
+        "redis": re.sub(r".*v=(\S+).*", r"\1", redis),
+        "date": time.strftime("%Y-%m-%d"),
+        "load_average": os.getloadavg()[0],
+    }

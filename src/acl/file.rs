@@ -1,0 +1,134 @@
+//! An ACL file: a `user` line for each user, as `ACL SAVE` writes them.
+//!
+//! All or nothing: one mistake, and none of it counts. All mistakes are told at once, in Redis's words.
+
+use std::collections::HashSet;
+
+use super::{RULES_BYTES_MAX, RuleError, SetUserError, User, Users, merge_selectors, user};
+
+/// A mistake in an ACL file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineFault {
+    /// From 1.
+    pub line: usize,
+    /// What is wrong, without a password.
+    pub sentence: String,
+    /// The same as Redis says it, with the file's name and the line in it.
+    pub in_redis: String,
+}
+
+/// Mistakes that are told; a file that is none has one a line.
+const FAULTS_MAX: usize = 100;
+
+/// Reads an ACL file that is called `name`. Without a line for the default user that one may do everything, without a
+/// password, whatever `requirepass` says: as in Redis.
+///
+/// # Errors
+///
+/// Every mistake, by line; at most 100.
+pub fn parse_file(name: &str, text: &[u8]) -> Result<Users, Vec<LineFault>> {
+    let mut reader = Reader { name, users: Users::default(), defined: HashSet::new(), faults: Vec::new() };
+    for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
+        let line = trim(line, b" \t\r\n");
+        if !line.is_empty() {
+            reader.line(index + 1, line);
+        }
+        if reader.faults.len() >= FAULTS_MAX {
+            break;
+        }
+    }
+    if reader.faults.is_empty() { Ok(reader.users) } else { Err(reader.faults) }
+}
+
+struct Reader<'a> {
+    name: &'a str,
+    users: Users,
+    defined: HashSet<Vec<u8>>,
+    faults: Vec<LineFault>,
+}
+
+impl Reader<'_> {
+    fn fault(&mut self, line: usize, sentence: impl Into<String>, in_redis: impl Into<String>) {
+        self.faults.push(LineFault { line, sentence: sentence.into(), in_redis: in_redis.into() });
+    }
+
+    fn line(&mut self, line: usize, text: &[u8]) {
+        let file = self.name;
+        if text.len() > RULES_BYTES_MAX {
+            let error = SetUserError::TooLong;
+            return self.fault(line, error.to_string(), format!("{file}:{line}: {error}. "));
+        }
+        let mut words = text.split(|byte| *byte == b' ');
+        let (first, name) = (words.next(), words.next());
+        let (Some(b"user"), Some(name)) = (first, name) else {
+            let sentence = "must begin with 'user' and a name; an ACL file has no comments";
+            let in_redis = format!("{file}:{line} should start with user keyword followed by the username. ");
+            return self.fault(line, sentence, in_redis);
+        };
+        if !user::is_name(name) {
+            let name = shown(name);
+            let sentence = format!("the name '{name}' must be UTF-8 without blanks");
+            return self.fault(
+                line,
+                sentence,
+                format!("'{file}:{line}: username '{name}' contains invalid characters. "),
+            );
+        }
+        let rules: Vec<&[u8]> = words.map(|word| trim(word, b"\t\r\n")).collect();
+        if !self.defined.insert(name.to_vec()) {
+            let name = shown(name);
+            let sentence = format!("the user '{name}' stands in a line before");
+            return self.fault(line, sentence, format!("WARNING: Duplicate user '{name}' found on line {line}. "));
+        }
+        self.find_faults(line, &rules);
+        if self.faults.is_empty()
+            && let Err(error) = self.users.define(name, &rules)
+        {
+            self.fault(line, error.to_string(), format!("{file}:{line}: {error}. "));
+        }
+    }
+
+    /// Every name that nobody knows, and the first of the other mistakes, which others may follow from: as in Redis.
+    fn find_faults(&mut self, line: usize, rules: &[&[u8]]) {
+        let file = self.name;
+        let Ok(rules) = merge_selectors(rules) else {
+            let text = SetUserError::Parenthesis { start: 0 };
+            return self.fault(
+                line,
+                text.to_string(),
+                format!("{file}:{line}: Unmatched parenthesis in selector definition. "),
+            );
+        };
+        let mut tried = User::new("");
+        let mut has_other = false;
+        for rule in rules {
+            match tried.apply_rule(&rule) {
+                Ok(()) => {}
+                Err(error @ RuleError::Unknown) => {
+                    let rule = shown(&rule);
+                    let in_redis = format!("{file}:{line}: Error in applying operation '{rule}': {error}. ");
+                    self.fault(line, format!("'{rule}': {error}"), in_redis);
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut has_other, true) {
+                        self.fault(line, error.to_string(), format!("{file}:{line}: {error}. "));
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn trim<'a>(text: &'a [u8], away: &[u8]) -> &'a [u8] {
+    let start = text.iter().take_while(|byte| away.contains(byte)).count();
+    let text = &text[start..];
+    let after = text.iter().rev().take_while(|byte| away.contains(byte)).count();
+    &text[..text.len() - after]
+}
+
+/// How much of a word an error quotes, bytes.
+const SHOWN_BYTES_MAX: usize = 128;
+
+fn shown(word: &[u8]) -> String {
+    String::from_utf8_lossy(&word[..word.len().min(SHOWN_BYTES_MAX)]).into_owned()
+}

@@ -1,0 +1,309 @@
+//! What rules allow: commands, and the key and channel patterns that come with them.
+//!
+//! Redis calls it a selector. A check happens for every request, so what is allowed is a bit for each row of the command
+//! table; the rules themselves are kept as text beside it, in the order they were given, because that is how Redis 7.2 shows
+//! them, and because they may name what this server has not. Patterns are kept to be shown: there are no keys here.
+//!
+//! Invariant: the rules, applied to `-@all` or `+@all` (`starts_with_all`), make the bits.
+
+use super::RuleError;
+use super::redis_names;
+use crate::command::{Categories, Command, TABLE, Verb};
+use crate::resp::Args;
+
+/// A set of commands, a bit for each [`Verb`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct CommandSet([u64; WORDS]);
+
+const WORDS: usize = 4;
+
+/// Every verb has one row and so every row a bit.
+const _: () = assert!(rows(TABLE) <= WORDS * 64, "more commands than bits: raise WORDS");
+
+const fn rows(table: &[Command]) -> usize {
+    let (mut count, mut at) = (0, 0);
+    while at < table.len() {
+        count += 1 + table[at].subcommands.len();
+        at += 1;
+    }
+    count
+}
+
+impl CommandSet {
+    pub(super) const ALL: CommandSet = CommandSet([u64::MAX; WORDS]);
+
+    #[inline]
+    pub(super) fn has(&self, verb: Verb) -> bool {
+        let bit = verb as usize;
+        self.0[bit / 64 % WORDS] >> (bit % 64) & 1 == 1
+    }
+
+    pub(super) fn set(&mut self, verb: Verb, to: bool) {
+        let bit = verb as usize;
+        let word = &mut self.0[bit / 64 % WORDS];
+        *word = *word & !(1 << (bit % 64)) | u64::from(to) << (bit % 64);
+    }
+
+    pub(super) fn and(mut self, other: CommandSet) -> CommandSet {
+        self.0.iter_mut().zip(other.0).for_each(|(word, more)| *word |= more);
+        self
+    }
+}
+
+/// What one selector allows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Permissions {
+    pub(super) commands: CommandSet,
+    /// Commands that are allowed with these first arguments only, in small letters.
+    first_args: Vec<(Verb, String)>,
+    /// Whether `rules` follow `+@all`, and not `-@all`.
+    starts_with_all: bool,
+    /// Rules as they are shown, with their signs, in small letters, none twice.
+    rules: Vec<String>,
+    all_keys: bool,
+    keys: Vec<KeyPattern>,
+    all_channels: bool,
+    channels: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KeyPattern {
+    read: bool,
+    write: bool,
+    pattern: String,
+}
+
+/// What a name in a rule stands for.
+enum Named {
+    Here(&'static Command),
+    /// A command that Redis has, and this server has not.
+    Elsewhere,
+}
+
+/// As Redis finds it: by the original name, whatever `rename-command` says.
+fn find(name: &str) -> Option<Named> {
+    let (container, sub) = name.split_once('|').map_or((name, None), |(container, sub)| (container, Some(sub)));
+    let here =
+        TABLE.iter().find(|command| command.name.eq_ignore_ascii_case(container)).and_then(|command| match sub {
+            None => Some(command),
+            Some(sub) => command.subcommand(sub.as_bytes()),
+        });
+    here.map(Named::Here).or_else(|| redis_names::is_command(name).then_some(Named::Elsewhere))
+}
+
+impl Permissions {
+    /// Takes one rule about commands, keys or channels.
+    pub(super) fn apply(&mut self, rule: &str) -> Result<(), RuleError> {
+        let is = |word: &str| rule.eq_ignore_ascii_case(word);
+        if is("allkeys") || is("~*") {
+            self.all_keys = true;
+            self.keys.clear();
+        } else if is("resetkeys") {
+            self.all_keys = false;
+            self.keys.clear();
+        } else if is("allchannels") || is("&*") {
+            self.all_channels = true;
+            self.channels.clear();
+        } else if is("resetchannels") {
+            self.all_channels = false;
+            self.channels.clear();
+        } else if is("allcommands") || is("+@all") {
+            self.start_with(true);
+        } else if is("nocommands") || is("-@all") {
+            self.start_with(false);
+        } else if rule.starts_with(['~', '%']) {
+            return self.add_key_pattern(rule);
+        } else if let Some(pattern) = rule.strip_prefix('&') {
+            return self.add_channel(pattern);
+        } else if let Some(name) = rule.strip_prefix('+') {
+            return self.allow(name, true);
+        } else if let Some(name) = rule.strip_prefix('-') {
+            return self.allow(name, false);
+        } else {
+            return Err(RuleError::Syntax);
+        }
+        Ok(())
+    }
+
+    fn start_with(&mut self, all: bool) {
+        self.commands = if all { CommandSet::ALL } else { CommandSet::default() };
+        self.starts_with_all = all;
+        self.rules.clear();
+        self.first_args.clear();
+    }
+
+    /// `%R~pattern`, `%W~pattern`, `%RW~pattern` and `~pattern`.
+    fn add_key_pattern(&mut self, rule: &str) -> Result<(), RuleError> {
+        if self.all_keys {
+            return Err(RuleError::KeysAfterAll);
+        }
+        let (rights, pattern) = rule.split_once('~').ok_or(RuleError::Syntax)?;
+        let (mut read, mut write) = (rights.is_empty(), rights.is_empty());
+        for right in rights.chars().skip(1) {
+            let right = match right.to_ascii_uppercase() {
+                'R' => &mut read,
+                'W' => &mut write,
+                _ => return Err(RuleError::Syntax),
+            };
+            if std::mem::replace(right, true) {
+                return Err(RuleError::Syntax);
+            }
+        }
+        if has_blanks(pattern) || !(read || write) {
+            return Err(RuleError::Syntax);
+        }
+        if let Some(known) = self.keys.iter_mut().find(|known| known.pattern == pattern) {
+            known.read |= read;
+            known.write |= write;
+        } else {
+            self.keys.push(KeyPattern { read, write, pattern: pattern.to_owned() });
+        }
+        // Written in parts, it is `~*` all the same, and is shown as such.
+        if self.keys.iter().any(|known| known.read && known.write && known.pattern == "*") {
+            self.all_keys = true;
+            self.keys.clear();
+        }
+        Ok(())
+    }
+
+    fn add_channel(&mut self, pattern: &str) -> Result<(), RuleError> {
+        if self.all_channels {
+            return Err(RuleError::ChannelsAfterAll);
+        }
+        if has_blanks(pattern) {
+            return Err(RuleError::Syntax);
+        }
+        if !self.channels.iter().any(|known| known == pattern) {
+            self.channels.push(pattern.to_owned());
+        }
+        Ok(())
+    }
+
+    /// `+name` or `-name`: of a category with its `@`, of a command, a subcommand, or a command with a first argument.
+    fn allow(&mut self, name: &str, allow: bool) -> Result<(), RuleError> {
+        if let Some(category) = name.strip_prefix('@') {
+            self.allow_category(category, allow)?;
+        } else if let (true, Some((command, behind))) = (allow, name.rsplit_once('|')) {
+            self.allow_behind_bar(name, command, behind)?;
+        } else {
+            match find(name).ok_or(RuleError::Unknown)? {
+                Named::Here(command) => self.set(command, allow),
+                Named::Elsewhere => {}
+            }
+        }
+        self.note(name, allow);
+        Ok(())
+    }
+
+    /// `+container|subcommand`, or `+command|argument` where there are no subcommands.
+    fn allow_behind_bar(&mut self, name: &str, command: &str, behind: &str) -> Result<(), RuleError> {
+        let found = find(command).ok_or(RuleError::Unknown)?;
+        if command.contains('|') {
+            return Err(RuleError::FirstArgOfSubcommand);
+        }
+        if behind.is_empty() {
+            return Err(RuleError::Syntax);
+        }
+        let has_subcommands = match found {
+            Named::Here(command) => !command.subcommands.is_empty(),
+            Named::Elsewhere => redis_names::is_container(command),
+        };
+        match found {
+            _ if has_subcommands => match find(name).ok_or(RuleError::Unknown)? {
+                Named::Here(command) => self.set(command, true),
+                Named::Elsewhere => {}
+            },
+            Named::Here(command) => {
+                let allowed = (command.verb, behind.to_ascii_lowercase());
+                if !self.first_args.contains(&allowed) {
+                    self.first_args.push(allowed);
+                }
+            }
+            Named::Elsewhere => {}
+        }
+        Ok(())
+    }
+
+    /// Commands of a container come with it, whatever categories they are in themselves: as in Redis.
+    fn allow_category(&mut self, name: &str, allow: bool) -> Result<(), RuleError> {
+        if !redis_names::CATEGORIES.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            return Err(RuleError::Unknown);
+        }
+        // One that no command here is in changes nothing.
+        let Some(category) = Categories::named(name.as_bytes()) else { return Ok(()) };
+        for command in TABLE {
+            if command.categories.has(category) {
+                self.set(command, allow);
+            }
+            for sub in command.subcommands.iter().filter(|sub| sub.categories.has(category)) {
+                self.set(sub, allow);
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, command: &'static Command, allow: bool) {
+        self.commands.set(command.verb, allow);
+        self.first_args.retain(|(verb, _)| *verb != command.verb);
+        for sub in command.subcommands {
+            self.commands.set(sub.verb, allow);
+        }
+    }
+
+    /// Keeps a rule for showing, in place of those that it makes void: about the same name, or about what is behind its bar.
+    fn note(&mut self, name: &str, allow: bool) {
+        let name = name.to_ascii_lowercase();
+        self.rules.retain(|rule| {
+            let is_void = rule[1..].strip_prefix(&name).is_some_and(|rest| rest.is_empty() || rest.starts_with('|'));
+            !is_void
+        });
+        self.rules.push(format!("{}{name}", if allow { '+' } else { '-' }));
+    }
+
+    /// Whether a first argument makes it allowed.
+    pub(super) fn allows_first_arg(&self, verb: Verb, args: Args<'_>) -> bool {
+        let Some(arg) = args.get(1) else { return false };
+        self.first_args.iter().any(|(known, first)| *known == verb && first.as_bytes().eq_ignore_ascii_case(arg))
+    }
+
+    /// Rules about commands, such as `-@all +ping`.
+    pub(super) fn describe_commands(&self) -> String {
+        let start = if self.starts_with_all { "+@all" } else { "-@all" };
+        self.rules.iter().fold(start.to_owned(), |text, rule| text + " " + rule)
+    }
+
+    /// Rules about keys, such as `~a* %R~b*`; empty for none.
+    pub(super) fn describe_keys(&self) -> String {
+        if self.all_keys {
+            return "~*".to_owned();
+        }
+        let rights = |key: &KeyPattern| match (key.read, key.write) {
+            (true, true) => "~",
+            (true, false) => "%R~",
+            _ => "%W~",
+        };
+        self.keys.iter().map(|key| format!("{}{}", rights(key), key.pattern)).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Rules about channels, such as `&news.*`; empty for none.
+    pub(super) fn describe_channels(&self) -> String {
+        if self.all_channels {
+            return "&*".to_owned();
+        }
+        self.channels.iter().map(|channel| format!("&{channel}")).collect::<Vec<_>>().join(" ")
+    }
+
+    /// All of it, as `ACL LIST` has it.
+    pub(super) fn describe(&self) -> String {
+        let keys = self.describe_keys();
+        let channels = self.describe_channels();
+        let reset = if self.all_channels { "" } else { "resetchannels" };
+        let parts = [keys, reset.to_owned(), channels, self.describe_commands()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// What Redis keeps out of names and patterns, because its files part words by it.
+pub(super) fn has_blanks(text: &str) -> bool {
+    text.bytes().any(|byte| matches!(byte, b' ' | b'\t'..=b'\r' | 0))
+}

@@ -1,0 +1,222 @@
+//! One user: whether and how one can log in, and what one may do then.
+
+use std::sync::Arc;
+
+use super::password::Digest;
+use super::permissions::{CommandSet, Permissions};
+use super::{RuleError, has_blanks};
+use crate::command::{Command, Flags, TABLE};
+use crate::resp::{Args, Value};
+
+/// A user, changed by rules as `ACL SETUSER` takes them.
+#[derive(Clone, Debug)]
+pub struct User {
+    name: Arc<str>,
+    enabled: bool,
+    nopass: bool,
+    skips_sanitizing: bool,
+    passwords: Vec<Digest>,
+    root: Permissions,
+    selectors: Vec<Permissions>,
+    /// What the root, the selectors and Redis's exceptions allow together.
+    allowed: CommandSet,
+}
+
+impl User {
+    /// A user who may do nothing yet, and is off.
+    pub fn new(name: &str) -> User {
+        let mut user = User {
+            name: name.into(),
+            enabled: false,
+            nopass: false,
+            skips_sanitizing: false,
+            passwords: Vec::new(),
+            root: Permissions::default(),
+            selectors: Vec::new(),
+            allowed: CommandSet::default(),
+        };
+        user.sum_up();
+        user
+    }
+
+    /// Redis's default user: on, without a password, and allowed everything.
+    pub(super) fn default_user() -> User {
+        let mut user = User::new(super::DEFAULT_USER);
+        for rule in ["+@all", "~*", "&*", "on", "nopass"] {
+            user.apply_rule(rule.as_bytes()).expect("rules of our own");
+        }
+        user
+    }
+
+    /// Its name, without blanks.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Whether one can log in as this user. Who is logged in stays so.
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// Whether any password will do.
+    pub fn is_nopass(&self) -> bool {
+        self.nopass
+    }
+
+    /// Whether a connection may begin as this user without `AUTH`.
+    pub fn is_open(&self) -> bool {
+        self.enabled && self.nopass
+    }
+
+    /// Whether one can log in with this password.
+    pub fn admits(&self, password: &Digest) -> bool {
+        self.enabled && (self.nopass || password.is_among(&self.passwords))
+    }
+
+    /// Whether the user may run a command, whatever its arguments: one bit test.
+    #[inline]
+    pub fn may(&self, command: &Command) -> bool {
+        self.allowed.has(command.verb)
+    }
+
+    /// Whether the user may run a command with these arguments, the name among them.
+    ///
+    /// Any selector is enough, as in Redis for commands that have no keys; patterns are not looked at.
+    #[inline]
+    pub fn may_run(&self, command: &Command, args: Args<'_>) -> bool {
+        self.may(command) || self.may_for_first_arg(command, args)
+    }
+
+    #[cold]
+    fn may_for_first_arg(&self, command: &Command, args: Args<'_>) -> bool {
+        let mut all = std::iter::once(&self.root).chain(&self.selectors);
+        all.any(|permissions| permissions.allows_first_arg(command.verb, args))
+    }
+
+    /// Takes one rule. A password is any bytes, everything else UTF-8.
+    ///
+    /// # Errors
+    ///
+    /// [`RuleError`]; then nothing has changed.
+    pub fn apply_rule(&mut self, rule: &[u8]) -> Result<(), RuleError> {
+        let result = self.take_rule(rule);
+        self.sum_up();
+        result
+    }
+
+    fn take_rule(&mut self, rule: &[u8]) -> Result<(), RuleError> {
+        let from_hex = |hex| Digest::from_hex(hex).ok_or(RuleError::BadHash);
+        match rule {
+            [b'>', password @ ..] => self.add_password(Digest::of(password)),
+            [b'#', hex @ ..] => self.add_password(from_hex(hex)?),
+            [b'<', password @ ..] => self.remove_password(Digest::of(password))?,
+            [b'!', hex @ ..] => self.remove_password(from_hex(hex)?)?,
+            _ => return self.take_word(str::from_utf8(rule).map_err(|_| RuleError::Syntax)?),
+        }
+        Ok(())
+    }
+
+    /// A rule that is no password.
+    fn take_word(&mut self, rule: &str) -> Result<(), RuleError> {
+        if let Some(inner) = rule.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
+            let mut selector = Permissions::default();
+            inner.split_ascii_whitespace().try_for_each(|rule| selector.apply(rule))?;
+            self.selectors.push(selector);
+            return Ok(());
+        }
+        match rule.to_ascii_lowercase().as_str() {
+            // As in Redis: an empty word asks for nothing.
+            "" => {}
+            "on" => self.enabled = true,
+            "off" => self.enabled = false,
+            "sanitize-payload" => self.skips_sanitizing = false,
+            "skip-sanitize-payload" => self.skips_sanitizing = true,
+            "nopass" => {
+                self.nopass = true;
+                self.passwords.clear();
+            }
+            "resetpass" => self.reset_passwords(),
+            "clearselectors" => self.selectors.clear(),
+            "reset" => *self = User { name: Arc::clone(&self.name), ..User::new("") },
+            _ => return self.root.apply(rule),
+        }
+        Ok(())
+    }
+
+    fn sum_up(&mut self) {
+        self.allowed = self.selectors.iter().fold(self.root.commands, |sum, selector| sum.and(selector.commands));
+        // As in Redis, nobody can be kept from logging in or leaving.
+        for command in TABLE.iter().filter(|command| command.flags.has(Flags::NO_AUTH)) {
+            self.allowed.set(command.verb, true);
+        }
+    }
+
+    fn add_password(&mut self, password: Digest) {
+        if !password.is_among(&self.passwords) {
+            self.passwords.push(password);
+        }
+        self.nopass = false;
+    }
+
+    fn remove_password(&mut self, password: Digest) -> Result<(), RuleError> {
+        if !password.is_among(&self.passwords) {
+            return Err(RuleError::NoSuchPassword);
+        }
+        self.passwords.retain(|known| !password.is_among(&[*known]));
+        Ok(())
+    }
+
+    fn reset_passwords(&mut self) {
+        self.nopass = false;
+        self.passwords.clear();
+    }
+
+    /// `requirepass`: this password and no other, or with `None` any.
+    pub(super) fn set_password(&mut self, password: Option<&str>) {
+        self.reset_passwords();
+        match password {
+            Some(password) => self.add_password(Digest::of(password.as_bytes())),
+            None => self.nopass = true,
+        }
+    }
+
+    fn flags(&self) -> impl Iterator<Item = &'static str> {
+        let sanitizing = if self.skips_sanitizing { "skip-sanitize-payload" } else { "sanitize-payload" };
+        let first = if self.enabled { "on" } else { "off" };
+        [Some(first), self.nopass.then_some("nopass"), Some(sanitizing)].into_iter().flatten()
+    }
+
+    /// The rules that make this user of a new one, as Redis 7.2 writes them in `ACL LIST` behind the name.
+    pub fn describe(&self) -> String {
+        let mut parts: Vec<String> = self.flags().map(str::to_owned).collect();
+        parts.extend(self.passwords.iter().map(|password| format!("#{password}")));
+        parts.push(self.root.describe());
+        parts.extend(self.selectors.iter().map(|selector| format!("({})", selector.describe())));
+        parts.join(" ")
+    }
+
+    /// What `ACL GETUSER` answers.
+    pub fn to_value(&self) -> Value {
+        let mut fields = vec![
+            ("flags", Value::Set(self.flags().map(Value::from).collect())),
+            ("passwords", Value::Array(self.passwords.iter().map(|hash| Value::bulk(hash.to_string())).collect())),
+        ];
+        fields.extend(describe_fields(&self.root));
+        let selectors = self.selectors.iter().map(|selector| Value::map(describe_fields(selector)));
+        fields.push(("selectors", Value::Array(selectors.collect())));
+        Value::map(fields)
+    }
+}
+
+fn describe_fields(permissions: &Permissions) -> [(&'static str, Value); 3] {
+    [
+        ("commands", Value::bulk(permissions.describe_commands())),
+        ("keys", Value::bulk(permissions.describe_keys())),
+        ("channels", Value::bulk(permissions.describe_channels())),
+    ]
+}
+
+/// Whether Redis takes it for a user's name; also not too long, and UTF-8.
+pub(super) fn is_name(name: &[u8]) -> bool {
+    name.len() <= super::NAME_BYTES_MAX && str::from_utf8(name).is_ok_and(|name| !has_blanks(name))
+}

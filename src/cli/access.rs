@@ -1,0 +1,46 @@
+//! Users at a start: the ACL file, and what an operator should know about them.
+
+use crate::acl::Users;
+use crate::config::{Config, Report};
+use crate::server::{self, AclFileError};
+
+/// The users of `aclfile`; `None` without one. Its path is relative to `dir`, which must have been entered.
+///
+/// # Errors
+///
+/// Everything that is wrong with the file.
+pub(super) fn load_file(config: &Config) -> Result<Option<Users>, Report> {
+    let Some(path) = &config.aclfile else { return Ok(None) };
+    server::load_users(path).map(Some).map_err(|error| match error {
+        AclFileError::Io(error) => {
+            let missing = error.kind() == std::io::ErrorKind::NotFound;
+            let help = if missing { "; create it, empty for the default user alone" } else { "" };
+            Report::from_sentence(format!("aclfile: '{}' cannot be read: {error}{help}", path.display()))
+        }
+        AclFileError::Faults(faults) => {
+            let faults = faults.into_iter().map(|fault| (fault.line, fault.sentence));
+            Report::from_lines(path, "aclfile", faults)
+        }
+    })
+}
+
+/// What may not be meant.
+pub(super) fn warnings(config: &Config, users: &Users) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let by = match &config.aclfile {
+        Some(_) => Some("aclfile"),
+        None => config.users.iter().any(|line| line.name == crate::acl::DEFAULT_USER).then_some("a user line"),
+    };
+    if let (Some(by), Some(_)) = (by, &config.requirepass) {
+        let open = if users.default_user().is_open() { ", which lets everyone in without a password" } else { "" };
+        warnings.push(format!("requirepass is ignored: {by} defines the default user{open}"));
+    }
+    let disabled = users.iter().filter(|user| !user.is_enabled());
+    warnings.extend(disabled.map(|user| {
+        format!(
+            "the user '{}' is disabled: there is no 'on' among its rules. Make sure that this is meant",
+            user.name()
+        )
+    }));
+    warnings
+}

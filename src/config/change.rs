@@ -1,0 +1,186 @@
+//! `CONFIG SET`: some values of a configuration replaced, by the checks that a file goes through.
+//!
+//! All or nothing: the pairs go into a draft of the configuration in force, and only a draft that is right as a whole
+//! becomes a configuration. Error texts and the order of checks are Redis 7.0's; where Redis has no such rule, the text is
+//! that of a mistake in a file.
+
+use super::directive::{Change, Directive};
+use super::draft::Draft;
+use super::fault::Fault;
+use super::read::words_of;
+use super::redis::{self, RedisDirective};
+use super::report::{Place, Problem};
+use super::{Config, directive};
+
+/// A directive that `CONFIG SET` names, and its value, as a client sent them.
+pub type Pair = (Vec<u8>, Vec<u8>);
+
+/// What `CONFIG SET` made of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// The whole, right as one that was loaded.
+    pub config: Config,
+    /// The directives that were named, in their order; those of Redis without a meaning here are left out.
+    pub names: Vec<&'static str>,
+}
+
+/// Why `CONFIG SET` changed nothing. `Display` is the error reply without its `-`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SetError {
+    /// A name that is no directive, or one that no `CONFIG SET` takes.
+    #[error("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")]
+    Unknown {
+        /// As sent.
+        name: String,
+    },
+    /// A value that cannot be.
+    #[error("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")]
+    Refused {
+        /// The directive.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl SetError {
+    /// A refusal of this directive.
+    pub fn refused(name: &str, reason: impl Into<String>) -> SetError {
+        SetError::Refused { name: name.to_owned(), reason: reason.into() }
+    }
+}
+
+const NOT_AN_INTEGER: &str = "argument couldn't be parsed into an integer";
+
+/// Bytes of a name that an error quotes.
+const NAME_BYTES_MAX: usize = 128;
+
+/// Whose value a pair gives.
+#[derive(Clone, Copy)]
+enum Target {
+    Own(&'static Directive),
+    Redis(RedisDirective),
+}
+
+impl Target {
+    /// `None`: no directive that `CONFIG GET` shows, so none that can be set.
+    fn find(name: &str, config: &Config) -> Option<Target> {
+        match Directive::find(name) {
+            Some(row) => row.get(config).map(|_| Target::Own(row)),
+            None => redis::find(name).filter(|row| row.default.is_some()).map(Target::Redis),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Target::Own(row) => row.name,
+            Target::Redis(row) => row.name,
+        }
+    }
+}
+
+impl Config {
+    /// This configuration with other values, as `CONFIG SET` asks for.
+    ///
+    /// # Errors
+    ///
+    /// [`SetError`] for the first pair that is wrong, in Redis's order: all names before any value, and the checks between
+    /// values last.
+    pub fn set(&self, pairs: &[Pair]) -> Result<Changed, SetError> {
+        let targets = self.targets(pairs)?;
+        let mut draft = Draft::of(self);
+        let mut names = Vec::new();
+        for (index, (target, (_, value))) in targets.iter().zip(pairs).enumerate() {
+            match *target {
+                Target::Own(row) => {
+                    let refuse = |reason| SetError::refused(row.name, reason);
+                    if let Some(words) = words_for(row, value).map_err(refuse)? {
+                        row.set(&mut draft, &words).map_err(|fault| refuse(redis_text(row, &fault)))?;
+                    }
+                    draft.note_place(row.name, &Place::in_config_set(index));
+                    names.push(row.name);
+                }
+                Target::Redis(row) => keeps(row, value)?,
+            }
+        }
+        match draft.finish() {
+            Ok((config, _)) => Ok(Changed { config, names }),
+            Err(problems) => {
+                let first = problems.first();
+                let index = first.and_then(Problem::config_set_index).unwrap_or_default();
+                let name = targets.get(index).map_or("", |target| target.name());
+                Err(SetError::refused(name, first.map_or("", |problem| problem.sentence())))
+            }
+        }
+    }
+
+    /// The directives that are named: all there, all changeable, each once.
+    fn targets(&self, pairs: &[Pair]) -> Result<Vec<Target>, SetError> {
+        let mut targets: Vec<Target> = Vec::with_capacity(pairs.len());
+        for (name, _) in pairs {
+            let shown = String::from_utf8_lossy(&name[..name.len().min(NAME_BYTES_MAX)]).into_owned();
+            let lower = shown.to_ascii_lowercase();
+            let Some(target) = Target::find(&lower, self) else { return Err(SetError::Unknown { name: shown }) };
+            if matches!(target, Target::Own(row) if row.change == Change::AtStart) {
+                return Err(SetError::refused(&shown, "can't set immutable config"));
+            }
+            if targets.iter().any(|other| other.name() == target.name()) {
+                return Err(SetError::refused(&shown, "duplicate parameter"));
+            }
+            targets.push(target);
+        }
+        Ok(targets)
+    }
+}
+
+/// The words of a value; `None` for none where Redis takes that for nothing to change.
+fn words_for(row: &Directive, value: &[u8]) -> Result<Option<Vec<String>>, String> {
+    if row.takes_words() && row.words().1 > 1 {
+        let words = words_of(value)?;
+        return Ok((!words.is_empty()).then_some(words));
+    }
+    let word = String::from_utf8(value.to_vec()).map_err(|_| Fault::NotUtf8.to_string())?;
+    // A file may have 05, and always could. Redis's CONFIG SET may not.
+    let digits = word.strip_prefix('-').unwrap_or(&word);
+    if row.is_integer() && digits.len() > 1 && digits.starts_with('0') {
+        return Err(NOT_AN_INTEGER.to_owned());
+    }
+    Ok(Some(vec![word]))
+}
+
+/// A directive that means nothing here has one value: tools that set what is so already (`appendonly no`) are content,
+/// and whoever asks for more is told that they don't get it.
+fn keeps(row: RedisDirective, value: &[u8]) -> Result<(), SetError> {
+    let default = row.default.unwrap_or_default();
+    let value = String::from_utf8_lossy(value);
+    let size = |word: &str| directive::memory(word, 0).ok();
+    if value.eq_ignore_ascii_case(default) || size(&value).is_some_and(|bytes| size(default) == Some(bytes)) {
+        return Ok(());
+    }
+    let reason = format!("{}, so '{default}' is the only value it can have", row.because.reason());
+    Err(SetError::refused(row.name, reason))
+}
+
+/// A fault in the words that Redis has for it; clients and tools know them.
+fn redis_text(row: &Directive, fault: &Fault) -> String {
+    if row.name == "client-output-buffer-limit" {
+        let text = match fault {
+            Fault::Count { .. } => "Wrong number of arguments in buffer limit configuration.",
+            Fault::BufferClass { .. } => "Invalid client class specified in buffer limit configuration.",
+            _ => "Error in hard, soft or soft_seconds setting in buffer limit configuration.",
+        };
+        return text.to_owned();
+    }
+    match fault {
+        Fault::Number { .. } => NOT_AN_INTEGER.to_owned(),
+        Fault::Range { found, .. } if found.parse::<i64>().is_err() => NOT_AN_INTEGER.to_owned(),
+        Fault::Range { min, max, .. } => format!("argument must be between {min} and {max} inclusive"),
+        Fault::Memory { .. } => "argument must be a memory value".to_owned(),
+        Fault::MemoryRange { min, .. } => {
+            format!("argument must be between {min} and {} inclusive", directive::MEMORY_MAX)
+        }
+        Fault::Word { words, .. } if *words == directive::YES_NO => "argument must be 'yes' or 'no'".to_owned(),
+        Fault::Word { words, .. } => format!("argument(s) must be one of the following: {}", words.join(", ")),
+        other => other.to_string(),
+    }
+}

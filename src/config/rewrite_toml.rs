@@ -1,0 +1,153 @@
+//! `CONFIG REWRITE` of a TOML file: [`super::rewrite`] says which values, this puts them in.
+//!
+//! A value keeps the form it has where that form can hold the new one: a table stays a table, a truth a truth.
+
+use toml_edit::{Array, DocumentMut, InlineTable, Item, TableLike, Value};
+
+use super::Config;
+use super::directive::{Directive, GENERATOR_WORDS};
+use super::rewrite::{Document, Line, MARKER};
+use super::toml;
+
+/// A file in TOML.
+pub(super) struct TomlText {
+    document: DocumentMut,
+}
+
+impl TomlText {
+    /// The document of a text.
+    pub(super) fn new(text: &[u8]) -> Result<TomlText, String> {
+        let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let document = text.parse::<DocumentMut>().map_err(|error| error.message().to_owned())?;
+        Ok(TomlText { document })
+    }
+
+    /// The key of a directive as the file has it.
+    fn key(&self, name: &str) -> Option<String> {
+        self.document.iter().map(|(key, _)| key).find(|key| key.eq_ignore_ascii_case(name)).map(str::to_owned)
+    }
+
+    fn set(&mut self, row: &Directive, lines: &[Line]) {
+        let key = self.key(row.name);
+        let Some(key) = key else { return self.append(row, lines) };
+        let Some(item) = self.document.get_mut(&key) else { return };
+        if row.name == "client-output-buffer-limit"
+            && let Some(table) = item.as_table_like_mut()
+        {
+            for line in lines {
+                if let [class, limits @ ..] = line.as_slice() {
+                    let known = [class.as_str(), if class == "replica" { "slave" } else { class }];
+                    let class = known.into_iter().find(|class| table.contains_key(class)).unwrap_or(class);
+                    put(table, class, Value::from(limits.iter().map(|word| scalar(word)).collect::<Array>()));
+                }
+            }
+            return;
+        }
+        let was_bool = item.as_bool().is_some();
+        let new = value(row, lines, was_bool);
+        match item.as_value_mut() {
+            Some(old) => replace(old, new),
+            None => *item = Item::Value(new),
+        }
+    }
+
+    fn append(&mut self, row: &Directive, lines: &[Line]) {
+        if lines.is_empty() {
+            return;
+        }
+        let has_marker = self.document.to_string().lines().any(|line| line.trim() == MARKER);
+        self.document.insert(row.name, Item::Value(value(row, lines, false)));
+        if !has_marker && let Some(mut key) = self.document.key_mut(row.name) {
+            key.leaf_decor_mut().set_prefix(format!("\n{MARKER}\n"));
+        }
+    }
+
+    /// Sets the word in `id-generator`; whether it stands there.
+    fn put_in_generator(&mut self, name: &str, config: &Config) -> bool {
+        let Some(key) = self.key("id-generator") else { return false };
+        let items = toml::read(&self.document.to_string());
+        let mut words =
+            items.iter().filter(|item| item.subject == "id-generator").filter_map(|item| item.found.as_ref().ok());
+        if !words.any(|(_, words)| words.iter().any(|word| word.eq_ignore_ascii_case(name))) {
+            return false;
+        }
+        let Some(item) = self.document.get_mut(&key) else { return false };
+        let own = Directive::find(name).and_then(|row| row.get(config)).unwrap_or_default();
+        if let Some(table) = item.as_table_like_mut() {
+            let key = table.iter().map(|(key, _)| key).find(|key| key.eq_ignore_ascii_case(name)).map(str::to_owned);
+            put(table, &key.unwrap_or_else(|| name.to_owned()), scalar(&own));
+        } else if let (Some(old), Some(row)) = (item.as_value_mut(), Directive::find("id-generator")) {
+            // All four words, the ones that were left out too: they have the values in force.
+            replace(old, Value::from(row.get(config).unwrap_or_default()));
+        }
+        true
+    }
+}
+
+impl Document for TomlText {
+    fn own_lines(&self, row: &Directive) -> Vec<Line> {
+        let items = toml::read(&self.document.to_string()).into_iter();
+        items.filter_map(|item| item.found.ok()).filter(|(name, _)| name == row.name).map(|(_, words)| words).collect()
+    }
+
+    fn put(&mut self, row: &'static Directive, config: &Config, lines: &[Line]) {
+        let in_generator = GENERATOR_WORDS.contains(&row.name) && self.put_in_generator(row.name, config);
+        if !in_generator || self.key(row.name).is_some() {
+            self.set(row, lines);
+        }
+    }
+
+    fn put_last(&mut self, row: &'static Directive, lines: &[Line]) {
+        if let Some(key) = self.key(row.name) {
+            self.document.remove(&key);
+        }
+        self.append(row, lines);
+    }
+
+    fn text(&self) -> Vec<u8> {
+        self.document.to_string().into_bytes()
+    }
+}
+
+fn put(table: &mut dyn TableLike, key: &str, new: Value) {
+    match table.get_mut(key).and_then(Item::as_value_mut) {
+        Some(old) => replace(old, new),
+        None => drop(table.insert(key, Item::Value(new))),
+    }
+}
+
+/// Another value in its place; the comment behind it stays.
+fn replace(old: &mut Value, mut new: Value) {
+    *new.decor_mut() = old.decor().clone();
+    *old = new;
+}
+
+/// The value that stands for these lines.
+fn value(row: &Directive, lines: &[Line], as_bool: bool) -> Value {
+    let array = |words: &Line| Value::from(words.iter().map(|word| Value::from(word.as_str())).collect::<Array>());
+    match lines {
+        _ if row.accumulates => Value::from(lines.iter().map(array).collect::<Array>()),
+        _ if row.name == "client-output-buffer-limit" => {
+            let groups = lines.iter().filter_map(|line| line.split_first());
+            let groups = groups.map(|(class, limits)| {
+                (class.as_str(), Value::from(limits.iter().map(|word| scalar(word)).collect::<Array>()))
+            });
+            Value::from(groups.collect::<InlineTable>())
+        }
+        [words] if row.name == "bind" => array(words),
+        [words] => match words.first().map_or("", String::as_str) {
+            "yes" if as_bool => Value::from(true),
+            "no" if as_bool => Value::from(false),
+            // 770 and not 0o770: the reader takes both for the same mode.
+            word if row.is_number() => scalar(word),
+            word => Value::from(word),
+        },
+        _ => Value::from(""),
+    }
+}
+
+/// A number, or a text that is none.
+fn scalar(word: &str) -> Value {
+    word.parse::<i64>().map_or_else(|_| Value::from(word), Value::from)
+}

@@ -1,0 +1,248 @@
+//! Settings: what a configuration becomes at the start, and how it changes while the server runs.
+//!
+//! `CONFIG SET` is all or nothing. Everything that can fail (values, the checks between them, certificates, descriptors,
+//! the password) is done before anything is changed; what follows cannot fail. Changes come one after the other, and each
+//! begins with what the one before left.
+
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+
+use rand::seq::SliceRandom as _;
+
+use super::{Server, room_for_clients};
+use crate::acl::{DEFAULT_USER, PASSWORD_BYTES_MAX, User, Users};
+use crate::clock::Clock;
+use crate::command::Vocabulary;
+use crate::config::load::{self, FilesFrom};
+use crate::config::{self, Changed, Config, Pair, Report, SetError, UserLine};
+use crate::id::{self, Layout, Limits, RandomCycle, Scheme};
+use crate::resp::Value;
+use crate::session::Rules;
+use crate::tls;
+
+/// What sessions of a new server go by. Its random cycle is another at each start: two lives, or two servers, do not walk
+/// through the tables in step.
+///
+/// # Errors
+///
+/// A report: a command renamed twice, a password that is too long.
+pub fn rules(config: &Config) -> Result<Rules, Report> {
+    let vocabulary = Vocabulary::new(&config.rename_commands)
+        .map_err(|sentence| Report::from_sentence(format!("rename-command: {sentence}")))?;
+    check_password(config).map_err(|sentence| Report::from_sentence(format!("requirepass: {sentence}")))?;
+    // As in Redis, a `user default` line wins over requirepass.
+    let mut users = Users::default().with_default_password(config.requirepass.as_deref());
+    for line in &config.users {
+        users
+            .define(line.name.as_bytes(), &line.rules)
+            .map_err(|error| Report::from_sentence(format!("user {}: {error}", line.name)))?;
+    }
+    let layout = config.layout;
+    let scheme = Scheme::new(layout, config.server_id, random_cycle(layout))
+        .ok_or_else(|| Report::from_sentence(format!("server-id {} does not fit id-range", config.server_id)))?;
+    Ok(Rules {
+        vocabulary,
+        scheme: Arc::new(scheme),
+        id_mgetid_max: config.id_mgetid_max,
+        databases: config.databases,
+        users: Arc::new(users),
+        bulk_bytes_max: config.proto_max_bulk_len,
+        request_bytes_max: config.client_query_buffer_limit,
+    })
+}
+
+fn random_cycle(layout: Layout) -> RandomCycle {
+    let mut values: Vec<u32> = (0..1 << layout.random_bits()).collect();
+    values.shuffle(&mut rand::rng());
+    RandomCycle::new(values).expect("a shuffled range is a permutation")
+}
+
+fn check_password(config: &Config) -> Result<(), String> {
+    match &config.requirepass {
+        Some(password) if password.len() > PASSWORD_BYTES_MAX => {
+            Err(format!("must have 1 to {PASSWORD_BYTES_MAX} bytes"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What the issuer goes by.
+pub fn limits(config: &Config) -> Limits {
+    Limits {
+        max_borrow_ms: config.id_max_borrow_ms,
+        lead_ms: config.id_watermark_lead_ms,
+        max_clock_jump_ms: config.id_max_clock_jump_ms,
+        policy: match config.id_borrow_policy {
+            config::BorrowPolicy::Wait => id::BorrowPolicy::Wait,
+            config::BorrowPolicy::Error => id::BorrowPolicy::Error,
+        },
+    }
+}
+
+/// What a change needs beside the values, made before anything is changed.
+struct Ready {
+    /// `requirepass` was named. Nothing else touches the users, who may have changed since the start.
+    sets_password: bool,
+    tls: Option<tls::Loaded>,
+}
+
+impl<C: Clock> Server<C> {
+    /// `CONFIG SET`.
+    pub(super) fn config_set(&self, pairs: &[Pair], who: &str) -> Value {
+        match self.change_config(pairs) {
+            Ok(names) => {
+                if !names.is_empty() {
+                    tracing::info!("client {who} has set {}", names.join(", "));
+                }
+                Value::Simple("OK".into())
+            }
+            Err(error) => Value::error(error.to_string()),
+        }
+    }
+
+    /// Changes the configuration in force; returns the directives that were named.
+    ///
+    /// # Errors
+    ///
+    /// [`SetError`]; then everything is as it was.
+    pub fn change_config(&self, pairs: &[Pair]) -> Result<Vec<&'static str>, SetError> {
+        // A change is whole before the next begins, so one that a panic left is none.
+        let _one_at_a_time = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = self.config.get();
+        let Changed { config, names } = old.set(pairs)?;
+        let ready = self.make_ready(&old, &config, &names)?;
+        self.put_in_force(&old, config, ready);
+        Ok(names)
+    }
+
+    fn make_ready(&self, old: &Config, new: &Config, names: &[&'static str]) -> Result<Ready, SetError> {
+        let first_of = |wanted: &[&str]| names.iter().copied().find(|name| wanted.contains(name));
+        let sets_password = match first_of(&["requirepass"]) {
+            Some(name) => check_password(new).map(|()| true).map_err(|reason| SetError::refused(name, reason))?,
+            None => false,
+        };
+        // Named is enough, as in Redis: the same path may have another certificate by now.
+        let tls = first_of(&["tls-cert-file", "tls-key-file", "tls-ca-cert-file", "tls-auth-clients"]);
+        let tls = match (tls, self.tls.is_some().then(|| tls::Settings::of(new)).flatten()) {
+            (Some(name), Some(settings)) => {
+                let loaded = tls::Loaded::new(settings).map_err(|error| SetError::refused(name, error.to_string()))?;
+                Some(loaded)
+            }
+            _ => None,
+        };
+        if new.maxclients > old.maxclients {
+            let room = room_for_clients(new.maxclients);
+            if room < new.maxclients {
+                let reason = format!(
+                    "The operating system is not able to handle the specified number of clients, try with {room}"
+                );
+                return Err(SetError::refused("maxclients", reason));
+            }
+        }
+        Ok(Ready { sets_password, tls })
+    }
+
+    /// Nothing here can fail.
+    fn put_in_force(&self, old: &Config, new: Config, ready: Ready) {
+        if let (Some(acceptor), Some(loaded)) = (&self.tls, ready.tls) {
+            acceptor.install(loaded);
+        }
+        if limits(&new) != limits(old) {
+            self.issuer.set_limits(limits(&new));
+        }
+        if new.loglevel != old.loglevel {
+            self.log.set_level(new.loglevel);
+        }
+        let sessions_are_concerned = ready.sets_password
+            || new.id_mgetid_max != old.id_mgetid_max
+            || new.proto_max_bulk_len != old.proto_max_bulk_len
+            || new.client_query_buffer_limit != old.client_query_buffer_limit;
+        if sessions_are_concerned {
+            let Ok(()) = self.rules.update(|rules| {
+                let users = if ready.sets_password {
+                    Arc::new(rules.users.with_default_password(new.requirepass.as_deref()))
+                } else {
+                    Arc::clone(&rules.users)
+                };
+                Ok::<_, Infallible>(Rules {
+                    id_mgetid_max: new.id_mgetid_max,
+                    bulk_bytes_max: new.proto_max_bulk_len,
+                    request_bytes_max: new.client_query_buffer_limit,
+                    users,
+                    ..rules.clone()
+                })
+            });
+        }
+        let Ok(()) = self.config.update(|_| Ok::<_, Infallible>(new));
+    }
+
+    /// Does what waits for the disk on a thread that may.
+    pub(super) async fn at_disk(self: &Arc<Self>, work: impl FnOnce(&Self) -> Value + Send + 'static) -> Value {
+        let server = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || work(&server)).await;
+        done.unwrap_or_else(|panic| Value::error(format!("ERR {panic}")))
+    }
+
+    /// The configuration in force with the users as they are now.
+    fn config_with_users(&self) -> Config {
+        let mut config = Config::clone(&self.config.get());
+        if config.aclfile.is_some() {
+            // They stand there, and ACL SAVE writes them.
+            return config;
+        }
+        let users = Arc::clone(&self.rules.get().users);
+        let default = Users::default().with_default_password(config.requirepass.as_deref());
+        let by_requirepass = users.default_user().describe() == default.default_user().describe()
+            && !config.users.iter().any(|line| line.name == DEFAULT_USER);
+        let line = |user: &Arc<User>| UserLine {
+            name: user.name().to_string(),
+            rules: user.describe().split(' ').map(str::to_owned).collect(),
+        };
+        let named = users.iter().filter(|user| !by_requirepass || **user.name() != *DEFAULT_USER);
+        config.users = named.map(line).collect();
+        config
+    }
+
+    /// `CONFIG REWRITE`.
+    pub(super) fn config_rewrite(&self) -> Value {
+        let file = &self.process.config_file;
+        if file.is_empty() {
+            return Value::error("ERR The server is running without a config file");
+        }
+        let _one_at_a_time = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = Path::new(file);
+        let files = FilesFrom(self.process.started_in.clone());
+        let rewritten = self.config_with_users().rewritten(path, &self.process.sources, &files);
+        let written = rewritten.and_then(|rewritten| {
+            load::replace_file(path, &rewritten.text).map_err(|error| error.to_string())?;
+            Ok(rewritten.overridden)
+        });
+        match written {
+            Ok(overridden) => {
+                tracing::info!("CONFIG REWRITE: {file} has the values in force");
+                if !overridden.is_empty() {
+                    tracing::warn!(
+                        "CONFIG REWRITE: environment or command line give other values to {}, and win over the file at the \
+                         next start",
+                        overridden.join(", ")
+                    );
+                }
+                Value::Simple("OK".into())
+            }
+            Err(sentence) => {
+                tracing::warn!("CONFIG REWRITE failed: {sentence}");
+                Value::error(format!("ERR Rewriting config file: {sentence}"))
+            }
+        }
+    }
+
+    /// `CONFIG RESETSTAT`: what INFO counts in its section Stats begins anew.
+    pub(super) fn config_reset_stat(&self) -> Value {
+        self.metrics.reset();
+        if let Some(tls) = &self.tls {
+            tls.reset_counters();
+        }
+        Value::Simple("OK".into())
+    }
+}

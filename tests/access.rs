@@ -1,0 +1,398 @@
+//! Users of a whole server: who gets in, what they may do, and what is kept of it.
+
+#![allow(missing_docs, reason = "a test file")]
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use common::{Server, Wire, refused};
+use getid::command::{Command, Flags, TABLE};
+
+/// `printf pw | sha256sum`
+const PW: &str = "30c952fab122c3f9759f02a6d95c3758b246b4fee239957b2d4fee46e26170c4";
+
+/// All of a reply, as lines.
+fn reply(wire: &mut Wire, inline: &str) -> Vec<String> {
+    wire.send(format!("{inline}\r\n"));
+    let mut lines = Vec::new();
+    rest_of_reply(wire, &mut lines);
+    lines
+}
+
+fn rest_of_reply(wire: &mut Wire, lines: &mut Vec<String>) {
+    let head = wire.line();
+    let count = head.get(1..).and_then(|count| count.parse::<i64>().ok()).unwrap_or(0);
+    match head.as_bytes().first() {
+        Some(b'$') if count >= 0 => lines.push(wire.line()),
+        Some(b'*') => (0..count).for_each(|_| rest_of_reply(wire, lines)),
+        _ => lines.push(head),
+    }
+}
+
+fn rows() -> impl Iterator<Item = &'static Command> {
+    TABLE.iter().flat_map(|command| std::iter::once(command).chain(command.subcommands))
+}
+
+/// A request that the command's arity admits; `None` for a container, which only its subcommands can run.
+fn request_of(command: &Command) -> Option<String> {
+    let words = command.full_name.matches('|').count() + 1;
+    if !command.subcommands.is_empty() && !command.accepts(1) {
+        return None;
+    }
+    let wanted = command.arity.unsigned_abs() as usize;
+    Some(command.full_name.replace('|', " ") + &" 1".repeat(wanted.saturating_sub(words)))
+}
+
+/// Every command of the table over the wire: three are answered, the others refused, but those that nobody can be denied.
+#[test]
+fn the_minimal_user_can_do_exactly_that() {
+    let server = Server::start(&["--user", "app on >pw -@all +getid +mgetid +ping"]);
+    let mut wire = server.connect();
+    let mut tried = 0;
+    for command in rows() {
+        let Some(request) = request_of(command) else { continue };
+        tried += 1;
+        if command.flags.has(Flags::NO_AUTH) {
+            continue;
+        }
+        assert_eq!(wire.ask("AUTH app pw"), "+OK");
+        let first = wire.ask(&request);
+        let is_allowed = ["getid", "mgetid", "ping"].contains(&command.full_name);
+        let denied = format!("-NOPERM this user has no permissions to run the '{}' command", command.full_name);
+        let denied = if command.full_name == "exec" {
+            format!("-EXECABORT Transaction discarded because of: {}", &denied[1..])
+        } else {
+            denied
+        };
+        assert_eq!(first == denied, !is_allowed, "{request}: {first}");
+        if is_allowed {
+            assert!([":", "+PONG", "*1"].iter().any(|good| first.starts_with(good)), "{request}: {first}");
+            if first == "*1" {
+                wire.line();
+                wire.line();
+            }
+        }
+    }
+    assert!(tried > 50, "only {tried} commands");
+    // GETID takes a way of its own, as arrays and in pipelines.
+    wire.send(b"*1\r\n$5\r\nGETID\r\n".repeat(3));
+    assert!((0..3).all(|_| wire.line().starts_with(':')));
+    // And those that nobody can be denied.
+    assert!(wire.ask("AUTH app wrong").starts_with("-WRONGPASS"));
+    assert!(wire.ask("HELLO 2 AUTH app wrong").starts_with("-WRONGPASS"));
+    assert_eq!(wire.ask("RESET"), "+RESET");
+    assert_eq!(wire.ask_bulk("ACL WHOAMI"), "default");
+    assert_eq!(wire.ask("AUTH app pw"), "+OK");
+    assert_eq!(wire.ask("QUIT"), "+OK");
+}
+
+/// Who may not run GETID may not by its straight way either, from the moment the rules say so.
+#[test]
+fn getid_can_be_taken_away_and_given_back() {
+    let getids = b"*1\r\n$5\r\nGETID\r\n".repeat(2);
+    let server = Server::start(&[]);
+    let mut admin = server.connect();
+    assert_eq!(admin.ask("ACL SETUSER app on >pw +@all -getid"), "+OK");
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("AUTH app pw"), "+OK");
+    wire.send(&getids);
+    for _ in 0..2 {
+        assert_eq!(wire.line(), "-NOPERM this user has no permissions to run the 'getid' command");
+    }
+    assert_eq!(admin.ask("ACL SETUSER app +getid"), "+OK");
+    wire.send(&getids);
+    assert!((0..2).all(|_| wire.line().starts_with(':')));
+    assert_eq!(admin.ask("ACL SETUSER app -@all"), "+OK");
+    wire.send(&getids);
+    assert!((0..2).all(|_| wire.line().starts_with("-NOPERM")));
+    // A transaction that was queued when it was allowed.
+    assert_eq!(admin.ask("ACL SETUSER app +@all"), "+OK");
+    assert_eq!([wire.ask("MULTI"), wire.ask("GETID"), wire.ask("PING")], ["+OK", "+QUEUED", "+QUEUED"]);
+    assert_eq!(admin.ask("ACL SETUSER app -getid"), "+OK");
+    let exec = reply(&mut wire, "EXEC");
+    assert!(exec[0].starts_with("-NOPERM ACLs rules changed between") && exec[1] == "+PONG", "{exec:?}");
+}
+
+#[test]
+fn a_deleted_user_is_cut_off_and_others_stay() {
+    let server = Server::start(&[]);
+    let mut admin = server.connect();
+    let [mut gone, mut own, mut stays] = [server.connect(), server.connect(), server.connect()];
+    for name in ["a", "b", "c"] {
+        assert_eq!(admin.ask(&format!("ACL SETUSER {name} on nopass +@all")), "+OK");
+    }
+    for (wire, name) in [(&mut gone, "a"), (&mut own, "b"), (&mut stays, "c")] {
+        assert_eq!(wire.ask(&format!("AUTH {name} x")), "+OK");
+    }
+    assert_eq!(admin.ask("ACL DELUSER a nobody"), ":1");
+    assert_eq!(gone.rest(), "");
+    // Who deletes itself gets its answer first.
+    own.send("ACL DELUSER b\r\n");
+    assert_eq!(own.rest(), ":1\r\n");
+    assert_eq!(stays.ask("PING"), "+PONG");
+    assert_eq!(admin.ask("CLIENT KILL USER c"), ":1");
+    assert_eq!(stays.rest(), "");
+    assert_eq!(admin.ask("ACL DELUSER default"), "-ERR The 'default' user cannot be removed");
+    assert_eq!(admin.ask("PING"), "+PONG");
+}
+
+#[test]
+fn the_default_user_decides_who_needs_a_password() {
+    let server = Server::start(&["--requirepass", "secret"]);
+    let [mut admin, mut early] = [server.connect(), server.connect()];
+    assert!(early.ask("PING").starts_with("-NOAUTH"));
+    assert_eq!(admin.ask("AUTH secret"), "+OK");
+    assert_eq!(admin.ask("ACL SETUSER default nopass"), "+OK");
+    // As in Redis: nobody needs to log in, but HELLO wants it all the same.
+    assert_eq!(early.ask("PING"), "+PONG");
+    assert!(early.ask("HELLO").starts_with("-NOAUTH HELLO must be called"));
+    assert!(early.ask("AUTH x").starts_with("-ERR AUTH <password> called without any password configured"));
+    assert_eq!(admin.ask("ACL SETUSER default off"), "+OK");
+    assert!(early.ask("PING").starts_with("-NOAUTH"));
+    assert_eq!(admin.ask("PING"), "+PONG");
+    assert!(server.connect().ask("PING").starts_with("-NOAUTH"));
+    assert!(early.ask("AUTH default x").starts_with("-WRONGPASS"));
+    assert_eq!(admin.ask("ACL SETUSER default on >new"), "+OK");
+    assert!(early.ask("AUTH default secret").starts_with("-WRONGPASS"));
+    assert_eq!(early.ask("AUTH default new"), "+OK");
+}
+
+#[test]
+fn refusals_are_logged_and_counted() {
+    let server = Server::start(&["--acllog-max-len", "3"]);
+    let mut admin = server.connect();
+    assert_eq!(admin.ask("ACL SETUSER app on >pw -@all +ping +multi"), "+OK");
+    let mut wire = server.connect();
+    assert!(wire.ask("auth app wrong").starts_with("-WRONGPASS"));
+    assert_eq!(wire.ask("AUTH app pw"), "+OK");
+    wire.send("CONFIG GET x\r\n".repeat(5));
+    assert!((0..5).all(|_| wire.line().starts_with("-NOPERM")));
+    assert_eq!(wire.ask("MULTI"), "+OK");
+    assert!(wire.ask("GETID").starts_with("-NOPERM"));
+
+    let log = reply(&mut admin, "ACL LOG");
+    let entries: Vec<&[String]> = log.chunks(20).collect();
+    assert_eq!(entries.len(), 3, "{log:#?}");
+    let facts = |entry: &[String]| entry.iter().skip(1).step_by(2).take(5).cloned().collect::<Vec<_>>().join(" ");
+    assert_eq!(facts(entries[0]), ":1 command multi getid app");
+    assert_eq!(facts(entries[1]), ":5 command toplevel config|get app");
+    assert_eq!(facts(entries[2]), ":1 auth toplevel auth app");
+    let names: Vec<_> = entries[0].iter().step_by(2).cloned().collect();
+    assert_eq!(
+        names,
+        [
+            "count",
+            "reason",
+            "context",
+            "object",
+            "username",
+            "age-seconds",
+            "client-info",
+            "entry-id",
+            "timestamp-created",
+            "timestamp-last-updated"
+        ]
+    );
+    let client = &entries[0][13];
+    assert!(
+        client.contains("cmd=getid user=app") && client.contains("flags=x") && client.starts_with("id="),
+        "{client}"
+    );
+    // Whoever fails to log in is still who it was.
+    assert!(entries[2][13].contains("user=default"), "{}", entries[2][13]);
+    assert!(entries[0][11].parse::<f64>().unwrap() < 60.0);
+    assert_eq!(entries[0][15], ":2");
+
+    assert_eq!(reply(&mut admin, "ACL LOG 1").len(), 20);
+    // A fourth pushes the oldest out.
+    assert!(wire.ask("TIME").starts_with("-NOPERM"));
+    assert_eq!(reply(&mut admin, "ACL LOG 100").len(), 60);
+    assert_eq!(admin.info("acl_access_denied_auth"), "1");
+    assert_eq!(admin.info("acl_access_denied_cmd"), "7");
+    assert_eq!(admin.ask("ACL LOG RESET"), "+OK");
+    assert_eq!(admin.ask("ACL LOG"), "*0");
+    assert!(admin.ask("ACL LOG RESET x").starts_with("-ERR unknown subcommand or wrong number of arguments for 'LOG'"));
+    assert_eq!(admin.info("acl_access_denied_cmd"), "7");
+}
+
+#[test]
+fn genpass_gives_other_digits_each_time() {
+    let server = Server::start(&[]);
+    let mut wire = server.connect();
+    let (one, other) = (wire.ask_bulk("ACL GENPASS"), wire.ask_bulk("ACL GENPASS"));
+    assert!(one.len() == 64 && one != other && one.bytes().all(|digit| b"0123456789abcdef".contains(&digit)), "{one}");
+    assert_eq!(wire.ask_bulk("ACL GENPASS 5").len(), 2);
+    assert_eq!(wire.ask_bulk("ACL GENPASS 4096").len(), 1024);
+    assert!(wire.ask("ACL GENPASS 4097").starts_with("-ERR ACL GENPASS argument must be the number of bits"));
+    assert!(wire.ask("ACL GENPASS 0").starts_with("-ERR ACL GENPASS argument"));
+    assert!(wire.ask("ACL GENPASS x").starts_with("-ERR value is not an integer"));
+}
+
+#[test]
+fn user_lines_are_read_from_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("getid.conf");
+    let lines =
+        format!("requirepass secret\nuser default on >other -@all +ping\nuser app on #{PW} ~* +getid -get\nuser eve\n");
+    fs::write(&config, lines).unwrap();
+    let mut server = Server::try_start_in(dir.path(), &[], |command| {
+        // The file comes first, as in Redis.
+        let words: Vec<_> = command.get_args().skip(1).map(ToOwned::to_owned).collect();
+        *command = common::getid();
+        command.arg("serve").arg(&config).args(words);
+        command
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped());
+    })
+    .unwrap();
+    let mut wire = server.connect();
+    assert!(wire.ask("AUTH secret").starts_with("-WRONGPASS"));
+    assert_eq!([wire.ask("AUTH other"), wire.ask("PING")], ["+OK", "+PONG"]);
+    assert!(wire.ask("GETID").starts_with("-NOPERM"));
+    assert_eq!(wire.ask("AUTH app pw"), "+OK");
+    wire.id();
+    server.wait_log("requirepass is ignored: a user line defines the default user");
+    server.wait_log("the user 'eve' is disabled");
+    assert!(!server.log_so_far().contains("secret") && !server.log_so_far().contains(PW));
+}
+
+#[test]
+fn an_acl_file_is_loaded_saved_and_loaded_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("users.acl");
+    fs::write(&file, "user root on >root +@all ~* &*\nuser app on >pw -@all +getid\n").unwrap();
+    let mut server = Server::start_in(dir.path(), &["--aclfile", "users.acl", "--requirepass", "secret"]);
+    server.wait_log(
+        "requirepass is ignored: aclfile defines the default user, which lets everyone in without a password",
+    );
+    let [mut admin, mut app] = [server.connect(), server.connect()];
+    assert_eq!(admin.ask("AUTH root root"), "+OK");
+    assert_eq!(app.ask("AUTH app pw"), "+OK");
+    app.id();
+
+    // Mistakes change nothing, and all are told.
+    fs::write(&file, "user root on nopass +nope\n# comment\nuser root on\n").unwrap();
+    assert_eq!(
+        admin.ask("ACL LOAD"),
+        "-ERR users.acl:1: Error in applying operation '+nope': Unknown command or category name in ACL. users.acl:2 \
+         should start with user keyword followed by the username. WARNING: Duplicate user 'root' found on line 3. WARNING: \
+         ACL errors detected, no change to the previously active ACL rules was performed"
+    );
+    app.id();
+    fs::remove_file(&file).unwrap();
+    assert_eq!(admin.ask("ACL LOAD"), "-ERR Error loading ACLs, opening file 'users.acl': No such file or directory");
+
+    // What is in force is written, for its owner alone.
+    assert_eq!(admin.ask("ACL SETUSER app +ping"), "+OK");
+    assert_eq!(admin.ask("ACL SAVE"), "+OK");
+    let saved = fs::read_to_string(&file).unwrap();
+    assert_eq!(
+        saved.lines().next().unwrap(),
+        format!("user app on sanitize-payload #{PW} resetchannels -@all +getid +ping")
+    );
+    assert_eq!(saved.lines().count(), 3);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    // A mode that somebody chose stays.
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    assert_eq!(admin.ask("ACL SAVE"), "+OK");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+    let others = fs::read_dir(dir.path())
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().contains("tmp-"));
+    assert_eq!(others.count(), 0);
+
+    // Rules that were loaded hold at once; whose user is gone is cut off, others stay.
+    fs::write(&file, saved.replace("+getid ", "")).unwrap();
+    assert_eq!(admin.ask("ACL LOAD"), "+OK");
+    assert!(app.ask("GETID").starts_with("-NOPERM"));
+    assert_eq!(app.ask("PING"), "+PONG");
+    fs::write(&file, "user root on >root +@all\n").unwrap();
+    assert_eq!(admin.ask("ACL LOAD"), "+OK");
+    assert_eq!(app.rest(), "");
+    assert_eq!(reply(&mut admin, "ACL USERS"), ["default", "root"]);
+
+    // A folder that is gone.
+    fs::remove_dir_all(dir.path()).unwrap();
+    assert!(
+        admin
+            .ask("ACL SAVE")
+            .starts_with("-ERR There was an error trying to save the ACLs. Please check the server logs")
+    );
+    server.wait_log("ACL SAVE: 'users.acl' was not written: No such file or directory");
+}
+
+#[test]
+fn without_an_acl_file_there_is_nothing_to_load_or_save() {
+    let server = Server::start(&[]);
+    let mut wire = server.connect();
+    for command in ["ACL SAVE", "ACL LOAD"] {
+        let text = wire.ask(command);
+        assert!(
+            text.starts_with("-ERR This Redis instance is not configured to use an ACL file. You may want to"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn an_acl_file_that_is_wrong_or_missing_is_no_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = refused(dir.path(), &["--aclfile", "users.acl"], |_| {});
+    assert!(said.contains("aclfile: 'users.acl' cannot be read: No such file or directory"), "{said}");
+    fs::write(dir.path().join("users.acl"), "user app on >hunter2 <hunter3\nuser\nuser bob +kestrel\n").unwrap();
+    let said = refused(dir.path(), &["--aclfile", "users.acl"], |_| {});
+    for line in [
+        "users.acl:1: aclfile: The password you are trying to remove from the user does not exist",
+        "users.acl:2: aclfile: must begin with 'user' and a name; an ACL file has no comments",
+        "users.acl:3: aclfile: '+kestrel': Unknown command or category name in ACL",
+        "3 errors",
+    ] {
+        assert!(said.contains(line), "{said}");
+    }
+    assert!(!said.contains("hunter"), "{said}");
+    // Not started, nothing left behind; and check-config says the same.
+    let mut command = common::getid();
+    command.args(["check-config", "--aclfile", "users.acl", "--dir"]).arg(dir.path());
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("users.acl:3: aclfile"), "{output:?}");
+    fs::write(dir.path().join("users.acl"), "user app on\n").unwrap();
+    let mut command = common::getid();
+    command.args(["check-config", "--aclfile", "users.acl", "--dir"]).arg(dir.path());
+    assert!(command.status().unwrap().success());
+}
+
+/// Rules go by the original names, as in Redis.
+#[test]
+fn a_renamed_command_is_allowed_by_its_first_name() {
+    let server = Server::start(&["--rename-command", "ECHO", "secho"]);
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("ACL SETUSER u on nopass +echo"), "+OK");
+    assert_eq!(
+        wire.ask("ACL SETUSER u +secho"),
+        "-ERR Error in ACL SETUSER modifier '+secho': Unknown command or category name in ACL"
+    );
+    assert_eq!(wire.ask("ACL DRYRUN u secho x"), "+OK");
+    assert_eq!(wire.ask("ACL DRYRUN u echo x"), "-ERR Command 'echo' not found");
+    assert!(reply(&mut wire, "ACL CAT connection").contains(&"echo".to_owned()));
+    assert_eq!(wire.ask("AUTH u x"), "+OK");
+    assert_eq!(wire.ask_bulk("SECHO hi"), "hi");
+}
+
+/// With several threads a change reaches the connections of all.
+#[test]
+fn a_change_reaches_every_thread() {
+    let server = Server::start(&["--io-threads", "2"]);
+    let mut admin = server.connect();
+    assert_eq!(admin.ask("ACL SETUSER app on nopass +@all"), "+OK");
+    let mut wires: Vec<Wire> = (0..6).map(|_| server.connect()).collect();
+    assert!(wires.iter_mut().all(|wire| wire.ask("AUTH app x") == "+OK"));
+    assert_eq!(admin.ask("ACL SETUSER app -time"), "+OK");
+    assert!(wires.iter_mut().all(|wire| wire.ask("TIME").starts_with("-NOPERM")));
+    assert_eq!(admin.ask("ACL DELUSER app"), ":1");
+    assert!(wires.iter_mut().all(|wire| wire.rest().is_empty()));
+}
