@@ -398,7 +398,7 @@ impl Report {
     }
 
     fn ok(&mut self, check: &str) {
-        self.0 += &format!("ok {check}\n");
+        self.0 += &["ok ", check, "\n"].concat();
     }
 }
 
