@@ -16,7 +16,7 @@ use getid::command::Vocabulary;
 use getid::id::{Layout, Limits, RandomCycle, Reservation, SavePoint, Scheme, Slot, Tick};
 use getid::issuer::Issuer;
 use getid::resp::{DecodeLimits, Decoded, Decoder, IdWriter, write_id};
-use getid::session::{Rules, Session, Turn};
+use getid::session::{Rules, Session, Timing, Turn};
 use getid::watermark::{Identity, NoStore};
 
 /// Wide enough that no bench borrows.
@@ -144,6 +144,7 @@ fn turn(c: &mut Criterion) {
         users: Arc::default(),
         bulk_bytes_max: 512 << 20,
         request_bytes_max: 1 << 30,
+        timing: Timing::default(),
     });
     let getid: &[u8] = b"*1\r\n$5\r\nGETID\r\n";
     let mgetid: &[u8] = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n";

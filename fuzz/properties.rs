@@ -42,6 +42,7 @@ fn rules(needs_password: bool) -> Rules {
         users: Arc::new(Users::default().with_default_password(needs_password.then_some("p"))),
         bulk_bytes_max: BULK_BYTES_MAX,
         request_bytes_max: REQUEST_BYTES_MAX,
+        timing: getid::session::Timing::default(),
     }
 }
 

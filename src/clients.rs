@@ -33,6 +33,16 @@ impl fmt::Display for Endpoint {
     }
 }
 
+impl Endpoint {
+    /// As MONITOR writes it.
+    pub fn for_monitors(&self) -> impl fmt::Display {
+        fmt::from_fn(move |f| match self {
+            Endpoint::Tcp(address) => write!(f, "{address}"),
+            Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
+        })
+    }
+}
+
 /// How a connection is asked to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -134,6 +144,16 @@ impl Client {
         }
     }
 
+    /// Bytes of a request that is not complete yet.
+    pub fn input_bytes(&self) -> usize {
+        self.input_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the client is behind `MONITOR`: then it is not idle either.
+    pub fn monitors(&self) -> bool {
+        self.lock_profile().monitors
+    }
+
     /// Replaces what the session says of itself.
     pub fn publish(&self, profile: &Profile) {
         let mut published = self.lock_profile();
@@ -148,7 +168,8 @@ impl Client {
         self.wake();
     }
 
-    fn wake(&self) {
+    /// Has the connection's task look around: it is to end, or has something to write.
+    pub fn wake(&self) {
         // Against the fence of `wake_by`: either this sees the waker, or the task sees the wish.
         fence(Ordering::SeqCst);
         if let Some(waker) = self.waker.get() {
@@ -223,6 +244,7 @@ impl Client {
     /// In Redis's order; `N` for none.
     fn flags(&self, profile: &Profile) -> String {
         let all = [
+            ('O', profile.monitors),
             ('x', profile.queued.is_some()),
             ('b', self.is_waiting()),
             ('c', self.stopping() != Stop::No),

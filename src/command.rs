@@ -54,6 +54,11 @@ pub struct Command {
     pub help: &'static [&'static str],
 }
 
+/// Every row, each container before its subcommands.
+pub fn rows() -> impl Iterator<Item = &'static Command> {
+    TABLE.iter().flat_map(|command| std::iter::once(command).chain(command.subcommands))
+}
+
 /// What a command takes, as `COMMAND DOCS` describes it.
 #[derive(Debug)]
 pub struct Argument {
@@ -132,7 +137,23 @@ pub enum Verb {
     Exec,
     Hello,
     Info,
+    Latency,
+    LatencyDoctor,
+    LatencyGraph,
+    LatencyHelp,
+    LatencyHistogram,
+    LatencyHistory,
+    LatencyLatest,
+    LatencyReset,
     LolWut,
+    Memory,
+    MemoryDoctor,
+    MemoryHelp,
+    MemoryMallocStats,
+    MemoryPurge,
+    MemoryStats,
+    MemoryUsage,
+    Monitor,
     Multi,
     Ping,
     Quit,
@@ -140,9 +161,19 @@ pub enum Verb {
     Role,
     Select,
     Shutdown,
+    SlowLog,
+    SlowLogGet,
+    SlowLogHelp,
+    SlowLogLen,
+    SlowLogReset,
     Time,
     Unwatch,
     Watch,
+}
+
+impl Verb {
+    /// How many there are; `verb as usize` is below.
+    pub const COUNT: usize = Verb::Watch as usize + 1;
 }
 
 impl Command {
@@ -442,10 +473,6 @@ mod tests {
     use super::*;
     use crate::resp::Span;
 
-    fn rows() -> impl Iterator<Item = &'static Command> {
-        TABLE.iter().flat_map(|command| std::iter::once(command).chain(command.subcommands))
-    }
-
     #[test]
     fn every_verb_has_one_row() {
         let mut verbs: Vec<Verb> = rows().map(|command| command.verb).collect();
@@ -453,7 +480,7 @@ mod tests {
         verbs.sort_unstable();
         verbs.dedup();
         assert_eq!(verbs.len(), count, "a verb in two rows");
-        assert_eq!(verbs.len(), Verb::Watch as usize + 1, "a verb without a row");
+        assert_eq!(verbs.len(), Verb::COUNT, "a verb without a row");
     }
 
     #[test]

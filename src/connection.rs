@@ -12,7 +12,7 @@ mod patience;
 use std::cell::RefCell;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -29,11 +29,13 @@ pub use patience::CutOff;
 use patience::Patience;
 
 use crate::clients::{Admission, Client, Stop};
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 use crate::id::{Refusal, Reservation};
-use crate::metrics::Work;
-use crate::server::Server;
-use crate::session::{Session, Turn, Unblock};
+use crate::metrics::{MeasuredDraw, Work};
+use crate::resp::Value;
+use crate::server::{Monitoring, Server};
+use crate::session::{Calls, ErrorCode, Reply, Session, Turn, Unblock};
+use crate::telemetry::bucket_of;
 use crate::tls;
 
 /// Room for one read: 16 KiB, as Redis's. A thousand `GETID` as arrays are 14 KB.
@@ -54,6 +56,9 @@ const KEPT_BUFFERS_MAX: usize = 64;
 
 /// How often a client that waits for IDs is looked at, to see whether it is still there.
 const HANGUP_CHECK: Duration = Duration::from_millis(100);
+
+/// Draws that do not wait are measured now and then; all of them, if commands from this time on are to be told.
+const MEASURE_ALL_BELOW_NS: u64 = 100_000;
 
 /// A byte stream that a client can be on.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + Sync + Sized {
@@ -94,6 +99,8 @@ pub struct Connection<C: Clock, T> {
     rest: Vec<u8>,
     /// What was done since it was last counted.
     work: Work,
+    /// Behind `MONITOR`.
+    monitoring: Option<Monitoring>,
 }
 
 /// What a connection works with while it has something to say.
@@ -108,7 +115,8 @@ struct Buffers {
 impl<C: Clock, T: Transport> Connection<C, T> {
     /// A connection of a client that was admitted.
     pub fn new(server: Arc<Server<C>>, admission: Admission, session: Session, io: T) -> Box<Self> {
-        Box::new(Connection { server, admission, io, session, rules: 0, rest: Vec::new(), work: Work::default() })
+        let work = Work::default();
+        Box::new(Connection { server, admission, io, session, rules: 0, rest: Vec::new(), work, monitoring: None })
     }
 
     /// Serves the client until it goes, breaks the protocol, or is told to stop.
@@ -136,9 +144,10 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         Ok(())
     }
 
-    /// Waits for bytes; `None` at the end of the stream, or when told to stop.
+    /// Waits for bytes, or for lines that a monitor is to be sent, which are put out then; `None` at the end of the stream,
+    /// or when told to stop.
     async fn read(&mut self) -> io::Result<Option<Box<Buffers>>> {
-        let Connection { admission, io, rest, work, .. } = self;
+        let Connection { admission, io, rest, work, monitoring, .. } = self;
         let client = &admission.client;
         poll_fn(|cx| {
             client.wake_by(cx.waker());
@@ -147,6 +156,12 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             }
             let mut buffers = Buffers::take();
             buffers.resume(rest);
+            if let Some(monitoring) = monitoring
+                && monitoring.take(&mut buffers.output)
+            {
+                rest.clear();
+                return Poll::Ready(Ok(Some(buffers)));
+            }
             match poll_read(Pin::new(&mut *io), cx, &mut buffers.input) {
                 Poll::Ready(Ok(n)) if n > 0 => {
                     work.reads += 1;
@@ -170,22 +185,36 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         let mut used = 0;
         loop {
             self.follow_rules();
+            turn.account.watch(self.server.monitors.any());
             used += self.session.read(&input[used..], turn);
             drawn.clear();
+            let began_ns = self.begins_measured_draw(turn);
+            let mut draw = None;
             let refusal = match self.try_draw(turn.ids, drawn) {
-                Ok(0) => None,
+                Ok(0) => {
+                    draw = began_ns.map(|began| MeasuredDraw { ns: since(began), waited: false });
+                    None
+                }
                 Ok(missing) => {
                     // What is answered already must not wait with the rest.
                     self.flush(output).await?;
+                    let began_ns = clock::stopwatch_ns();
                     // Boxed: it is rare, and its state would otherwise be part of every idle connection.
-                    Box::pin(self.draw_waiting(missing, drawn)).await?
+                    let refusal = Box::pin(self.draw_waiting(missing, drawn)).await?;
+                    draw = Some(MeasuredDraw { ns: since(began_ns), waited: true });
+                    refusal
                 }
                 Err(refusal) => Some(NoIds::Refused(refusal)),
             };
             match &refusal {
                 None => self.session.write(turn, Ok(drawn), output),
-                Some(refusal) => self.session.write(turn, Err(&refusal.to_string()), output),
+                Some(refusal) => {
+                    let text = refusal.to_string();
+                    self.session.write(turn, Err(&text), output);
+                    self.count_refused(turn, &text);
+                }
             }
+            self.count(turn, draw);
             if !turn.denials.is_empty() {
                 self.admission.client.publish(self.session.profile());
                 self.server.note_denials(std::mem::take(&mut turn.denials), &self.admission.client);
@@ -193,22 +222,28 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             if let Some(effect) = turn.effect.take() {
                 self.admission.client.publish(self.session.profile());
                 let client = &self.admission.client;
+                let began_ns = clock::stopwatch_ns();
                 let value = if effect.is_at_disk() {
                     // Boxed, as above.
                     Box::pin(self.server.perform_at_disk(effect, client)).await
                 } else {
                     self.server.perform(effect, client)
                 };
+                self.count_effect(turn, value.as_ref(), since(began_ns));
                 match value {
                     Some(value) => self.session.reply(&value, output),
                     None => turn.close = true,
                 }
                 // It may have killed itself: whatever stands behind that in the input is not answered.
                 turn.close |= self.admission.client.stopping() == Stop::AfterReply;
+                self.follow_monitor();
             }
             self.work.requests += u64::from(turn.commands);
             if let Some(breach) = turn.broken {
                 self.server.note_breach(breach, &self.admission.client);
+            }
+            if self.monitoring.is_some() && (turn.close || !self.session.profile().monitors) {
+                self.monitoring = None;
             }
             let last = turn.close || !turn.more;
             if last || output.len() >= FLUSH_BYTES {
@@ -231,6 +266,108 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         let open = !turn.close;
         buffers.suspend(used, &mut self.rest);
         Ok(open)
+    }
+
+    /// Monitors from now on, if the session says so.
+    fn follow_monitor(&mut self) {
+        if self.session.profile().monitors && self.monitoring.is_none() {
+            self.monitoring = Some(self.server.monitors.add(&self.admission.client));
+        }
+    }
+
+    /// Whether the turn's draw is measured: when it begins.
+    #[inline]
+    fn begins_measured_draw(&self, turn: &Turn) -> Option<u64> {
+        if turn.ids == 0 {
+            return None;
+        }
+        let own = self.server.metrics.own_commands()?;
+        let is_measured = own.is_measured_next() || self.session.rules().timing.noted_ns < MEASURE_ALL_BELOW_NS;
+        is_measured.then(clock::stopwatch_ns)
+    }
+
+    /// Counts what a turn did, but for its effect.
+    #[inline]
+    fn count(&self, turn: &mut Turn, draw: Option<MeasuredDraw>) {
+        let Some(own) = self.server.metrics.own_commands() else { return };
+        own.add(turn.account.calls());
+        if let Some(draw) = draw {
+            self.count_draw(turn, draw);
+        }
+        if turn.account.has_more() {
+            self.count_more(turn);
+        }
+    }
+
+    #[cold]
+    fn count_draw(&self, turn: &Turn, draw: MeasuredDraw) {
+        let Some(own) = self.server.metrics.own_commands() else { return };
+        let share_ns = own.charge(turn.account.calls(), draw);
+        if draw.waited {
+            self.server.note_draw_wait(draw.ns);
+        }
+        if share_ns >= self.session.rules().timing.noted_ns {
+            self.server.note_ids(&self.admission.client, &self.session.profile().name, turn.replies(), share_ns);
+        }
+    }
+
+    /// Errors, slow commands, and what monitors are shown.
+    #[cold]
+    fn count_more(&self, turn: &mut Turn) {
+        let Some(own) = self.server.metrics.own_commands() else { return };
+        for &(code, count) in turn.account.errors() {
+            own.add_error(code, count);
+        }
+        for noted in turn.account.take_noted() {
+            self.server.note(&self.admission.client, &self.session.profile().name, noted);
+        }
+        let mut shown = turn.account.shown().peekable();
+        if shown.peek().is_some() {
+            let now_us = self.server.issuer.clock().wall_unix_us();
+            let (unix_s, us) = (now_us.div_euclid(1_000_000), now_us.rem_euclid(1_000_000));
+            let mut lines = Vec::new();
+            for (database, args) in shown {
+                let peer = self.admission.client.peer.for_monitors();
+                // Writing to a Vec cannot fail.
+                let _ = write!(lines, "+{unix_s}.{us:06} [{database} {peer}] ");
+                lines.extend_from_slice(args);
+                lines.extend_from_slice(b"\r\n");
+            }
+            self.server.monitors.feed(&lines);
+        }
+    }
+
+    /// ID commands of a turn that got an error for want of IDs.
+    #[cold]
+    fn count_refused(&self, turn: &Turn, text: &str) {
+        let Some(own) = self.server.metrics.own_commands() else { return };
+        let (mut getids, mut mgetids) = (0, 0);
+        for reply in turn.replies() {
+            match *reply {
+                Reply::Integers { count } => getids += count,
+                Reply::Bulks { .. } => mgetids += 1,
+                Reply::Unheard { .. } | Reply::Encoded { .. } => {}
+            }
+        }
+        own.refuse(getids, mgetids, ErrorCode::of(text.as_bytes()));
+    }
+
+    /// The command whose effect was performed.
+    fn count_effect(&self, turn: &mut Turn, value: Option<&Value>, performed_ns: u64) {
+        let (Some(own), Some(mut asker)) = (self.server.metrics.own_commands(), turn.account.take_asker()) else {
+            return;
+        };
+        asker.ns += performed_ns;
+        let mut failed = 0;
+        if let Some(Value::Error(text)) = value {
+            own.add_error(ErrorCode::of(text.as_bytes()), 1);
+            failed = 1;
+        }
+        let (verb, ns) = (asker.command.verb, asker.ns);
+        own.add(&[Calls { verb, calls: 1, failed, rejected: 0, ns, bucket: bucket_of(ns) }]);
+        if ns >= self.session.rules().timing.noted_ns {
+            self.server.note(&self.admission.client, &self.session.profile().name, asker);
+        }
     }
 
     /// Goes by the rules, and the pause, that are in force by now.
@@ -340,6 +477,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             None => Box::pin(self.flush_slowly(output, written)).await,
         };
         self.work.output_bytes += output.len() as u64;
+        self.work.writes += 1;
         output.clear();
         result
     }
@@ -385,6 +523,10 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         client.note_output(0);
         result
     }
+}
+
+fn since(began_ns: u64) -> u64 {
+    clock::stopwatch_ns().saturating_sub(began_ns)
 }
 
 /// Counts a connection that ends in a panic. Only its own client is cut off.

@@ -1,60 +1,144 @@
 //! The text of INFO.
 //!
 //! Sections, fields and their order are Redis 7.2's where Redis has them, so that redis-cli --stat, exporters and
-//! agents find what they look for. `generator` is getid's own. Fields of things that getid has not are left out,
-//! except those that clients read on connect: `loading:0` (ioredis) and `role:master` (glide).
+//! agents find what they look for. `generator` is getid's own.
+//!
+//! Fields of things that getid has not are left out, unless something that is used with many a Redis reads them and would
+//! complain, or lack a graph, without: clients on connect (`loading:0` for ioredis, `role:master` for glide),
+//! prometheus-redis-exporter and its dashboards, the templates of Zabbix and the modules of Datadog, Telegraf and
+//! Metricbeat. Those stand in [`CONSTANT`] with what Redis says when there is no data.
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::Ordering::Relaxed;
 
 use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeVal;
+use nix::sys::time::{TimeVal, TimeValLike as _};
 
 use crate::clients::Endpoint;
 use crate::clock::Clock;
-use crate::command::REDIS_VERSION;
+use crate::command::{self, REDIS_VERSION};
 use crate::id::Tick;
-use crate::metrics::Metrics;
+use crate::metrics::{CommandTotals, Metrics};
 use crate::server::Server;
 use crate::session::Pause;
 use crate::timestamp;
 
-/// A section's name and what writes it.
-type Section<C> = (&'static str, fn(&Server<C>, &mut Text));
+/// A section: its name, whether it is one of the default ones, and what writes it.
+type Section<C> = (&'static str, bool, fn(&Server<C>, &mut Text));
 
-fn sections<C: Clock>() -> [Section<C>; 10] {
+fn sections<C: Clock>() -> [Section<C>; 14] {
     [
-        ("Server", server),
-        ("Clients", clients),
-        ("Memory", memory),
-        ("Persistence", persistence),
-        ("Stats", stats),
-        ("Replication", replication),
-        ("CPU", cpu),
-        ("Cluster", cluster),
-        ("Keyspace", |_, _| {}),
-        ("Generator", generator),
+        ("Server", true, server),
+        ("Clients", true, clients),
+        ("Memory", true, memory),
+        ("Persistence", true, persistence),
+        ("Stats", true, stats),
+        ("Replication", true, |_, _| {}),
+        ("CPU", true, cpu),
+        ("Modules", true, |_, _| {}),
+        ("Commandstats", false, commandstats),
+        ("Errorstats", true, errorstats),
+        ("Latencystats", false, latencystats),
+        ("Cluster", true, |_, _| {}),
+        ("Keyspace", true, |_, _| {}),
+        ("Generator", true, generator),
     ]
 }
 
-/// INFO with the sections named, in any letter case; all of them when none, or `default`, `all` or `everything`, is.
+/// INFO with the sections named, in any letter case: the default ones when none or `default` is, every one with `all` or
+/// `everything`.
 pub fn text<C: Clock>(of: &Server<C>, names: &[String]) -> String {
-    let is = |name: &str, wanted: &str| name.eq_ignore_ascii_case(wanted);
-    let all =
-        names.is_empty() || names.iter().any(|name| is(name, "default") || is(name, "all") || is(name, "everything"));
-    let mut out = Text(String::with_capacity(4096));
-    for (title, write) in sections::<C>() {
-        if all || names.iter().any(|name| is(name, title)) {
+    let asked = |name: &str| names.iter().any(|asked| asked.eq_ignore_ascii_case(name));
+    let all = asked("all") || asked("everything");
+    let default = names.is_empty() || asked("default");
+    let mut out = Text(String::with_capacity(8192));
+    for (title, is_default, write) in sections::<C>() {
+        if all || (default && is_default) || asked(title) {
             if !out.0.is_empty() {
                 out.0.push_str("\r\n");
             }
             // Writing to a String cannot fail.
             let _ = write!(out.0, "# {title}\r\n");
             write(of, &mut out);
+            for (section, name, value) in CONSTANT {
+                if *section == title {
+                    out.line(name, value);
+                }
+            }
         }
     }
     out.0
 }
+
+/// Section, name and value of what never changes here and is read all the same.
+const CONSTANT: &[(&str, &str, &str)] = &[
+    ("Clients", "tracking_clients", "0"),
+    ("Clients", "clients_in_timeout_table", "0"),
+    ("Memory", "used_memory_lua", "0"),
+    ("Memory", "number_of_cached_scripts", "0"),
+    ("Memory", "maxmemory", "0"),
+    ("Memory", "maxmemory_human", "0B"),
+    ("Memory", "maxmemory_policy", "noeviction"),
+    // What the allocator holds is not told apart from what is resident, so there is nothing between them.
+    ("Memory", "allocator_frag_ratio", "1.00"),
+    ("Memory", "allocator_frag_bytes", "0"),
+    ("Memory", "allocator_rss_ratio", "1.00"),
+    ("Memory", "allocator_rss_bytes", "0"),
+    ("Memory", "rss_overhead_ratio", "1.00"),
+    ("Memory", "rss_overhead_bytes", "0"),
+    ("Memory", "mem_fragmentation_ratio", "1.00"),
+    ("Memory", "mem_fragmentation_bytes", "0"),
+    ("Memory", "mem_not_counted_for_evict", "0"),
+    ("Memory", "mem_replication_backlog", "0"),
+    ("Memory", "mem_clients_slaves", "0"),
+    ("Memory", "mem_aof_buffer", "0"),
+    ("Memory", "mem_allocator", "libc"),
+    ("Memory", "active_defrag_running", "0"),
+    ("Memory", "lazyfree_pending_objects", "0"),
+    ("Persistence", "rdb_changes_since_last_save", "0"),
+    ("Persistence", "rdb_bgsave_in_progress", "0"),
+    ("Persistence", "rdb_current_bgsave_time_sec", "-1"),
+    ("Persistence", "rdb_last_cow_size", "0"),
+    ("Persistence", "aof_enabled", "0"),
+    ("Persistence", "aof_rewrite_in_progress", "0"),
+    ("Persistence", "aof_rewrite_scheduled", "0"),
+    ("Persistence", "aof_last_rewrite_time_sec", "-1"),
+    ("Persistence", "aof_current_rewrite_time_sec", "-1"),
+    ("Persistence", "aof_last_bgrewrite_status", "ok"),
+    ("Persistence", "aof_last_write_status", "ok"),
+    ("Persistence", "aof_last_cow_size", "0"),
+    ("Stats", "sync_full", "0"),
+    ("Stats", "sync_partial_ok", "0"),
+    ("Stats", "sync_partial_err", "0"),
+    ("Stats", "expired_keys", "0"),
+    ("Stats", "expired_stale_perc", "0.00"),
+    ("Stats", "expired_time_cap_reached_count", "0"),
+    ("Stats", "evicted_keys", "0"),
+    ("Stats", "evicted_clients", "0"),
+    ("Stats", "keyspace_hits", "0"),
+    ("Stats", "keyspace_misses", "0"),
+    ("Stats", "pubsub_channels", "0"),
+    ("Stats", "pubsub_patterns", "0"),
+    ("Stats", "latest_fork_usec", "0"),
+    ("Stats", "migrate_cached_sockets", "0"),
+    ("Stats", "slave_expires_tracked_keys", "0"),
+    ("Stats", "active_defrag_hits", "0"),
+    ("Stats", "active_defrag_misses", "0"),
+    ("Stats", "active_defrag_key_hits", "0"),
+    ("Stats", "active_defrag_key_misses", "0"),
+    // Every error reply is one that a command or the protocol gives on purpose.
+    ("Stats", "unexpected_error_replies", "0"),
+    ("Replication", "role", "master"),
+    ("Replication", "connected_slaves", "0"),
+    ("Replication", "master_failover_state", "no-failover"),
+    ("Replication", "master_repl_offset", "0"),
+    ("Replication", "second_repl_offset", "-1"),
+    ("Replication", "repl_backlog_active", "0"),
+    ("Replication", "repl_backlog_size", "0"),
+    ("Replication", "repl_backlog_first_byte_offset", "0"),
+    ("Replication", "repl_backlog_histlen", "0"),
+    ("Cluster", "cluster_enabled", "0"),
+];
 
 /// Lines of `name:value`.
 struct Text(String);
@@ -97,13 +181,20 @@ fn server<C: Clock>(of: &Server<C>, out: &mut Text) {
 }
 
 fn clients<C: Clock>(of: &Server<C>, out: &mut Text) {
-    out.line("connected_clients", of.clients.len());
+    let clients = of.clients.all();
+    out.line("connected_clients", clients.len());
     out.line("cluster_connections", 0);
     out.line("maxclients", of.clients_max());
+    // Of those that are connected now; Redis keeps a few seconds.
+    out.line("client_recent_max_input_buffer", clients.iter().map(|client| client.input_bytes()).max().unwrap_or(0));
+    // What a client does not take stops its reading, and is a connection's own until it is taken.
+    out.line("client_recent_max_output_buffer", 0);
     out.line("blocked_clients", of.clients.waiting());
-    let unix = of.clients.all().iter().filter(|client| matches!(client.peer, Endpoint::Unix(_))).count();
+    let unix = clients.iter().filter(|client| matches!(client.peer, Endpoint::Unix(_))).count();
     out.line("unixsocket_clients", unix);
     out.line("clients_peak", of.metrics.clients_peak.load(Relaxed));
+    out.line("monitors", of.monitors.count());
+    out.line("monitors_dropped", of.monitors.dropped());
     paused(of, out);
 }
 
@@ -125,18 +216,27 @@ fn paused<C: Clock>(of: &Server<C>, out: &mut Text) {
 fn memory<C: Clock>(of: &Server<C>, out: &mut Text) {
     let resident = note_memory(&of.metrics);
     let peak = of.metrics.memory_peak.load(Relaxed);
-    // What the allocator holds is not told apart from what is resident.
+    let startup = of.memory_startup.load(Relaxed);
     out.line("used_memory", resident);
     out.line("used_memory_human", Human(resident));
     out.line("used_memory_rss", resident);
     out.line("used_memory_rss_human", Human(resident));
     out.line("used_memory_peak", peak);
     out.line("used_memory_peak_human", Human(peak));
-    out.line("maxmemory", 0);
-    out.line("maxmemory_human", "0B");
-    out.line("maxmemory_policy", "noeviction");
-    out.line("mem_fragmentation_ratio", "1.00");
-    out.line("mem_allocator", "libc");
+    out.line("used_memory_peak_perc", Percent(resident, peak));
+    // There is no data: whatever is not the program itself is clients.
+    out.line("used_memory_overhead", resident);
+    out.line("used_memory_startup", startup);
+    out.line("used_memory_dataset", 0);
+    out.line("used_memory_dataset_perc", Percent(0, 1));
+    out.line("allocator_allocated", resident);
+    out.line("allocator_active", resident);
+    out.line("allocator_resident", resident);
+    if let Some(total) = system_memory() {
+        out.line("total_system_memory", total);
+        out.line("total_system_memory_human", Human(total));
+    }
+    out.line("mem_clients_normal", resident.saturating_sub(startup));
 }
 
 fn persistence<C: Clock>(of: &Server<C>, out: &mut Text) {
@@ -145,19 +245,28 @@ fn persistence<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("async_loading", 0);
     out.line("rdb_last_save_time", status.last_save_unix_ms / 1000);
     out.line("rdb_last_bgsave_status", if status.last_save_ok { "ok" } else { "err" });
-    out.line("aof_enabled", 0);
+    out.line("rdb_last_bgsave_time_sec", status.last_save_us / 1_000_000);
+    out.line("rdb_saves", status.saves);
 }
 
 fn stats<C: Clock>(of: &Server<C>, out: &mut Text) {
     let metrics = &of.metrics;
     let work = metrics.work();
+    let is_threaded = of.config.get().io_threads > 1;
     out.line("total_connections_received", metrics.connections.load(Relaxed));
     out.line("total_commands_processed", work.requests);
     out.line("instantaneous_ops_per_sec", metrics.rate.per_s());
     out.line("total_net_input_bytes", work.input_bytes);
     out.line("total_net_output_bytes", work.output_bytes);
+    out.line("instantaneous_input_kbps", Kilobytes(metrics.input_rate.per_s()));
+    out.line("instantaneous_output_kbps", Kilobytes(metrics.output_rate.per_s()));
     out.line("rejected_connections", metrics.connections_rejected.load(Relaxed));
+    out.line("total_error_replies", metrics.errors().iter().map(|(_, count)| count).sum::<u64>());
     out.line("total_reads_processed", work.reads);
+    out.line("total_writes_processed", work.writes);
+    // With more threads than one, each serves its connections whole.
+    out.line("io_threaded_reads_processed", if is_threaded { work.reads } else { 0 });
+    out.line("io_threaded_writes_processed", if is_threaded { work.writes } else { 0 });
     out.line("acl_access_denied_auth", metrics.acl_denied_logins.load(Relaxed));
     out.line("acl_access_denied_cmd", metrics.acl_denied_commands.load(Relaxed));
     // There are neither keys nor channels; exporters look for both.
@@ -176,22 +285,53 @@ fn stats<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("connection_panics", metrics.panics.load(Relaxed));
 }
 
-fn replication<C: Clock>(_: &Server<C>, out: &mut Text) {
-    out.line("role", "master");
-    out.line("connected_slaves", 0);
-}
-
-fn cpu<C: Clock>(_: &Server<C>, out: &mut Text) {
+fn cpu<C: Clock>(of: &Server<C>, out: &mut Text) {
     for (who, suffix) in [(UsageWho::RUSAGE_SELF, ""), (UsageWho::RUSAGE_CHILDREN, "_children")] {
         if let Ok(usage) = getrusage(who) {
             out.line(&format!("used_cpu_sys{suffix}"), Seconds(usage.system_time()));
             out.line(&format!("used_cpu_user{suffix}"), Seconds(usage.user_time()));
         }
     }
+    // As of the last second.
+    for (name, us) in ["sys", "user"].into_iter().zip(&of.metrics.main_cpu_us) {
+        let time = TimeVal::microseconds(us.load(Relaxed).try_into().unwrap_or(i64::MAX));
+        out.line(&format!("used_cpu_{name}_main_thread"), Seconds(time));
+    }
 }
 
-fn cluster<C: Clock>(_: &Server<C>, out: &mut Text) {
-    out.line("cluster_enabled", 0);
+fn commandstats<C: Clock>(of: &Server<C>, out: &mut Text) {
+    for command in command::rows() {
+        let Some(totals) = of.metrics.command(command.verb) else { continue };
+        let CommandTotals { calls, failed, rejected, ns, .. } = totals;
+        let us = ns / 1000;
+        // In hundredths, from the exact time: many an ID takes less than a microsecond.
+        let per_call = (u128::from(ns) + 5 * u128::from(calls)) / (10 * u128::from(calls.max(1)));
+        let (whole, hundredths) = (per_call / 100, per_call % 100);
+        out.line(
+            &format!("cmdstat_{}", command.full_name),
+            format_args!(
+                "calls={calls},usec={us},usec_per_call={whole}.{hundredths:02},rejected_calls={rejected},\
+                 failed_calls={failed}"
+            ),
+        );
+    }
+}
+
+fn errorstats<C: Clock>(of: &Server<C>, out: &mut Text) {
+    for (code, count) in of.metrics.errors() {
+        out.line(&format!("errorstat_{}", code.word()), format_args!("count={count}"));
+    }
+}
+
+fn latencystats<C: Clock>(of: &Server<C>, out: &mut Text) {
+    for command in command::rows() {
+        let Some(totals) = of.metrics.command(command.verb).filter(|totals| totals.calls > 0) else { continue };
+        let at = |per_mille| Micros(totals.histogram.percentile_ns(per_mille));
+        out.line(
+            &format!("latency_percentiles_usec_{}", command.full_name),
+            format_args!("p50={},p99={},p99.9={}", at(500), at(990), at(999)),
+        );
+    }
 }
 
 fn generator<C: Clock>(of: &Server<C>, out: &mut Text) {
@@ -245,6 +385,23 @@ pub fn note_memory(metrics: &Metrics) -> u64 {
     resident
 }
 
+/// The machine's memory in bytes, where the system says it.
+fn system_memory() -> Option<u64> {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kilobytes = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    Some(kilobytes.trim().trim_end_matches(" kB").parse::<u64>().ok()? * 1024)
+}
+
+/// Keeps the CPU time of the calling thread as that of the main thread, where the system tells it.
+pub fn note_main_cpu(metrics: &Metrics) {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    if let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) {
+        for (place, time) in metrics.main_cpu_us.iter().zip([usage.system_time(), usage.user_time()]) {
+            place.store(u64::try_from(time.num_microseconds()).unwrap_or(0), Relaxed);
+        }
+    }
+}
+
 fn os() -> String {
     nix::sys::utsname::uname().map_or_else(
         |_| std::env::consts::OS.to_owned(),
@@ -272,6 +429,35 @@ impl fmt::Display for Human {
             1_048_576..1_073_741_824 => write!(f, "{:.2}M", bytes / 1_048_576.0),
             _ => write!(f, "{:.2}G", bytes / 1_073_741_824.0),
         }
+    }
+}
+
+/// Nanoseconds as microseconds with three decimals.
+struct Micros(u64);
+
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:03}", self.0 / 1000, self.0 % 1000)
+    }
+}
+
+/// Bytes as kilobytes with two decimals.
+struct Kilobytes(u64);
+
+impl fmt::Display for Kilobytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hundredths = self.0 * 100 / 1024;
+        write!(f, "{}.{:02}", hundredths / 100, hundredths % 100)
+    }
+}
+
+/// A part of a whole, as `12.34%`.
+struct Percent(u64, u64);
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hundredths = self.0 * 10_000 / self.1.max(1);
+        write!(f, "{}.{:02}%", hundredths / 100, hundredths % 100)
     }
 }
 

@@ -72,6 +72,8 @@ struct Stats {
     save_failures: AtomicU64,
     last_save_unix_ms: AtomicU64,
     last_save_us: AtomicU64,
+    /// How long the longest save took since somebody asked, failed ones included; 0: there was none.
+    longest_save_us: AtomicU64,
     /// How the last save went, as a [`SaveOutcome`].
     last_save: AtomicU8,
 }
@@ -302,6 +304,11 @@ impl<C: Clock, K: Checks> Issuer<C, K> {
         }
     }
 
+    /// How long the longest save took since the last call, in microseconds, failed ones included.
+    pub fn take_longest_save_us(&self) -> Option<u64> {
+        Some(self.stats.longest_save_us.swap(0, Relaxed)).filter(|&us| us > 0)
+    }
+
     /// Changes limits while running. Who waits goes by them too, at once.
     pub fn set_limits(&self, limits: Limits) {
         let mut mint = self.lock();
@@ -336,6 +343,7 @@ impl<C: Clock, K: Checks> Issuer<C, K> {
         let result = store.save(&Record { identity: self.identity, point }).await;
         self.saving_since_ns.store(0, Relaxed);
         let took = began.elapsed();
+        self.stats.longest_save_us.fetch_max((ns(took) / 1000).max(1), Relaxed);
         let mut mint = self.lock();
         match &result {
             Ok(()) => mint.saved(point),

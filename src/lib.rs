@@ -21,6 +21,7 @@ pub mod resp;
 pub mod server;
 pub mod session;
 pub mod supervision;
+pub mod telemetry;
 pub mod timestamp;
 pub mod tls;
 pub mod verify;

@@ -4,10 +4,17 @@
 //! kept per thread: threads that share a counter pass its cache line to and fro. Relaxed is enough, for each figure
 //! stands for itself.
 
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+mod commands;
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use commands::Baseline;
+pub use commands::{CommandCounters, CommandTotals, MeasuredDraw};
+
+use crate::command::Verb;
 use crate::io_threads;
+use crate::session::ErrorCode;
 
 /// Samples of the request counter that the momentary rate is taken over.
 const RATE_SAMPLES: usize = 16;
@@ -57,6 +64,15 @@ pub struct Metrics {
     pub uptime_s: AtomicU64,
     /// Requests a second of late.
     pub rate: Rate,
+    /// Bytes read a second of late.
+    pub input_rate: Rate,
+    /// Bytes written a second of late.
+    pub output_rate: Rate,
+    /// CPU time of the thread that the server was started on, in microseconds in the kernel and outside of it; kept by
+    /// the housekeeping, which runs there.
+    pub main_cpu_us: [AtomicU64; 2],
+    /// What commands and errors are counted from.
+    baseline: Mutex<Baseline>,
 }
 
 /// What one thread has done, in cache lines of its own (two: they are fetched in pairs).
@@ -65,8 +81,10 @@ pub struct Metrics {
 struct ThreadWork {
     requests: AtomicU64,
     reads: AtomicU64,
+    writes: AtomicU64,
     input_bytes: AtomicU64,
     output_bytes: AtomicU64,
+    commands: CommandCounters,
 }
 
 /// What all threads have done.
@@ -76,6 +94,8 @@ pub struct Work {
     pub requests: u64,
     /// Reads that brought something.
     pub reads: u64,
+    /// Writes to clients.
+    pub writes: u64,
     /// Bytes read from clients.
     pub input_bytes: u64,
     /// Bytes written to clients.
@@ -94,8 +114,34 @@ impl Metrics {
         let Some(own) = self.work.get(io_threads::current()) else { return };
         bump(&own.requests, read.requests);
         bump(&own.reads, read.reads);
+        bump(&own.writes, read.writes);
         bump(&own.input_bytes, read.input_bytes);
         bump(&own.output_bytes, read.output_bytes);
+    }
+
+    /// What the calling thread counts of its commands; `None` on a thread that serves no connections.
+    #[inline]
+    pub fn own_commands(&self) -> Option<&CommandCounters> {
+        self.work.get(io_threads::current()).map(|own| &own.commands)
+    }
+
+    /// A command's totals over all threads; `None` if it was never called nor rejected.
+    pub fn command(&self, verb: Verb) -> Option<CommandTotals> {
+        self.lock_baseline().command(self.commands(), verb)
+    }
+
+    /// Error replies by code.
+    pub fn errors(&self) -> Vec<(ErrorCode, u64)> {
+        self.lock_baseline().errors(self.commands())
+    }
+
+    fn commands(&self) -> impl Iterator<Item = &CommandCounters> + Clone {
+        self.work.iter().map(|own| &own.commands)
+    }
+
+    fn lock_baseline(&self) -> MutexGuard<'_, Baseline> {
+        // Only replaced whole.
+        self.baseline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The sums over all threads, since the last reset.
@@ -105,6 +151,7 @@ impl Metrics {
         Work {
             requests: all.requests.wrapping_sub(before.requests),
             reads: all.reads.wrapping_sub(before.reads),
+            writes: all.writes.wrapping_sub(before.writes),
             input_bytes: all.input_bytes.wrapping_sub(before.input_bytes),
             output_bytes: all.output_bytes.wrapping_sub(before.output_bytes),
         }
@@ -129,6 +176,9 @@ impl Metrics {
             counter.store(0, Relaxed);
         }
         self.rate.reset();
+        self.input_rate.reset();
+        self.output_rate.reset();
+        *self.lock_baseline() = Baseline::of(self.commands());
     }
 
     /// The sums over all threads, whatever was reset: for rates.
@@ -136,6 +186,7 @@ impl Metrics {
         self.work.iter().fold(Work::default(), |sum, own| Work {
             requests: sum.requests + own.requests.load(Relaxed),
             reads: sum.reads + own.reads.load(Relaxed),
+            writes: sum.writes + own.writes.load(Relaxed),
             input_bytes: sum.input_bytes + own.input_bytes.load(Relaxed),
             output_bytes: sum.output_bytes + own.output_bytes.load(Relaxed),
         })
@@ -211,9 +262,9 @@ mod tests {
     #[test]
     fn work_is_summed_over_threads() {
         let metrics = Metrics::new(2);
-        metrics.add_read(Work { requests: 3, reads: 1, input_bytes: 45, output_bytes: 63 });
-        metrics.add_read(Work { requests: 1, reads: 1, input_bytes: 15, output_bytes: 21 });
-        assert_eq!(metrics.work(), Work { requests: 4, reads: 2, input_bytes: 60, output_bytes: 84 });
+        metrics.add_read(Work { requests: 3, reads: 1, writes: 1, input_bytes: 45, output_bytes: 63 });
+        metrics.add_read(Work { requests: 1, reads: 1, writes: 2, input_bytes: 15, output_bytes: 21 });
+        assert_eq!(metrics.work(), Work { requests: 4, reads: 2, writes: 3, input_bytes: 60, output_bytes: 84 });
     }
 
     #[test]
@@ -228,7 +279,7 @@ mod tests {
     #[test]
     fn a_reset_counts_from_nought_and_disturbs_no_writer() {
         let metrics = Metrics::new(1);
-        let read = Work { requests: 3, reads: 1, input_bytes: 45, output_bytes: 63 };
+        let read = Work { requests: 3, reads: 1, writes: 1, input_bytes: 45, output_bytes: 63 };
         metrics.add_read(read);
         metrics.connections.fetch_add(7, Relaxed);
         metrics.clients_peak.fetch_max(5, Relaxed);

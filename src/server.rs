@@ -6,21 +6,27 @@
 
 mod acl;
 mod clients;
+mod latency;
 mod listen;
+mod memory;
+mod monitor;
 mod perform;
 mod settings;
+mod slowlog;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub use acl::{ACL_FILE_BYTES_MAX, AclFileError, load_users};
 pub use listen::{ListenError, Listener, SocketFile, listen, room_for_clients};
+pub use monitor::{MONITOR_BYTES_MAX, Monitoring, Monitors};
 pub use settings::{limits, rules};
+pub use slowlog::timing;
 use socket2::TcpKeepalive;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream};
@@ -40,6 +46,7 @@ use crate::metrics::Metrics;
 use crate::pause::Pauses;
 use crate::published::Published;
 use crate::session::{Rules, Session};
+use crate::telemetry::{Events, SlowLog};
 use crate::tls;
 
 /// Pause after an `accept` that failed, most often for want of descriptors: one is free once a client goes.
@@ -66,6 +73,13 @@ pub struct Server<C: Clock = SystemClock> {
     pub process: Process,
     /// Certificates, with `tls-port`.
     pub tls: Option<Arc<tls::Acceptor>>,
+    /// Clients that see every command.
+    pub monitors: Arc<Monitors>,
+    slow_log: Mutex<SlowLog>,
+    /// What LATENCY tells.
+    events: Mutex<Events>,
+    /// Resident memory when the first client could connect, bytes.
+    pub memory_startup: AtomicU64,
     /// Who was refused what.
     acl_log: Mutex<AclLog>,
     io_threads: IoThreads,
@@ -116,6 +130,10 @@ impl<C: Clock> Server<C> {
             pauses: Pauses::default(),
             process,
             tls,
+            monitors: Arc::default(),
+            slow_log: Mutex::default(),
+            events: Mutex::default(),
+            memory_startup: AtomicU64::new(0),
             acl_log: Mutex::default(),
             io_threads,
             log,
@@ -166,6 +184,7 @@ impl<C: Clock> Server<C> {
             let server = Arc::clone(self);
             tasks.spawn(async move { server.accept_all(listener).await });
         }
+        self.memory_startup.store(info::note_memory(&self.metrics), Relaxed);
         let server = Arc::clone(self);
         tasks.spawn(async move { server.keep_house().await });
 
@@ -295,11 +314,18 @@ impl<C: Clock> Server<C> {
             let now = Instant::now();
             let elapsed_ms = u64::try_from(now.duration_since(last).as_millis()).unwrap_or(u64::MAX);
             last = now;
-            self.metrics.rate.sample(self.metrics.work_of_all_time().requests, elapsed_ms);
+            let work = self.metrics.work_of_all_time();
+            self.metrics.rate.sample(work.requests, elapsed_ms);
+            self.metrics.input_rate.sample(work.input_bytes, elapsed_ms);
+            self.metrics.output_rate.sample(work.output_bytes, elapsed_ms);
+            if let Some(us) = self.issuer.take_longest_save_us() {
+                self.note_event(latency::WATERMARK_SAVE, us / 1000);
+            }
             let uptime_s = now.duration_since(started).as_secs();
             if self.metrics.uptime_s.swap(uptime_s, Relaxed) != uptime_s {
                 self.close_idle(uptime_s);
                 info::note_memory(&self.metrics);
+                info::note_main_cpu(&self.metrics);
             }
         }
     }
@@ -310,7 +336,7 @@ impl<C: Clock> Server<C> {
             return;
         }
         for client in self.clients.all() {
-            if client.idle_s(uptime_s) > timeout_s && !client.is_waiting() {
+            if client.idle_s(uptime_s) > timeout_s && !client.is_waiting() && !client.monitors() {
                 self.metrics.idle_closed.fetch_add(1, Relaxed);
                 tracing::debug!("client {} at {} was idle and is closed", client.id, client.peer);
                 client.stop(Stop::Now);

@@ -23,9 +23,11 @@
 //! Invariant: every request gets exactly one reply, in the order of requests, and each turn's replies are written with the
 //! IDs drawn for that turn before the next one is read.
 
+mod account;
 mod acl;
 mod client;
 mod clients;
+mod diagnose;
 mod effect;
 mod profile;
 mod replies;
@@ -36,9 +38,13 @@ mod turn;
 
 use std::sync::Arc;
 
+pub use account::{Account, Calls, ErrorCode, Noted, Timing};
 use client::Client;
 pub use client::NAME_BYTES_MAX;
-pub use effect::{AclEffect, ClientFilter, ClientKill, ClientKind, Effect, Pause, Shutdown, Unblock};
+pub use effect::{
+    AclEffect, ClientFilter, ClientKill, ClientKind, Effect, LatencyAsk, MemoryAsk, Pause, Shutdown, SlowLogAsk,
+    Unblock,
+};
 pub use profile::Profile;
 pub use rules::Rules;
 pub use transaction::TRANSACTION_BYTES_MAX;
@@ -76,6 +82,12 @@ impl Session {
         &self.client.profile
     }
 
+    /// What it goes by.
+    #[inline]
+    pub fn rules(&self) -> &Rules {
+        &self.client.rules
+    }
+
     /// Goes by other rules from the next read on. Who has authenticated remains so, unless the user is gone.
     ///
     /// A turn is written by the rules it was read by: not between [`Session::read`] and [`Session::write`].
@@ -111,6 +123,9 @@ impl Session {
                     turn.push_error(client::NO_LONGER_ALLOWED);
                 }
                 transaction.end_if_done();
+                if turn.account.is_watched() && !transaction.is_running() {
+                    client.show_exec(turn);
+                }
                 client.profile.queued = transaction.queued();
                 if !client.replies.are_plain() {
                     settle(transaction, client, turn);
@@ -118,7 +133,11 @@ impl Session {
                 continue;
             }
             let rest = &input[used..];
-            if client.takes_straight_path() && decoder.is_between_requests() && !transaction.is_queueing() {
+            if client.takes_straight_path()
+                && !turn.account.is_watched()
+                && decoder.is_between_requests()
+                && !transaction.is_queueing()
+            {
                 let (count, bytes) = straight::leading_getids(rest, turn.ids_left());
                 if count > 0 {
                     client.getids(count, turn);
@@ -141,7 +160,7 @@ impl Session {
                     break;
                 }
                 Err(error) => {
-                    turn.push_with(|out| error.write_reply(out));
+                    turn.push_protocol_error(error);
                     turn.close = true;
                     let is_too_large = error == ProtocolError::RequestTooBig;
                     turn.broken = Some(if is_too_large { Breach::TooLarge } else { Breach::Protocol });
@@ -259,16 +278,27 @@ fn take(transaction: &mut Transaction, client: &mut Client, args: Args<'_>, turn
         return;
     }
     match command.verb {
-        Verb::Multi | Verb::Exec | Verb::Discard => transact(transaction, client, command, turn),
-        Verb::Watch if transaction.is_queueing() => turn.push_error("ERR WATCH inside MULTI is not allowed"),
+        Verb::Multi | Verb::Exec | Verb::Discard => transact(transaction, client, command, args, turn),
+        Verb::Watch if transaction.is_queueing() => {
+            let begun = client.begin(command, turn);
+            turn.push_error("ERR WATCH inside MULTI is not allowed");
+            client.end(begun, command, args, turn);
+            client.show(command, args, turn);
+        }
         Verb::Reset => {
             transaction.discard();
             client.perform(command, args, turn);
         }
         Verb::Quit => client.perform(command, args, turn),
         _ if transaction.is_queueing() => match transaction.push(command, args, client.rules.request_bytes_max) {
-            Ok(()) => turn.push(b"+QUEUED\r\n"),
-            Err(error) => turn.push_error(error.to_string()),
+            Ok(()) => {
+                turn.account.end_lap();
+                turn.push(b"+QUEUED\r\n");
+            }
+            Err(error) => {
+                turn.account.rejected(command.verb);
+                turn.push_error(error.to_string());
+            }
         },
         _ => return client.perform(command, args, turn),
     }
@@ -293,6 +323,9 @@ fn reject(
     text: &[u8],
     turn: &mut Turn,
 ) {
+    if let Some(command) = command {
+        turn.account.rejected(command.verb);
+    }
     if command.is_some_and(|command| command.verb == Verb::Exec) {
         transaction.discard();
         // Redis leaves the code out when it is ERR.
@@ -315,9 +348,14 @@ fn refuse(transaction: &mut Transaction, client: &mut Client, command: &'static 
 }
 
 /// `MULTI`, `EXEC` and `DISCARD`.
-fn transact(transaction: &mut Transaction, client: &mut Client, command: &'static Command, turn: &mut Turn) {
-    turn.commands += 1;
-    client.profile.last_command = command.full_name;
+fn transact(
+    transaction: &mut Transaction,
+    client: &mut Client,
+    command: &'static Command,
+    args: Args<'_>,
+    turn: &mut Turn,
+) {
+    let begun = client.begin(command, turn);
     match command.verb {
         Verb::Multi if transaction.is_queueing() => turn.push_error("ERR MULTI calls can not be nested"),
         Verb::Multi => {
@@ -339,6 +377,11 @@ fn transact(transaction: &mut Transaction, client: &mut Client, command: &'stati
             transaction.discard();
             turn.push(client::OK);
         }
+    }
+    // EXEC is shown behind the commands it runs.
+    client.end(begun, command, args, turn);
+    if !transaction.is_running() {
+        client.show(command, args, turn);
     }
 }
 

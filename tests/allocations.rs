@@ -8,7 +8,7 @@ use getid::clock::{Clock, SystemClock};
 use getid::command::Vocabulary;
 use getid::id::{Layout, Limits, RandomCycle, SavePoint, Scheme};
 use getid::issuer::Issuer;
-use getid::session::{Rules, Session, Turn};
+use getid::session::{Rules, Session, Timing, Turn};
 use getid::watermark::{Identity, NoStore};
 
 const GETID: &[u8] = b"*1\r\n$5\r\nGETID\r\n";
@@ -26,6 +26,7 @@ fn allocations(input: &[u8]) -> u64 {
         users: Arc::default(),
         bulk_bytes_max: 1 << 20,
         request_bytes_max: 1 << 20,
+        timing: Timing::default(),
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     // Room for every ID of the test: the keeper does not run here.

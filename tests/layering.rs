@@ -54,6 +54,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "published",
             "resp",
             "session",
+            "telemetry",
             "timestamp",
             "tls",
             "watermark",
@@ -61,9 +62,38 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "info",
-        &["clients", "clock", "command", "id", "issuer", "metrics", "pause", "server", "session", "timestamp", "tls"],
+        &[
+            "clients",
+            "clock",
+            "command",
+            "id",
+            "issuer",
+            "metrics",
+            "pause",
+            "server",
+            "session",
+            "telemetry",
+            "timestamp",
+            "tls",
+        ],
     ),
-    ("connection", &["clients", "clock", "config", "id", "issuer", "metrics", "pause", "server", "session", "tls"]),
+    (
+        "connection",
+        &[
+            "clients",
+            "clock",
+            "config",
+            "id",
+            "issuer",
+            "metrics",
+            "pause",
+            "resp",
+            "server",
+            "session",
+            "telemetry",
+            "tls",
+        ],
+    ),
     ("pause", &["session"]),
     ("clients", &["resp", "session"]),
     ("tls", &["config"]),
@@ -71,14 +101,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("watermark", &["id"]),
     ("clock", &["id"]),
     ("config", &["acl", "glob", "id", "timestamp"]),
-    ("session", &["acl", "command", "glob", "id", "resp"]),
+    ("session", &["acl", "command", "glob", "id", "resp", "telemetry"]),
     ("acl", &["command", "resp"]),
     ("command", &["glob", "id", "resp", "timestamp"]),
     ("glob", &[]),
     ("timestamp", &[]),
     ("resp", &[]),
     ("id", &[]),
-    ("metrics", &["io_threads"]),
+    ("metrics", &["command", "io_threads", "session", "telemetry"]),
+    ("telemetry", &[]),
     ("published", &[]),
     ("io_threads", &[]),
     ("verify", &["id"]),
@@ -88,8 +119,20 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Files and folders that are a function of their arguments.
-const PURE: &[&str] =
-    &["acl", "id", "resp", "command", "session", "config", "watermark/record", "glob", "timestamp", "verify", "bench"];
+const PURE: &[&str] = &[
+    "acl",
+    "id",
+    "resp",
+    "command",
+    "session",
+    "config",
+    "watermark/record",
+    "glob",
+    "timestamp",
+    "telemetry",
+    "verify",
+    "bench",
+];
 
 /// Exceptions inside the pure folders: the one file that reads configuration files, and tools' way to files.
 const SHELL_IN_PURE: &[&str] = &["config/load.rs"];

@@ -110,9 +110,21 @@ pub static TABLE: &[Command] = &[
     row(Verb::Info, "info", -1, SLOW, Categories::DANGEROUS)
         .docs("1.0.0", "server", "O(1)", "Get information and statistics about the server")
         .takes(&[argument("section", "string").optional().multiple()]),
+    row(Verb::Latency, "latency", -2, Flags::NONE, NONE)
+        .docs("2.8.13", "server", "Depends on subcommand.", "A container for latency diagnostics commands")
+        .with(LATENCY),
     row(Verb::LolWut, "lolwut", -1, Flags::READONLY.and(Flags::FAST), NONE)
         .docs("5.0.0", "server", "", "Display the version")
         .takes(&[argument("version", "integer").after("VERSION").optional()]),
+    row(Verb::Memory, "memory", -2, Flags::NONE, NONE)
+        .docs("4.0.0", "server", "Depends on subcommand.", "A container for memory diagnostics commands")
+        .with(MEMORY),
+    row(Verb::Monitor, "monitor", 1, ADMIN, NONE).docs(
+        "1.0.0",
+        "server",
+        "",
+        "Listen for all requests received by the server in real time",
+    ),
     row(Verb::Multi, "multi", 1, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION).docs(
         "1.2.0",
         "transactions",
@@ -142,6 +154,9 @@ pub static TABLE: &[Command] = &[
             token("FORCE").optional(),
             token("ABORT").optional(),
         ]),
+    row(Verb::SlowLog, "slowlog", -2, Flags::NONE, NONE)
+        .docs("2.2.12", "server", "Depends on subcommand.", "A container for slow log commands")
+        .with(SLOWLOG),
     row(Verb::Time, "time", 1, FAST, NONE).docs("2.6.0", "server", "O(1)", "Return the current server time"),
     row(Verb::Unwatch, "unwatch", 1, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION).docs(
         "2.2.0",
@@ -497,6 +512,103 @@ const COMMAND: &[Command] = &[
             "LIST [FILTERBY (MODULE <module-name>|ACLCAT <category>|PATTERN <pattern>)]",
             "    Return a list of all commands in this server.",
         ]),
+];
+
+const LATENCY: &[Command] = &[
+    row(Verb::LatencyDoctor, "latency|doctor", 2, ADMIN, NONE)
+        .docs("2.8.13", "server", "O(1)", "Return a human readable latency analysis report")
+        .help(&["DOCTOR", "    Return a human readable latency analysis report."]),
+    row(Verb::LatencyGraph, "latency|graph", 3, ADMIN, NONE)
+        .docs("2.8.13", "server", "O(1)", "Return a latency graph for the event")
+        .takes(&[argument("event", "string")])
+        .help(&["GRAPH <event>", "    Return an ASCII latency graph for the <event> class."]),
+    row(Verb::LatencyHistory, "latency|history", 3, ADMIN, NONE)
+        .docs("2.8.13", "server", "O(1)", "Return timestamp-latency samples for the event")
+        .takes(&[argument("event", "string")])
+        .help(&["HISTORY <event>", "    Return time-latency samples for the <event> class."]),
+    row(Verb::LatencyLatest, "latency|latest", 2, ADMIN, NONE)
+        .docs("2.8.13", "server", "O(1)", "Return the latest latency samples for all events")
+        .help(&["LATEST", "    Return the latest latency samples for all events."]),
+    row(Verb::LatencyReset, "latency|reset", -2, ADMIN, NONE)
+        .docs("2.8.13", "server", "O(1)", "Reset latency data for one or more events")
+        .takes(&[argument("event", "string").optional().multiple()])
+        .help(&[
+            "RESET [<event> ...]",
+            "    Reset latency data of one or more <event> classes.",
+            "    (default: reset all data for all event classes)",
+        ]),
+    row(Verb::LatencyHistogram, "latency|histogram", -2, ADMIN, NONE)
+        .docs(
+            "7.0.0",
+            "server",
+            "O(N) where N is the number of commands with latency information being retrieved",
+            "Return the cumulative distribution of latencies of a subset of commands or all",
+        )
+        .takes(&[argument("command", "string").optional().multiple()])
+        .help(&[
+            "HISTOGRAM [COMMAND ...]",
+            "    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.",
+            "    If no commands are specified then all histograms are replied.",
+        ]),
+    row(Verb::LatencyHelp, "latency|help", 2, SLOW, NONE)
+        .docs("2.8.13", "server", "O(1)", "Show helpful text about the different subcommands")
+        .help(HELP),
+];
+
+const MEMORY: &[Command] = &[
+    row(Verb::MemoryDoctor, "memory|doctor", 2, Flags::NONE, NONE)
+        .docs("4.0.0", "server", "O(1)", "Outputs memory problems report")
+        .help(&["DOCTOR", "    Return memory problems reports."]),
+    row(Verb::MemoryMallocStats, "memory|malloc-stats", 2, Flags::NONE, NONE)
+        .docs("4.0.0", "server", "O(1)", "Show allocator internal stats, of which this one has none")
+        .help(&["MALLOC-STATS", "    Return internal statistics report from the memory allocator."]),
+    row(Verb::MemoryPurge, "memory|purge", 2, Flags::NONE, NONE)
+        .docs("4.0.0", "server", "O(1)", "Ask the allocator to release memory, which this one does by itself")
+        .help(&["PURGE", "    Attempt to purge dirty pages for reclamation by the allocator."]),
+    row(Verb::MemoryStats, "memory|stats", 2, Flags::NONE, NONE)
+        .docs("4.0.0", "server", "O(1)", "Show memory usage details")
+        .help(&["STATS", "    Return information about the memory usage of the server."]),
+    row(Verb::MemoryUsage, "memory|usage", -3, Flags::READONLY, NONE)
+        .docs("4.0.0", "server", "O(1)", "Estimate the memory usage of a key, of which there are none")
+        .takes(&[argument("key", "key"), argument("count", "integer").after("SAMPLES").optional()])
+        .help(&[
+            "USAGE <key> [SAMPLES <count>]",
+            "    Return memory in bytes used by <key> and its value. Nested values are",
+            "    sampled up to <count> times (default: 5, 0 means sample all).",
+        ]),
+    row(Verb::MemoryHelp, "memory|help", 2, SLOW, NONE)
+        .docs("4.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
+        .help(HELP),
+];
+
+/// Redis lets scripts use them.
+const SLOWLOG_FLAGS: Flags = SLOW.and(Flags::ADMIN);
+
+const SLOWLOG: &[Command] = &[
+    row(Verb::SlowLogGet, "slowlog|get", -2, SLOWLOG_FLAGS, NONE)
+        .docs("2.2.12", "server", "O(N) where N is the number of entries returned", "Get the slow log's entries")
+        .takes(&[argument("count", "integer").optional()])
+        .help(&[
+            "GET [<count>]",
+            "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
+            "    Entries are made of:",
+            "    id, timestamp, time in microseconds, arguments array, client IP and port,",
+            "    client name",
+        ]),
+    row(Verb::SlowLogLen, "slowlog|len", 2, SLOWLOG_FLAGS, NONE)
+        .docs("2.2.12", "server", "O(1)", "Get the slow log's length")
+        .help(&["LEN", "    Return the length of the slowlog."]),
+    row(Verb::SlowLogReset, "slowlog|reset", 2, SLOWLOG_FLAGS, NONE)
+        .docs(
+            "2.2.12",
+            "server",
+            "O(N) where N is the number of entries in the slowlog",
+            "Clear all entries from the slow log",
+        )
+        .help(&["RESET", "    Reset the slowlog."]),
+    row(Verb::SlowLogHelp, "slowlog|help", 2, SLOW, NONE)
+        .docs("6.2.0", "server", "O(1)", "Show helpful text about the different subcommands")
+        .help(HELP),
 ];
 
 const HELP: &[&str] = &["HELP", "    Prints this help."];

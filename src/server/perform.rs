@@ -35,6 +35,10 @@ impl<C: Clock> Server<C> {
             Effect::DecodeId(id) => {
                 command::describe_id(self.issuer.identity().layout, id, self.issuer.clock().wall_unix_ms())
             }
+            Effect::SlowLog(ask) => self.answer_slowlog(ask),
+            Effect::Latency(ask) => self.answer_latency(&ask),
+            Effect::Memory(ask) => self.answer_memory(ask),
+            Effect::Monitor => Value::OK,
             Effect::Acl(wish) => self.acl(wish, client),
             // Stopping closes the issuer for good, so there is no way back and nothing to abort.
             Effect::Shutdown(Shutdown { abort: true, .. }) => Value::error("ERR No shutdown in progress."),

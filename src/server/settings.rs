@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 
 use rand::seq::SliceRandom as _;
 
-use super::{Server, room_for_clients};
+use super::{Server, room_for_clients, timing};
 use crate::acl::{DEFAULT_USER, PASSWORD_BYTES_MAX, User, Users};
 use crate::clock::Clock;
 use crate::command::Vocabulary;
@@ -49,6 +49,7 @@ pub fn rules(config: &Config) -> Result<Rules, Report> {
         users: Arc::new(users),
         bulk_bytes_max: config.proto_max_bulk_len,
         request_bytes_max: config.client_query_buffer_limit,
+        timing: timing(config),
     })
 }
 
@@ -157,7 +158,9 @@ impl<C: Clock> Server<C> {
         let sessions_are_concerned = ready.sets_password
             || new.id_mgetid_max != old.id_mgetid_max
             || new.proto_max_bulk_len != old.proto_max_bulk_len
-            || new.client_query_buffer_limit != old.client_query_buffer_limit;
+            || new.client_query_buffer_limit != old.client_query_buffer_limit
+            || new.slowlog_log_slower_than_us != old.slowlog_log_slower_than_us
+            || new.latency_monitor_threshold_ms != old.latency_monitor_threshold_ms;
         if sessions_are_concerned {
             let Ok(()) = self.rules.update(|rules| {
                 let users = if ready.sets_password {
@@ -169,6 +172,7 @@ impl<C: Clock> Server<C> {
                     id_mgetid_max: new.id_mgetid_max,
                     bulk_bytes_max: new.proto_max_bulk_len,
                     request_bytes_max: new.client_query_buffer_limit,
+                    timing: timing(&new),
                     users,
                     ..rules.clone()
                 })

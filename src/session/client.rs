@@ -7,6 +7,7 @@
 use std::str;
 use std::sync::Arc;
 
+use super::account::Begun;
 use super::clients;
 use super::effect::{Effect, Pause, Shutdown};
 use super::profile::Profile;
@@ -137,6 +138,7 @@ impl Client {
         self.profile.protocol = Protocol::Resp2;
         self.profile.no_evict = false;
         self.profile.no_touch = false;
+        self.profile.monitors = false;
         self.replies.reset();
         self.forget_login();
     }
@@ -146,6 +148,7 @@ impl Client {
     pub(super) fn getids(&mut self, count: u32, turn: &mut Turn) {
         if let Some(command) = self.getid {
             turn.commands += count;
+            turn.account.ids(Verb::GetId, count, 0);
             turn.push_each_id(count);
             self.profile.last_command = command.full_name;
         }
@@ -180,20 +183,74 @@ impl Client {
     /// Runs one command: exactly one reply goes into the turn, or an effect whose answer is that reply.
     #[inline]
     pub(super) fn perform(&mut self, command: &'static Command, args: Args<'_>, turn: &mut Turn) {
+        match command.verb {
+            Verb::GetId => {
+                self.note(command, turn);
+                turn.account.ids(Verb::GetId, 1, 0);
+                turn.push_each_id(1);
+                self.show(command, args, turn);
+            }
+            Verb::MGetId => {
+                self.note(command, turn);
+                self.mgetid(args, turn);
+                self.show(command, args, turn);
+            }
+            _ => {
+                let begun = self.begin(command, turn);
+                self.perform_other(command, args, turn);
+                self.end(begun, command, args, turn);
+                self.show(command, args, turn);
+            }
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, command: &'static Command, turn: &mut Turn) {
         turn.commands += 1;
         self.profile.last_command = command.full_name;
-        match command.verb {
-            Verb::GetId => turn.push_each_id(1),
-            Verb::MGetId => self.mgetid(args, turn),
-            _ => self.perform_other(command, args, turn),
+    }
+
+    /// A command begins that is not an ID command.
+    #[inline]
+    pub(super) fn begin(&mut self, command: &'static Command, turn: &mut Turn) -> Begun {
+        self.note(command, turn);
+        turn.account.begin(&self.rules.timing)
+    }
+
+    /// The command that began has run, but for its effect.
+    #[inline]
+    pub(super) fn end(&mut self, begun: Begun, command: &'static Command, args: Args<'_>, turn: &mut Turn) {
+        let asks = turn.effect.is_some();
+        turn.account.end(begun, &self.rules.timing, command, args, asks);
+    }
+
+    /// Shows a command to monitors, if there are any.
+    #[inline]
+    pub(super) fn show(&self, command: &'static Command, args: Args<'_>, turn: &mut Turn) {
+        if turn.account.is_watched() {
+            turn.account.show(command, self.profile.database, args.iter());
+        }
+    }
+
+    /// `EXEC` is shown behind the commands it ran, where what was sent is gone.
+    pub(super) fn show_exec(&self, turn: &mut Turn) {
+        if let Some(command) = TABLE.iter().find(|command| command.verb == Verb::Exec) {
+            turn.account.show(command, self.profile.database, [&b"EXEC"[..]].into_iter());
         }
     }
 
     fn mgetid(&self, args: Args<'_>, turn: &mut Turn) {
-        let Some(count) = parse_integer(arg(args, 1)) else { return turn.push_error(NOT_AN_INTEGER) };
-        match u32::try_from(count) {
-            Ok(count @ 1..) if count <= self.rules.id_mgetid_max => turn.push_ids(count),
-            _ => turn.push_error(format!("ERR parameters error! argv[1] = {count}")),
+        let counted = parse_integer(arg(args, 1));
+        match counted.map(u32::try_from) {
+            Some(Ok(count @ 1..)) if count <= self.rules.id_mgetid_max => {
+                turn.account.ids(Verb::MGetId, 1, 0);
+                return turn.push_ids(count);
+            }
+            _ => turn.account.ids(Verb::MGetId, 1, 1),
+        }
+        match counted {
+            Some(count) => turn.push_error(format!("ERR parameters error! argv[1] = {count}")),
+            None => turn.push_error(NOT_AN_INTEGER),
         }
     }
 
@@ -205,7 +262,9 @@ impl Client {
             Verb::GetId | Verb::MGetId => unreachable!("perform has run it"),
             Verb::Multi | Verb::Exec | Verb::Discard => unreachable!("the session runs it"),
             // Containers are run by themselves only when their arity admits it.
-            Verb::Acl | Verb::Client | Verb::Config => unreachable!("it takes a subcommand"),
+            Verb::Acl | Verb::Client | Verb::Config | Verb::Latency | Verb::Memory | Verb::SlowLog => {
+                unreachable!("it takes a subcommand")
+            }
 
             Verb::DecodeId => match command::parse_id(arg(args, 1)) {
                 Ok(id) => turn.effect = Some(Effect::DecodeId(id)),
@@ -320,6 +379,25 @@ impl Client {
             Verb::ClientHelp => turn.push_value(&help(Verb::Client), protocol),
             Verb::CommandHelp => turn.push_value(&help(Verb::Command), protocol),
             Verb::ConfigHelp => turn.push_value(&help(Verb::Config), protocol),
+            Verb::LatencyHelp => turn.push_value(&help(Verb::Latency), protocol),
+            Verb::MemoryHelp => turn.push_value(&help(Verb::Memory), protocol),
+            Verb::SlowLogHelp => turn.push_value(&help(Verb::SlowLog), protocol),
+
+            Verb::LatencyDoctor
+            | Verb::LatencyGraph
+            | Verb::LatencyHistogram
+            | Verb::LatencyHistory
+            | Verb::LatencyLatest
+            | Verb::LatencyReset
+            | Verb::MemoryDoctor
+            | Verb::MemoryMallocStats
+            | Verb::MemoryPurge
+            | Verb::MemoryStats
+            | Verb::MemoryUsage
+            | Verb::Monitor
+            | Verb::SlowLogGet
+            | Verb::SlowLogLen
+            | Verb::SlowLogReset => self.diagnose(command.verb, args, turn),
 
             Verb::AclCat
             | Verb::AclDelUser

@@ -47,6 +47,14 @@ pub enum Effect {
         /// Glob patterns; [`crate::glob::matches`] compares them without letter case.
         patterns: Vec<Vec<u8>>,
     },
+    /// `SLOWLOG ...`.
+    SlowLog(SlowLogAsk),
+    /// `LATENCY ...`.
+    Latency(LatencyAsk),
+    /// `MEMORY DOCTOR` and `MEMORY STATS`.
+    Memory(MemoryAsk),
+    /// `MONITOR`: answer `+OK`; the client is fed from now on, for as long as its profile says so.
+    Monitor,
     /// `CONFIG SET name value ...`: change all of these or none; answer `+OK` or an error.
     ConfigSet {
         /// Names and values, as sent.
@@ -60,6 +68,46 @@ pub enum Effect {
     Acl(AclEffect),
     /// `SHUTDOWN ...`: stop, or with [`Shutdown::abort`] answer `+OK` or `ERR No shutdown in progress.`.
     Shutdown(Shutdown),
+}
+
+/// What `SLOWLOG` is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlowLogAsk {
+    /// `GET`: answer an array of entries, newest first.
+    Get {
+        /// How many at most; `None`: all.
+        count_max: Option<usize>,
+    },
+    /// `LEN`: answer how many there are.
+    Len,
+    /// `RESET`: forget all.
+    Reset,
+}
+
+/// What `LATENCY` is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LatencyAsk {
+    /// `LATEST`: answer an array, for each event its name, the time and the ms of the latest sample, and the worst ms.
+    Latest,
+    /// `HISTORY event`: answer an array of pairs, time and ms.
+    History(Vec<u8>),
+    /// `RESET [event ...]`: answer how many were forgotten; without names, all are.
+    Reset(Vec<Vec<u8>>),
+    /// `DOCTOR`: answer a text.
+    Doctor,
+    /// `GRAPH event`: answer a text.
+    Graph(Vec<u8>),
+    /// `HISTOGRAM [command ...]`: answer a map from commands to histograms.
+    Histogram(Vec<Vec<u8>>),
+}
+
+/// What `MEMORY` is asked for that a session does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryAsk {
+    /// `DOCTOR`: answer a text.
+    Doctor,
+    /// `STATS`: answer a map.
+    Stats,
 }
 
 impl Effect {

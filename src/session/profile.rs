@@ -29,6 +29,8 @@ pub struct Profile {
     pub no_evict: bool,
     /// `CLIENT NO-TOUCH ON`.
     pub no_touch: bool,
+    /// Behind `MONITOR`.
+    pub monitors: bool,
 }
 
 impl Profile {
@@ -48,6 +50,7 @@ impl Profile {
             last_command: "NULL",
             no_evict: false,
             no_touch: false,
+            monitors: false,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::account::Timing;
 use crate::acl::Users;
 use crate::command::Vocabulary;
 use crate::id::Scheme;
@@ -25,6 +26,8 @@ pub struct Rules {
     pub bulk_bytes_max: usize,
     /// The largest request, bytes (`client-query-buffer-limit`); also bounds what `MULTI` queues.
     pub request_bytes_max: usize,
+    /// How commands are timed, and which are told one by one.
+    pub timing: Timing,
 }
 
 impl Rules {

@@ -5,9 +5,10 @@
 //!
 //! Invariant: `ids` is the sum of all counts in `replies`, and the [`Reply::Encoded`] lengths sum up to `encoded.len()`.
 
+use super::account::Account;
 use super::effect::Effect;
 use crate::acl::Denial;
-use crate::resp::{self, Protocol, Value};
+use crate::resp::{self, Protocol, ProtocolError, Value};
 
 /// IDs a turn may hold before it ends, not counting those of the command that passes the bound.
 ///
@@ -83,6 +84,8 @@ pub struct Turn {
     pub denials: Vec<Denial>,
     /// Bytes that are missing at least before another read makes sense; a hint, 0 when `more` or `close` is set.
     pub wanted: usize,
+    /// What it did, for INFO and those who look on.
+    pub account: Account,
     /// Whether replies are thrown away.
     pub(super) muted: bool,
     /// Whether it ends here: what follows is muted, and this is not, or the other way round.
@@ -117,6 +120,7 @@ impl Turn {
         self.more = false;
         self.held = false;
         self.wanted = 0;
+        self.account.clear();
         self.muted = false;
         self.ended = false;
         // A refusal is rare: its memory is not kept.
@@ -155,7 +159,7 @@ impl Turn {
 
     /// Whether a bound is reached.
     pub(super) fn is_full(&self) -> bool {
-        self.ids >= TURN_IDS_MAX || self.encoded.len() >= TURN_BYTES_MAX
+        self.ids >= TURN_IDS_MAX || self.encoded.len() >= TURN_BYTES_MAX || self.account.is_full()
     }
 
     /// `more` commands that each get one ID as an integer.
@@ -199,11 +203,24 @@ impl Turn {
 
     /// Adds an error: code and text, without the `-`.
     pub(super) fn push_error(&mut self, text: impl AsRef<[u8]>) {
+        self.account.error(text.as_ref());
         self.push_with(|out| resp::write_error(text, out));
+    }
+
+    /// Adds what a broken request is answered, which may be nothing.
+    pub(super) fn push_protocol_error(&mut self, error: ProtocolError) {
+        let before = self.encoded.len();
+        self.push_with(|out| error.write_reply(out));
+        if self.encoded.len() > before {
+            self.account.error(b"ERR ");
+        }
     }
 
     /// Adds a reply that has a structure, or that differs between the protocols.
     pub(super) fn push_value(&mut self, value: &Value, protocol: Protocol) {
+        if let Value::Error(text) = value {
+            self.account.error(text.as_bytes());
+        }
         self.push_with(|out| resp::encode(value, protocol, out));
     }
 }

@@ -15,7 +15,9 @@ use getid::command::{Vocabulary, describe_id};
 use getid::config::Config;
 use getid::id::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
 use getid::resp::{DecodeLimits, Decoded, Decoder, Value};
-use getid::session::{AclEffect, ClientFilter, ClientKind, Effect, Rules, Session, Turn};
+use getid::session::{
+    AclEffect, ClientFilter, ClientKind, Effect, LatencyAsk, Rules, Session, SlowLogAsk, Timing, Turn,
+};
 
 /// How a session is set up for a conversation.
 #[derive(Clone, Debug)]
@@ -48,6 +50,7 @@ pub(crate) fn rules(options: &Options) -> Rules {
         users: Arc::new(Users::default().with_default_password(options.password.then_some("secret"))),
         bulk_bytes_max: 512 << 20,
         request_bytes_max: options.request_bytes_max,
+        timing: Timing::default(),
     }
 }
 
@@ -171,14 +174,26 @@ fn answer(effect: &Effect) -> Value {
         Effect::ClientList(filter) => Value::text(format!("{filter:?}")),
         Effect::ClientKill(kill) if kill.is_old_form => Value::error("ERR No such client"),
         Effect::ClientKill(kill) => Value::text(format!("{kill:?}")),
-        Effect::ClientPause { .. } | Effect::ClientUnpause => Value::OK,
-        Effect::ClientUnblock { .. } => Value::Integer(0),
+        Effect::ClientPause { .. } | Effect::ClientUnpause | Effect::SlowLog(SlowLogAsk::Reset) | Effect::Monitor => {
+            Value::OK
+        }
+        Effect::ClientUnblock { .. } | Effect::SlowLog(SlowLogAsk::Len) | Effect::Latency(LatencyAsk::Reset(_)) => {
+            Value::Integer(0)
+        }
         Effect::ConfigGet { patterns } => {
             let known = patterns.iter().filter(|name| !name.starts_with(b"no-such"));
             let names: BTreeMap<String, Value> =
                 known.map(|name| (String::from_utf8_lossy(name).into_owned(), Value::from("x"))).collect();
             Value::map(names.iter().map(|(name, value)| (name.as_str(), value.clone())))
         }
+        Effect::SlowLog(SlowLogAsk::Get { .. }) | Effect::Latency(LatencyAsk::Latest | LatencyAsk::History(_)) => {
+            Value::Array(Vec::new())
+        }
+        Effect::Latency(LatencyAsk::Graph(name)) => {
+            Value::error(format!("ERR No samples available for event '{}'", String::from_utf8_lossy(name)))
+        }
+        Effect::Latency(LatencyAsk::Histogram(_)) => Value::Map(Vec::new()),
+        Effect::Latency(LatencyAsk::Doctor) | Effect::Memory(_) => Value::text("all is well"),
         // On the built-in values each time.
         Effect::ConfigSet { pairs } => match Config::default().set(pairs) {
             Ok(_) => Value::Simple("OK".into()),

@@ -1,0 +1,367 @@
+//! What commands cost, per thread and per command: calls, time, a histogram; and errors by their code.
+//!
+//! A draw without waiting takes about fifty nanoseconds, as long as two readings of the clock. So of the draws that did
+//! not wait, one turn in [`MEASURED_EVERY`] is measured on each thread, and speaks for the commands since the one before:
+//! each has its share of the draw, counted by commands. A draw that had to wait is measured always, and speaks for its own
+//! turn only. All other commands were timed one by one.
+//!
+//! Everything here is written by one thread, and read by whoever asks: relaxed loads and stores, and no locked
+//! instruction, except for errors, which are a list behind a lock that nobody else wants. A command that was never called
+//! on a thread takes a pointer there.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::bump;
+use crate::command::{self, Verb};
+use crate::session::{Calls, ErrorCode};
+use crate::telemetry::{BUCKETS, Histogram, bucket_of};
+
+/// One turn in so many has its draw measured.
+const MEASURED_EVERY: u64 = 16;
+
+/// Whether it is an ID command, whose time is its share of its turn's draw.
+#[inline]
+fn draws(verb: Verb) -> bool {
+    matches!(verb, Verb::GetId | Verb::MGetId)
+}
+
+/// What one thread counts of its commands.
+#[derive(Debug)]
+pub struct CommandCounters {
+    /// By [`Verb`]; empty where the thread has never run it.
+    commands: Box<[OnceLock<Box<Counters>>]>,
+    /// Turns that drew IDs.
+    draws: AtomicU64,
+    /// An ID command's share of the last measured draw that did not wait, in picoseconds.
+    share_ps: AtomicU64,
+    errors: Mutex<BTreeMap<ErrorCode, u64>>,
+}
+
+/// What one thread counts of one command.
+#[derive(Debug)]
+struct Counters {
+    calls: AtomicU64,
+    failed: AtomicU64,
+    rejected: AtomicU64,
+    ns: AtomicU64,
+    /// Of the calls, those that are in `ns` and `buckets`; the others are ID commands since the last measured turn.
+    timed: AtomicU64,
+    buckets: [AtomicU64; BUCKETS],
+}
+
+/// A turn's draw that was measured.
+#[derive(Clone, Copy, Debug)]
+pub struct MeasuredDraw {
+    /// How long it took, ns.
+    pub ns: u64,
+    /// Whether it had to wait.
+    pub waited: bool,
+}
+
+impl Default for CommandCounters {
+    fn default() -> CommandCounters {
+        CommandCounters {
+            commands: (0..Verb::COUNT).map(|_| OnceLock::new()).collect(),
+            draws: AtomicU64::new(0),
+            share_ps: AtomicU64::new(0),
+            errors: Mutex::default(),
+        }
+    }
+}
+
+impl CommandCounters {
+    #[inline]
+    fn of(&self, verb: Verb) -> Option<&Counters> {
+        let place = self.commands.get(verb as usize)?;
+        Some(place.get_or_init(Counters::new))
+    }
+
+    fn get(&self, verb: Verb) -> Option<&Counters> {
+        self.commands.get(verb as usize)?.get().map(|own| &**own)
+    }
+
+    /// Adds what a turn ran.
+    #[inline]
+    pub fn add(&self, calls: &[Calls]) {
+        for calls in calls {
+            if let Some(own) = self.of(calls.verb) {
+                own.add(calls);
+            }
+        }
+    }
+
+    /// Whether the draw that comes is to be measured.
+    #[inline]
+    pub fn is_measured_next(&self) -> bool {
+        let draws = self.draws.load(Relaxed);
+        self.draws.store(draws.wrapping_add(1), Relaxed);
+        draws.is_multiple_of(MEASURED_EVERY)
+    }
+
+    /// Shares a measured draw among the ID commands of its turn, whose calls have been added; returns the share, in ns.
+    pub fn charge(&self, calls: &[Calls], draw: MeasuredDraw) -> u64 {
+        let all: u64 = calls.iter().filter(|calls| draws(calls.verb)).map(|calls| u64::from(calls.calls)).sum();
+        let share_ps = draw.ns.saturating_mul(1000) / all.max(1);
+        if draw.waited {
+            for calls in calls.iter().filter(|calls| draws(calls.verb)) {
+                if let Some(own) = self.of(calls.verb) {
+                    own.time_ids(u64::from(calls.calls), share_ps);
+                }
+            }
+        } else {
+            self.share_ps.store(share_ps, Relaxed);
+            for own in [Verb::GetId, Verb::MGetId].into_iter().filter_map(|verb| self.get(verb)) {
+                own.time_ids(own.untimed(), share_ps);
+            }
+        }
+        share_ps / 1000
+    }
+
+    /// ID commands that were refused their IDs, all with one error.
+    pub fn refuse(&self, getids: u32, mgetids: u32, code: ErrorCode) {
+        for (verb, count) in [(Verb::GetId, getids), (Verb::MGetId, mgetids)] {
+            if let Some(own) = self.of(verb).filter(|_| count > 0) {
+                bump(&own.failed, u64::from(count));
+            }
+        }
+        self.add_error(code, getids + mgetids);
+    }
+
+    /// Error replies of one code.
+    pub fn add_error(&self, code: ErrorCode, count: u32) {
+        *self.lock_errors().entry(code).or_default() += u64::from(count);
+    }
+
+    fn lock_errors(&self) -> MutexGuard<'_, BTreeMap<ErrorCode, u64>> {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Counters {
+    #[cold]
+    fn new() -> Box<Counters> {
+        Box::new(Counters {
+            calls: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
+            ns: AtomicU64::new(0),
+            timed: AtomicU64::new(0),
+            buckets: [const { AtomicU64::new(0) }; BUCKETS],
+        })
+    }
+
+    #[inline]
+    fn add(&self, calls: &Calls) {
+        let count = u64::from(calls.calls);
+        bump(&self.calls, count);
+        if calls.failed > 0 || calls.rejected > 0 {
+            bump(&self.failed, u64::from(calls.failed));
+            bump(&self.rejected, u64::from(calls.rejected));
+        }
+        if !draws(calls.verb) {
+            self.time(count, calls.ns, calls.bucket);
+        }
+    }
+
+    #[inline]
+    fn time(&self, count: u64, ns: u64, bucket: u16) {
+        bump(&self.timed, count);
+        bump(&self.ns, ns);
+        if let Some(bucket) = self.buckets.get(usize::from(bucket)) {
+            bump(bucket, count);
+        }
+    }
+
+    /// Times ID commands by their share of a draw.
+    fn time_ids(&self, count: u64, share_ps: u64) {
+        self.time(count, count.saturating_mul(share_ps) / 1000, bucket_of(share_ps / 1000));
+    }
+
+    /// Calls that no measured draw has spoken for yet.
+    fn untimed(&self) -> u64 {
+        self.calls.load(Relaxed).saturating_sub(self.timed.load(Relaxed))
+    }
+
+    /// Adds what stands here to `sum`. Calls that no measured draw has spoken for yet are taken to be like the last.
+    fn add_to(&self, sum: &mut CommandTotals, share_ps: u64) {
+        let rest = self.untimed();
+        sum.calls += self.calls.load(Relaxed);
+        sum.failed += self.failed.load(Relaxed);
+        sum.rejected += self.rejected.load(Relaxed);
+        sum.ns += self.ns.load(Relaxed) + rest.saturating_mul(share_ps) / 1000;
+        for (bucket, count) in (0..).zip(&self.buckets) {
+            sum.histogram.add(bucket, count.load(Relaxed));
+        }
+        sum.histogram.add(bucket_of(share_ps / 1000), rest);
+    }
+}
+
+/// What all threads count of one command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandTotals {
+    /// Calls that ran.
+    pub calls: u64,
+    /// Calls that were answered by an error.
+    pub failed: u64,
+    /// Requests that were rejected before they ran.
+    pub rejected: u64,
+    /// What the calls took, ns.
+    pub ns: u64,
+    /// How long they took.
+    pub histogram: Histogram,
+}
+
+/// What the threads' counters stood at when they were last reset: other threads write them, so they are never set back.
+#[derive(Debug, Default)]
+pub(super) struct Baseline {
+    commands: BTreeMap<Verb, CommandTotals>,
+    errors: BTreeMap<ErrorCode, u64>,
+}
+
+impl Baseline {
+    /// The counters of `threads` as they are now.
+    pub(super) fn of<'a>(threads: impl Iterator<Item = &'a CommandCounters> + Clone) -> Baseline {
+        let nothing = Baseline::default();
+        let totals = |verb| Some((verb, nothing.command(threads.clone(), verb)?));
+        let commands = command::rows().filter_map(|command| totals(command.verb)).collect();
+        Baseline { commands, errors: errors_of(threads) }
+    }
+
+    /// A command's totals since; `None` if it was neither called nor rejected.
+    pub(super) fn command<'a>(
+        &self,
+        threads: impl Iterator<Item = &'a CommandCounters>,
+        verb: Verb,
+    ) -> Option<CommandTotals> {
+        let mut sum = CommandTotals::default();
+        for counters in threads {
+            if let Some(own) = counters.get(verb) {
+                own.add_to(&mut sum, counters.share_ps.load(Relaxed));
+            }
+        }
+        if let Some(before) = self.commands.get(&verb) {
+            for (now, before) in [
+                (&mut sum.calls, before.calls),
+                (&mut sum.failed, before.failed),
+                (&mut sum.rejected, before.rejected),
+                (&mut sum.ns, before.ns),
+            ] {
+                *now = now.saturating_sub(before);
+            }
+            sum.histogram.subtract(&before.histogram);
+        }
+        (sum.calls > 0 || sum.rejected > 0 || sum.failed > 0).then_some(sum)
+    }
+
+    /// Error replies since, by code; those that did occur.
+    pub(super) fn errors<'a>(&self, threads: impl Iterator<Item = &'a CommandCounters>) -> Vec<(ErrorCode, u64)> {
+        let since = |(code, count): (ErrorCode, u64)| {
+            (code, count.saturating_sub(self.errors.get(&code).copied().unwrap_or(0)))
+        };
+        errors_of(threads).into_iter().map(since).filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+fn errors_of<'a>(threads: impl Iterator<Item = &'a CommandCounters>) -> BTreeMap<ErrorCode, u64> {
+    let mut all = BTreeMap::new();
+    for counters in threads {
+        for (code, count) in counters.lock_errors().iter() {
+            *all.entry(*code).or_default() += count;
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(verb: Verb, calls: u32) -> Calls {
+        Calls { verb, calls, failed: 0, rejected: 0, ns: 0, bucket: 0 }
+    }
+
+    fn totals(counters: &CommandCounters, verb: Verb) -> CommandTotals {
+        Baseline::default().command([counters].into_iter(), verb).unwrap()
+    }
+
+    #[test]
+    fn a_measured_draw_speaks_for_the_commands_since_the_last() {
+        let own = CommandCounters::default();
+        let turn = [ids(Verb::GetId, 3), ids(Verb::MGetId, 1)];
+        assert!(own.is_measured_next());
+        own.add(&turn);
+        assert_eq!(own.charge(&turn, MeasuredDraw { ns: 400, waited: false }), 100);
+        for _ in 1..MEASURED_EVERY {
+            assert!(!own.is_measured_next());
+            own.add(&turn);
+        }
+        // Not measured yet: taken to be like the last.
+        let getid = totals(&own, Verb::GetId);
+        assert_eq!((getid.calls, getid.ns, getid.histogram.total()), (48, 4800, 48));
+        assert!(own.is_measured_next());
+        own.add(&turn);
+        own.charge(&turn, MeasuredDraw { ns: 4000, waited: false });
+        let getid = totals(&own, Verb::GetId);
+        assert_eq!((getid.calls, getid.ns, getid.histogram.total()), (51, 3 * 100 + 48 * 1000, 51));
+        let mgetid = totals(&own, Verb::MGetId);
+        assert_eq!((mgetid.calls, mgetid.ns, mgetid.histogram.total()), (17, 100 + 16 * 1000, 17));
+    }
+
+    #[test]
+    fn a_wait_is_its_own_turns() {
+        let own = CommandCounters::default();
+        let turn = [ids(Verb::GetId, 2)];
+        own.add(&turn);
+        own.charge(&turn, MeasuredDraw { ns: 100, waited: false });
+        own.add(&turn);
+        own.add(&turn);
+        own.charge(&turn, MeasuredDraw { ns: 2_000_000, waited: true });
+        let getid = totals(&own, Verb::GetId);
+        // The turn between, which nobody measured, is like the first.
+        assert_eq!((getid.calls, getid.ns, getid.histogram.total()), (6, 2_000_000 + 4 * 50, 6));
+        assert_eq!(getid.histogram.percentile_ns(500), 51);
+        assert_eq!(getid.histogram.percentile_ns(999), 1_048_575);
+    }
+
+    #[test]
+    fn what_was_not_measured_yet_is_like_what_was() {
+        let own = CommandCounters::default();
+        own.add(&[ids(Verb::GetId, 1)]);
+        own.charge(&[ids(Verb::GetId, 1)], MeasuredDraw { ns: 80, waited: false });
+        own.add(&[ids(Verb::MGetId, 2)]);
+        assert_eq!(totals(&own, Verb::MGetId).ns, 160);
+        own.add(&[ids(Verb::GetId, 1)]);
+        own.charge(&[ids(Verb::GetId, 1)], MeasuredDraw { ns: 90, waited: false });
+        assert_eq!(totals(&own, Verb::MGetId).ns, 180);
+    }
+
+    #[test]
+    fn many_share_a_draw_of_less_than_a_nanosecond_each() {
+        let own = CommandCounters::default();
+        let turn = [ids(Verb::GetId, 1000)];
+        own.add(&turn);
+        own.charge(&turn, MeasuredDraw { ns: 60, waited: false });
+        assert_eq!(totals(&own, Verb::GetId).ns, 60);
+    }
+
+    #[test]
+    fn a_reset_is_a_new_beginning() {
+        let own = CommandCounters::default();
+        let ping = Calls { verb: Verb::Ping, calls: 2, failed: 1, rejected: 3, ns: 5000, bucket: bucket_of(2500) };
+        own.add(&[ping]);
+        own.add_error(ErrorCode::of(b"ERR x"), 4);
+        let threads = || [&own].into_iter();
+        let before = Baseline::of(threads());
+        assert_eq!(before.command(threads(), Verb::Ping), None);
+        assert_eq!(before.errors(threads()), []);
+        own.add(&[ping]);
+        own.refuse(2, 1, ErrorCode::of(b"BUSY x"));
+        let since = before.command(threads(), Verb::Ping).unwrap();
+        assert_eq!((since.calls, since.failed, since.rejected, since.ns), (2, 1, 3, 5000));
+        assert_eq!(since.histogram.total(), 2);
+        assert_eq!(before.errors(threads()), [(ErrorCode::of(b"BUSY x"), 3)]);
+        assert_eq!(before.command(threads(), Verb::MGetId).unwrap().failed, 1);
+    }
+}
