@@ -1,22 +1,19 @@
-//! Redis's own tools, and client libraries in other languages, unchanged, against the real process.
+//! Redis's own tools, unchanged, in their many modes, against the real process. (`client_matrix.rs` has a row for each
+//! beside the client libraries of other languages.)
 //!
-//! Programs: `redis-cli` and `redis-benchmark` (Debian: redis-tools); Python with the packages `redis` and `valkey`
-//! (`GETID_TEST_PYTHON`, default `python3`); Node with `redis` and `ioredis` in
-//! `GETID_TEST_NODE_DIR/node_modules`. A program or package that is missing fails the test.
+//! Programs: `redis-cli` and `redis-benchmark` (Debian: redis-tools). A program that is missing fails the test.
 
 #![allow(missing_docs, reason = "a test file")]
 
 mod common;
+#[path = "common/program.rs"]
+mod program;
 
-use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::Server;
-
-/// No program here may take longer.
-const PATIENCE: Duration = Duration::from_mins(2);
+use program::{PATIENCE, finish, run, run_for};
 
 #[test]
 #[ignore = "needs redis-cli and redis-benchmark"]
@@ -134,41 +131,6 @@ fn redis_benchmark() {
     }
 }
 
-#[test]
-#[ignore = "needs python3 with redis and valkey"]
-fn python_clients() {
-    let python = std::env::var("GETID_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    script(Command::new(python), "python_redis.py");
-}
-
-#[test]
-#[ignore = "needs node with redis and ioredis"]
-fn node_redis() {
-    script(node(), "node_redis.mjs");
-}
-
-#[test]
-#[ignore = "needs node with redis and ioredis"]
-fn ioredis() {
-    script(node(), "ioredis.mjs");
-}
-
-fn node() -> Command {
-    let dir = std::env::var("GETID_TEST_NODE_DIR").expect("GETID_TEST_NODE_DIR is where node_modules is");
-    assert!(Path::new(&dir).join("node_modules/redis").exists(), "{dir}/node_modules has no redis");
-    Command::new("node")
-}
-
-fn script(mut program: Command, name: &str) {
-    let server = Server::start(&[]);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(name);
-    let said = run(program.arg(path).arg(server.port.to_string()), "");
-    assert_eq!(said.lines().last(), Some("OK"), "{said}");
-    let mut wire = server.connect();
-    assert_eq!(wire.info("connection_panics"), "0");
-    assert_eq!(wire.info("protocol_error_connections"), "0");
-}
-
 fn redis_cli(server: &Server) -> Command {
     let mut command = Command::new("redis-cli");
     command.args(["-p", &server.port.to_string()]);
@@ -181,44 +143,4 @@ fn cli(server: &Server, words: &str) -> String {
 
 fn id(text: &str) -> u64 {
     text.trim().parse().unwrap_or_else(|_| panic!("no ID: {text}"))
-}
-
-/// Runs a program to its end, with `input` on its standard input; what it printed, on both streams.
-fn run(command: &mut Command, input: &str) -> String {
-    let output = finish(command, input, PATIENCE, false);
-    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
-    said.into_owned()
-}
-
-/// Runs a program that does not end by itself.
-fn run_for(command: &mut Command, time: Duration) -> String {
-    let output = finish(command, "", time, true);
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn finish(command: &mut Command, input: &str, time: Duration, may_hang: bool) -> Output {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?} is not installed: {error}"));
-    let mut stdin = child.stdin.take().expect("piped");
-    let input = input.as_bytes().to_vec();
-    let writer = std::thread::spawn(move || {
-        // A program that ends early does not want the rest.
-        let _ = stdin.write_all(&input);
-    });
-    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
-    let (ended, end) = std::sync::mpsc::channel::<()>();
-    let watch = std::thread::spawn(move || {
-        let is_late = end.recv_timeout(time).is_err_and(|why| why == std::sync::mpsc::RecvTimeoutError::Timeout);
-        if is_late {
-            let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
-        }
-        is_late
-    });
-    let output = child.wait_with_output().expect("its output");
-    let _ = ended.send(());
-    writer.join().expect("written");
-    let was_late = watch.join().expect("watched");
-    assert!(may_hang || !was_late, "{command:?} hangs:\n{}", String::from_utf8_lossy(&output.stdout));
-    output
 }

@@ -1,0 +1,75 @@
+//! Rust's clients, unchanged, against a running getid: `client-matrix redis|redis-tokio|fred|fred-resp3 [check ...]`.
+//!
+//! See `tests/client_matrix.rs`. A check that does not hold panics.
+
+mod fred_client;
+mod redis_sync;
+mod redis_tokio;
+
+use std::collections::HashSet;
+use std::env;
+
+const CHECKS: [&str; 10] =
+    ["connect", "getid", "mgetid", "error", "pipeline", "multi", "pool", "reconnect", "password", "tls"];
+
+/// How many connections draw at once, and how many IDs each.
+const POOL: usize = 50;
+const EACH: usize = 400;
+
+#[tokio::main]
+async fn main() {
+    rustls::crypto::ring::default_provider().install_default().expect("the first provider");
+    let words: Vec<String> = env::args().skip(1).collect();
+    let (client, named) = words.split_first().expect("the name of a client");
+    let (package, _) = client.split_once('-').unwrap_or((client, ""));
+    println!("version {package} {}", version(package));
+    for name in CHECKS {
+        if !named.is_empty() && !named.iter().any(|word| word == name) {
+            continue;
+        }
+        match client.as_str() {
+            "redis" => tokio::task::spawn_blocking(move || redis_sync::check(name)).await.expect("it holds"),
+            "redis-tokio" => redis_tokio::check(name).await,
+            "fred" => fred_client::check(name, fred::types::RespVersion::RESP2).await,
+            "fred-resp3" => fred_client::check(name, fred::types::RespVersion::RESP3).await,
+            other => panic!("no such client: {other}"),
+        }
+        println!("ok {name}");
+    }
+}
+
+/// The version of a package, from the lock file.
+fn version(package: &str) -> &'static str {
+    let lock = include_str!("../Cargo.lock");
+    let entry = lock.split_once(&format!("name = \"{package}\"\nversion = \"")).expect("it is locked").1;
+    entry.split('"').next().expect("a version")
+}
+
+fn variable(name: &str) -> String {
+    env::var(name).unwrap_or_else(|_| panic!("{name} is not set"))
+}
+
+/// The port that a variable names: `MATRIX_PORT`, `MATRIX_TLS_PORT`, `MATRIX_PASSWORD_PORT`.
+fn port(name: &str) -> u16 {
+    variable(name).parse().expect("a port")
+}
+
+#[track_caller]
+fn ascending(ids: &[i64], after: i64) {
+    assert!(ids.is_sorted_by(|a, b| a < b) && ids.first().is_some_and(|&first| first > after), "not ascending");
+}
+
+/// Any 1024 IDs in a row differ in their last ten bits: a number that lost a digit would show.
+#[track_caller]
+fn exact(ids: &[i64]) {
+    assert_eq!(ids.iter().map(|id| id % 1024).collect::<HashSet<_>>().len(), 1024, "lost digits");
+}
+
+/// What the connections of a pool drew, each in its order.
+#[track_caller]
+fn distinct(drawn: &[Vec<i64>]) {
+    for ids in drawn {
+        ascending(ids, -1);
+    }
+    assert_eq!(drawn.iter().flatten().collect::<HashSet<_>>().len(), POOL * EACH, "an ID came twice");
+}
