@@ -6,7 +6,7 @@
 //! Fields of things that getid has not are left out, unless something that is used with many a Redis reads them and would
 //! complain, or lack a graph, without: clients on connect (`loading:0` for ioredis, `role:master` for glide),
 //! prometheus-redis-exporter and its dashboards, the templates of Zabbix and the modules of Datadog, Telegraf and
-//! Metricbeat. Those stand in [`CONSTANT`] with what Redis says when there is no data.
+//! Metricbeat. Those stand in `CONSTANT` with what Redis says when there is no data.
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::Ordering::Relaxed;
