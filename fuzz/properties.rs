@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use getid::acl::{Users, parse_file};
+use getid::acl::{User, Users, parse_file};
 use getid::command::Vocabulary;
 use getid::config::{Config, Files, Sources};
 use getid::id::{Layout, RandomCycle, Reservation, Scheme, Slot};
@@ -81,6 +81,7 @@ fn replies(rules: &Arc<Rules>, input: &[u8], cut: usize) -> Vec<u8> {
 /// shown on a terminal.
 pub(crate) fn config(bytes: &[u8]) {
     let [syntax, text @ ..] = bytes else { return };
+    config_set(text);
     let name = if syntax & 1 == 1 { "t.toml" } else { "t.conf" };
     let sources = Sources { file: Some(PathBuf::from(name)), environment: Vec::new(), words: Vec::new() };
     match Config::load(&sources, &OneFile { name, text }) {
@@ -88,11 +89,39 @@ pub(crate) fn config(bytes: &[u8]) {
             for (name, value) in config.get(b"*") {
                 assert!(!value.contains('\0'), "{name}");
             }
+            rewrite(config, name, text);
         }
         Err(report) => {
             let shown = report.to_string();
             assert!(shown.chars().all(|character| character == '\n' || !character.is_control()), "{shown}");
         }
+    }
+}
+
+/// What CONFIG REWRITE makes of a file that starts a server, starts one with the same values, and is left alone by the next.
+fn rewrite(config: Config, name: &str, text: &[u8]) {
+    let config = Config { hz: config.hz % 500 + 1, timeout_s: config.timeout_s / 2, ..config };
+    let sources = Sources { file: Some(PathBuf::from(name)), environment: Vec::new(), words: Vec::new() };
+    let Ok(rewritten) = config.rewritten(Path::new(name), &sources, &OneFile { name, text }) else { return };
+    let files = OneFile { name, text: &rewritten.text };
+    let (again, _) = Config::load(&sources, &files).expect("what was written is read");
+    assert_eq!(again.get(b"*"), config.get(b"*"));
+    let twice = config.rewritten(Path::new(name), &sources, &files).expect("as before");
+    assert_eq!(twice.text.escape_ascii().to_string(), rewritten.text.escape_ascii().to_string());
+}
+
+/// CONFIG SET with the lines of a text, name and value: refused whole in one line, or the same when it is said again.
+pub(crate) fn config_set(text: &[u8]) {
+    let pair = |line: &[u8]| {
+        let at = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
+        (line[..at].to_vec(), line.get(at + 1..).unwrap_or_default().to_vec())
+    };
+    let pairs: Vec<_> = text.split(|byte| *byte == b'\n').take(50).map(pair).collect();
+    match Config::default().set(&pairs) {
+        Ok(changed) => {
+            assert_eq!(changed.config.set(&pairs).map(|changed| changed.config), Ok(changed.config));
+        }
+        Err(error) => assert!(error.to_string().starts_with("ERR "), "{error}"),
     }
 }
 
@@ -114,33 +143,6 @@ impl Files for OneFile<'_> {
         // A file that includes itself, however it spells that.
         Ok(vec![PathBuf::from(self.name)])
     }
-}
-
-/// An ACL file, and the same bytes as words of `ACL SETUSER`: taken or refused whole, and what is shown of users makes the
-/// same users again.
-pub(crate) fn acl(bytes: &[u8]) {
-    match parse_file("users.acl", bytes) {
-        Ok(users) => check_described(&users),
-        Err(faults) => {
-            assert!(!faults.is_empty());
-            for fault in faults {
-                assert!(fault.sentence.chars().all(|character| !character.is_control()), "{}", fault.sentence);
-            }
-        }
-    }
-    let words: Vec<&[u8]> = bytes.split(|byte| *byte == b' ').collect();
-    match Users::default().with_user(b"alice", &words) {
-        Ok(users) => check_described(&users),
-        Err(error) => drop(error.reply(&words)),
-    }
-}
-
-#[track_caller]
-fn check_described(users: &Users) {
-    let described = users.describe_all();
-    let again = parse_file("described.acl", described.join("\n").as_bytes());
-    let again = again.unwrap_or_else(|faults| panic!("{faults:?} in {described:?}"));
-    assert_eq!(described, again.describe_all());
 }
 
 /// A state file. Only the exact text of a record is one; that it is sealed by the right checksum does not make it so.
@@ -166,5 +168,46 @@ fn check_state(bytes: &[u8]) {
             let shown = error.to_string();
             assert!(shown.chars().all(|character| !character.is_control()), "{shown}");
         }
+    }
+}
+
+/// Each line is a rule of one user; all of it is an ACL file too.
+///
+/// A rule that is refused changes nothing, and what a user says of itself makes the same user: by rules, and by a file.
+pub(crate) fn acl(bytes: &[u8]) {
+    let rules: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+    let mut user = User::new("u");
+    for rule in &rules {
+        let before = user.describe();
+        if user.apply_rule(rule).is_err() {
+            assert_eq!(user.describe(), before, "{} changed something", rule.escape_ascii());
+        }
+    }
+    // Longer ones are refused, and say so.
+    let words = user.describe();
+    let words: Vec<&str> = words.split(' ').collect();
+    if let Ok(users) = Users::default().with_user(b"u", &words) {
+        assert_eq!(users.get(b"u").map(|same| same.describe()), Some(user.describe()));
+        check_file(&users);
+    }
+    if let Ok(users) = Users::default().with_user(b"u", &rules) {
+        check_file(&users);
+    }
+    match parse_file("users.acl", bytes) {
+        Ok(users) => check_file(&users),
+        Err(faults) => {
+            for fault in faults {
+                assert!(fault.sentence.chars().all(|character| !character.is_control()), "{}", fault.sentence);
+            }
+        }
+    }
+}
+
+/// What is saved is what is loaded.
+fn check_file(users: &Users) {
+    let saved = users.describe_all();
+    match parse_file("users.acl", saved.join("\n").as_bytes()) {
+        Ok(loaded) => assert_eq!(loaded.describe_all(), saved),
+        Err(faults) => panic!("{saved:?}: {faults:?}"),
     }
 }

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
 use crate::resp::Protocol;
-use crate::session::Profile;
+use crate::session::{Profile, Unblock};
 
 /// One end of a connection.
 #[derive(Clone, Debug)]
@@ -62,8 +62,10 @@ pub struct Client {
     pub since_s: u64,
     active_s: AtomicU64,
     input_bytes: AtomicUsize,
+    output_bytes: AtomicUsize,
     profile: Mutex<Profile>,
-    waiting: AtomicBool,
+    /// One of the constants of [`wait`].
+    wait: AtomicU8,
     stop: AtomicU8,
     waker: OnceLock<Waker>,
 }
@@ -73,6 +75,11 @@ impl Client {
     pub fn touch(&self, uptime_s: u64, input_bytes: usize) {
         self.note_active(uptime_s);
         self.input_bytes.store(input_bytes, Ordering::Relaxed);
+    }
+
+    /// Notes how many bytes of output wait for the client to take them. Only to be called when some have to.
+    pub fn note_output(&self, bytes: usize) {
+        self.output_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Notes that the client is not idle, in seconds of uptime.
@@ -85,15 +92,46 @@ impl Client {
         uptime_s.saturating_sub(self.active_s.load(Ordering::Relaxed))
     }
 
-    /// Says that the client waits for IDs, until the guard is dropped.
-    pub fn waits(&self) -> impl Drop {
-        self.waiting.store(true, Ordering::Relaxed);
+    /// Says that the client waits for IDs, until the guard is dropped. [`Client::unblock`] may end that.
+    pub fn waits_for_ids(&self) -> impl Drop {
+        self.begin_wait(wait::FOR_IDS)
+    }
+
+    /// Says that the client's requests are held, until the guard is dropped.
+    pub fn is_held(&self) -> impl Drop {
+        self.begin_wait(wait::HELD)
+    }
+
+    fn begin_wait(&self, what: u8) -> Waiting<'_> {
+        self.wait.store(what, Ordering::Relaxed);
         Waiting(self)
     }
 
-    /// Whether the client waits for IDs: then it is not idle.
+    /// Whether the client waits for the server: then it is not idle.
     pub fn is_waiting(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed)
+        self.wait.load(Ordering::Relaxed) != wait::NONE
+    }
+
+    /// Asks the connection to give up its wait for IDs; false if it does not wait for any.
+    pub fn unblock(&self, how: Unblock) -> bool {
+        let how = match how {
+            Unblock::Timeout => wait::UNBLOCKED,
+            Unblock::Error => wait::UNBLOCKED_BY_ERROR,
+        };
+        let unblocked = self.wait.compare_exchange(wait::FOR_IDS, how, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if unblocked {
+            self.wake();
+        }
+        unblocked
+    }
+
+    /// How the wait that goes on was ended by [`Client::unblock`], if it was.
+    pub fn unblocked(&self) -> Option<Unblock> {
+        match self.wait.load(Ordering::Acquire) {
+            wait::UNBLOCKED => Some(Unblock::Timeout),
+            wait::UNBLOCKED_BY_ERROR => Some(Unblock::Error),
+            _ => None,
+        }
     }
 
     /// Replaces what the session says of itself.
@@ -104,14 +142,13 @@ impl Client {
         }
     }
 
-    /// The user it is, as of its last read.
-    pub fn user(&self) -> Arc<str> {
-        Arc::clone(&self.lock_profile().user)
-    }
-
     /// Asks the connection to end.
     pub fn stop(&self, how: Stop) {
         self.stop.fetch_max(how as u8, Ordering::AcqRel);
+        self.wake();
+    }
+
+    fn wake(&self) {
         // Against the fence of `wake_by`: either this sees the waker, or the task sees the wish.
         fence(Ordering::SeqCst);
         if let Some(waker) = self.waker.get() {
@@ -145,11 +182,16 @@ impl Client {
         let profile = self.lock_profile().clone();
         let mut line = String::with_capacity(256);
         let qbuf = self.input_bytes.load(Ordering::Relaxed);
+        // There is one output buffer, and it is no list.
+        let omem = self.output_bytes.load(Ordering::Relaxed);
+        let total = qbuf + omem;
+        let events = if omem == 0 { "r" } else { "w" };
         // Writing to a String cannot fail.
         let _ = write!(
             line,
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 multi={} qbuf={qbuf} \
-             qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem={qbuf} events=r cmd={} user={} \
+             qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={omem} oll=0 omem={omem} tot-mem={total} events={events} cmd={} \
+             user={} \
              redir=-1 resp={} lib-name={} lib-ver={}",
             self.id,
             self.peer,
@@ -173,20 +215,22 @@ impl Client {
         line
     }
 
+    /// The name of the user it is, as of its last read; the default one while it has not authenticated.
+    pub fn user(&self) -> Arc<str> {
+        Arc::clone(&self.lock_profile().user)
+    }
+
+    /// In Redis's order; `N` for none.
     fn flags(&self, profile: &Profile) -> String {
-        let mut flags = String::new();
-        if profile.queued.is_some() {
-            flags.push('x');
-        }
-        if self.is_waiting() {
-            flags.push('b');
-        }
-        if matches!(self.peer, Endpoint::Unix(_)) {
-            flags.push('U');
-        }
-        if self.stopping() != Stop::No {
-            flags.push('c');
-        }
+        let all = [
+            ('x', profile.queued.is_some()),
+            ('b', self.is_waiting()),
+            ('c', self.stopping() != Stop::No),
+            ('U', matches!(self.peer, Endpoint::Unix(_))),
+            ('e', profile.no_evict),
+            ('T', profile.no_touch),
+        ];
+        let mut flags: String = all.iter().filter(|(_, holds)| *holds).map(|(flag, _)| flag).collect();
         if flags.is_empty() {
             flags.push('N');
         }
@@ -199,12 +243,23 @@ impl Client {
     }
 }
 
-/// See [`Client::waits`].
+/// What a client waits for, as one byte that two may change.
+mod wait {
+    pub(super) const NONE: u8 = 0;
+    pub(super) const FOR_IDS: u8 = 1;
+    /// For IDs until `CLIENT UNBLOCK`, and by which of its words.
+    pub(super) const UNBLOCKED: u8 = 2;
+    pub(super) const UNBLOCKED_BY_ERROR: u8 = 3;
+    /// For the end of `CLIENT PAUSE`.
+    pub(super) const HELD: u8 = 4;
+}
+
+/// See [`Client::waits_for_ids`].
 struct Waiting<'a>(&'a Client);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.waiting.store(false, Ordering::Relaxed);
+        self.0.wait.store(wait::NONE, Ordering::Relaxed);
     }
 }
 
@@ -245,8 +300,9 @@ impl Clients {
             since_s: uptime_s,
             active_s: AtomicU64::new(uptime_s),
             input_bytes: AtomicUsize::new(0),
+            output_bytes: AtomicUsize::new(0),
             profile: Mutex::new(profile),
-            waiting: AtomicBool::new(false),
+            wait: AtomicU8::new(wait::NONE),
             stop: AtomicU8::new(0),
             waker: OnceLock::new(),
         });
@@ -267,6 +323,11 @@ impl Clients {
     /// All, by id.
     pub fn all(&self) -> Vec<Arc<Client>> {
         self.lock().values().cloned().collect()
+    }
+
+    /// How many wait for the server, as `blocked_clients` of INFO says.
+    pub fn waiting(&self) -> usize {
+        self.lock().values().filter(|client| client.is_waiting()).count()
     }
 
     /// All but those that were told to end at once: who was killed is gone, even if its task has not run since.

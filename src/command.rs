@@ -95,7 +95,9 @@ pub enum Verb {
     AclWhoAmI,
     Auth,
     Client,
+    ClientCaching,
     ClientGetName,
+    ClientGetRedir,
     ClientHelp,
     ClientId,
     ClientInfo,
@@ -103,8 +105,14 @@ pub enum Verb {
     ClientList,
     ClientNoEvict,
     ClientNoTouch,
+    ClientPause,
+    ClientReply,
     ClientSetInfo,
     ClientSetName,
+    ClientTracking,
+    ClientTrackingInfo,
+    ClientUnblock,
+    ClientUnpause,
     Command,
     CommandCount,
     CommandDocs,
@@ -143,6 +151,11 @@ impl Command {
     pub fn accepts(&self, len: usize) -> bool {
         let wanted = self.arity.unsigned_abs() as usize;
         if self.arity < 0 { len >= wanted } else { len == wanted }
+    }
+
+    /// Whether it draws IDs.
+    pub fn asks_for_ids(&self) -> bool {
+        matches!(self.verb, Verb::GetId | Verb::MGetId)
     }
 
     /// The subcommand of this name, in any letter case.

@@ -7,26 +7,33 @@
 //! Buffers belong to whoever works: a connection that has nothing to say holds none, so that ten thousand idle clients
 //! cost little. Invariant: before every read, all complete requests that arrived are answered.
 
+mod patience;
+
 use std::cell::RefCell;
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::time::Instant;
+
+pub use patience::CutOff;
+use patience::Patience;
 
 use crate::clients::{Admission, Client, Stop};
 use crate::clock::Clock;
 use crate::id::{Refusal, Reservation};
 use crate::metrics::Work;
 use crate::server::Server;
-use crate::session::{Session, Turn};
+use crate::session::{Session, Turn, Unblock};
 use crate::tls;
 
 /// Room for one read: 16 KiB, as Redis's. A thousand `GETID` as arrays are 14 KB.
@@ -173,7 +180,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                     // Boxed: it is rare, and its state would otherwise be part of every idle connection.
                     Box::pin(self.draw_waiting(missing, drawn)).await?
                 }
-                Err(refusal) => Some(refusal),
+                Err(refusal) => Some(NoIds::Refused(refusal)),
             };
             match &refusal {
                 None => self.session.write(turn, Ok(drawn), output),
@@ -200,8 +207,8 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 turn.close |= self.admission.client.stopping() == Stop::AfterReply;
             }
             self.work.requests += u64::from(turn.commands);
-            if turn.broken {
-                self.server.metrics.protocol_errors.fetch_add(1, Relaxed);
+            if let Some(breach) = turn.broken {
+                self.server.note_breach(breach, &self.admission.client);
             }
             let last = turn.close || !turn.more;
             if last || output.len() >= FLUSH_BYTES {
@@ -210,6 +217,12 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             }
             if last {
                 break;
+            }
+            if turn.held {
+                self.admission.client.touch(self.server.metrics.uptime_s.load(Relaxed), input.len() - used);
+                self.flush(output).await?;
+                // Boxed for the same reason as above.
+                Box::pin(self.wait_for_unpause()).await?;
             }
         }
         self.admission.client.publish(self.session.profile());
@@ -220,7 +233,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         Ok(open)
     }
 
-    /// Goes by the rules that are in force by now.
+    /// Goes by the rules, and the pause, that are in force by now.
     #[inline]
     fn follow_rules(&mut self) {
         let version = self.server.rules.version();
@@ -228,6 +241,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             self.rules = version;
             self.session.set_rules(self.server.rules.get());
         }
+        self.session.set_pause(self.server.pauses.holds());
     }
 
     /// Draws `n` IDs as far as that goes without waiting; returns how many are missing.
@@ -241,16 +255,18 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         Ok(n - reservation.len)
     }
 
-    /// Draws `n` more IDs, in turn with others. `Some` refusal goes to the client; an error ends the connection.
-    async fn draw_waiting(&self, n: u32, drawn: &mut Vec<Reservation>) -> io::Result<Option<Refusal>> {
+    /// Draws `n` more IDs, in turn with others. `Some` text goes to the client; an error ends the connection.
+    async fn draw_waiting(&self, n: u32, drawn: &mut Vec<Reservation>) -> io::Result<Option<NoIds>> {
+        let client = &self.admission.client;
         // Until it is served it is not idle, however long that takes.
-        let _waiting = self.admission.client.waits();
+        let _waiting = client.waits_for_ids();
         let mut draw = pin!(self.server.issuer.draw(n, drawn));
         let mut look = tokio::time::interval(HANGUP_CHECK);
         loop {
-            let result = or_stopped(&self.admission.client, async {
+            let result = or_stopped(client, async {
                 tokio::select! {
-                    result = &mut draw => Some(result),
+                    result = &mut draw => Some(result.err().map(NoIds::Refused)),
+                    how = unblocked(client) => Some(Some(NoIds::Unblocked(how))),
                     _ = look.tick() => None,
                 }
             })
@@ -258,8 +274,8 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             match result {
                 None => return Err(io::ErrorKind::ConnectionAborted.into()),
                 Some(Some(result)) => {
-                    self.admission.client.note_active(self.server.metrics.uptime_s.load(Relaxed));
-                    return Ok(result.err());
+                    client.note_active(self.server.metrics.uptime_s.load(Relaxed));
+                    return Ok(result);
                 }
                 // Nobody is there to read the answer: the place in the queue goes to the next.
                 Some(None) if self.io.socket().is_none_or(hung_up) => return Err(io::ErrorKind::ConnectionReset.into()),
@@ -268,19 +284,106 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         }
     }
 
+    /// Waits while `CLIENT PAUSE` holds the next request. An error ends the connection: the server stops, which is no time
+    /// to let a held request go on, or nobody is there any more.
+    async fn wait_for_unpause(&self) -> io::Result<()> {
+        let client = &self.admission.client;
+        let _held = client.is_held();
+        let mut over = pin!(self.server.pauses.over());
+        let mut look = tokio::time::interval(HANGUP_CHECK);
+        loop {
+            let is_over = poll_fn(|cx| {
+                client.wake_by(cx.waker());
+                if client.stopping() != Stop::No {
+                    return Poll::Ready(None);
+                }
+                if over.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(Some(true));
+                }
+                look.poll_tick(cx).map(|_| Some(false))
+            })
+            .await;
+            match is_over {
+                None => return Err(io::ErrorKind::ConnectionAborted.into()),
+                Some(true) => {
+                    client.note_active(self.server.metrics.uptime_s.load(Relaxed));
+                    return Ok(());
+                }
+                Some(false) if self.io.socket().is_none_or(hung_up) => {
+                    return Err(io::ErrorKind::ConnectionReset.into());
+                }
+                Some(false) => {}
+            }
+        }
+    }
+
     async fn flush(&mut self, output: &mut Vec<u8>) -> io::Result<()> {
         if output.is_empty() {
             return Ok(());
         }
-        let written = or_stopped(&self.admission.client, async {
-            self.io.write_all(output).await?;
-            // TLS keeps what the socket did not take; the others do nothing here.
-            self.io.flush().await
+        let mut written = 0;
+        let client = &self.admission.client;
+        let at_once = poll_fn(|cx| {
+            client.wake_by(cx.waker());
+            if client.stopping() == Stop::Now {
+                return Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into())));
+            }
+            match poll_write(&mut self.io, cx, output, &mut written) {
+                Poll::Ready(result) => Poll::Ready(Some(result)),
+                Poll::Pending => Poll::Ready(None),
+            }
         })
         .await;
+        let result = match at_once {
+            Some(result) => result,
+            // Boxed for the same reason as a draw that waits.
+            None => Box::pin(self.flush_slowly(output, written)).await,
+        };
         self.work.output_bytes += output.len() as u64;
         output.clear();
-        written.unwrap_or_else(|| Err(io::ErrorKind::ConnectionAborted.into()))
+        result
+    }
+
+    /// Writes what is left of `output` behind `written`, which the socket did not take at once, as long as the client's
+    /// limits allow.
+    async fn flush_slowly(&mut self, output: &[u8], mut written: usize) -> io::Result<()> {
+        let Connection { server, admission, io, .. } = self;
+        let client = &admission.client;
+        let mut patience = Patience::new(Instant::now());
+        let result = loop {
+            let pending = output.len() - written;
+            client.note_output(pending);
+            let config = server.config.get();
+            let look_again = match patience.check(Instant::now(), pending, &config) {
+                Ok(at) => at,
+                Err(reason) => {
+                    server.note_cut_off(reason, pending, client);
+                    break Err(io::Error::new(io::ErrorKind::TimedOut, reason.to_string()));
+                }
+            };
+            let before = written;
+            let progress = poll_fn(|cx| {
+                client.wake_by(cx.waker());
+                if client.stopping() == Stop::Now {
+                    return Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into())));
+                }
+                match poll_write(io, cx, output, &mut written) {
+                    Poll::Ready(result) => Poll::Ready(Some(result)),
+                    Poll::Pending if written > before => Poll::Ready(None),
+                    Poll::Pending => Poll::Pending,
+                }
+            });
+            match tokio::time::timeout_at(look_again, progress).await {
+                Ok(Some(result)) => break result,
+                Ok(None) => {
+                    patience.note_progress(Instant::now());
+                    client.note_active(server.metrics.uptime_s.load(Relaxed));
+                }
+                Err(_) => {}
+            }
+        };
+        client.note_output(0);
+        result
     }
 }
 
@@ -308,6 +411,22 @@ fn poll_read<T: AsyncRead + Unpin>(
     pin!(io.read_buf(input)).poll(cx)
 }
 
+/// Writes `output` from `written` on, as far as the transport takes it, and then what the transport keeps itself: TLS does.
+fn poll_write<T: AsyncWrite + Unpin>(
+    io: &mut T,
+    cx: &mut Context<'_>,
+    output: &[u8],
+    written: &mut usize,
+) -> Poll<io::Result<()>> {
+    while *written < output.len() {
+        match ready!(Pin::new(&mut *io).poll_write(cx, &output[*written..]))? {
+            0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            taken => *written += taken,
+        }
+    }
+    Pin::new(io).poll_flush(cx)
+}
+
 /// Runs `future` unless the client is told to stop at once: `None` then.
 async fn or_stopped<F: Future>(client: &Client, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
@@ -316,6 +435,27 @@ async fn or_stopped<F: Future>(client: &Client, future: F) -> Option<F::Output> 
         if client.stopping() == Stop::Now { Poll::Ready(None) } else { future.as_mut().poll(cx).map(Some) }
     })
     .await
+}
+
+/// Resolves when `CLIENT UNBLOCK` ends the client's wait, which wakes the task.
+async fn unblocked(client: &Client) -> Unblock {
+    poll_fn(|_| client.unblocked().map_or(Poll::Pending, Poll::Ready)).await
+}
+
+/// Why a turn gets no IDs. `Display` is the text of the error reply.
+#[derive(Debug)]
+enum NoIds {
+    Refused(Refusal),
+    Unblocked(Unblock),
+}
+
+impl fmt::Display for NoIds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoIds::Refused(refusal) => refusal.fmt(f),
+            NoIds::Unblocked(how) => how.fmt(f),
+        }
+    }
 }
 
 /// Whether the peer is gone for good. One that only finished sending is not: it still reads.

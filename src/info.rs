@@ -16,6 +16,7 @@ use crate::command::REDIS_VERSION;
 use crate::id::Tick;
 use crate::metrics::Metrics;
 use crate::server::Server;
+use crate::session::Pause;
 use crate::timestamp;
 
 /// A section's name and what writes it.
@@ -99,10 +100,26 @@ fn clients<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("connected_clients", of.clients.len());
     out.line("cluster_connections", 0);
     out.line("maxclients", of.clients_max());
-    out.line("blocked_clients", of.issuer.status().waiting);
+    out.line("blocked_clients", of.clients.waiting());
     let unix = of.clients.all().iter().filter(|client| matches!(client.peer, Endpoint::Unix(_))).count();
     out.line("unixsocket_clients", unix);
     out.line("clients_peak", of.metrics.clients_peak.load(Relaxed));
+    paused(of, out);
+}
+
+/// Under the names that later versions of Redis have for them.
+fn paused<C: Clock>(of: &Server<C>, out: &mut Text) {
+    let pause = of.pauses.remaining();
+    out.line("paused_reason", if pause.is_some() { "client_pause" } else { "none" });
+    out.line(
+        "paused_actions",
+        match pause {
+            None => "none",
+            Some((Pause::Write, _)) => "write",
+            Some((Pause::All, _)) => "all",
+        },
+    );
+    out.line("paused_timeout_milliseconds", pause.map_or(0, |(_, left_ms)| left_ms));
 }
 
 fn memory<C: Clock>(of: &Server<C>, out: &mut Text) {
@@ -147,6 +164,10 @@ fn stats<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("acl_access_denied_key", 0);
     out.line("acl_access_denied_channel", 0);
     out.line("protocol_error_connections", metrics.protocol_errors.load(Relaxed));
+    out.line("client_query_buffer_limit_disconnections", metrics.input_limit_closed.load(Relaxed));
+    out.line("client_output_buffer_limit_disconnections", metrics.output_limit_closed.load(Relaxed));
+    out.line("client_output_timeout_disconnections", metrics.output_timeout_closed.load(Relaxed));
+    out.line("cross_protocol_disconnections", metrics.http_closed.load(Relaxed));
     out.line("idle_closed_connections", metrics.idle_closed.load(Relaxed));
     out.line("accept_errors", metrics.accept_errors.load(Relaxed));
     let tls = of.tls.as_ref();

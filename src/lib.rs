@@ -15,6 +15,7 @@ pub mod io_threads;
 pub mod issuer;
 pub mod logging;
 pub mod metrics;
+pub mod pause;
 pub mod published;
 pub mod resp;
 pub mod server;

@@ -37,6 +37,7 @@ use crate::io_threads::IoThreads;
 use crate::issuer::Issuer;
 use crate::logging::Log;
 use crate::metrics::Metrics;
+use crate::pause::Pauses;
 use crate::published::Published;
 use crate::session::{Rules, Session};
 use crate::tls;
@@ -59,6 +60,8 @@ pub struct Server<C: Clock = SystemClock> {
     pub metrics: Metrics,
     /// Who is connected.
     pub clients: Arc<Clients>,
+    /// `CLIENT PAUSE`.
+    pub pauses: Pauses,
     /// What differs from process to process.
     pub process: Process,
     /// Certificates, with `tls-port`.
@@ -110,6 +113,7 @@ impl<C: Clock> Server<C> {
             issuer,
             metrics: Metrics::new(io_threads.count()),
             clients: Arc::default(),
+            pauses: Pauses::default(),
             process,
             tls,
             acl_log: Mutex::default(),
@@ -315,6 +319,12 @@ impl<C: Clock> Server<C> {
     }
 }
 
+/// Replies that the kernel keeps for a client before the network has room for them, bytes; the default is megabytes.
+///
+/// So a client that never reads costs little of the kernel's memory too, and `client-output-timeout` sees that one reads,
+/// however slowly: with megabytes in the kernel, minutes of slow reading would make no room for one byte more.
+const UNSENT_BYTES_MAX: u32 = 128 * 1024;
+
 /// `hz` times a second.
 fn rounds(hz: u32) -> tokio::time::Interval {
     let mut rounds = tokio::time::interval(Duration::from_millis(u64::from(1000 / hz.clamp(1, 500))));
@@ -324,6 +334,7 @@ fn rounds(hz: u32) -> tokio::time::Interval {
 
 fn set_options(stream: &TcpStream, config: &Config) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
     let seconds = u64::from(config.tcp_keepalive_s);
     if seconds > 0 {
         // As Redis: the first probe after `tcp-keepalive`, then three more a third of it apart.

@@ -28,6 +28,7 @@ mod client;
 mod clients;
 mod effect;
 mod profile;
+mod replies;
 mod rules;
 mod straight;
 mod transaction;
@@ -37,17 +38,17 @@ use std::sync::Arc;
 
 use client::Client;
 pub use client::NAME_BYTES_MAX;
-pub use effect::{AclEffect, ClientFilter, ClientKill, ClientKind, Effect, Shutdown};
+pub use effect::{AclEffect, ClientFilter, ClientKill, ClientKind, Effect, Pause, Shutdown, Unblock};
 pub use profile::Profile;
 pub use rules::Rules;
 pub use transaction::TRANSACTION_BYTES_MAX;
 use transaction::Transaction;
-pub use turn::{Reply, TURN_BYTES_MAX, TURN_IDS_MAX, Turn};
+pub use turn::{Breach, Reply, TURN_BYTES_MAX, TURN_IDS_MAX, Turn};
 
 use crate::acl::Context;
 use crate::command::{Command, Flags, Verb};
 use crate::id::{Id, Reservation, Scheme};
-use crate::resp::{self, Args, Decoded, Decoder, IdWriter, Value};
+use crate::resp::{self, Args, Decoded, Decoder, IdWriter, ProtocolError, Value};
 
 /// One client's protocol state.
 #[derive(Debug)]
@@ -55,12 +56,19 @@ pub struct Session {
     decoder: Decoder,
     transaction: Transaction,
     client: Client,
+    /// Whether the answer to the last turn's effect is not wanted.
+    answer_muted: bool,
 }
 
 impl Session {
     /// The session of connection number `id`.
     pub fn new(id: u64, rules: Arc<Rules>) -> Session {
-        Session { decoder: Decoder::default(), transaction: Transaction::default(), client: Client::new(id, rules) }
+        Session {
+            decoder: Decoder::default(),
+            transaction: Transaction::default(),
+            client: Client::new(id, rules),
+            answer_muted: false,
+        }
     }
 
     /// What others may see of it.
@@ -75,15 +83,22 @@ impl Session {
         self.client.set_rules(rules);
     }
 
+    /// Holds requests from the next read on, or does so no longer (`CLIENT PAUSE`); see [`Turn::held`].
+    #[inline]
+    pub fn set_pause(&mut self, pause: Option<Pause>) {
+        self.client.pause = pause;
+    }
+
     /// Takes complete requests of `input`, as many as the turn's bounds allow, and returns how many bytes they were.
     ///
     /// `input` begins with the first byte that was not used yet. See [`Turn`] for what to do next; `turn` is emptied first.
     pub fn read(&mut self, input: &[u8], turn: &mut Turn) -> usize {
         turn.clear();
-        let Session { decoder, transaction, client } = self;
+        let Session { decoder, transaction, client, .. } = self;
+        turn.muted = client.replies.are_muted();
         let mut used = 0;
         while !turn.close {
-            if turn.is_full() || turn.effect.is_some() {
+            if turn.is_full() || turn.effect.is_some() || turn.ended {
                 turn.more = transaction.is_running() || used < input.len();
                 break;
             }
@@ -97,6 +112,9 @@ impl Session {
                 }
                 transaction.end_if_done();
                 client.profile.queued = transaction.queued();
+                if !client.replies.are_plain() {
+                    settle(transaction, client, turn);
+                }
                 continue;
             }
             let rest = &input[used..];
@@ -111,6 +129,10 @@ impl Session {
             match decoder.decode(rest, &client.limits) {
                 Ok(Decoded::Request { used: bytes }) => {
                     take(transaction, client, decoder.args(rest), turn);
+                    if turn.held {
+                        turn.more = true;
+                        break;
+                    }
                     used += bytes;
                 }
                 Ok(Decoded::Skip { used: bytes }) => used += bytes,
@@ -121,10 +143,15 @@ impl Session {
                 Err(error) => {
                     turn.push_with(|out| error.write_reply(out));
                     turn.close = true;
-                    turn.broken = true;
+                    let is_too_large = error == ProtocolError::RequestTooBig;
+                    turn.broken = Some(if is_too_large { Breach::TooLarge } else { Breach::Protocol });
                 }
             }
+            if !client.replies.are_plain() {
+                settle(transaction, client, turn);
+            }
         }
+        self.answer_muted = turn.muted;
         // Whatever stands behind QUIT or a broken request is nobody's any more.
         if turn.close { input.len() } else { used }
     }
@@ -159,6 +186,7 @@ impl Session {
                             resp::write_array_header(count as usize, output);
                             ids.each(count, |id| bulks.write(id.get(), output));
                         }
+                        Reply::Unheard { count } => ids.each(count, |_| ()),
                         Reply::Encoded { len } => output.extend_from_slice(piece(len)),
                     }
                 }
@@ -168,6 +196,7 @@ impl Session {
                     match reply {
                         Reply::Integers { count } => (0..count).for_each(|_| resp::write_error(text, output)),
                         Reply::Bulks { .. } => resp::write_error(text, output),
+                        Reply::Unheard { .. } => {}
                         Reply::Encoded { len } => output.extend_from_slice(piece(len)),
                     }
                 }
@@ -177,7 +206,9 @@ impl Session {
 
     /// Appends the shell's answer to an effect, in the client's protocol.
     pub fn reply(&mut self, answer: &Value, output: &mut Vec<u8>) {
-        resp::encode(answer, self.client.profile.protocol, output);
+        if !self.answer_muted {
+            resp::encode(answer, self.client.profile.protocol, output);
+        }
     }
 
     /// Gives back what memory it can, for a connection that went quiet.
@@ -186,14 +217,27 @@ impl Session {
     }
 }
 
-/// One request: rejected, queued, or run.
+/// After a request of a client that has `CLIENT REPLY` not simply on.
+#[cold]
+fn settle(transaction: &Transaction, client: &mut Client, turn: &mut Turn) {
+    if turn.muted {
+        turn.forget_replies();
+    }
+    // What holds for EXEC holds for all it runs.
+    if !transaction.is_running() {
+        client.replies.next_request();
+    }
+    turn.ended = client.replies.are_muted() != turn.muted;
+}
+
+/// One request: rejected, held, queued, or run.
 #[inline]
 fn take(transaction: &mut Transaction, client: &mut Client, args: Args<'_>, turn: &mut Turn) {
     let command = match client.rules.vocabulary.resolve(args) {
         Ok(command) => command,
         Err(_) if is_http(args.name()) => {
             turn.close = true;
-            turn.broken = true;
+            turn.broken = Some(Breach::Http);
             return;
         }
         Err(text) => return reject(transaction, client, None, &text, turn),
@@ -209,6 +253,10 @@ fn take(transaction: &mut Transaction, client: &mut Client, args: Args<'_>, turn
     }
     if !client.may_run(command, args) {
         return refuse(transaction, client, command, turn);
+    }
+    if client.holds(command, transaction) {
+        turn.held = true;
+        return;
     }
     match command.verb {
         Verb::Multi | Verb::Exec | Verb::Discard => transact(transaction, client, command, turn),

@@ -2,7 +2,7 @@
 //!
 //! Both are courtesies to others. Where they fail, the caller logs it and serves on, as Redis does.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -57,6 +57,20 @@ impl Notifier {
         self.send("STOPPING=1\nSTATUS=Stopping\n")
     }
 
+    /// The server is alive: to be said as often as [`watchdog_every`] tells.
+    ///
+    /// # Errors
+    ///
+    /// When the service manager does not take the message.
+    pub fn alive(&self) -> io::Result<()> {
+        self.send("WATCHDOG=1\n")
+    }
+
+    /// Whether anybody is told.
+    pub fn is_heard(&self) -> bool {
+        self.socket.is_some()
+    }
+
     /// What `systemctl status` is to show from now on.
     ///
     /// # Errors
@@ -72,6 +86,18 @@ impl Notifier {
             None => Ok(()),
         }
     }
+}
+
+/// How often a service manager that has `WatchdogSec=` is to hear that the server is alive: twice in the time after which
+/// it would kill it, as `sd_watchdog_enabled(3)` advises. From the values of `WATCHDOG_USEC` and `WATCHDOG_PID`; `None`
+/// without a watchdog, or with one that is meant for another process.
+pub fn watchdog_every(usec: Option<&OsStr>, pid: Option<&OsStr>) -> Option<Duration> {
+    let number = |text: &OsStr| text.to_str()?.parse::<u64>().ok();
+    if pid.is_some_and(|pid| number(pid) != Some(u64::from(std::process::id()))) {
+        return None;
+    }
+    let half_us = number(usec?)? / 2;
+    (half_us > 0).then(|| Duration::from_micros(half_us))
 }
 
 /// A line break would begin another assignment.
@@ -219,6 +245,22 @@ mod tests {
             Some(part) => assert!(warning.as_deref().is_some_and(|text| text.contains(part)), "{warning:?}"),
         }
         notifier.ready("nobody listens").unwrap();
+    }
+
+    #[test]
+    fn the_watchdog_hears_twice_in_its_time() {
+        let check = |usec: Option<&str>, pid: Option<&str>, expected_ms: Option<u64>| {
+            let every = watchdog_every(usec.map(OsStr::new), pid.map(OsStr::new));
+            assert_eq!(every, expected_ms.map(Duration::from_millis), "{usec:?} {pid:?}");
+        };
+        let own = std::process::id().to_string();
+        check(None, None, None);
+        check(Some("30000000"), None, Some(15_000));
+        check(Some("30000000"), Some(&own), Some(15_000));
+        check(Some("30000000"), Some("1"), None);
+        check(Some("30000000"), Some("x"), None);
+        check(Some("0"), None, None);
+        check(Some("soon"), None, None);
     }
 
     #[test]

@@ -114,10 +114,12 @@ fn a_killed_client_gives_its_place_back() {
     assert_eq!(wire.info("rejected_connections"), "1");
 }
 
+/// A layout of 1,000 IDs a second, so that a large pipeline has to wait for time.
+const NARROW: [&str; 6] = ["--id-range", "2", "--shard-range", "0", "--random-range", "19"];
+
 #[test]
 fn who_waits_for_ids_can_be_killed() {
-    let narrow = ["--id-range", "2", "--shard-range", "0", "--random-range", "19"];
-    let server = Server::start(&narrow);
+    let server = Server::start(&NARROW);
     let mut waiting = server.connect();
     let id = id_of(&mut waiting);
     waiting.send("GETID\r\n".repeat(20_000));
@@ -138,4 +140,172 @@ fn with_more_threads_a_client_of_another_thread_is_killed_at_once() {
     }
     wires.into_iter().for_each(assert_gone);
     first.id();
+}
+
+#[test]
+fn unblock_ends_a_wait_for_ids_with_an_error() {
+    let server = Server::start(&NARROW);
+    let mut wire = server.connect();
+    let id = id_of(&mut wire);
+    assert_eq!(wire.ask(&format!("CLIENT UNBLOCK {id}")), ":0", "it does not wait");
+    let ways = [
+        ("", "-BUSY the wait for ids was ended by CLIENT UNBLOCK"),
+        (" TIMEOUT", "-BUSY the wait for ids was ended by CLIENT UNBLOCK"),
+        (" ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+    ];
+    for (how, text) in ways {
+        let mut waiting = server.connect();
+        let id = id_of(&mut waiting);
+        // A transaction of 5,000 is one turn: all of its IDs come, or none.
+        waiting.send(format!("MULTI\r\n{}EXEC\r\nPING\r\n", "GETID\r\n".repeat(5_000)));
+        eventually("it waits", || wire.info("blocked_clients") == "1");
+        assert!(wire.ask_bulk(&format!("CLIENT LIST ID {id}")).contains(" flags=xb "));
+        assert_eq!(wire.ask(&format!("CLIENT UNBLOCK {id}{how}")), ":1");
+        assert_eq!(waiting.line(), "+OK");
+        (0..5_000).for_each(|_| assert_eq!(waiting.line(), "+QUEUED"));
+        assert_eq!(waiting.line(), "*5000");
+        (0..5_000).for_each(|_| assert_eq!(waiting.line(), text));
+        assert_eq!(waiting.line(), "+PONG");
+        eventually("it waits no longer", || wire.info("blocked_clients") == "0");
+    }
+}
+
+#[test]
+fn pause_write_holds_ids_and_nothing_else() {
+    let server = Server::start(&[]);
+    let (mut wire, mut held) = (server.connect(), server.connect());
+    let before = held.id();
+    assert_eq!(wire.info("paused_actions"), "none");
+    assert_eq!(wire.ask("CLIENT PAUSE 600000 WRITE"), "+OK");
+    assert_eq!(wire.info("paused_reason"), "client_pause");
+    assert_eq!(wire.info("paused_actions"), "write");
+    let left_ms: u64 = wire.info("paused_timeout_milliseconds").parse().expect("milliseconds");
+    assert!((1..=600_000).contains(&left_ms), "{left_ms}");
+    // What stands before is answered; what stands behind keeps its order.
+    held.send("PING a\r\nGETID\r\nPING b\r\nMGETID 2\r\n");
+    assert_eq!((held.line(), held.line()), ("$1".into(), "a".into()));
+    eventually("it is held", || wire.info("blocked_clients") == "1");
+    assert!(wire.ask_bulk("CLIENT LIST").contains(" flags=b "));
+    let mut multi = server.connect();
+    multi.send("MULTI\r\nPING\r\nEXEC\r\n");
+    assert_eq!([multi.line(), multi.line(), multi.line(), multi.line()], ["+OK", "+QUEUED", "*1", "+PONG"]);
+    assert_eq!(wire.ask("CLIENT UNPAUSE"), "+OK");
+    let id: u64 = held.line().trim_start_matches(':').parse().expect("an id");
+    assert!(id > before);
+    assert_eq!([held.line(), held.line(), held.line()], ["$1", "b", "*2"]);
+    assert_eq!(wire.info("paused_actions"), "none");
+    eventually("nobody is held", || wire.info("blocked_clients") == "0");
+}
+
+#[test]
+fn a_transaction_with_ids_is_held_at_exec_too() {
+    let server = Server::start(&[]);
+    let (mut wire, mut held) = (server.connect(), server.connect());
+    held.send("MULTI\r\nGETID\r\nGETID\r\n");
+    assert_eq!([held.line(), held.line(), held.line()], ["+OK", "+QUEUED", "+QUEUED"]);
+    assert_eq!(wire.ask("CLIENT PAUSE 600000 WRITE"), "+OK");
+    held.send("EXEC\r\n");
+    eventually("it is held", || wire.info("blocked_clients") == "1");
+    assert_eq!(wire.ask("CLIENT UNPAUSE"), "+OK");
+    assert_eq!(held.line(), "*2");
+}
+
+#[test]
+fn pause_all_holds_all_but_what_ends_it() {
+    let server = Server::start(&["--requirepass", "secret", "--timeout", "1"]);
+    let mut held = server.connect();
+    assert_eq!(held.ask("AUTH secret"), "+OK");
+    assert_eq!(held.ask("CLIENT PAUSE 600000"), "+OK");
+    let id = id_of(&mut held);
+    held.send("PING\r\nGETID\r\n");
+    // Who comes now can still log in, look at the clients and end the pause.
+    let mut operator = server.connect();
+    assert_eq!(operator.ask("PING"), "-NOAUTH Authentication required.");
+    assert_eq!(operator.ask("AUTH secret"), "+OK");
+    eventually("it is held", || operator.ask_bulk(&format!("CLIENT LIST ID {id}")).contains(" flags=b "));
+    // Longer than `timeout`: a held client is not idle.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(2_500) {
+        assert_eq!(operator.ask("CLIENT UNBLOCK 1"), ":0", "a pause is no wait for ids");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(operator.ask("CLIENT UNPAUSE"), "+OK");
+    assert_eq!(held.line(), "+PONG");
+    assert!(held.line().starts_with(':'));
+}
+
+#[test]
+fn a_pause_ends_by_itself_and_lets_all_go() {
+    let server = Server::start(&["--io-threads", "2"]);
+    let mut wires: Vec<Wire> = (0..8).map(|_| server.connect()).collect();
+    for wire in &mut wires {
+        wire.id();
+    }
+    assert_eq!(wires[0].ask("CLIENT PAUSE 300"), "+OK");
+    let begun = Instant::now();
+    for wire in &mut wires {
+        wire.send("GETID\r\n");
+    }
+    for wire in &mut wires {
+        assert!(wire.line().starts_with(':'));
+    }
+    assert!(begun.elapsed() >= Duration::from_millis(250), "nothing was held");
+}
+
+#[test]
+fn a_paused_server_can_be_stopped_and_gives_no_id_then() {
+    let server = Server::start(&["--shutdown-timeout", "60"]);
+    let (mut wire, mut held) = (server.connect(), server.connect());
+    held.id();
+    assert_eq!(wire.ask("CLIENT PAUSE 600000 ALL"), "+OK");
+    held.send("GETID\r\n");
+    eventually("it is held", || wire.ask_bulk("CLIENT LIST").contains(" flags=b "));
+    wire.send("SHUTDOWN\r\n");
+    assert_eq!(wire.rest(), "");
+    assert_eq!(held.rest(), "");
+    let mut server = server;
+    assert!(server.wait().success());
+}
+
+#[test]
+fn who_goes_while_held_is_let_go() {
+    let server = Server::start(&[]);
+    let (mut wire, mut held) = (server.connect(), server.connect());
+    assert_eq!(wire.ask("CLIENT PAUSE 600000 WRITE"), "+OK");
+    held.send("GETID\r\n");
+    eventually("it is held", || wire.info("blocked_clients") == "1");
+    socket2::SockRef::from(&held.stream).set_linger(Some(Duration::ZERO)).expect("an option");
+    drop(held);
+    eventually("it is gone", || wire.info("connected_clients") == "1");
+}
+
+#[test]
+fn the_line_of_a_client_says_what_it_does() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("getid.sock");
+    let server = Server::start(&["--unixsocket", path.to_str().expect("text")]);
+    let mut wire = server.connect();
+    let flags = |wire: &mut Wire| addr_of(wire, "flags");
+    assert_eq!(flags(&mut wire), "N");
+    assert_eq!(wire.ask("CLIENT NO-EVICT ON"), "+OK");
+    assert_eq!(flags(&mut wire), "e");
+    assert_eq!(wire.ask("CLIENT NO-TOUCH ON"), "+OK");
+    assert_eq!(flags(&mut wire), "eT");
+    assert_eq!(wire.ask("CLIENT NO-EVICT OFF"), "+OK");
+    let id = id_of(&mut wire);
+    assert_eq!(wire.ask("MULTI"), "+OK");
+    assert_eq!(wire.ask("GETID"), "+QUEUED");
+    let mut other = server.connect();
+    let line = other.ask_bulk(&format!("CLIENT LIST ID {id}"));
+    assert!(line.contains(" flags=xT ") && line.contains(" multi=1 "), "{line}");
+    // The beginning of a request, whose rest has not come.
+    wire.send("DISCARD\r\n*2\r\n$4\r\nECHO\r\n$100\r\nabc");
+    assert_eq!(wire.line(), "+OK");
+    eventually("it has arrived", || {
+        let line = other.ask_bulk(&format!("CLIENT LIST ID {id}"));
+        line.contains(" qbuf=23 ") && line.contains(" tot-mem=23 ") && line.contains(" events=r ")
+    });
+    let mut unix = std::os::unix::net::UnixStream::connect(&path).expect("the server accepts");
+    std::io::Write::write_all(&mut unix, b"PING\r\n").expect("sent");
+    eventually("it is listed", || other.ask_bulk("CLIENT LIST").contains(" flags=U "));
 }

@@ -435,7 +435,7 @@ fn config_get_answers_what_benchmarks_and_exporters_ask() {
     check("id-???ge", "id-range=2");
     check("client-query-buffer-limit", "client-query-buffer-limit=1073741824");
     check(
-        "client-output*",
+        "client-output-b*",
         "client-output-buffer-limit=normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
     );
     check("daemonize", "daemonize=no");

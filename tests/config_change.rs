@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use getid::config::directive::{Change, Directive};
 use getid::config::load::{FilesFrom, replace_file};
-use getid::config::{Config, Files, Pair, Rewritten, Sources};
+use getid::config::{Config, Files, Pair, Rewritten, Sources, UserLine};
 use proptest::prelude::*;
 
 /// Files by their paths.
@@ -188,6 +188,34 @@ fn a_directive_of_several_lines_keeps_them() {
 }
 
 #[test]
+fn users_are_written_where_they_stand_and_only_if_they_changed() {
+    let text = "user zoe on >secret +ping\n# bob\nuser bob on nopass +getid\ninclude x.conf\n";
+    let given = files(&[("t.conf", text), ("x.conf", "user amy on nopass +info\n")]);
+    let all = sources("t.conf", &[], &[]);
+    let (config, _) = Config::load(&all, &given).unwrap();
+    let rewritten = |config: &Config| {
+        let text = config.rewritten(Path::new("t.conf"), &all, &given).map(|rewritten| rewritten.text);
+        text.map(|text| String::from_utf8(text).unwrap())
+    };
+    assert_eq!(rewritten(&config).unwrap(), text);
+    // As the server has them: by name, each rule spelt out.
+    let mut changed = config.clone();
+    changed.users.reverse();
+    assert_eq!(rewritten(&changed).unwrap(), text);
+    changed.users.iter_mut().find(|user| user.name == "bob").unwrap().rules.push("+mgetid".to_owned());
+    changed.users.push(UserLine { name: "carl".to_owned(), rules: vec!["on".to_owned(), "nopass".to_owned()] });
+    let got = rewritten(&changed).unwrap();
+    let lines: Vec<_> = got.lines().map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(lines, ["user zoe", "# bob", "user bob", "include x.conf", "", "# Generated", "user carl"]);
+    assert!(got.starts_with("user zoe on >secret +ping\n") && got.contains("+getid +mgetid\n"), "{got}");
+    // One that is gone loses its line, unless another file has it.
+    changed.users.retain(|user| user.name != "zoe");
+    assert!(!rewritten(&changed).unwrap().contains("zoe"));
+    changed.users.retain(|user| user.name != "amy");
+    assert_eq!(rewritten(&changed).unwrap_err(), "user stands in an included file too, and that is not rewritten");
+}
+
+#[test]
 fn what_an_included_file_says_is_said_again_where_it_differs() {
     let given = files(&[("t.conf", "timeout 1\ninclude x.conf\n# end\n"), ("x.conf", "timeout 2\nhz 20\n")]);
     assert_eq!(rewritten("t.conf", &given, &[], &[]), "timeout 1\ninclude x.conf\n# end\n");
@@ -265,6 +293,13 @@ fn a_toml_file_keeps_comments_order_and_forms() {
 }
 
 #[test]
+fn a_password_of_several_lines_reads_back() {
+    for (path, text) in [("t.conf", "hz 10\n"), ("t.toml", "hz = 10\n")] {
+        rewritten(path, &files(&[(path, text)]), &[], &[("requirepass", "a\n# b\r\n\t\"'c'''\"\"\"\\")]);
+    }
+}
+
+#[test]
 fn a_file_is_replaced_whole_and_keeps_its_mode_and_its_links() {
     let folder = tempfile::tempdir().unwrap();
     let [real, link] = ["real.conf", "link.conf"].map(|name| folder.path().join(name));
@@ -291,7 +326,7 @@ fn change_of(row: &'static Directive) -> BoxedStrategy<(String, String)> {
             let group = ("normal|replica|slave|pubsub", 0u32..2000, 0u32..2000, 0u32..100);
             group.prop_map(|(class, hard, soft, s)| format!("{class} {hard}kb {soft} {s}")).boxed()
         }
-        "requirepass" => "[ -~äñ\n\r\t\"'\\\\#]{0,20}".boxed(),
+        "requirepass" => "[ -~äñ\t\"'\\\\#]{0,20}".boxed(),
         name if name.starts_with("tls-") && name.ends_with("-file") => "[ -~ä\"'\\\\#]{0,20}".boxed(),
         "proto-max-bulk-len" | "client-query-buffer-limit" => "([1-9]|[1-9][0-9])(mb|gb|MB)".boxed(),
         "protected-mode" => "yes|no".boxed(),

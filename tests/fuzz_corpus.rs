@@ -40,5 +40,5 @@ fn state() {
 
 #[test]
 fn acl() {
-    check("acl", 5, properties::acl);
+    check("acl", 10, properties::acl);
 }

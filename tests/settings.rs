@@ -41,11 +41,11 @@ fn get(wire: &mut Wire, name: &str) -> String {
 /// What has no effect yet but on CONFIG GET, or in another test file. A directive that is new in the table is in neither
 /// list, and fails here.
 const ELSEWHERE: [&str; 10] = [
-    "acllog-max-len",
     "slowlog-log-slower-than",
     "slowlog-max-len",
     "latency-monitor-threshold",
     "client-output-buffer-limit",
+    "client-output-timeout",
     "tls-cert-file",
     "tls-key-file",
     "tls-ca-cert-file",
@@ -53,14 +53,16 @@ const ELSEWHERE: [&str; 10] = [
     "id-max-clock-jump-ms",
 ];
 
-const HERE: [&str; 14] = [
+const HERE: [&str; 16] = [
     "tcp-keepalive",
     "timeout",
     "maxclients",
     "protected-mode",
     "requirepass",
+    "acllog-max-len",
     "hz",
     "shutdown-timeout",
+    "client-output-timeout",
     "loglevel",
     "client-query-buffer-limit",
     "proto-max-bulk-len",
@@ -161,6 +163,45 @@ fn a_password_is_asked_of_who_comes_later() {
     let expected = "-ERR CONFIG SET failed (possibly related to argument 'requirepass') - must have 1 to 512 bytes";
     assert_eq!((reply.as_str(), get(&mut wire, "timeout").as_str()), (expected, "0"));
     server.connect().id();
+}
+
+#[test]
+fn users_stay_as_they_are_whatever_is_set_and_are_rewritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("getid.conf");
+    std::fs::write(&file, "# mine\nuser bob on nopass +getid\n").unwrap();
+    let server = start_with(&file, folder.path(), &[]);
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("ACL SETUSER amy on >pw +ping"), "+OK");
+    set(&mut wire, "requirepass secret id-mgetid-max 7 timeout 100");
+    let mut amy = server.connect();
+    assert_eq!((amy.ask("AUTH amy pw"), amy.ask("PING")), ("+OK".to_owned(), "+PONG".to_owned()));
+    set(&mut wire, "proto-max-bulk-len 2mb");
+    assert_eq!(amy.ask("PING"), "+PONG");
+    assert!(amy.ask("CONFIG SET timeout 0").starts_with("-NOPERM"));
+    assert_eq!(wire.ask("CONFIG REWRITE"), "+OK");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.starts_with("# mine\nuser bob on nopass +getid\n"), "{text}");
+    assert!(text.contains("\nrequirepass secret\n") && text.contains("\nuser amy on "), "{text}");
+    assert!(!text.contains(">pw") && !text.contains("user default"), "{text}");
+    assert_eq!(server.stop().code(), Some(0));
+    let server = start_with(&file, folder.path(), &[]);
+    let mut amy = server.connect();
+    assert!(amy.ask("PING").starts_with("-NOAUTH"));
+    assert_eq!((amy.ask("AUTH amy pw"), amy.ask("PING")), ("+OK".to_owned(), "+PONG".to_owned()));
+    // What the log of refusals keeps.
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("AUTH secret"), "+OK");
+    for limit in ["1", "5"] {
+        set(&mut wire, &format!("acllog-max-len {limit}"));
+        for name in ["a", "b", "c"] {
+            assert!(wire.ask(&format!("AUTH {name} x")).starts_with("-WRONGPASS"));
+        }
+        let entries = wire.ask("ACL LOG");
+        assert_eq!(entries, if limit == "1" { "*1" } else { "*3" });
+        wire = server.connect();
+        assert_eq!(wire.ask("AUTH secret"), "+OK");
+    }
 }
 
 /// This machine's address on its network; nothing is sent.
@@ -284,6 +325,18 @@ fn a_stop_goes_by_the_shutdown_timeout_in_force() {
     server.signal(Signal::SIGTERM);
     assert_eq!(server.wait().code(), Some(0));
     server.wait_log("did not take their replies within shutdown-timeout 1 s");
+}
+
+#[test]
+fn who_takes_no_output_is_closed_after_the_timeout_in_force() {
+    let server = Server::start(&["--client-output-timeout", "0"]);
+    let (mut wire, mut stuck) = (server.connect(), server.connect());
+    stuck.stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(1000);
+    while stuck.stream.write_all(&request).is_ok() {}
+    assert_eq!(wire.info("connected_clients"), "2");
+    set(&mut wire, "client-output-timeout 1");
+    until("the client is closed", || wire.info("connected_clients") == "1");
 }
 
 #[test]

@@ -412,6 +412,22 @@ fn a_client_that_never_reads_costs_a_bounded_amount() {
 }
 
 #[test]
+fn a_client_that_never_reads_is_cut_off_in_time() {
+    let files = Files::new();
+    let (server, port) = files.start("no", &["--client-output-timeout", "1"]);
+    let mut stuck = Dial::new(&files.authority).connect(port).expect("connected");
+    stuck.0.get_ref().sock.set_write_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+    let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(1000);
+    while stuck.send(&request).is_ok() {}
+    let mut good = server.connect();
+    let begun = std::time::Instant::now();
+    while good.info("client_output_timeout_disconnections") != "1" || good.info("connected_clients") != "1" {
+        assert!(begun.elapsed() < common::PATIENCE, "it is still there");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
 fn sighup_loads_certificates_for_new_connections_and_keeps_good_ones() {
     let files = Files::new();
     let (mut server, port) = files.start("optional", &[]);

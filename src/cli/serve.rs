@@ -14,6 +14,7 @@ use std::time::Duration;
 use rand::RngExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
+use tokio::time::MissedTickBehavior;
 
 use super::access;
 use super::sources::sources;
@@ -26,7 +27,7 @@ use crate::issuer::{Issuer, Keeper};
 use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
 use crate::server::{self, Listener, Process, Server};
 use crate::session::Rules;
-use crate::supervision::{Notifier, PidFile};
+use crate::supervision::{Notifier, PidFile, watchdog_every};
 use crate::timestamp;
 use crate::tls;
 use crate::watermark::{FileStore, Identity, NoStore, WatermarkStore};
@@ -181,6 +182,8 @@ impl Prepared {
             tracing::warn!("{warning}");
         }
         courtesy("systemd was not told of the start", notifier.ready("Serving IDs"));
+        let notifier = Arc::new(notifier);
+        tokio::spawn(keep_watchdog_quiet(Arc::clone(&notifier)));
         let signals = tokio::spawn(obey_signals(signals, Arc::clone(&server), self.log.clone()));
 
         server.run(listeners).await;
@@ -229,6 +232,25 @@ struct StopsServer(Arc<Server>);
 impl Drop for StopsServer {
     fn drop(&mut self) {
         self.0.request_stop();
+    }
+}
+
+/// Tells a watchdog (`WatchdogSec=`) that the server is alive, from the thread that takes in clients: if that hangs, so
+/// does this.
+async fn keep_watchdog_quiet(notifier: Arc<Notifier>) {
+    let (usec, pid) = (std::env::var_os("WATCHDOG_USEC"), std::env::var_os("WATCHDOG_PID"));
+    let Some(every) = watchdog_every(usec.as_deref(), pid.as_deref()).filter(|_| notifier.is_heard()) else { return };
+    let mut tick = tokio::time::interval(every);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut failed = false;
+    loop {
+        tick.tick().await;
+        let result = notifier.alive();
+        // Said once: it may come every few seconds.
+        if result.is_err() && !failed {
+            courtesy("systemd's watchdog was not told that the server is alive", result.as_ref().copied());
+        }
+        failed = result.is_err();
     }
 }
 

@@ -275,9 +275,16 @@ const ACL: &[Command] = &[
 ];
 
 const CLIENT: &[Command] = &[
+    row(Verb::ClientCaching, "client|caching", 3, OWN, CONNECTION)
+        .docs("6.0.0", "connection", "O(1)", "Instruct the server about tracking or not keys in the next request")
+        .takes(&[Argument { parts: &[token("YES"), token("NO")], ..argument("mode", "oneof") }])
+        .help(&["CACHING (YES|NO)", "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes."]),
     row(Verb::ClientGetName, "client|getname", 2, OWN, CONNECTION)
         .docs("2.6.9", "connection", "O(1)", "Get the current connection name")
         .help(&["GETNAME", "    Return the name of the current connection."]),
+    row(Verb::ClientGetRedir, "client|getredir", 2, OWN, CONNECTION)
+        .docs("6.0.0", "connection", "O(1)", "Get tracking notifications redirection client ID if any")
+        .help(&["GETREDIR", "    Return the client ID we are redirecting to when tracking is enabled."]),
     row(Verb::ClientHelp, "client|help", 2, SLOW, CONNECTION)
         .docs("5.0.0", "connection", "O(1)", "Show helpful text about the different subcommands")
         .help(HELP),
@@ -362,6 +369,20 @@ const CLIENT: &[Command] = &[
         .docs("7.2.0", "connection", "O(1)", "Set client no-touch mode for the current connection")
         .takes(&[ON_OFF])
         .help(&["NO-TOUCH (ON|OFF)", "    Will not touch LRU/LFU stats when this mode is on."]),
+    row(Verb::ClientPause, "client|pause", -3, ADMIN, CONNECTION)
+        .docs("2.9.50", "connection", "O(1)", "Stop processing commands from clients for some time")
+        .takes(&[
+            argument("timeout", "integer"),
+            Argument { parts: &[token("WRITE"), token("ALL")], ..argument("mode", "oneof").optional() },
+        ])
+        .help(&[
+            "PAUSE <timeout> [WRITE|ALL]",
+            "    Suspend all, or just those that ask for ids, clients for <timeout> milliseconds.",
+        ]),
+    row(Verb::ClientReply, "client|reply", 3, OWN, CONNECTION)
+        .docs("3.2.0", "connection", "O(1)", "Instruct the server whether to reply to commands")
+        .takes(&[Argument { parts: &[token("ON"), token("OFF"), token("SKIP")], ..argument("on_off_skip", "oneof") }])
+        .help(&["REPLY (ON|OFF|SKIP)", "    Control the replies sent to the current connection."]),
     row(Verb::ClientSetInfo, "client|setinfo", 4, OWN, CONNECTION)
         .docs("7.2.0", "connection", "O(1)", "Set information specific to the client or connection")
         .takes(&[Argument {
@@ -378,6 +399,43 @@ const CLIENT: &[Command] = &[
         .docs("2.6.9", "connection", "O(1)", "Set the current connection name")
         .takes(&[argument("connection-name", "string")])
         .help(&["SETNAME <name>", "    Assign the name <name> to the current connection."]),
+    row(Verb::ClientTracking, "client|tracking", -3, OWN, CONNECTION)
+        .docs(
+            "6.0.0",
+            "connection",
+            "O(1)",
+            "Enable or disable server assisted client side caching support, of which there is none here",
+        )
+        .takes(&[ON_OFF])
+        .help(&["TRACKING OFF", "    There are no keys to track, so this is how it is."]),
+    row(Verb::ClientTrackingInfo, "client|trackinginfo", 2, OWN, CONNECTION)
+        .docs(
+            "6.2.0",
+            "connection",
+            "O(1)",
+            "Return information about server assisted client side caching for the current connection",
+        )
+        .help(&["TRACKINGINFO", "    Report tracking status for the current connection."]),
+    row(Verb::ClientUnblock, "client|unblock", -3, ADMIN, CONNECTION)
+        .docs(
+            "5.0.0",
+            "connection",
+            "O(log N) where N is the number of client connections",
+            "Unblock a client that waits for ids from a different connection",
+        )
+        .takes(&[
+            argument("client-id", "integer"),
+            Argument { parts: &[token("TIMEOUT"), token("ERROR")], ..argument("timeout_error", "oneof").optional() },
+        ])
+        .help(&["UNBLOCK <clientid> [TIMEOUT|ERROR]", "    Unblock the specified blocked client."]),
+    row(Verb::ClientUnpause, "client|unpause", 2, ADMIN, CONNECTION)
+        .docs(
+            "6.2.0",
+            "connection",
+            "O(N) Where N is the number of paused clients",
+            "Resume processing of clients that were paused",
+        )
+        .help(&["UNPAUSE", "    Stop the current client pause, resuming traffic."]),
 ];
 
 const COMMAND: &[Command] = &[

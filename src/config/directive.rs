@@ -315,6 +315,12 @@ const DIRECTIVES: &[Directive] = &[
         CLIENT_OUTPUT_BUFFER_LIMIT,
         "Output a class of clients may have waiting: hard, soft, seconds.",
     ),
+    row(
+        "client-output-timeout",
+        "60",
+        number!(0, INT_MAX, "s", client_output_timeout_s),
+        "How long a client may take none of its output; 0: for ever.",
+    ),
     row("proto-max-bulk-len", "512mb", memory!(MB, proto_max_bulk_len), "Size of one argument."),
     row(
         "slowlog-log-slower-than",

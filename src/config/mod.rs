@@ -102,6 +102,8 @@ pub struct Config {
     pub client_query_buffer_limit: usize,
     /// Bytes of output a client may have waiting (`client-output-buffer-limit`).
     pub client_output_buffer_limit: OutputBufferLimits,
+    /// Seconds after which a client that takes nothing of its output is closed; 0: never.
+    pub client_output_timeout_s: u64,
     /// Bytes of one argument (`proto-max-bulk-len`).
     pub proto_max_bulk_len: usize,
     /// `SELECT 0` to `SELECT databases - 1` are answered `+OK` (`databases`).
@@ -206,6 +208,7 @@ impl Default for Config {
             latency_monitor_threshold_ms: 0,
             client_query_buffer_limit: GB,
             client_output_buffer_limit: OutputBufferLimits::default(),
+            client_output_timeout_s: 60,
             proto_max_bulk_len: 512 * MB,
             databases: 16,
             pidfile: None,

@@ -16,6 +16,7 @@ use super::read::{FILE_BYTES_MAX, Files, Sources, read_all, words_of};
 use super::rewrite_toml::TomlText;
 use super::words::quote;
 use super::{Config, OutputBufferLimits};
+use crate::acl::Users;
 use crate::id::Epoch;
 
 /// What stands above the lines that a rewrite added, as in Redis.
@@ -66,6 +67,10 @@ impl Config {
             }
             document.text()
         };
+        let differing = self.differing(&given.values(text.clone())?);
+        if let Some(row) = differing.first() {
+            return Err(format!("{} stands in an included file too, and that is not rewritten", row.name));
+        }
         let over = Sources { file: None, ..sources.clone() };
         let mut next = given.draft(text.clone())?;
         read_all(&over, files, &mut next);
@@ -87,10 +92,27 @@ impl Config {
             // What comes from an included file comes from there again.
             let mut included = before.lines(row);
             for line in own {
-                take_out(&mut included, line);
+                match line.as_slice() {
+                    [name, rules @ ..] if row.name == "user" => take_out(&mut included, &user_line(name, rules)),
+                    _ => take_out(&mut included, line),
+                }
             }
             for line in &included {
                 take_out(&mut wanted, line);
+            }
+            if row.name == "user" {
+                // In the order that the file has them in.
+                let place = |line: &Line| own.iter().position(|other| other.first() == line.first());
+                wanted.sort_by_key(|line| place(line).unwrap_or(own.len()));
+                // And in its words, where they mean the same.
+                for line in &mut wanted {
+                    let same = |other: &&Line| {
+                        other.split_first().is_some_and(|(name, rules)| user_line(name, rules) == *line)
+                    };
+                    if let Some(other) = own.iter().find(same) {
+                        other.clone_into(line);
+                    }
+                }
             }
         } else if row.name == "client-output-buffer-limit" {
             // As Redis: classes that have their built-in limits, and no line, get none.
@@ -124,8 +146,10 @@ pub(super) type Line = Vec<String>;
 fn lines(row: &Directive, config: &Config) -> Vec<Line> {
     match row.name {
         "user" => {
-            let users = config.users.iter();
-            users.map(|user| std::iter::once(&user.name).chain(&user.rules).cloned().collect()).collect()
+            let mut lines: Vec<_> = config.users.iter().map(|user| user_line(&user.name, &user.rules)).collect();
+            // Their order means nothing.
+            lines.sort();
+            lines
         }
         "rename-command" => config.rename_commands.iter().map(|(from, to)| vec![from.clone(), to.clone()]).collect(),
         "client-output-buffer-limit" => {
@@ -141,6 +165,18 @@ fn lines(row: &Directive, config: &Config) -> Vec<Line> {
         "bind" => vec![row.get(config).unwrap_or_default().split(' ').map(str::to_owned).collect()],
         _ => vec![vec![row.get(config).unwrap_or_default()]],
     }
+}
+
+/// A user's line as `ACL LIST` has it: the same rights are the same words. (Passwords are digests by then, as in Redis.)
+fn user_line(name: &str, rules: &[String]) -> Line {
+    let mut users = Users::default();
+    let described = match users.define(name.as_bytes(), rules) {
+        Ok(()) => users.get(name.as_bytes()).map(|user| user.describe()),
+        // A file with such a line is no file that starts a server.
+        Err(_) => None,
+    };
+    let rules = described.map_or_else(|| rules.to_vec(), |text| text.split(' ').map(str::to_owned).collect());
+    std::iter::once(name.to_owned()).chain(rules).collect()
 }
 
 /// What a file gives each directive. The widths need not add up: the command line may have the rest.
@@ -274,6 +310,9 @@ impl ConfLine {
 
     /// Another line in its place; its line end stays.
     fn replace(&mut self, name: &str, words: &Line) {
+        if self.found.as_ref().is_some_and(|(found, others)| found == name && others == words) {
+            return;
+        }
         let is_dos = self.bytes.ends_with(b"\r");
         *self = ConfLine::of(name, words);
         if is_dos {

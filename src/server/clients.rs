@@ -1,12 +1,20 @@
-//! What `CLIENT` asks about other connections.
+//! What `CLIENT` asks about other connections, and what is said of those that are closed.
 
+use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Server;
 use crate::clients::{Client, Stop};
 use crate::clock::Clock;
+use crate::connection::CutOff;
 use crate::resp::Value;
-use crate::session::{ClientFilter, ClientKill, ClientKind};
+use crate::session::{Breach, ClientFilter, ClientKill, ClientKind, Pause, Unblock};
+
+/// Seconds between two lines about clients that were closed for the same kind of reason.
+const LOG_EVERY_S: u64 = 1;
+
+/// Seconds between two warnings of an attack, as in Redis.
+const LOG_ATTACK_EVERY_S: u64 = 60;
 
 impl<C: Clock> Server<C> {
     pub(super) fn client_list(&self, filter: &ClientFilter) -> String {
@@ -17,6 +25,78 @@ impl<C: Clock> Server<C> {
             ClientFilter::Ids(ids) => ids.iter().filter_map(|id| self.clients.get(*id)).collect(),
         };
         clients.iter().map(|client| client.line(uptime_s) + "\n").collect()
+    }
+
+    pub(super) fn client_pause(&self, holds: Pause, timeout_ms: u64, own: &Client) -> Value {
+        let what = if holds == Pause::All { "requests" } else { "requests for ids" };
+        tracing::warn!("client {} at {} asked to hold {what} for {timeout_ms} ms", own.id, own.peer);
+        self.pauses.begin(holds, timeout_ms);
+        Value::OK
+    }
+
+    pub(super) fn client_unpause(&self, own: &Client) -> Value {
+        if self.pauses.remaining().is_some() {
+            tracing::warn!("client {} at {} let go on what was held", own.id, own.peer);
+        }
+        self.pauses.end();
+        Value::OK
+    }
+
+    pub(super) fn client_unblock(&self, id: i64, how: Unblock) -> Value {
+        let client = u64::try_from(id).ok().and_then(|id| self.clients.get(id));
+        Value::Integer(client.is_some_and(|client| client.unblock(how)).into())
+    }
+
+    /// Counts a connection that ends for what its client sent, and says so now and then.
+    #[cold]
+    pub(crate) fn note_breach(&self, breach: Breach, client: &Client) {
+        let metrics = &self.metrics;
+        metrics.protocol_errors.fetch_add(1, Relaxed);
+        let now_s = metrics.uptime_s.load(Relaxed);
+        match breach {
+            Breach::Protocol => {}
+            Breach::TooLarge => {
+                metrics.input_limit_closed.fetch_add(1, Relaxed);
+                if let Some(others) = metrics.log_input_limit.due(now_s, LOG_EVERY_S) {
+                    let (id, peer) = (client.id, &client.peer);
+                    tracing::warn!(
+                        "client {id} at {peer} is closed: its request is larger than client-query-buffer-limit{}",
+                        AndOthers(others)
+                    );
+                }
+            }
+            Breach::Http => {
+                metrics.http_closed.fetch_add(1, Relaxed);
+                if let Some(others) = metrics.log_http.due(now_s, LOG_ATTACK_EVERY_S) {
+                    tracing::warn!(
+                        "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to \
+                         getid. This is likely due to an attacker attempting to use Cross Protocol Scripting to compromise \
+                         your getid instance. Connection from {} aborted{}.",
+                        client.peer,
+                        AndOthers(others)
+                    );
+                }
+            }
+        }
+    }
+
+    /// Counts a client that is closed because it does not take its replies, and says so now and then.
+    #[cold]
+    pub(crate) fn note_cut_off(&self, reason: CutOff, pending_bytes: usize, client: &Client) {
+        let metrics = &self.metrics;
+        match reason {
+            CutOff::HardLimit { .. } | CutOff::SoftLimit { .. } => &metrics.output_limit_closed,
+            CutOff::Timeout { .. } => &metrics.output_timeout_closed,
+        }
+        .fetch_add(1, Relaxed);
+        if let Some(others) = metrics.log_output.due(metrics.uptime_s.load(Relaxed), LOG_EVERY_S) {
+            tracing::warn!(
+                "client {} at {} is closed with {pending_bytes} bytes of output waiting: {reason}{}",
+                client.id,
+                client.peer,
+                AndOthers(others)
+            );
+        }
     }
 
     /// Ends the connections that `kill` means; `own` is the one that asks.
@@ -38,6 +118,19 @@ impl<C: Clock> Server<C> {
             (true, 0) => Value::error("ERR No such client"),
             (true, _) => Value::OK,
             (false, _) => Value::Integer(killed),
+        }
+    }
+}
+
+/// How many clients were closed without a line since the last.
+struct AndOthers(u64);
+
+impl fmt::Display for AndOthers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            1 => f.write_str("; as was another since the last such line"),
+            others => write!(f, "; as were {others} others since the last such line"),
         }
     }
 }

@@ -20,9 +20,11 @@ impl<C: Clock> Server<C> {
             Effect::ClientInfo => Value::text(client.line(uptime_s) + "\n"),
             Effect::ClientList(filter) => Value::text(self.client_list(&filter)),
             Effect::ClientKill(kill) => self.client_kill(&kill, client),
+            Effect::ClientPause { timeout_ms, holds } => self.client_pause(holds, timeout_ms, client),
+            Effect::ClientUnpause => self.client_unpause(client),
+            Effect::ClientUnblock { id, how } => self.client_unblock(id, how),
             Effect::ConfigGet { patterns } => self.config_get(&patterns),
-            Effect::ConfigSet { pairs } => self.config_set(&pairs, client),
-            Effect::ConfigRewrite => self.config_rewrite(),
+            Effect::ConfigSet { .. } | Effect::ConfigRewrite => unreachable!("they go to the disk"),
             Effect::ConfigResetStat => self.config_reset_stat(),
             Effect::Time => {
                 let now_us = self.issuer.clock().wall_unix_us();
@@ -56,6 +58,11 @@ impl<C: Clock> Server<C> {
     pub async fn perform_at_disk(self: &Arc<Self>, effect: Effect, client: &Client) -> Option<Value> {
         match effect {
             Effect::Acl(wish) => Some(self.acl_at_disk(wish, client).await),
+            Effect::ConfigSet { pairs } => {
+                let who = format!("{} at {}", client.id, client.peer);
+                Some(self.at_disk(move |server| server.config_set(&pairs, &who)).await)
+            }
+            Effect::ConfigRewrite => Some(self.at_disk(Server::config_rewrite).await),
             effect => self.perform(effect, client),
         }
     }

@@ -4,14 +4,14 @@
 //! the password) is done before anything is changed; what follows cannot fail. Changes come one after the other, and each
 //! begins with what the one before left.
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 use rand::seq::SliceRandom as _;
 
 use super::{Server, room_for_clients};
-use crate::acl::{PASSWORD_BYTES_MAX, User, Users};
-use crate::clients::Client;
+use crate::acl::{DEFAULT_USER, PASSWORD_BYTES_MAX, User, Users};
 use crate::clock::Clock;
 use crate::command::Vocabulary;
 use crate::config::load::{self, FilesFrom};
@@ -60,19 +60,11 @@ fn random_cycle(layout: Layout) -> RandomCycle {
 
 fn check_password(config: &Config) -> Result<(), String> {
     match &config.requirepass {
-        Some(secret) if secret.len() > PASSWORD_BYTES_MAX => Err(format!("must have 1 to {PASSWORD_BYTES_MAX} bytes")),
+        Some(password) if password.len() > PASSWORD_BYTES_MAX => {
+            Err(format!("must have 1 to {PASSWORD_BYTES_MAX} bytes"))
+        }
         _ => Ok(()),
     }
-}
-
-/// The `user` lines that make these users again: none where `aclfile` or `requirepass` does.
-fn user_lines(config: &Config, users: &Users) -> Vec<UserLine> {
-    let as_configured = Users::default().with_default_password(config.requirepass.as_deref());
-    if config.aclfile.is_some() || users.describe_all() == as_configured.describe_all() {
-        return Vec::new();
-    }
-    let rules = |user: &User| user.describe().split(' ').map(str::to_owned).collect();
-    users.iter().map(|user| UserLine { name: user.name().to_string(), rules: rules(user) }).collect()
 }
 
 /// What the issuer goes by.
@@ -90,18 +82,18 @@ pub fn limits(config: &Config) -> Limits {
 
 /// What a change needs beside the values, made before anything is changed.
 struct Ready {
-    /// Whether `requirepass` was named: nothing else touches the users, who may have changed since the start.
-    names_password: bool,
+    /// `requirepass` was named. Nothing else touches the users, who may have changed since the start.
+    sets_password: bool,
     tls: Option<tls::Loaded>,
 }
 
 impl<C: Clock> Server<C> {
     /// `CONFIG SET`.
-    pub(super) fn config_set(&self, pairs: &[Pair], client: &Client) -> Value {
+    pub(super) fn config_set(&self, pairs: &[Pair], who: &str) -> Value {
         match self.change_config(pairs) {
             Ok(names) => {
                 if !names.is_empty() {
-                    tracing::info!("client {} at {} has set {}", client.id, client.peer, names.join(", "));
+                    tracing::info!("client {who} has set {}", names.join(", "));
                 }
                 Value::Simple("OK".into())
             }
@@ -126,10 +118,10 @@ impl<C: Clock> Server<C> {
 
     fn make_ready(&self, old: &Config, new: &Config, names: &[&'static str]) -> Result<Ready, SetError> {
         let first_of = |wanted: &[&str]| names.iter().copied().find(|name| wanted.contains(name));
-        let names_password = first_of(&["requirepass"]).is_some();
-        if names_password {
-            check_password(new).map_err(|reason| SetError::refused("requirepass", reason))?;
-        }
+        let sets_password = match first_of(&["requirepass"]) {
+            Some(name) => check_password(new).map(|()| true).map_err(|reason| SetError::refused(name, reason))?,
+            None => false,
+        };
         // Named is enough, as in Redis: the same path may have another certificate by now.
         let tls = first_of(&["tls-cert-file", "tls-key-file", "tls-ca-cert-file", "tls-auth-clients"]);
         let tls = match (tls, self.tls.is_some().then(|| tls::Settings::of(new)).flatten()) {
@@ -148,7 +140,7 @@ impl<C: Clock> Server<C> {
                 return Err(SetError::refused("maxclients", reason));
             }
         }
-        Ok(Ready { names_password, tls })
+        Ok(Ready { sets_password, tls })
     }
 
     /// Nothing here can fail.
@@ -162,29 +154,57 @@ impl<C: Clock> Server<C> {
         if new.loglevel != old.loglevel {
             self.log.set_level(new.loglevel);
         }
-        let sessions_are_concerned = ready.names_password
+        let sessions_are_concerned = ready.sets_password
             || new.id_mgetid_max != old.id_mgetid_max
             || new.proto_max_bulk_len != old.proto_max_bulk_len
             || new.client_query_buffer_limit != old.client_query_buffer_limit;
         if sessions_are_concerned {
             let Ok(()) = self.rules.update(|rules| {
-                Ok::<_, std::convert::Infallible>(Rules {
+                let users = if ready.sets_password {
+                    Arc::new(rules.users.with_default_password(new.requirepass.as_deref()))
+                } else {
+                    Arc::clone(&rules.users)
+                };
+                Ok::<_, Infallible>(Rules {
                     id_mgetid_max: new.id_mgetid_max,
                     bulk_bytes_max: new.proto_max_bulk_len,
                     request_bytes_max: new.client_query_buffer_limit,
-                    users: if ready.names_password {
-                        Arc::new(rules.users.with_default_password(new.requirepass.as_deref()))
-                    } else {
-                        Arc::clone(&rules.users)
-                    },
+                    users,
                     ..rules.clone()
                 })
             });
         }
-        let Ok(()) = self.config.update(|_| Ok::<_, std::convert::Infallible>(new));
+        let Ok(()) = self.config.update(|_| Ok::<_, Infallible>(new));
     }
 
-    /// `CONFIG REWRITE`. As in Redis it is done at once, and whom this thread serves waits for the disk meanwhile.
+    /// Does what waits for the disk on a thread that may.
+    pub(super) async fn at_disk(self: &Arc<Self>, work: impl FnOnce(&Self) -> Value + Send + 'static) -> Value {
+        let server = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || work(&server)).await;
+        done.unwrap_or_else(|panic| Value::error(format!("ERR {panic}")))
+    }
+
+    /// The configuration in force with the users as they are now.
+    fn config_with_users(&self) -> Config {
+        let mut config = Config::clone(&self.config.get());
+        if config.aclfile.is_some() {
+            // They stand there, and ACL SAVE writes them.
+            return config;
+        }
+        let users = Arc::clone(&self.rules.get().users);
+        let default = Users::default().with_default_password(config.requirepass.as_deref());
+        let by_requirepass = users.default_user().describe() == default.default_user().describe()
+            && !config.users.iter().any(|line| line.name == DEFAULT_USER);
+        let line = |user: &Arc<User>| UserLine {
+            name: user.name().to_string(),
+            rules: user.describe().split(' ').map(str::to_owned).collect(),
+        };
+        let named = users.iter().filter(|user| !by_requirepass || **user.name() != *DEFAULT_USER);
+        config.users = named.map(line).collect();
+        config
+    }
+
+    /// `CONFIG REWRITE`.
     pub(super) fn config_rewrite(&self) -> Value {
         let file = &self.process.config_file;
         if file.is_empty() {
@@ -193,9 +213,7 @@ impl<C: Clock> Server<C> {
         let _one_at_a_time = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let path = Path::new(file);
         let files = FilesFrom(self.process.started_in.clone());
-        let mut config = Config::clone(&self.config.get());
-        config.users = user_lines(&config, &self.rules.get().users);
-        let rewritten = config.rewritten(path, &self.process.sources, &files);
+        let rewritten = self.config_with_users().rewritten(path, &self.process.sources, &files);
         let written = rewritten.and_then(|rewritten| {
             load::replace_file(path, &rewritten.text).map_err(|error| error.to_string())?;
             Ok(rewritten.overridden)

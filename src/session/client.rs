@@ -8,12 +8,14 @@ use std::str;
 use std::sync::Arc;
 
 use super::clients;
-use super::effect::{Effect, Shutdown};
+use super::effect::{Effect, Pause, Shutdown};
 use super::profile::Profile;
+use super::replies::{Replies, Wanted};
 use super::rules::Rules;
+use super::transaction::Transaction;
 use super::turn::Turn;
 use crate::acl::{Context, DEFAULT_USER, Denial, Reason, User};
-use crate::command::{self, Command, REDIS_VERSION, TABLE, Verb, quote};
+use crate::command::{self, Command, Flags, REDIS_VERSION, TABLE, Verb, quote};
 use crate::resp::{self, Args, DecodeLimits, Protocol, Value, parse_integer};
 
 /// The longest name that `CLIENT SETNAME` and `SETINFO` keep, bytes. Redis has no bound, and a name is shown to everyone
@@ -26,6 +28,8 @@ pub(super) const SYNTAX: &str = "ERR syntax error";
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 const NO_PASSWORD_SET: &str = "ERR AUTH <password> called without any password configured for the default user. \
                                Are you sure your configuration is correct?";
+const CACHING_NEEDS_TRACKING: &str = "ERR CLIENT CACHING can be called only when the client is in tracking mode with \
+                                      OPTIN or OPTOUT mode enabled";
 const HELLO_NEEDS_AUTH: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
                                 HELLO AUTH <user> <pass> option can be used to authenticate the client and \
                                 select the RESP protocol version at the same time";
@@ -50,6 +54,9 @@ pub(super) struct Client {
     pub(super) rules: Arc<Rules>,
     pub(super) profile: Profile,
     pub(super) limits: DecodeLimits,
+    pub(super) replies: Replies,
+    /// What `CLIENT PAUSE` holds.
+    pub(super) pause: Option<Pause>,
     /// Whom commands are run as: of [`Rules::users`].
     user: Arc<User>,
     /// Whether it logged in, or began when the default user was open to all.
@@ -62,7 +69,16 @@ impl Client {
     pub(super) fn new(id: u64, rules: Arc<Rules>) -> Client {
         let user = Arc::clone(rules.users.default_user());
         let profile = Profile::new(id, Arc::clone(user.name()));
-        let mut client = Client { limits: rules.limits(), rules, profile, user, logged_in: false, getid: None };
+        let mut client = Client {
+            limits: rules.limits(),
+            rules,
+            profile,
+            replies: Replies::default(),
+            pause: None,
+            user,
+            logged_in: false,
+            getid: None,
+        };
         client.forget_login();
         client
     }
@@ -121,6 +137,7 @@ impl Client {
         self.profile.protocol = Protocol::Resp2;
         self.profile.no_evict = false;
         self.profile.no_touch = false;
+        self.replies.reset();
         self.forget_login();
     }
 
@@ -134,10 +151,25 @@ impl Client {
         }
     }
 
-    /// Whether [`Client::getids`] may be used: nobody took GETID's name, and the user may run it.
+    /// Whether [`Client::getids`] may be used: nobody took GETID's name, and the user may run it and hear of it now.
     #[inline]
     pub(super) fn takes_straight_path(&self) -> bool {
-        self.limits.authenticated && self.getid.is_some()
+        self.limits.authenticated && self.getid.is_some() && self.pause.is_none() && self.replies.are_plain()
+    }
+
+    /// Whether a pause holds this command. What ends a pause, a connection or the server goes on, and what an operator who
+    /// connects to do so needs first.
+    #[inline]
+    pub(super) fn holds(&self, command: &Command, transaction: &Transaction) -> bool {
+        match self.pause {
+            None => false,
+            Some(Pause::Write) if command.verb == Verb::Exec => transaction.asks_for_ids(),
+            Some(Pause::Write) => command.asks_for_ids(),
+            Some(Pause::All) => {
+                let goes_on = command.verb == Verb::Shutdown || command.full_name.starts_with("client|");
+                !goes_on && !command.flags.has(Flags::NO_AUTH)
+            }
+        }
     }
 
     /// Who it is.
@@ -200,6 +232,7 @@ impl Client {
             }
             Verb::Reset => {
                 self.reset();
+                turn.unmute_unless(self.replies.are_muted());
                 turn.push(b"+RESET\r\n");
             }
             Verb::Select => self.select(args, turn),
@@ -246,6 +279,33 @@ impl Client {
                 Ok(kill) => turn.effect = Some(Effect::ClientKill(Box::new(kill))),
                 Err(error) => turn.push_error(error),
             },
+
+            Verb::ClientPause => match clients::pause(args) {
+                Ok(pause) => turn.effect = Some(pause),
+                Err(error) => turn.push_error(error),
+            },
+            Verb::ClientUnpause => turn.effect = Some(Effect::ClientUnpause),
+            Verb::ClientUnblock => match clients::unblock(args) {
+                Ok(unblock) => turn.effect = Some(unblock),
+                Err(error) => turn.push_error(error),
+            },
+            Verb::ClientReply => match clients::reply(arg(args, 2)) {
+                Some(wanted) => {
+                    self.replies.set(wanted);
+                    if wanted == Wanted::On {
+                        turn.unmute_unless(false);
+                        turn.push(OK);
+                    }
+                }
+                None => turn.push_error(SYNTAX),
+            },
+            Verb::ClientTracking => match clients::tracking(args) {
+                Ok(()) => turn.push(OK),
+                Err(error) => turn.push_error(error),
+            },
+            Verb::ClientTrackingInfo => turn.push_value(&no_tracking(), protocol),
+            Verb::ClientGetRedir => turn.push(b":-1\r\n"),
+            Verb::ClientCaching => turn.push_error(CACHING_NEEDS_TRACKING),
 
             Verb::Command | Verb::CommandInfo => {
                 turn.push_value(&command::command_info(vocabulary, names()), protocol);
@@ -504,6 +564,15 @@ fn shutdown_options(args: Args<'_>) -> Option<Shutdown> {
     let others = save || options.nosave || options.now || options.force;
     let contradicts = (save && options.nosave) || (options.abort && others);
     (!contradicts).then_some(options)
+}
+
+/// `CLIENT TRACKINGINFO`: it is off for everyone.
+fn no_tracking() -> Value {
+    Value::map([
+        ("flags", Value::Set(vec![Value::from("off")])),
+        ("redirect", Value::Integer(-1)),
+        ("prefixes", Value::Array(Vec::new())),
+    ])
 }
 
 /// The `HELP` of a container.

@@ -1,8 +1,9 @@
 //! What stands behind `CLIENT`, where it is about other connections: filters and options, read in Redis's order with
 //! Redis's errors.
 
-use super::client::{OPTION_BYTES_MAX, SYNTAX};
-use super::effect::{ClientFilter, ClientKill, ClientKind};
+use super::client::{NOT_AN_INTEGER, OPTION_BYTES_MAX, SYNTAX};
+use super::effect::{ClientFilter, ClientKill, ClientKind, Effect, Pause, Unblock};
+use super::replies::Wanted;
 use crate::command::quote;
 use crate::resp::{Args, parse_integer};
 
@@ -57,6 +58,67 @@ pub(super) fn kill(args: Args<'_>, knows_user: impl Fn(&[u8]) -> bool) -> Result
         }
     }
     Ok(kill)
+}
+
+/// `CLIENT PAUSE timeout [WRITE|ALL]`, the timeout in milliseconds.
+pub(super) fn pause(args: Args<'_>) -> Result<Effect, Vec<u8>> {
+    let holds = match args.get(3) {
+        _ if args.len() > 4 => return Err(wrong_number(args)),
+        None => Pause::All,
+        Some(mode) if mode.eq_ignore_ascii_case(b"all") => Pause::All,
+        Some(mode) if mode.eq_ignore_ascii_case(b"write") => Pause::Write,
+        Some(_) => return Err(b"ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
+    };
+    let timeout = args.get(2).and_then(parse_integer).ok_or(b"ERR timeout is not an integer or out of range")?;
+    let timeout_ms = u64::try_from(timeout).map_err(|_| b"ERR timeout is negative")?;
+    Ok(Effect::ClientPause { timeout_ms, holds })
+}
+
+/// `CLIENT UNBLOCK id [TIMEOUT|ERROR]`
+pub(super) fn unblock(args: Args<'_>) -> Result<Effect, Vec<u8>> {
+    let how = match args.get(3) {
+        _ if args.len() > 4 => return Err(wrong_number(args)),
+        None => Unblock::Timeout,
+        Some(how) if how.eq_ignore_ascii_case(b"timeout") => Unblock::Timeout,
+        Some(how) if how.eq_ignore_ascii_case(b"error") => Unblock::Error,
+        Some(_) => return Err(b"ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into()),
+    };
+    let id = args.get(2).and_then(parse_integer).ok_or(NOT_AN_INTEGER)?;
+    Ok(Effect::ClientUnblock { id, how })
+}
+
+/// `CLIENT REPLY ON|OFF|SKIP`
+pub(super) fn reply(word: &[u8]) -> Option<Wanted> {
+    let words = [("on", Wanted::On), ("off", Wanted::Off), ("skip", Wanted::Skip)];
+    words.into_iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(word)).map(|(_, wanted)| wanted)
+}
+
+/// `CLIENT TRACKING ON|OFF [option ...]`: it is off, and stays so. `+OK` to `ON` would promise messages that never come.
+pub(super) fn tracking(args: Args<'_>) -> Result<(), Vec<u8>> {
+    let mut options = args.iter().skip(3);
+    while let Some(option) = options.next() {
+        let is = |names: &[&str]| names.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(option));
+        if is(&["redirect"]) {
+            parse_integer(options.next().ok_or(SYNTAX)?).ok_or(NOT_AN_INTEGER)?;
+        } else if is(&["prefix"]) {
+            options.next().ok_or(SYNTAX)?;
+        } else if !is(&["bcast", "optin", "optout", "noloop"]) {
+            return Err(SYNTAX.into());
+        }
+    }
+    match args.get(2) {
+        Some(word) if word.eq_ignore_ascii_case(b"off") => Ok(()),
+        Some(word) if word.eq_ignore_ascii_case(b"on") => {
+            Err(b"ERR CLIENT TRACKING cannot be ON: there are no keys here whose changes could be told".into())
+        }
+        _ => Err(SYNTAX.into()),
+    }
+}
+
+/// Redis's text where an option has too much behind it; the subcommand as it was written.
+fn wrong_number(args: Args<'_>) -> Vec<u8> {
+    let name = quote(args.get(1).unwrap_or_default(), OPTION_BYTES_MAX);
+    [b"ERR unknown subcommand or wrong number of arguments for '", name, b"'. Try CLIENT HELP."].concat()
 }
 
 fn kind(name: &[u8]) -> Result<ClientKind, Vec<u8>> {

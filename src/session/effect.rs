@@ -26,6 +26,22 @@ pub enum Effect {
     /// `CLIENT KILL ...`: end the connections meant; answer how many, or of the old form `+OK` or an error. This one's own
     /// ends when that answer is written.
     ClientKill(Box<ClientKill>),
+    /// `CLIENT PAUSE timeout [mode]`: hold requests of all clients for so many milliseconds; answer `+OK`.
+    ClientPause {
+        /// How long.
+        timeout_ms: u64,
+        /// Which requests.
+        holds: Pause,
+    },
+    /// `CLIENT UNPAUSE`: answer `+OK`.
+    ClientUnpause,
+    /// `CLIENT UNBLOCK id [TIMEOUT|ERROR]`: end that client's wait for IDs; answer 1, or 0 when it does not wait.
+    ClientUnblock {
+        /// Which client; no connection has a negative one.
+        id: i64,
+        /// What it is told.
+        how: Unblock,
+    },
     /// `CONFIG GET pattern ...`: answer a map of bulk strings.
     ConfigGet {
         /// Glob patterns; [`crate::glob::matches`] compares them without letter case.
@@ -49,7 +65,12 @@ pub enum Effect {
 impl Effect {
     /// Whether fulfilling it waits for the disk: then nobody else may wait along.
     pub fn is_at_disk(&self) -> bool {
-        matches!(self, Effect::Acl(AclEffect::Save | AclEffect::Load))
+        match self {
+            Effect::Acl(wish) => matches!(wish, AclEffect::Save | AclEffect::Load),
+            // A change may read certificates, or come after one that does.
+            Effect::ConfigSet { .. } | Effect::ConfigRewrite => true,
+            _ => false,
+        }
     }
 }
 
@@ -129,6 +150,26 @@ pub struct ClientKill {
     pub laddr: Option<Vec<u8>>,
     /// Whether the connection that asks is left alone (`SKIPME`).
     pub skips_own: bool,
+}
+
+/// Which requests `CLIENT PAUSE` holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pause {
+    /// `WRITE`: those that give IDs.
+    Write,
+    /// `ALL`: every one, but those by which a pause, a login or the server is ended.
+    All,
+}
+
+/// What a client is told whose wait for IDs `CLIENT UNBLOCK` ends. `Display` is the text of the error reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unblock {
+    /// `TIMEOUT`, the default: as if it had waited long enough.
+    #[error("BUSY the wait for ids was ended by CLIENT UNBLOCK")]
+    Timeout,
+    /// `ERROR`: Redis's text.
+    #[error("UNBLOCKED client unblocked via CLIENT UNBLOCK")]
+    Error,
 }
 
 /// Kinds of connections as Redis names them.

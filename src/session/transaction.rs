@@ -76,6 +76,11 @@ impl Transaction {
         (self.phase != Phase::Idle).then_some(self.queue.len())
     }
 
+    /// Whether `EXEC` would draw IDs.
+    pub(super) fn asks_for_ids(&self) -> bool {
+        self.queue.iter().any(|queued| queued.command.asks_for_ids())
+    }
+
     /// `MULTI`.
     pub(super) fn begin(&mut self) {
         debug_assert_eq!(self.phase, Phase::Idle);

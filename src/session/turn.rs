@@ -36,11 +36,27 @@ pub enum Reply {
         /// How many, at least 1.
         count: u32,
     },
+    /// `count` IDs that nobody hears of: `CLIENT REPLY` has the replies off. They are drawn, as Redis would run the command.
+    Unheard {
+        /// How many, at least 1.
+        count: u32,
+    },
     /// The next `len` bytes of the turn's encoded bytes.
     Encoded {
         /// How many.
         len: usize,
     },
+}
+
+/// What a client sent that its connection ends for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Breach {
+    /// What is no request.
+    Protocol,
+    /// A request larger than `client-query-buffer-limit`.
+    TooLarge,
+    /// A line of HTTP: `POST` or `Host:`.
+    Http,
 }
 
 /// What one read became. Made once per connection and used again for each read.
@@ -55,15 +71,22 @@ pub struct Turn {
     pub effect: Option<Effect>,
     /// Whether the connection ends once this turn (and the answer to its effect) is written.
     pub close: bool,
-    /// Whether it ends because the client broke the protocol.
-    pub broken: bool,
+    /// Set when it ends because of what the client sent.
+    pub broken: Option<Breach>,
     /// Whether to call [`Session::read`](super::Session::read) again with the rest of the input, which may be empty,
     /// before more bytes are awaited: the turn ended at a bound or at an effect.
     pub more: bool,
+    /// Whether the first request that is left waits for `CLIENT PAUSE` to end. `more` is set too, but there is no sense in
+    /// another read before that.
+    pub held: bool,
     /// What was refused for want of permission or of a password, for `ACL LOG`. Nearly always empty.
     pub denials: Vec<Denial>,
     /// Bytes that are missing at least before another read makes sense; a hint, 0 when `more` or `close` is set.
     pub wanted: usize,
+    /// Whether replies are thrown away.
+    pub(super) muted: bool,
+    /// Whether it ends here: what follows is muted, and this is not, or the other way round.
+    pub(super) ended: bool,
     replies: Vec<Reply>,
     encoded: Vec<u8>,
 }
@@ -90,15 +113,35 @@ impl Turn {
         self.commands = 0;
         self.effect = None;
         self.close = false;
-        self.broken = false;
+        self.broken = None;
         self.more = false;
+        self.held = false;
         self.wanted = 0;
+        self.muted = false;
+        self.ended = false;
         // A refusal is rare: its memory is not kept.
         self.denials = Vec::new();
         self.replies.clear();
         self.encoded.clear();
         if self.encoded.capacity() > TURN_BYTES_KEPT {
             self.encoded.shrink_to(TURN_BYTES_MAX);
+        }
+    }
+
+    /// Throws the replies away. IDs they would have are still to be drawn.
+    pub(super) fn forget_replies(&mut self) {
+        self.encoded.clear();
+        self.replies.clear();
+        if self.ids > 0 {
+            self.replies.push(Reply::Unheard { count: self.ids });
+        }
+    }
+
+    /// What follows is heard, if it was not and `muted` does not say otherwise.
+    pub(super) fn unmute_unless(&mut self, muted: bool) {
+        if self.muted && !muted {
+            self.forget_replies();
+            self.muted = false;
         }
     }
 

@@ -171,13 +171,14 @@ fn answer(effect: &Effect) -> Value {
         Effect::ClientList(filter) => Value::text(format!("{filter:?}")),
         Effect::ClientKill(kill) if kill.is_old_form => Value::error("ERR No such client"),
         Effect::ClientKill(kill) => Value::text(format!("{kill:?}")),
+        Effect::ClientPause { .. } | Effect::ClientUnpause => Value::OK,
+        Effect::ClientUnblock { .. } => Value::Integer(0),
         Effect::ConfigGet { patterns } => {
             let known = patterns.iter().filter(|name| !name.starts_with(b"no-such"));
             let names: BTreeMap<String, Value> =
                 known.map(|name| (String::from_utf8_lossy(name).into_owned(), Value::from("x"))).collect();
             Value::map(names.iter().map(|(name, value)| (name.as_str(), value.clone())))
         }
-        Effect::Acl(_) => unreachable!("the shell carries it out"),
         // On the built-in values each time.
         Effect::ConfigSet { pairs } => match Config::default().set(pairs) {
             Ok(_) => Value::Simple("OK".into()),
@@ -185,6 +186,7 @@ fn answer(effect: &Effect) -> Value {
         },
         Effect::ConfigRewrite => Value::error("ERR The server is running without a config file"),
         Effect::ConfigResetStat => Value::Simple("OK".into()),
+        Effect::Acl(_) => unreachable!("the shell carries it out"),
         Effect::Shutdown(options) if options.abort => Value::error("ERR No shutdown in progress."),
         Effect::Shutdown(options) => Value::error(format!("ERR {options:?}")),
     }

@@ -1,0 +1,157 @@
+//! How long a client may leave its replies waiting.
+//!
+//! Nothing is read from a client whose replies do not go out, so it costs a bounded amount; but it should not cost that for
+//! ever. `client-output-buffer-limit` is Redis's way to say when it is enough, by the amount. What mostly tells a client
+//! that is dead from one that is slow is whether it takes anything at all: `client-output-timeout`.
+
+use std::fmt;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::config::Config;
+
+/// Limits may change while a client waits: they are looked at again this often.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What is known of a client whose replies wait.
+#[derive(Debug)]
+pub(super) struct Patience {
+    progress: Instant,
+    over_soft_since: Option<Instant>,
+}
+
+impl Patience {
+    /// Replies began to wait at `now`.
+    pub(super) fn new(now: Instant) -> Patience {
+        Patience { progress: now, over_soft_since: None }
+    }
+
+    /// The client took some bytes.
+    pub(super) fn note_progress(&mut self, now: Instant) {
+        self.progress = now;
+    }
+
+    /// When to look again while `pending` bytes wait; or why it is enough.
+    pub(super) fn check(&mut self, now: Instant, pending: usize, config: &Config) -> Result<Instant, CutOff> {
+        let limit = config.client_output_buffer_limit.normal;
+        let exceeds = |bytes_max: u64| bytes_max > 0 && pending as u64 > bytes_max;
+        if exceeds(limit.hard_bytes) {
+            return Err(CutOff::HardLimit { bytes_max: limit.hard_bytes });
+        }
+        let mut look_again = now + LOOK_AGAIN;
+        if exceeds(limit.soft_bytes) {
+            let until = *self.over_soft_since.get_or_insert(now) + Duration::from_secs(limit.soft_s);
+            if now >= until {
+                return Err(CutOff::SoftLimit { bytes_max: limit.soft_bytes, seconds: limit.soft_s });
+            }
+            look_again = look_again.min(until);
+        } else {
+            self.over_soft_since = None;
+        }
+        let timeout_s = config.client_output_timeout_s;
+        if timeout_s > 0 {
+            let until = self.progress + Duration::from_secs(timeout_s);
+            if now >= until {
+                return Err(CutOff::Timeout { seconds: timeout_s });
+            }
+            look_again = look_again.min(until);
+        }
+        Ok(look_again)
+    }
+}
+
+/// Why a client is closed that does not take its replies. `Display` is for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CutOff {
+    /// The hard limit of `client-output-buffer-limit`.
+    HardLimit {
+        /// It.
+        bytes_max: u64,
+    },
+    /// Its soft limit.
+    SoftLimit {
+        /// It.
+        bytes_max: u64,
+        /// How long it was exceeded.
+        seconds: u64,
+    },
+    /// `client-output-timeout`.
+    Timeout {
+        /// It.
+        seconds: u64,
+    },
+}
+
+impl fmt::Display for CutOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CutOff::HardLimit { bytes_max } => {
+                write!(f, "the hard limit of client-output-buffer-limit is {bytes_max} bytes")
+            }
+            CutOff::SoftLimit { bytes_max, seconds } => {
+                write!(f, "the soft limit of client-output-buffer-limit is {bytes_max} bytes for {seconds} s")
+            }
+            CutOff::Timeout { seconds } => {
+                write!(f, "nothing was taken of it within client-output-timeout {seconds} s")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks every 100 ms, from the first that waits, until it is enough; returns when, in ms.
+    fn cut_off(config: &Config, pending: impl Fn(u64) -> usize, progress_every_ms: u64) -> Option<(u64, CutOff)> {
+        let begun = Instant::now();
+        let mut patience = Patience::new(begun);
+        for ms in (0..100_000).step_by(100) {
+            let now = begun + Duration::from_millis(ms);
+            if progress_every_ms > 0 && ms % progress_every_ms == 0 {
+                patience.note_progress(now);
+            }
+            match patience.check(now, pending(ms), config) {
+                Ok(look_again) => assert!(look_again > now && look_again <= now + LOOK_AGAIN),
+                Err(reason) => return Some((ms, reason)),
+            }
+        }
+        None
+    }
+
+    fn config(hard_bytes: u64, soft_bytes: u64, soft_s: u64, timeout_s: u64) -> Config {
+        let mut config = Config { client_output_timeout_s: timeout_s, ..Config::default() };
+        config.client_output_buffer_limit.normal = crate::config::OutputBufferLimit { hard_bytes, soft_bytes, soft_s };
+        config
+    }
+
+    #[test]
+    fn without_limits_nobody_is_cut_off() {
+        assert_eq!(cut_off(&config(0, 0, 0, 0), |_| usize::MAX, 0), None);
+    }
+
+    #[test]
+    fn by_default_it_is_a_minute_without_a_byte() {
+        let reason = CutOff::Timeout { seconds: 60 };
+        assert_eq!(cut_off(&Config::default(), |_| 1, 0), Some((60_000, reason)));
+        assert_eq!(cut_off(&Config::default(), |_| 1 << 20, 59_000), None);
+    }
+
+    #[test]
+    fn the_hard_limit_is_at_once_and_exclusive() {
+        assert_eq!(cut_off(&config(1000, 0, 0, 0), |_| 1000, 0), None);
+        let reason = CutOff::HardLimit { bytes_max: 1000 };
+        assert_eq!(cut_off(&config(1000, 0, 0, 0), |_| 1001, 0), Some((0, reason)));
+    }
+
+    #[test]
+    fn the_soft_limit_counts_only_while_it_is_exceeded_all_the_time() {
+        let config = config(0, 1000, 5, 0);
+        let reason = CutOff::SoftLimit { bytes_max: 1000, seconds: 5 };
+        // Progress does not help, getting below does.
+        assert_eq!(cut_off(&config, |_| 1001, 100), Some((5_000, reason)));
+        assert_eq!(cut_off(&config, |ms| if ms % 3_000 == 0 { 1000 } else { 1001 }, 0), None);
+        assert_eq!(cut_off(&config, |ms| if ms == 3_000 { 1 } else { 9999 }, 0), Some((8_100, reason)));
+    }
+}

@@ -1,0 +1,140 @@
+//! `CLIENT PAUSE`: requests of all clients that are held until a time, or until `CLIENT UNPAUSE`.
+//!
+//! Connections look at one atomic before each turn. Who finds something held comes here to wait, and the first who finds
+//! the time over ends the pause for all: no timer runs for a pause that nobody feels.
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::session::Pause;
+
+/// The longest pause: what is asked for beyond is as good as for ever.
+const PAUSE_MAX: Duration = Duration::from_hours(100 * 365 * 24);
+
+/// The pause of a server, if there is one.
+#[derive(Debug, Default)]
+pub struct Pauses {
+    /// 0 without one, 1 for [`Pause::Write`], 2 for [`Pause::All`]: a copy of what `current` says.
+    holds: AtomicU8,
+    current: Mutex<Option<Current>>,
+    changed: Notify,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    holds: Pause,
+    until: Instant,
+}
+
+impl Pauses {
+    /// What is held. A pause whose time is over may still be told; [`Pauses::over`] ends it then.
+    #[inline]
+    pub fn holds(&self) -> Option<Pause> {
+        match self.holds.load(Relaxed) {
+            0 => None,
+            1 => Some(Pause::Write),
+            _ => Some(Pause::All),
+        }
+    }
+
+    /// What is held, and for how many milliseconds more.
+    pub fn remaining(&self) -> Option<(Pause, u64)> {
+        let current = self.lock_unless_over();
+        let left = |current: Current| current.until.saturating_duration_since(Instant::now()).as_millis();
+        current.map(|current| (current.holds, u64::try_from(left(current)).unwrap_or(u64::MAX)))
+    }
+
+    /// Begins a pause. One that is under way is made longer or wider, never shorter or narrower, as in Redis.
+    pub fn begin(&self, holds: Pause, timeout_ms: u64) {
+        let until = Instant::now() + Duration::from_millis(timeout_ms).min(PAUSE_MAX);
+        let mut current = self.lock_unless_over();
+        let holds = current.map_or(holds, |current| current.holds.max(holds));
+        let until = current.map_or(until, |current| current.until.max(until));
+        *current = Some(Current { holds, until });
+        self.holds.store(if holds == Pause::Write { 1 } else { 2 }, Relaxed);
+        drop(current);
+        self.changed.notify_waiters();
+    }
+
+    /// Ends the pause.
+    pub fn end(&self) {
+        self.set_none(&mut self.lock());
+    }
+
+    /// Resolves once there is no pause, or another one: what was held may be looked at again.
+    pub async fn over(&self) {
+        // Registered before the look, so that a change between the look and the sleep is not slept through.
+        let changed = self.changed.notified();
+        let Some(current) = *self.lock_unless_over() else { return };
+        if tokio::time::timeout_at(current.until, changed).await.is_err() {
+            drop(self.lock_unless_over());
+        }
+    }
+
+    /// The pause, ended if its time is over.
+    fn lock_unless_over(&self) -> MutexGuard<'_, Option<Current>> {
+        let mut current = self.lock();
+        if current.is_some_and(|current| current.until <= Instant::now()) {
+            self.set_none(&mut current);
+        }
+        current
+    }
+
+    fn set_none(&self, current: &mut Option<Current>) {
+        *current = None;
+        self.holds.store(0, Relaxed);
+        self.changed.notify_waiters();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Current>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_ends_by_itself() {
+        let pauses = Pauses::default();
+        assert_eq!((pauses.holds(), pauses.remaining()), (None, None));
+        pauses.over().await;
+        pauses.begin(Pause::Write, 1000);
+        assert_eq!(pauses.remaining(), Some((Pause::Write, 1000)));
+        let begun = Instant::now();
+        pauses.over().await;
+        assert_eq!((begun.elapsed().as_millis(), pauses.holds()), (1000, None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_pause_makes_it_longer_or_wider_only() {
+        let pauses = Pauses::default();
+        pauses.begin(Pause::All, 500);
+        pauses.begin(Pause::Write, 100);
+        assert_eq!(pauses.remaining(), Some((Pause::All, 500)));
+        pauses.begin(Pause::Write, 900);
+        assert_eq!(pauses.remaining(), Some((Pause::All, 900)));
+        tokio::time::sleep(Duration::from_millis(900)).await;
+        pauses.begin(Pause::Write, 100);
+        assert_eq!(pauses.remaining(), Some((Pause::Write, 100)), "the one before is over");
+        pauses.begin(Pause::All, u64::MAX);
+        assert_eq!(pauses.holds(), Some(Pause::All));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unpause_wakes_who_waits_at_once() {
+        let pauses = Pauses::default();
+        pauses.begin(Pause::All, 60_000);
+        let begun = Instant::now();
+        tokio::join!(pauses.over(), pauses.over(), async {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            pauses.end();
+        });
+        assert_eq!((begun.elapsed().as_millis(), pauses.holds()), (5, None));
+    }
+}
