@@ -371,9 +371,18 @@ impl Clients {
 
     /// Resolves once nobody is connected.
     pub async fn all_gone(&self) {
+        self.until_gone(BTreeMap::is_empty).await;
+    }
+
+    /// Resolves once none of these is connected.
+    pub async fn ended(&self, ids: &[u64]) {
+        self.until_gone(|connected| !ids.iter().any(|id| connected.contains_key(id))).await;
+    }
+
+    async fn until_gone(&self, is_so: impl Fn(&BTreeMap<u64, Arc<Client>>) -> bool) {
         loop {
             let gone = self.gone.notified();
-            if self.is_empty() {
+            if is_so(&self.lock()) {
                 return;
             }
             gone.await;

@@ -90,7 +90,6 @@ impl Transport for tls::Stream {
 /// level of calls, and ten thousand idle clients would cost twice as much.
 pub struct Connection<C: Clock, T> {
     server: Arc<Server<C>>,
-    admission: Admission,
     io: T,
     session: Session,
     /// The version of the rules that the session was last given; 0, the first, when it was made with them or with later ones.
@@ -101,6 +100,8 @@ pub struct Connection<C: Clock, T> {
     work: Work,
     /// Behind `MONITOR`.
     monitoring: Option<Monitoring>,
+    /// Last, so that the socket is closed when the client counts as gone.
+    admission: Admission,
 }
 
 /// What a connection works with while it has something to say.
@@ -223,9 +224,9 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 self.admission.client.publish(self.session.profile());
                 let client = &self.admission.client;
                 let began_ns = clock::stopwatch_ns();
-                let value = if effect.is_at_disk() {
+                let value = if effect.waits() {
                     // Boxed, as above.
-                    Box::pin(self.server.perform_at_disk(effect, client)).await
+                    Box::pin(self.server.perform_waiting(effect, client)).await
                 } else {
                     self.server.perform(effect, client)
                 };

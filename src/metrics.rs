@@ -171,6 +171,8 @@ impl Metrics {
             &self.idle_closed,
             &self.panics,
             &self.accept_errors,
+            &self.acl_denied_logins,
+            &self.acl_denied_commands,
         ];
         for counter in counters {
             counter.store(0, Relaxed);

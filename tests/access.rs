@@ -7,6 +7,8 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Stdio;
 
 use common::{Server, Wire, refused};
 use getid::command::{Command, Flags, TABLE};
@@ -30,6 +32,18 @@ fn rest_of_reply(wire: &mut Wire, lines: &mut Vec<String>) {
         Some(b'*') => (0..count).for_each(|_| rest_of_reply(wire, lines)),
         _ => lines.push(head),
     }
+}
+
+/// A server with a configuration file.
+fn start_with(dir: &Path, config: &Path) -> Server {
+    Server::try_start_in(dir, &[], |command| {
+        // The file comes first, as in Redis.
+        let words: Vec<_> = command.get_args().skip(1).map(ToOwned::to_owned).collect();
+        *command = common::getid();
+        command.arg("serve").arg(config).args(words);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    })
+    .unwrap()
 }
 
 fn rows() -> impl Iterator<Item = &'static Command> {
@@ -210,12 +224,18 @@ fn refusals_are_logged_and_counted() {
     // A fourth pushes the oldest out.
     assert!(wire.ask("TIME").starts_with("-NOPERM"));
     assert_eq!(reply(&mut admin, "ACL LOG 100").len(), 60);
+    // A shorter log is shorter from the next refusal on.
+    assert_eq!(admin.ask("CONFIG SET acllog-max-len 2"), "+OK");
+    assert!(wire.ask("TIME").starts_with("-NOPERM"));
+    assert_eq!(reply(&mut admin, "ACL LOG 100").len(), 40);
     assert_eq!(admin.info("acl_access_denied_auth"), "1");
-    assert_eq!(admin.info("acl_access_denied_cmd"), "7");
+    assert_eq!(admin.info("acl_access_denied_cmd"), "8");
     assert_eq!(admin.ask("ACL LOG RESET"), "+OK");
     assert_eq!(admin.ask("ACL LOG"), "*0");
     assert!(admin.ask("ACL LOG RESET x").starts_with("-ERR unknown subcommand or wrong number of arguments for 'LOG'"));
-    assert_eq!(admin.info("acl_access_denied_cmd"), "7");
+    assert_eq!(admin.info("acl_access_denied_cmd"), "8");
+    assert_eq!(admin.ask("CONFIG RESETSTAT"), "+OK");
+    assert_eq!([admin.info("acl_access_denied_cmd"), admin.info("acl_access_denied_auth")], ["0", "0"]);
 }
 
 #[test]
@@ -238,17 +258,7 @@ fn user_lines_are_read_from_a_file() {
     let lines =
         format!("requirepass secret\nuser default on >other -@all +ping\nuser app on #{PW} ~* +getid -get\nuser eve\n");
     fs::write(&config, lines).unwrap();
-    let mut server = Server::try_start_in(dir.path(), &[], |command| {
-        // The file comes first, as in Redis.
-        let words: Vec<_> = command.get_args().skip(1).map(ToOwned::to_owned).collect();
-        *command = common::getid();
-        command.arg("serve").arg(&config).args(words);
-        command
-            .stdin(std::process::Stdio::null())
-            .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped());
-    })
-    .unwrap();
+    let mut server = start_with(dir.path(), &config);
     let mut wire = server.connect();
     assert!(wire.ask("AUTH secret").starts_with("-WRONGPASS"));
     assert_eq!([wire.ask("AUTH other"), wire.ask("PING")], ["+OK", "+PONG"]);
@@ -258,6 +268,41 @@ fn user_lines_are_read_from_a_file() {
     server.wait_log("requirepass is ignored: a user line defines the default user");
     server.wait_log("the user 'eve' is disabled");
     assert!(!server.log_so_far().contains("secret") && !server.log_so_far().contains(PW));
+}
+
+/// What `ACL SETUSER` made lives on whatever else is set, and in the file after `CONFIG REWRITE`.
+#[test]
+fn users_outlive_other_changes_and_are_written_into_the_configuration() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("getid.conf");
+    fs::write(&config, "requirepass secret\n").unwrap();
+    let mut server = start_with(dir.path(), &config);
+    let mut admin = server.connect();
+    assert_eq!(admin.ask("AUTH secret"), "+OK");
+    assert_eq!(admin.ask("ACL SETUSER app on >pw (+mgetid +ping) +getid &c"), "+OK");
+    assert_eq!(admin.ask("CONFIG SET timeout 1000"), "+OK");
+    assert_eq!(admin.ask("CONFIG SET requirepass other"), "+OK");
+    let check = |server: &Server| {
+        let mut wire = server.connect();
+        assert!(wire.ask("AUTH secret").starts_with("-WRONGPASS"));
+        assert_eq!(wire.ask("AUTH other"), "+OK");
+        assert_eq!(wire.ask("TIME"), "*2");
+        let mut wire = server.connect();
+        assert_eq!(wire.ask("AUTH app pw"), "+OK");
+        wire.id();
+        assert_eq!(wire.ids(1).len(), 1);
+        assert!(wire.ask("TIME").starts_with("-NOPERM"));
+    };
+    check(&server);
+    let listed = reply(&mut admin, "ACL LIST");
+    assert_eq!(admin.ask("CONFIG REWRITE"), "+OK");
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    assert!(server.wait().success());
+    let server = start_with(dir.path(), &config);
+    check(&server);
+    let mut admin = server.connect();
+    assert_eq!(admin.ask("AUTH other"), "+OK");
+    assert_eq!(reply(&mut admin, "ACL LIST"), listed);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use super::Server;
 use crate::clients::{Client, Stop};
@@ -9,6 +10,9 @@ use crate::clock::Clock;
 use crate::connection::CutOff;
 use crate::resp::Value;
 use crate::session::{Breach, ClientFilter, ClientKill, ClientKind, Pause, Unblock};
+
+/// How long `CLIENT KILL` waits for the connections that it ends.
+const KILL_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Seconds between two lines about clients that were closed for the same kind of reason.
 const LOG_EVERY_S: u64 = 1;
@@ -100,17 +104,27 @@ impl<C: Clock> Server<C> {
     }
 
     /// Ends the connections that `kill` means; `own` is the one that asks.
-    pub(super) fn client_kill(&self, kill: &ClientKill, own: &Client) -> Value {
+    ///
+    /// As in Redis, they are closed when the answer comes: a client that asked for it may be in a hurry to see that.
+    pub(super) async fn client_kill(&self, kill: &ClientKill, own: &Client) -> Value {
         let mut killed = 0;
+        let mut others = Vec::new();
         for client in self.clients.alive() {
             let is_own = client.id == own.id;
             if (is_own && kill.skips_own) || !is_meant(kill, &client) {
                 continue;
             }
-            // Our own reply is still to be written.
-            client.stop(if is_own { Stop::AfterReply } else { Stop::Now });
             killed += 1;
+            if is_own {
+                // The reply is still to be written.
+                client.stop(Stop::AfterReply);
+            } else {
+                client.stop(Stop::Now);
+                others.push(client.id);
+            }
         }
+        // One that hangs in a busy thread, or waits for us to end, ends a little later.
+        let _ = tokio::time::timeout(KILL_PATIENCE, self.clients.ended(&others)).await;
         if killed > 0 {
             tracing::debug!("client {} at {} killed {killed} connections", own.id, own.peer);
         }

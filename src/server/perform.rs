@@ -19,12 +19,11 @@ impl<C: Clock> Server<C> {
             Effect::Info { sections } => Value::text(info::text(self, &sections)),
             Effect::ClientInfo => Value::text(client.line(uptime_s) + "\n"),
             Effect::ClientList(filter) => Value::text(self.client_list(&filter)),
-            Effect::ClientKill(kill) => self.client_kill(&kill, client),
             Effect::ClientPause { timeout_ms, holds } => self.client_pause(holds, timeout_ms, client),
             Effect::ClientUnpause => self.client_unpause(client),
             Effect::ClientUnblock { id, how } => self.client_unblock(id, how),
             Effect::ConfigGet { patterns } => self.config_get(&patterns),
-            Effect::ConfigSet { .. } | Effect::ConfigRewrite => unreachable!("they go to the disk"),
+            Effect::ClientKill(_) | Effect::ConfigSet { .. } | Effect::ConfigRewrite => unreachable!("they wait"),
             Effect::ConfigResetStat => self.config_reset_stat(),
             Effect::Time => {
                 let now_us = self.issuer.clock().wall_unix_us();
@@ -58,8 +57,8 @@ impl<C: Clock> Server<C> {
         })
     }
 
-    /// The same for what waits for the disk, if it is such a thing.
-    pub async fn perform_at_disk(self: &Arc<Self>, effect: Effect, client: &Client) -> Option<Value> {
+    /// The same for what waits, for the disk or for other connections, if it is such a thing.
+    pub async fn perform_waiting(self: &Arc<Self>, effect: Effect, client: &Client) -> Option<Value> {
         match effect {
             Effect::Acl(wish) => Some(self.acl_at_disk(wish, client).await),
             Effect::ConfigSet { pairs } => {
@@ -67,6 +66,7 @@ impl<C: Clock> Server<C> {
                 Some(self.at_disk(move |server| server.config_set(&pairs, &who)).await)
             }
             Effect::ConfigRewrite => Some(self.at_disk(Server::config_rewrite).await),
+            Effect::ClientKill(kill) => Some(self.client_kill(&kill, client).await),
             effect => self.perform(effect, client),
         }
     }

@@ -111,12 +111,12 @@ pub enum MemoryAsk {
 }
 
 impl Effect {
-    /// Whether fulfilling it waits for the disk: then nobody else may wait along.
-    pub fn is_at_disk(&self) -> bool {
+    /// Whether fulfilling it waits, for the disk or for other connections: then nobody else may wait along.
+    pub fn waits(&self) -> bool {
         match self {
             Effect::Acl(wish) => matches!(wish, AclEffect::Save | AclEffect::Load),
             // A change may read certificates, or come after one that does.
-            Effect::ConfigSet { .. } | Effect::ConfigRewrite => true,
+            Effect::ConfigSet { .. } | Effect::ConfigRewrite | Effect::ClientKill(_) => true,
             _ => false,
         }
     }
