@@ -510,3 +510,12 @@ fn new_rules_hold_from_the_next_read_on() {
                     -NOAUTH Authentication required.\r\n";
     assert_eq!(show(&output), show(expected.as_bytes()));
 }
+
+#[test]
+fn names_that_come_again_and_again_do_not_make_a_reply_grow() {
+    let reply =
+        |names: &str| Shell::new(&Options::default()).talk(format!("COMMAND INFO {names}\r\n").as_bytes(), 1 << 20);
+    assert!(reply("getid nosuch getid").starts_with(b"*3\r\n*10\r\n"), "as Redis answers");
+    let (once, often) = (reply("client"), reply(&"client ".repeat(5000)));
+    assert!(often.len() <= once.len(), "{} bytes for 5,000 names, {} for one", often.len(), once.len());
+}
