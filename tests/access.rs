@@ -393,9 +393,10 @@ fn a_link_to_an_acl_file_stays_one() {
 fn set_large_users(wire: &mut Wire, count: usize) {
     for number in 0..count {
         let (name, rule) = (format!("u{number}"), format!("~{}", "k".repeat(60_000)));
-        let words = ["ACL", "SETUSER", &name, &rule];
-        let bulks: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
-        wire.send(format!("*{}\r\n{bulks}", words.len()));
+        let [name_bytes, rule_bytes] = [&name, &rule].map(String::len);
+        wire.send(format!(
+            "*4\r\n$3\r\nACL\r\n$7\r\nSETUSER\r\n${name_bytes}\r\n{name}\r\n${rule_bytes}\r\n{rule}\r\n"
+        ));
         assert_eq!(wire.line(), "+OK");
     }
 }
