@@ -57,6 +57,9 @@ const KEPT_BUFFERS_MAX: usize = 64;
 /// How often a client that waits for IDs is looked at, to see whether it is still there.
 const HANGUP_CHECK: Duration = Duration::from_millis(100);
 
+/// The same for one that `CLIENT PAUSE` holds. It takes no place that another waits for, and thousands may be held.
+const HELD_CHECK: Duration = Duration::from_secs(1);
+
 /// Draws that do not wait are measured now and then; all of them, if commands from this time on are to be told.
 const MEASURE_ALL_BELOW_NS: u64 = 100_000;
 
@@ -125,6 +128,8 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         let watch = PanicWatch { server: Arc::clone(&self.server), client_id: self.admission.client.id };
         let result = self.serve().await;
         drop(watch);
+        // Of an answer that an error cut short.
+        self.server.metrics.add_read(std::mem::take(&mut self.work));
         let client = &self.admission.client;
         match result {
             Ok(()) => tracing::trace!("client {} left", client.id),
@@ -157,16 +162,15 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             }
             let mut buffers = Buffers::take();
             buffers.resume(rest);
-            if let Some(monitoring) = monitoring
-                && monitoring.take(&mut buffers.output)
-            {
-                rest.clear();
-                return Poll::Ready(Ok(Some(buffers)));
-            }
+            // Requests first: lines may come as fast as they are written, and one of the requests may be RESET.
             match poll_read(Pin::new(&mut *io), cx, &mut buffers.input) {
                 Poll::Ready(Ok(n)) if n > 0 => {
                     work.reads += 1;
                     work.input_bytes += n as u64;
+                    rest.clear();
+                    Poll::Ready(Ok(Some(buffers)))
+                }
+                Poll::Pending if monitoring.as_ref().is_some_and(|lines| lines.take(&mut buffers.output)) => {
                     rest.clear();
                     Poll::Ready(Ok(Some(buffers)))
                 }
@@ -188,6 +192,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             self.follow_rules();
             turn.account.watch(self.server.monitors.any());
             used += self.session.read(&input[used..], turn);
+            self.work.requests += u64::from(turn.commands);
             drawn.clear();
             let began_ns = self.begins_measured_draw(turn);
             let mut draw = None;
@@ -239,7 +244,6 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 turn.close |= self.admission.client.stopping() == Stop::AfterReply;
                 self.follow_monitor();
             }
-            self.work.requests += u64::from(turn.commands);
             if let Some(breach) = turn.broken {
                 self.server.note_breach(breach, &self.admission.client);
             }
@@ -250,11 +254,16 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             if last || output.len() >= FLUSH_BYTES {
                 self.admission.client.touch(self.server.metrics.uptime_s.load(Relaxed), input.len() - used);
                 self.flush(output).await?;
+            } else {
+                // Replies that nobody hears never come to the socket, where others get their turn.
+                tokio::task::consume_budget().await;
             }
             if last {
                 break;
             }
             if turn.held {
+                // Whoever looks meanwhile, or ends connections by name or user, must know who it is.
+                self.admission.client.publish(self.session.profile());
                 self.admission.client.touch(self.server.metrics.uptime_s.load(Relaxed), input.len() - used);
                 self.flush(output).await?;
                 // Boxed for the same reason as above.
@@ -396,6 +405,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
     /// Draws `n` more IDs, in turn with others. `Some` text goes to the client; an error ends the connection.
     async fn draw_waiting(&self, n: u32, drawn: &mut Vec<Reservation>) -> io::Result<Option<NoIds>> {
         let client = &self.admission.client;
+        client.publish(self.session.profile());
         // Until it is served it is not idle, however long that takes.
         let _waiting = client.waits_for_ids();
         let mut draw = pin!(self.server.issuer.draw(n, drawn));
@@ -428,7 +438,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         let client = &self.admission.client;
         let _held = client.is_held();
         let mut over = pin!(self.server.pauses.over());
-        let mut look = tokio::time::interval(HANGUP_CHECK);
+        let mut look = tokio::time::interval(HELD_CHECK);
         loop {
             let is_over = poll_fn(|cx| {
                 client.wake_by(cx.waker());
@@ -475,9 +485,9 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         let result = match at_once {
             Some(result) => result,
             // Boxed for the same reason as a draw that waits.
-            None => Box::pin(self.flush_slowly(output, written)).await,
+            None => Box::pin(self.flush_slowly(output, &mut written)).await,
         };
-        self.work.output_bytes += output.len() as u64;
+        self.work.output_bytes += written as u64;
         self.work.writes += 1;
         output.clear();
         result
@@ -485,12 +495,13 @@ impl<C: Clock, T: Transport> Connection<C, T> {
 
     /// Writes what is left of `output` behind `written`, which the socket did not take at once, as long as the client's
     /// limits allow.
-    async fn flush_slowly(&mut self, output: &[u8], mut written: usize) -> io::Result<()> {
-        let Connection { server, admission, io, .. } = self;
+    async fn flush_slowly(&mut self, output: &[u8], written: &mut usize) -> io::Result<()> {
+        let Connection { server, admission, io, session, .. } = self;
         let client = &admission.client;
+        client.publish(session.profile());
         let mut patience = Patience::new(Instant::now());
         let result = loop {
-            let pending = output.len() - written;
+            let pending = output.len() - *written;
             client.note_output(pending);
             let config = server.config.get();
             let look_again = match patience.check(Instant::now(), pending, &config) {
@@ -500,15 +511,15 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                     break Err(io::Error::new(io::ErrorKind::TimedOut, reason.to_string()));
                 }
             };
-            let before = written;
+            let before = *written;
             let progress = poll_fn(|cx| {
                 client.wake_by(cx.waker());
                 if client.stopping() == Stop::Now {
                     return Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into())));
                 }
-                match poll_write(io, cx, output, &mut written) {
+                match poll_write(io, cx, output, written) {
                     Poll::Ready(result) => Poll::Ready(Some(result)),
-                    Poll::Pending if written > before => Poll::Ready(None),
+                    Poll::Pending if *written > before => Poll::Ready(None),
                     Poll::Pending => Poll::Pending,
                 }
             });

@@ -58,7 +58,7 @@ impl IoThreads {
                 NUMBER.set(number);
                 // An error means that the sender is gone, which is the end as well.
                 let _ = runtime.block_on(ended.changed());
-                // Blocking work (none is started here) must not keep the process alive.
+                // Blocking work, such as a file that a command writes, must not keep the process alive.
                 runtime.shutdown_background();
             })?;
         }

@@ -88,7 +88,8 @@ impl Session {
         &self.client.rules
     }
 
-    /// Goes by other rules from the next read on. Who has authenticated remains so, unless the user is gone.
+    /// Goes by other rules from the next read on. Who has authenticated remains so; if the user is gone, the next read
+    /// ends the connection.
     ///
     /// A turn is written by the rules it was read by: not between [`Session::read`] and [`Session::write`].
     pub fn set_rules(&mut self, rules: Arc<Rules>) {
@@ -108,6 +109,10 @@ impl Session {
         turn.clear();
         let Session { decoder, transaction, client, .. } = self;
         turn.muted = client.replies.are_muted();
+        if client.has_lost_user {
+            turn.close = true;
+            return input.len();
+        }
         let mut used = 0;
         while !turn.close {
             if turn.is_full() || turn.effect.is_some() || turn.ended {

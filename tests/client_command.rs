@@ -159,7 +159,7 @@ fn unblock_ends_a_wait_for_ids_with_an_error() {
         // A transaction of 5,000 is one turn: all of its IDs come, or none.
         waiting.send(format!("MULTI\r\n{}EXEC\r\nPING\r\n", "GETID\r\n".repeat(5_000)));
         eventually("it waits", || wire.info("blocked_clients") == "1");
-        assert!(wire.ask_bulk(&format!("CLIENT LIST ID {id}")).contains(" flags=xb "));
+        assert!(wire.ask_bulk(&format!("CLIENT LIST ID {id}")).contains(" flags=b "));
         assert_eq!(wire.ask(&format!("CLIENT UNBLOCK {id}{how}")), ":1");
         assert_eq!(waiting.line(), "+OK");
         (0..5_000).for_each(|_| assert_eq!(waiting.line(), "+QUEUED"));
@@ -318,4 +318,50 @@ fn the_line_of_a_client_says_what_it_does() {
     let mut unix = std::os::unix::net::UnixStream::connect(&path).expect("the server accepts");
     std::io::Write::write_all(&mut unix, b"PING\r\n").expect("sent");
     eventually("it is listed", || other.ask_bulk("CLIENT LIST").contains(" flags=U "));
+}
+
+#[test]
+fn a_held_client_is_known_by_what_it_became_in_the_same_packet() {
+    let server = Server::start(&[]);
+    let mut operator = server.connect();
+    for user in ["bob", "eve"] {
+        assert_eq!(operator.ask(&format!("ACL SETUSER {user} on >pw +@all")), "+OK");
+    }
+    assert_eq!(operator.ask("CLIENT PAUSE 60000 WRITE"), "+OK");
+    let held = |user: &str| {
+        let mut wire = server.connect();
+        wire.send(format!("AUTH {user} pw\r\nCLIENT SETNAME {user}\r\nGETID\r\n"));
+        assert_eq!((wire.line().as_str(), wire.line().as_str()), ("+OK", "+OK"));
+        wire
+    };
+    let (bob, eve) = (held("bob"), held("eve"));
+    eventually("both are held", || operator.info("blocked_clients") == "2");
+    let list = operator.ask_bulk("CLIENT LIST");
+    assert!(list.contains(" name=bob ") && list.contains(" user=eve "), "{list}");
+    assert_eq!(operator.ask("CLIENT KILL USER bob"), ":1");
+    assert_gone(bob);
+    // Its user is gone, and it must not go on as the default one.
+    assert_eq!(operator.ask("ACL DELUSER eve"), ":1");
+    assert_eq!(operator.ask("CLIENT UNPAUSE"), "+OK");
+    assert_gone(eve);
+}
+
+#[test]
+fn what_was_done_for_a_client_that_breaks_off_is_counted() {
+    let server = Server::start(&[]);
+    let mut operator = server.connect();
+    let before: u64 = operator.info("total_commands_processed").parse().expect("a number");
+    let requests = "MGETID 100\r\n".repeat(20_000);
+    for _ in 0..3 {
+        let mut wire = server.connect();
+        wire.stream.set_nonblocking(true).expect("a socket");
+        // As much as goes in; nothing is read, and the end is a reset.
+        let _ = std::io::Write::write(&mut wire.stream, requests.as_bytes());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    eventually("the work is counted", || {
+        let count: u64 = operator.info("total_commands_processed").parse().expect("a number");
+        let issued: u64 = operator.info("ids_issued").parse().expect("a number");
+        issued > 1000 && count - before >= issued / 100
+    });
 }

@@ -519,3 +519,15 @@ fn names_that_come_again_and_again_do_not_make_a_reply_grow() {
     let (once, often) = (reply("client"), reply(&"client ".repeat(5000)));
     assert!(often.len() <= once.len(), "{} bytes for 5,000 names, {} for one", often.len(), once.len());
 }
+
+#[test]
+fn a_turn_that_nobody_hears_has_a_bound_too() {
+    let mut shell = Shell::new(&Options::default());
+    shell.talk(b"CLIENT REPLY OFF\r\n", usize::MAX);
+    for (request, count) in [("COMMAND\r\n", 100), ("AUTH nobody nothing\r\n", 10_000)] {
+        let turns = shell.turns;
+        assert_eq!(shell.talk(request.repeat(count).as_bytes(), usize::MAX), b"");
+        let turns = shell.turns - turns;
+        assert!(turns >= 9, "{count} of {request:?} took {turns} turns");
+    }
+}

@@ -69,6 +69,7 @@ impl Monitors {
 
     /// Gives lines to all; one whose queue they do not fit into is dropped.
     pub fn feed(&self, lines: &[u8]) {
+        let mut slow = Vec::new();
         let mut all = self.lock();
         all.retain(|monitor| {
             let mut queue = monitor.lock();
@@ -83,13 +84,17 @@ impl Monitors {
             }
             *queue = Vec::new();
             drop(queue);
-            self.dropped.fetch_add(1, Relaxed);
-            let client = &monitor.client;
-            tracing::warn!("client {} at {} does not keep up with MONITOR and is closed", client.id, client.peer);
-            client.stop(Stop::Now);
+            slow.push(Arc::clone(&monitor.client));
             false
         });
         self.count.store(all.len(), Relaxed);
+        // Not a lock to hold while a log line is written: its reader may be slow.
+        drop(all);
+        for client in slow {
+            self.dropped.fetch_add(1, Relaxed);
+            tracing::warn!("client {} at {} does not keep up with MONITOR and is closed", client.id, client.peer);
+            client.stop(Stop::Now);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Queue>>> {

@@ -169,6 +169,9 @@ impl Account {
 
     pub(super) fn clear(&mut self) {
         self.calls.clear();
+        if self.calls.capacity() > 2 * CALLS_KEPT {
+            self.calls.shrink_to(CALLS_KEPT);
+        }
         self.lap_ns = None;
         self.asker = None;
         if self.has_more() {
@@ -182,7 +185,6 @@ impl Account {
         self.error_replies = 0;
         self.noted.clear();
         self.noted.shrink_to(CALLS_KEPT);
-        self.calls.shrink_to(CALLS_KEPT);
         self.shown_ends.clear();
         self.shown_ends.shrink_to(TURN_BYTES_MAX / size_of::<(u32, usize)>());
         self.shown.clear();
@@ -273,11 +275,19 @@ impl Account {
         if command.flags.has(Flags::ADMIN) {
             return;
         }
-        for (at, arg) in redacted(command, args).into_iter().enumerate() {
+        let args = redacted(command, args);
+        let mut room = SHOWN_BYTES_MAX;
+        for (at, arg) in args.iter().enumerate() {
             if at > 0 {
                 self.shown.push(b' ');
             }
-            push_quoted(arg, &mut self.shown);
+            if room == 0 {
+                self.shown.extend(format!("... ({} more arguments)", args.len() - at).as_bytes());
+                break;
+            }
+            push_quoted(arg, room, &mut self.shown);
+            // What an empty one costs, too.
+            room = room.saturating_sub(arg.len() + 1);
         }
         self.shown_ends.push((database, self.shown.len()));
     }
@@ -343,12 +353,13 @@ fn redact(command: &'static Command, args: &mut [&[u8]]) {
 const SECRET_DIRECTIVES: [&[u8]; 5] =
     [b"requirepass", b"masterauth", b"masteruser", b"tls-key-file-pass", b"tls-client-key-file-pass"];
 
-/// Bytes of one argument that monitors are shown.
-const SHOWN_ARG_BYTES_MAX: usize = 2 * TURN_BYTES_MAX;
+/// Bytes of one command's arguments that monitors are shown; on the wire at most four times as many. Else whoever may send a
+/// large request could throw out every monitor by it.
+const SHOWN_BYTES_MAX: usize = 64 << 10;
 
-/// Appends an argument as Redis's `sdscatrepr` writes it.
-fn push_quoted(arg: &[u8], out: &mut Vec<u8>) {
-    let (shown, more) = arg.split_at(arg.len().min(SHOWN_ARG_BYTES_MAX));
+/// Appends an argument, up to `bytes_max` of it, as Redis's `sdscatrepr` writes it.
+fn push_quoted(arg: &[u8], bytes_max: usize, out: &mut Vec<u8>) {
+    let (shown, more) = arg.split_at(arg.len().min(bytes_max));
     out.push(b'"');
     for &byte in shown {
         match byte {
@@ -392,6 +403,22 @@ mod tests {
     fn monitors_are_shown_quoted_arguments() {
         check_shown(&[b"GetID"], r#""GetID""#);
         check_shown(&[b"echo", b"a\r\n\t\x07\x08\x00\xff b\"\\~\x7f"], r#""echo" "a\r\n\t\a\b\x00\xff b\"\\~\x7f""#);
+    }
+
+    #[test]
+    fn a_command_is_shown_up_to_a_bound() {
+        let large = vec![0; 200 << 10];
+        let mut account = Account::default();
+        let watch = Vocabulary::default().find(b"watch").unwrap();
+        account.show(watch, 0, [&b"watch"[..], &large, b"a", b"b"].into_iter());
+        let (_, shown) = account.shown().next().unwrap();
+        assert!(shown.len() < 5 * SHOWN_BYTES_MAX, "{} bytes", shown.len());
+        let text = String::from_utf8_lossy(shown);
+        assert!(
+            text.ends_with(r#"\x00... (139270 more bytes)" ... (2 more arguments)"#),
+            "{}",
+            &text[text.len() - 80..]
+        );
     }
 
     #[test]

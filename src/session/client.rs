@@ -62,6 +62,8 @@ pub(super) struct Client {
     user: Arc<User>,
     /// Whether it logged in, or began when the default user was open to all.
     logged_in: bool,
+    /// Whether its user is gone: it must not go on as another, who may be allowed more.
+    pub(super) has_lost_user: bool,
     /// GETID, if that is what it goes by here (`rename-command` may have taken its name) and the user may run it.
     getid: Option<&'static Command>,
 }
@@ -78,18 +80,22 @@ impl Client {
             pause: None,
             user,
             logged_in: false,
+            has_lost_user: false,
             getid: None,
         };
         client.forget_login();
         client
     }
 
-    /// Goes by other rules. Who has authenticated remains so, unless the user is gone.
+    /// Goes by other rules. Who has authenticated remains so; a connection whose user is gone has ended.
     pub(super) fn set_rules(&mut self, rules: Arc<Rules>) {
         self.rules = rules;
         match self.rules.users.get(self.user.name().as_bytes()) {
             Some(user) => self.be(Arc::clone(user), self.logged_in),
-            None => self.be(Arc::clone(self.rules.users.default_user()), false),
+            None => {
+                self.be(Arc::clone(self.rules.users.default_user()), false);
+                self.has_lost_user = true;
+            }
         }
     }
 

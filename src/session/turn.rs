@@ -24,6 +24,9 @@ pub const TURN_BYTES_MAX: usize = 64 * 1024;
 /// Capacity a turn keeps for the next one. What a single large reply took beyond it is given back.
 const TURN_BYTES_KEPT: usize = 4 * TURN_BYTES_MAX;
 
+/// What a request whose reply is thrown away counts at least: it may have cost much and said little, as `AUTH` does.
+const FORGOTTEN_BYTES_LEAST: usize = 64;
+
 /// One piece of output, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -92,6 +95,8 @@ pub struct Turn {
     pub(super) ended: bool,
     replies: Vec<Reply>,
     encoded: Vec<u8>,
+    /// Bytes of replies that were thrown away: they count for the turn's bound.
+    forgotten_bytes: usize,
 }
 
 impl Turn {
@@ -127,6 +132,7 @@ impl Turn {
         self.denials = Vec::new();
         self.replies.clear();
         self.encoded.clear();
+        self.forgotten_bytes = 0;
         if self.encoded.capacity() > TURN_BYTES_KEPT {
             self.encoded.shrink_to(TURN_BYTES_MAX);
         }
@@ -134,6 +140,8 @@ impl Turn {
 
     /// Throws the replies away. IDs they would have are still to be drawn.
     pub(super) fn forget_replies(&mut self) {
+        // They were made all the same, and a turn that never fills is one that others wait for.
+        self.forgotten_bytes += self.encoded.len() + FORGOTTEN_BYTES_LEAST;
         self.encoded.clear();
         self.replies.clear();
         if self.ids > 0 {
@@ -159,7 +167,9 @@ impl Turn {
 
     /// Whether a bound is reached.
     pub(super) fn is_full(&self) -> bool {
-        self.ids >= TURN_IDS_MAX || self.encoded.len() >= TURN_BYTES_MAX || self.account.is_full()
+        self.ids >= TURN_IDS_MAX
+            || self.encoded.len() + self.forgotten_bytes >= TURN_BYTES_MAX
+            || self.account.is_full()
     }
 
     /// `more` commands that each get one ID as an integer.
