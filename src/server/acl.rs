@@ -15,7 +15,7 @@ use crate::acl::{Denial, LineFault, Reason, SetUserError, Users, parse_file};
 use crate::clients::{Client, Stop};
 use crate::clock::Clock;
 use crate::resp::Value;
-use crate::session::{AclEffect, Rules};
+use crate::session::{AclEffect, AclFileEffect, Rules};
 
 /// The largest ACL file, bytes: more than [`crate::acl::USERS_MAX`] users of an ordinary kind.
 pub const ACL_FILE_BYTES_MAX: usize = 16 << 20;
@@ -82,15 +82,14 @@ impl<C: Clock> Server<C> {
                 let digit = |_| char::from(b"0123456789abcdef"[rng.random_range(0..16)]);
                 Value::bulk((0..digits).map(digit).collect::<String>())
             }
-            AclEffect::Save | AclEffect::Load => unreachable!("they go to the disk"),
         }
     }
 
     /// `ACL SAVE` and `ACL LOAD`, on a thread that may wait for the disk.
-    pub(super) async fn acl_at_disk(self: &Arc<Self>, wish: AclEffect, client: &Client) -> Value {
+    pub(super) async fn acl_at_disk(self: &Arc<Self>, wish: AclFileEffect, client: &Client) -> Value {
         let Some(path) = self.config.get().aclfile.clone() else { return Value::error(NO_FILE) };
         let shown = path.display().to_string();
-        if matches!(wish, AclEffect::Save) {
+        if wish == AclFileEffect::Save {
             let lines = self.rules.get().users.describe_all();
             let temporary = PathBuf::from(format!("{shown}.tmp-{}-{}", std::process::id(), client.id));
             let saved = tokio::task::spawn_blocking(move || save_users(&path, &temporary, &lines)).await;
