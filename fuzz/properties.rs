@@ -87,7 +87,7 @@ pub(crate) fn config(bytes: &[u8]) {
     let sources = Sources { file: Some(PathBuf::from(name)), environment: Vec::new(), words: Vec::new() };
     match Config::load(&sources, &OneFile { name, text }) {
         Ok((config, _)) => {
-            for (name, value) in config.get(b"*") {
+            for (name, value) in config.get(&[b"*"]) {
                 assert!(!value.contains('\0'), "{name}");
             }
             rewrite(config, name, text);
@@ -106,7 +106,7 @@ fn rewrite(config: Config, name: &str, text: &[u8]) {
     let Ok(rewritten) = config.rewritten(Path::new(name), &sources, &OneFile { name, text }) else { return };
     let files = OneFile { name, text: &rewritten.text };
     let (again, _) = Config::load(&sources, &files).expect("what was written is read");
-    assert_eq!(again.get(b"*"), config.get(b"*"));
+    assert_eq!(again.get(&[b"*"]), config.get(&[b"*"]));
     let twice = config.rewritten(Path::new(name), &sources, &files).expect("as before");
     assert_eq!(twice.text.escape_ascii().to_string(), rewritten.text.escape_ascii().to_string());
 }

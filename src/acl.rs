@@ -41,6 +41,13 @@ pub const NAME_BYTES_MAX: usize = 1024;
 /// The most that a user's rules may take as text, bytes. All command names of Redis take 4 KB.
 pub const RULES_BYTES_MAX: usize = 64 << 10;
 
+/// The most words that a user's rules may be, those in selectors counted one by one: what is looked for among them is looked
+/// for one by one. All commands and subcommands of Redis are 400.
+pub const RULES_MAX: usize = 1024;
+
+/// The longest line of a user that can be set, bytes.
+const LINE_BYTES_MAX: usize = "user ".len() + NAME_BYTES_MAX + " ".len() + RULES_BYTES_MAX;
+
 /// The most users.
 pub const USERS_MAX: usize = 10_000;
 
@@ -99,9 +106,7 @@ impl Users {
 
     fn set_user(&mut self, name: &[u8], rules: &[impl AsRef<[u8]>], anew: bool) -> Result<(), SetUserError> {
         let text = str::from_utf8(name).ok().filter(|_| user::is_name(name)).ok_or(SetUserError::Name)?;
-        if rules.iter().map(|rule| rule.as_ref().len()).sum::<usize>() > RULES_BYTES_MAX {
-            return Err(SetUserError::TooLong);
-        }
+        check_size(rules)?;
         let rules = merge_selectors(rules).map_err(|start| SetUserError::Parenthesis { start })?;
         let mut user = match self.get(name) {
             Some(user) if !anew => User::clone(user),
@@ -109,11 +114,11 @@ impl Users {
             _ => User::new(text),
         };
         for (index, rule) in rules.into_iter().enumerate() {
-            user.apply_rule(&rule).map_err(|error| SetUserError::Rule { index, rule, error })?;
+            user.take_rule(&rule).map_err(|error| SetUserError::Rule { index, rule, error })?;
         }
-        if user.describe().len() > RULES_BYTES_MAX {
-            return Err(SetUserError::TooLong);
-        }
+        user.sum_up();
+        // What is kept must be fit to be read again.
+        check_size(&user.describe().split(' ').collect::<Vec<_>>())?;
         self.insert(user);
         Ok(())
     }
@@ -157,6 +162,21 @@ impl Users {
     pub fn describe_all(&self) -> Vec<String> {
         self.iter().map(|user| format!("user {} {}", user.name(), user.describe())).collect()
     }
+}
+
+/// Whether these rules are as few and as short as a user's may be, with a blank between two of them.
+fn check_size(rules: &[impl AsRef<[u8]>]) -> Result<(), SetUserError> {
+    let (mut bytes, mut words) = (rules.len().saturating_sub(1), 0);
+    for rule in rules.iter().map(AsRef::as_ref) {
+        bytes += rule.len();
+        // Blanks are parts of a password, and part the words of a selector, which may be spread over several rules.
+        let is_password = rule.starts_with(b">") || rule.starts_with(b"<");
+        words += 1 + if is_password { 0 } else { rule.iter().filter(|byte| byte.is_ascii_whitespace()).count() };
+    }
+    if bytes > RULES_BYTES_MAX {
+        return Err(SetUserError::TooLong);
+    }
+    if words > RULES_MAX { Err(SetUserError::TooManyRules) } else { Ok(()) }
 }
 
 /// Joins selectors that were spread over several words: `(+ping`, `+echo)`. An error is where one begins that never ends.
@@ -244,6 +264,9 @@ pub enum SetUserError {
     /// The rules would take more than [`RULES_BYTES_MAX`].
     #[error("the rules of one user take more than {RULES_BYTES_MAX} bytes")]
     TooLong,
+    /// The rules would be more than [`RULES_MAX`] words.
+    #[error("the rules of one user are more than {RULES_MAX} words")]
+    TooManyRules,
 }
 
 impl SetUserError {

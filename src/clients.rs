@@ -92,6 +92,11 @@ impl Client {
         self.output_bytes.store(bytes, Ordering::Relaxed);
     }
 
+    /// How many bytes of output wait for the client to take them.
+    pub fn output_bytes(&self) -> usize {
+        self.output_bytes.load(Ordering::Relaxed)
+    }
+
     /// Notes that the client is not idle, in seconds of uptime.
     pub fn note_active(&self, uptime_s: u64) {
         self.active_s.store(uptime_s, Ordering::Relaxed);
@@ -204,7 +209,7 @@ impl Client {
         let mut line = String::with_capacity(256);
         let qbuf = self.input_bytes.load(Ordering::Relaxed);
         // There is one output buffer, and it is no list.
-        let omem = self.output_bytes.load(Ordering::Relaxed);
+        let omem = self.output_bytes();
         let total = qbuf + omem;
         let events = if omem == 0 { "r" } else { "w" };
         // Writing to a String cannot fail.

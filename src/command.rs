@@ -176,17 +176,23 @@ impl Verb {
     pub const COUNT: usize = Verb::Watch as usize + 1;
 }
 
+impl Verb {
+    /// Those whose replies are IDs.
+    pub const DRAWING_IDS: [Verb; 2] = [Verb::GetId, Verb::MGetId];
+
+    /// Whether its reply is IDs.
+    #[inline]
+    pub const fn draws_ids(self) -> bool {
+        matches!(self, Verb::GetId | Verb::MGetId)
+    }
+}
+
 impl Command {
     /// Whether it takes `len` arguments, names included.
     #[inline]
     pub fn accepts(&self, len: usize) -> bool {
         let wanted = self.arity.unsigned_abs() as usize;
         if self.arity < 0 { len >= wanted } else { len == wanted }
-    }
-
-    /// Whether it draws IDs.
-    pub fn asks_for_ids(&self) -> bool {
-        matches!(self.verb, Verb::GetId | Verb::MGetId)
     }
 
     /// The subcommand of this name, in any letter case.

@@ -187,8 +187,7 @@ fn clients<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("maxclients", of.clients_max());
     // Of those that are connected now; Redis keeps a few seconds.
     out.line("client_recent_max_input_buffer", clients.iter().map(|client| client.input_bytes()).max().unwrap_or(0));
-    // What a client does not take stops its reading, and is a connection's own until it is taken.
-    out.line("client_recent_max_output_buffer", 0);
+    out.line("client_recent_max_output_buffer", clients.iter().map(|client| client.output_bytes()).max().unwrap_or(0));
     out.line("blocked_clients", of.clients.waiting());
     let unix = clients.iter().filter(|client| matches!(client.peer, Endpoint::Unix(_))).count();
     out.line("unixsocket_clients", unix);

@@ -4,19 +4,21 @@
 //! nothing changes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// A value that may be replaced, with the number of its version.
 #[derive(Debug)]
 pub struct Published<T> {
     current: RwLock<Arc<T>>,
     version: AtomicU64,
+    /// Held while a value is made of the one before.
+    making: Mutex<()>,
 }
 
 impl<T> Published<T> {
     /// The first version.
     pub fn new(value: Arc<T>) -> Published<T> {
-        Published { current: RwLock::new(value), version: AtomicU64::new(0) }
+        Published { current: RwLock::new(value), version: AtomicU64::new(0), making: Mutex::new(()) }
     }
 
     /// The value in force.
@@ -31,15 +33,21 @@ impl<T> Published<T> {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Replaces the value by one made of it; of several who do so at a time, each sees what the one before left.
+    /// Replaces the value by one made of it; of several who do so at a time, each sees what the one before left. Who reads
+    /// does not wait for `make`.
     ///
     /// # Errors
     ///
     /// Those of `make`; then everything stays as it was.
     pub fn update<E>(&self, make: impl FnOnce(&T) -> Result<T, E>) -> Result<(), E> {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        *current = Arc::new(make(&current)?);
-        self.version.fetch_add(1, Ordering::Release);
+        let _one_at_a_time = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut value = Arc::new(make(&self.get())?);
+        {
+            let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::swap(&mut *current, &mut value);
+            self.version.fetch_add(1, Ordering::Release);
+        }
+        // The old value ends here, where nobody waits for it.
         Ok(())
     }
 }
@@ -57,5 +65,20 @@ mod tests {
         assert_eq!(value.update(|one| Ok::<i32, i32>(one + 1)), Ok(()));
         assert_eq!(*value.get(), 2);
         assert_ne!(value.version(), before);
+    }
+
+    #[test]
+    fn who_reads_does_not_wait_for_who_makes_the_next_value() {
+        let value = Published::new(Arc::new(1));
+        let read = value.update(|one| {
+            let seen = std::thread::scope(|scope| {
+                let (tell, told) = std::sync::mpsc::channel();
+                let value = &value;
+                scope.spawn(move || tell.send(value.current.try_read().map(|now| **now).ok()));
+                told.recv().ok().flatten()
+            });
+            seen.map(|seen| seen + one).ok_or(())
+        });
+        assert_eq!((read, *value.get()), (Ok(()), 2));
     }
 }

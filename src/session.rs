@@ -123,8 +123,11 @@ impl Session {
                     turn.push_error(client::NO_LONGER_ALLOWED);
                 }
                 transaction.end_if_done();
-                if turn.account.is_watched() && !transaction.is_running() {
-                    client.show_exec(turn);
+                if !transaction.is_running() {
+                    client.profile.last_command = "exec";
+                    if turn.account.is_watched() {
+                        client.show_exec(turn);
+                    }
                 }
                 client.profile.queued = transaction.queued();
                 if !client.replies.are_plain() {
@@ -292,6 +295,7 @@ fn take(transaction: &mut Transaction, client: &mut Client, args: Args<'_>, turn
         Verb::Quit => client.perform(command, args, turn),
         _ if transaction.is_queueing() => match transaction.push(command, args, client.rules.request_bytes_max) {
             Ok(()) => {
+                client.profile.last_command = command.full_name;
                 turn.account.end_lap();
                 turn.push(b"+QUEUED\r\n");
             }

@@ -371,6 +371,60 @@ fn an_acl_file_is_loaded_saved_and_loaded_again() {
 }
 
 #[test]
+fn a_link_to_an_acl_file_stays_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let [real, link] = ["real.acl", "users.acl"].map(|name| dir.path().join(name));
+    fs::write(&real, "user app on\n").unwrap();
+    std::os::unix::fs::symlink("real.acl", &link).unwrap();
+    let server = Server::start_in(dir.path(), &["--aclfile", "users.acl"]);
+    let mut admin = server.connect();
+    assert_eq!(admin.ask("ACL SETUSER app +ping"), "+OK");
+    assert_eq!(admin.ask("ACL SAVE"), "+OK");
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(fs::read_to_string(&real).unwrap().contains("+ping"));
+    // One that is made anew is for its owner alone.
+    fs::remove_file(&real).unwrap();
+    fs::remove_file(&link).unwrap();
+    assert_eq!(admin.ask("ACL SAVE"), "+OK");
+    assert_eq!(fs::metadata(&link).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+/// Sets users `u<n>` with a key pattern of 60,000 bytes each.
+fn set_large_users(wire: &mut Wire, count: usize) {
+    for number in 0..count {
+        let (name, rule) = (format!("u{number}"), format!("~{}", "k".repeat(60_000)));
+        let [name_bytes, rule_bytes] = [&name, &rule].map(String::len);
+        wire.send(format!(
+            "*4\r\n$3\r\nACL\r\n$7\r\nSETUSER\r\n${name_bytes}\r\n{name}\r\n${rule_bytes}\r\n{rule}\r\n"
+        ));
+        assert_eq!(wire.line(), "+OK");
+    }
+}
+
+#[test]
+fn users_that_could_not_be_loaded_again_are_not_saved() {
+    let dir = tempfile::tempdir().unwrap();
+    let [file, conf] = ["users.acl", "t.conf"].map(|name| dir.path().join(name));
+    fs::write(&file, "user app on\n").unwrap();
+    let mut server = Server::start_in(dir.path(), &["--aclfile", "users.acl"]);
+    let mut admin = server.connect();
+    set_large_users(&mut admin, 280);
+    assert!(admin.ask("ACL SAVE").starts_with("-ERR There was an error trying to save the ACLs."));
+    server.wait_log("ACL SAVE: 'users.acl' was not written: it would be larger than 16777216 bytes");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "user app on\n");
+
+    drop(server);
+    fs::write(&conf, "# nothing\n").unwrap();
+    let server = start_with(dir.path(), &conf);
+    let mut admin = server.connect();
+    set_large_users(&mut admin, 18);
+    let refusal = admin.ask("CONFIG REWRITE");
+    assert!(refusal.starts_with("-ERR Rewriting config file: "), "{refusal}");
+    assert!(refusal.contains("is larger than 1048576 bytes"), "{refusal}");
+    assert_eq!(fs::read_to_string(&conf).unwrap(), "# nothing\n");
+}
+
+#[test]
 fn without_an_acl_file_there_is_nothing_to_load_or_save() {
     let server = Server::start(&[]);
     let mut wire = server.connect();

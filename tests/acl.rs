@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use getid::acl::{
-    self, AclLog, Context, Denial, RULES_BYTES_MAX, Reason, RuleError, SetUserError, User, Users, parse_file,
+    self, AclLog, Context, Denial, RULES_BYTES_MAX, RULES_MAX, Reason, RuleError, SetUserError, User, Users, parse_file,
 };
 use getid::command::{Categories, Command, Flags, TABLE};
 use getid::resp::{Args, Protocol, Span, Value, encode};
@@ -193,6 +193,57 @@ fn a_user_is_set_whole_or_not_at_all() {
     let half = format!("~{}", "k".repeat(RULES_BYTES_MAX * 2 / 3));
     let users = users.with_user(b"u", std::slice::from_ref(&half)).unwrap();
     assert_eq!(users.with_user(b"u", &[half + "x"]).unwrap_err(), SetUserError::TooLong);
+}
+
+/// A Redis 7.0.15 takes all of these, and cannot load the file that it saves then.
+#[test]
+fn what_could_not_be_read_again_is_not_taken() {
+    for rule in ["+select|a b", "+select|0\nuser evil on nopass +@all", "+get|a\tb", "+get|\0", "(~a) +ping)", "(~a))"]
+    {
+        let error = User::new("u").apply_rule(rule.as_bytes());
+        assert_eq!(error, Err(RuleError::Syntax), "{rule:?}");
+    }
+    // As Redis: no such subcommand.
+    assert_eq!(User::new("u").apply_rule(b"+config|a b"), Err(RuleError::Unknown));
+}
+
+/// A user whose rules are as long as they may be, by their text and that of the longest name.
+#[test]
+fn the_longest_user_is_read_again() {
+    let name = "n".repeat(acl::NAME_BYTES_MAX);
+    let rest = "off sanitize-payload ~ resetchannels -@all".len();
+    let [longest, longer] = [0, 1].map(|more| format!("~{}", "k".repeat(RULES_BYTES_MAX - rest + more)));
+    let users = Users::default().with_user(name.as_bytes(), &[longest]).unwrap();
+    let lines = users.describe_all();
+    let text = lines.join("\n");
+    assert_eq!(parse_file("f", text.as_bytes()).unwrap().describe_all(), lines);
+    assert_eq!(users.with_user(b"u", &[longer]).unwrap_err(), SetUserError::TooLong);
+}
+
+#[test]
+fn rules_are_counted() {
+    let users = Users::default();
+    let is_too_many = |rules: &[&str]| users.with_user(b"u", rules).err() == Some(SetUserError::TooManyRules);
+    // Even those that say nothing; in a selector, each of its words, however it is spread.
+    assert!(users.with_user(b"u", &[""; RULES_MAX]).is_ok());
+    assert!(is_too_many(&[""; RULES_MAX + 1]) && is_too_many(&["on"; RULES_MAX + 1]));
+    assert_eq!(users.with_user(b"u", &["+ping"; RULES_BYTES_MAX]).err(), Some(SetUserError::TooLong));
+    let many = "+ping ".repeat(RULES_MAX);
+    assert!(users.with_user(b"u", &[format!("({}+ping)", &many[..many.len() / 2])]).is_ok());
+    assert!(is_too_many(&[&format!("({many})")]) && is_too_many(&["(+ping", &many, "+ping)"]));
+    // Blanks are part of a password.
+    assert!(users.with_user(b"u", &[format!(">{}", " ".repeat(2 * RULES_MAX))]).is_ok());
+    // Nor may what is added make too many.
+    let keys = |from: usize| (from..from + 1000).map(|key| format!("~{key}")).collect::<Vec<_>>();
+    let users = users.with_user(b"u", &keys(0)).unwrap();
+    assert_eq!(users.with_user(b"u", &keys(1000)).err(), Some(SetUserError::TooManyRules));
+    // Passwords are long as text, whatever they are.
+    let passwords: Vec<_> = (0..1000).map(|password| format!(">{password}")).collect();
+    assert_eq!(users.with_user(b"v", &passwords).err(), Some(SetUserError::TooLong));
+    assert!(users.with_user(b"v", &passwords[..900]).is_ok());
+    // In a file too.
+    let line = format!("user u {}", "on ".repeat(RULES_MAX + 1));
+    assert_eq!(file_faults(&line), [(1, format!("f:1: {}. ", SetUserError::TooManyRules))]);
 }
 
 #[test]

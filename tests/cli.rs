@@ -137,6 +137,13 @@ fn check_config_says_ok_or_what_is_wrong() {
     );
     run(&["check-config", "config/getid.conf", "--id-range", "3"], 1, "", "must be 21");
     run(&["check-config", "config/getid.conf", "--dir", "/nonexistent"], 1, "", "/nonexistent");
+    // As a start: two commands cannot have one name.
+    run(
+        &["check-config", "config/getid.conf", "--rename-command", "PING", "GETID"],
+        1,
+        "",
+        "a command 'GETID' already",
+    );
     run(&["check-config", "/nonexistent.conf"], 1, "", "/nonexistent.conf");
     run(&["check-config"], 2, "", "FILE");
     run(&["check-config", "config/getid.conf", "--save", ""], 0, "warning: ", "");

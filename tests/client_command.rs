@@ -298,6 +298,16 @@ fn the_line_of_a_client_says_what_it_does() {
     let mut other = server.connect();
     let line = other.ask_bulk(&format!("CLIENT LIST ID {id}"));
     assert!(line.contains(" flags=xT ") && line.contains(" multi=1 "), "{line}");
+    assert!(line.contains(" cmd=getid "), "{line}");
+    // Behind a transaction it is EXEC, and not what that ran.
+    let mut third = server.connect();
+    let id_of_third = id_of(&mut third);
+    third.send("MULTI\r\nPING\r\nEXEC\r\n");
+    for reply in ["+OK", "+QUEUED", "*1", "+PONG"] {
+        assert_eq!(third.line(), reply);
+    }
+    let line = other.ask_bulk(&format!("CLIENT LIST ID {id_of_third}"));
+    assert!(line.contains(" cmd=exec "), "{line}");
     // The beginning of a request, whose rest has not come.
     wire.send("DISCARD\r\n*2\r\n$4\r\nECHO\r\n$100\r\nabc");
     assert_eq!(wire.line(), "+OK");

@@ -207,7 +207,7 @@ fn what_config_get_says_reads_back() {
                 id-generator random-range 8 server-id 3 id-range 4\nid-epoch 2020-01-01T00:00:00Z\nloglevel warning\n\
                 client-output-buffer-limit replica 1 2 3 normal 1k 1kb 5\ndir /tmp\nprotected-mode yes\ntimeout 7";
     let config = good(conf(text));
-    let shown: Vec<_> = config.get(b"*").into_iter().filter(|(name, _)| Directive::find(name).is_some()).collect();
+    let shown: Vec<_> = config.get(&[b"*"]).into_iter().filter(|(name, _)| Directive::find(name).is_some()).collect();
     assert!(shown.len() > 45);
     let lines: Vec<_> = shown.iter().filter(|(name, _)| !["id-generator"].contains(name)).collect();
     let lines = lines.iter().map(|(name, value)| match Directive::find(name).unwrap().words().1 {
@@ -399,7 +399,7 @@ fn the_last_line_wins_and_others_add_up() {
 fn addresses_are_those_of_redis() {
     let check = |line: &str, expected: &str| {
         let config = good(conf(&format!("{line}\nunixsocket s")));
-        assert_eq!(config.get(b"bind"), [("bind", expected.to_owned())], "{line}");
+        assert_eq!(config.get(&[b"bind"]), [("bind", expected.to_owned())], "{line}");
     };
     check("bind *", "0.0.0.0");
     check("bind * -::*", "0.0.0.0 -::");
@@ -416,7 +416,7 @@ fn protected_mode_follows_bind_unless_it_is_set() {
         let config = good(conf(text));
         assert_eq!(config.protected_mode_effective(), expected, "{text}");
         let shown = if expected { "yes" } else { "no" };
-        assert_eq!(config.get(b"protected-mode"), [("protected-mode", shown.to_owned())]);
+        assert_eq!(config.get(&[b"protected-mode"]), [("protected-mode", shown.to_owned())]);
     }
 }
 
@@ -424,7 +424,7 @@ fn protected_mode_follows_bind_unless_it_is_set() {
 fn config_get_answers_what_benchmarks_and_exporters_ask() {
     let (config, _) = conf("save 900 1\nappendonly yes\nmaxmemory 1gb").unwrap();
     let check = |pattern: &str, expected: &str| {
-        let found = config.get(pattern.as_bytes());
+        let found = config.get(&[pattern]);
         let shown: Vec<_> = found.iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(shown.join(" "), expected, "{pattern}");
     };

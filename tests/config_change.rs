@@ -312,7 +312,9 @@ fn a_file_is_replaced_whole_and_keeps_its_mode_and_its_links() {
     assert_eq!(std::fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     assert!(replace_file(&folder.path().join("no/such.conf"), b"x").is_err());
-    replace_file(&folder.path().join("fresh.conf"), b"x").unwrap();
+    let fresh = folder.path().join("fresh.conf");
+    replace_file(&fresh, b"x").unwrap();
+    assert_eq!(std::fs::metadata(&fresh).unwrap().permissions().mode() & 0o777, 0o600);
     // Relative paths begin in the folder that is given.
     let from = FilesFrom(folder.path().to_owned());
     assert_eq!(from.read(Path::new("real.conf"), 100).unwrap(), b"new");

@@ -1,4 +1,4 @@
-//! The examples that README shows, run against the built binary: each language's client, and `haproxy` in front of two
+//! The examples that README and docs/clients.md show, run against the built binary: each language's client, and `haproxy` in front of two
 //! servers.
 //!
 //! They need programs that a machine with only a Rust toolchain has not, so they are ignored unless asked for. A program

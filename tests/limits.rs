@@ -59,6 +59,8 @@ fn who_takes_no_reply_is_cut_off_over_tcp() {
     assert!((1..OUTPUT_BYTES_MAX).contains(&waiting), "{waiting} bytes wait");
     assert!(other_client(&mut wire, "tot-mem") < Some(2 * OUTPUT_BYTES_MAX));
     assert!(wire.ask_bulk("CLIENT LIST").contains(" events=w "));
+    let most: usize = wire.info("client_recent_max_output_buffer").parse().expect("a number");
+    assert!((1..OUTPUT_BYTES_MAX).contains(&most), "{most} bytes wait");
     eventually("it is cut off", || wire.info("client_output_timeout_disconnections") == "1");
     eventually("it is gone", || wire.info("connected_clients") == "1");
     assert_eq!(wire.info("client_output_buffer_limit_disconnections"), "0");

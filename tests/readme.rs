@@ -9,11 +9,21 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use common::getid;
+use getid::command::TABLE;
 use getid::config::directive::Directive;
 use getid::config::redis;
 
-const PAGES: &[&str] =
-    &["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "ARCHITECTURE.md", "docs/access.md", "docs/protocol.md"];
+const PAGES: &[&str] = &[
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "ARCHITECTURE.md",
+    "docs/access.md",
+    "docs/clients.md",
+    "docs/fork.md",
+    "docs/operating.md",
+    "docs/protocol.md",
+];
 
 /// Commands whose output depends on nothing but their words and files of this repository.
 const EXACT: &[&str] = &["getid decode ", "getid span ", "getid check-config ", "getid --version"];
@@ -98,14 +108,15 @@ fn commands_that_need_no_server_print_what_is_shown() {
 
 #[test]
 fn the_clients_shown_are_the_examples_that_tests_run() {
-    let shown: Vec<String> = fences("README.md").into_iter().map(|fence| fence.text).collect();
+    let pages = ["README.md", "docs/clients.md"];
+    let shown: Vec<String> = pages.iter().flat_map(|page| fences(page)).map(|fence| fence.text).collect();
     let mut examples = vec![root().join("examples/rust_client.rs"), root().join("examples/haproxy.cfg")];
     for entry in std::fs::read_dir(root().join("examples/clients")).expect("the folder") {
         examples.push(entry.expect("an entry").path());
     }
     for example in examples {
         let text = std::fs::read_to_string(&example).expect("text");
-        assert!(shown.contains(&text), "README does not show {} as it is", example.display());
+        assert!(shown.contains(&text), "neither README nor docs/clients.md shows {} as it is", example.display());
     }
 }
 
@@ -136,11 +147,15 @@ fn directives_that_are_named_exist() {
     assert!(unknown.is_empty(), "no directives: {unknown:?}");
 }
 
-/// What is written alike and is something else: programs, packages, ACL rules.
+/// What is written alike and is something else: programs, packages, ACL rules, fields of CLIENT LIST.
 const NO_DIRECTIVES: &[&str] = &[
+    "argv-mem",
     "cargo-fuzz",
     "check-config",
     "go-redis",
+    "lib-name",
+    "lib-ver",
+    "multi-mem",
     "node-redis",
     "php-redis",
     "redis-benchmark",
@@ -155,6 +170,7 @@ const NO_DIRECTIVES: &[&str] = &[
     "rust-version",
     "sanitize-payload",
     "skip-sanitize-payload",
+    "tot-mem",
 ];
 
 #[test]
@@ -208,11 +224,11 @@ fn the_table_of_layouts_is_computed_right() {
     }
 }
 
-/// Every text with which requests are refused has its remedy in README.
+/// Every text with which requests are refused has its remedy.
 #[test]
 fn every_refusal_is_explained() {
     use getid::id::{ClockFault, Refusal};
-    let text = read("README.md");
+    let text = read("docs/operating.md");
     let refusals = [
         (
             Refusal::Clock(ClockFault::PastEnd { wall_unix_ms: 0, last_unix_ms: 0 }),
@@ -229,6 +245,23 @@ fn every_refusal_is_explained() {
     ];
     for (refusal, words) in refusals {
         assert!(refusal.to_string().contains(words), "'{refusal}' has other words than '{words}'");
-        assert!(text.contains(words), "README does not explain '{refusal}'");
+        assert!(text.contains(words), "docs/operating.md does not explain '{refusal}'");
+    }
+}
+
+/// docs/protocol.md names every command there is, with all of its subcommands.
+#[test]
+fn every_command_is_listed() {
+    let text = read("docs/protocol.md");
+    let listed = text.split_once("## The commands it has").expect("the section").1;
+    let listed = listed.split_once("\n## ").map_or(listed, |(section, _)| section);
+    for command in TABLE {
+        let name = command.name.to_uppercase();
+        let row = listed.lines().find(|line| line.contains(&format!("`{name}`")));
+        let row = row.unwrap_or_else(|| panic!("docs/protocol.md does not list {name}"));
+        for subcommand in command.subcommands {
+            let word = subcommand.name.to_uppercase();
+            assert!(row.contains(&format!("`{word}`")), "docs/protocol.md: {name} has no {word}: {row}");
+        }
     }
 }

@@ -463,7 +463,7 @@ fn the_profile_follows_the_conversation() {
     shell.talk(b"AUTH secret\r\nSELECT 3\r\nCLIENT SETNAME n\r\nCLIENT SETINFO LIB-VER 1\r\nMULTI\r\nPING\r\n", 9);
     let profile = shell.session.profile().clone();
     assert_eq!((&*profile.user, profile.database, &*profile.name, &*profile.lib_version), ("default", 3, "n", "1"));
-    assert_eq!((profile.last_command, profile.queued), ("multi", Some(1)));
+    assert_eq!((profile.last_command, profile.queued), ("ping", Some(1)));
     shell.talk(b"EXEC\r\nCLIENT LIST\r\n", 9);
     assert_eq!((shell.session.profile().last_command, shell.session.profile().queued), ("client|list", None));
     shell.talk(b"RESET\r\n", 9);
@@ -509,4 +509,13 @@ fn new_rules_hold_from_the_next_read_on() {
     let expected = "+PONG\r\n-ERR unknown command 'SHUTDOWN', with args beginning with: \r\n+RESET\r\n\
                     -NOAUTH Authentication required.\r\n";
     assert_eq!(show(&output), show(expected.as_bytes()));
+}
+
+#[test]
+fn names_that_come_again_and_again_do_not_make_a_reply_grow() {
+    let reply =
+        |names: &str| Shell::new(&Options::default()).talk(format!("COMMAND INFO {names}\r\n").as_bytes(), 1 << 20);
+    assert!(reply("getid nosuch getid").starts_with(b"*3\r\n*10\r\n"), "as Redis answers");
+    let (once, often) = (reply("client"), reply(&"client ".repeat(5000)));
+    assert!(often.len() <= once.len(), "{} bytes for 5,000 names, {} for one", often.len(), once.len());
 }

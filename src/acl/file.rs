@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::{RULES_BYTES_MAX, RuleError, SetUserError, User, Users, merge_selectors, user};
+use super::{LINE_BYTES_MAX, RuleError, SetUserError, User, Users, check_size, merge_selectors, user};
 
 /// A mistake in an ACL file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Reader<'_> {
 
     fn line(&mut self, line: usize, text: &[u8]) {
         let file = self.name;
-        if text.len() > RULES_BYTES_MAX {
+        if text.len() > LINE_BYTES_MAX {
             let error = SetUserError::TooLong;
             return self.fault(line, error.to_string(), format!("{file}:{line}: {error}. "));
         }
@@ -80,6 +80,9 @@ impl Reader<'_> {
             let name = shown(name);
             return self.fault(line, sentence, format!("WARNING: Duplicate user '{name}' found on line {line}. "));
         }
+        if let Err(error) = check_size(&rules) {
+            return self.fault(line, error.to_string(), format!("{file}:{line}: {error}. "));
+        }
         self.find_faults(line, &rules);
         if self.faults.is_empty()
             && let Err(error) = self.users.define(name, &rules)
@@ -102,7 +105,7 @@ impl Reader<'_> {
         let mut tried = User::new("");
         let mut has_other = false;
         for rule in rules {
-            match tried.apply_rule(&rule) {
+            match tried.take_rule(&rule) {
                 Ok(()) => {}
                 Err(error @ RuleError::Unknown) => {
                     let sentence = format!("'{}': {error}", tame(&rule));

@@ -48,6 +48,19 @@ impl CommandSet {
         self.0.iter_mut().zip(other.0).for_each(|(word, more)| *word |= more);
         self
     }
+
+    fn without(mut self, other: CommandSet) -> CommandSet {
+        self.0.iter_mut().zip(other.0).for_each(|(word, less)| *word &= !less);
+        self
+    }
+}
+
+/// A command, and what comes with it.
+fn with_subcommands(command: &Command) -> CommandSet {
+    let mut set = CommandSet::default();
+    set.set(command.verb, true);
+    command.subcommands.iter().for_each(|sub| set.set(sub.verb, true));
+    set
 }
 
 /// What one selector allows.
@@ -187,7 +200,7 @@ impl Permissions {
             self.allow_behind_bar(name, command, behind)?;
         } else {
             match find(name).ok_or(RuleError::Unknown)? {
-                Named::Here(command) => self.set(command, allow),
+                Named::Here(command) => self.set(with_subcommands(command), allow),
                 Named::Elsewhere => {}
             }
         }
@@ -210,9 +223,11 @@ impl Permissions {
         };
         match found {
             _ if has_subcommands => match find(name).ok_or(RuleError::Unknown)? {
-                Named::Here(command) => self.set(command, true),
+                Named::Here(command) => self.set(with_subcommands(command), true),
                 Named::Elsewhere => {}
             },
+            // Redis takes it and cannot load its own file then.
+            _ if has_blanks(behind) => return Err(RuleError::Syntax),
             Named::Here(command) => {
                 let allowed = (command.verb, behind.to_ascii_lowercase());
                 if !self.first_args.contains(&allowed) {
@@ -231,23 +246,22 @@ impl Permissions {
         }
         // One that no command here is in changes nothing.
         let Some(category) = Categories::named(name.as_bytes()) else { return Ok(()) };
+        let mut concerned = CommandSet::default();
         for command in TABLE {
             if command.categories.has(category) {
-                self.set(command, allow);
+                concerned = concerned.and(with_subcommands(command));
             }
             for sub in command.subcommands.iter().filter(|sub| sub.categories.has(category)) {
-                self.set(sub, allow);
+                concerned.set(sub.verb, true);
             }
         }
+        self.set(concerned, allow);
         Ok(())
     }
 
-    fn set(&mut self, command: &'static Command, allow: bool) {
-        self.commands.set(command.verb, allow);
-        self.first_args.retain(|(verb, _)| *verb != command.verb);
-        for sub in command.subcommands {
-            self.commands.set(sub.verb, allow);
-        }
+    fn set(&mut self, concerned: CommandSet, allow: bool) {
+        self.commands = if allow { self.commands.and(concerned) } else { self.commands.without(concerned) };
+        self.first_args.retain(|(verb, _)| !concerned.has(*verb));
     }
 
     /// Keeps a rule for showing, in place of those that it makes void: about the same name, or about what is behind its bar.

@@ -104,7 +104,8 @@ impl User {
         result
     }
 
-    fn take_rule(&mut self, rule: &[u8]) -> Result<(), RuleError> {
+    /// The same for one of many: what they allow is in force when [`User::sum_up`] has run.
+    pub(super) fn take_rule(&mut self, rule: &[u8]) -> Result<(), RuleError> {
         let from_hex = |hex| Digest::from_hex(hex).ok_or(RuleError::BadHash);
         match rule {
             [b'>', password @ ..] => self.add_password(Digest::of(password)),
@@ -120,7 +121,13 @@ impl User {
     fn take_word(&mut self, rule: &str) -> Result<(), RuleError> {
         if let Some(inner) = rule.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
             let mut selector = Permissions::default();
-            inner.split_ascii_whitespace().try_for_each(|rule| selector.apply(rule))?;
+            for rule in inner.split_ascii_whitespace() {
+                // Shown as part of a line, it would end the selector before its time.
+                if rule.ends_with(')') {
+                    return Err(RuleError::Syntax);
+                }
+                selector.apply(rule)?;
+            }
             self.selectors.push(selector);
             return Ok(());
         }
@@ -143,7 +150,7 @@ impl User {
         Ok(())
     }
 
-    fn sum_up(&mut self) {
+    pub(super) fn sum_up(&mut self) {
         self.allowed = self.selectors.iter().fold(self.root.commands, |sum, selector| sum.and(selector.commands));
         // As in Redis, nobody can be kept from logging in or leaving.
         for command in TABLE.iter().filter(|command| command.flags.has(Flags::NO_AUTH)) {
@@ -152,18 +159,23 @@ impl User {
     }
 
     fn add_password(&mut self, password: Digest) {
-        if !password.is_among(&self.passwords) {
+        if !self.has_password(&password) {
             self.passwords.push(password);
         }
         self.nopass = false;
     }
 
     fn remove_password(&mut self, password: Digest) -> Result<(), RuleError> {
-        if !password.is_among(&self.passwords) {
+        if !self.has_password(&password) {
             return Err(RuleError::NoSuchPassword);
         }
-        self.passwords.retain(|known| !password.is_among(&[*known]));
+        self.passwords.retain(|known| !known.is(&password));
         Ok(())
+    }
+
+    /// For who sets rules, and is shown the digests anyway.
+    fn has_password(&self, password: &Digest) -> bool {
+        self.passwords.iter().any(|known| known.is(password))
     }
 
     fn reset_passwords(&mut self) {

@@ -9,7 +9,7 @@ use super::output::{finish, print};
 use super::sources::sources;
 use crate::config::load::{RealFiles, check_dir};
 use crate::config::{Config, Report, Warning};
-use crate::tls;
+use crate::{server, tls};
 
 /// Checks the configuration that `getid serve` with the same words would use.
 pub(super) fn run(words: Vec<String>) -> ExitCode {
@@ -25,6 +25,7 @@ pub(super) fn run(words: Vec<String>) -> ExitCode {
 
 fn load(words: Vec<String>) -> Result<(Config, Vec<Warning>), Report> {
     let (config, warnings) = Config::load(&sources(words), &RealFiles)?;
+    server::rules(&config)?;
     check_dir(&config)?;
     // As in a start: paths are relative to `dir`.
     env::set_current_dir(&config.dir).map_err(|error| {

@@ -1,10 +1,13 @@
 //! `COMMAND` and its subcommands, and every `HELP`: the table told in the shapes of Redis 7.
 
+use std::collections::HashSet;
+
 use super::{Argument, Categories, Command, Vocabulary};
 use crate::glob;
 use crate::resp::{Args, Value};
 
-/// `COMMAND` (no names) and `COMMAND INFO name ...`: an array of ten fields for each, null for a name that is unknown.
+/// `COMMAND` (no names) and `COMMAND INFO name ...`: an array of ten fields for each, null for a name that is unknown. Of
+/// more names than there are commands, those that come again are left out.
 ///
 /// Redis puts key specifications and subcommands in RESP3 sets, which two client libraries can't parse. Only sets of plain
 /// strings are given here; the other two are arrays.
@@ -12,7 +15,14 @@ pub fn command_info<'a>(vocabulary: &Vocabulary, names: impl ExactSizeIterator<I
     if names.len() == 0 {
         return Value::Array(vocabulary.commands().iter().map(|command| info(command)).collect());
     }
-    Value::Array(names.map(|name| vocabulary.find_full(name).map_or(Value::Null, info)).collect())
+    // Else a request of 200 KB would have a reply of 40 MB.
+    let may_repeat = names.len() <= super::rows().count();
+    let mut described = HashSet::new();
+    let found = names.map(|name| vocabulary.find_full(name)).filter(|found| match found {
+        Some(command) => described.insert(command.verb) || may_repeat,
+        None => true,
+    });
+    Value::Array(found.map(|found| found.map_or(Value::Null, info)).collect())
 }
 
 fn info(command: &'static Command) -> Value {

@@ -65,7 +65,7 @@ fn matching_from(folder: PathBuf, pattern: &str) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Puts `bytes` into the place of a file, whole or not at all, on disk when this returns. The file keeps its mode, and its
-/// owner where that is allowed; a link to it stays one.
+/// owner where that is allowed; a link to it stays one. A new file is for its owner alone: there may be passwords in it.
 ///
 /// # Errors
 ///
@@ -99,7 +99,7 @@ fn write_as(other: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
         // Only root may give a file away. Before the mode, which a change of owner may cut.
         let _ = std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()));
     }
-    let mode = old.map_or(0o644, |old| old.mode() & 0o7777);
+    let mode = old.map_or(0o600, |old| old.mode() & 0o7777);
     file.set_permissions(fs::Permissions::from_mode(mode))?;
     file.write_all(bytes)?;
     file.sync_all()

@@ -152,11 +152,12 @@ impl Config {
         draft.finish().map_err(Report::new)
     }
 
-    /// What is in force, for `CONFIG GET`: directives whose name matches, in any letter case, with their values.
+    /// What is in force, for `CONFIG GET`: directives whose name matches one of the patterns, in any letter case, with their
+    /// values, each once.
     ///
     /// Redis's directives without a meaning here are among them, with Redis's defaults: `save` is empty, `appendonly` no.
-    pub fn get(&self, pattern: &[u8]) -> Vec<(&'static str, String)> {
-        let wanted = |name: &str| glob::matches(pattern, name.as_bytes(), true);
+    pub fn get(&self, patterns: &[impl AsRef<[u8]>]) -> Vec<(&'static str, String)> {
+        let wanted = |name: &str| patterns.iter().any(|pattern| glob::matches(pattern.as_ref(), name.as_bytes(), true));
         let own = Directive::ALL.iter().filter(|row| wanted(row.name));
         let own = own.filter_map(|row| Some((row.name, row.get(self)?)));
         let known = redis::REDIS_DIRECTIVES.iter().filter(|row| wanted(row.name));

@@ -223,7 +223,7 @@ pub const REDIS_DIRECTIVES: &[RedisDirective] = &[
     row("tls-replication", Some("no"), Tls),
     row("tls-session-cache-size", Some("20480"), Tls),
     row("tls-session-cache-timeout", Some("300"), Tls),
-    row("tls-session-caching", Some("yes"), Tls),
+    row("tls-session-caching", Some("no"), Tls),
     row("acl-pubsub-default", Some("resetchannels"), Other),
     row("always-show-logo", Some("no"), Other),
     row("bio-cpulist", Some(""), Other),
@@ -280,5 +280,13 @@ mod tests {
         names.sort_unstable();
         let twice: Vec<_> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
         assert!(twice.is_empty(), "{twice:?}");
+    }
+
+    /// What is always off here must not look as if it were on, whatever Redis's own default is.
+    #[test]
+    fn what_is_never_done_reads_as_off() {
+        for name in ["appendonly", "cluster-enabled", "tls-session-caching", "activedefrag"] {
+            assert_eq!(find(name).expect("Redis has it").default, Some("no"), "{name}");
+        }
     }
 }

@@ -21,12 +21,6 @@ use crate::telemetry::{BUCKETS, Histogram, bucket_of};
 /// One turn in so many has its draw measured.
 const MEASURED_EVERY: u64 = 16;
 
-/// Whether it is an ID command, whose time is its share of its turn's draw.
-#[inline]
-fn draws(verb: Verb) -> bool {
-    matches!(verb, Verb::GetId | Verb::MGetId)
-}
-
 /// What one thread counts of its commands.
 #[derive(Debug)]
 pub struct CommandCounters {
@@ -49,6 +43,8 @@ struct Counters {
     /// Of the calls, those that are in `ns` and `buckets`; the others are ID commands since the last measured turn.
     timed: AtomicU64,
     buckets: [AtomicU64; BUCKETS],
+    /// What `calls` stood at when the counters were last reset. The only field that another thread writes.
+    reset_calls: AtomicU64,
 }
 
 /// A turn's draw that was measured.
@@ -102,17 +98,22 @@ impl CommandCounters {
 
     /// Shares a measured draw among the ID commands of its turn, whose calls have been added; returns the share, in ns.
     pub fn charge(&self, calls: &[Calls], draw: MeasuredDraw) -> u64 {
-        let all: u64 = calls.iter().filter(|calls| draws(calls.verb)).map(|calls| u64::from(calls.calls)).sum();
+        let of_draw = || calls.iter().filter(|calls| calls.verb.draws_ids());
+        let all: u64 = of_draw().map(|calls| u64::from(calls.calls)).sum();
         let share_ps = draw.ns.saturating_mul(1000) / all.max(1);
+        let last_ps = self.share_ps.load(Relaxed);
+        for own in Verb::DRAWING_IDS.into_iter().filter_map(|verb| self.get(verb)) {
+            own.time_before_reset(last_ps);
+        }
         if draw.waited {
-            for calls in calls.iter().filter(|calls| draws(calls.verb)) {
+            for calls in of_draw() {
                 if let Some(own) = self.of(calls.verb) {
                     own.time_ids(u64::from(calls.calls), share_ps);
                 }
             }
         } else {
             self.share_ps.store(share_ps, Relaxed);
-            for own in [Verb::GetId, Verb::MGetId].into_iter().filter_map(|verb| self.get(verb)) {
+            for own in Verb::DRAWING_IDS.into_iter().filter_map(|verb| self.get(verb)) {
                 own.time_ids(own.untimed(), share_ps);
             }
         }
@@ -149,6 +150,7 @@ impl Counters {
             ns: AtomicU64::new(0),
             timed: AtomicU64::new(0),
             buckets: [const { AtomicU64::new(0) }; BUCKETS],
+            reset_calls: AtomicU64::new(0),
         })
     }
 
@@ -160,7 +162,7 @@ impl Counters {
             bump(&self.failed, u64::from(calls.failed));
             bump(&self.rejected, u64::from(calls.rejected));
         }
-        if !draws(calls.verb) {
+        if !calls.verb.draws_ids() {
             self.time(count, calls.ns, calls.bucket);
         }
     }
@@ -177,6 +179,14 @@ impl Counters {
     /// Times ID commands by their share of a draw.
     fn time_ids(&self, count: u64, share_ps: u64) {
         self.time(count, count.saturating_mul(share_ps) / 1000, bucket_of(share_ps / 1000));
+    }
+
+    /// Times what a reset has taken to be like the last measured draw, as it did.
+    fn time_before_reset(&self, share_ps: u64) {
+        let rest = self.reset_calls.load(Relaxed).saturating_sub(self.timed.load(Relaxed));
+        if rest > 0 {
+            self.time_ids(rest, share_ps);
+        }
     }
 
     /// Calls that no measured draw has spoken for yet.
@@ -223,6 +233,12 @@ pub(super) struct Baseline {
 impl Baseline {
     /// The counters of `threads` as they are now.
     pub(super) fn of<'a>(threads: impl Iterator<Item = &'a CommandCounters> + Clone) -> Baseline {
+        for own in
+            threads.clone().flat_map(|counters| Verb::DRAWING_IDS.into_iter().filter_map(|verb| counters.get(verb)))
+        {
+            // Before they are read below: what has no time yet gets the same from its thread as here.
+            own.reset_calls.store(own.calls.load(Relaxed), Relaxed);
+        }
         let nothing = Baseline::default();
         let totals = |verb| Some((verb, nothing.command(threads.clone(), verb)?));
         let commands = command::rows().filter_map(|command| totals(command.verb)).collect();
@@ -344,6 +360,32 @@ mod tests {
         own.add(&turn);
         own.charge(&turn, MeasuredDraw { ns: 60, waited: false });
         assert_eq!(totals(&own, Verb::GetId).ns, 60);
+    }
+
+    #[test]
+    fn what_had_no_time_yet_at_a_reset_is_of_before() {
+        let own = CommandCounters::default();
+        let threads = || [&own].into_iter();
+        let turn = [ids(Verb::GetId, 1000)];
+        own.add(&turn);
+        own.charge(&turn, MeasuredDraw { ns: 50_000, waited: false });
+        own.add(&turn);
+        own.add(&turn);
+        let before = Baseline::of(threads());
+        for waited in [true, false] {
+            let turn = [ids(Verb::GetId, 10)];
+            own.add(&turn);
+            own.charge(&turn, MeasuredDraw { ns: 40_000, waited });
+        }
+        let since = before.command(threads(), Verb::GetId).unwrap();
+        assert_eq!((since.calls, since.ns, since.histogram.total()), (20, 80_000, 20));
+        assert_eq!(since.histogram.percentile_ns(1), bucket_end_of(4000));
+    }
+
+    fn bucket_end_of(ns: u64) -> u64 {
+        let mut histogram = Histogram::default();
+        histogram.add(bucket_of(ns), 1);
+        histogram.percentile_ns(500)
     }
 
     #[test]

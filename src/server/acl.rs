@@ -1,9 +1,8 @@
 //! What `ACL` asks of the server: users that change for everybody, the ACL file, the log of refusals.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
@@ -14,6 +13,7 @@ use super::Server;
 use crate::acl::{Denial, LineFault, Reason, SetUserError, Users, parse_file};
 use crate::clients::{Client, Stop};
 use crate::clock::Clock;
+use crate::config::load::replace_file;
 use crate::resp::Value;
 use crate::session::{AclEffect, AclFileEffect, Rules};
 
@@ -88,19 +88,10 @@ impl<C: Clock> Server<C> {
     /// `ACL SAVE` and `ACL LOAD`, on a thread that may wait for the disk.
     pub(super) async fn acl_at_disk(self: &Arc<Self>, wish: AclFileEffect, client: &Client) -> Value {
         let Some(path) = self.config.get().aclfile.clone() else { return Value::error(NO_FILE) };
-        let shown = path.display().to_string();
         if wish == AclFileEffect::Save {
-            let lines = self.rules.get().users.describe_all();
-            let temporary = PathBuf::from(format!("{shown}.tmp-{}-{}", std::process::id(), client.id));
-            let saved = tokio::task::spawn_blocking(move || save_users(&path, &temporary, &lines)).await;
-            return match saved.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
-                Ok(()) => Value::OK,
-                Err(error) => {
-                    tracing::error!("ACL SAVE: '{shown}' was not written: {error}");
-                    Value::error(NOT_SAVED)
-                }
-            };
+            return self.at_disk(move |server| server.acl_save(&path)).await;
         }
+        let shown = path.display().to_string();
         let loaded = tokio::task::spawn_blocking(move || load_users(&path)).await;
         match loaded.unwrap_or_else(|panic| Err(AclFileError::Io(io::Error::other(panic)))) {
             Ok(users) => {
@@ -120,6 +111,18 @@ impl<C: Clock> Server<C> {
                 Value::error(format!(
                     "ERR {faults}WARNING: ACL errors detected, no change to the previously active ACL rules was performed"
                 ))
+            }
+        }
+    }
+
+    fn acl_save(&self, path: &Path) -> Value {
+        // One file after the other, and the last has the latest users.
+        let _one_at_a_time = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        match save_users(path, &self.rules.get().users) {
+            Ok(()) => Value::OK,
+            Err(error) => {
+                tracing::error!("ACL SAVE: '{}' was not written: {error}", path.display());
+                Value::error(NOT_SAVED)
             }
         }
     }
@@ -172,25 +175,24 @@ impl<C: Clock> Server<C> {
     }
 }
 
-/// Writes an ACL file whole or not at all, and comes back when it is on the disk.
-///
-/// A new file is for its owner alone: it holds digests of passwords. One that is there keeps its mode.
-fn save_users(path: &Path, temporary: &Path, lines: &[String]) -> io::Result<()> {
+/// Writes an ACL file whole or not at all, and comes back when it is on the disk. What could not be loaded again is not
+/// written.
+fn save_users(path: &Path, users: &Users) -> io::Result<()> {
+    let lines = users.describe_all();
     let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
-    let written = (|| {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(temporary)?;
-        if let Ok(metadata) = fs::metadata(path) {
-            file.set_permissions(metadata.permissions())?;
-        }
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(temporary, path)
-    })();
-    if let Err(error) = written {
-        // It may not be there.
-        let _ = fs::remove_file(temporary);
-        return Err(error);
+    if text.len() > ACL_FILE_BYTES_MAX {
+        return Err(io::Error::other(format!(
+            "it would be larger than {ACL_FILE_BYTES_MAX} bytes and could not be loaded"
+        )));
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
+    let loaded = parse_file(&path.to_string_lossy(), text.as_bytes());
+    let fault = match loaded {
+        Ok(loaded) if loaded.describe_all() == lines => None,
+        Ok(_) => Some("the users would be others".to_owned()),
+        Err(faults) => Some(faults.into_iter().map(|fault| fault.sentence).collect::<Vec<_>>().join(", ")),
+    };
+    match fault {
+        Some(fault) => Err(io::Error::other(format!("it could not be loaded: {fault}"))),
+        None => replace_file(path, text.as_bytes()),
+    }
 }

@@ -1,5 +1,6 @@
 //! What `CLIENT` asks about other connections, and what is said of those that are closed.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -26,7 +27,11 @@ impl<C: Clock> Server<C> {
         let clients = match filter {
             ClientFilter::All | ClientFilter::Kind(ClientKind::Normal) => self.clients.alive(),
             ClientFilter::Kind(ClientKind::Master | ClientKind::Replica | ClientKind::PubSub) => Vec::new(),
-            ClientFilter::Ids(ids) => ids.iter().filter_map(|id| self.clients.get(*id)).collect(),
+            ClientFilter::Ids(ids) => {
+                // A client that is named a thousand times has one line: else a small request has a huge reply.
+                let mut named = HashSet::new();
+                ids.iter().filter(|id| named.insert(**id)).filter_map(|id| self.clients.get(*id)).collect()
+            }
         };
         clients.iter().map(|client| client.line(uptime_s) + "\n").collect()
     }

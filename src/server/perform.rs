@@ -21,6 +21,12 @@ pub enum Performed {
     Waits(WaitingEffect),
 }
 
+/// The most patterns of one `CONFIG GET`: each is held beside each directive, while others wait.
+const CONFIG_GET_PATTERNS_MAX: usize = 1024;
+
+/// The most bytes of them together.
+const CONFIG_GET_BYTES_MAX: usize = 16 << 10;
+
 impl<C: Clock> Server<C> {
     /// Does what a command asks of the server, or says that it waits: [`Server::perform_waiting`] does it then.
     pub fn perform(&self, effect: Effect, client: &Client) -> Performed {
@@ -81,15 +87,13 @@ impl<C: Clock> Server<C> {
     }
 
     fn config_get(&self, patterns: &[Vec<u8>]) -> Value {
-        let config = self.config.get();
-        let mut pairs: Vec<(&'static str, String)> = Vec::new();
-        for pattern in patterns {
-            for (name, value) in config.get(pattern) {
-                if !pairs.iter().any(|(other, _)| *other == name) {
-                    pairs.push((name, value));
-                }
-            }
+        let bytes: usize = patterns.iter().map(Vec::len).sum();
+        if patterns.len() > CONFIG_GET_PATTERNS_MAX || bytes > CONFIG_GET_BYTES_MAX {
+            return Value::error(format!(
+                "ERR CONFIG GET takes at most {CONFIG_GET_PATTERNS_MAX} patterns of {CONFIG_GET_BYTES_MAX} bytes in all"
+            ));
         }
+        let pairs = self.config.get().get(patterns);
         Value::Map(pairs.into_iter().map(|(name, value)| (Value::bulk(name), Value::bulk(value))).collect())
     }
 }

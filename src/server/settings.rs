@@ -31,13 +31,7 @@ pub fn rules(config: &Config) -> Result<Rules, Report> {
     let vocabulary = Vocabulary::new(&config.rename_commands)
         .map_err(|sentence| Report::from_sentence(format!("rename-command: {sentence}")))?;
     check_password(config).map_err(|sentence| Report::from_sentence(format!("requirepass: {sentence}")))?;
-    // As in Redis, a `user default` line wins over requirepass.
-    let mut users = Users::default().with_default_password(config.requirepass.as_deref());
-    for line in &config.users {
-        users
-            .define(line.name.as_bytes(), &line.rules)
-            .map_err(|error| Report::from_sentence(format!("user {}: {error}", line.name)))?;
-    }
+    let users = users_of(config).map_err(Report::from_sentence)?;
     let layout = config.layout;
     let scheme = Scheme::new(layout, config.server_id, random_cycle(layout))
         .ok_or_else(|| Report::from_sentence(format!("server-id {} does not fit id-range", config.server_id)))?;
@@ -59,6 +53,16 @@ impl Rules {
             timing: timing(config),
         }
     }
+}
+
+/// The users of a configuration's own lines.
+fn users_of(config: &Config) -> Result<Users, String> {
+    // As in Redis, a `user default` line wins over requirepass.
+    let mut users = Users::default().with_default_password(config.requirepass.as_deref());
+    for line in &config.users {
+        users.define(line.name.as_bytes(), &line.rules).map_err(|error| format!("user {}: {error}", line.name))?;
+    }
+    Ok(users)
 }
 
 fn random_cycle(layout: Layout) -> RandomCycle {
@@ -255,7 +259,9 @@ impl<C: Clock> Server<C> {
         let _one_at_a_time = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let path = Path::new(file);
         let files = FilesFrom(self.process.started_in.clone());
-        let rewritten = self.config_with_users().rewritten(path, &self.process.sources, &files);
+        let config = self.config_with_users();
+        // What the next start would not take is not written.
+        let rewritten = users_of(&config).and_then(|_| config.rewritten(path, &self.process.sources, &files));
         let written = rewritten.and_then(|rewritten| {
             load::replace_file(path, &rewritten.text).map_err(|error| error.to_string())?;
             Ok(rewritten.overridden)

@@ -5,7 +5,7 @@
 //! stopwatch in [`Timing`]; of commands that follow each other directly, the end of one is the beginning of the next.
 
 use super::turn::TURN_BYTES_MAX;
-use crate::command::{Command, Flags, Verb};
+use crate::command::{Command, Flags, TABLE, Verb};
 use crate::resp::Args;
 use crate::telemetry::{bucket_of, trimmed};
 
@@ -291,6 +291,25 @@ fn kept(command: &'static Command, args: Args<'_>) -> Vec<Vec<u8>> {
 /// The arguments, with what is nobody's business replaced: passwords, and whatever `ACL SETUSER` says.
 fn redacted<'a>(command: &'static Command, args: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<&'a [u8]> {
     let mut args: Vec<&[u8]> = args.collect();
+    let (mut command, mut start) = (command, 0);
+    // A loop, because what is tried may be a trial.
+    while command.full_name == "acl|dryrun" {
+        start += 3;
+        let Some(name) = args.get(start) else { return args };
+        let tried = TABLE.iter().find(|command| command.name.as_bytes().eq_ignore_ascii_case(name));
+        let Some(tried) = tried else {
+            // It may go by another name here, and AUTH may.
+            args.iter_mut().skip(start + 1).for_each(|arg| *arg = REDACTED);
+            return args;
+        };
+        command = args.get(start + 1).and_then(|name| tried.subcommand(name)).unwrap_or(tried);
+    }
+    redact(command, args.get_mut(start..).unwrap_or_default());
+    args
+}
+
+/// The same for a command that stands by itself.
+fn redact(command: &'static Command, args: &mut [&[u8]]) {
     match command.full_name {
         // Redis leaves a line with too many words as it is; one of them may be the password all the same.
         "auth" => args.iter_mut().skip(1).for_each(|arg| *arg = REDACTED),
@@ -303,19 +322,21 @@ fn redacted<'a>(command: &'static Command, args: impl ExactSizeIterator<Item = &
             }
         }
         "hello" => {
-            let mut at = 2;
-            while let Some(option) = args.get(at) {
-                if option.eq_ignore_ascii_case(b"auth") {
-                    args.iter_mut().skip(at + 1).take(2).for_each(|arg| *arg = REDACTED);
-                    at += 3;
-                } else {
-                    at += 2;
+            // Wherever it stands: who forgets the version has sent the password all the same.
+            let mut secrets = 0;
+            for arg in args.iter_mut().skip(1) {
+                let begins = arg.eq_ignore_ascii_case(b"auth");
+                if secrets > 0 {
+                    *arg = REDACTED;
+                    secrets -= 1;
+                }
+                if begins {
+                    secrets = 2;
                 }
             }
         }
         _ => {}
     }
-    args
 }
 
 /// Directives whose values are secret, as Redis marks them.
@@ -379,9 +400,41 @@ mod tests {
         check_shown(&[b"AUTH", b"a", b"b", b"c"], r#""AUTH" "(redacted)" "(redacted)" "(redacted)""#);
         check_shown(
             &[b"HELLO", b"3", b"setname", b"auth", b"Auth", b"u", b"p", b"SETNAME", b"n"],
-            r#""HELLO" "3" "setname" "auth" "Auth" "(redacted)" "(redacted)" "SETNAME" "n""#,
+            r#""HELLO" "3" "setname" "auth" "(redacted)" "(redacted)" "(redacted)" "SETNAME" "n""#,
+        );
+        check_shown(&[b"HELLO", b"AUTH", b"u", b"p", b"x"], r#""HELLO" "AUTH" "(redacted)" "(redacted)" "x""#);
+        check_shown(
+            &[b"HELLO", b"3", b"bad", b"AUTH", b"u", b"p"],
+            r#""HELLO" "3" "bad" "AUTH" "(redacted)" "(redacted)""#,
         );
         check_shown(&[b"HELLO", b"3", b"AUTH", b"u"], r#""HELLO" "3" "AUTH" "(redacted)""#);
+    }
+
+    #[track_caller]
+    fn check_noted(line: &str, expected: &str) {
+        let vocabulary = Vocabulary::default();
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let command = vocabulary.find(words[0]).unwrap();
+        let command = words.get(1).and_then(|name| command.subcommand(name)).unwrap_or(command);
+        let noted = redacted(command, words.into_iter());
+        let noted: Vec<_> = noted.into_iter().map(String::from_utf8_lossy).collect();
+        assert_eq!(noted.join(" "), expected);
+    }
+
+    #[test]
+    fn passwords_are_not_noted_when_a_command_is_tried() {
+        let (one, two) = ("(redacted)", "(redacted) (redacted)");
+        check_noted("ACL DRYRUN default auth p", &format!("ACL DRYRUN default auth {one}"));
+        check_noted("acl dryrun default HELLO 3 auth u p x", &format!("acl dryrun default HELLO 3 auth {two} x"));
+        check_noted("ACL DRYRUN u ACL SETUSER v >p", &format!("ACL DRYRUN u ACL SETUSER {two}"));
+        check_noted(
+            "ACL DRYRUN u CONFIG SET hz 1 requirepass p",
+            &format!("ACL DRYRUN u CONFIG SET hz 1 requirepass {one}"),
+        );
+        check_noted("ACL DRYRUN u acl dryrun v auth p", &format!("ACL DRYRUN u acl dryrun v auth {one}"));
+        check_noted("ACL DRYRUN u renamed u p", &format!("ACL DRYRUN u renamed {two}"));
+        check_noted("ACL DRYRUN u GETID x", "ACL DRYRUN u GETID x");
+        check_noted("ACL DRYRUN u", "ACL DRYRUN u");
     }
 
     #[test]

@@ -167,7 +167,7 @@ impl Client {
         match self.pause {
             None => false,
             Some(Pause::Write) if command.verb == Verb::Exec => transaction.asks_for_ids(),
-            Some(Pause::Write) => command.asks_for_ids(),
+            Some(Pause::Write) => command.verb.draws_ids(),
             Some(Pause::All) => {
                 let goes_on = command.verb == Verb::Shutdown || command.full_name.starts_with("client|");
                 !goes_on && !command.flags.has(Flags::NO_AUTH)

@@ -78,7 +78,7 @@ impl Transaction {
 
     /// Whether `EXEC` would draw IDs.
     pub(super) fn asks_for_ids(&self) -> bool {
-        self.queue.iter().any(|queued| queued.command.asks_for_ids())
+        self.queue.iter().any(|queued| queued.command.verb.draws_ids())
     }
 
     /// `MULTI`.
