@@ -33,7 +33,7 @@ use crate::clock::{self, Clock};
 use crate::id::{Refusal, Reservation};
 use crate::metrics::{MeasuredDraw, Work};
 use crate::resp::Value;
-use crate::server::{Monitoring, Server};
+use crate::server::{Monitoring, Performed, Server};
 use crate::session::{Calls, ErrorCode, Reply, Session, Turn, Unblock};
 use crate::telemetry::bucket_of;
 use crate::tls;
@@ -229,11 +229,11 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 self.admission.client.publish(self.session.profile());
                 let client = &self.admission.client;
                 let began_ns = clock::stopwatch_ns();
-                let value = if effect.waits() {
+                let value = match self.server.perform(effect, client) {
+                    Performed::Reply(value) => Some(value),
+                    Performed::End => None,
                     // Boxed, as above.
-                    Box::pin(self.server.perform_waiting(effect, client)).await
-                } else {
-                    self.server.perform(effect, client)
+                    Performed::Waits(effect) => Some(Box::pin(self.server.perform_waiting(effect, client)).await),
                 };
                 self.count_effect(turn, value.as_ref(), since(began_ns));
                 match value {

@@ -309,7 +309,13 @@ impl<C: Clock, K: Checks> Issuer<C, K> {
         Some(self.stats.longest_save_us.swap(0, Relaxed)).filter(|&us| us > 0)
     }
 
-    /// Changes limits while running. Who waits goes by them too, at once.
+    /// B as of the start, ms. Without a record to find, the next life relies on IDs not having been given further ahead.
+    pub fn start_max_borrow_ms(&self) -> u64 {
+        self.lock().start_max_borrow_ms()
+    }
+
+    /// Changes limits while running. Who waits goes by them too, at once. A borrow limit above
+    /// [`Issuer::start_max_borrow_ms`] is sound only with a store that keeps what is saved.
     pub fn set_limits(&self, limits: Limits) {
         let mut mint = self.lock();
         mint.set_limits(limits);

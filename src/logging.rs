@@ -103,9 +103,15 @@ impl Log {
     ///
     /// When the file can't be opened; the log then goes on into the file it has.
     pub fn reopen(&self) -> Result<(), LogError> {
+        let path = match &self.sink.lock().target {
+            Target::File { path, .. } => path.clone(),
+            _ => return Ok(()),
+        };
+        // Not under the lock, which whoever logs takes: the disk may take its time.
+        let reopened = open_append(&path).map_err(|error| LogError::Open { path, error })?;
         let mut output = self.sink.lock();
-        if let Target::File { path, file } = &mut output.target {
-            *file = open_append(path).map_err(|error| LogError::Open { path: path.clone(), error })?;
+        if let Target::File { file, .. } = &mut output.target {
+            *file = reopened;
             output.torn = false;
         }
         Ok(())

@@ -42,8 +42,8 @@ pub use account::{Account, Calls, ErrorCode, Noted, Timing};
 use client::Client;
 pub use client::NAME_BYTES_MAX;
 pub use effect::{
-    AclEffect, ClientFilter, ClientKill, ClientKind, Effect, LatencyAsk, MemoryAsk, Pause, Shutdown, SlowLogAsk,
-    Unblock,
+    AclEffect, AclFileEffect, ClientFilter, ClientKill, ClientKind, Effect, LatencyAsk, MemoryAsk, Pause, Shutdown,
+    SlowLogAsk, Unblock, WaitingEffect,
 };
 pub use profile::Profile;
 pub use rules::Rules;

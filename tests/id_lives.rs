@@ -93,15 +93,19 @@ impl World {
         self.wall_error_ms = self.wall_error_ms.clamp(-3_000_000_000_000, 10_000_000_000_000);
     }
 
-    fn live<C: Checks>(&mut self, schemes: &[Scheme]) -> Result<(), Broken> {
-        let scheme = self.rng.pick(schemes);
+    fn limits(&mut self) -> Limits {
         let max_borrow_ms = self.rng.pick(&[1, 2, 100, 3000, 3000, 3000, 60_000]);
-        let limits = Limits {
+        Limits {
             max_borrow_ms,
             lead_ms: self.rng.range(1, max_borrow_ms),
             max_clock_jump_ms: self.rng.pick(&[0, 3_600_000, 3_600_000, 10]),
             policy: if self.rng.one_in(3) { BorrowPolicy::Error } else { BorrowPolicy::Wait },
-        };
+        }
+    }
+
+    fn live<C: Checks>(&mut self, schemes: &[Scheme]) -> Result<(), Broken> {
+        let scheme = self.rng.pick(schemes);
+        let limits = self.limits();
         let mint = Mint::<C>::with_checks(scheme.layout(), limits, self.disk, self.reading());
         let limits = mint.limits();
         let reference = self.disk.map_or(Tick(0), |point| point.reference);
@@ -138,6 +142,11 @@ impl World {
             self.wander();
         }
         self.disk_works(life);
+        if self.rng.one_in(100) {
+            // `CONFIG SET`; the next life starts by others again.
+            life.mint.set_limits(self.limits());
+            life.limits = life.mint.limits();
+        }
         if self.rng.one_in(4) {
             return self.keep(life, calm);
         }

@@ -576,6 +576,53 @@ fn a_lower_limit_before_the_first_id_takes_nothing_from_the_start() {
 }
 
 #[test]
+fn a_higher_limit_taken_back_before_the_first_id_leaves_no_trace() {
+    let long = Limits { max_borrow_ms: 60_000, lead_ms: 60_000, ..Limits::default() };
+    for found in [None, Some(point(T0 - HOUR, T0 - HOUR))] {
+        let mut scene = Scene::start(found, Limits::default());
+        let position = scene.position();
+        scene.mint.set_limits(long);
+        scene.pass(400);
+        assert_eq!(scene.position().max(scene.r()), position.max(scene.r()));
+        assert!(scene.disk.expect("saved").watermark.0 > T0 + 60_000, "as far ahead as the limit allows");
+        scene.mint.set_limits(Limits::default());
+        scene.pass(200);
+        assert!(scene.one().is_ok(), "no wait");
+        assert!(scene.disk.expect("saved").watermark.0 <= scene.r() + 3200, "brought down: no id was given");
+    }
+
+    // The clock is put right meanwhile: the position goes with it, as far ahead as at the start.
+    let mut scene = Scene::start(None, Limits::default());
+    scene.mint.set_limits(long);
+    scene.wall -= HOUR.cast_signed();
+    scene.pass(400);
+    assert_eq!(scene.position(), T0 - HOUR + 3000);
+}
+
+/// Why a server without a state file refuses what is more than it was started with.
+#[test]
+fn what_lies_further_ahead_than_the_limit_of_the_start_needs_the_record() {
+    for has_record in [true, false] {
+        let mut scene = Scene::start(None, Limits::default());
+        scene.mint.set_limits(Limits { max_borrow_ms: 60_000, lead_ms: 60_000, ..Limits::default() });
+        assert_eq!(scene.mint.start_max_borrow_ms(), 3000);
+        scene.pass(400);
+        let mut last = 0;
+        for _ in 0..2000 {
+            match scene.draw(100_000) {
+                Ok(drawn) => last = drawn.first.0 + u64::from(drawn.len) - 1,
+                Err(_) => drop(scene.pass(1)),
+            }
+        }
+        let found = scene.disk.filter(|_| has_record);
+        let mut next = Scene::start_at(scene.wall, found, Layout::default(), Limits::default());
+        next.pass(65_000 * u64::from(has_record) + 10);
+        let first = next.one().expect("when time has caught up").first.0;
+        assert_eq!(first > last, has_record, "{first} after {last}");
+    }
+}
+
+#[test]
 fn a_jump_that_is_held_is_followed_once_it_is_allowed() {
     let mut scene = Scene::running(Limits::default());
     let before = scene.r();
@@ -603,8 +650,17 @@ enum Step {
     Limits(Limits),
     Draw(u64),
     Pass(u64),
-    /// Killed at once, with the save in flight on disk or not, and started again.
-    Kill(bool),
+    /// Killed at once, and started again.
+    Kill {
+        /// Whether the save in flight reached the disk.
+        landed: bool,
+        /// Whether the next life goes by the limits as they were changed, or by those of the first start again.
+        keeps_limits: bool,
+    },
+    /// The claim was lost and has been taken again, with the record or without one.
+    Retake {
+        has_record: bool,
+    },
 }
 
 fn limits() -> impl Strategy<Value = Limits> {
@@ -622,7 +678,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => limits().prop_map(Step::Limits),
         6 => (1u64..2_000_000).prop_map(Step::Draw),
         4 => (1u64..400).prop_map(Step::Pass),
-        1 => any::<bool>().prop_map(Step::Kill),
+        1 => any::<[bool; 2]>().prop_map(|[landed, keeps_limits]| Step::Kill { landed, keeps_limits }),
+        1 => any::<bool>().prop_map(|has_record| Step::Retake { has_record }),
     ]
 }
 
@@ -640,13 +697,26 @@ proptest! {
             match step {
                 Step::Limits(limits) => scene.mint.set_limits(limits),
                 Step::Pass(ms) => drop(scene.pass(ms)),
-                Step::Kill(landed) => {
+                Step::Kill { landed, keeps_limits } => {
                     let found = if landed { scene.flight.map(|(point, _)| point).or(scene.disk) } else { scene.disk };
-                    let limits = scene.mint.limits();
-                    // Without a record a start goes by the largest limit of the run before, as DESIGN has it.
-                    if found.is_some() {
-                        scene = Scene::start_at(scene.wall + 1, found, Layout::default(), limits);
-                    }
+                    let limits = match (found, keeps_limits) {
+                        // Its loss is made good by the largest limit there was.
+                        (None, _) => Limits { max_borrow_ms: 10_000, ..first },
+                        (Some(_), true) => scene.mint.limits(),
+                        (Some(_), false) => first,
+                    };
+                    scene = Scene::start_at(scene.wall + 1, found, Layout::default(), limits);
+                }
+                Step::Retake { has_record } => {
+                    scene.flight = None;
+                    scene.disk = scene.disk.filter(|_| has_record);
+                    scene.mint.claim_retaken(scene.boot_ns, scene.disk, Arc::from("retaken"));
+                    // Past what another server may have given by the same limits.
+                    let others = match scene.disk {
+                        Some(point) => point.watermark.0,
+                        None => scene.r() + scene.mint.start_max_borrow_ms().max(scene.mint.limits().max_borrow_ms),
+                    };
+                    last = last.max((others << 9) - 1);
                 }
                 Step::Draw(n) => {
                     let now = scene.r();
@@ -661,6 +731,53 @@ proptest! {
             }
         }
         // And service comes back, when time has caught up with the highest limit.
+        scene.pass(11_000);
+        prop_assert!(soon(&mut scene).is_some());
+    }
+    /// Limits that change before the first ID change nothing of where a life without a record begins, and once they are
+    /// back at what they were, nothing of when.
+    #[test]
+    fn limits_that_change_before_the_first_id_leave_no_trace(
+        first in limits(), changes in prop::collection::vec((limits(), 1u64..400, -5000i64..5000), 1..8),
+    ) {
+        let mut scene = Scene::start(None, first);
+        let mut start = T0.cast_signed();
+        for (limits, ms, by) in changes {
+            scene.mint.set_limits(limits);
+            // The clock is put right, too: the start with it.
+            (scene.wall, start) = (scene.wall + by, start + by);
+            scene.pass(ms).keep();
+            let expected = start.cast_unsigned() + first.max_borrow_ms;
+            prop_assert!(scene.position().abs_diff(expected) <= 1, "{} and not {expected}", scene.position());
+        }
+        scene.mint.set_limits(first);
+        let served = soon(&mut scene);
+        prop_assert!(served.is_some_and(|drawn| tick_of(drawn) >= start.cast_unsigned() + first.max_borrow_ms - 1));
+    }
+
+    /// Without a state file: whatever the limits are changed to, up to that of the start, the next life begins past it all.
+    #[test]
+    fn limits_up_to_that_of_the_start_repeat_nothing_without_a_record(
+        first in limits(), steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let mut scene = Scene::start(None, first);
+        let mut last = 0;
+        for step in steps {
+            match step {
+                Step::Limits(limits) => {
+                    let max_borrow_ms = limits.max_borrow_ms.min(scene.mint.start_max_borrow_ms());
+                    scene.mint.set_limits(Limits { max_borrow_ms, ..limits });
+                }
+                Step::Pass(ms) => drop(scene.pass(ms)),
+                Step::Kill { .. } => scene = Scene::start_at(scene.wall, None, Layout::default(), first),
+                Step::Retake { .. } => {}
+                Step::Draw(n) => {
+                    let Ok(drawn) = scene.draw(n) else { continue };
+                    prop_assert!(drawn.first.0 > last);
+                    last = drawn.first.0 + u64::from(drawn.len) - 1;
+                }
+            }
+        }
         scene.pass(11_000);
         prop_assert!(soon(&mut scene).is_some());
     }

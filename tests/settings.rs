@@ -399,6 +399,61 @@ fn borrowing_goes_by_the_limits_in_force() {
     assert!(again.connect().id() > last);
 }
 
+#[test]
+fn a_borrow_limit_taken_back_before_the_first_id_leaves_no_trace() {
+    let mut server = Server::start(&[]);
+    let mut wire = server.connect();
+    set(&mut wire, "id-max-borrow-ms 600000");
+    server.wait_log("id-max-borrow-ms is 600000 now and was 3000 at the start");
+    // The keeper has seen it: a position that went by it would lie minutes ahead.
+    let saves: u64 = wire.info("watermark_saves").parse().unwrap();
+    set(&mut wire, "id-watermark-lead-ms 60000");
+    until("a save by the new lead", || wire.info("watermark_saves").parse::<u64>().unwrap() > saves);
+    set(&mut wire, "id-max-borrow-ms 3000 id-watermark-lead-ms 3000 id-borrow-policy error");
+    until("an id", || wire.ask("GETID").starts_with(':'));
+    let ahead_ms: u64 = wire.info("borrow_ms").parse().unwrap();
+    assert!(ahead_ms <= 3000, "{ahead_ms}");
+}
+
+#[test]
+fn without_a_state_file_ids_run_no_further_ahead_than_the_next_start_begins() {
+    let server = Server::start(&["--id-state", "none", "--id-max-borrow-ms", "5000"]);
+    let mut wire = server.connect();
+    set(&mut wire, "id-max-borrow-ms 4000");
+    set(&mut wire, "id-max-borrow-ms 5000");
+    let reply = wire.ask("CONFIG SET timeout 77 id-max-borrow-ms 600000 id-watermark-lead-ms 60000");
+    assert!(
+        reply.starts_with(
+            "-ERR CONFIG SET failed (possibly related to argument 'id-max-borrow-ms') - must be at most 5000, as at the \
+             start, while id-state is none: "
+        ) && reply.ends_with("To raise it, change the configuration and restart"),
+        "{reply}"
+    );
+    assert_eq!(wire.info("borrow_limit_ms"), "5000");
+    assert_eq!(wire.ask("CONFIG GET timeout"), "*2");
+    assert_eq!([wire.line(), wire.line(), wire.line(), wire.line()], ["$7", "timeout", "$1", "0"]);
+    // As far ahead as is to be had, and killed.
+    set(&mut wire, "id-borrow-policy error id-mgetid-max 10000");
+    let mut last = wire.id();
+    loop {
+        let reply = wire.ask("MGETID 10000");
+        if reply.starts_with("-BUSY") {
+            break;
+        }
+        assert_eq!(reply, "*10000");
+        for _ in 0..10_000 {
+            wire.line();
+            last = wire.line().parse().unwrap();
+        }
+        if wire.info("borrow_ms").parse::<u64>().unwrap() >= 4500 {
+            break;
+        }
+    }
+    server.kill();
+    let again = Server::start(&["--id-state", "none", "--id-max-borrow-ms", "5000"]);
+    assert!(again.connect().id() > last);
+}
+
 fn start_with(file: &Path, dir: &Path, words: &[&str]) -> Server {
     Server::try_start_in(dir, words, |command| {
         // `getid serve FILE --port ...`: the file stands first.

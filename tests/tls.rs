@@ -465,6 +465,46 @@ fn sighup_loads_certificates_for_new_connections_and_keeps_good_ones() {
     old.id();
 }
 
+/// The disk is one that hangs: a pipe that nobody writes to.
+#[test]
+fn sighup_waits_for_the_disk_beside_the_server_and_undoes_no_change() {
+    let files = Files::new();
+    let (mut server, port) = files.start("no", &[]);
+    let mut wire = server.connect();
+    let dial = Dial::new(&files.authority);
+    let first = dial.connect(port).expect("connected").certificate();
+    let pair = files.authority.server();
+    files.write("new.crt", &pair.cert);
+    files.write("new.key", &pair.key);
+
+    let old = std::fs::read(files.path("server.crt")).expect("a certificate");
+    std::fs::remove_file(files.path("server.crt")).expect("removed");
+    let made = std::process::Command::new("mkfifo").arg(files.path("server.crt")).status().expect("mkfifo runs");
+    assert!(made.success());
+    server.signal(Signal::SIGHUP);
+    server.wait_log("the log is opened anew");
+    wire.id();
+    assert_eq!(dial.connect(port).expect("connected").certificate(), first);
+    let mut changing = server.connect();
+    changing.send("CONFIG SET tls-cert-file new.crt tls-key-file new.key\r\n");
+    wire.id();
+    std::fs::write(files.path("server.crt"), &old).expect("written to whoever reads");
+    server.wait_log("the certificates are loaded anew");
+    assert_eq!(changing.line(), "+OK");
+    assert_ne!(dial.connect(port).expect("connected").certificate(), first, "the change came after it");
+
+    // While it hangs, the server can be stopped.
+    assert_eq!(wire.ask("CONFIG GET tls-cert-file"), "*2");
+    std::fs::remove_file(files.path("new.crt")).expect("removed");
+    let made = std::process::Command::new("mkfifo").arg(files.path("new.crt")).status().expect("mkfifo runs");
+    assert!(made.success());
+    server.signal(Signal::SIGHUP);
+    while server.count_log("the log is opened anew") < 2 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(server.stop().success());
+}
+
 #[test]
 fn config_set_changes_certificates_for_new_connections_or_leaves_them() {
     let files = Files::new();

@@ -14,6 +14,7 @@ use std::time::Duration;
 use rand::RngExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use super::access;
@@ -184,7 +185,7 @@ impl Prepared {
         courtesy("systemd was not told of the start", notifier.ready("Serving IDs"));
         let notifier = Arc::new(notifier);
         tokio::spawn(keep_watchdog_quiet(Arc::clone(&notifier)));
-        let signals = tokio::spawn(obey_signals(signals, Arc::clone(&server), self.log.clone()));
+        let signals = tokio::spawn(obey_signals(signals, Arc::clone(&server)));
 
         server.run(listeners).await;
         courtesy("systemd was not told of the stop", notifier.stopping());
@@ -293,23 +294,29 @@ async fn next(signal: &mut Option<Signal>) {
     }
 }
 
+/// Waits for a task, if there is one.
+async fn ended(task: &mut Option<JoinHandle<()>>) {
+    match task {
+        // It has logged what went wrong.
+        Some(task) => drop(task.await),
+        None => std::future::pending().await,
+    }
+}
+
 /// SIGTERM and SIGINT stop the server, the second one at once; SIGHUP opens the log anew and loads certificates again.
-async fn obey_signals(mut signals: Signals, server: Arc<Server>, log: Log) {
+async fn obey_signals(mut signals: Signals, server: Arc<Server>) {
+    // Beside this, so that a disk that hangs keeps nobody from stopping the server; and one at a time.
+    let mut reopening: Option<JoinHandle<()>> = None;
     loop {
         let name = tokio::select! {
             () = next(&mut signals.terminate) => "SIGTERM",
             () = next(&mut signals.interrupt) => "SIGINT",
-            () = next(&mut signals.hangup) => {
-                match log.reopen() {
-                    Ok(()) => tracing::info!("SIGHUP: the log is opened anew"),
-                    Err(error) => tracing::error!("SIGHUP: the log stays as it was: {error}"),
-                }
-                if let Some(tls) = &server.tls {
-                    match tls.reload() {
-                        Ok(()) => tracing::info!("SIGHUP: the certificates are loaded anew, for new connections"),
-                        Err(error) => tracing::error!("SIGHUP: the certificates stay as they were: {error}"),
-                    }
-                }
+            () = next(&mut signals.hangup), if reopening.is_none() => {
+                reopening = Some(tokio::spawn(Arc::clone(&server).reopen_files()));
+                continue;
+            }
+            () = ended(&mut reopening) => {
+                reopening = None;
                 continue;
             }
         };

@@ -6,7 +6,7 @@
 //! - A tick is given only if it is < the watermark on disk and < R + B.
 //! - The watermark is saved as `min(max(P, R) + L, R + B + 200 ms)`, in the background, before P reaches it.
 //! - With a record, a life starts at P = the watermark found; without one at P = R + B, past anything a lost run gave
-//!   out.
+//!   out. That B is the one of the start, whatever is set later.
 //!
 //! Invariant, at every instant and whatever a save in flight comes to:
 //!
@@ -109,8 +109,10 @@ pub struct SavePoint {
 pub struct Mint<C = Sound> {
     layout: Layout,
     limits: Limits,
-    /// The largest B of this life. What is to lie past all that others gave goes by it: a lower B later on says nothing about
-    /// what a lost run had.
+    /// B as of the start. Where a life without a record begins goes by it and by no later one: a lower B says nothing about
+    /// what a lost run had, and a higher one that is taken back must not leave the position out there.
+    start_max_borrow_ms: u64,
+    /// The largest B of this life: as far as anyone who shared its state may have given IDs.
     highest_max_borrow_ms: u64,
     /// The largest reservation, B/2 worth.
     piece_max: u32,
@@ -172,6 +174,7 @@ impl<C: Checks> Mint<C> {
         let mut mint = Mint {
             layout,
             limits,
+            start_max_borrow_ms: 0,
             highest_max_borrow_ms: 0,
             piece_max: 1,
             generator: Generator::new(layout.shard_bits(), watermark),
@@ -195,6 +198,7 @@ impl<C: Checks> Mint<C> {
             checks: PhantomData,
         };
         mint.set_limits(limits);
+        mint.start_max_borrow_ms = mint.limits.max_borrow_ms;
         mint.start_again();
         mint.set_gate();
         mint
@@ -329,7 +333,7 @@ impl<C: Checks> Mint<C> {
     fn start_again(&mut self) {
         let position = match self.found {
             Some(point) => point.watermark,
-            None => self.reference.start().plus_ms(self.highest_max_borrow_ms),
+            None => self.reference.start().plus_ms(self.start_max_borrow_ms),
         };
         self.generator.reposition(position);
     }
@@ -508,7 +512,11 @@ impl<C: Checks> Mint<C> {
     }
 
     /// Changes limits while running: bounds of draws and saves to come, and of nothing that was given. A lower borrow limit
-    /// makes draws wait until time has caught up; the watermark stays where it is, and P below it.
+    /// makes draws wait until time has caught up; the watermark stays where it is, and P below it. Where this life began
+    /// stays too, before its first ID as after.
+    ///
+    /// A borrow limit above [`Mint::start_max_borrow_ms`] is sound only as long as the next life finds a record: without one
+    /// it begins at R + B as configured, below what this one may have given. It is the caller who knows.
     pub fn set_limits(&mut self, limits: Limits) {
         let max_borrow_ms = limits.max_borrow_ms.clamp(1, LIMIT_MS_MAX);
         let lead_ms = limits.lead_ms.clamp(1, max_borrow_ms);
@@ -517,6 +525,11 @@ impl<C: Checks> Mint<C> {
         let half = (max_borrow_ms / 2).max(1).min(u64::from(u32::MAX)) << self.layout.shard_bits();
         self.piece_max = u32::try_from(half).unwrap_or(u32::MAX);
         self.reference.set_max_jump_ms(limits.max_clock_jump_ms);
+    }
+
+    /// B as of the start, ms: as far as IDs may run ahead if the next life, started with the same limits, finds no record.
+    pub fn start_max_borrow_ms(&self) -> u64 {
+        self.start_max_borrow_ms
     }
 
     /// The limits in force.

@@ -15,7 +15,7 @@ use crate::clients::{Client, Stop};
 use crate::clock::Clock;
 use crate::config::load::replace_file;
 use crate::resp::Value;
-use crate::session::{AclEffect, Rules};
+use crate::session::{AclEffect, AclFileEffect, Rules};
 
 /// The largest ACL file, bytes: more than [`crate::acl::USERS_MAX`] users of an ordinary kind.
 pub const ACL_FILE_BYTES_MAX: usize = 16 << 20;
@@ -82,14 +82,13 @@ impl<C: Clock> Server<C> {
                 let digit = |_| char::from(b"0123456789abcdef"[rng.random_range(0..16)]);
                 Value::bulk((0..digits).map(digit).collect::<String>())
             }
-            AclEffect::Save | AclEffect::Load => unreachable!("they go to the disk"),
         }
     }
 
     /// `ACL SAVE` and `ACL LOAD`, on a thread that may wait for the disk.
-    pub(super) async fn acl_at_disk(self: &Arc<Self>, wish: AclEffect, client: &Client) -> Value {
+    pub(super) async fn acl_at_disk(self: &Arc<Self>, wish: AclFileEffect, client: &Client) -> Value {
         let Some(path) = self.config.get().aclfile.clone() else { return Value::error(NO_FILE) };
-        if matches!(wish, AclEffect::Save) {
+        if wish == AclFileEffect::Save {
             return self.at_disk(move |server| server.acl_save(&path)).await;
         }
         let shown = path.display().to_string();

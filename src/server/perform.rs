@@ -9,7 +9,17 @@ use crate::clock::Clock;
 use crate::command;
 use crate::info;
 use crate::resp::Value;
-use crate::session::{Effect, Shutdown};
+use crate::session::{Effect, Shutdown, WaitingEffect};
+
+/// What has become of an [`Effect`].
+pub enum Performed {
+    /// It is done; this is the answer.
+    Reply(Value),
+    /// It is done, there is no reply, and the connection ends.
+    End,
+    /// It waits, and nothing was done yet.
+    Waits(WaitingEffect),
+}
 
 /// The most patterns of one `CONFIG GET`: each is held beside each directive, while others wait.
 const CONFIG_GET_PATTERNS_MAX: usize = 1024;
@@ -18,10 +28,10 @@ const CONFIG_GET_PATTERNS_MAX: usize = 1024;
 const CONFIG_GET_BYTES_MAX: usize = 16 << 10;
 
 impl<C: Clock> Server<C> {
-    /// Does what a command asks of the server; `None`: no reply, and the connection ends.
-    pub fn perform(&self, effect: Effect, client: &Client) -> Option<Value> {
+    /// Does what a command asks of the server, or says that it waits: [`Server::perform_waiting`] does it then.
+    pub fn perform(&self, effect: Effect, client: &Client) -> Performed {
         let uptime_s = self.metrics.uptime_s.load(Relaxed);
-        Some(match effect {
+        Performed::Reply(match effect {
             Effect::Info { sections } => Value::text(info::text(self, &sections)),
             Effect::ClientInfo => Value::text(client.line(uptime_s) + "\n"),
             Effect::ClientList(filter) => Value::text(self.client_list(&filter)),
@@ -29,7 +39,6 @@ impl<C: Clock> Server<C> {
             Effect::ClientUnpause => self.client_unpause(client),
             Effect::ClientUnblock { id, how } => self.client_unblock(id, how),
             Effect::ConfigGet { patterns } => self.config_get(&patterns),
-            Effect::ClientKill(_) | Effect::ConfigSet { .. } | Effect::ConfigRewrite => unreachable!("they wait"),
             Effect::ConfigResetStat => self.config_reset_stat(),
             Effect::Time => {
                 let now_us = self.issuer.clock().wall_unix_us();
@@ -58,22 +67,22 @@ impl<C: Clock> Server<C> {
                     self.clients.stop_all(Stop::Now);
                 }
                 self.request_stop();
-                return None;
+                return Performed::End;
             }
+            Effect::Waits(effect) => return Performed::Waits(effect),
         })
     }
 
-    /// The same for what waits, for the disk or for other connections, if it is such a thing.
-    pub async fn perform_waiting(self: &Arc<Self>, effect: Effect, client: &Client) -> Option<Value> {
+    /// The same for what waits, for the disk or for other connections.
+    pub async fn perform_waiting(self: &Arc<Self>, effect: WaitingEffect, client: &Client) -> Value {
         match effect {
-            Effect::Acl(wish) => Some(self.acl_at_disk(wish, client).await),
-            Effect::ConfigSet { pairs } => {
+            WaitingEffect::Acl(wish) => self.acl_at_disk(wish, client).await,
+            WaitingEffect::ConfigSet { pairs } => {
                 let who = format!("{} at {}", client.id, client.peer);
-                Some(self.at_disk(move |server| server.config_set(&pairs, &who)).await)
+                self.at_disk(move |server| server.config_set(&pairs, &who)).await
             }
-            Effect::ConfigRewrite => Some(self.at_disk(Server::config_rewrite).await),
-            Effect::ClientKill(kill) => Some(self.client_kill(&kill, client).await),
-            effect => self.perform(effect, client),
+            WaitingEffect::ConfigRewrite => self.at_disk(Server::config_rewrite).await,
+            WaitingEffect::ClientKill(kill) => self.client_kill(&kill, client).await,
         }
     }
 

@@ -15,7 +15,7 @@ use crate::acl::{DEFAULT_USER, PASSWORD_BYTES_MAX, User, Users};
 use crate::clock::Clock;
 use crate::command::Vocabulary;
 use crate::config::load::{self, FilesFrom};
-use crate::config::{self, Changed, Config, Pair, Report, SetError, UserLine};
+use crate::config::{self, Changed, Config, Pair, Report, SetError, StateKind, UserLine};
 use crate::id::{self, Layout, Limits, RandomCycle, Scheme};
 use crate::resp::Value;
 use crate::session::Rules;
@@ -35,16 +35,24 @@ pub fn rules(config: &Config) -> Result<Rules, Report> {
     let layout = config.layout;
     let scheme = Scheme::new(layout, config.server_id, random_cycle(layout))
         .ok_or_else(|| Report::from_sentence(format!("server-id {} does not fit id-range", config.server_id)))?;
-    Ok(Rules {
-        vocabulary,
-        scheme: Arc::new(scheme),
-        id_mgetid_max: config.id_mgetid_max,
-        databases: config.databases,
-        users: Arc::new(users),
-        bulk_bytes_max: config.proto_max_bulk_len,
-        request_bytes_max: config.client_query_buffer_limit,
-        timing: timing(config),
-    })
+    Ok(Rules::of(config, vocabulary, Arc::new(scheme), Arc::new(users)))
+}
+
+impl Rules {
+    /// What sessions go by, at the start and after each change. Users change by ways of their own; names of commands and the
+    /// scheme stay for the life of the process.
+    fn of(config: &Config, vocabulary: Vocabulary, scheme: Arc<Scheme>, users: Arc<Users>) -> Rules {
+        Rules {
+            vocabulary,
+            scheme,
+            id_mgetid_max: config.id_mgetid_max,
+            databases: config.databases,
+            users,
+            bulk_bytes_max: config.proto_max_bulk_len,
+            request_bytes_max: config.client_query_buffer_limit,
+            timing: timing(config),
+        }
+    }
 }
 
 /// The users of a configuration's own lines.
@@ -136,6 +144,7 @@ impl<C: Clock> Server<C> {
             }
             _ => None,
         };
+        self.check_borrowing(new)?;
         if new.maxclients > old.maxclients {
             let room = room_for_clients(new.maxclients);
             if room < new.maxclients {
@@ -148,6 +157,21 @@ impl<C: Clock> Server<C> {
         Ok(Ready { sets_password, tls })
     }
 
+    /// Whether IDs may run as far ahead as `new` says. What a start without a record relies on is that no run before it went
+    /// further than its own `id-max-borrow-ms`, and that is the one that this server was started with.
+    fn check_borrowing(&self, new: &Config) -> Result<(), SetError> {
+        let start_ms = self.issuer.start_max_borrow_ms();
+        if new.id_state == StateKind::File || new.id_max_borrow_ms <= start_ms {
+            return Ok(());
+        }
+        let reason = format!(
+            "must be at most {start_ms}, as at the start, while id-state is none: without a state file the next start begins \
+             {start_ms} ms ahead of the clock, and would give again what lies further ahead. To raise it, change the \
+             configuration and restart"
+        );
+        Err(SetError::refused("id-max-borrow-ms", reason))
+    }
+
     /// Nothing here can fail.
     fn put_in_force(&self, old: &Config, new: Config, ready: Ready) {
         if let (Some(acceptor), Some(loaded)) = (&self.tls, ready.tls) {
@@ -156,33 +180,47 @@ impl<C: Clock> Server<C> {
         if limits(&new) != limits(old) {
             self.issuer.set_limits(limits(&new));
         }
+        let (borrow_ms, start_ms) = (new.id_max_borrow_ms, self.issuer.start_max_borrow_ms());
+        if borrow_ms != old.id_max_borrow_ms && borrow_ms > start_ms {
+            tracing::warn!(
+                "id-max-borrow-ms is {borrow_ms} now and was {start_ms} at the start. Configure it for the next start too, or \
+                 that may have to wait until time has caught up and, if the state file is lost, may give IDs again"
+            );
+        }
         if new.loglevel != old.loglevel {
             self.log.set_level(new.loglevel);
         }
-        let sessions_are_concerned = ready.sets_password
-            || new.id_mgetid_max != old.id_mgetid_max
-            || new.proto_max_bulk_len != old.proto_max_bulk_len
-            || new.client_query_buffer_limit != old.client_query_buffer_limit
-            || new.slowlog_log_slower_than_us != old.slowlog_log_slower_than_us
-            || new.latency_monitor_threshold_ms != old.latency_monitor_threshold_ms;
-        if sessions_are_concerned {
-            let Ok(()) = self.rules.update(|rules| {
-                let users = if ready.sets_password {
-                    Arc::new(rules.users.with_default_password(new.requirepass.as_deref()))
-                } else {
-                    Arc::clone(&rules.users)
-                };
-                Ok::<_, Infallible>(Rules {
-                    id_mgetid_max: new.id_mgetid_max,
-                    bulk_bytes_max: new.proto_max_bulk_len,
-                    request_bytes_max: new.client_query_buffer_limit,
-                    timing: timing(&new),
-                    users,
-                    ..rules.clone()
-                })
-            });
-        }
+        let Ok(()) = self.rules.update(|rules| {
+            let users = if ready.sets_password {
+                Arc::new(rules.users.with_default_password(new.requirepass.as_deref()))
+            } else {
+                Arc::clone(&rules.users)
+            };
+            Ok::<_, Infallible>(Rules::of(&new, rules.vocabulary.clone(), Arc::clone(&rules.scheme), users))
+        });
         let Ok(()) = self.config.update(|_| Ok::<_, Infallible>(new));
+    }
+
+    /// What SIGHUP asks for: opens the log anew and loads certificates again, on a thread that may wait for the disk.
+    ///
+    /// It counts as a change: a `CONFIG SET tls-cert-file` comes before it or after it, and is not undone.
+    pub async fn reopen_files(self: Arc<Self>) {
+        let reopened = tokio::task::spawn_blocking(move || {
+            let _one_at_a_time = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+            match self.log.reopen() {
+                Ok(()) => tracing::info!("SIGHUP: the log is opened anew"),
+                Err(error) => tracing::error!("SIGHUP: the log stays as it was: {error}"),
+            }
+            if let Some(tls) = &self.tls {
+                match tls.reload() {
+                    Ok(()) => tracing::info!("SIGHUP: the certificates are loaded anew, for new connections"),
+                    Err(error) => tracing::error!("SIGHUP: the certificates stay as they were: {error}"),
+                }
+            }
+        });
+        if let Err(panic) = reopened.await {
+            tracing::error!("SIGHUP: {panic}");
+        }
     }
 
     /// Does what waits for the disk on a thread that may.

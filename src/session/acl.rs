@@ -1,9 +1,9 @@
 //! `ACL` and its subcommands, as far as they are questions about the users that the session goes by.
 //!
-//! What changes users, or lies in a file, is an [`AclEffect`].
+//! What changes users is an [`AclEffect`], what lies in a file an [`AclFileEffect`].
 
 use super::client::{Client, NOT_AN_INTEGER, OK, OPTION_BYTES_MAX, arg};
-use super::effect::{AclEffect, Effect};
+use super::effect::{AclEffect, AclFileEffect, Effect, WaitingEffect};
 use super::turn::Turn;
 use crate::acl::{self, DEFAULT_USER};
 use crate::command::{Command, Verb, quote};
@@ -91,8 +91,8 @@ impl Client {
                 let rules = words().skip(1).collect();
                 turn.effect = Some(Effect::Acl(AclEffect::SetUser { name: arg(args, 2).to_vec(), rules }));
             }
-            Verb::AclSave => turn.effect = Some(Effect::Acl(AclEffect::Save)),
-            Verb::AclLoad => turn.effect = Some(Effect::Acl(AclEffect::Load)),
+            Verb::AclSave => turn.effect = Some(Effect::Waits(WaitingEffect::Acl(AclFileEffect::Save))),
+            Verb::AclLoad => turn.effect = Some(Effect::Waits(WaitingEffect::Acl(AclFileEffect::Load))),
             _ => unreachable!("no subcommand of ACL"),
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::account::Begun;
 use super::clients;
-use super::effect::{Effect, Pause, Shutdown};
+use super::effect::{Effect, Pause, Shutdown, WaitingEffect};
 use super::profile::Profile;
 use super::replies::{Replies, Wanted};
 use super::rules::Rules;
@@ -341,7 +341,7 @@ impl Client {
                 Err(error) => turn.push_error(error),
             },
             Verb::ClientKill => match clients::kill(args, |user| self.rules.users.get(user).is_some()) {
-                Ok(kill) => turn.effect = Some(Effect::ClientKill(Box::new(kill))),
+                Ok(kill) => turn.effect = Some(Effect::Waits(WaitingEffect::ClientKill(Box::new(kill)))),
                 Err(error) => turn.push_error(error),
             },
 
@@ -435,10 +435,10 @@ impl Client {
                 turn.effect = Some(Effect::ConfigGet { patterns });
             }
             Verb::ConfigSet => match pairs(args, 2) {
-                Some(pairs) => turn.effect = Some(Effect::ConfigSet { pairs }),
+                Some(pairs) => turn.effect = Some(Effect::Waits(WaitingEffect::ConfigSet { pairs })),
                 None => turn.push_error(SYNTAX),
             },
-            Verb::ConfigRewrite => turn.effect = Some(Effect::ConfigRewrite),
+            Verb::ConfigRewrite => turn.effect = Some(Effect::Waits(WaitingEffect::ConfigRewrite)),
             Verb::ConfigResetStat => turn.effect = Some(Effect::ConfigResetStat),
             Verb::Time => turn.effect = Some(Effect::Time),
             Verb::Shutdown => match shutdown_options(args) {

@@ -23,9 +23,6 @@ pub enum Effect {
     ClientInfo,
     /// `CLIENT LIST ...`: answer a verbatim text, one line for each connection that the filter admits.
     ClientList(ClientFilter),
-    /// `CLIENT KILL ...`: end the connections meant; answer how many, or of the old form `+OK` or an error. This one's own
-    /// ends when that answer is written.
-    ClientKill(Box<ClientKill>),
     /// `CLIENT PAUSE timeout [mode]`: hold requests of all clients for so many milliseconds; answer `+OK`.
     ClientPause {
         /// How long.
@@ -55,19 +52,32 @@ pub enum Effect {
     Memory(MemoryAsk),
     /// `MONITOR`: answer `+OK`; the client is fed from now on, for as long as its profile says so.
     Monitor,
-    /// `CONFIG SET name value ...`: change all of these or none; answer `+OK` or an error.
+    /// `CONFIG RESETSTAT`: begin to count anew; answer `+OK`.
+    ConfigResetStat,
+    /// `ACL SETUSER` and its sisters: what changes users, or is not the session's own to know.
+    Acl(AclEffect),
+    /// `SHUTDOWN ...`: stop, or with [`Shutdown::abort`] answer `+OK` or `ERR No shutdown in progress.`.
+    Shutdown(Shutdown),
+    /// What is not done at once.
+    Waits(WaitingEffect),
+}
+
+/// A wish whose fulfilment waits, for the disk or for other connections: nobody else may wait along.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WaitingEffect {
+    /// `ACL SAVE` and `ACL LOAD`.
+    Acl(AclFileEffect),
+    /// `CLIENT KILL ...`: end the connections meant; answer how many, or of the old form `+OK` or an error. This one's own
+    /// ends when that answer is written.
+    ClientKill(Box<ClientKill>),
+    /// `CONFIG SET name value ...`: change all of these or none; answer `+OK` or an error. It may read certificates, or come
+    /// after a change that does.
     ConfigSet {
         /// Names and values, as sent.
         pairs: Vec<(Vec<u8>, Vec<u8>)>,
     },
     /// `CONFIG REWRITE`: write what is in force into the configuration file; answer `+OK` or an error.
     ConfigRewrite,
-    /// `CONFIG RESETSTAT`: begin to count anew; answer `+OK`.
-    ConfigResetStat,
-    /// `ACL SETUSER` and its sisters: what changes users, needs a file, or is not the session's own to know.
-    Acl(AclEffect),
-    /// `SHUTDOWN ...`: stop, or with [`Shutdown::abort`] answer `+OK` or `ERR No shutdown in progress.`.
-    Shutdown(Shutdown),
 }
 
 /// What `SLOWLOG` is asked for.
@@ -110,16 +120,13 @@ pub enum MemoryAsk {
     Stats,
 }
 
-impl Effect {
-    /// Whether fulfilling it waits, for the disk or for other connections: then nobody else may wait along.
-    pub fn waits(&self) -> bool {
-        match self {
-            Effect::Acl(wish) => matches!(wish, AclEffect::Save | AclEffect::Load),
-            // A change may read certificates, or come after one that does.
-            Effect::ConfigSet { .. } | Effect::ConfigRewrite | Effect::ClientKill(_) => true,
-            _ => false,
-        }
-    }
+/// A wish of `ACL` for its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AclFileEffect {
+    /// `SAVE`: write it.
+    Save,
+    /// `LOAD`: read it.
+    Load,
 }
 
 /// A wish of `ACL`.
@@ -149,10 +156,6 @@ pub enum AclEffect {
         /// 1 to 1024.
         digits: usize,
     },
-    /// `SAVE`: write the ACL file.
-    Save,
-    /// `LOAD`: read it.
-    Load,
 }
 
 /// Without rules, among which there may be passwords.
@@ -164,8 +167,6 @@ impl fmt::Debug for AclEffect {
             AclEffect::Log { count } => write!(f, "Log({count})"),
             AclEffect::LogReset => f.write_str("LogReset"),
             AclEffect::GenPass { digits } => write!(f, "GenPass({digits})"),
-            AclEffect::Save => f.write_str("Save"),
-            AclEffect::Load => f.write_str("Load"),
         }
     }
 }

@@ -16,7 +16,7 @@ use getid::config::Config;
 use getid::id::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
 use getid::resp::{DecodeLimits, Decoded, Decoder, Value};
 use getid::session::{
-    AclEffect, ClientFilter, ClientKind, Effect, LatencyAsk, Rules, Session, SlowLogAsk, Timing, Turn,
+    AclEffect, ClientFilter, ClientKind, Effect, LatencyAsk, Rules, Session, SlowLogAsk, Timing, Turn, WaitingEffect,
 };
 
 /// How a session is set up for a conversation.
@@ -172,8 +172,8 @@ fn answer(effect: &Effect) -> Value {
         Effect::ClientList(ClientFilter::Ids(ids)) if ids.is_empty() => Value::text(""),
         Effect::ClientList(ClientFilter::Kind(kind)) if *kind != ClientKind::Normal => Value::text(""),
         Effect::ClientList(filter) => Value::text(format!("{filter:?}")),
-        Effect::ClientKill(kill) if kill.is_old_form => Value::error("ERR No such client"),
-        Effect::ClientKill(kill) => Value::text(format!("{kill:?}")),
+        Effect::Waits(WaitingEffect::ClientKill(kill)) if kill.is_old_form => Value::error("ERR No such client"),
+        Effect::Waits(WaitingEffect::ClientKill(kill)) => Value::text(format!("{kill:?}")),
         Effect::ClientPause { .. } | Effect::ClientUnpause | Effect::SlowLog(SlowLogAsk::Reset) | Effect::Monitor => {
             Value::OK
         }
@@ -195,12 +195,13 @@ fn answer(effect: &Effect) -> Value {
         Effect::Latency(LatencyAsk::Histogram(_)) => Value::Map(Vec::new()),
         Effect::Latency(LatencyAsk::Doctor) | Effect::Memory(_) => Value::text("all is well"),
         // On the built-in values each time.
-        Effect::ConfigSet { pairs } => match Config::default().set(pairs) {
+        Effect::Waits(WaitingEffect::ConfigSet { pairs }) => match Config::default().set(pairs) {
             Ok(_) => Value::Simple("OK".into()),
             Err(error) => Value::error(error.to_string()),
         },
-        Effect::ConfigRewrite => Value::error("ERR The server is running without a config file"),
+        Effect::Waits(WaitingEffect::ConfigRewrite) => Value::error("ERR The server is running without a config file"),
         Effect::ConfigResetStat => Value::Simple("OK".into()),
+        Effect::Waits(WaitingEffect::Acl(wish)) => Value::error(format!("ERR {wish:?}")),
         Effect::Acl(_) => unreachable!("the shell carries it out"),
         Effect::Shutdown(options) if options.abort => Value::error("ERR No shutdown in progress."),
         Effect::Shutdown(options) => Value::error(format!("ERR {options:?}")),
