@@ -105,7 +105,7 @@ impl Log {
     pub fn reopen(&self) -> Result<(), LogError> {
         let path = match &self.sink.lock().target {
             Target::File { path, .. } => path.clone(),
-            _ => return Ok(()),
+            Target::Stdout => return Ok(()),
         };
         // Not under the lock, which whoever logs takes: the disk may take its time.
         let reopened = open_append(&path).map_err(|error| LogError::Open { path, error })?;
