@@ -90,12 +90,11 @@ impl Client {
     /// Goes by other rules. Who has authenticated remains so; a connection whose user is gone has ended.
     pub(super) fn set_rules(&mut self, rules: Arc<Rules>) {
         self.rules = rules;
-        match self.rules.users.get(self.user.name().as_bytes()) {
-            Some(user) => self.be(Arc::clone(user), self.logged_in),
-            None => {
-                self.be(Arc::clone(self.rules.users.default_user()), false);
-                self.has_lost_user = true;
-            }
+        if let Some(user) = self.rules.users.get(self.user.name().as_bytes()) {
+            self.be(Arc::clone(user), self.logged_in);
+        } else {
+            self.be(Arc::clone(self.rules.users.default_user()), false);
+            self.has_lost_user = true;
         }
     }
 
