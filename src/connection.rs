@@ -222,11 +222,11 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             }
             self.count(turn, draw);
             if !turn.denials.is_empty() {
-                self.admission.client.publish(self.session.profile());
+                self.publish();
                 self.server.note_denials(std::mem::take(&mut turn.denials), &self.admission.client);
             }
             if let Some(effect) = turn.effect.take() {
-                self.admission.client.publish(self.session.profile());
+                self.publish();
                 let client = &self.admission.client;
                 let began_ns = clock::stopwatch_ns();
                 let value = match self.server.perform(effect, client) {
@@ -255,27 +255,35 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 self.admission.client.touch(self.server.metrics.uptime_s.load(Relaxed), input.len() - used);
                 self.flush(output).await?;
             } else {
-                // Replies that nobody hears never come to the socket, where others get their turn.
+                // Replies that nobody hears never come to the socket, where others get their turn, and a wish to end is seen.
                 tokio::task::consume_budget().await;
+                if self.admission.client.stopping() == Stop::Now {
+                    return Err(io::ErrorKind::ConnectionAborted.into());
+                }
             }
             if last {
                 break;
             }
             if turn.held {
-                // Whoever looks meanwhile, or ends connections by name or user, must know who it is.
-                self.admission.client.publish(self.session.profile());
+                self.publish();
                 self.admission.client.touch(self.server.metrics.uptime_s.load(Relaxed), input.len() - used);
                 self.flush(output).await?;
                 // Boxed for the same reason as above.
                 Box::pin(self.wait_for_unpause()).await?;
             }
         }
-        self.admission.client.publish(self.session.profile());
+        self.publish();
         self.session.release_memory();
         self.server.metrics.add_read(std::mem::take(&mut self.work));
         let open = !turn.close;
         buffers.suspend(used, &mut self.rest);
         Ok(open)
+    }
+
+    /// Shows others who the client is by now. To be called before every wait: who is looked for by name or user, perhaps to
+    /// be killed, must be found while it waits.
+    fn publish(&self) {
+        self.admission.client.publish(self.session.profile());
     }
 
     /// Monitors from now on, if the session says so.
@@ -405,7 +413,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
     /// Draws `n` more IDs, in turn with others. `Some` text goes to the client; an error ends the connection.
     async fn draw_waiting(&self, n: u32, drawn: &mut Vec<Reservation>) -> io::Result<Option<NoIds>> {
         let client = &self.admission.client;
-        client.publish(self.session.profile());
+        self.publish();
         // Until it is served it is not idle, however long that takes.
         let _waiting = client.waits_for_ids();
         let mut draw = pin!(self.server.issuer.draw(n, drawn));
@@ -496,9 +504,9 @@ impl<C: Clock, T: Transport> Connection<C, T> {
     /// Writes what is left of `output` behind `written`, which the socket did not take at once, as long as the client's
     /// limits allow.
     async fn flush_slowly(&mut self, output: &[u8], written: &mut usize) -> io::Result<()> {
-        let Connection { server, admission, io, session, .. } = self;
+        self.publish();
+        let Connection { server, admission, io, .. } = self;
         let client = &admission.client;
-        client.publish(session.profile());
         let mut patience = Patience::new(Instant::now());
         let result = loop {
             let pending = output.len() - *written;

@@ -128,7 +128,7 @@ fn a_folder_deleted_and_made_anew_is_taken_again() {
     let mut wire = server.connect();
     let mut last = wire.id();
 
-    fs::remove_dir_all(&dir).expect("deleted");
+    delete(&dir);
     let refusal = ids_until_refused(&mut wire, &mut last);
     let gone = format!("the folder {} is gone; put it back, or make it anew", dir.display());
     assert!(refusal.starts_with("-MISCONF claim lost: "), "{refusal}");
@@ -161,7 +161,7 @@ fn a_second_server_in_a_folder_made_anew_keeps_the_first_off() {
     let mut last = wire.id();
     let mut of_first = vec![last];
 
-    fs::remove_dir_all(&dir).expect("deleted");
+    delete(&dir);
     fs::create_dir(&dir).expect("made anew");
     let second = Server::start_in(&dir, &SHORT);
     let mut other = second.connect();
@@ -401,4 +401,12 @@ impl Drop for Disk {
 fn as_root(program: &str, arguments: &[&str]) {
     let output = Command::new(program).args(arguments).output().expect("it runs");
     assert!(output.status.success(), "{program}: run as root? {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Deletes the folder of a running server, which may be making a file in it at this very moment.
+fn delete(dir: &Path) {
+    let end = Instant::now() + Duration::from_secs(5);
+    while let Err(error) = fs::remove_dir_all(dir) {
+        assert!(Instant::now() < end, "{error}");
+    }
 }
