@@ -60,6 +60,9 @@ const HANGUP_CHECK: Duration = Duration::from_millis(100);
 /// The same for one that `CLIENT PAUSE` holds. It takes no place that another waits for, and thousands may be held.
 const HELD_CHECK: Duration = Duration::from_secs(1);
 
+/// Lines for monitors are gathered up to this before they are given to them.
+const FED_BYTES: usize = 16 * 1024;
+
 /// Draws that do not wait are measured now and then; all of them, if commands from this time on are to be told.
 const MEASURE_ALL_BELOW_NS: u64 = 100_000;
 
@@ -345,6 +348,10 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             let (unix_s, us) = (now_us.div_euclid(1_000_000), now_us.rem_euclid(1_000_000));
             let mut lines = Vec::new();
             for (database, args) in shown {
+                if lines.len() >= FED_BYTES {
+                    self.server.monitors.feed(&lines);
+                    lines.clear();
+                }
                 let peer = self.admission.client.peer.for_monitors();
                 // Writing to a Vec cannot fail.
                 let _ = write!(lines, "+{unix_s}.{us:06} [{database} {peer}] ");
