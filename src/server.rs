@@ -24,7 +24,7 @@ use std::time::Duration;
 
 pub use acl::{ACL_FILE_BYTES_MAX, AclFileError, load_users};
 pub use listen::{ListenError, Listener, SocketFile, listen, room_for_clients};
-pub use monitor::{MONITOR_BYTES_MAX, Monitoring, Monitors};
+pub use monitor::{MONITOR_BYTES_MAX, MONITORS_BYTES_MAX, Monitoring, Monitors};
 pub use perform::Performed;
 pub use settings::{limits, rules};
 pub use slowlog::timing;

@@ -508,3 +508,18 @@ fn a_monitor_that_does_not_read_is_dropped() {
     assert_eq!(server.stop().code(), Some(0));
     assert!(reader.join().expect("it read") >= pings, "it saw every command");
 }
+
+#[test]
+fn a_large_command_throws_no_monitor_out() {
+    let server = Server::start(&[]);
+    let mut monitor = server.connect();
+    assert_eq!(monitor.ask("MONITOR"), "+OK");
+    let mut wire = server.connect();
+    let zeros = "\0".repeat(128 << 10);
+    wire.send(format!("*65\r\n$5\r\nWATCH\r\n{}", format!("${}\r\n{zeros}\r\n", zeros.len()).repeat(64)));
+    assert_eq!(wire.line(), "+OK");
+    let line = monitor.line();
+    assert!(line.ends_with(r#"\x00... (65542 more bytes)" ... (63 more arguments)"#), "{}", &line[line.len() - 80..]);
+    assert_eq!(wire.info("monitors_dropped"), "0");
+    assert_eq!(wire.info("monitors"), "1");
+}

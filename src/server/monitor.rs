@@ -1,10 +1,11 @@
 //! MONITOR: clients that see every command.
 //!
 //! Whoever runs commands puts its lines into the queue of each monitor and goes on; the monitor's own connection writes
-//! them. A queue has a bound, and a monitor that lets it fill is dropped: it never holds anybody up, and never costs more
-//! memory than that. While nobody monitors, all of it costs the others one relaxed load a read.
+//! them. A queue has a bound, and so have all of them together; a monitor that lets them fill is dropped: it never holds
+//! anybody up, and never costs more memory than that. While nobody monitors, all of it costs the others one relaxed load
+//! a read.
 
-use std::mem;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,6 +13,12 @@ use crate::clients::{Client, Stop};
 
 /// Bytes that a monitor may be behind.
 pub const MONITOR_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes that all monitors together may be behind: whoever is furthest goes first.
+pub const MONITORS_BYTES_MAX: usize = 16 << 20;
+
+/// Bytes a monitor's connection takes at a time, and the capacity that an empty queue keeps.
+const TAKEN_BYTES_MAX: usize = 64 << 10;
 
 /// All clients that monitor.
 #[derive(Debug, Default)]
@@ -25,11 +32,11 @@ pub struct Monitors {
 #[derive(Debug)]
 struct Queue {
     client: Arc<Client>,
-    lines: Mutex<Vec<u8>>,
+    lines: Mutex<VecDeque<u8>>,
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<u8>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -67,33 +74,45 @@ impl Monitors {
         Monitoring { monitors: Arc::clone(self), queue }
     }
 
-    /// Gives lines to all; one whose queue they do not fit into is dropped.
+    /// Gives lines to all. Those whose queues they do not fit into are dropped, and while all are too far behind
+    /// together, the one that is furthest.
     pub fn feed(&self, lines: &[u8]) {
-        let mut slow = Vec::new();
+        let mut dropped = Vec::new();
         let mut all = self.lock();
-        all.retain(|monitor| {
+        let mut total = 0;
+        let mut at = 0;
+        while let Some(monitor) = all.get(at) {
             let mut queue = monitor.lock();
-            if queue.len() + lines.len() <= MONITOR_BYTES_MAX {
-                let was_empty = queue.is_empty();
-                queue.extend_from_slice(lines);
+            if queue.len() + lines.len() > MONITOR_BYTES_MAX {
                 drop(queue);
-                if was_empty {
-                    monitor.client.wake();
-                }
-                return true;
+                dropped.push(all.swap_remove(at));
+                continue;
             }
-            *queue = Vec::new();
+            let was_empty = queue.is_empty();
+            queue.extend(lines);
+            total += queue.len();
             drop(queue);
-            slow.push(Arc::clone(&monitor.client));
-            false
-        });
+            if was_empty {
+                monitor.client.wake();
+            }
+            at += 1;
+        }
+        while total > MONITORS_BYTES_MAX {
+            let behind = all.iter().enumerate().map(|(at, monitor)| (monitor.lock().len(), at));
+            let Some((bytes, at)) = behind.max() else { break };
+            // They go on taking lines meanwhile.
+            total = total.saturating_sub(bytes.max(1));
+            dropped.push(all.swap_remove(at));
+        }
         self.count.store(all.len(), Relaxed);
-        // Not a lock to hold while a log line is written: its reader may be slow.
         drop(all);
-        for client in slow {
+        // Behind the lock: a line in the log may take its time.
+        for monitor in dropped {
+            *monitor.lock() = VecDeque::new();
             self.dropped.fetch_add(1, Relaxed);
-            tracing::warn!("client {} at {} does not keep up with MONITOR and is closed", client.id, client.peer);
+            let client = &monitor.client;
             client.stop(Stop::Now);
+            tracing::warn!("client {} at {} does not keep up with MONITOR and is closed", client.id, client.peer);
         }
     }
 
@@ -103,11 +122,19 @@ impl Monitors {
 }
 
 impl Monitoring {
-    /// Moves the lines that wait to `output`; false when there are none.
+    /// Moves lines that wait to `output`, up to a bound; false when there are none.
     pub fn take(&self, output: &mut Vec<u8>) -> bool {
-        let lines = mem::take(&mut *self.queue.lock());
-        output.extend_from_slice(&lines);
-        !lines.is_empty()
+        let mut queue = self.queue.lock();
+        let count = queue.len().min(TAKEN_BYTES_MAX);
+        let (front, back) = queue.as_slices();
+        let front = &front[..count.min(front.len())];
+        output.extend_from_slice(front);
+        output.extend_from_slice(&back[..count - front.len()]);
+        queue.drain(..count);
+        if queue.is_empty() {
+            queue.shrink_to(TAKEN_BYTES_MAX);
+        }
+        count > 0
     }
 }
 
@@ -116,5 +143,61 @@ impl Drop for Monitoring {
         let mut all = self.monitors.lock();
         all.retain(|queue| !Arc::ptr_eq(queue, &self.queue));
         self.monitors.count.store(all.len(), Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clients::{Clients, Endpoint};
+    use crate::session::Session;
+
+    fn monitors(count: usize) -> (Arc<Monitors>, Vec<Monitoring>) {
+        let (clients, monitors) = (Arc::<Clients>::default(), Arc::<Monitors>::default());
+        let end = || Endpoint::Unix(Arc::default());
+        let rules = Arc::new(crate::server::rules(&crate::config::Config::default()).unwrap());
+        let add = |_| {
+            let profile = Session::new(clients.next_id(), Arc::clone(&rules)).profile().clone();
+            let admission = clients.admit(profile, end(), end(), 0, 0, usize::MAX).unwrap();
+            monitors.add(&admission.client)
+        };
+        let all = (0..count).map(add).collect();
+        (monitors, all)
+    }
+
+    #[test]
+    fn lines_come_in_order_and_in_pieces() {
+        let (monitors, all) = monitors(1);
+        let lines: Vec<u8> = (0..1_000_000_u32).flat_map(u32::to_le_bytes).collect();
+        let (mut taken, mut rounds) = (Vec::new(), 0);
+        for piece in lines.chunks(100_000) {
+            monitors.feed(piece);
+            let before = taken.len();
+            assert!(all[0].take(&mut taken));
+            assert!(taken.len() - before <= TAKEN_BYTES_MAX);
+        }
+        while all[0].take(&mut taken) {
+            rounds += 1;
+        }
+        assert!(taken == lines && rounds > 10);
+        assert!(all[0].queue.lock().capacity() <= TAKEN_BYTES_MAX);
+    }
+
+    #[test]
+    fn all_together_have_a_bound_and_the_furthest_goes_first() {
+        let (monitors, all) = monitors(20);
+        let (lines, mut output) = (vec![b'x'; 50_000], Vec::new());
+        for round in 0..39 {
+            monitors.feed(&lines);
+            // These keep up.
+            for monitor in all[3..].iter().filter(|_| round < 20) {
+                assert!(monitor.take(&mut output));
+            }
+            output.clear();
+            let behind: usize = all.iter().map(|monitor| monitor.queue.lock().len()).sum();
+            assert!(behind <= MONITORS_BYTES_MAX, "{behind}");
+        }
+        assert_eq!((monitors.dropped(), monitors.count()), (3, 17));
+        assert!(all[..3].iter().all(|monitor| monitor.queue.client.stopping() == Stop::Now));
     }
 }
