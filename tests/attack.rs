@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Server, Wire};
+use common::{PATIENCE, Random, Server, Wire};
 
 /// A layout whose limit of IDs a second is out of reach.
 const WIDE: [&str; 6] = ["--id-range", "1", "--shard-range", "19", "--random-range", "1"];
@@ -331,18 +331,7 @@ fn closed(wire: &mut Wire) {
     }
 }
 
-/// A sequence that is the same in every run (splitmix64).
-struct Random(u64);
-
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((mixed ^ (mixed >> 31)) % bound as u64).expect("below")
-    }
-
     /// A request, or one with a byte of it changed, left out or put in.
     fn near_miss(&mut self) -> Vec<u8> {
         const REQUESTS: [&[u8]; 5] = [

@@ -3,6 +3,7 @@
 //! What changes users is an [`AclEffect`], what lies in a file an [`AclFileEffect`].
 
 use super::client::{Client, NOT_AN_INTEGER, OK, OPTION_BYTES_MAX, arg};
+use super::clients::wrong_number;
 use super::effect::{AclEffect, AclFileEffect, Effect, WaitingEffect};
 use super::turn::Turn;
 use crate::acl::{self, DEFAULT_USER};
@@ -23,10 +24,7 @@ impl Client {
         // As in Redis, which counts these words itself.
         let too_many = matches!(command.verb, Verb::AclCat | Verb::AclGenPass | Verb::AclLog) && args.len() > 3;
         if too_many {
-            let name = quote(arg(args, 1), OPTION_BYTES_MAX);
-            let text: [&[u8]; 3] =
-                [b"ERR unknown subcommand or wrong number of arguments for '", name, b"'. Try ACL HELP."];
-            return turn.push_error(text.concat());
+            return turn.push_error(wrong_number("ACL", args));
         }
         let words = || args.iter().skip(2).map(<[u8]>::to_vec);
         match command.verb {

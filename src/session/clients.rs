@@ -63,7 +63,7 @@ pub(super) fn kill(args: Args<'_>, knows_user: impl Fn(&[u8]) -> bool) -> Result
 /// `CLIENT PAUSE timeout [WRITE|ALL]`, the timeout in milliseconds.
 pub(super) fn pause(args: Args<'_>) -> Result<Effect, Vec<u8>> {
     let holds = match args.get(3) {
-        _ if args.len() > 4 => return Err(wrong_number(args)),
+        _ if args.len() > 4 => return Err(wrong_number("CLIENT", args)),
         None => Pause::All,
         Some(mode) if mode.eq_ignore_ascii_case(b"all") => Pause::All,
         Some(mode) if mode.eq_ignore_ascii_case(b"write") => Pause::Write,
@@ -77,7 +77,7 @@ pub(super) fn pause(args: Args<'_>) -> Result<Effect, Vec<u8>> {
 /// `CLIENT UNBLOCK id [TIMEOUT|ERROR]`
 pub(super) fn unblock(args: Args<'_>) -> Result<Effect, Vec<u8>> {
     let how = match args.get(3) {
-        _ if args.len() > 4 => return Err(wrong_number(args)),
+        _ if args.len() > 4 => return Err(wrong_number("CLIENT", args)),
         None => Unblock::Timeout,
         Some(how) if how.eq_ignore_ascii_case(b"timeout") => Unblock::Timeout,
         Some(how) if how.eq_ignore_ascii_case(b"error") => Unblock::Error,
@@ -116,9 +116,10 @@ pub(super) fn tracking(args: Args<'_>) -> Result<(), Vec<u8>> {
 }
 
 /// Redis's text where an option has too much behind it; the subcommand as it was written.
-fn wrong_number(args: Args<'_>) -> Vec<u8> {
+pub(super) fn wrong_number(container: &str, args: Args<'_>) -> Vec<u8> {
     let name = quote(args.get(1).unwrap_or_default(), OPTION_BYTES_MAX);
-    [b"ERR unknown subcommand or wrong number of arguments for '", name, b"'. Try CLIENT HELP."].concat()
+    let help = format!("'. Try {container} HELP.");
+    [b"ERR unknown subcommand or wrong number of arguments for '", name, help.as_bytes()].concat()
 }
 
 fn kind(name: &[u8]) -> Result<ClientKind, Vec<u8>> {

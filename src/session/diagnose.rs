@@ -1,9 +1,10 @@
 //! SLOWLOG, LATENCY, MEMORY and MONITOR, as far as a session goes: their arguments, and answers that never change.
 
-use super::client::{Client, NOT_AN_INTEGER, OK, OPTION_BYTES_MAX, SYNTAX, arg};
+use super::client::{Client, NOT_AN_INTEGER, OK, SYNTAX, arg};
+use super::clients::wrong_number;
 use super::effect::{Effect, LatencyAsk, MemoryAsk, SlowLogAsk};
 use super::turn::Turn;
-use crate::command::{Verb, quote};
+use crate::command::Verb;
 use crate::resp::{Args, Value, parse_integer};
 
 /// What `SLOWLOG GET` shows when nobody says how many.
@@ -58,11 +59,7 @@ impl Client {
 fn slowlog_count(args: Args<'_>) -> Result<Option<usize>, Vec<u8>> {
     match args.get(2) {
         None => Ok(Some(SLOWLOG_ENTRIES)),
-        Some(_) if args.len() > 3 => {
-            let subcommand = quote(arg(args, 1), OPTION_BYTES_MAX);
-            Err([b"ERR unknown subcommand or wrong number of arguments for '", subcommand, b"'. Try SLOWLOG HELP."]
-                .concat())
-        }
+        Some(_) if args.len() > 3 => Err(wrong_number("SLOWLOG", args)),
         Some(count) => match parse_integer(count) {
             Some(-1) => Ok(None),
             Some(count @ 0..) => Ok(Some(usize::try_from(count).unwrap_or(usize::MAX))),
