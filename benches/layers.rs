@@ -13,11 +13,14 @@ use std::sync::Arc;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use getid::clock::{Clock, SystemClock};
 use getid::command::Vocabulary;
-use getid::id::{Layout, Limits, RandomCycle, Reservation, SavePoint, Scheme, Slot, Tick};
-use getid::issuer::Issuer;
+use getid::id::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
 use getid::resp::{DecodeLimits, Decoded, Decoder, IdWriter, write_id};
 use getid::session::{Rules, Session, Timing, Turn};
-use getid::watermark::{Identity, NoStore};
+use getid::watermark::Identity;
+use roomy::roomy_issuer;
+
+#[path = "../tests/common/roomy.rs"]
+mod roomy;
 
 /// Wide enough that no bench borrows.
 fn layout() -> Layout {
@@ -41,14 +44,8 @@ fn draw(c: &mut Criterion) {
 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let identity = Identity { server_id: 1, layout: layout() };
-    // Far ahead of anything the bench can use up before the keeper, which does not run here, would save again.
-    let limits = Limits { max_borrow_ms: 1 << 30, lead_ms: 1 << 30, ..Limits::default() };
-    // A start without a record would begin at the borrow limit, where draws wait.
-    let now = layout().epoch().tick_at(clock.wall_unix_ms()).expect("a sane clock");
-    let found = SavePoint { watermark: now, reference: now };
-    let (issuer, _keeper) = runtime
-        .block_on(Issuer::start(SystemClock::new(), identity, limits, Some(found), NoStore))
-        .expect("a store that keeps nothing cannot fail");
+    // Far ahead of anything the bench can use up before the keeper, which does not run meanwhile, would save again.
+    let issuer = roomy_issuer(&runtime, SystemClock::new(), identity, 1 << 30);
     for n in [1, 128] {
         group.bench_function(format!("{n} ids"), |b| {
             b.iter(|| issuer.try_draw(black_box(n)).expect("no refusal").expect("no wait"));
@@ -142,6 +139,7 @@ fn turn(c: &mut Criterion) {
         id_mgetid_max: 100,
         databases: 16,
         users: Arc::default(),
+        protection: getid::acl::Protection::Nothing,
         bulk_bytes_max: 512 << 20,
         request_bytes_max: 1 << 30,
         timing: Timing::default(),

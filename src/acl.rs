@@ -10,6 +10,8 @@
 //! Pure: files are read and written, and clocks looked at, elsewhere.
 
 mod file;
+mod guard;
+mod guesses;
 mod log;
 mod password;
 mod permissions;
@@ -21,8 +23,11 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use file::{LineFault, parse_file};
-pub use log::{AclLog, Context, Denial, Reason};
+pub use guard::{Origin, Protection, denied, is_guarded};
+pub use guesses::{GUESSES_PER_S_MAX, Guesses, LOGINS_IN_TRANSACTION_MAX, SOURCES_MAX, Source};
+pub use log::{AclLog, Context, Denial, Reason, Seen};
 pub use password::Digest;
+pub use permissions::CommandSet;
 use permissions::has_blanks;
 pub use user::User;
 
@@ -51,17 +56,31 @@ const LINE_BYTES_MAX: usize = "user ".len() + NAME_BYTES_MAX + " ".len() + RULES
 /// The most users.
 pub const USERS_MAX: usize = 10_000;
 
+/// What stands in the place of a secret, as in Redis.
+pub const REDACTED: &str = "(redacted)";
+
+/// Directives whose values are secret, as Redis marks them: shown to nobody but who may set them.
+const SECRET_DIRECTIVES: [&str; 5] =
+    ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"];
+
+/// Whether the directive of this name, in any letter case, holds a secret.
+pub fn is_secret_directive(name: &[u8]) -> bool {
+    SECRET_DIRECTIVES.iter().any(|secret| secret.as_bytes().eq_ignore_ascii_case(name))
+}
+
 /// All users of a server. There always is the default one.
 #[derive(Clone, Debug)]
 pub struct Users {
     default: Arc<User>,
     others: BTreeMap<Arc<str>, Arc<User>>,
+    /// The incarnations that were given out; the default user's is 0. Never goes back, whoever is deleted.
+    incarnations: u64,
 }
 
 impl Default for Users {
     /// The default user alone, who may do everything without a password.
     fn default() -> Users {
-        Users { default: Arc::new(User::default_user()), others: BTreeMap::new() }
+        Users { default: Arc::new(User::default_user()), others: BTreeMap::new(), incarnations: 0 }
     }
 }
 
@@ -111,7 +130,13 @@ impl Users {
         let mut user = match self.get(name) {
             Some(user) if !anew => User::clone(user),
             None if self.others.len() + 1 >= USERS_MAX => return Err(SetUserError::TooMany),
-            _ => User::new(text),
+            _ => {
+                let incarnation = match self.get(name) {
+                    Some(user) => user.incarnation(),
+                    None => self.next_incarnation(),
+                };
+                User::new(text).with_incarnation(incarnation)
+            }
         };
         for (index, rule) in rules.into_iter().enumerate() {
             user.take_rule(&rule).map_err(|error| SetUserError::Rule { index, rule, error })?;
@@ -155,12 +180,40 @@ impl Users {
     pub fn with_default_password(&self, password: Option<&str>) -> Users {
         let mut user = User::clone(&self.default);
         user.set_password(password);
-        Users { default: Arc::new(user), others: self.others.clone() }
+        Users { default: Arc::new(user), ..self.clone() }
+    }
+
+    /// These users in the place of `old`, as `ACL LOAD` has it: one that was there before is the same user with other rules,
+    /// and who is logged in as it stays so.
+    #[must_use]
+    pub fn in_place_of(mut self, old: &Users) -> Users {
+        self.incarnations = old.incarnations;
+        let names: Vec<Arc<str>> = self.others.keys().map(Arc::clone).collect();
+        for name in names {
+            let incarnation = match old.others.get(&name) {
+                Some(user) => user.incarnation(),
+                None => self.next_incarnation(),
+            };
+            if let Some(user) = self.others.get_mut(&name) {
+                *user = Arc::new(User::clone(user).with_incarnation(incarnation));
+            }
+        }
+        self
+    }
+
+    fn next_incarnation(&mut self) -> u64 {
+        self.incarnations += 1;
+        self.incarnations
     }
 
     /// A line for each user, by name: `user default on nopass ...`, as `ACL LIST` and the files have it.
     pub fn describe_all(&self) -> Vec<String> {
         self.iter().map(|user| format!("user {} {}", user.name(), user.describe())).collect()
+    }
+
+    /// The same for who may not set users: digests are left out.
+    pub fn describe_all_redacted(&self) -> Vec<String> {
+        self.iter().map(|user| format!("user {} {}", user.name(), user.describe_redacted())).collect()
     }
 }
 

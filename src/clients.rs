@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
+use crate::acl::Source;
 use crate::resp::Protocol;
 use crate::session::{Profile, Unblock};
 
@@ -34,6 +35,14 @@ impl fmt::Display for Endpoint {
 }
 
 impl Endpoint {
+    /// Where logins that come from here are counted.
+    pub fn source(&self) -> Source {
+        match self {
+            Endpoint::Tcp(address) => Source::of(address.ip()),
+            Endpoint::Unix(_) => Source::Unix,
+        }
+    }
+
     /// As MONITOR writes it.
     pub fn for_monitors(&self) -> impl fmt::Display {
         fmt::from_fn(move |f| match self {
@@ -73,7 +82,12 @@ pub struct Client {
     active_s: AtomicU64,
     input_bytes: AtomicUsize,
     output_bytes: AtomicUsize,
-    profile: Mutex<Profile>,
+    /// Memory that its buffers take while it waits, bytes.
+    held_bytes: AtomicUsize,
+    /// Since when it has not logged in though it has to, in seconds of uptime; [`NOT_A_STRANGER`] if it has, or need not.
+    stranger_since_s: AtomicU64,
+    /// Shared with lists that are being written; replaced then, else changed in place.
+    profile: Mutex<Arc<Profile>>,
     /// One of the constants of [`wait`].
     wait: AtomicU8,
     stop: AtomicU8,
@@ -95,6 +109,23 @@ impl Client {
     /// How many bytes of output wait for the client to take them.
     pub fn output_bytes(&self) -> usize {
         self.output_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Notes how many bytes of input there are, the request at hand included.
+    pub fn note_input(&self, bytes: usize) {
+        self.input_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of memory that its buffers take while it waits.
+    #[inline]
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// How long it has not logged in though it has to, in seconds; `None` if it has, or need not.
+    pub fn stranger_s(&self, uptime_s: u64) -> Option<u64> {
+        let since_s = self.stranger_since_s.load(Ordering::Relaxed);
+        (since_s != NOT_A_STRANGER).then(|| uptime_s.saturating_sub(since_s))
     }
 
     /// Notes that the client is not idle, in seconds of uptime.
@@ -162,8 +193,14 @@ impl Client {
     /// Replaces what the session says of itself.
     pub fn publish(&self, profile: &Profile) {
         let mut published = self.lock_profile();
-        if *published != *profile {
-            published.clone_from(profile);
+        if **published != *profile {
+            if published.authenticated != profile.authenticated {
+                // It was active just now.
+                let since_s =
+                    if profile.authenticated { NOT_A_STRANGER } else { self.active_s.load(Ordering::Relaxed) };
+                self.stranger_since_s.store(since_s, Ordering::Relaxed);
+            }
+            Arc::make_mut(&mut published).clone_from(profile);
         }
     }
 
@@ -203,30 +240,97 @@ impl Client {
         }
     }
 
-    /// The line of CLIENT LIST and CLIENT INFO, with the fields of Redis 7.2 in its order.
+    /// What CLIENT LIST and CLIENT INFO say of it now.
+    pub fn snapshot(&self, uptime_s: u64) -> Snapshot {
+        let small = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+        Snapshot {
+            profile: self.lock_profile().clone(),
+            uptime_s,
+            idle_s: u32::try_from(self.idle_s(uptime_s)).unwrap_or(u32::MAX),
+            input_bytes: small(self.input_bytes()),
+            output_bytes: small(self.output_bytes()),
+            held_bytes: small(self.held_bytes()),
+            is_waiting: self.is_waiting(),
+            is_stopping: self.stopping() != Stop::No,
+        }
+    }
+
+    /// Its line of CLIENT LIST and CLIENT INFO.
     pub fn line(&self, uptime_s: u64) -> String {
-        let profile = self.lock_profile().clone();
-        let mut line = String::with_capacity(256);
-        let qbuf = self.input_bytes.load(Ordering::Relaxed);
+        self.snapshot(uptime_s).line(self).to_string()
+    }
+
+    /// The name and the incarnation of the user it is, as of its last login; the default one while it has not logged in.
+    pub fn user(&self) -> (Arc<str>, u64) {
+        let profile = self.lock_profile();
+        (Arc::clone(&profile.user), profile.incarnation)
+    }
+
+    fn lock_profile(&self) -> MutexGuard<'_, Arc<Profile>> {
+        // A profile is only replaced whole, so one that a panic left is as good as any.
+        self.profile.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What CLIENT LIST says of a client and may change by the time that the list is written.
+///
+/// Small, for a list has one of each: text is made when it is written.
+#[derive(Debug)]
+pub struct Snapshot {
+    profile: Arc<Profile>,
+    uptime_s: u64,
+    idle_s: u32,
+    input_bytes: u32,
+    output_bytes: u32,
+    held_bytes: u32,
+    is_waiting: bool,
+    is_stopping: bool,
+}
+
+impl Snapshot {
+    /// In Redis's order; `N` for none.
+    fn flags(&self, client: &Client) -> impl fmt::Display {
+        let profile = &self.profile;
+        let all = [
+            ('O', profile.monitors),
+            ('x', profile.queued.is_some()),
+            ('b', self.is_waiting),
+            ('c', self.is_stopping),
+            ('U', matches!(client.peer, Endpoint::Unix(_))),
+            ('e', profile.no_evict),
+            ('T', profile.no_touch),
+        ];
+        fmt::from_fn(move |f| {
+            if !all.iter().any(|(_, holds)| *holds) {
+                return f.write_char('N');
+            }
+            all.iter().filter(|(_, holds)| *holds).try_for_each(|(flag, _)| f.write_char(*flag))
+        })
+    }
+
+    /// The line of `client`, which this is of: the fields of Redis 7.2 in its order.
+    pub fn line(&self, client: &Client) -> impl fmt::Display {
+        fmt::from_fn(move |f| self.write(client, f))
+    }
+
+    fn write(&self, client: &Client, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Snapshot { profile, input_bytes: qbuf, output_bytes: omem, .. } = self;
         // There is one output buffer, and it is no list.
-        let omem = self.output_bytes();
-        let total = qbuf + omem;
-        let events = if omem == 0 { "r" } else { "w" };
-        // Writing to a String cannot fail.
-        let _ = write!(
-            line,
+        let total = u64::from(*qbuf).max(u64::from(self.held_bytes)).max(u64::from(*omem));
+        let events = if *omem == 0 { "r" } else { "w" };
+        write!(
+            f,
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 multi={} qbuf={qbuf} \
              qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={omem} oll=0 omem={omem} tot-mem={total} events={events} cmd={} \
-             user={} \
-             redir=-1 resp={} lib-name={} lib-ver={}",
-            self.id,
-            self.peer,
-            self.local,
-            self.fd,
+             user={} redir=-1 resp={} lib-name={} lib-ver={}",
+            client.id,
+            client.peer,
+            client.local,
+            client.fd,
             profile.name,
-            uptime_s.saturating_sub(self.since_s),
-            self.idle_s(uptime_s),
-            self.flags(&profile),
+            self.uptime_s.saturating_sub(client.since_s),
+            self.idle_s,
+            self.flags(client),
             profile.database,
             profile.queued.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX)),
             profile.last_command,
@@ -237,36 +341,7 @@ impl Client {
             },
             profile.lib_name,
             profile.lib_version,
-        );
-        line
-    }
-
-    /// The name of the user it is, as of its last read; the default one while it has not authenticated.
-    pub fn user(&self) -> Arc<str> {
-        Arc::clone(&self.lock_profile().user)
-    }
-
-    /// In Redis's order; `N` for none.
-    fn flags(&self, profile: &Profile) -> String {
-        let all = [
-            ('O', profile.monitors),
-            ('x', profile.queued.is_some()),
-            ('b', self.is_waiting()),
-            ('c', self.stopping() != Stop::No),
-            ('U', matches!(self.peer, Endpoint::Unix(_))),
-            ('e', profile.no_evict),
-            ('T', profile.no_touch),
-        ];
-        let mut flags: String = all.iter().filter(|(_, holds)| *holds).map(|(flag, _)| flag).collect();
-        if flags.is_empty() {
-            flags.push('N');
-        }
-        flags
-    }
-
-    fn lock_profile(&self) -> MutexGuard<'_, Profile> {
-        // A profile is only replaced whole, so one that a panic left is as good as any.
-        self.profile.lock().unwrap_or_else(PoisonError::into_inner)
+        )
     }
 }
 
@@ -290,15 +365,62 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// See [`Client::stranger_s`].
+const NOT_A_STRANGER: u64 = u64::MAX;
+
 /// All clients of a server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Clients {
     connected: Mutex<BTreeMap<u64, Arc<Client>>>,
+    /// Memory that buffers of all clients take while they wait, bytes.
+    held_bytes: AtomicUsize,
+    /// How much that may be (`maxmemory-clients`); `usize::MAX`: any.
+    held_bytes_max: AtomicUsize,
     last_id: AtomicU64,
     gone: tokio::sync::Notify,
 }
 
+impl Default for Clients {
+    fn default() -> Clients {
+        Clients {
+            connected: Mutex::default(),
+            held_bytes: AtomicUsize::new(0),
+            held_bytes_max: AtomicUsize::new(usize::MAX),
+            last_id: AtomicU64::new(0),
+            gone: tokio::sync::Notify::new(),
+        }
+    }
+}
+
 impl Clients {
+    /// Memory that buffers of all clients take while they wait, bytes.
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// How much that may be; `None`: any.
+    pub fn held_bytes_max(&self) -> Option<usize> {
+        Some(self.held_bytes_max.load(Ordering::Relaxed)).filter(|&bytes| bytes < usize::MAX)
+    }
+
+    /// How much that may be from now on; `usize::MAX`: any.
+    pub fn set_held_bytes_max(&self, bytes: usize) {
+        self.held_bytes_max.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Those that must go for the others to have enough memory, the largest first, and not those that asked to be spared
+    /// (`CLIENT NO-EVICT`). Who was told to end counts as gone.
+    pub fn too_large(&self) -> Vec<Arc<Client>> {
+        let bytes_max = self.held_bytes_max.load(Ordering::Relaxed);
+        if self.held_bytes() <= bytes_max {
+            return Vec::new();
+        }
+        let alive = self.alive();
+        let held: Vec<usize> = alive.iter().map(|client| client.held_bytes()).collect();
+        let may_go = |at: usize| !alive[at].lock_profile().no_evict;
+        evicted(&held, bytes_max, may_go).into_iter().map(|at| Arc::clone(&alive[at])).collect()
+    }
+
     /// A number for a new connection.
     pub fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
@@ -328,7 +450,9 @@ impl Clients {
             active_s: AtomicU64::new(uptime_s),
             input_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
-            profile: Mutex::new(profile),
+            held_bytes: AtomicUsize::new(0),
+            stranger_since_s: AtomicU64::new(if profile.authenticated { NOT_A_STRANGER } else { uptime_s }),
+            profile: Mutex::new(Arc::new(profile)),
             wait: AtomicU8::new(wait::NONE),
             stop: AtomicU8::new(0),
             waker: OnceLock::new(),
@@ -399,6 +523,32 @@ impl Clients {
     }
 }
 
+/// Which of those that hold so many bytes must go for the sum to be within the bound, and a little below it, so that the
+/// next byte does not begin all over again.
+fn evicted(held: &[usize], bytes_max: usize, may_go: impl Fn(usize) -> bool) -> Vec<usize> {
+    let mut sum: usize = held.iter().sum();
+    if sum <= bytes_max {
+        return Vec::new();
+    }
+    let mut largest: Vec<usize> = (0..held.len()).filter(|&at| held[at] > 0).collect();
+    largest.sort_unstable_by_key(|&at| std::cmp::Reverse(held[at]));
+    let enough = bytes_max - bytes_max / EVICTED_BEYOND;
+    let mut gone = Vec::new();
+    for at in largest {
+        if sum <= enough {
+            break;
+        }
+        if may_go(at) {
+            sum -= held[at];
+            gone.push(at);
+        }
+    }
+    gone
+}
+
+/// One part in so many of the bound is made free beyond what must be.
+const EVICTED_BEYOND: usize = 16;
+
 /// A client's place among the connected; dropping it gives the place back, after a panic too.
 #[derive(Debug)]
 pub struct Admission {
@@ -407,9 +557,46 @@ pub struct Admission {
     pub client: Arc<Client>,
 }
 
+impl Admission {
+    /// Notes how much memory the client's buffers take; whether all clients' together take more than they may.
+    pub fn note_held(&self, bytes: usize) -> bool {
+        let before = self.client.held_bytes.swap(bytes, Ordering::Relaxed);
+        let all = &self.clients.held_bytes;
+        if bytes <= before {
+            all.fetch_sub(before - bytes, Ordering::Relaxed);
+            return false;
+        }
+        let sum = all.fetch_add(bytes - before, Ordering::Relaxed) + (bytes - before);
+        sum > self.clients.held_bytes_max.load(Ordering::Relaxed)
+    }
+}
+
 impl Drop for Admission {
     fn drop(&mut self) {
+        self.note_held(0);
         self.clients.lock().remove(&self.client.id);
         self.clients.gone.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_go_until_the_rest_have_room() {
+        let check = |held: &[usize], bytes_max, spared: &[usize], expected: &[usize]| {
+            assert_eq!(evicted(held, bytes_max, |at| !spared.contains(&at)), expected, "{held:?} of {bytes_max}");
+        };
+        check(&[], 100, &[], &[]);
+        check(&[50, 50], 100, &[], &[]);
+        check(&[50, 51], 100, &[], &[1]);
+        check(&[10, 80, 5, 30], 100, &[], &[1]);
+        check(&[10, 80, 5, 30], 100, &[1], &[3, 0]);
+        check(&[10, 80, 5, 30], 20, &[1], &[3, 0, 2]);
+        check(&[0, 101, 0], 100, &[], &[1]);
+        // A little more than needed: 97 of 100 would be full again at once.
+        check(&[3, 48, 49, 1], 100, &[], &[2]);
+        check(&[90, 4, 4, 4], 100, &[0], &[1, 2]);
     }
 }

@@ -11,7 +11,8 @@ use crate::id::Reading;
 
 /// A source of time: the system's, or a simulated one.
 pub trait Clock: Send + Sync + 'static {
-    /// Nanoseconds of a clock that counts suspend and is never set; its zero means nothing.
+    /// Nanoseconds of a clock that counts suspend and is never set; 0: it could not be read, and no time has passed as
+    /// far as anybody knows.
     fn boot_ns(&self) -> u64;
 
     /// The wall clock, Unix time in microseconds.
@@ -54,8 +55,7 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[inline]
     fn boot_ns(&self) -> u64 {
-        // The clock was there at `new`. Should it ever fail, 0 is a backward reading, which counts as no time passed:
-        // IDs then borrow and at last wait, they do not repeat.
+        // The clock was there at `new`. Should it ever fail, IDs borrow and at last wait, they do not repeat.
         self.carrier.now().map_or(0, |t| {
             let seconds = t.tv_sec().max(0).cast_unsigned();
             let nanos = t.tv_nsec().max(0).cast_unsigned();

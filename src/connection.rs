@@ -20,21 +20,22 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest, Ready};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Instant;
 
 pub use patience::CutOff;
 use patience::Patience;
 
+use crate::acl::Reason;
 use crate::clients::{Admission, Client, Stop};
 use crate::clock::{self, Clock};
 use crate::id::{Refusal, Reservation};
+use crate::logging::lines::client_line;
 use crate::metrics::{MeasuredDraw, Work};
 use crate::resp::Value;
-use crate::server::{Monitoring, Performed, Server};
-use crate::session::{Calls, ErrorCode, Reply, Session, Turn, Unblock};
+use crate::server::{Act, Monitoring, Performed, Pieces, Server};
+use crate::session::{Calls, Effect, ErrorCode, Reply, Session, TURN_NS_MAX, Turn, Unblock};
 use crate::telemetry::bucket_of;
 use crate::tls;
 
@@ -46,7 +47,16 @@ const FLUSH_BYTES: usize = 64 * 1024;
 
 /// The beginning of a request up to this size is copied out of the buffer, so that a client that drips bytes costs
 /// what it sent; a larger one keeps the buffer.
-const REST_COPIED_MAX: usize = 1024;
+const REST_COPIED_MAX: usize = 8 * 1024;
+
+/// Room for one read of a client that has to log in and has not: the largest request that it may send.
+const STRANGER_READ_BYTES: usize = 8 * 1024;
+
+/// Replies to such a client are gathered up to this before they are written.
+const STRANGER_FLUSH_BYTES: usize = 2 * 1024;
+
+/// IDs at a time for a client that may be gone, if a reply of its own does not need more.
+const PART_IDS: u32 = 100;
 
 /// A buffer that grew past this is given back to the system rather than kept for the next connection.
 const KEPT_BYTES_MAX: usize = 256 * 1024;
@@ -60,6 +70,13 @@ const HANGUP_CHECK: Duration = Duration::from_millis(100);
 /// The same for one that `CLIENT PAUSE` holds. It takes no place that another waits for, and thousands may be held.
 const HELD_CHECK: Duration = Duration::from_secs(1);
 
+/// How long a client that has more to say keeps its thread before others get their turn, in ns. Twenty of them delay the
+/// next by some 5 ms.
+const SLICE_NS: u64 = TURN_NS_MAX;
+
+/// A client that took longer than this lets others go first before its next read, in ns.
+const SHORT_TURN_NS: u64 = 100_000;
+
 /// Lines for monitors are gathered up to this before they are given to them.
 const FED_BYTES: usize = 16 * 1024;
 
@@ -68,13 +85,28 @@ const MEASURE_ALL_BELOW_NS: u64 = 100_000;
 
 /// A byte stream that a client can be on.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + Sync + Sized {
+    /// Whether it may say who the client is.
+    const NAMES_USERS: bool = false;
+
     /// The socket that carries it; `None` if it is closed already.
     fn socket(&self) -> Option<BorrowedFd<'_>>;
+
+    /// What the socket is ready for by what the runtime was told of it, without a system call; waits for one of `interest`.
+    fn ready(&self, interest: Interest) -> impl Future<Output = io::Result<Ready>> + Send;
+
+    /// The name of the user that the client has shown itself to be, once.
+    fn take_user(&mut self) -> Option<String> {
+        None
+    }
 }
 
 impl Transport for TcpStream {
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         Some(self.as_fd())
+    }
+
+    async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        TcpStream::ready(self, interest).await
     }
 }
 
@@ -82,11 +114,28 @@ impl Transport for UnixStream {
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         Some(self.as_fd())
     }
+
+    async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        UnixStream::ready(self, interest).await
+    }
 }
 
 impl Transport for tls::Stream {
+    const NAMES_USERS: bool = true;
+
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         tls::Stream::socket(self)
+    }
+
+    async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        match self.tcp() {
+            Some(socket) => socket.ready(interest).await,
+            None => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    fn take_user(&mut self) -> Option<String> {
+        tls::Stream::take_user(self)
     }
 }
 
@@ -106,6 +155,10 @@ pub struct Connection<C: Clock, T> {
     work: Work,
     /// Behind `MONITOR`.
     monitoring: Option<Monitoring>,
+    /// Passwords that the session has leave to try.
+    leave: u32,
+    /// Passwords that were wrong.
+    wrong_logins: u32,
     /// Last, so that the socket is closed when the client counts as gone.
     admission: Admission,
 }
@@ -123,24 +176,40 @@ impl<C: Clock, T: Transport> Connection<C, T> {
     /// A connection of a client that was admitted.
     pub fn new(server: Arc<Server<C>>, admission: Admission, session: Session, io: T) -> Box<Self> {
         let work = Work::default();
-        Box::new(Connection { server, admission, io, session, rules: 0, rest: Vec::new(), work, monitoring: None })
+        Box::new(Connection {
+            server,
+            admission,
+            io,
+            session,
+            rules: 0,
+            rest: Vec::new(),
+            work,
+            monitoring: None,
+            leave: 0,
+            wrong_logins: 0,
+        })
     }
 
     /// Serves the client until it goes, breaks the protocol, or is told to stop.
     pub async fn run(mut self: Box<Self>) {
-        let watch = PanicWatch { server: Arc::clone(&self.server), client_id: self.admission.client.id };
+        let watch = PanicWatch::new(&self.server, self.admission.client.id);
         let result = self.serve().await;
         drop(watch);
         // Of an answer that an error cut short.
         self.server.metrics.add_read(std::mem::take(&mut self.work));
         let client = &self.admission.client;
         match result {
-            Ok(()) => tracing::trace!("client {} left", client.id),
-            Err(error) => tracing::debug!("client {} at {} is gone: {error}", client.id, client.peer),
+            Ok(()) => client_line!(self.server.lines, Left, "client {} left", client.id),
+            Err(error) => {
+                client_line!(self.server.lines, Left, "client {} at {} is gone: {error}", client.id, client.peer);
+            }
         }
     }
 
     async fn serve(&mut self) -> io::Result<()> {
+        if T::NAMES_USERS && !self.introduce() {
+            return Ok(());
+        }
         while let Some(mut buffers) = self.read().await? {
             let open = self.answer(&mut buffers).await?;
             buffers.give_back();
@@ -156,7 +225,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
     /// Waits for bytes, or for lines that a monitor is to be sent, which are put out then; `None` at the end of the stream,
     /// or when told to stop.
     async fn read(&mut self) -> io::Result<Option<Box<Buffers>>> {
-        let Connection { admission, io, rest, work, monitoring, .. } = self;
+        let Connection { admission, io, rest, work, monitoring, session, .. } = self;
         let client = &admission.client;
         poll_fn(|cx| {
             client.wake_by(cx.waker());
@@ -164,7 +233,11 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 return Poll::Ready(Ok(None));
             }
             let mut buffers = Buffers::take();
-            buffers.resume(rest);
+            if session.is_authenticated() {
+                buffers.resume(rest);
+            } else {
+                buffers.resume_stranger(rest);
+            }
             // Requests first: lines may come as fast as they are written, and one of the requests may be RESET.
             match poll_read(Pin::new(&mut *io), cx, &mut buffers.input) {
                 Poll::Ready(Ok(n)) if n > 0 => {
@@ -189,10 +262,12 @@ impl<C: Clock, T: Transport> Connection<C, T> {
 
     /// Answers every complete request of the input, in as many turns as it takes. False when the connection is to end.
     async fn answer(&mut self, buffers: &mut Buffers) -> io::Result<bool> {
-        let Buffers { input, output, turn, drawn } = buffers;
         let mut used = 0;
+        // When others began to wait for this client, as far as it is known to have more to say than IDs.
+        let mut busy_since_ns = None;
         loop {
             self.follow_rules();
+            let Buffers { input, turn, drawn, .. } = &mut *buffers;
             turn.account.watch(self.server.monitors.any());
             used += self.session.read(&input[used..], turn);
             self.work.requests += u64::from(turn.commands);
@@ -205,16 +280,15 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                     None
                 }
                 Ok(missing) => {
-                    // What is answered already must not wait with the rest.
-                    self.flush(output).await?;
                     let began_ns = clock::stopwatch_ns();
                     // Boxed: it is rare, and its state would otherwise be part of every idle connection.
-                    let refusal = Box::pin(self.draw_waiting(missing, drawn)).await?;
+                    let refusal = Box::pin(self.draw_parked(missing, buffers, &mut used)).await?;
                     draw = Some(MeasuredDraw { ns: since(began_ns), waited: true });
                     refusal
                 }
                 Err(refusal) => Some(NoIds::Refused(refusal)),
             };
+            let Buffers { input, output, turn, drawn } = &mut *buffers;
             match &refusal {
                 None => self.session.write(turn, Ok(drawn), output),
                 Some(refusal) => {
@@ -224,29 +298,18 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 }
             }
             self.count(turn, draw);
-            if !turn.denials.is_empty() {
-                self.publish();
-                self.server.note_denials(std::mem::take(&mut turn.denials), &self.admission.client);
+            if turn.has_access_news {
+                // Boxed, as above.
+                Box::pin(self.take_access_news(turn)).await?;
             }
             if let Some(effect) = turn.effect.take() {
-                self.publish();
-                let client = &self.admission.client;
-                let began_ns = clock::stopwatch_ns();
-                let value = match self.server.perform(effect, client) {
-                    Performed::Reply(value) => Some(value),
-                    Performed::End => None,
-                    // Boxed, as above.
-                    Performed::Waits(effect) => Some(Box::pin(self.server.perform_waiting(effect, client)).await),
-                };
-                self.count_effect(turn, value.as_ref(), since(began_ns));
-                match value {
-                    Some(value) => self.session.reply(&value, output),
-                    None => turn.close = true,
-                }
-                // It may have killed itself: whatever stands behind that in the input is not answered.
-                turn.close |= self.admission.client.stopping() == Stop::AfterReply;
-                self.follow_monitor();
+                busy_since_ns.get_or_insert_with(clock::stopwatch_ns);
+                // Redis counts the request that asks, too.
+                self.admission.client.note_input(input.len());
+                // Boxed, as above.
+                Box::pin(self.perform(effect, buffers, &mut used)).await?;
             }
+            let Buffers { input, output, turn, .. } = &mut *buffers;
             if let Some(breach) = turn.broken {
                 self.server.note_breach(breach, &self.admission.client);
             }
@@ -254,39 +317,198 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 self.monitoring = None;
             }
             let last = turn.close || !turn.more;
-            if last || output.len() >= FLUSH_BYTES {
+            if last || output.len() >= FLUSH_BYTES || self.flushes_early(output.len()) {
                 self.admission.client.touch(self.server.metrics.uptime_s.load(Relaxed), input.len() - used);
-                self.flush(output).await?;
-            } else {
-                // Replies that nobody hears never come to the socket, where others get their turn, and a wish to end is seen.
-                tokio::task::consume_budget().await;
-                if self.admission.client.stopping() == Stop::Now {
-                    return Err(io::ErrorKind::ConnectionAborted.into());
-                }
+                self.flush(buffers, &mut used).await?;
             }
+            if refusal.is_some() {
+                // A refusal costs its client nothing and comes at once, so that a hundred of them could hold the thread: each
+                // turn of them is followed by the others' turns.
+                tokio::task::yield_now().await;
+            }
+            let turn = &mut buffers.turn;
             if last {
+                if busy_since_ns.is_some() || turn.account.spent_ns() >= SHORT_TURN_NS {
+                    give_way(&mut busy_since_ns, SHORT_TURN_NS).await;
+                }
                 break;
+            }
+            busy_since_ns.get_or_insert_with(|| clock::stopwatch_ns().saturating_sub(turn.account.spent_ns()));
+            give_way(&mut busy_since_ns, SLICE_NS).await;
+            // Replies that nobody hears never come to the socket, where a wish to end is seen.
+            if self.admission.client.stopping() == Stop::Now {
+                return Err(io::ErrorKind::ConnectionAborted.into());
             }
             if turn.held {
                 self.publish();
-                self.admission.client.touch(self.server.metrics.uptime_s.load(Relaxed), input.len() - used);
-                self.flush(output).await?;
+                self.admission.client.touch(self.server.metrics.uptime_s.load(Relaxed), buffers.input.len() - used);
+                self.flush(buffers, &mut used).await?;
+                buffers.park(&mut used);
+                self.note_held(buffers.memory_bytes());
                 // Boxed for the same reason as above.
-                Box::pin(self.wait_for_unpause()).await?;
+                match buffers.turn.logins_held {
+                    0 => Box::pin(self.wait_for_unpause()).await?,
+                    logins => Box::pin(self.wait_for_leave(logins)).await?,
+                }
             }
         }
         self.publish();
-        self.session.release_memory();
-        self.server.metrics.add_read(std::mem::take(&mut self.work));
-        let open = !turn.close;
+        let open = !buffers.turn.close;
         buffers.suspend(used, &mut self.rest);
+        let held = self.session.release_memory() + self.rest.capacity();
+        if held != self.admission.client.held_bytes() {
+            self.note_held(self.rest.capacity());
+        }
+        self.server.metrics.add_read(std::mem::take(&mut self.work));
         Ok(open)
+    }
+
+    /// Performs what a turn asks of the server, and puts the answer behind its replies.
+    async fn perform(&mut self, effect: Effect, buffers: &mut Buffers, used: &mut usize) -> io::Result<()> {
+        self.publish();
+        let client = &self.admission.client;
+        let began_ns = clock::stopwatch_ns();
+        let performed = match self.server.perform(effect, client) {
+            Performed::Waits(effect) => Performed::Reply(self.server.perform_waiting(effect, client).await),
+            performed => performed,
+        };
+        let turn = &mut buffers.turn;
+        match performed {
+            Performed::Reply(value) => {
+                self.count_effect(turn, Some(&value), since(began_ns));
+                self.session.reply(&value, &mut buffers.output);
+            }
+            Performed::InPieces(pieces) => {
+                let spent_ns = self.reply_in_pieces(pieces, buffers, used).await?;
+                self.count_effect(&mut buffers.turn, None, spent_ns);
+            }
+            Performed::End | Performed::Waits(_) => {
+                self.count_effect(turn, None, since(began_ns));
+                turn.close = true;
+            }
+        }
+        // It may have killed itself: whatever stands behind that in the input is not answered.
+        buffers.turn.close |= self.admission.client.stopping() == Stop::AfterReply;
+        self.follow_monitor();
+        Ok(())
+    }
+
+    /// Writes an answer that may be large as it is made, so that there is never more of it than a few pieces, and others go
+    /// between them. Returns the time it took to make, in ns.
+    async fn reply_in_pieces(
+        &mut self,
+        mut pieces: Box<dyn Pieces>,
+        buffers: &mut Buffers,
+        used: &mut usize,
+    ) -> io::Result<u64> {
+        let Some(protocol) = self.session.answers_in() else { return Ok(0) };
+        let mut busy_since_ns = Some(clock::stopwatch_ns());
+        let mut spent_ns = 0;
+        loop {
+            let began_ns = clock::stopwatch_ns();
+            let has_more = pieces.write_next(protocol, &mut buffers.output);
+            spent_ns += since(began_ns);
+            if !has_more {
+                return Ok(spent_ns);
+            }
+            if buffers.output.len() >= FLUSH_BYTES {
+                self.flush(buffers, used).await?;
+            }
+            give_way(&mut busy_since_ns, SLICE_NS).await;
+            if self.admission.client.stopping() == Stop::Now {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+        }
+    }
+
+    /// Whether replies go out before there are many: a client that has to log in is not worth a large buffer.
+    #[inline]
+    fn flushes_early(&self, bytes: usize) -> bool {
+        bytes >= STRANGER_FLUSH_BYTES && !self.session.is_authenticated()
+    }
+
+    /// Counts what the client holds of the server's memory from now on: `bytes` of buffers, and what its session keeps.
+    #[cold]
+    fn note_held(&self, bytes: usize) {
+        if self.admission.note_held(bytes + self.session.memory_bytes()) {
+            self.server.evict_clients();
+        }
     }
 
     /// Shows others who the client is by now. To be called before every wait: who is looked for by name or user, perhaps to
     /// be killed, must be found while it waits.
-    fn publish(&self) {
-        self.admission.client.publish(self.session.profile());
+    #[inline]
+    fn publish(&mut self) {
+        if let Some(profile) = self.session.take_changed_profile() {
+            self.admission.client.publish(profile);
+        }
+    }
+
+    /// Somebody was refused, or logged in. Others know of it before the client does: who is looked for by user, to be deleted
+    /// or killed, must be found from the moment it has its answer.
+    ///
+    /// The answer to a login that was wrong is late: an error ends the connection meanwhile.
+    #[cold]
+    async fn take_access_news(&mut self, turn: &mut Turn) -> io::Result<()> {
+        let wrong = turn.denials.iter().filter(|denial| denial.reason == Reason::Auth);
+        let failures: u64 = wrong.map(|denial| denial.count).sum();
+        let left = self.session.settle_leave();
+        let kept = if self.session.is_in_exec() { left } else { 0 };
+        let leave = std::mem::replace(&mut self.leave, kept);
+        // Wrong ones have used theirs.
+        let right = leave.saturating_sub(left).saturating_sub(u32::try_from(failures).unwrap_or(u32::MAX));
+        let given_back = right + left - kept;
+        if given_back > 0 {
+            self.server.give_leave_back(self.admission.client.peer.source(), given_back);
+        }
+        self.publish();
+        if right > 0 {
+            self.server.audit(Act::Login { user: &self.session.profile().user }, &*self.admission.client);
+        }
+        // Either who deletes the user sees this login, or it is seen here that the user is gone.
+        self.follow_rules();
+        turn.close |= self.session.has_lost_user();
+        if !turn.denials.is_empty() {
+            self.server.note_denials(std::mem::take(&mut turn.denials), &self.admission.client);
+        }
+        if failures == 0 {
+            return Ok(());
+        }
+        let before = u64::from(self.wrong_logins);
+        self.wrong_logins = self.wrong_logins.saturating_add(u32::try_from(failures).unwrap_or(u32::MAX));
+        let delay = self.server.note_wrong_logins(failures, before, &self.admission.client);
+        self.wait(tokio::time::sleep(delay)).await
+    }
+
+    /// Takes the user that the client has shown to be in its handshake, if there is one of that name. False when the
+    /// connection is to end.
+    fn introduce(&mut self) -> bool {
+        if let Some(name) = self.io.take_user() {
+            self.follow_rules();
+            if self.session.log_in_as(&name) {
+                self.publish();
+                self.server.audit(Act::Login { user: &self.session.profile().user }, &*self.admission.client);
+                // As behind AUTH: the user may have gone at this moment.
+                self.follow_rules();
+                return !self.session.has_lost_user();
+            }
+        }
+        true
+    }
+
+    /// Waits until the client may try so many passwords. An error ends the connection.
+    async fn wait_for_leave(&mut self, logins: u32) -> io::Result<()> {
+        let source = self.admission.client.peer.source();
+        let wait = self.server.ask_leave(source, logins);
+        if !wait.is_zero()
+            && let Err(gone) = self.wait(tokio::time::sleep(wait)).await
+        {
+            self.server.give_leave_back(source, logins);
+            return Err(gone);
+        }
+        self.leave = logins;
+        self.session.give_leave(logins);
+        Ok(())
     }
 
     /// Monitors from now on, if the session says so.
@@ -349,7 +571,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             let mut lines = Vec::new();
             for (database, args) in shown {
                 if lines.len() >= FED_BYTES {
-                    self.server.monitors.feed(&lines);
+                    self.server.feed_monitors(&lines);
                     lines.clear();
                 }
                 let peer = self.admission.client.peer.for_monitors();
@@ -358,7 +580,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 lines.extend_from_slice(args);
                 lines.extend_from_slice(b"\r\n");
             }
-            self.server.monitors.feed(&lines);
+            self.server.feed_monitors(&lines);
         }
     }
 
@@ -417,19 +639,65 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         Ok(n - reservation.len)
     }
 
-    /// Draws `n` more IDs, in turn with others. `Some` text goes to the client; an error ends the connection.
-    async fn draw_waiting(&self, n: u32, drawn: &mut Vec<Reservation>) -> io::Result<Option<NoIds>> {
-        let client = &self.admission.client;
+    /// Draws the `missing` IDs of a turn, in turn with others. Meanwhile the connection holds what it needs and no more: its
+    /// turn, and what it has not read yet. `Some` text goes to the client; an error ends the connection.
+    async fn draw_parked(
+        &mut self,
+        missing: u32,
+        buffers: &mut Buffers,
+        used: &mut usize,
+    ) -> io::Result<Option<NoIds>> {
+        // What is answered already must not wait with the rest.
+        self.flush(buffers, used).await?;
+        buffers.park(used);
+        self.note_held(buffers.memory_bytes());
+        match self.draw_waiting(missing, &mut buffers.drawn, true).await? {
+            Waited::Drawn => Ok(None),
+            Waited::NoIds(why) => Ok(Some(why)),
+            Waited::HalfClosed => self.draw_in_parts(buffers, used).await,
+        }
+    }
+
+    /// The same for a client that has finished sending. Perhaps it reads on; perhaps it is gone altogether, which shows only
+    /// when it is sent something. So its replies are sent one by one as their IDs are there, and one that is gone leaves its
+    /// place in the queue after the first.
+    async fn draw_in_parts(&mut self, buffers: &mut Buffers, used: &mut usize) -> io::Result<Option<NoIds>> {
+        while let Some(wanted) = buffers.turn.next_ids(PART_IDS) {
+            let drawn: u32 = buffers.drawn.iter().map(|reservation| reservation.len).sum();
+            if let Some(missing) = wanted.checked_sub(drawn).filter(|&missing| missing > 0) {
+                match self.draw_waiting(missing, &mut buffers.drawn, false).await? {
+                    Waited::Drawn | Waited::HalfClosed => {}
+                    Waited::NoIds(why) => return Ok(Some(why)),
+                }
+            }
+            self.session.write_next(&mut buffers.turn, &mut buffers.drawn, &mut buffers.output);
+            self.flush(buffers, used).await?;
+        }
+        Ok(None)
+    }
+
+    /// Draws `n` more IDs, in turn with others. An error ends the connection.
+    async fn draw_waiting(
+        &mut self,
+        n: u32,
+        drawn: &mut Vec<Reservation>,
+        stops_half_closed: bool,
+    ) -> io::Result<Waited> {
         self.publish();
+        let client = &self.admission.client;
         // Until it is served it is not idle, however long that takes.
         let _waiting = client.waits_for_ids();
         let mut draw = pin!(self.server.issuer.draw(n, drawn));
+        // A reset is told at once, the end of what a client sends when its turn to be looked at comes.
+        let mut reset = pin!(self.io.ready(Interest::ERROR));
         let mut look = tokio::time::interval(HANGUP_CHECK);
         loop {
             let result = or_stopped(client, async {
                 tokio::select! {
-                    result = &mut draw => Some(result.err().map(NoIds::Refused)),
-                    how = unblocked(client) => Some(Some(NoIds::Unblocked(how))),
+                    biased;
+                    _ = &mut reset => Some(Err(io::ErrorKind::ConnectionReset.into())),
+                    result = &mut draw => Some(Ok(result.map_or_else(|r| Waited::NoIds(NoIds::Refused(r)), |()| Waited::Drawn))),
+                    how = unblocked(client) => Some(Ok(Waited::NoIds(NoIds::Unblocked(how)))),
                     _ = look.tick() => None,
                 }
             })
@@ -438,11 +706,14 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 None => return Err(io::ErrorKind::ConnectionAborted.into()),
                 Some(Some(result)) => {
                     client.note_active(self.server.metrics.uptime_s.load(Relaxed));
-                    return Ok(result);
+                    return result;
                 }
-                // Nobody is there to read the answer: the place in the queue goes to the next.
-                Some(None) if self.io.socket().is_none_or(hung_up) => return Err(io::ErrorKind::ConnectionReset.into()),
-                Some(None) => {}
+                Some(None) => match peer_of(&self.io).await {
+                    // Nobody is there to read the answer: the place in the queue goes to the next.
+                    Peer::Gone => return Err(io::ErrorKind::ConnectionReset.into()),
+                    Peer::HalfClosed if stops_half_closed => return Ok(Waited::HalfClosed),
+                    Peer::HalfClosed | Peer::There => {}
+                },
             }
         }
     }
@@ -450,9 +721,14 @@ impl<C: Clock, T: Transport> Connection<C, T> {
     /// Waits while `CLIENT PAUSE` holds the next request. An error ends the connection: the server stops, which is no time
     /// to let a held request go on, or nobody is there any more.
     async fn wait_for_unpause(&self) -> io::Result<()> {
+        let _held = self.admission.client.is_held();
+        self.wait(self.server.pauses.over()).await
+    }
+
+    /// Waits for what it is not the client's to end. An error ends the connection, as above.
+    async fn wait(&self, over: impl Future<Output = ()>) -> io::Result<()> {
         let client = &self.admission.client;
-        let _held = client.is_held();
-        let mut over = pin!(self.server.pauses.over());
+        let mut over = pin!(over);
         let mut look = tokio::time::interval(HELD_CHECK);
         loop {
             let is_over = poll_fn(|cx| {
@@ -472,7 +748,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                     client.note_active(self.server.metrics.uptime_s.load(Relaxed));
                     return Ok(());
                 }
-                Some(false) if self.io.socket().is_none_or(hung_up) => {
+                Some(false) if peer_of(&self.io).await == Peer::Gone => {
                     return Err(io::ErrorKind::ConnectionReset.into());
                 }
                 Some(false) => {}
@@ -480,7 +756,10 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         }
     }
 
-    async fn flush(&mut self, output: &mut Vec<u8>) -> io::Result<()> {
+    /// Writes all output. A client that does not take it at once is waited for with no more than what it is owed and what it
+    /// has sent; `used` is how much of that was read.
+    async fn flush(&mut self, buffers: &mut Buffers, used: &mut usize) -> io::Result<()> {
+        let output = &mut buffers.output;
         if output.is_empty() {
             return Ok(());
         }
@@ -497,26 +776,31 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             }
         })
         .await;
-        let result = match at_once {
-            Some(result) => result,
-            // Boxed for the same reason as a draw that waits.
-            None => Box::pin(self.flush_slowly(output, &mut written)).await,
-        };
         self.work.output_bytes += written as u64;
         self.work.writes += 1;
-        output.clear();
+        let result = if let Some(result) = at_once {
+            result
+        } else {
+            output.drain(..written);
+            // Boxed for the same reason as a draw that waits.
+            Box::pin(self.flush_slowly(buffers, used)).await
+        };
+        buffers.output.clear();
         result
     }
 
-    /// Writes what is left of `output` behind `written`, which the socket did not take at once, as long as the client's
-    /// limits allow.
-    async fn flush_slowly(&mut self, output: &[u8], written: &mut usize) -> io::Result<()> {
+    /// Writes the output that the socket did not take at once, as long as the client's limits allow.
+    async fn flush_slowly(&mut self, buffers: &mut Buffers, used: &mut usize) -> io::Result<()> {
         self.publish();
-        let Connection { server, admission, io, .. } = self;
+        buffers.park(used);
+        let output = &buffers.output;
+        self.note_held(buffers.memory_bytes());
+        let Connection { server, admission, io, work, .. } = self;
         let client = &admission.client;
         let mut patience = Patience::new(Instant::now());
+        let mut written = 0;
         let result = loop {
-            let pending = output.len() - *written;
+            let pending = output.len() - written;
             client.note_output(pending);
             let config = server.config.get();
             let look_again = match patience.check(Instant::now(), pending, &config) {
@@ -526,15 +810,15 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                     break Err(io::Error::new(io::ErrorKind::TimedOut, reason.to_string()));
                 }
             };
-            let before = *written;
+            let before = written;
             let progress = poll_fn(|cx| {
                 client.wake_by(cx.waker());
                 if client.stopping() == Stop::Now {
                     return Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into())));
                 }
-                match poll_write(io, cx, output, written) {
+                match poll_write(io, cx, output, &mut written) {
                     Poll::Ready(result) => Poll::Ready(Some(result)),
-                    Poll::Pending if *written > before => Poll::Ready(None),
+                    Poll::Pending if written > before => Poll::Ready(None),
                     Poll::Pending => Poll::Pending,
                 }
             });
@@ -547,8 +831,21 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 Err(_) => {}
             }
         };
+        work.output_bytes += written as u64;
         client.note_output(0);
         result
+    }
+}
+
+/// Lets others have their turn if this client had the thread for `slice_ns`; `since_ns` is when it got it, `None`: unknown.
+///
+/// By the clock, for the work of a command says nothing of the bytes it came in or is answered by. The runtime then looks
+/// at its sockets before it comes back here: who asked meanwhile is next.
+async fn give_way(since_ns: &mut Option<u64>, slice_ns: u64) {
+    let now_ns = clock::stopwatch_ns();
+    if since_ns.is_none_or(|since| now_ns.saturating_sub(since) >= slice_ns) {
+        tokio::task::yield_now().await;
+        *since_ns = Some(clock::stopwatch_ns());
     }
 }
 
@@ -556,17 +853,29 @@ fn since(began_ns: u64) -> u64 {
     clock::stopwatch_ns().saturating_sub(began_ns)
 }
 
-/// Counts a connection that ends in a panic. Only its own client is cut off.
-struct PanicWatch<C: Clock> {
+/// Counts a connection that ends in a panic, and says whose it was. Only its own client is cut off.
+pub(crate) struct PanicWatch<C: Clock, W: fmt::Display> {
     server: Arc<Server<C>>,
-    client_id: u64,
+    whose: W,
 }
 
-impl<C: Clock> Drop for PanicWatch<C> {
+impl<C: Clock, W: fmt::Display> PanicWatch<C, W> {
+    /// Watches until it is dropped.
+    pub(crate) fn new(server: &Arc<Server<C>>, whose: W) -> Self {
+        PanicWatch { server: Arc::clone(server), whose }
+    }
+}
+
+impl<C: Clock, W: fmt::Display> Drop for PanicWatch<C, W> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.server.metrics.panics.fetch_add(1, Relaxed);
-            tracing::error!("client {} ran into a bug and is closed; please report the lines above", self.client_id);
+            let whose = &self.whose;
+            client_line!(
+                self.server.lines,
+                Bug,
+                "client {whose} ran into a bug and is closed; please report the lines above"
+            );
         }
     }
 }
@@ -627,12 +936,37 @@ impl fmt::Display for NoIds {
     }
 }
 
-/// Whether the peer is gone for good. One that only finished sending is not: it still reads.
-fn hung_up(fd: BorrowedFd<'_>) -> bool {
-    let mut poll = [PollFd::new(fd, PollFlags::empty())];
-    let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
-    nix::poll::poll(&mut poll, PollTimeout::ZERO).is_ok_and(|n| n > 0)
-        && poll[0].revents().is_some_and(|events| events.intersects(gone))
+/// What became of a wait for IDs.
+enum Waited {
+    /// They are there.
+    Drawn,
+    /// There are none, and the client is told why.
+    NoIds(NoIds),
+    /// The client has finished sending; nothing else has happened.
+    HalfClosed,
+}
+
+/// What is known of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Peer {
+    There,
+    /// It has finished sending. It may still read.
+    HalfClosed,
+    /// It has reset the connection, or closed it both ways.
+    Gone,
+}
+
+/// Whether the peer is there, by what the runtime has been told: thousands may be looked at, many times a second.
+async fn peer_of<T: Transport>(io: &T) -> Peer {
+    // What can be written to is ready: this does not wait. What can't be may be gone all the same.
+    let all = Interest::READABLE | Interest::WRITABLE | Interest::ERROR;
+    let ready = poll_fn(|cx| Poll::Ready(pin!(io.ready(all)).poll(cx))).await;
+    match ready {
+        Poll::Ready(Err(_)) => Peer::Gone,
+        Poll::Ready(Ok(ready)) if ready.is_error() || ready.is_write_closed() => Peer::Gone,
+        Poll::Ready(Ok(ready)) if ready.is_read_closed() => Peer::HalfClosed,
+        Poll::Ready(Ok(_)) | Poll::Pending => Peer::There,
+    }
 }
 
 thread_local! {
@@ -655,6 +989,36 @@ impl Buffers {
         }
         // Doubling, so that a large request is copied a bounded number of times, and costs at most twice what came.
         self.input.reserve(READ_BYTES.max(self.input.len()));
+    }
+
+    /// The same for a client that has to log in: less room, of its own.
+    #[cold]
+    fn resume_stranger(&mut self, rest: &[u8]) {
+        self.input = Vec::with_capacity(STRANGER_READ_BYTES.max(rest.len() + 1));
+        self.input.extend_from_slice(rest);
+    }
+
+    /// Leaves no more than what is needed to go on, for a client that is waited for; what was used of the input is gone.
+    #[cold]
+    fn park(&mut self, used: &mut usize) {
+        let rest = self.input[*used..].to_vec();
+        *used = 0;
+        let input = std::mem::replace(&mut self.input, rest);
+        let mut output = Vec::new();
+        if self.output.is_empty() {
+            std::mem::swap(&mut self.output, &mut output);
+        } else {
+            self.output.shrink_to_fit();
+        }
+        self.turn.shrink();
+        self.drawn.shrink_to_fit();
+        Box::new(Buffers { input, output, ..Buffers::default() }).give_back();
+    }
+
+    /// What it holds, bytes.
+    fn memory_bytes(&self) -> usize {
+        let drawn = self.drawn.capacity() * size_of::<Reservation>();
+        size_of::<Buffers>() + self.input.capacity() + self.output.capacity() + self.turn.memory_bytes() + drawn
     }
 
     /// The opposite: leaves what was not used to the connection.

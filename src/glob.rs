@@ -1,36 +1,134 @@
 //! Patterns as `KEYS`, `CONFIG GET` and `COMMAND LIST` of Redis have them: `*`, `?`, `[a-z]`, `[^a-z]`, and a backslash that takes a
 //! meaning away.
 //!
-//! The pattern comes from a client, so its cost is bounded: one place to go back to, the last `*`, makes it at most
-//! pattern length times text length steps, where the usual recursion is exponential.
+//! The pattern comes from a client, so its cost is bounded, in one place for all who match: it is at most
+//! [`PATTERN_BYTES_MAX`] bytes long, is read once, and each of its elements then looks at a byte in one step, a set of a
+//! thousand bytes too. One place to go back to, the last `*`, makes a match at most as many steps as there are elements
+//! times bytes of text, where the usual recursion is exponential; and a pattern that needs more bytes than the text has
+//! is told by one comparison.
 
-/// Whether all of `text` matches `pattern`; ASCII letter case counts unless `ignore_case`.
-pub fn matches(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
-    let (mut at, mut rest) = (0, 0);
-    // After a `*`: the pattern behind it, and the text it has not swallowed yet.
-    let mut star: Option<(usize, usize)> = None;
-    while rest < text.len() {
-        let step = match pattern.get(at) {
-            Some(b'*') => {
-                at += 1;
-                star = Some((at, rest));
-                continue;
+/// The longest pattern, bytes. No directive, command or file name is longer than 255.
+pub const PATTERN_BYTES_MAX: usize = 1024;
+
+/// A pattern that was read, to be matched against many texts.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    elements: Vec<Element>,
+    /// Bytes that a text needs: all elements but `*` take one each.
+    bytes_min: usize,
+    /// Whether a text may have more: there is a `*`.
+    has_star: bool,
+    ignore_case: bool,
+}
+
+/// A pattern that is too long. `Display` is fit for an error reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a pattern has at most {PATTERN_BYTES_MAX} bytes, and this one has {bytes}")]
+pub struct TooLong {
+    /// How long it is.
+    pub bytes: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Element {
+    /// `*`, or several.
+    Star,
+    /// `?`
+    Any,
+    /// Itself.
+    Byte(u8),
+    /// `[...]`
+    Set(Box<Set>),
+}
+
+impl Pattern {
+    /// Reads a pattern; ASCII letter case counts unless `ignore_case`.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`] beyond [`PATTERN_BYTES_MAX`].
+    pub fn new(pattern: &[u8], ignore_case: bool) -> Result<Pattern, TooLong> {
+        if pattern.len() > PATTERN_BYTES_MAX {
+            return Err(TooLong { bytes: pattern.len() });
+        }
+        let fold = |byte: u8| if ignore_case { byte.to_ascii_lowercase() } else { byte };
+        let mut elements = Vec::new();
+        let mut rest = pattern;
+        loop {
+            let (element, used) = match rest {
+                [] => break,
+                [b'*', ..] => (Element::Star, 1),
+                [b'?', ..] => (Element::Any, 1),
+                [b'[', set @ ..] => {
+                    let (set, used) = Set::read(set, fold);
+                    (Element::Set(Box::new(set)), 1 + used)
+                }
+                [b'\\', escaped, ..] => (Element::Byte(fold(*escaped)), 2),
+                [literal, ..] => (Element::Byte(fold(*literal)), 1),
+            };
+            rest = &rest[used..];
+            if element != Element::Star || elements.last() != Some(&Element::Star) {
+                elements.push(element);
             }
-            Some(_) => element(&pattern[at..], text[rest], ignore_case),
-            None => None,
-        };
-        if let Some(used) = step {
-            at += used;
-            rest += 1;
-        } else if let Some((after, swallowed)) = star {
-            at = after;
-            rest = swallowed + 1;
-            star = Some((after, rest));
-        } else {
-            return false;
+        }
+        let stars = elements.iter().filter(|element| **element == Element::Star).count();
+        Ok(Pattern { bytes_min: elements.len() - stars, has_star: stars > 0, elements, ignore_case })
+    }
+
+    /// Whether it stands for one text only, and is compared in one step a byte.
+    pub fn is_literal(&self) -> bool {
+        self.elements.iter().all(|element| matches!(element, Element::Byte(_)))
+    }
+
+    /// Whether all of `text` matches.
+    pub fn matches(&self, text: &[u8]) -> bool {
+        self.matches_in_steps(text).0
+    }
+
+    /// The same, and how many elements were held against a byte.
+    fn matches_in_steps(&self, text: &[u8]) -> (bool, usize) {
+        if text.len() < self.bytes_min || (!self.has_star && text.len() > self.bytes_min) {
+            return (false, 0);
+        }
+        let (mut at, mut rest, mut steps) = (0, 0, 0);
+        // After a `*`: the element behind it, and the text it has not swallowed yet.
+        let mut star: Option<(usize, usize)> = None;
+        while rest < text.len() {
+            let takes = match self.elements.get(at) {
+                Some(Element::Star) => {
+                    at += 1;
+                    star = Some((at, rest));
+                    continue;
+                }
+                Some(element) => {
+                    element.takes(if self.ignore_case { text[rest].to_ascii_lowercase() } else { text[rest] })
+                }
+                None => false,
+            };
+            steps += 1;
+            if takes {
+                at += 1;
+                rest += 1;
+            } else if let Some((after, swallowed)) = star {
+                at = after;
+                rest = swallowed + 1;
+                star = Some((after, rest));
+            } else {
+                return (false, steps);
+            }
+        }
+        (self.elements[at..].iter().all(|element| *element == Element::Star), steps)
+    }
+}
+
+impl Element {
+    fn takes(&self, byte: u8) -> bool {
+        match self {
+            Element::Star | Element::Any => true,
+            Element::Byte(wanted) => *wanted == byte,
+            Element::Set(set) => set.has(byte),
         }
     }
-    pattern[at..].iter().all(|byte| *byte == b'*')
 }
 
 /// Whether a path or name has anything that makes it a pattern.
@@ -38,51 +136,51 @@ pub fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-/// Bytes of the pattern that one byte of the text used up; `None`: they don't match.
-fn element(pattern: &[u8], byte: u8, ignore_case: bool) -> Option<usize> {
-    let fold = |byte: u8| if ignore_case { byte.to_ascii_lowercase() } else { byte };
-    match pattern {
-        [b'?', ..] => Some(1),
-        [b'[', set @ ..] => {
-            let (used, found) = in_set(set, byte, fold);
-            found.then_some(1 + used)
-        }
-        [b'\\', escaped, ..] => (fold(*escaped) == fold(byte)).then_some(2),
-        [literal, ..] => (fold(*literal) == fold(byte)).then_some(1),
-        [] => None,
-    }
-}
+/// One bit for each byte.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Set([u64; 4]);
 
-/// A set behind its `[`: bytes used, its `]` included, and whether `byte` is in it. One that never ends ends with the
-/// pattern, as in Redis.
-fn in_set(set: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> (usize, bool) {
-    let negated = set.first() == Some(&b'^');
-    let mut at = usize::from(negated);
-    let mut found = false;
-    let wanted = fold(byte);
-    loop {
-        match &set[at..] {
-            [] => break,
-            [b']', ..] => {
-                at += 1;
-                break;
-            }
-            [b'\\', escaped, ..] => {
-                found |= fold(*escaped) == wanted;
-                at += 2;
-            }
-            [from, b'-', to, ..] => {
-                let (low, high) = (fold(*from).min(fold(*to)), fold(*from).max(fold(*to)));
-                found |= (low..=high).contains(&wanted);
-                at += 3;
-            }
-            [literal, ..] => {
-                found |= fold(*literal) == wanted;
-                at += 1;
+impl Set {
+    /// A set behind its `[`, and the bytes it used, its `]` included. One that never ends ends with the pattern, as in Redis.
+    fn read(text: &[u8], fold: impl Fn(u8) -> u8) -> (Set, usize) {
+        let negated = text.first() == Some(&b'^');
+        let mut at = usize::from(negated);
+        let mut set = Set([0; 4]);
+        loop {
+            match &text[at..] {
+                [] => break,
+                [b']', ..] => {
+                    at += 1;
+                    break;
+                }
+                [b'\\', escaped, ..] => {
+                    set.add(fold(*escaped));
+                    at += 2;
+                }
+                [from, b'-', to, ..] => {
+                    let (low, high) = (fold(*from).min(fold(*to)), fold(*from).max(fold(*to)));
+                    (low..=high).for_each(|byte| set.add(byte));
+                    at += 3;
+                }
+                [literal, ..] => {
+                    set.add(fold(*literal));
+                    at += 1;
+                }
             }
         }
+        if negated {
+            set.0 = set.0.map(|bits| !bits);
+        }
+        (set, at)
     }
-    (at, found != negated)
+
+    fn add(&mut self, byte: u8) {
+        self.0[usize::from(byte >> 6)] |= 1 << (byte & 63);
+    }
+
+    fn has(&self, byte: u8) -> bool {
+        self.0[usize::from(byte >> 6)] >> (byte & 63) & 1 == 1
+    }
 }
 
 #[cfg(test)]
@@ -90,6 +188,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn matches(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
+        Pattern::new(pattern, ignore_case).unwrap().matches(text)
+    }
 
     fn check(pattern: &str, text: &str, expected: bool) {
         assert_eq!(matches(pattern.as_bytes(), text.as_bytes(), true), expected, "{pattern:?} on {text:?}");
@@ -129,9 +231,30 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_pattern_ends_soon() {
-        let pattern = "a*".repeat(5000) + "b";
-        check(&pattern, &"a".repeat(20_000), false);
+    fn a_hostile_pattern_is_matched_in_few_steps() {
+        let text = "id-watermark-lead-ms";
+        let many = text.len() * text.len();
+        let sets = "[zzzzzzz]".repeat(100);
+        for (pattern, steps_max) in [
+            ("a*".repeat(500) + "b", many),
+            (format!("*[{}", "z".repeat(1000)), text.len()),
+            (format!("*{sets}"), 0),
+            (format!("*{}", "[^z]".repeat(text.len())) + "z", 0),
+            (format!("*{}z", "?".repeat(text.len() / 2)), many),
+            ("?".repeat(1024), 0),
+            ("*?".repeat(512), 0),
+        ] {
+            let (matches, steps) = Pattern::new(pattern.as_bytes(), true).unwrap().matches_in_steps(text.as_bytes());
+            assert!(!matches, "{pattern}");
+            assert!(steps <= steps_max, "{steps} steps for {pattern}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_has_a_longest_length() {
+        assert!(Pattern::new(&[b'*'; PATTERN_BYTES_MAX], false).unwrap().matches(b"x"));
+        let error = Pattern::new(&[b'*'; PATTERN_BYTES_MAX + 1], false).unwrap_err();
+        assert_eq!(error.to_string(), "a pattern has at most 1024 bytes, and this one has 1025");
     }
 
     proptest! {

@@ -114,7 +114,6 @@ const CONSTANT: &[(&str, &str, &str)] = &[
     ("Stats", "expired_stale_perc", "0.00"),
     ("Stats", "expired_time_cap_reached_count", "0"),
     ("Stats", "evicted_keys", "0"),
-    ("Stats", "evicted_clients", "0"),
     ("Stats", "keyspace_hits", "0"),
     ("Stats", "keyspace_misses", "0"),
     ("Stats", "pubsub_channels", "0"),
@@ -188,6 +187,9 @@ fn clients<C: Clock>(of: &Server<C>, out: &mut Text) {
     // Of those that are connected now; Redis keeps a few seconds.
     out.line("client_recent_max_input_buffer", clients.iter().map(|client| client.input_bytes()).max().unwrap_or(0));
     out.line("client_recent_max_output_buffer", clients.iter().map(|client| client.output_bytes()).max().unwrap_or(0));
+    // What clients' buffers take while they wait, which maxmemory-clients bounds.
+    out.line("client_buffers_bytes", of.clients.held_bytes());
+    out.line("maxmemory_clients", of.clients.held_bytes_max().unwrap_or(0));
     out.line("blocked_clients", of.clients.waiting());
     let unix = clients.iter().filter(|client| matches!(client.peer, Endpoint::Unix(_))).count();
     out.line("unixsocket_clients", unix);
@@ -276,12 +278,24 @@ fn stats<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("client_output_buffer_limit_disconnections", metrics.output_limit_closed.load(Relaxed));
     out.line("client_output_timeout_disconnections", metrics.output_timeout_closed.load(Relaxed));
     out.line("cross_protocol_disconnections", metrics.http_closed.load(Relaxed));
+    out.line("evicted_clients", metrics.evicted.load(Relaxed));
+    out.line("auth_timeout_disconnections", metrics.strangers_closed.load(Relaxed));
     out.line("idle_closed_connections", metrics.idle_closed.load(Relaxed));
     out.line("accept_errors", metrics.accept_errors.load(Relaxed));
     let tls = of.tls.as_ref();
     out.line("tls_handshakes", tls.map_or(0, |tls| tls.handshakes()));
     out.line("tls_handshakes_failed", tls.map_or(0, |tls| tls.failures()));
+    out.line("tls_handshakes_resumed", tls.map_or(0, |tls| tls.resumed()));
+    out.line("tls_handshakes_evicted", metrics.handshakes_evicted.load(Relaxed));
+    out.line("tls_handshakes_under_way", of.handshakes.count());
+    // Unix seconds, and days from now, negative once it is past.
+    if let Some(ends_s) = tls.and_then(|tls| tls.ends_s()) {
+        out.line("tls_certificate_ends", ends_s);
+        let left_s = ends_s - of.issuer.clock().wall_unix_ms() / 1000;
+        out.line("tls_certificate_days_left", left_s.div_euclid(24 * 3600));
+    }
     out.line("connection_panics", metrics.panics.load(Relaxed));
+    out.line("log_lines_dropped", of.log.dropped());
 }
 
 fn cpu<C: Clock>(of: &Server<C>, out: &mut Text) {
@@ -351,18 +365,22 @@ fn generator<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("clock_set_back", mint.rollbacks);
     out.line("clock_jumps", mint.jumps);
     out.line("clock_jump_held", u8::from(mint.holds_jump));
-    out.line("refusing", mint.refusing.as_ref().map_or_else(|| "no".to_owned(), ToString::to_string));
+    out.line("refusing", status.refusing.as_ref().map_or_else(|| "no".to_owned(), ToString::to_string));
     out.line("borrow_ms", mint.borrow_ms);
     out.line("borrow_ms_max", mint.highest_borrow_ms);
     out.line("borrow_limit_ms", config.id_max_borrow_ms);
     out.line("borrow_policy", config.id_borrow_policy.word());
-    out.line("ids_per_sec", mint.asked_per_s);
-    out.line("ids_per_sec_demanded", mint.demanded_per_s);
+    out.line("ids_per_sec", status.asked_per_s);
+    out.line("ids_per_sec_demanded", status.demanded_per_s);
     out.line("draws_waiting", status.waiting);
+    out.line("ids_waiting", status.waiting_ids);
+    out.line("wait_ms", status.wait_ms);
+    out.line("wait_limit_ms", config.id_max_wait_ms);
     out.line("draws_waited", status.waits);
     out.line("draws_waited_ms", status.waited_ms);
     out.line("draws_refused", status.refusals);
     out.line("state", config.id_state.word());
+    out.line("state_dir", config.state_dir.display());
     out.line("watermark", mint.watermark.0);
     out.line("watermark_time", time_of(mint.watermark));
     out.line("watermark_saves", status.saves);
@@ -382,6 +400,18 @@ pub fn note_memory(metrics: &Metrics) -> u64 {
     let resident = pages.unwrap_or(0) * page_bytes.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(4096);
     metrics.memory_peak.fetch_max(resident, Relaxed);
     resident
+}
+
+/// The memory in bytes that this process may take: the machine's, or its control group's if that is less; `None` where the
+/// system does not say.
+pub fn memory_limit() -> Option<u64> {
+    let read = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    // Version 2 has one line, "0::/path"; inside of a container that path may be seen as the root.
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default().to_owned();
+    let own = if own.is_empty() { None } else { read(&format!("/sys/fs/cgroup/{own}/memory.max")) };
+    let root = read("/sys/fs/cgroup/memory.max").or_else(|| read("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
+    [system_memory(), own, root].into_iter().flatten().min()
 }
 
 /// The machine's memory in bytes, where the system says it.

@@ -16,22 +16,34 @@
 //! 2026-11-21T02:36:16.123Z 4711 notice  ready to accept connections port=7890
 //! ```
 //!
-//! What clients say may end up in a line (a client's name, a bad command), so control characters are escaped: one
-//! event is always one line.
+//! Lines with the target `audit` say who did what; in text their message begins with `audit: `.
 //!
-//! Invariant: logging never stops the server. An error in writing (a full disk, a closed pipe, syslog gone) loses the
-//! line and nothing else. Spans are not shown; every event carries the fields it needs.
+//! What clients say may end up in a line (a client's name, a bad command), so control characters are escaped: one
+//! event is always one line. What clients cause is bounded too ([`lines`]).
+//!
+//! Invariant: logging never stops the server, and nobody who logs waits. Lines go into a queue with a bound; threads of
+//! the log's own write them, open the file again, and may hang on a pipe that nobody reads or a disk that does not answer.
+//! What has no room, or can't be written, is lost, counted and told. Spans are not shown; every event carries the fields
+//! it needs.
 
-use std::fmt::{self, Write as _};
-use std::fs::{File, OpenOptions};
-use std::io::{self, IsTerminal, Write};
-use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+pub mod lines;
+mod queue;
+mod record;
+mod syslog;
+mod target;
 
-use tracing::field::{Field, Visit};
+use std::io::{self, IsTerminal, Write as _};
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use queue::Queue;
+use record::Record;
+use syslog::{Syslog, SyslogShape};
+use target::{Target, Writer};
 use tracing::level_filters::LevelFilter;
-use tracing::{Event, Subscriber};
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::reload;
@@ -39,11 +51,13 @@ use tracing_subscriber::reload;
 use crate::config::{LogFormat, LogLevel};
 use crate::timestamp;
 
-/// Where syslog listens.
-pub const SYSLOG_SOCKET: &str = "/dev/log";
+pub use syslog::{SYSLOG_SOCKET, SyslogOptions};
 
-/// Bytes of one syslog datagram. RFC 3164 asks for 1,024; today's daemons take 8 KiB, and a longer line is cut.
-const SYSLOG_BYTES_MAX: usize = 8192;
+/// The target of lines that say who did what.
+pub const AUDIT: &str = "audit";
+
+/// How long [`say`] waits for standard error.
+const SAY_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The log of this process: changes its level, opens its file again. Cheap to clone.
 #[derive(Clone)]
@@ -53,12 +67,12 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the log and makes it the process's own. Once per process.
+    /// Opens the log, starts its threads and makes it the process's own. Once per process.
     ///
     /// # Errors
     ///
-    /// When the file can't be opened, or the process has a log already. A missing syslog is no error: it is said on
-    /// standard error, and the log goes on without it.
+    /// When the file can't be opened, a thread can't be started, or the process has a log already. A missing syslog is no
+    /// error: it is said on standard error, and the log goes on without it.
     pub fn start(options: LogOptions) -> Result<Log, LogError> {
         let (subscriber, log) = Log::build(options)?;
         tracing::subscriber::set_global_default(subscriber).map_err(|_| LogError::Twice)?;
@@ -67,25 +81,24 @@ impl Log {
 
     /// The subscriber by itself, for tests.
     fn build(options: LogOptions) -> Result<(impl Subscriber + Send + Sync, Log), LogError> {
-        let pid = std::process::id();
         let target = match &options.file {
-            None => Target::Stdout,
-            Some(path) => {
-                // Opened again after a rename, and maybe after a change of folder.
-                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                let file = open_append(&path).map_err(|error| LogError::Open { path: path.clone(), error })?;
-                Target::File { path, file }
-            }
+            None => Target::stdout()?,
+            Some(path) => Target::open(path)?,
         };
-        let syslog = options.syslog.map(|syslog| Syslog::open(syslog, pid));
+        let pid = std::process::id();
         let colors = options.file.is_none() && options.format == LogFormat::Text && wants_colors();
-        let sink = Arc::new(Sink {
-            format: options.format,
-            colors,
-            pid,
-            now_unix_ms: options.now_unix_ms,
-            output: Mutex::new(Output { target, torn: false, syslog }),
-        });
+        let shape = Shape { format: options.format, colors, pid, now_unix_ms: options.now_unix_ms };
+        let queue = Arc::new(Queue::default());
+        let sink =
+            Sink { shape, queue: Arc::clone(&queue), syslog: options.syslog.map(|to| SyslogOutput::new(to, pid)) };
+        // From here on the sink closes its queues, and the threads end with them.
+        let writer = Writer::new(target, shape);
+        spawn("log", move || writer.run(&queue))?;
+        if let Some(SyslogOutput { queue, shape: to }) = &sink.syslog {
+            let (queue, syslog) = (Arc::clone(queue), Syslog::open(to.clone()));
+            spawn("syslog", move || syslog.run(&queue, &shape))?;
+        }
+        let sink = Arc::new(sink);
         let (filter, handle) = reload::Layer::new(filter(options.level));
         let subscriber = Registry::default().with(filter).with(SinkLayer(Arc::clone(&sink)));
         Ok((subscriber, Log { filter: handle, sink }))
@@ -97,25 +110,61 @@ impl Log {
         let _ = self.filter.reload(filter(level));
     }
 
-    /// Opens the log file again under its path, after it was rotated (SIGHUP). Without a file nothing happens.
-    ///
-    /// # Errors
-    ///
-    /// When the file can't be opened; the log then goes on into the file it has.
-    pub fn reopen(&self) -> Result<(), LogError> {
-        let path = match &self.sink.lock().target {
-            Target::File { path, .. } => path.clone(),
-            Target::Stdout => return Ok(()),
-        };
-        // Not under the lock, which whoever logs takes: the disk may take its time.
-        let reopened = open_append(&path).map_err(|error| LogError::Open { path, error })?;
-        let mut output = self.sink.lock();
-        if let Target::File { file, .. } = &mut output.target {
-            *file = reopened;
-            output.torn = false;
-        }
-        Ok(())
+    /// Has the log file opened again under its path, after it was rotated (SIGHUP), behind the lines that wait. The log
+    /// itself says how that went; where it fails, the log goes on into the file it has.
+    pub fn reopen(&self) {
+        self.sink.queue.reopen();
     }
+
+    /// How many lines were dropped because nobody took those before them.
+    pub fn dropped(&self) -> u64 {
+        let syslog = self.sink.syslog.as_ref().map_or(0, |output| output.queue.dropped_ever());
+        self.sink.queue.dropped_ever() + syslog
+    }
+
+    /// Waits until everything is written, for this long at most; whether it is.
+    pub fn flush(&self, patience: Duration) -> bool {
+        let written = self.sink.queue.flush(patience);
+        // Not longer again: a daemon that hangs is as good as none.
+        let patience = if written { patience } else { Duration::ZERO };
+        written & self.sink.syslog.as_ref().is_none_or(|output| output.queue.flush(patience))
+    }
+
+    /// Has panics told by the log, in one line each: what the standard library writes to standard error, the thread that
+    /// panics waits for, and it may be one that serves.
+    pub fn tell_panics(&self) {
+        std::panic::set_hook(Box::new(|panic| {
+            let message = panic.payload_as_str().unwrap_or("no message");
+            let place = panic.location().map_or_else(|| "?".to_owned(), ToString::to_string);
+            let thread = thread::current().name().unwrap_or("?").to_owned();
+            let backtrace = std::backtrace::Backtrace::capture();
+            if backtrace.status() == std::backtrace::BacktraceStatus::Captured {
+                tracing::error!("a bug: the thread '{thread}' panicked at {place}: {message}: {backtrace}");
+            } else {
+                tracing::error!("a bug: the thread '{thread}' panicked at {place}: {message}");
+            }
+        }));
+    }
+}
+
+/// Writes a line to standard error, and waits for that no longer than a second: it may be a pipe that nobody reads. For a
+/// start and its end, not for threads that serve.
+pub fn say(text: &str) {
+    let line = format!("{}\n", text.trim_end());
+    let (done, wait) = mpsc::channel();
+    let write = move || {
+        // Nothing to fall back on when standard error is gone.
+        let _ = io::stderr().write_all(line.as_bytes());
+        let _ = done.send(());
+    };
+    if spawn("stderr", write).is_ok() {
+        let _ = wait.recv_timeout(SAY_PATIENCE);
+    }
+}
+
+fn spawn(name: &'static str, run: impl FnOnce() + Send + 'static) -> Result<(), LogError> {
+    let thread = thread::Builder::new().name(format!("getid-{name}")).spawn(run);
+    thread.map(drop).map_err(|error| LogError::Thread { error })
 }
 
 /// What the log is to be.
@@ -143,17 +192,6 @@ fn filter(level: LogLevel) -> LevelFilter {
     }
 }
 
-/// Who the log is in syslog.
-#[derive(Clone, Debug)]
-pub struct SyslogOptions {
-    /// The name (`syslog-ident`).
-    pub ident: String,
-    /// The facility's number: user is 1, local0 to local7 are 16 to 23 (`syslog-facility`).
-    pub facility: u8,
-    /// The socket, usually [`SYSLOG_SOCKET`].
-    pub socket: PathBuf,
-}
-
 /// Why there is no log.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
@@ -162,6 +200,12 @@ pub enum LogError {
     Open {
         /// Its path, absolute.
         path: PathBuf,
+        /// The OS error.
+        error: io::Error,
+    },
+    /// The thread that writes it.
+    #[error("can't start the thread that writes the log: {error}. Raise the limit of processes (ulimit -u, TasksMax=)")]
+    Thread {
         /// The OS error.
         error: io::Error,
     },
@@ -178,63 +222,73 @@ impl<S: Subscriber> Layer<S> for SinkLayer {
     }
 }
 
-struct Sink {
+/// How an event becomes a line.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
     format: LogFormat,
     colors: bool,
     pid: u32,
     now_unix_ms: fn() -> i64,
-    output: Mutex<Output>,
 }
 
-struct Output {
-    target: Target,
-    /// The last line was not written to its end, so the next one starts with a line break.
-    torn: bool,
-    syslog: Option<Syslog>,
+impl Shape {
+    fn now(&self) -> String {
+        timestamp::format_rfc3339((self.now_unix_ms)())
+    }
+
+    fn line(&self, time: &str, level: Level, target: &str, record: &Record) -> String {
+        let mut line = match self.format {
+            LogFormat::Text => record.text(time, self.pid, level, self.colors, target == AUDIT),
+            LogFormat::Json => record.json(time, self.pid, level, target),
+        };
+        line.push('\n');
+        line
+    }
+
+    /// A line of the log's own, about itself.
+    fn line_of(&self, level: Level, message: String) -> String {
+        self.line(&self.now(), level, module_path!(), &Record::of(message))
+    }
 }
 
-enum Target {
-    Stdout,
-    File { path: PathBuf, file: File },
+/// Takes events in, on the threads that have them.
+struct Sink {
+    shape: Shape,
+    queue: Arc<Queue>,
+    syslog: Option<SyslogOutput>,
+}
+
+struct SyslogOutput {
+    queue: Arc<Queue>,
+    shape: SyslogShape,
+}
+
+impl SyslogOutput {
+    fn new(options: SyslogOptions, pid: u32) -> SyslogOutput {
+        SyslogOutput { queue: Arc::default(), shape: SyslogShape { options, pid } }
+    }
 }
 
 impl Sink {
     fn write(&self, event: &Event<'_>) {
-        let level = *event.metadata().level();
-        let time = timestamp::format_rfc3339((self.now_unix_ms)());
+        let (level, target) = (*event.metadata().level(), event.metadata().target());
+        let time = self.shape.now();
         let mut record = Record::default();
         event.record(&mut record);
-        let mut line = match self.format {
-            LogFormat::Text => record.text(&time, self.pid, level, self.colors),
-            LogFormat::Json => record.json(&time, self.pid, level, event.metadata().target()),
-        };
-        line.push('\n');
-
-        let mut output = self.lock();
-        if let Some(syslog) = &mut output.syslog {
-            syslog.send(level, &time, &record.message_and_fields());
+        if let Some(SyslogOutput { queue, shape }) = &self.syslog {
+            queue.push(shape.line(level, &time, &record.message_and_fields(target == AUDIT)));
         }
-        if output.torn {
-            line.insert(0, '\n');
-        }
-        let written = match &mut output.target {
-            Target::Stdout => {
-                let mut stdout = io::stdout().lock();
-                stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush())
-            }
-            Target::File { file, .. } => file.write_all(line.as_bytes()),
-        };
-        output.torn = written.is_err();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Output> {
-        // A panic elsewhere leaves at worst half a line.
-        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.push(self.shape.line(&time, level, target, &record));
     }
 }
 
-fn open_append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(path)
+impl Drop for Sink {
+    fn drop(&mut self) {
+        self.queue.close();
+        if let Some(output) = &self.syslog {
+            output.queue.close();
+        }
+    }
 }
 
 /// Whether standard output shows colors: a terminal, and nobody said no (<https://no-color.org>).
@@ -243,229 +297,17 @@ fn wants_colors() -> bool {
     io::stdout().is_terminal() && says("NO_COLOR").is_none() && says("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// An event's message and fields, in their order.
-#[derive(Default)]
-struct Record {
-    message: String,
-    fields: Vec<(&'static str, Value)>,
-}
-
-enum Value {
-    /// Text as it is, or what `Debug` and `Display` make of a thing.
-    Text(String),
-    /// A number, or true or false: needs no quotes anywhere.
-    Plain(String),
-    /// An integer that a double can't hold: in JSON it becomes a string, or JavaScript would round it.
-    Large(String),
-}
-
-impl Record {
-    fn text(&self, time: &str, pid: u32, level: tracing::Level, colors: bool) -> String {
-        let name = level_name(level);
-        let body = self.message_and_fields();
-        if !colors {
-            return format!("{time} {pid} {name:<7} {body}");
-        }
-        let color = match level {
-            tracing::Level::ERROR => "\x1b[1;31m",
-            tracing::Level::WARN => "\x1b[33m",
-            tracing::Level::INFO => "\x1b[32m",
-            _ => "\x1b[2m",
-        };
-        format!("\x1b[2m{time} {pid}\x1b[0m {color}{name:<7}\x1b[0m {body}")
-    }
-
-    fn message_and_fields(&self) -> String {
-        let mut line = escaped(&self.message);
-        for (name, value) in &self.fields {
-            let _ = match value {
-                Value::Plain(text) | Value::Large(text) => write!(line, " {name}={text}"),
-                Value::Text(text) => write!(line, " {name}={}", quoted(text)),
-            };
-        }
-        line
-    }
-
-    fn json(&self, time: &str, pid: u32, level: tracing::Level, target: &str) -> String {
-        let mut line = format!(r#"{{"time":"{time}","level":"{}","pid":{pid}"#, level_name(level));
-        let _ = write!(line, r#","target":{},"message":{}"#, json_string(target), json_string(&self.message));
-        for (name, value) in &self.fields {
-            // A field named as one of ours must not hide it.
-            let ours = matches!(*name, "time" | "level" | "pid" | "target" | "message");
-            let _ = write!(line, ",{}:", json_string(&format!("{}{name}", if ours { "field_" } else { "" })));
-            match value {
-                Value::Plain(text) => line.push_str(text),
-                Value::Text(text) | Value::Large(text) => line.push_str(&json_string(text)),
-            }
-        }
-        line.push('}');
-        line
-    }
-
-    fn integer(&mut self, field: &Field, magnitude: u128, text: String) {
-        let value = if magnitude <= 1 << 53 { Value::Plain(text) } else { Value::Large(text) };
-        self.fields.push((field.name(), value));
-    }
-}
-
-impl Visit for Record {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.record_str(field, &format!("{value:?}"));
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        if field.name() == "message" {
-            value.clone_into(&mut self.message);
-        } else {
-            self.fields.push((field.name(), Value::Text(value.to_owned())));
-        }
-    }
-
-    fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
-        self.record_str(field, &value.to_string());
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.fields.push((field.name(), Value::Plain(value.to_string())));
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.integer(field, value.into(), value.to_string());
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.integer(field, value.unsigned_abs().into(), value.to_string());
-    }
-
-    fn record_u128(&mut self, field: &Field, value: u128) {
-        self.integer(field, value, value.to_string());
-    }
-
-    fn record_i128(&mut self, field: &Field, value: i128) {
-        self.integer(field, value.unsigned_abs(), value.to_string());
-    }
-
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        // JSON has no infinities.
-        let text = value.to_string();
-        self.fields.push((field.name(), if value.is_finite() { Value::Plain(text) } else { Value::Text(text) }));
-    }
-}
-
-fn level_name(level: tracing::Level) -> &'static str {
-    match level {
-        tracing::Level::ERROR => "error",
-        tracing::Level::WARN => "warning",
-        tracing::Level::INFO => "notice",
-        tracing::Level::DEBUG => "verbose",
-        tracing::Level::TRACE => "debug",
-    }
-}
-
-fn json_string(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
-}
-
-/// `text` without control characters, so that it is one line and no terminal command.
-fn escaped(text: &str) -> String {
-    if !text.contains(char::is_control) {
-        return text.to_owned();
-    }
-    text.chars().fold(String::new(), |mut out, char| {
-        if char.is_control() {
-            out.extend(char.escape_default());
-        } else {
-            out.push(char);
-        }
-        out
-    })
-}
-
-/// `text` as one word: in quotes when it would not read as one.
-fn quoted(text: &str) -> String {
-    // What `Debug` wrote is in quotes already.
-    let in_quotes = text.len() > 1 && text.starts_with('"') && text.ends_with('"');
-    let one_word = !text.is_empty() && !text.contains([' ', '"', '=']);
-    if in_quotes || one_word { escaped(text) } else { format!("\"{}\"", escaped(&text.replace('"', "\\\""))) }
-}
-
-/// Datagrams to the local syslog daemon, as RFC 3164 has them. What can't be sent is lost.
-struct Syslog {
-    options: SyslogOptions,
-    pid: u32,
-    socket: Option<UnixDatagram>,
-}
-
-impl Syslog {
-    fn open(options: SyslogOptions, pid: u32) -> Syslog {
-        let mut syslog = Syslog { options, pid, socket: None };
-        if let Err(error) = syslog.connect() {
-            let path = syslog.options.socket.display();
-            let _ = writeln!(io::stderr(), "getid: syslog is not there, nothing goes to it: {path}: {error}");
-        }
-        syslog
-    }
-
-    fn connect(&mut self) -> io::Result<()> {
-        let socket = UnixDatagram::unbound()?;
-        // A daemon that does not read must not hold up the server.
-        socket.set_nonblocking(true)?;
-        socket.connect(&self.options.socket)?;
-        self.socket = Some(socket);
-        Ok(())
-    }
-
-    fn send(&mut self, level: tracing::Level, time: &str, body: &str) {
-        let line = self.line(level, time, body);
-        for _ in 0..2 {
-            match self.socket.as_ref().map(|socket| socket.send(line.as_bytes())) {
-                Some(Ok(_)) => return,
-                Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // The daemon was started again, or comes up after us.
-                Some(Err(_)) | None => {
-                    self.socket = None;
-                    if self.connect().is_err() {
-                        return;
-                    }
-                }
-            }
-        }
-    }
-
-    fn line(&self, level: tracing::Level, time: &str, body: &str) -> String {
-        let severity = match level {
-            tracing::Level::ERROR => 3,
-            tracing::Level::WARN => 4,
-            tracing::Level::INFO => 5,
-            tracing::Level::DEBUG => 6,
-            tracing::Level::TRACE => 7,
-        };
-        let SyslogOptions { ident, facility, .. } = &self.options;
-        let priority = u16::from(*facility) * 8 + severity;
-        let stamp = syslog_stamp(time).unwrap_or_default();
-        let mut line = format!("<{priority}>{stamp}{ident}[{}]: {body}", self.pid);
-        let mut end = line.len().min(SYSLOG_BYTES_MAX);
-        while !line.is_char_boundary(end) {
-            end -= 1;
-        }
-        line.truncate(end);
-        line
-    }
-}
-
-/// `Nov 21 02:36:16 ` from `2026-11-21T02:36:16.123Z`. UTC; journald and rsyslog put their own local time to it.
-fn syslog_stamp(rfc3339: &str) -> Option<String> {
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let month: usize = rfc3339.get(5..7)?.parse().ok()?;
-    let day: u8 = rfc3339.get(8..10)?.parse().ok()?;
-    Some(format!("{} {day:>2} {} ", MONTHS.get(month.checked_sub(1)?)?, rfc3339.get(11..19)?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;
+    use std::os::unix::net::UnixDatagram;
+    use std::path::Path;
+
+    use super::syslog::SYSLOG_BYTES_MAX;
     use tracing::{debug, error, info, trace, warn};
+
+    const PATIENCE: Duration = Duration::from_secs(20);
 
     fn options(file: &Path) -> LogOptions {
         LogOptions {
@@ -482,6 +324,7 @@ mod tests {
         let path = options.file.clone().unwrap();
         let (subscriber, log) = Log::build(options).unwrap();
         tracing::subscriber::with_default(subscriber, || events(&log));
+        assert!(log.flush(PATIENCE));
         let pid = std::process::id();
         let text = fs::read_to_string(path).unwrap();
         let text = text.replace(&format!(" {pid} "), " PID ").replace(&format!(r#""pid":{pid},"#), r#""pid":PID,"#);
@@ -576,10 +419,13 @@ mod tests {
                 info!("one");
                 fs::rename(&path, &old).unwrap();
                 info!("two");
-                log.reopen().unwrap();
+                log.reopen();
                 info!("three");
             },
-            &["2017-03-06T09:37:01.966Z PID notice  three"],
+            &[
+                "2017-03-06T09:37:01.966Z PID notice  SIGHUP: the log is opened anew",
+                "2017-03-06T09:37:01.966Z PID notice  three",
+            ],
         );
         assert_eq!(fs::read_to_string(old).unwrap().lines().count(), 3);
     }
@@ -596,10 +442,13 @@ mod tests {
         let moved = dir.path().join("moved");
         fs::rename(missing.parent().unwrap(), &moved).unwrap();
         tracing::subscriber::with_default(subscriber, || {
-            assert!(log.reopen().is_err());
+            log.reopen();
             info!("still here");
         });
-        assert!(fs::read_to_string(moved.join("log")).unwrap().contains("still here"));
+        assert!(log.flush(PATIENCE));
+        let text = fs::read_to_string(moved.join("log")).unwrap();
+        assert!(text.contains("error   SIGHUP: the log stays as it was: can't open the log file"), "{text}");
+        assert!(text.contains("still here"));
     }
 
     #[test]
@@ -610,7 +459,78 @@ mod tests {
             info!("lost");
             info!("lost too");
         });
-        assert!(log.sink.lock().torn);
+        assert!(log.flush(PATIENCE));
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_told_when_it_can_be_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let shape = Shape { format: LogFormat::Text, colors: false, pid: 1, now_unix_ms: || 0 };
+        let mut writer = Writer::new(Target::open(Path::new("/dev/full")).unwrap(), shape);
+        writer.write("one\n".to_owned());
+        writer.write("two\n".to_owned());
+        writer.target = Target::open(&path).unwrap();
+        writer.write("three\n".to_owned());
+        let text = fs::read_to_string(path).unwrap();
+        assert_eq!(
+            text.lines().collect::<Vec<_>>(),
+            [
+                "",
+                "1970-01-01T00:00:00.000Z 1 warning 2 log lines before this one could not be written: No space left on \
+                 device (os error 28)",
+                "three"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_reader_that_stalls_holds_up_nobody_who_logs() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        // A pipe has room for 64 KiB.
+        let mut reader = fs::File::options().read(true).write(true).open(&path).unwrap();
+        let (subscriber, log) = Log::build(options(&path)).unwrap();
+        let text = "x".repeat(1000);
+        tracing::subscriber::with_default(subscriber, || {
+            for _ in 0..2 * queue::LINES_MAX {
+                info!("{text}");
+            }
+            // Not that it could be.
+            log.reopen();
+            assert!(!log.flush(Duration::from_millis(10)));
+        });
+        let dropped = log.dropped();
+        assert!(dropped > queue::LINES_MAX as u64 / 2);
+        let told = format!("{dropped} log lines were dropped here");
+        let mut read = Vec::new();
+        while !String::from_utf8_lossy(&read[read.len().saturating_sub(200_000)..]).contains(&told) {
+            let mut bytes = vec![0; 65536];
+            let count = io::Read::read(&mut reader, &mut bytes).unwrap();
+            read.extend(&bytes[..count]);
+        }
+        assert!(log.flush(PATIENCE));
+    }
+
+    #[test]
+    fn audit_lines_say_so() {
+        let dir = tempfile::tempdir().unwrap();
+        check(
+            options(&dir.path().join("log")),
+            |_| info!(target: AUDIT, user = "a b", client = 3, "logged in"),
+            &[r#"2017-03-06T09:37:01.966Z PID notice  audit: logged in user="a b" client=3"#],
+        );
+        let mut options = options(&dir.path().join("json"));
+        options.format = LogFormat::Json;
+        check(
+            options,
+            |_| info!(target: AUDIT, user = "a b", client = 3, "logged in"),
+            &[concat!(
+                r#"{"time":"2017-03-06T09:37:01.966Z","level":"notice","pid":PID,"target":"audit","#,
+                r#""message":"logged in","user":"a b","client":3}"#
+            )],
+        );
     }
 
     #[test]
@@ -620,7 +540,7 @@ mod tests {
         let daemon = UnixDatagram::bind(&path).unwrap();
         let mut options = options(&dir.path().join("log"));
         options.syslog = Some(SyslogOptions { ident: "getid-1".to_owned(), facility: 16, socket: path.clone() });
-        let (subscriber, _log) = Log::build(options).unwrap();
+        let (subscriber, log) = Log::build(options).unwrap();
         tracing::subscriber::with_default(subscriber, || {
             let mut bytes = [0; 16 * 1024];
             warn!(n = 1, "first");
@@ -631,8 +551,12 @@ mod tests {
             drop(daemon);
             fs::remove_file(&path).unwrap();
             info!("lost");
+            assert!(log.flush(PATIENCE));
             let daemon = UnixDatagram::bind(&path).unwrap();
-            info!("{}", "ü".repeat(10_000));
+            info!("{}", "ü".repeat(7_000));
+            let len = daemon.recv(&mut bytes).unwrap();
+            let told = String::from_utf8_lossy(&bytes[..len]).into_owned();
+            assert!(told.ends_with("1 log lines did not get to syslog before this one"), "{told}");
             let len = daemon.recv(&mut bytes).unwrap();
             assert!(len <= SYSLOG_BYTES_MAX && std::str::from_utf8(&bytes[..len]).is_ok());
         });

@@ -40,12 +40,12 @@ pub struct Metrics {
     pub output_limit_closed: AtomicU64,
     /// Connections closed for `client-output-timeout`.
     pub output_timeout_closed: AtomicU64,
-    /// Lines about closed connections: each of these once in a while, whatever clients do.
-    pub log_http: Seldom,
-    /// See [`Metrics::log_http`].
-    pub log_input_limit: Seldom,
-    /// See [`Metrics::log_http`].
-    pub log_output: Seldom,
+    /// Connections closed because all clients' buffers together passed `maxmemory-clients`.
+    pub evicted: AtomicU64,
+    /// Connections closed because nobody logged in within `auth-timeout`.
+    pub strangers_closed: AtomicU64,
+    /// Handshakes of TLS that were ended for others' sake.
+    pub handshakes_evicted: AtomicU64,
     /// Connections closed for being idle longer than `timeout`.
     pub idle_closed: AtomicU64,
     /// Connections that ended in a panic; each is a bug to report.
@@ -168,6 +168,9 @@ impl Metrics {
             &self.http_closed,
             &self.output_limit_closed,
             &self.output_timeout_closed,
+            &self.evicted,
+            &self.strangers_closed,
+            &self.handshakes_evicted,
             &self.idle_closed,
             &self.panics,
             &self.accept_errors,
@@ -199,25 +202,6 @@ impl Metrics {
 #[inline]
 fn bump(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(by), Relaxed);
-}
-
-/// Something that may be said once in a while, by the seconds of uptime.
-#[derive(Debug, Default)]
-pub struct Seldom {
-    next_s: AtomicU64,
-    passed_over: AtomicU64,
-}
-
-impl Seldom {
-    /// Whether it may be said now, the first time or `every_s` seconds after the last; then how often it was not since.
-    pub fn due(&self, now_s: u64, every_s: u64) -> Option<u64> {
-        let due = |next_s: u64| (now_s >= next_s).then_some(now_s + every_s);
-        if self.next_s.fetch_update(Relaxed, Relaxed, due).is_ok() {
-            return Some(self.passed_over.swap(0, Relaxed));
-        }
-        self.passed_over.fetch_add(1, Relaxed);
-        None
-    }
 }
 
 /// The mean rate over the last 16 samples, as `instantaneous_ops_per_sec` is defined in Redis.
@@ -267,15 +251,6 @@ mod tests {
         metrics.add_read(Work { requests: 3, reads: 1, writes: 1, input_bytes: 45, output_bytes: 63 });
         metrics.add_read(Work { requests: 1, reads: 1, writes: 2, input_bytes: 15, output_bytes: 21 });
         assert_eq!(metrics.work(), Work { requests: 4, reads: 2, writes: 3, input_bytes: 60, output_bytes: 84 });
-    }
-
-    #[test]
-    fn seldom_is_once_in_a_while_and_tells_what_it_passed_over() {
-        let seldom = Seldom::default();
-        assert_eq!(seldom.due(0, 60), Some(0));
-        assert_eq!((seldom.due(0, 60), seldom.due(59, 60)), (None, None));
-        assert_eq!(seldom.due(60, 60), Some(2));
-        assert_eq!(seldom.due(200, 60), Some(0));
     }
 
     #[test]

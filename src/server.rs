@@ -5,27 +5,39 @@
 //! loses nothing: no new clients, replies in flight written, the issuer closed, its position on disk.
 
 mod acl;
+mod audit;
+mod changes;
 mod clients;
+mod handshakes;
 mod latency;
 mod listen;
 mod memory;
 mod monitor;
 mod perform;
+mod pieces;
 mod settings;
 mod slowlog;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub use acl::{ACL_FILE_BYTES_MAX, AclFileError, load_users};
-pub use listen::{ListenError, Listener, SocketFile, listen, room_for_clients};
+pub use audit::{Act, Actor};
+use changes::Changes;
+pub use handshakes::Handshakes;
+use handshakes::Unfinished;
+pub use listen::{
+    ListenError, Listener, OPERATOR_PLACES, SocketFile, TooFewFiles, files_of_a_start, listen, open_files,
+    room_for_clients,
+};
 pub use monitor::{MONITOR_BYTES_MAX, MONITORS_BYTES_MAX, Monitoring, Monitors};
 pub use perform::Performed;
+pub use pieces::Pieces;
 pub use settings::{limits, rules};
 pub use slowlog::timing;
 use socket2::TcpKeepalive;
@@ -34,17 +46,19 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::acl::AclLog;
-use crate::clients::{Clients, Endpoint, Stop};
+use crate::acl::{AclLog, Guesses, Origin};
+use crate::clients::{Admission, Clients, Endpoint, Stop};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Sources};
-use crate::connection::{Connection, Transport};
+use crate::connection::{Connection, PanicWatch, Transport};
 use crate::info;
 use crate::io_threads::IoThreads;
 use crate::issuer::Issuer;
 use crate::logging::Log;
+use crate::logging::lines::{ClientLines, LeftOut, client_line};
 use crate::metrics::Metrics;
 use crate::pause::Pauses;
+use crate::plural::count;
 use crate::published::Published;
 use crate::session::{Rules, Session};
 use crate::telemetry::{Events, SlowLog};
@@ -68,6 +82,8 @@ pub struct Server<C: Clock = SystemClock> {
     pub metrics: Metrics,
     /// Who is connected.
     pub clients: Arc<Clients>,
+    /// Who is still in the TLS handshake, and no client yet.
+    pub handshakes: Arc<Handshakes>,
     /// `CLIENT PAUSE`.
     pub pauses: Pauses,
     /// What differs from process to process.
@@ -83,15 +99,27 @@ pub struct Server<C: Clock = SystemClock> {
     pub memory_startup: AtomicU64,
     /// Who was refused what.
     acl_log: Mutex<AclLog>,
+    /// How fast passwords are tried, by address.
+    guesses: Mutex<Guesses>,
     io_threads: IoThreads,
     /// What `loglevel` is told to.
-    log: Log,
-    /// Held while the configuration changes.
-    changes: Mutex<()>,
+    pub log: Log,
+    /// How many lines clients have caused of late.
+    pub lines: ClientLines,
+    /// Of settings and users.
+    changes: Changes,
     /// Whether the last `accept` failed: one line in the log for each time that begins and ends.
     accept_fails: AtomicBool,
     stopping: AtomicBool,
     stop: Notify,
+}
+
+/// Who has come, and from where to where.
+struct Arrival {
+    origin: Origin,
+    peer: Endpoint,
+    local: Endpoint,
+    fd: i32,
 }
 
 /// Facts about this process, for INFO and CONFIG REWRITE.
@@ -122,12 +150,15 @@ impl<C: Clock> Server<C> {
         tls: Option<Arc<tls::Acceptor>>,
         log: Log,
     ) -> Arc<Server<C>> {
+        let clients = Arc::new(Clients::default());
+        clients.set_held_bytes_max(config.maxmemory_clients.bytes(info::memory_limit()));
         Arc::new(Server {
             config: Published::new(Arc::new(config)),
             rules: Published::new(rules),
             issuer,
             metrics: Metrics::new(io_threads.count()),
-            clients: Arc::default(),
+            clients,
+            handshakes: Arc::default(),
             pauses: Pauses::default(),
             process,
             tls,
@@ -136,9 +167,11 @@ impl<C: Clock> Server<C> {
             events: Mutex::default(),
             memory_startup: AtomicU64::new(0),
             acl_log: Mutex::default(),
+            guesses: Mutex::default(),
             io_threads,
             log,
-            changes: Mutex::new(()),
+            lines: ClientLines::default(),
+            changes: Changes::start(),
             accept_fails: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             stop: Notify::new(),
@@ -191,19 +224,27 @@ impl<C: Clock> Server<C> {
 
         self.stop_requested().await;
         tasks.shutdown().await;
+        self.handshakes.end_all();
         let connected = self.clients.len();
-        tracing::info!("stopping: no new clients; {connected} connected get their replies");
+        if connected == 0 {
+            tracing::info!("stopping: no new clients, and none is connected");
+        } else {
+            let (clients, get) =
+                (count(connected as u64, "client", "clients"), if connected == 1 { "gets" } else { "get" });
+            tracing::info!("stopping: no new clients; {clients} still connected {get} the replies under way");
+        }
         self.clients.stop_all(Stop::Drain);
         let patience_s = self.config.get().shutdown_timeout_s;
         let patience = Duration::from_secs(patience_s);
         if tokio::time::timeout(patience, self.clients.all_gone()).await.is_err() {
             tracing::warn!(
-                "{} clients did not take their replies within shutdown-timeout {patience_s} s and are cut off",
-                self.clients.len()
+                "{} did not take all replies within shutdown-timeout {patience_s} s: cut off",
+                count(self.clients.len() as u64, "client", "clients")
             );
             self.clients.stop_all(Stop::Now);
             let _ = tokio::time::timeout(REFUSAL_PATIENCE, self.clients.all_gone()).await;
         }
+        self.lines.end_all().iter().for_each(LeftOut::tell);
     }
 
     async fn accept_all(self: Arc<Self>, listener: Listener) {
@@ -211,21 +252,29 @@ impl<C: Clock> Server<C> {
             Listener::Tcp(listener) => loop {
                 let stream = self.accepted(listener.accept().await).await;
                 if let Some((stream, peer)) = stream {
-                    self.welcome_tcp(stream, peer, |stream| stream);
+                    match self.arrival(&stream, peer) {
+                        Some(arrival) => self.welcome(stream, arrival),
+                        None => refuse(stream, DENIED),
+                    }
                 }
             },
             Listener::Tls { listener, acceptor } => loop {
                 let stream = self.accepted(listener.accept().await).await;
                 if let Some((stream, peer)) = stream {
-                    // The handshake is left to the connection's task.
-                    self.welcome_tcp(stream, peer, |stream| tls::Stream::new(stream, Arc::clone(&acceptor)));
+                    let arrival = self.arrival(&stream, peer);
+                    let stream = tls::Stream::new(stream, Arc::clone(&acceptor));
+                    match arrival {
+                        Some(arrival) => self.welcome_tls(stream, peer, arrival).await,
+                        None => refuse(stream, DENIED),
+                    }
                 }
             },
             Listener::Unix { listener, path, .. } => loop {
                 if let Some((stream, _)) = self.accepted(listener.accept().await).await {
                     let fd = stream.as_raw_fd();
                     let end = Endpoint::Unix(Arc::clone(&path));
-                    self.welcome(stream, end.clone(), end, fd);
+                    self.metrics.connections.fetch_add(1, Relaxed);
+                    self.welcome(stream, Arrival { origin: Origin::ThisMachine, peer: end.clone(), local: end, fd });
                 }
             },
         }
@@ -235,7 +284,7 @@ impl<C: Clock> Server<C> {
         match result {
             Ok(accepted) => {
                 if self.accept_fails.load(Relaxed) && self.accept_fails.swap(false, Relaxed) {
-                    tracing::warn!("clients can be accepted again");
+                    client_line!(self.lines, AcceptsAgain, "clients can be accepted again");
                 }
                 Some(accepted)
             }
@@ -243,7 +292,11 @@ impl<C: Clock> Server<C> {
                 // Without a pause this would spin: the connection that could not be accepted is still there.
                 self.metrics.accept_errors.fetch_add(1, Relaxed);
                 if !self.accept_fails.swap(true, Relaxed) {
-                    tracing::error!("accepting a client failed: {error}. Trying on, every {ACCEPT_PAUSE:?}");
+                    client_line!(
+                        self.lines,
+                        AcceptFails,
+                        "accepting a client failed: {error}. Trying on, every {ACCEPT_PAUSE:?}"
+                    );
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 None
@@ -251,50 +304,119 @@ impl<C: Clock> Server<C> {
         }
     }
 
-    fn welcome_tcp<T: Movable>(
-        self: &Arc<Self>,
-        stream: TcpStream,
-        peer: SocketAddr,
-        wrap: impl FnOnce(TcpStream) -> T,
-    ) {
+    /// Sets the options of a client's socket; `None` if it may not come in from where it is.
+    fn arrival(&self, stream: &TcpStream, peer: SocketAddr) -> Option<Arrival> {
+        self.metrics.connections.fetch_add(1, Relaxed);
         let local = stream.local_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)));
         let config = self.config.get();
-        if let Err(error) = set_options(&stream, &config) {
-            tracing::debug!("client at {peer}: socket options: {error}");
+        if let Err(error) = set_options(stream, &config) {
+            client_line!(self.lines, SocketOptions, "client at {peer}: socket options: {error}");
         }
+        let origin = Origin::of(peer.ip());
         let is_open = || self.rules.get().users.default_user().is_nopass();
-        if config.protected_mode_effective() && !is_loopback(peer.ip()) && is_open() {
-            self.metrics.connections.fetch_add(1, Relaxed);
+        if config.protection().turns_away(origin, is_open()) {
             self.metrics.connections_rejected.fetch_add(1, Relaxed);
-            refuse(wrap(stream), DENIED);
-            return;
+            return None;
         }
-        let fd = stream.as_raw_fd();
-        self.welcome(wrap(stream), Endpoint::Tcp(peer), Endpoint::Tcp(local), fd);
+        Some(Arrival { origin, peer: Endpoint::Tcp(peer), local: Endpoint::Tcp(local), fd: stream.as_raw_fd() })
     }
 
-    fn welcome<T: Movable>(self: &Arc<Self>, stream: T, peer: Endpoint, local: Endpoint, fd: i32) {
-        self.metrics.connections.fetch_add(1, Relaxed);
-        let uptime_s = self.metrics.uptime_s.load(Relaxed);
-        let session = Session::new(self.clients.next_id(), self.rules.get());
-        let profile = session.profile().clone();
-        let Some(admission) = self.clients.admit(profile, peer, local, fd, uptime_s, self.clients_max()) else {
-            self.metrics.connections_rejected.fetch_add(1, Relaxed);
-            refuse(stream, b"-ERR max number of clients reached\r\n");
-            return;
-        };
-        self.metrics.clients_peak.fetch_max(self.clients.len() as u64, Relaxed);
-        tracing::trace!("client {} connected from {}", admission.client.id, admission.client.peer);
+    fn welcome<T: Movable>(self: &Arc<Self>, stream: T, arrival: Arrival) {
+        let Some((admission, session)) = self.admit(arrival) else { return self.turn_away(stream) };
         let server = Arc::clone(self);
+        self.hand_over(stream, move |stream| Connection::new(server, admission, session, stream).run());
+    }
+
+    /// As [`Server::welcome`] for a client that is none until its handshake is done. Returns when that has begun, on the
+    /// thread that will serve the client.
+    async fn welcome_tls(self: &Arc<Self>, stream: tls::Stream, peer: SocketAddr, arrival: Arrival) {
+        // A handshake is much work, and there would be nothing behind it.
+        if self.clients.len() >= self.places(arrival.origin) {
+            return self.turn_away(stream);
+        }
+        let count_max = handshakes::handshakes_max(self.config.get().maxclients) as usize;
+        let place = self.handshakes.begin(arrival.peer.source(), count_max).await;
+        let server = Arc::clone(self);
+        self.hand_over(stream, move |mut stream| async move {
+            let watch = PanicWatch::new(&server, peer);
+            let result = place.run(&mut stream).await;
+            drop(watch);
+            match result {
+                Ok(()) => match server.admit(arrival) {
+                    // A task of its own, so that this one's memory is not kept for as long as the client stays.
+                    Some((admission, session)) => {
+                        drop(tokio::spawn(Connection::new(server, admission, session, stream).run()));
+                    }
+                    None => server.turn_away(stream),
+                },
+                Err(unfinished) => {
+                    drop(stream);
+                    server.note_unfinished(&unfinished, peer, count_max);
+                }
+            }
+            // Not before the socket is closed or counts as a client's.
+            drop(place);
+        });
+    }
+
+    fn note_unfinished(&self, unfinished: &Unfinished, peer: SocketAddr, count_max: usize) {
+        match unfinished {
+            Unfinished::Failed(error) => client_line!(self.lines, Left, "client at {peer} is gone: {error}"),
+            Unfinished::Evicted => {
+                self.metrics.handshakes_evicted.fetch_add(1, Relaxed);
+                client_line!(
+                    self.lines,
+                    HandshakeEvicted,
+                    "the TLS handshake of {peer} does not go on and is ended: {count_max} are under way, as many as may be, \
+                     and another waits"
+                );
+            }
+            Unfinished::Stopped => {}
+        }
+    }
+
+    /// How many clients there may be for one from there to be let in.
+    fn places(&self, origin: Origin) -> usize {
+        // When every place is taken, an operator must be able to look why.
+        let more = if origin == Origin::ThisMachine { OPERATOR_PLACES } else { 0 };
+        self.clients_max().saturating_add(more)
+    }
+
+    /// Makes a client of who has come, if there is a place.
+    fn admit(&self, Arrival { origin, peer, local, fd }: Arrival) -> Option<(Admission, Session)> {
+        let uptime_s = self.metrics.uptime_s.load(Relaxed);
+        let session = Session::new(self.clients.next_id(), self.rules.get()).from(origin);
+        let profile = session.profile().clone();
+        let admission = self.clients.admit(profile, peer, local, fd, uptime_s, self.places(origin))?;
+        // On another thread than the one that stops the server: it may have told all clients before this was one.
+        if self.is_stopping() {
+            admission.client.stop(Stop::Drain);
+        }
+        self.metrics.clients_peak.fetch_max(self.clients.len() as u64, Relaxed);
+        client_line!(self.lines, Connected, "client {} connected from {}", admission.client.id, admission.client.peer);
+        Some((admission, session))
+    }
+
+    /// For want of a place.
+    fn turn_away(&self, stream: impl Transport + 'static) {
+        self.metrics.connections_rejected.fetch_add(1, Relaxed);
+        refuse(stream, b"-ERR max number of clients reached\r\n");
+    }
+
+    /// Starts a client's task on the thread that will serve it.
+    fn hand_over<T: Movable, F>(&self, stream: T, task: impl FnOnce(T) -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         if self.io_threads.is_alone() {
-            tokio::spawn(Connection::new(server, admission, session, stream).run());
+            tokio::spawn(task(stream));
             return;
         }
         // The stream leaves this thread's runtime and enters the other's; from then on it stays there.
         let Ok(stream) = stream.leave() else { return };
         self.io_threads.spawn(async move {
             if let Ok(stream) = T::enter(stream) {
-                Connection::new(server, admission, session, stream).run().await;
+                task(stream).await;
             }
         });
     }
@@ -325,8 +447,39 @@ impl<C: Clock> Server<C> {
             let uptime_s = now.duration_since(started).as_secs();
             if self.metrics.uptime_s.swap(uptime_s, Relaxed) != uptime_s {
                 self.close_idle(uptime_s);
+                self.close_strangers(uptime_s);
+                self.lines.turn(uptime_s).iter().for_each(LeftOut::tell);
+                self.tell_of_guesses();
+                let now_s = self.issuer.clock().wall_unix_ms() / 1000;
+                if let Some(warning) = self.tls.as_ref().and_then(|tls| tls.warning(now_s)) {
+                    tracing::warn!("{warning}");
+                }
                 info::note_memory(&self.metrics);
                 info::note_main_cpu(&self.metrics);
+            }
+        }
+    }
+
+    /// Closes clients that have to log in and did not do so in time.
+    fn close_strangers(&self, uptime_s: u64) {
+        let timeout_s = self.config.get().auth_timeout_s;
+        // While the default user is open to all nobody has to.
+        if timeout_s == 0 || self.rules.get().users.default_user().is_open() {
+            return;
+        }
+        for client in self.clients.all() {
+            // One whose login is being answered late is not.
+            let is_late = client.stranger_s(uptime_s).is_some_and(|s| s > timeout_s) && !client.is_waiting();
+            if is_late && client.stopping() != Stop::Now {
+                self.metrics.strangers_closed.fetch_add(1, Relaxed);
+                client_line!(
+                    self.lines,
+                    AuthTimeout,
+                    "client {} at {} is closed: it has not logged in within auth-timeout {timeout_s} s",
+                    client.id,
+                    client.peer
+                );
+                client.stop(Stop::Now);
             }
         }
     }
@@ -339,7 +492,7 @@ impl<C: Clock> Server<C> {
         for client in self.clients.all() {
             if client.idle_s(uptime_s) > timeout_s && !client.is_waiting() && !client.monitors() {
                 self.metrics.idle_closed.fetch_add(1, Relaxed);
-                tracing::debug!("client {} at {} was idle and is closed", client.id, client.peer);
+                client_line!(self.lines, Idle, "client {} at {} was idle and is closed", client.id, client.peer);
                 client.stop(Stop::Now);
             }
         }
@@ -382,21 +535,22 @@ other machines, do one of these: 1) set a password, with the directive requirepa
 from the loopback interface, 2) set protected-mode no in either way once you are sure that nobody from outside can reach \
 this port; CONFIG REWRITE makes a change outlast the next start.\r\n";
 
-fn is_loopback(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) => ip.is_loopback(),
-        IpAddr::V6(ip) => ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
-    }
-}
-
 /// Sends an error and closes, without waiting for anybody.
 fn refuse(mut stream: impl Transport + 'static, error: &'static [u8]) {
+    static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+    // Each keeps a descriptor meanwhile. A flood is closed without a word.
+    if UNDER_WAY.fetch_add(1, Relaxed) >= listen::REFUSALS_MAX {
+        UNDER_WAY.fetch_sub(1, Relaxed);
+        return;
+    }
     tokio::spawn(async move {
         let _ = tokio::time::timeout(REFUSAL_PATIENCE, async {
             stream.write_all(error).await?;
             stream.shutdown().await
         })
         .await;
+        drop(stream);
+        UNDER_WAY.fetch_sub(1, Relaxed);
     });
 }
 

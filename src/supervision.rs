@@ -4,21 +4,25 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::config::Supervised;
+use crate::files::{self, FileId, Readers};
 
-/// Tells the service manager how far the server is: `sd_notify(3)`, without the library.
+/// How long a service manager that hangs may hold up a message. It delays a start and a stop; it must not prevent them, and
+/// whoever shares the thread goes on.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Tells the service manager how far the server is: `sd_notify(3)`, without the library. Lives in a runtime.
 #[derive(Debug)]
 pub struct Notifier {
-    socket: Option<UnixDatagram>,
+    socket: Option<tokio::net::UnixDatagram>,
 }
 
 impl Notifier {
@@ -44,8 +48,8 @@ impl Notifier {
     /// # Errors
     ///
     /// When the service manager does not take the message.
-    pub fn ready(&self, status: &str) -> io::Result<()> {
-        self.send(&format!("READY=1\nSTATUS={}\n", one_line(status)))
+    pub async fn ready(&self, status: &str) -> io::Result<()> {
+        self.send(&format!("READY=1\nSTATUS={}\n", one_line(status))).await
     }
 
     /// The server has begun to stop.
@@ -53,8 +57,8 @@ impl Notifier {
     /// # Errors
     ///
     /// When the service manager does not take the message.
-    pub fn stopping(&self) -> io::Result<()> {
-        self.send("STOPPING=1\nSTATUS=Stopping\n")
+    pub async fn stopping(&self) -> io::Result<()> {
+        self.send("STOPPING=1\nSTATUS=Stopping\n").await
     }
 
     /// The server is alive: to be said as often as [`watchdog_every`] tells.
@@ -62,8 +66,8 @@ impl Notifier {
     /// # Errors
     ///
     /// When the service manager does not take the message.
-    pub fn alive(&self) -> io::Result<()> {
-        self.send("WATCHDOG=1\n")
+    pub async fn alive(&self) -> io::Result<()> {
+        self.send("WATCHDOG=1\n").await
     }
 
     /// Whether anybody is told.
@@ -76,14 +80,18 @@ impl Notifier {
     /// # Errors
     ///
     /// When the service manager does not take the message.
-    pub fn status(&self, status: &str) -> io::Result<()> {
-        self.send(&format!("STATUS={}\n", one_line(status)))
+    pub async fn status(&self, status: &str) -> io::Result<()> {
+        self.send(&format!("STATUS={}\n", one_line(status))).await
     }
 
-    fn send(&self, message: &str) -> io::Result<()> {
-        match &self.socket {
-            Some(socket) => socket.send(message.as_bytes()).map(|_| ()),
-            None => Ok(()),
+    async fn send(&self, message: &str) -> io::Result<()> {
+        let Some(socket) = &self.socket else { return Ok(()) };
+        match tokio::time::timeout(PATIENCE, socket.send(message.as_bytes())).await {
+            Ok(sent) => sent.map(|_| ()),
+            Err(_) => Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("it has not taken the message for {} s", PATIENCE.as_secs()),
+            )),
         }
     }
 }
@@ -105,7 +113,7 @@ fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
 }
 
-fn connect(address: &OsString) -> io::Result<UnixDatagram> {
+fn connect(address: &OsString) -> io::Result<tokio::net::UnixDatagram> {
     let bytes = address.as_bytes();
     let address = match bytes.first() {
         Some(b'@') => SocketAddr::from_abstract_name(&bytes[1..])?,
@@ -113,10 +121,9 @@ fn connect(address: &OsString) -> io::Result<UnixDatagram> {
         _ => return Err(io::Error::new(io::ErrorKind::Unsupported, "neither a path nor an abstract socket")),
     };
     let socket = UnixDatagram::unbound()?;
-    // A manager that hangs may delay a start; it must not prevent it.
-    socket.set_write_timeout(Some(Duration::from_secs(2)))?;
     socket.connect_addr(&address)?;
-    Ok(socket)
+    socket.set_nonblocking(true)?;
+    tokio::net::UnixDatagram::from_std(socket)
 }
 
 /// Why nobody will be told, though somebody wanted it.
@@ -156,37 +163,56 @@ impl fmt::Display for NotifyWarning {
 #[derive(Debug)]
 pub struct PidFile {
     path: PathBuf,
-    text: String,
+    id: FileId,
 }
 
+/// Bytes of a pid file that are looked at: a number has at most ten digits.
+const PID_BYTES_MAX: usize = 64;
+
 impl PidFile {
-    /// Writes this process's id to `path`. What was there is replaced, as Redis does: a crash leaves its file behind.
+    /// Writes this process's id to `path`. What a crash left there is replaced, as Redis does, but not the file of a getid
+    /// that runs. The file is a new one: what a link of this name leads to is not touched.
     ///
     /// # Errors
     ///
-    /// When the file can't be written; the message names the path.
+    /// When the file can't be written, or is another server's; the message names the path.
     pub fn write(path: &Path) -> Result<PidFile, PidFileError> {
         let wrap = |error| PidFileError { path: path.to_owned(), error };
         let path = std::path::absolute(path).map_err(wrap)?;
+        if let Some(pid) = running_getid(&path) {
+            let sentence =
+                format!("it is that of the getid with pid {pid}, which runs, and is left to it; name another");
+            return Err(wrap(io::Error::other(sentence)));
+        }
         let text = format!("{}\n", std::process::id());
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o644);
-        options.open(&path).and_then(|mut file| file.write_all(text.as_bytes())).map_err(wrap)?;
-        Ok(PidFile { path, text })
+        let written = match files::replace(&path, text.as_bytes(), Readers::Everybody) {
+            // A file in /run that was made for us, in a folder that is not ours.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                files::overwrite(&path, text.as_bytes()).map_err(|_| error)
+            }
+            written => written,
+        };
+        written.map_err(wrap)?;
+        let id = files::id_of(&path).ok_or_else(|| wrap(io::ErrorKind::NotFound.into()))?;
+        Ok(PidFile { path, id })
     }
 
-    /// Removes the file at a clean exit, unless another process has written its id there since.
+    /// Removes the file at a clean exit, unless it is another one by then.
     ///
     /// # Errors
     ///
     /// When it is ours and can't be removed. One that is gone already is no error.
     pub fn remove(self) -> Result<(), PidFileError> {
-        let ours = fs::read_to_string(&self.path).is_ok_and(|text| text == self.text);
-        match if ours { fs::remove_file(&self.path) } else { Ok(()) } {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(PidFileError { path: self.path, error }),
-            _ => Ok(()),
-        }
+        files::remove_if(&self.path, self.id).map_err(|error| PidFileError { path: self.path, error })
     }
+}
+
+/// The process that a pid file names, if it is another one, runs, and has the name that this one has.
+fn running_getid(path: &Path) -> Option<u32> {
+    let text = files::read(path, PID_BYTES_MAX).ok()?;
+    let pid: u32 = str::from_utf8(&text).ok()?.trim().parse().ok()?;
+    let name_of = |pid: &str| fs::read(format!("/proc/{pid}/comm")).ok();
+    (pid != std::process::id() && name_of(&pid.to_string())? == name_of("self")?).then_some(pid)
 }
 
 /// Why there is no pid file.
@@ -209,42 +235,62 @@ mod tests {
         String::from_utf8_lossy(&bytes[..len]).into_owned()
     }
 
-    #[test]
-    fn systemd_is_told_of_start_status_and_stop() {
+    #[tokio::test]
+    async fn systemd_is_told_of_start_status_and_stop() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
         let systemd = UnixDatagram::bind(&path).unwrap();
         for supervised in [Supervised::Auto, Supervised::Systemd] {
             let (notifier, warning) = Notifier::open(supervised, Some(path.clone().into()));
             assert!(warning.is_none());
-            notifier.ready("server-id 3\nREADY=0").unwrap();
+            notifier.ready("server-id 3\nREADY=0").await.unwrap();
             assert_eq!(received(&systemd), "READY=1\nSTATUS=server-id 3 READY=0\n");
-            notifier.status("1 client").unwrap();
+            notifier.status("1 client").await.unwrap();
             assert_eq!(received(&systemd), "STATUS=1 client\n");
-            notifier.stopping().unwrap();
+            notifier.stopping().await.unwrap();
             assert_eq!(received(&systemd), "STOPPING=1\nSTATUS=Stopping\n");
         }
     }
 
-    #[test]
-    fn an_abstract_socket_is_reached() {
+    #[tokio::test(start_paused = true)]
+    async fn a_manager_that_hangs_holds_up_nobody_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let _systemd = UnixDatagram::bind(&path).unwrap();
+        let (notifier, _) = Notifier::open(Supervised::Auto, Some(path.into()));
+        // Some messages have room.
+        let told = async { while notifier.alive().await.is_ok() {} };
+        let others = std::cell::Cell::new(0);
+        let turns = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                others.set(others.get() + 1);
+            }
+        };
+        tokio::select! { () = told => {}, () = turns => {} }
+        assert!(others.get() >= 19, "{others:?}");
+        let error = notifier.alive().await.unwrap_err().to_string();
+        assert!(error.contains("has not taken the message for 2 s"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn an_abstract_socket_is_reached() {
         let name = format!("getid-test-notify-{}", std::process::id());
         let systemd = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         let (notifier, warning) = Notifier::open(Supervised::Auto, Some(format!("@{name}").into()));
         assert!(warning.is_none());
-        notifier.ready("").unwrap();
+        notifier.ready("").await.unwrap();
         assert_eq!(received(&systemd), "READY=1\nSTATUS=\n");
     }
 
-    #[track_caller]
-    fn check(supervised: Supervised, socket: Option<&str>, warning_has: Option<&str>) {
+    async fn check(supervised: Supervised, socket: Option<&str>, warning_has: Option<&str>) {
         let (notifier, warning) = Notifier::open(supervised, socket.map(Into::into));
         let warning = warning.map(|warning| warning.to_string());
         match warning_has {
             None => assert_eq!(warning, None),
             Some(part) => assert!(warning.as_deref().is_some_and(|text| text.contains(part)), "{warning:?}"),
         }
-        notifier.ready("nobody listens").unwrap();
+        notifier.ready("nobody listens").await.unwrap();
     }
 
     #[test]
@@ -263,15 +309,15 @@ mod tests {
         check(Some("soon"), None, None);
     }
 
-    #[test]
-    fn nobody_is_told_where_nobody_is() {
-        check(Supervised::No, Some("/run/systemd/notify"), None);
-        check(Supervised::Auto, None, None);
-        check(Supervised::Auto, Some(""), None);
-        check(Supervised::Systemd, None, Some("Type=notify"));
-        check(Supervised::Systemd, Some("/nonexistent/notify"), Some("/nonexistent/notify"));
-        check(Supervised::Systemd, Some("vsock:2:1234"), Some("vsock"));
-        check(Supervised::Upstart, Some("/run/x"), Some("upstart"));
+    #[tokio::test]
+    async fn nobody_is_told_where_nobody_is() {
+        check(Supervised::No, Some("/run/systemd/notify"), None).await;
+        check(Supervised::Auto, None, None).await;
+        check(Supervised::Auto, Some(""), None).await;
+        check(Supervised::Systemd, None, Some("Type=notify")).await;
+        check(Supervised::Systemd, Some("/nonexistent/notify"), Some("/nonexistent/notify")).await;
+        check(Supervised::Systemd, Some("vsock:2:1234"), Some("vsock")).await;
+        check(Supervised::Upstart, Some("/run/x"), Some("upstart")).await;
     }
 
     #[test]
@@ -284,10 +330,20 @@ mod tests {
         file.remove().unwrap();
         assert!(!path.exists());
 
+        // Another one has taken its name since, be it with the same number in it.
         let file = PidFile::write(&path).unwrap();
-        fs::write(&path, "1\n").unwrap();
+        let other = PidFile::write(&path).unwrap();
         file.remove().unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "1\n");
+        assert!(path.exists());
+        other.remove().unwrap();
+        assert!(!path.exists());
+
+        // A link is replaced, and what it leads to stays.
+        let victim = dir.path().join("victim");
+        fs::write(&victim, "mine").unwrap();
+        std::os::unix::fs::symlink(&victim, &path).unwrap();
+        PidFile::write(&path).unwrap().remove().unwrap();
+        assert_eq!((fs::read_to_string(&victim).unwrap().as_str(), path.exists()), ("mine", false));
 
         let file = PidFile::write(&path).unwrap();
         fs::remove_file(&path).unwrap();

@@ -6,12 +6,21 @@
 mod common;
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use common::{Server, Wire, refused};
+use getid::acl::{Origin, Users};
 use getid::command::{Command, Flags, TABLE};
+use getid::config::load::RealFiles;
+use getid::config::{Config, Sources};
+use getid::session::{Rules, Session, Turn};
+use socket2::{Domain, Socket, Type};
 
 /// `printf pw | sha256sum`
 const PW: &str = "30c952fab122c3f9759f02a6d95c3758b246b4fee239957b2d4fee46e26170c4";
@@ -494,4 +503,371 @@ fn a_change_reaches_every_thread() {
     assert!(wires.iter_mut().all(|wire| wire.ask("TIME").starts_with("-NOPERM")));
     assert_eq!(admin.ask("ACL DELUSER app"), ":1");
     assert!(wires.iter_mut().all(|wire| wire.rest().is_empty()));
+}
+
+/// What is refused to other machines without a login; by hand, so that a command that is new is thought of.
+const GUARDED: &[&str] = &[
+    "config|set",
+    "config|rewrite",
+    "config|resetstat",
+    "acl|deluser",
+    "acl|dryrun",
+    "acl|genpass",
+    "acl|getuser",
+    "acl|help",
+    "acl|list",
+    "acl|load",
+    "acl|log",
+    "acl|save",
+    "acl|setuser",
+    "acl|users",
+    "shutdown",
+    "monitor",
+    "client|kill",
+    "client|pause",
+    "client|unpause",
+    "client|unblock",
+    "client|list",
+    "slowlog|reset",
+    "latency|reset",
+];
+
+/// What a server with these words goes by.
+fn rules_of(words: &str) -> Arc<Rules> {
+    let words = words.split("--").filter(|option| !option.trim().is_empty()).flat_map(|option| {
+        let (name, value) = option.trim().split_once(' ').unwrap();
+        [format!("--{name}"), value.to_owned()]
+    });
+    let sources = Sources { words: words.collect(), ..Sources::default() };
+    let (config, _) = Config::load(&sources, &RealFiles).unwrap();
+    Arc::new(getid::server::rules(&config).unwrap())
+}
+
+/// A session as the server makes it, without sockets: requests in, replies out, effects left alone.
+struct Bare {
+    session: Session,
+    turn: Turn,
+}
+
+impl Bare {
+    fn new(rules: &Arc<Rules>, origin: Origin) -> Bare {
+        Bare { session: Session::new(1, Arc::clone(rules)).from(origin), turn: Turn::default() }
+    }
+
+    /// The replies to these lines, each to its end; an effect is none.
+    fn ask(&mut self, lines: &str) -> String {
+        let input = lines.replace('\n', "\r\n") + "\r\n";
+        let (mut used, mut output) = (0, Vec::new());
+        loop {
+            used += self.session.read(&input.as_bytes()[used..], &mut self.turn);
+            self.session.write(&self.turn, Err("NOIDS"), &mut output);
+            self.session.give_leave(self.turn.logins_held);
+            if !self.turn.more || self.turn.close {
+                return String::from_utf8_lossy(&output).into_owned();
+            }
+        }
+    }
+}
+
+/// Every command from here and from elsewhere, under each protection, with each kind of login: directly, in `MULTI`, and after
+/// what could lose the guard on the way.
+#[test]
+fn what_changes_the_server_needs_a_login_from_elsewhere() {
+    let users = "--user ops on >pw +@all --user open on nopass +@all";
+    let modes = [
+        ("", true),
+        ("--bind 0.0.0.0", true),
+        ("--bind 0.0.0.0 --protected-mode yes", true),
+        ("--protected-mode yes", true),
+        ("--bind 0.0.0.0 --protected-mode no", false),
+        ("--protected-mode no", false),
+    ];
+    let logins = [
+        ("PING", false),
+        ("AUTH default x", false),
+        ("HELLO 3 AUTH default x", false),
+        ("AUTH open x", false),
+        ("AUTH ops wrong", false),
+        ("AUTH ops pw\nRESET", false),
+        ("AUTH ops pw\nAUTH open x", false),
+        ("HELLO 2 AUTH ops pw\nHELLO 3 AUTH open x", false),
+        ("MULTI\nAUTH open x\nEXEC", false),
+        ("AUTH ops pw", true),
+        ("HELLO 3 AUTH ops pw", true),
+        ("AUTH open x\nHELLO 3 AUTH ops pw", true),
+        ("AUTH ops pw\nAUTH ops wrong", true),
+        ("MULTI\nAUTH ops pw\nEXEC", true),
+    ];
+    let mut tried = 0;
+    for (mode, guards) in modes {
+        let rules = rules_of(&format!("{mode} {users}"));
+        for origin in [Origin::ThisMachine, Origin::Elsewhere] {
+            for (login, has_proved) in logins {
+                for command in rows() {
+                    let Some(request) = request_of(command) else { continue };
+                    let is_kept =
+                        guards && origin == Origin::Elsewhere && !has_proved && GUARDED.contains(&command.full_name);
+                    let case = format!("{mode:?} {origin:?} {login:?} {request:?}");
+                    for lines in [request.clone(), format!("MULTI\n{request}")] {
+                        let mut bare = Bare::new(&rules, origin);
+                        bare.ask(login);
+                        let said = bare.ask(&lines);
+                        // Some are refused in MULTI whoever sends them.
+                        let is_refused = said.contains("-DENIED ") || (is_kept && said.contains("not allowed inside"));
+                        assert_eq!(is_refused, is_kept, "{case}: {said}");
+                        assert!(!is_kept || bare.turn.effect.is_none(), "{case}");
+                        tried += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(tried > 20_000, "only {tried}");
+    assert!(GUARDED.iter().all(|name| rows().any(|command| command.full_name == *name)));
+}
+
+/// A login is to a user, not to a name: who was deleted and made again in the meantime is another.
+#[test]
+fn a_login_does_not_pass_to_the_next_user_of_that_name() {
+    let rules = rules_of("--user x on >pw +@all");
+    let with = |users: Users| Arc::new(Rules { users: Arc::new(users), ..Rules::clone(&rules) });
+    let set = |users: &Users, rule: &str| users.with_user(b"x", &["on", rule, "+@all"]).unwrap();
+    let mut bare = Bare::new(&rules, Origin::ThisMachine);
+    assert_eq!(bare.ask("AUTH x pw\nACL WHOAMI"), "+OK\r\n$1\r\nx\r\n");
+    let changed = set(&rules.users, ">more");
+    bare.session.set_rules(with(changed.clone()));
+    assert_eq!(bare.ask("ACL WHOAMI"), "$1\r\nx\r\n");
+    let again = set(&changed.without(&["x"]).0, ">pw");
+    bare.session.set_rules(with(again.clone()));
+    assert!(bare.session.has_lost_user());
+    assert_eq!(bare.ask("ACL WHOAMI"), "");
+    assert!(bare.turn.close);
+    // Not even when its own user comes back.
+    bare.session.set_rules(with(changed));
+    assert_eq!(bare.ask("AUTH x pw"), "");
+}
+
+/// `ACL DELUSER x` and `ACL SETUSER x` in one go, while others log in on another thread: each of them is cut off or never was
+/// the old user. And who has its answer to AUTH is found by `CLIENT KILL USER`.
+#[test]
+fn a_user_that_is_replaced_at_once_keeps_no_old_login() {
+    let server = Server::start(&["--io-threads", "2", "--user", "x on >pw +@all"]);
+    let mut admin = server.connect();
+    for round in 0..60 {
+        let mut wires: Vec<Wire> = (0..4).map(|_| server.connect()).collect();
+        for (at, wire) in wires.iter_mut().enumerate() {
+            // Some are in, some come in just now.
+            wire.send("AUTH x pw\r\n");
+            if at % 2 == 0 {
+                assert_eq!(wire.line(), "+OK");
+            }
+        }
+        admin.send("ACL DELUSER x\r\nACL SETUSER x on >new +@all\r\n");
+        assert_eq!([admin.line(), admin.line()], [":1", "+OK"]);
+        for (at, wire) in wires.iter_mut().enumerate() {
+            let said = if wire.stream.write_all(b"ACL WHOAMI\r\n").is_ok() { wire.try_lines() } else { Vec::new() };
+            let was_refused = said.first().is_some_and(|line| line.starts_with("-WRONGPASS"));
+            assert!(!said.iter().any(|line| line == "x"), "round {round}: {said:?}");
+            assert!(at % 2 == 1 || said.is_empty() || was_refused, "round {round}: {said:?}");
+        }
+        assert_eq!(admin.ask("ACL SETUSER x >pw"), "+OK");
+        let mut wire = server.connect();
+        assert_eq!(wire.ask("AUTH x pw"), "+OK");
+        assert_eq!(admin.ask("CLIENT KILL USER x"), ":1", "round {round}");
+        assert_eq!(wire.rest(), "");
+    }
+}
+
+/// Who deletes a user ends its `MONITOR` too, however late the login was.
+#[test]
+fn a_monitor_of_a_deleted_user_ends() {
+    let server = Server::start(&["--io-threads", "2"]);
+    let mut admin = server.connect();
+    for _ in 0..40 {
+        assert_eq!(admin.ask("ACL SETUSER x on >pw +@all"), "+OK");
+        let mut wire = server.connect();
+        wire.send("AUTH x pw\r\nMONITOR\r\n");
+        assert_eq!(admin.ask("ACL DELUSER x"), ":1");
+        // Nothing is sent to it any more: it ends by itself, or is the default user that AUTH left it as.
+        let said = wire.line();
+        if said.starts_with("-WRONGPASS") {
+            continue;
+        }
+        assert!(["+OK", ""].contains(&said.as_str()), "{said}");
+        assert!(wire.rest().lines().all(|line| line.starts_with('+')));
+    }
+}
+
+/// A client at another loopback address, which is another one to guess from.
+fn connect_from(server: &Server, from: [u8; 4]) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
+    socket.connect(&SocketAddr::from(([127, 0, 0, 1], server.port)).into()).unwrap();
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(common::PATIENCE)).unwrap();
+    stream
+}
+
+/// Guesses in pipelines, on many connections, and by who hangs up before the answer: so many in a second, and no more. Others
+/// log in meanwhile, and nothing else waits.
+#[test]
+fn guessing_is_slow_for_who_guesses() {
+    let mut server = Server::start(&["--requirepass", "secret", "--user", "app on >pw +getid +acl|whoami"]);
+    let port = server.port;
+    let began = Instant::now();
+    let end = began + Duration::from_millis(1500);
+    let attackers: Vec<_> = (0..8)
+        .map(|_| {
+            std::thread::spawn(move || {
+                while Instant::now() < end {
+                    // Not even the answer is awaited.
+                    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+                    _ = stream.write_all("AUTH guess\r\nHELLO 3 AUTH nobody x\r\n".repeat(50).as_bytes());
+                }
+            })
+        })
+        .collect();
+    let mut waiting: Vec<Wire> = (0..100).map(|_| server.connect()).collect();
+    for wire in &mut waiting {
+        wire.send("AUTH guess\r\n".repeat(100));
+    }
+    let mut others = 0;
+    while Instant::now() < end {
+        let mut stream = connect_from(&server, [127, 0, 0, 2]);
+        stream.write_all(b"AUTH secret\r\nPING\r\n").unwrap();
+        let mut said = [0; 12];
+        stream.read_exact(&mut said).unwrap();
+        assert_eq!(&said, b"+OK\r\n+PONG\r\n");
+        others += 1;
+    }
+    for thread in attackers {
+        thread.join().unwrap();
+    }
+    assert!(others > 0, "nobody else came in");
+    let mut stream = connect_from(&server, [127, 0, 0, 2]);
+    stream.write_all(b"AUTH secret\r\nINFO stats\r\nQUIT\r\n").unwrap();
+    let mut info = String::new();
+    stream.read_to_string(&mut info).unwrap();
+    let tried: u64 = info.split_once("acl_access_denied_auth:").unwrap().1.lines().next().unwrap().parse().unwrap();
+    let seconds = u64::try_from(began.elapsed().as_millis()).unwrap() / 1000 + 1;
+    assert!(tried > 100 && tried <= 1000 + 1000 * seconds, "{tried} guesses in {seconds} s");
+    server.wait_log("login failed");
+    assert!(server.count_log("login failed") <= 10 * (usize::try_from(seconds).unwrap() + 1));
+    drop(waiting);
+}
+
+/// One after the other on one connection, each answer comes later; what comes before one does not wait for it.
+#[test]
+fn the_answers_to_wrong_logins_come_late() {
+    let server = Server::start(&["--requirepass", "secret"]);
+    let mut wire = server.connect();
+    let began = Instant::now();
+    wire.send("AUTH x\r\n".repeat(7));
+    assert!((0..7).all(|_| wire.line().starts_with("-WRONGPASS")));
+    // 10, 20, 40 ... 640 ms.
+    assert!(began.elapsed() >= Duration::from_millis(1270), "{:?}", began.elapsed());
+    assert_eq!(wire.ask("AUTH secret"), "+OK");
+    wire.send("PING\r\nAUTH x\r\n");
+    assert_eq!(wire.line(), "+PONG");
+    assert!(wire.line().starts_with("-WRONGPASS"));
+    // A stop does not wait for them.
+    wire.send("AUTH x\r\n".repeat(100));
+    let began = Instant::now();
+    assert!(server.stop().success());
+    assert!(began.elapsed() < Duration::from_secs(9));
+}
+
+/// A transaction is no way round: its logins need leave together, and there may be a few.
+#[test]
+fn logins_in_a_transaction_are_few() {
+    let server = Server::start(&["--user", "app on >pw +@all"]);
+    let mut wire = server.connect();
+    wire.send(format!("MULTI\r\n{}EXEC\r\n", "AUTH app x\r\n".repeat(16)));
+    assert!((0..17).all(|_| wire.line().starts_with('+')));
+    assert_eq!(wire.line(), "*16");
+    assert!((0..16).all(|_| wire.line().starts_with("-WRONGPASS")));
+    wire.send(format!("MULTI\r\n{}EXEC\r\n", "HELLO 2 AUTH app x\r\n".repeat(17)));
+    assert!((0..17).all(|_| wire.line().starts_with('+')));
+    assert_eq!(wire.line(), "-ERR transaction has too many logins: it may have 16");
+    assert!(wire.line().starts_with("-EXECABORT"));
+    assert_eq!(wire.ask("AUTH app pw"), "+OK");
+    assert_eq!(wire.ask_bulk("ACL WHOAMI"), "app");
+}
+
+/// The users that docs/access.md shows, each with its password.
+fn documented_users() -> Vec<(String, String, String)> {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/access.md")).unwrap();
+    let lines = page.lines().filter_map(|line| line.strip_prefix("user ")).filter(|line| line.contains(" on >"));
+    let users = lines.map(|line| {
+        let mut words = line.split(' ');
+        let name = words.next().unwrap().to_owned();
+        let password = words.find_map(|word| word.strip_prefix('>')).unwrap().to_owned();
+        (name, password, line.to_owned())
+    });
+    users.collect()
+}
+
+/// Every command that a user of the page may run, in forms that ask for much: no secret comes back, and nothing has changed.
+#[test]
+fn no_documented_user_becomes_another() {
+    const SECRETS: [&str; 3] = ["first-secret", "second-secret", "third-secret"];
+    let users = documented_users();
+    assert!(users.len() >= 2, "{users:?}");
+    let mut words = vec!["--requirepass", SECRETS[0], "--slowlog-log-slower-than", "0", "--io-threads", "2"];
+    for (_, _, line) in &users {
+        words.extend(["--user", line]);
+    }
+    let server = Server::start(&words);
+    let mut admin = server.connect();
+    assert_eq!(admin.ask(&format!("AUTH {}", SECRETS[0])), "+OK");
+    // What SLOWLOG could tell of.
+    assert_eq!(admin.ask(&format!("ACL SETUSER hidden on >{} +@all", SECRETS[2])), "+OK");
+    assert_eq!(admin.ask(&format!("CONFIG SET requirepass {}", SECRETS[1])), "+OK");
+    let digests: Vec<String> = SECRETS.map(|secret| getid::acl::Digest::of(secret.as_bytes()).to_string()).into();
+    let (list, settings) = (reply(&mut admin, "ACL LIST"), reply(&mut admin, "CONFIG GET *"));
+    assert!(list.concat().contains(&digests[1]) && settings.iter().any(|value| value == SECRETS[1]));
+    for (name, password, line) in &users {
+        let mut all = Users::default();
+        let rules: Vec<&str> = line.split(' ').skip(1).collect();
+        all.define(name.as_bytes(), &rules).unwrap();
+        let user = all.get(name.as_bytes()).unwrap();
+        let mut wire = server.connect();
+        assert_eq!(wire.ask(&format!("AUTH {name} {password}")), "+OK");
+        let mut requests: Vec<String> = Vec::new();
+        for command in rows().filter(|command| user.may(command) && !command.flags.has(Flags::NO_AUTH)) {
+            requests.extend(request_of(command));
+            let whole = command.full_name.replace('|', " ");
+            requests.extend(
+                ["*", "requirepass", "REQUIREPASS", "*pass*", "all", "everything", "1000", "-1"]
+                    .map(|arg| format!("{whole} {arg}")),
+            );
+        }
+        requests.push("HELLO 3".to_owned());
+        requests.push(format!("HELLO 2 AUTH {name} {password}"));
+        // What it may not: each is refused, in MULTI and by any way round too.
+        requests.extend(
+            ["CONFIG SET requirepass x", "ACL SETUSER default nopass", "CLIENT KILL TYPE normal", "SHUTDOWN"]
+                .map(str::to_owned),
+        );
+        requests.extend(["MULTI", "CONFIG SET requirepass x", "ACL SETUSER default nopass", "EXEC"].map(str::to_owned));
+        requests.extend(["AUTH default (redacted)", "AUTH hidden (redacted)"].map(str::to_owned));
+        for (at, request) in requests.iter().enumerate() {
+            // Another each time: SLOWLOG shows those before.
+            let end = format!("end-{at}");
+            wire.send(format!("{request}\r\nPING {end}\r\n"));
+            let mut said = Vec::new();
+            while said.last().is_none_or(|line| *line != end) {
+                said.push(wire.line());
+                assert!(said.len() < 100_000, "{request}");
+            }
+            let said = said.join("\n");
+            for secret in SECRETS.iter().copied().chain(digests.iter().map(String::as_str)) {
+                assert!(!said.contains(secret), "{name}: {request}: {said}");
+            }
+        }
+        assert_eq!(wire.ask("RESET"), "+RESET");
+        assert!(wire.ask("PING").starts_with("-NOAUTH"));
+    }
+    assert_eq!(reply(&mut admin, "ACL LIST"), list);
+    assert_eq!(reply(&mut admin, "CONFIG GET *"), settings);
 }

@@ -6,7 +6,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use getid::acl::{
-    self, AclLog, Context, Denial, RULES_BYTES_MAX, RULES_MAX, Reason, RuleError, SetUserError, User, Users, parse_file,
+    self, AclLog, Context, Denial, GUESSES_PER_S_MAX, Guesses, Origin, Protection, RULES_BYTES_MAX, RULES_MAX, Reason,
+    RuleError, SOURCES_MAX, Seen, SetUserError, Source, User, Users, parse_file,
 };
 use getid::command::{Categories, Command, Flags, TABLE};
 use getid::resp::{Args, Protocol, Span, Value, encode};
@@ -305,6 +306,7 @@ fn a_file_is_loaded_whole_or_not_at_all() {
 #[test]
 fn refusals_that_are_alike_are_one_entry() {
     let mut log = AclLog::default();
+    let seen = Seen { source: Source::Unix, is_known_user: true };
     let denial = |object: &str, count| Denial {
         reason: Reason::Command,
         context: Context::TopLevel,
@@ -314,7 +316,8 @@ fn refusals_that_are_alike_are_one_entry() {
     };
     let shown = |log: &AclLog, count, now_ms| {
         let mut out = Vec::new();
-        encode(&log.to_value(count, now_ms), Protocol::Resp2, &mut out);
+        let entries = log.latest(count).iter().map(|entry| entry.to_value(now_ms)).collect();
+        encode(&Value::Array(entries), Protocol::Resp2, &mut out);
         String::from_utf8(out)
             .unwrap()
             .split("\r\n")
@@ -322,9 +325,9 @@ fn refusals_that_are_alike_are_one_entry() {
             .collect::<Vec<_>>()
             .join(" ")
     };
-    log.note(denial("a", 2), "id=1".into(), 1_000, 128);
-    log.note(denial("b", 1), "id=1".into(), 2_000, 128);
-    log.note(denial("a", 1), "id=2".into(), 61_000, 128);
+    log.note(denial("a", 2), seen, "id=1".into(), 1_000, 128);
+    log.note(denial("b", 1), seen, "id=1".into(), 2_000, 128);
+    log.note(denial("a", 1), seen, "id=2".into(), 61_000, 128);
     assert_eq!(
         shown(&log, 10, 61_500),
         "*2 *20 count :3 reason command context toplevel object a username u age-seconds 0.5 client-info id=2 entry-id :0 \
@@ -332,14 +335,14 @@ fn refusals_that_are_alike_are_one_entry() {
          username u age-seconds 59.5 client-info id=1 entry-id :1 timestamp-created :2000 timestamp-last-updated :2000 "
     );
     // More than a minute later it is another.
-    log.note(denial("b", 1), "id=1".into(), 62_001, 128);
+    log.note(denial("b", 1), seen, "id=1".into(), 62_001, 128);
     assert!(shown(&log, 1, 62_001).contains("entry-id :2"), "{}", shown(&log, 1, 62_001));
     // At most so many are kept, the oldest go.
-    log.note(denial("c", 1), "id=1".into(), 62_002, 2);
+    log.note(denial("c", 1), seen, "id=1".into(), 62_002, 2);
     assert!(shown(&log, 9, 62_002).starts_with("*2 *20 count :1 reason command context toplevel object c"));
-    log.note(denial("c", 1), "id=1".into(), 62_002, 0);
+    log.note(denial("c", 1), seen, "id=1".into(), 62_002, 0);
     assert_eq!(shown(&log, 9, 62_002), "*0 ");
-    log.note(denial("c", 1), "id=1".into(), 62_003, 2);
+    log.note(denial("c", 1), seen, "id=1".into(), 62_003, 2);
     log.reset();
     assert_eq!(shown(&log, 9, 62_003), "*0 ");
 }
@@ -434,4 +437,202 @@ proptest! {
             prop_assert!(!fault.sentence.contains(char::is_control), "{:?}", fault.sentence);
         }
     }
+}
+
+/// What `protected-mode` and `bind` make, for each client: whether it is turned away, and whether commands are kept from it.
+#[test]
+fn who_comes_in_and_who_may_change_the_server() {
+    use Origin::{Elsewhere, ThisMachine};
+    // protected-mode, bind, and then from elsewhere: turned away without a password; commands kept without a login.
+    let table = [
+        (None, false, true, true),
+        (None, true, false, true),
+        (Some(true), false, true, true),
+        (Some(true), true, true, true),
+        (Some(false), false, false, false),
+        (Some(false), true, false, false),
+    ];
+    for (setting, bind, turned_away, guarded) in table {
+        let protection = Protection::of(setting, bind);
+        let case = format!("protected-mode {setting:?}, bind {bind}");
+        assert_eq!(protection.turns_away(Elsewhere, true), turned_away, "{case}");
+        assert_eq!(protection.guards(Elsewhere, false), guarded, "{case}");
+        assert!(!protection.turns_away(Elsewhere, false) && !protection.guards(Elsewhere, true), "{case}");
+        for has_proved in [true, false] {
+            assert!(!protection.turns_away(ThisMachine, true) && !protection.guards(ThisMachine, has_proved), "{case}");
+        }
+    }
+    for (address, origin) in [
+        ("127.0.0.1", ThisMachine),
+        ("127.9.9.9", ThisMachine),
+        ("::1", ThisMachine),
+        ("::ffff:127.0.0.1", ThisMachine),
+        ("::ffff:192.0.2.1", Elsewhere),
+        ("192.0.2.1", Elsewhere),
+        ("2001:db8::1", Elsewhere),
+        ("0.0.0.0", Elsewhere),
+    ] {
+        assert_eq!(Origin::of(address.parse().unwrap()), origin, "{address}");
+    }
+}
+
+/// A user of the same name is another once it was deleted; by `ACL LOAD` it stays the same.
+#[test]
+fn a_user_that_is_set_again_is_another() {
+    let with = |users: &Users, rules: &[&str]| users.with_user(b"x", rules).unwrap();
+    let first = with(&Users::default(), &["on", ">pw"]);
+    let x = |users: &Users| User::clone(users.get(b"x").unwrap());
+    let changed = with(&first, &["reset", "on", ">other", "+@all"]);
+    assert!(x(&first).is_same(&x(&changed)));
+    let (gone, _) = changed.without(&["x"]);
+    let again = with(&gone, &["on", ">pw"]);
+    assert!(!x(&first).is_same(&x(&again)));
+    let loaded = |text: &[u8]| parse_file("f", text).unwrap();
+    let kept = loaded(b"user y on\nuser x on\n").in_place_of(&again);
+    assert!(x(&kept).is_same(&x(&again)) && !x(&kept).is_same(&x(&first)));
+    let empty = loaded(b"").in_place_of(&kept);
+    let back = loaded(b"user x on").in_place_of(&empty);
+    assert!(!x(&back).is_same(&x(&kept)) && !x(&back).is_same(&x(&first)));
+    assert!(first.default_user().is_same(back.default_user()));
+}
+
+/// Who may not set users is not shown what is nearly their passwords.
+#[test]
+fn digests_are_left_out() {
+    let users = Users::default().with_user(b"x", &["on", ">pw", ">second"]).unwrap();
+    let x = users.get(b"x").unwrap();
+    assert_eq!(x.describe_redacted(), "on sanitize-payload #(redacted) #(redacted) resetchannels -@all");
+    assert!(!format!("{:?}", x.to_value(false)).contains("30c952fa"));
+    assert!(format!("{:?}", x.to_value(true)).contains("30c952fa"));
+    assert!(users.describe_all().concat().contains("30c952fa"));
+    assert!(!users.describe_all_redacted().concat().contains("30c952fa"));
+}
+
+fn address(number: u32) -> Source {
+    Source::of(std::net::Ipv4Addr::from_bits(number).into())
+}
+
+const S: u64 = 1_000_000_000;
+
+/// However many guess at a time and whether they wait for the answer or not: in no second are there more.
+#[test]
+fn an_address_guesses_so_fast_and_no_faster() {
+    let mut guesses = Guesses::default();
+    let mut tried: Vec<u64> = Vec::new();
+    // Ten thousand at once, and again each 100 ms; a third of them goes away while it waits.
+    for round in 0..40 {
+        let now = S + round * S / 10;
+        for at in 0..1000 {
+            let from = guesses.ask(address(1), 1, now);
+            if at % 3 == 0 && from > now {
+                guesses.give_back(address(1), 1, now);
+            } else {
+                tried.push(from);
+            }
+        }
+    }
+    tried.sort_unstable();
+    let mut first = 0;
+    for (last, at) in tried.iter().enumerate() {
+        while at - tried[first] >= S {
+            first += 1;
+        }
+        assert!(last - first < usize::try_from(GUESSES_PER_S_MAX).unwrap(), "{} within a second", last - first + 1);
+    }
+    assert!(tried.len() > 10_000);
+    // Nobody else waits, and who is right is not slowed by being so.
+    assert_eq!(guesses.ask(address(2), 1, S), S);
+    for _ in 0..100_000 {
+        assert_eq!(guesses.ask(address(3), 1, S), S);
+        guesses.give_back(address(3), 1, S);
+    }
+}
+
+#[test]
+fn the_answer_to_a_wrong_login_is_late() {
+    let mut guesses = Guesses::default();
+    let mut delay = |source, before, now| guesses.note_failures(source, 1, before, now);
+    let delays: Vec<u64> = (0..9).map(|before| delay(address(1), before, S)).collect();
+    assert_eq!(delays, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
+    // By the address, on new connections too.
+    (0..1000).for_each(|_| _ = delay(address(2), 0, S));
+    assert_eq!(delay(address(2), 0, S), 500);
+    assert_eq!(delay(address(2), u64::from(u32::MAX), S), 1000);
+    assert_eq!(delay(address(3), 0, S), 10);
+    // A minute later that is forgotten.
+    assert_eq!(delay(address(2), 0, 62 * S), 10);
+}
+
+#[test]
+fn addresses_that_guess_are_told_of_with_their_counts_and_forgotten() {
+    let mut guesses = Guesses::default();
+    (0..100).for_each(|at| _ = guesses.note_failures(address(1), 1, 0, S + at));
+    guesses.note_failures(address(2), 1, 0, S);
+    assert_eq!(guesses.untold(60 * S), []);
+    // One alone has a line of its own.
+    assert_eq!(guesses.untold(61 * S), [(address(1), 100)]);
+    assert_eq!(guesses.untold(62 * S), []);
+    // Many addresses are a few lines a second, and none of the counts is lost.
+    let attackers = u32::try_from(SOURCES_MAX).unwrap() + 100;
+    (0..attackers).for_each(|at| _ = guesses.note_failures(address(1000 + at), 2, 0, 300 * S));
+    assert_eq!(guesses.len(), SOURCES_MAX);
+    let mut told = 0;
+    for second in 360..1000 {
+        let lines = guesses.untold(second * S);
+        assert!(lines.len() <= 8);
+        told += lines.iter().map(|(_, count)| count).sum::<u64>();
+    }
+    assert_eq!(told, 2 * u64::from(attackers));
+    // Who comes later finds a place: those before are forgotten.
+    guesses.ask(address(7), 1, 2000 * S);
+    assert_eq!(guesses.len(), 1);
+}
+
+#[test]
+fn an_address_of_ipv6_is_its_network() {
+    let of = |text: &str| Source::of(text.parse().unwrap());
+    assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+    assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+    assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+    assert_eq!(of("2001:db8::1").to_string(), "2001:db8::/64");
+}
+
+/// Names that nobody has are one entry for each address; and who fills the log with one kind leaves the other half.
+#[test]
+fn made_up_names_do_not_flood_the_log() {
+    let mut log = AclLog::default();
+    let denial = |reason, object: &str, user: &str| Denial {
+        reason,
+        context: Context::TopLevel,
+        object: object.to_owned(),
+        user: user.into(),
+        count: 1,
+    };
+    let seen = |source, is_known_user| Seen { source, is_known_user };
+    let entries = |log: &AclLog| {
+        let mut out = Vec::new();
+        let entries = log.latest(1000).iter().map(|entry| entry.to_value(0)).collect();
+        encode(&Value::Array(entries), Protocol::Resp2, &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    log.note(denial(Reason::Command, "config|set", "app"), seen(address(1), true), String::new(), 0, 128);
+    log.note(denial(Reason::Auth, "AUTH", "ops"), seen(address(2), true), String::new(), 0, 128);
+    for at in 0..10_000 {
+        let name = format!("name-{at}");
+        log.note(denial(Reason::Auth, "AUTH", &name), seen(address(2), false), String::new(), 0, 128);
+    }
+    let text = entries(&log);
+    assert!(text.starts_with("*3\r\n"), "{}", &text[..40]);
+    assert!(text.contains(":10000\r\n") && text.contains("name-9999") && text.contains("config|set"), "{text}");
+    for at in 0..10_000 {
+        log.note(denial(Reason::Auth, "AUTH", "x"), seen(address(at), false), String::new(), 0, 128);
+        log.note(denial(Reason::Auth, "AUTH", "ops"), seen(address(at), true), String::new(), 0, 128);
+    }
+    assert!(entries(&log).contains("config|set"));
+    assert_eq!(entries(&log).matches("\r\nreason\r\n").count(), 128);
+    for at in 0..10_000 {
+        log.note(denial(Reason::Command, &format!("c-{at}"), "app"), seen(address(1), true), String::new(), 0, 128);
+    }
+    assert_eq!(entries(&log).matches("\r\nAUTH\r\n").count(), 64);
+    assert_eq!(entries(&log).matches("\r\nreason\r\n").count(), 128);
 }

@@ -4,12 +4,15 @@
 
 use std::sync::Arc;
 
-use getid::clock::{Clock, SystemClock};
+use getid::clock::SystemClock;
 use getid::command::Vocabulary;
-use getid::id::{Layout, Limits, RandomCycle, SavePoint, Scheme};
-use getid::issuer::Issuer;
+use getid::id::{Layout, RandomCycle, Scheme};
 use getid::session::{Rules, Session, Timing, Turn};
-use getid::watermark::{Identity, NoStore};
+use getid::watermark::Identity;
+use roomy::roomy_issuer;
+
+#[path = "common/roomy.rs"]
+mod roomy;
 
 const GETID: &[u8] = b"*1\r\n$5\r\nGETID\r\n";
 const MGETID: &[u8] = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n";
@@ -24,20 +27,15 @@ fn allocations(input: &[u8]) -> u64 {
         id_mgetid_max: 100,
         databases: 16,
         users: Arc::default(),
+        protection: getid::acl::Protection::Nothing,
         bulk_bytes_max: 1 << 20,
         request_bytes_max: 1 << 20,
         timing: Timing::default(),
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    // Room for every ID of the test: the keeper does not run here.
-    let limits = Limits { max_borrow_ms: 1 << 30, lead_ms: 1 << 30, ..Limits::default() };
+    // Room for every ID of the test: the keeper does not run during it.
     let identity = Identity { server_id: 0, layout };
-    // A start without a record would begin at the borrow limit, and the first draws would wait.
-    let now = layout.epoch().tick_at(SystemClock::new().wall_unix_ms()).expect("a sane clock");
-    let found = SavePoint { watermark: now, reference: now };
-    let (issuer, _keeper) = runtime
-        .block_on(Issuer::start(SystemClock::new(), identity, limits, Some(found), NoStore))
-        .expect("a store that keeps nothing cannot fail");
+    let issuer = roomy_issuer(&runtime, SystemClock::new(), identity, 1 << 30);
 
     let mut session = Session::new(1, rules);
     let (mut turn, mut output) = (Turn::default(), Vec::new());

@@ -107,10 +107,11 @@ fn hundreds_that_drip_are_answered_and_cost_little() {
 }
 
 /// What a client declares, and whether one that has authenticated is believed.
-const DECLARED: [(&[u8], bool); 9] = [
-    (b"*1048576\r\n$536870912\r\nfew", true),
-    (b"*2\r\n$4\r\nECHO\r\n$536870912\r\nfew", true),
-    (b"*2\r\n$4\r\nECHO\r\n$16385\r\nfew", true),
+const DECLARED: [(&[u8], bool); 10] = [
+    (b"*1048576\r\n$1048576\r\nfew", true),
+    (b"*2\r\n$4\r\nECHO\r\n$1048576\r\nfew", true),
+    (b"*2\r\n$4\r\nECHO\r\n$1048577\r\nfew", false),
+    (b"*2\r\n$4\r\nECHO\r\n$8192\r\nfew", true),
     (b"*11\r\n$4\r\nECHO\r\n", true),
     (b"*2147483648\r\n", false),
     (b"*9223372036854775807\r\n", false),
@@ -296,7 +297,7 @@ fn the_comparison_under_attack_prints_every_row() {
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(json).expect("the figures")).expect("JSON");
     let attacks = report["attacks"].as_object().expect("attacks");
-    assert_eq!(attacks.len(), 10, "{text}");
+    assert_eq!(attacks.len(), 20, "{text}");
     for (name, kinds) in attacks {
         for kind in ["getid", "redis"] {
             let runs = kinds[kind].as_array().expect("runs");
@@ -308,7 +309,7 @@ fn the_comparison_under_attack_prints_every_row() {
     }
     assert_eq!(attacks["declare-password"]["getid"][0]["closed"], 50);
     // Two tables, with a row for each attack.
-    assert_eq!(text.lines().filter(|line| line.starts_with("| ")).count(), 2 * (10 + 1), "{text}");
+    assert_eq!(text.lines().filter(|line| line.starts_with("| ")).count(), 2 * (20 + 1), "{text}");
     // Its folder is gone, and so are the servers that were in it.
     assert_eq!(std::fs::read_dir(dir.path()).expect("the folder").count(), 1);
 }

@@ -95,13 +95,13 @@ fn seconds_end_a_run() {
 #[test]
 fn errors_are_counted() {
     let server = Server::start(&[]);
-    let (code, report) = check(server.port, &["-n", "30", "-c", "3", "MGETID", "101"]);
+    let (code, report) = check(server.port, &["-n", "30", "-c", "3", "--keep-going", "MGETID", "101"]);
     assert_eq!(code, 1, "{report}");
     assert_eq!(report["ok"], false);
     assert_eq!(report["error_replies"], 30);
     assert_eq!(report["errors"]["ERR parameters error! argv[1] = 101"], 30);
 
-    let output = bench(&["--port", &server.port.to_string(), "-n", "5", "-c", "1", "SET", "a", "b"]);
+    let output = bench(&["--port", &server.port.to_string(), "-n", "5", "-c", "1", "--keep-going", "SET", "a", "b"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("5 error replies") && text.contains("5 times: ERR unknown command 'SET'"), "{text}");
     assert_eq!(output.status.code(), Some(1));
@@ -114,14 +114,94 @@ fn passwords() {
     let (code, report) = check(server.port, &["-n", "10", "-c", "2", "--password", "secret"]);
     assert_eq!((code, report["requests"].as_u64()), (0, Some(10)));
     check_failure(&["--port", &port, "--password", "wrong"], "AUTH: WRONGPASS");
-    let (code, report) = check(server.port, &["-n", "10", "-c", "2"]);
+    let (code, report) = check(server.port, &["-n", "10", "-c", "2", "--keep-going"]);
     assert_eq!((code, report["error_replies"].as_u64()), (1, Some(10)), "{report}");
+}
+
+/// Five seconds of errors tell nothing that the first does not.
+#[test]
+fn a_run_that_gets_nothing_but_errors_ends_at_once() {
+    let server = Server::start(&["--requirepass", "secret"]);
+    let port = server.port.to_string();
+    for (words, said) in [
+        (&["-c", "3"][..], "NOAUTH"),
+        (&["--password", "secret", "-P", "4", "FOO", "bar"], "ERR unknown command 'FOO'"),
+        (&["--password", "secret", "--threads", "2", "MGETID", "101"], "ERR parameters error! argv[1] = 101"),
+        (&["--password", "secret", "--transaction", "3", "GETID", "x"], "ERR wrong number of arguments for 'getid'"),
+    ] {
+        let output = bench(&[&["-p", &port, "--seconds", "600"], words].concat());
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(complaint.contains(said) && complaint.contains("--keep-going"), "{words:?}: {complaint}");
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{complaint}");
+    }
+}
+
+#[test]
+fn words_that_are_not_understood_are_no_commands() {
+    check_failure(&["--seccnds", "3"], "unexpected argument '--seccnds'");
+    check_failure(&["GETID", "-x"], "unexpected argument '-x'");
+    check_failure(&["-p", "GETID"], "invalid value 'GETID'");
+    check_failure(&["-p", "70000"], "70000 is not in");
+    check_failure(&["-p", "1", "-n", "0"], "not in");
+    check_failure(&["-n", "99999999999999999999999"], "number too large");
+    check_failure(&["--seconds", "nan"], "must be more than 0");
+    check_failure(&["--connections", "60001"], "not in");
+    check_failure(&["http://a:1", "GETID"], "no server's URL");
+    check_failure(&["a:1", "--host", "b"], "use one of them");
+    check_failure(&["--svg", "/nowhere/x.svg", "-p", "1"], "/nowhere/x.svg: No such file");
+}
+
+/// Options may stand behind the command, too; `-p` is a port.
+#[test]
+fn ids_are_counted_and_the_server_may_be_a_word() {
+    let server = Server::start(&[]);
+    let address = format!("127.0.0.1:{}", server.port);
+    let output = bench(&["--json", &address, "MGETID", "100", "-n", "40", "-c", "2"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((report["requests"].as_u64(), report["ids"].as_u64()), (Some(40), Some(4000)), "{report}");
+    let (rate, ids) = (&report["requests_per_second"], &report["ids_per_second"]);
+    assert!((ids.as_f64().unwrap() / rate.as_f64().unwrap() - 100.0).abs() < 0.1, "{report}");
+    let output = bench(&["-p", &server.port.to_string(), "mgetid", "7", "-n", "1", "-c", "1"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("  ids        7: ") && text.contains("1 connection, "), "{text}");
+    let output = bench(&["-p", &server.port.to_string(), "-n", "10", "-c", "1", "PING"]);
+    assert!(!String::from_utf8(output.stdout).unwrap().contains("  ids "), "PING draws none");
+    let (_, report) = check(server.port, &["-n", "12", "-c", "1", "--transaction", "4", "GETID"]);
+    assert_eq!((report["requests"].as_u64(), report["ids"].as_u64()), (Some(12), Some(8)), "{report}");
+}
+
+#[test]
+fn the_latency_curve_is_written_as_a_table_and_as_a_picture() {
+    let server = Server::start(&[]);
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (csv, svg) = (file("a.csv"), file("a.svg"));
+    // What was there is replaced, all of it.
+    std::fs::write(&csv, "x".repeat(1_000_000)).unwrap();
+    let (code, report) = check(server.port, &["-n", "3000", "-c", "4", "--csv", &csv, "--svg", &svg]);
+    assert_eq!(code, 0);
+    let csv = std::fs::read_to_string(csv).unwrap();
+    let rows: Vec<Vec<f64>> =
+        csv.lines().skip(1).map(|row| row.split(',').map(|cell| cell.parse().unwrap()).collect()).collect();
+    assert!(csv.starts_with("quantile,latency_us,batches\n") && rows.len() > 10, "{csv}");
+    assert!(rows.is_sorted_by(|one, next| one.iter().zip(next).all(|(a, b)| a <= b)), "{csv}");
+    let last = rows.last().unwrap();
+    assert_eq!((last[0], last[2]), (1.0, 3000.0), "{csv}");
+    assert!((last[1] - report["latency_us"]["max"].as_f64().unwrap()).abs() < 0.01, "{csv}");
+    let svg = std::fs::read_to_string(svg).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.contains("GETID: ") && svg.contains("4 connections"), "{svg}");
+    // Each by itself.
+    for (flag, name, start) in [("--csv", "b", "quantile,"), ("--svg", "c", "<svg ")] {
+        check(server.port, &["-n", "10", "-c", "1", flag, &file(name)]);
+        assert!(std::fs::read_to_string(file(name)).unwrap().starts_with(start), "{flag}");
+    }
 }
 
 #[test]
 fn nobody_there() {
     let port = free_port().to_string();
     check_failure(&["--port", &port], &format!("getid: 127.0.0.1:{port}: Connection refused"));
+    check_failure(&["--port", &port], "Is the server running, and is this its port?");
     check_failure(&["--unixsocket", "/nowhere/s"], "getid: /nowhere/s: No such file or directory");
 }
 
@@ -132,14 +212,14 @@ fn what_cannot_be_asked() {
     check_failure(&["--port", &port, "--pid", "4194304"], "--pid 4194304: its CPU time cannot be read");
     check_failure(&["--port", &port, "-P", "1000000", "MGETID", &"1".repeat(100)], "a lower --pipeline");
     check_failure(&["--port", &port, "--seconds", "1", "--requests", "1"], "cannot be used with");
-    check_failure(&["--port", &port, "-n", "9", "-c", "1", "QUIT"], "the server closed a connection");
+    check_failure(&["--port", &port, "-n", "9", "-c", "1", "QUIT"], "the server closed the connection");
 }
 
 #[test]
 fn a_server_that_is_full_is_quoted() {
     let server = Server::start(&["--maxclients", "2"]);
     let port = server.port.to_string();
-    check_failure(&["--port", &port, "-c", "5", "-n", "100"], "max number of clients reached");
+    check_failure(&["--port", &port, "-c", "25", "-n", "100"], "max number of clients reached");
 }
 
 /// Runs a null server on a thread; it ends with the process of the tests.

@@ -16,8 +16,13 @@ fn getid(args: &[&str]) -> Command {
 
 fn with_input(mut command: Command, input: &str) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    child.wait_with_output().unwrap()
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.as_bytes().to_vec();
+    // It answers while it reads: pipes are not endless.
+    let feeder = thread::spawn(move || stdin.write_all(&input));
+    let output = child.wait_with_output().unwrap();
+    feeder.join().unwrap().unwrap();
+    output
 }
 
 /// Exit code, and parts of standard output and standard error; an empty part: nothing at all.
@@ -41,15 +46,46 @@ fn without_a_subcommand_there_is_help() {
     run(&[], 2, "", "Usage: getid <COMMAND>");
     run(&["--version"], 0, "getid 0.", "");
     run(&["frobnicate"], 2, "", "unrecognized subcommand");
+    for command in ["serve", "check-config", "ping", "state", "decode"] {
+        run(&[command, "--version"], 0, concat!("getid ", env!("CARGO_PKG_VERSION"), "\n"), "");
+    }
     run(&["serve", "--help"], 0, "GETID_SERVER_ID=2 getid serve getid.conf", "");
     run(&["completions", "bash"], 0, "check-config", "");
 }
 
+/// As bash asks: what is behind `getid serve --serv`, and behind `--loglevel`.
+#[test]
+#[ignore = "needs bash"]
+fn bash_completes_directives() {
+    let script = getid(&["completions", "bash"]).output().unwrap().stdout;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("getid.bash");
+    std::fs::write(&path, script).unwrap();
+    for (words, expected) in [
+        ("getid serve --serv", "--server-id"),
+        ("getid serve --port 7000 --shard", "--shard-range"),
+        ("getid check-config --tls-cert", "--tls-cert-file"),
+        ("getid serve --loglevel ver", "verbose"),
+        ("getid serve --id-borrow-policy ", "wait error"),
+        ("getid ben", "bench"),
+        ("getid bench --svg", "--svg"),
+    ] {
+        let last = words.split(' ').count() - 1;
+        let ask = format!(
+            "source {}; COMP_WORDS=({words}); [[ '{words}' == *' ' ]] && COMP_WORDS+=(''); COMP_CWORD={last}; \
+             _getid getid \"${{COMP_WORDS[{last}]}}\" \"${{COMP_WORDS[{last}-1]}}\"; echo \"${{COMPREPLY[@]}}\"",
+            path.display()
+        );
+        let output = Command::new("bash").args(["--norc", "-c", &ask]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), expected, "{words}: {output:?}");
+    }
+}
+
 #[test]
 fn decode_says_what_an_id_means() {
-    let table = "                 id  time                              unix_ms  server_id    shard   random
- 144182182078841378  2017-03-06T09:37:01.966Z    1488793021966          0        0      546
- 144182328657192148  2017-03-06T09:38:11.860Z    1488793091860          0        9      212
+    let table = "                 id time (UTC)                     unix_ms server shard random
+ 144182182078841378 2017-03-06T09:37:01.966Z 1488793021966      0     0    546
+ 144182328657192148 2017-03-06T09:38:11.860Z 1488793091860      0     9    212
 ";
     run(&["decode", "144182182078841378", "144182328657192148"], 0, table, "");
     let json = r#"{"id":"144182328657192148","time":"2017-03-06T09:38:11.860Z","unix_ms":1488793091860,"server_id":0,"shard":9,"random":212}"#;
@@ -62,12 +98,58 @@ fn decode_says_what_an_id_means() {
 
 #[test]
 fn decode_reads_standard_input() {
-    let input = "144182182078841378\n\n 144182328657192148\tabc\r\n\u{1b}[2J\n";
+    let input = "144182182078841378\n\n 144182328657192148\tabc\r\n\u{1b}2J\n";
     let output = with_input(getid(&["decode"]), input);
-    check(&output, 1, "144182328657192148  2017-03-06T09:38:11.860Z", "line 3: 'abc' is no ID");
-    check(&output, 1, "2017-03-06T09:37:01.966Z", "line 4: '?[2J' is no ID");
-    check(&with_input(getid(&["decode", "1", "-"]), "2"), 0, " 2  2014-12-31", "");
+    check(&output, 1, "144182328657192148 2017-03-06T09:38:11.860Z", "line 3: 'abc' is no ID");
+    check(&output, 1, "2017-03-06T09:37:01.966Z", r"line 4: '\u{1b}2J' is no ID");
+    check(&with_input(getid(&["decode", "1", "-"]), "2"), 0, " 2 2014-12-31", "");
     check(&with_input(getid(&["decode", "--json"]), ""), 0, "", "");
+}
+
+#[test]
+fn decode_takes_what_people_paste() {
+    let two = "144182182078841378 2017-03-06T09:37:01.966Z 1488793021966      0     0    546
+ 144182328657192148 2017-03-06T09:38:11.860Z 1488793091860      0     9    212
+";
+    for input in [
+        "144182182078841378,144182328657192148\n",
+        "\"144182182078841378\",\"144182328657192148\"\r\n",
+        "[\"144182182078841378\", 144182328657192148]",
+        "1) \"144182182078841378\"\n2) \"144182328657192148\"\n",
+        "(integer) 144182182078841378\n(integer) 144182328657192148\n",
+    ] {
+        check(&with_input(getid(&["decode"]), input), 0, two, "");
+        run(&["decode", input], 0, two, "");
+    }
+    // A line of a million IDs is read as it comes; a line of a million mistakes is named once.
+    let array = format!("[{}]", vec!["\"144182182078841378\""; 10_000].join(","));
+    let output = with_input(getid(&["decode", "--json"]), &array);
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stdout).lines().count()), (Some(0), 10_000));
+    let output = with_input(getid(&["decode"]), &"x y z ".repeat(10_000));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "getid: line 1: 'x' is no ID: must be 0 to 9223372036854775807\n"
+    );
+    let output = with_input(getid(&["decode"]), &"x\n".repeat(10_000));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(said.lines().count(), 21, "{said}");
+    assert!(said.ends_with("getid: 9,980 mistakes more, which are not named here\n"), "{said}");
+    let output = with_input(getid(&["decode"]), "7.868e+17\n(error) BUSY \u{1b}[31mlater\n");
+    check(&output, 1, "", "line 1: '7.868e+17' is no ID: it was rounded on its way");
+    check(&output, 1, "", r"line 2: no ID but an error of the server: BUSY \u{1b}[31mlater");
+}
+
+#[test]
+fn decode_fits_eighty_columns_under_every_layout() {
+    for (server, shard) in [(0, 0), (21, 0), (0, 21), (7, 7), (2, 9), (1, 19), (10, 11)] {
+        let ranges = [server, shard, 21 - server - shard].map(|bits: u32| bits.to_string());
+        let [a, b, c] = ranges.each_ref();
+        let flags = ["decode", "--id-range", a, "--shard-range", b, "--random-range", c, "9223372036854775807"];
+        let output = getid(&flags).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let widths: Vec<usize> = text.lines().map(|line| line.chars().count()).collect();
+        assert!(widths.len() == 2 && widths[0] == widths[1] && widths[0] <= 80, "{widths:?}\n{text}");
+    }
 }
 
 #[test]
@@ -123,43 +205,118 @@ highest  144182328659279871
     run(&["span", "1488793021967", "1488793021966"], 1, "", "is later than TO");
     run(&["span", "yesterday", "today"], 1, "", "FROM: 'yesterday' is no time");
     run(&["span", "-1", "5"], 1, "", "before the epoch");
+    run(
+        &["span", "1488793021", "1488793022"],
+        1,
+        "",
+        "no ID is that old; as seconds it would be 2017-03-06T09:37:01.000Z",
+    );
+    let day = "from     2017-03-06T00:00:00.000Z\nto       2017-03-06T12:30:00.000Z\n";
+    run(&["span", "2017-03-06", "2017-03-06 12:30"], 0, day, "");
+    run(&["span", "2017-03-06 08:00+08:00", "2017-03-06 13:30:00 +01:00"], 0, day, "");
+    run(&["span", "2017-03-06", "now"], 0, "from     2017-03-06T00:00:00.000Z", "");
+    run(&["span", "now", "2017-03-06"], 1, "", "is later than TO 2017-03-06T00:00:00.000Z");
+    run(&["span", "2017-03-06", "2017-03-07", "--epoch", "2017-01-01"], 0, "lowest   11596411699200000", "");
+    run(&["span", "2017-03-06", "2017-03-07", "--epoch", "now"], 1, "", "--epoch: 'now' is another time at each start");
     run(&["span", "5"], 2, "", "<TO>");
 }
 
 #[test]
 fn check_config_says_ok_or_what_is_wrong() {
-    run(&["check-config", "config/getid.conf", "--port", "7000"], 0, "OK\nlistens on 127.0.0.1:7000", "");
-    run(
-        &["check-config", "config/getid.toml", "--unixsocket", "/tmp/s", "--port", "0"],
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().to_str().unwrap();
+    let check_config = |words: &[&str], code: i32, stdout: &str, stderr: &str| {
+        let output = getid(&["check-config"]).args(words).env("GETID_DIR", folder).output().unwrap();
+        check(&output, code, stdout, stderr);
+    };
+    check_config(&["config/getid.conf", "--port", "7000"], 0, "OK\nlistens on 127.0.0.1:7000", "");
+    check_config(
+        &["config/getid.toml", "--unixsocket", "/tmp/s", "--port", "0"],
         0,
         "listens on unix socket /tmp/s",
         "",
     );
-    run(&["check-config", "config/getid.conf", "--id-range", "3"], 1, "", "must be 21");
-    run(&["check-config", "config/getid.conf", "--dir", "/nonexistent"], 1, "", "/nonexistent");
+    check_config(&["--config", "config/getid.conf", "--server-id", "2"], 0, "\nserver-id 2, id-range 2 ", "");
+    check_config(&["config/getid.conf", "--id-range", "3"], 1, "", "must be 21");
     // As a start: two commands cannot have one name.
-    run(
-        &["check-config", "config/getid.conf", "--rename-command", "PING", "GETID"],
-        1,
+    check_config(&["config/getid.conf", "--rename-command", "PING", "GETID"], 1, "", "a command 'GETID' already");
+    check_config(&["/nonexistent.conf"], 1, "", "/nonexistent.conf");
+    check_config(&["config/getid.conf", "--config", "x.conf"], 1, "", "--config FILE");
+    check_config(&["config/getid.conf", "--save", ""], 0, "warning: command line: save: accepted", "");
+    // Without a file: the environment.
+    check_config(
+        &[],
+        0,
+        &format!(
+            "OK\nlistens on 127.0.0.1:7890, [::1]:7890 if there is that address\nserver-id 0, \
+        id-range 2 shard-range 9 random-range 10\nstate in {folder}\n"
+        ),
         "",
-        "a command 'GETID' already",
     );
-    run(&["check-config", "/nonexistent.conf"], 1, "", "/nonexistent.conf");
-    run(&["check-config"], 2, "", "FILE");
-    run(&["check-config", "config/getid.conf", "--save", ""], 0, "warning: ", "");
+    check_config(&[], 0, "warning: server-id was never set", "");
+    let output = getid(&["check-config"]).env("GETID_PORT", "x").output().unwrap();
+    check(&output, 1, "", "*** FATAL CONFIGURATION ERROR ***\nReading the environment\n>>> 'GETID_PORT=x'");
 }
 
-/// A server that says `reply` to whatever comes first.
+#[test]
+fn check_config_says_what_a_start_would_of_state_and_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().to_str().unwrap();
+    std::fs::write(dir.path().join("getid-0.state"), "getid state 1\nserver-id 0\n").unwrap();
+    for words in [&["--server-id", "0"][..], &["--server-id", "1", "--logfile", "no/such.log"]] {
+        let words = [&["--dir", folder, "--port", "0", "--unixsocket", "s"], words].concat();
+        let said = |command: &str| {
+            let output = getid(&[command]).args(&words).output().unwrap();
+            assert_eq!(output.status.code(), Some(1), "{command}: {output:?}");
+            String::from_utf8(output.stderr).unwrap()
+        };
+        let (start, check) = (said("serve"), said("check-config"));
+        // A start has no heading there.
+        assert_eq!(start.trim_end(), check.trim_start_matches("*** FATAL CONFIGURATION ERROR ***\n").trim_end());
+        assert_eq!(words.contains(&"0") && !words.contains(&"1"), check.contains("cannot use the record"), "{check}");
+    }
+    assert!(!dir.path().join("no").exists());
+    run(&["check-config", "--dir", folder, "--server-id", "1", "--logfile", "getid.log"], 0, "OK\n", "");
+    run(
+        &["check-config", "--dir", folder, "--server-id", "1", "--maxclients", "4000000000"],
+        0,
+        "maxclients 4000000000 needs more",
+        "",
+    );
+    assert!(!dir.path().join("getid.log").exists());
+}
+
+#[test]
+fn check_config_looks_at_the_folder_and_makes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let new = dir.path().join("new");
+    let shown = new.to_str().unwrap();
+    run(&["check-config", "--dir", shown], 0, &format!("state in {shown}, which will be made"), "");
+    // What is relative to it cannot be there.
+    run(
+        &["check-config", "--dir", shown, "--aclfile", "users.acl"],
+        1,
+        "",
+        &format!("{shown}/users.acl' cannot be read"),
+    );
+    assert!(!new.exists());
+    run(&["check-config", "--dir", "/nonexistent/getid"], 1, "", "neither is '/nonexistent'");
+    run(&["check-config", "--id-state", "none"], 0, "no state is kept", "");
+}
+
+/// A server that says one line of `reply` to each request, the last one without more.
 fn says(reply: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut request = [0; 256];
-        let _ = stream.read(&mut request).unwrap();
-        stream.write_all(reply.as_bytes()).unwrap();
-        // Until the client has read it.
-        let _ = stream.read(&mut request);
+        for line in reply.split_inclusive('\n') {
+            let _ = stream.read(&mut request).unwrap();
+            stream.write_all(line.as_bytes()).unwrap();
+        }
+        // Until the client has read it, and some more where nothing was said.
+        while stream.read(&mut request).is_ok_and(|read| read > 0) {}
     });
     port
 }
@@ -191,6 +348,13 @@ fn ping_wants_a_pong() {
     ping("", &["--timeout-ms", "300"], 1, "", "no answer within 300 ms");
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     run(&["ping", "--port", &nobody], 1, "", "refused");
+    // Whether IDs are given is another question: one that answers otherwise does not give any.
+    ping("+READY\r\n", &["--ids"], 0, ": READY, gives IDs in ", "");
+    ping("+OK\r\n+READY\r\n", &["--ids", "--password", "x"], 0, ": READY", "");
+    ping("-MISCONF state can't be saved: x\r\n", &["--ids"], 1, "", "MISCONF state can't be saved: x");
+    for no in ["-NOAUTH x\r\n", "-NOPERM x\r\n", "-ERR unknown command 'IDREADY'\r\n", "+PONG\r\n"] {
+        ping(no, &["--ids"], 1, "", no.trim_start_matches(['-', '+']).trim_end());
+    }
 }
 
 #[test]
@@ -213,5 +377,5 @@ fn ping_finds_the_server_of_its_environment() {
     check(&output, 0, "sock: PONG", "");
     run(&["ping", "--unixsocket", path.to_str().unwrap()], 0, "sock: PONG", "");
     check(&getid(&["ping"]).env("GETID_PORT", "x").output().unwrap(), 1, "", "GETID_PORT is 'x'");
-    check(&getid(&["ping"]).env("GETID_PORT", "0").output().unwrap(), 1, "", "--unixsocket");
+    check(&getid(&["ping"]).env("GETID_PORT", "0").output().unwrap(), 1, "", "by --port or --unix");
 }

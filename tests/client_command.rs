@@ -105,7 +105,9 @@ fn a_killed_client_gives_its_place_back() {
     let mut wire = server.connect();
     let mut other = server.connect();
     other.id();
+    let operators = server.take_operators_places();
     assert_eq!(server.connect().rest(), "-ERR max number of clients reached\r\n");
+    drop(operators);
     let id = id_of(&mut other);
     assert_eq!(wire.ask(&format!("CLIENT KILL ID {id}")), ":1");
     assert_gone(other);
@@ -308,6 +310,13 @@ fn the_line_of_a_client_says_what_it_does() {
     }
     let line = other.ask_bulk(&format!("CLIENT LIST ID {id_of_third}"));
     assert!(line.contains(" cmd=exec "), "{line}");
+    // The request that asks counts, as in Redis.
+    for what in ["LIST", "INFO"] {
+        third.send(format!("*2\r\n$6\r\nCLIENT\r\n$4\r\n{what}\r\n"));
+        let head = third.line();
+        let list = if head.starts_with('$') { third.lines_until_empty() } else { String::new() };
+        assert!(list.contains(&format!("id={id_of_third} ")) && list.contains(" qbuf=26 "), "{head}: {list}");
+    }
     // The beginning of a request, whose rest has not come.
     wire.send("DISCARD\r\n*2\r\n$4\r\nECHO\r\n$100\r\nabc");
     assert_eq!(wire.line(), "+OK");

@@ -11,12 +11,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use getid::config::directive::Directive;
-use getid::config::load::{RealFiles, check_dir};
+use getid::config::load::{Dir, RealFiles};
 use getid::config::redis::{REDIS_DIRECTIVES, find};
 use getid::config::{
     BindAddr, BorrowPolicy, Config, FILE_BYTES_MAX, FILES_MAX, Files, INCLUDE_DEPTH_MAX, LogLevel, Report, Sources,
     StateKind, Warning, quote,
 };
+use getid::glob::Pattern;
 use proptest::prelude::*;
 
 type Loaded = Result<(Config, Vec<Warning>), Report>;
@@ -78,7 +79,14 @@ fn good(loaded: Loaded) -> Config {
 fn bad(loaded: Loaded) -> String {
     match loaded {
         Ok(_) => panic!("loads"),
-        Err(report) => report.to_string().strip_prefix("*** FATAL CONFIG FILE ERROR ***\n").unwrap().to_owned(),
+        Err(report) => {
+            let report = report.to_string();
+            let (first, rest) = report.split_once('\n').unwrap();
+            let is_in_file = rest.contains("Reading the configuration file");
+            let what = if is_in_file { "CONFIG FILE" } else { "CONFIGURATION" };
+            assert_eq!(first, format!("*** FATAL {what} ERROR ***"));
+            rest.to_owned()
+        }
     }
 }
 
@@ -169,7 +177,8 @@ fn the_documented_files_show_every_directive_and_no_other() {
         // What is shown with a '#' is right too, each by itself.
         for line in text.lines().filter_map(|line| line.strip_prefix('#')) {
             let word = line.split(' ').next().unwrap();
-            if Directive::find(word).is_some_and(|row| row.name != "include") {
+            // What names a file that is read has to have it.
+            if Directive::find(word).is_some_and(|row| !["include", "requirepass-file"].contains(&row.name)) {
                 let loaded = load(name, line.as_bytes(), &[], &[]);
                 assert!(loaded.is_ok(), "{line}: {}", bad(loaded));
             }
@@ -207,11 +216,13 @@ fn what_config_get_says_reads_back() {
                 id-generator random-range 8 server-id 3 id-range 4\nid-epoch 2020-01-01T00:00:00Z\nloglevel warning\n\
                 client-output-buffer-limit replica 1 2 3 normal 1k 1kb 5\ndir /tmp\nprotected-mode yes\ntimeout 7";
     let config = good(conf(text));
-    let shown: Vec<_> = config.get(&[b"*"]).into_iter().filter(|(name, _)| Directive::find(name).is_some()).collect();
+    let shown: Vec<_> =
+        config.get(&[pattern("*")]).into_iter().filter(|(name, _)| Directive::find(name).is_some()).collect();
     assert!(shown.len() > 45);
     let lines: Vec<_> = shown.iter().filter(|(name, _)| !["id-generator"].contains(name)).collect();
     let lines = lines.iter().map(|(name, value)| match Directive::find(name).unwrap().words().1 {
         1 => format!("{name} {}", quote(value.as_bytes())),
+        _ if value.is_empty() => format!("{name} \"\""),
         _ => format!("{name} {value}"),
     });
     assert_eq!(good(conf(&lines.collect::<Vec<_>>().join("\n"))), config);
@@ -264,7 +275,7 @@ fn the_forks_file_starts_getid_with_one_warning_for_each_directive_without_a_mea
         timeout_s: 30,
         tcp_keepalive_s: 0,
         pidfile: Some(PathBuf::from("/var/run/redis.pid")),
-        dir: PathBuf::from("/home/redis/"),
+        dir: Some(PathBuf::from("/home/redis/")),
         server_id_given: true,
         ..Config::default()
     };
@@ -399,7 +410,7 @@ fn the_last_line_wins_and_others_add_up() {
 fn addresses_are_those_of_redis() {
     let check = |line: &str, expected: &str| {
         let config = good(conf(&format!("{line}\nunixsocket s")));
-        assert_eq!(config.get(&[b"bind"]), [("bind", expected.to_owned())], "{line}");
+        assert_eq!(config.get(&[pattern("bind")]), [("bind", expected.to_owned())], "{line}");
     };
     check("bind *", "0.0.0.0");
     check("bind * -::*", "0.0.0.0 -::");
@@ -416,24 +427,29 @@ fn protected_mode_follows_bind_unless_it_is_set() {
         let config = good(conf(text));
         assert_eq!(config.protected_mode_effective(), expected, "{text}");
         let shown = if expected { "yes" } else { "no" };
-        assert_eq!(config.get(&[b"protected-mode"]), [("protected-mode", shown.to_owned())]);
+        assert_eq!(config.get(&[pattern("protected-mode")]), [("protected-mode", shown.to_owned())]);
     }
+}
+
+/// As `CONFIG GET` takes it.
+fn pattern(text: &str) -> Pattern {
+    Pattern::new(text.as_bytes(), true).expect("it is short")
 }
 
 #[test]
 fn config_get_answers_what_benchmarks_and_exporters_ask() {
     let (config, _) = conf("save 900 1\nappendonly yes\nmaxmemory 1gb").unwrap();
-    let check = |pattern: &str, expected: &str| {
-        let found = config.get(&[pattern]);
+    let check = |asked: &str, expected: &str| {
+        let found = config.get(&[pattern(asked)]);
         let shown: Vec<_> = found.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        assert_eq!(shown.join(" "), expected, "{pattern}");
+        assert_eq!(shown.join(" "), expected, "{asked}");
     };
     check("save", "save=");
     check("appendonly", "appendonly=no");
     check("maxmemory", "maxmemory=0");
     check("SLOWLOG-*", "slowlog-log-slower-than=10000 slowlog-max-len=128");
     check("id-???ge", "id-range=2");
-    check("client-query-buffer-limit", "client-query-buffer-limit=1073741824");
+    check("client-query-buffer-limit", "client-query-buffer-limit=16777216");
     check(
         "client-output-b*",
         "client-output-buffer-limit=normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
@@ -504,14 +520,42 @@ fn files_of_the_machine_are_found_as_glob_finds_them() {
 }
 
 #[test]
-fn dir_must_be_a_folder() {
+fn dir_is_a_folder_or_can_be_made_one() {
     let folder = tempfile::tempdir().unwrap();
-    let with = |dir: PathBuf| check_dir(&Config { dir, ..Config::default() }).map_err(|report| report.to_string());
-    assert_eq!(with(folder.path().to_owned()), Ok(()));
-    fs::write(folder.path().join("file"), "").unwrap();
-    assert!(with(folder.path().join("file")).unwrap_err().contains("is not a folder"));
-    let missing = with(PathBuf::from("/home/redis-is-gone/")).unwrap_err();
-    assert!(missing.contains("dir: '/home/redis-is-gone/' cannot be used: No such file"), "{missing}");
+    let at = |path: &str| folder.path().join(path);
+    fs::create_dir(at("there")).unwrap();
+    fs::write(at("file"), "").unwrap();
+    let with = |dir: &str| {
+        let config = Config { dir: Some(PathBuf::from(dir)), ..Config::default() };
+        Dir::find(&config, &[], folder.path()).map_err(|report| report.to_string())
+    };
+    let found = |dir: &str| with(dir).map(|dir| (dir.path, dir.is_missing));
+    assert_eq!(found("there"), Ok((at("there"), false)), "relative to the folder of the start");
+    assert_eq!(found(at("there").to_str().unwrap()), Ok((at("there"), false)));
+    assert_eq!(found("new"), Ok((at("new"), true)));
+    assert!(!at("new").exists(), "looked for and not made");
+    assert!(found("file").unwrap_err().contains("is not a folder"));
+    let missing = found("no/such").unwrap_err();
+    assert!(missing.contains("/no/such' cannot be used: No such file") && missing.contains("/no'"), "{missing}");
+}
+
+#[test]
+fn without_a_state_no_folder_is_wanted_and_a_state_left_behind_is_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    let environment = [("XDG_STATE_HOME".into(), home.clone().into_os_string())];
+    let find = |config: &Config| Dir::find(config, &environment, folder.path()).unwrap();
+    let none = Config { id_state: StateKind::None, ..Config::default() };
+    assert_eq!(find(&none), Dir { path: folder.path().to_owned(), is_missing: false, left_behind: None });
+    // (As root it would be the machine's folder, which is no test's to look at.)
+    let named = Config { dir: Some(home), server_id: 3, ..Config::default() };
+    fs::write(folder.path().join("getid-3.state"), "").unwrap();
+    assert_eq!(find(&named).left_behind, None, "whoever names a folder means it");
+    if !nix::unistd::geteuid().is_root() {
+        let default = Config { server_id: 3, ..Config::default() };
+        assert_eq!(find(&default).left_behind, Some(folder.path().join("getid-3.state")));
+        assert_eq!(find(&Config { server_id: 2, ..default }).left_behind, None);
+    }
 }
 
 /// Bytes that are nearly a configuration.

@@ -68,6 +68,9 @@ fn the_image_is_what_operators_were_promised() {
     assert_eq!(the_one("EXPOSE "), "7890");
     assert_eq!(the_one("STOPSIGNAL "), "SIGTERM");
     assert_eq!(the_one("ENTRYPOINT "), r#"["getid"]"#);
+    // A file that is mounted where the image has its own is read.
+    assert_eq!(the_one("CMD [\"serve\""), r#", "/etc/getid/getid.conf"]"#);
+    assert!(instructions().contains(&"COPY config/getid.conf /etc/getid/getid.conf".to_owned()));
     assert!(variables().contains(&("GETID_DIR".to_owned(), "/data".to_owned())));
     let port = Directive::find("port").expect("the directive").default;
     assert_eq!(the_one("EXPOSE "), port);
@@ -102,7 +105,12 @@ fn the_image_serves_on_all_addresses_and_is_healthy() {
         // Its folder is given on the command line here, and wins.
         command.envs(variables().into_iter().filter(|(name, _)| name != "GETID_DIR")).env("GETID_SERVER_ID", "3");
     };
-    let server = Server::try_start_in(dir.path(), &[], with_variables).expect("it starts");
+    // The file of the image, with a line of one's own.
+    let mounted = dir.path().join("getid.conf");
+    std::fs::write(&mounted, read("config/getid.conf") + "\ntimeout 77\n").expect("written");
+    let file = ["--config", mounted.to_str().expect("text")];
+    let server = Server::try_start_in(dir.path(), &file, with_variables).expect("it starts");
+    assert_eq!(common::config_get(&server, "timeout"), "77");
     let mut wire = server.connect();
     assert_eq!(wire.id() >> 19 & 3, 3, "GETID_SERVER_ID counts");
     assert_eq!(wire.info("server_id"), "3");
@@ -113,9 +121,10 @@ fn the_image_serves_on_all_addresses_and_is_healthy() {
 
     let check = the_one("HEALTHCHECK ");
     let words = check.split_once("CMD ").expect("a command").1;
-    assert_eq!(words, r#"["getid", "ping"]"#);
+    assert_eq!(words, r#"["getid", "ping", "--ids"]"#);
     let ping = |port: u16| {
-        let status = getid().arg("ping").env("GETID_PORT", port.to_string()).output().expect("it runs").status;
+        let status =
+            getid().args(["ping", "--ids"]).env("GETID_PORT", port.to_string()).output().expect("it runs").status;
         status.code()
     };
     assert_eq!(ping(server.port), Some(0));

@@ -13,15 +13,16 @@
 mod common;
 
 use std::fs;
+use std::net::TcpStream;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Server, Wire, binary, refused};
+use common::{PATIENCE, Server, Wire, binary, getid, refused};
 use getid::id::{Epoch, Layout, SavePoint, Tick};
-use getid::watermark::{Identity, Record};
+use getid::watermark::{Identity, Owner, Record};
 
 /// A short lead, so that a disk that fails is met within half a second.
 const SHORT: [&str; 4] = ["--id-max-borrow-ms", "500", "--id-watermark-lead-ms", "400"];
@@ -32,12 +33,14 @@ const SAVED_AGAIN: &str = "the watermark can be saved again";
 #[test]
 fn a_folder_that_is_none() {
     let dir = tempfile::tempdir().expect("a folder");
-    let missing = dir.path().join("missing");
+    let missing = dir.path().join("missing/too");
     let said = refused(&missing, &[], |_| {});
     assert!(
         said.contains(&format!("dir: '{}' cannot be used: No such file or directory", missing.display())),
         "{said}"
     );
+    assert!(said.contains(&format!("neither is '{}'", dir.path().join("missing").display())), "{said}");
+    assert!(said.starts_with("*** FATAL CONFIGURATION ERROR ***"), "no file has to do with it: {said}");
     let file = dir.path().join("file");
     fs::write(&file, "").expect("written");
     let said = refused(&file, &[], |_| {});
@@ -51,7 +54,7 @@ fn a_record_that_must_not_be_used() {
         format!("`getid state advance {dir} --server-id 0{options} --past-id ID`, ID being the largest in any table")
     };
     let whole = record(0, Epoch::DEFAULT);
-    let newer = with_checksum(&whole.replace("getid state 1", "getid state 2"));
+    let newer = with_checksum(&whole.replace("getid state 2", "getid state 3"));
     let later = Epoch::from_unix_ms(1_500_000_000_000).expect("an epoch");
     for (name, text, words, cause, remedy) in [
         ("empty", "", &[][..], "the file is empty", String::new()),
@@ -69,7 +72,10 @@ fn a_record_that_must_not_be_used() {
         let path = dir.path().join("getid-0.state");
         fs::write(&path, text).expect("written");
         let said = refused(dir.path(), words, |_| {});
-        let options = if words.is_empty() { String::new() } else { format!(" --epoch {} --force", later.unix_ms()) };
+        let options = match words {
+            [] => " --max-borrow 3000".to_owned(),
+            _ => format!(" --epoch {} --max-borrow 3000 --force", later.unix_ms()),
+        };
         let remedy = format!("to go on, {remedy}run {}", advance(dir.path(), &options));
         assert!(said.contains(&format!("cannot use the record {}: ", path.display())), "{name}: {said}");
         assert!(said.contains(cause), "{name}: {said}");
@@ -81,6 +87,7 @@ fn a_record_that_must_not_be_used() {
         let command = advance(dir.path(), &options).replace("--past-id ID", &format!("--past-id {id}"));
         let mut shell = Command::new("sh");
         shell.args(["-c", &command.split('`').nth(1).expect("a command").replacen("getid", "\"$0\"", 1)]).arg(binary());
+        shell.env("GETID_ID_MACHINE_CLAIM", "no");
         let output = shell.output().expect("it runs");
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
         let server = Server::start_in(dir.path(), words);
@@ -143,7 +150,7 @@ fn a_folder_deleted_and_made_anew_is_taken_again() {
     assert!(first > last);
     assert_eq!(wire.info("refusing"), "no");
     server.wait_log(SAVED_AGAIN);
-    for event in ["claim lost: the folder", "the claim was lost and has been taken again", SAVED_AGAIN] {
+    for event in ["No IDs until the claim", "the claim was lost and has been taken again", SAVED_AGAIN] {
         assert_eq!(server.count_log(event), 1, "one event, one line: {event}:\n{}", server.log_so_far());
     }
     assert_eq!(server.stop().code(), Some(0));
@@ -197,6 +204,35 @@ fn a_second_server_in_a_folder_made_anew_keeps_the_first_off() {
     assert_eq!(all.len(), count, "an ID was given twice");
 }
 
+/// The folder is away for a while (moved, or under a mount), and another server runs in one of the same name. When it is back
+/// as it was, all that the first server ever had is there, and nothing tells of the second: but that it was away.
+#[test]
+fn a_second_server_while_the_folder_is_away() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let (dir, away) = (parent.path().join("state"), parent.path().join("away"));
+    fs::create_dir(&dir).expect("made");
+    let first = Server::start_in(&dir, &SHORT);
+    let mut wire = first.connect();
+    let mut last = wire.id();
+    fs::rename(&dir, &away).expect("moved");
+    let refusal = ids_until_refused(&mut wire, &mut last);
+    assert!(refusal.starts_with("-MISCONF claim lost: "), "{refusal}");
+
+    fs::create_dir(&dir).expect("another one");
+    let second = Server::start_in(&dir, &SHORT);
+    let mut other = second.connect();
+    for _ in 0..100 {
+        let id = other.id();
+        assert!(id > last);
+        last = id;
+    }
+    second.kill();
+    fs::remove_dir_all(&dir).expect("deleted");
+    fs::rename(&away, &dir).expect("put back");
+    let again = id_again(&mut wire);
+    assert!(again > last, "{again} came after {last}");
+}
+
 #[test]
 fn a_deleted_lock_file_is_made_anew() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -220,6 +256,265 @@ fn a_deleted_lock_file_is_made_anew() {
     assert!(refused(dir.path(), &[], |_| {}).contains("is in use"), "the lock holds again");
 }
 
+/// The same command in a shell that lowers a limit first.
+fn limited(command: &mut Command, limit: &str) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("ulimit {limit} && exec \"$0\" \"$@\"")]);
+    shell.arg(command.get_program()).args(command.get_args()).env("GETID_ID_MACHINE_CLAIM", "no");
+    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    *command = shell;
+}
+
+/// Idle connections take every descriptor that there is: a save has its own, so IDs go on.
+#[test]
+fn every_descriptor_is_taken() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let words = [&SHORT[..], &["--io-threads", "8", "--requirepass", "secret"]].concat();
+    let server = Server::try_start_in(dir.path(), &words, |command| limited(command, "-n 100")).expect("started");
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("AUTH secret"), "+OK");
+    let idle: Vec<TcpStream> =
+        (0..150).map(|_| TcpStream::connect(("127.0.0.1", server.port)).expect("into the backlog")).collect();
+    let until = Instant::now() + Duration::from_secs(2);
+    let mut last = 0;
+    while Instant::now() < until {
+        let id = wire.id();
+        assert!(id > last);
+        last = id;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(wire.info("watermark_last_save_status"), "ok");
+    assert_eq!(wire.info("watermark_save_failures"), "0");
+    drop(idle);
+}
+
+/// At the limit of processes no thread can be made: the one that saves is there already.
+#[test]
+#[ignore = "needs root"]
+fn no_thread_can_be_made() {
+    const USER: u32 = 64_321;
+    let dir = tempfile::tempdir().expect("a folder");
+    chown(dir.path(), Some(USER), Some(USER)).expect("as root");
+    let as_user = |command: &mut Command| {
+        command.uid(USER).gid(USER);
+    };
+    let server = Server::try_start_in(dir.path(), &SHORT, as_user).expect("started");
+    let mut wire = server.connect();
+    wire.id();
+    let pid = server.pid().to_string();
+    // The server's own user may lower it.
+    let lowered = Command::new("prlimit").args(["--pid", &pid, "--nproc=1:1"]).uid(USER).gid(USER).status();
+    assert!(lowered.expect("it runs").success());
+    let until = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < until {
+        wire.id();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(wire.info("watermark_save_failures"), "0");
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+/// Another server writes the record although this one holds the lock, as on a network file system that has lost it.
+#[test]
+fn a_second_holder_of_the_lock_stops_the_first() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut server = Server::start_in(dir.path(), &SHORT);
+    let mut wire = server.connect();
+    let mut last = wire.id();
+    let path = dir.path().join("getid-0.state");
+    let ours = Record::parse(&fs::read(&path).expect("a record")).expect("a whole one");
+    let theirs = Record { owner: Owner { term: ours.owner.term.next(), nonce: 1 }, ..ours }.to_text();
+    // As a store does: a rename. One of this server's own may have come between.
+    let write = || {
+        let temp = dir.path().join("theirs");
+        fs::write(&temp, &theirs).expect("written");
+        fs::rename(&temp, &path).expect("renamed");
+    };
+    write();
+    let refusal = loop {
+        let reply = wire.ask("GETID");
+        let Some(id) = reply.strip_prefix(':') else { break reply };
+        last = last.max(id.parse().expect("an id"));
+        if fs::read_to_string(&path).expect("there") != theirs {
+            write();
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    assert!(refusal.starts_with("-MISCONF claim lost: another server (term 2; this one has term 1)"), "{refusal}");
+    assert!(refusal.contains("stop one of the two, then restart this one"), "{refusal}");
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(fs::read_to_string(&path).expect("there"), theirs, "the other one's record is left alone");
+    assert!(wire.ask("GETID").starts_with("-MISCONF claim lost"), "it does not begin again by itself");
+
+    // It is stopped and started, as it said: it knows of the other one's IDs then.
+    drop(wire);
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    server.wait();
+    drop(server);
+    assert!(Server::start_in(dir.path(), &SHORT).connect().id() > last);
+}
+
+/// An old copy is put back under a running server: it goes on by itself, past all that it gave.
+#[test]
+fn an_old_record_put_back_under_a_running_server() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("getid-0.state");
+    let first = Server::start_in(dir.path(), &SHORT);
+    let mut last = first.connect().id();
+    let old = fs::read(&path).expect("a record");
+    assert_eq!(first.stop().code(), Some(0));
+
+    let mut server = Server::start_in(dir.path(), &SHORT);
+    let mut wire = server.connect();
+    let end = Instant::now() + PATIENCE;
+    while server.count_log("the claim was lost and has been taken again") == 0 {
+        if fs::read(&path).expect("a record") != old {
+            let temp = dir.path().join("old");
+            fs::write(&temp, &old).expect("written");
+            fs::rename(&temp, &path).expect("renamed");
+        }
+        let reply = wire.ask("GETID");
+        if let Some(id) = reply.strip_prefix(':') {
+            let id = id.parse().expect("an id");
+            assert!(id > last);
+            last = id;
+        }
+        assert!(Instant::now() < end, "{}", server.log_so_far());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(id_again(&mut wire) > last);
+}
+
+/// Words for servers that claim their server-id for the machine. Tests run beside each other, so each has an epoch of its
+/// own, by which their IDs cannot meet.
+fn claiming(n: u64) -> [String; 4] {
+    let epoch = 1_400_000_000_000 + u64::from(std::process::id()) * 100 + n;
+    ["--id-machine-claim", "yes", "--id-epoch", &epoch.to_string()].map(str::to_owned)
+}
+
+#[test]
+fn two_folders_of_one_machine() {
+    let words = claiming(0);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (first_dir, second_dir) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let first = Server::start_in(first_dir.path(), &words);
+    first.connect().id();
+    let refusal = format!(
+        "server-id 0 is in use on this machine: pid {} has it, with {}. Two servers with one server-id give the same IDs. \
+         Stop that process, or set another server-id; or, where this is meant, set id-machine-claim no",
+        first.pid(),
+        first_dir.path().display()
+    );
+    for more in [&[][..], &["--id-state", "none"]] {
+        let said = refused(second_dir.path(), &[&words[..], more].concat(), |_| {});
+        assert!(said.contains(&refusal), "{said}");
+    }
+    assert_eq!(fs::read_dir(second_dir.path()).expect("listed").count(), 0, "refused before it touched the folder");
+    // A record that is moved past an ID does not help against a server that goes on giving larger ones.
+    let advance = |claim: &str| {
+        let mut command = getid();
+        command.args(["state", "advance", "--server-id", "0", "--past-id", "1", "--epoch", words[3]]);
+        command.arg(second_dir.path()).env("GETID_ID_MACHINE_CLAIM", claim).env("GETID_ID_EPOCH", words[3]);
+        command.output().expect("it runs")
+    };
+    let output = advance("yes");
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&refusal), "{output:?}");
+    assert!(!output.status.success());
+    assert!(advance("no").status.success());
+
+    // Another server-id, and who means it.
+    let other = Server::start_in(second_dir.path(), &[&words[..], &["--server-id", "1"]].concat());
+    let meant = Server::start_in(second_dir.path(), &[&words[..], &["--id-machine-claim", "no"]].concat());
+    other.connect().id();
+    meant.connect().id();
+    drop((other, meant));
+    assert_eq!(first.stop().code(), Some(0));
+    assert!(Server::start_in(second_dir.path(), &words).connect().id() > 0);
+}
+
+/// Lock and claim end with the process: whoever starts the next one need not wait for anything.
+#[test]
+fn killed_and_started_at_once() {
+    let words = claiming(1);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut last = 0;
+    let mut before: Option<Server> = None;
+    for _ in 0..5 {
+        if let Some(before) = &before {
+            // Nobody waits for its end.
+            before.signal(nix::sys::signal::Signal::SIGKILL);
+        }
+        let server = Server::start_in(dir.path(), &words);
+        let id = server.connect().id();
+        assert!(id > last);
+        last = id;
+        before = Some(server);
+    }
+}
+
+/// Abstract sockets know no owner: another user's server with this server-id is refused as well.
+#[test]
+#[ignore = "needs root"]
+fn two_users_of_one_machine() {
+    const NOBODY: u32 = 65_534;
+    let words = claiming(2);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let dirs = [tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder")];
+    chown(dirs[1].path(), Some(NOBODY), Some(NOBODY)).expect("as root");
+    let first = Server::start_in(dirs[0].path(), &words);
+    let said = refused(dirs[1].path(), &words, |command| {
+        command.uid(NOBODY).gid(NOBODY);
+    });
+    assert!(said.contains(&format!("pid {} has it, with {}", first.pid(), dirs[0].path().display())), "{said}");
+}
+
+/// A folder in the place of the file that a save writes fails each save, as a full disk does.
+#[test]
+fn while_nothing_can_be_saved_everybody_is_told() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut server = Server::start_in(dir.path(), &[&SHORT[..], &["--requirepass", "secret"]].concat());
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("AUTH secret"), "+OK");
+    let mut stranger = server.connect();
+    let ping = || {
+        let port = server.port.to_string();
+        getid().args(["ping", "--ids", "--timeout-ms", "10000", "--port", &port]).output().expect("it runs")
+    };
+    let mut last = wire.id();
+    assert_eq!((wire.ask("IDREADY"), stranger.ask("IDREADY")), ("+READY".to_owned(), "+READY".to_owned()));
+    assert_eq!(wire.info("refusing"), "no");
+    assert!(ping().status.success());
+
+    let obstacle = dir.path().join("getid-0.state.tmp");
+    while fs::create_dir_all(obstacle.join("x")).is_err() {}
+    let refusal = ids_until_refused(&mut wire, &mut last);
+    assert!(refusal.starts_with("-MISCONF state can't be saved: cannot write "), "{refusal}");
+    assert_eq!(wire.info("refusing"), refusal[1..]);
+    assert_eq!(wire.ask("IDREADY"), refusal);
+    assert_eq!(stranger.ask("IDREADY"), "-MISCONF no ids are given now; who logs in is told why");
+    assert_eq!(stranger.ask("GETID"), "-NOAUTH Authentication required.");
+    assert!(wire.ask_bulk("LATENCY DOCTOR").contains("IDs are refused now: MISCONF state can't be saved"));
+    assert_eq!(wire.info("draws_refused"), "1", "only draws are counted");
+    let output = ping();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("MISCONF no ids are given now"), "{output:?}");
+    for _ in 0..500 {
+        assert!(wire.ask("GETID").starts_with("-MISCONF state can't be saved"));
+    }
+    let begun = server.wait_log("IDs are refused from now on: MISCONF state can't be saved: cannot write ");
+    assert!(begun.contains("Is a directory") || begun.contains("File exists"), "{begun}");
+
+    fs::remove_dir_all(&obstacle).expect("removed");
+    assert!(id_again(&mut wire) > last);
+    assert_eq!(wire.ask("IDREADY"), "+READY");
+    assert_eq!(wire.info("refusing"), "no");
+    server.wait_log("IDs are given again; they were refused for ");
+    for event in ["IDs are refused from now on", "IDs are given again"] {
+        assert_eq!(server.count_log(event), 1, "one event, one line: {event}:\n{}", server.log_so_far());
+    }
+}
+
 #[test]
 #[ignore = "needs root"]
 fn a_disk_that_is_full_while_running() {
@@ -239,7 +534,8 @@ fn a_disk_that_is_full_while_running() {
         assert!(wire.ask("GETID").starts_with("-MISCONF state can't be saved"));
         assert_eq!(wire.ask("PING"), "+PONG");
     }
-    assert!(wire.info("refusing").is_ascii());
+    assert_eq!(wire.info("refusing"), refusal[1..]);
+    assert_eq!(wire.ask("IDREADY"), refusal);
     assert_eq!(wire.info("watermark_last_save_status"), "err");
     assert_eq!(wire.info("rdb_last_bgsave_status"), "err");
 
@@ -352,8 +648,8 @@ fn id_again(wire: &mut Wire) -> u64 {
 
 fn record(server_id: u32, epoch: Epoch) -> String {
     let layout = Layout::new(epoch, 2, 9, 10).expect("a layout");
-    let point = SavePoint { watermark: Tick(375_000_000_000), reference: Tick(374_999_997_000) };
-    Record { identity: Identity { server_id, layout }, point }.to_text()
+    let point = SavePoint { watermark: Tick(375_000_000_000), reference: Tick(374_999_997_000), max_borrow_ms: 0 };
+    Record { identity: Identity { server_id, layout }, point, owner: Owner::default() }.to_text()
 }
 
 fn with_checksum(text: &str) -> String {

@@ -160,6 +160,41 @@ fn haproxy_spreads_clients_and_leaves_a_dead_server() {
     assert_eq!(proxy.connect().id() >> 19 & 3, 1);
 }
 
+/// One server answers and gives no IDs, as with a full disk: `haproxy` asks for IDs, so every request goes to the other one.
+#[test]
+#[ignore = "needs haproxy"]
+fn haproxy_leaves_a_server_that_gives_no_ids() {
+    let short = ["--id-max-borrow-ms", "500", "--id-watermark-lead-ms", "400"];
+    let servers = [Server::start(&[&short[..], &["--server-id", "0"]].concat()), Server::start(&["--server-id", "1"])];
+    let proxy = Proxy::start(servers[0].port, servers[1].port);
+    // A folder in the place of the file that a save writes.
+    while std::fs::create_dir_all(servers[0].dir.join("getid-0.state.tmp/x")).is_err() {}
+    let mut sick = servers[0].connect();
+    let end = Instant::now() + PATIENCE;
+    while !sick.ask("GETID").starts_with("-MISCONF") {
+        assert!(Instant::now() < end, "it goes on giving IDs");
+    }
+    assert_eq!(sick.ask("PING"), "+PONG", "alive all the same");
+    // Two checks that fail take it out, a second apart.
+    let end = Instant::now() + PATIENCE;
+    let mut in_a_row = 0;
+    while in_a_row < 10 {
+        assert!(Instant::now() < end, "HAProxy goes on sending clients to a server that gives no IDs");
+        in_a_row = if proxy.gives_an_id() { in_a_row + 1 } else { 0 };
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let healthy = (0..200).filter(|_| proxy.connect().id() >> 19 & 3 == 1).count();
+    assert_eq!(healthy, 200);
+
+    // It comes back by itself.
+    std::fs::remove_dir_all(servers[0].dir.join("getid-0.state.tmp")).expect("removed");
+    let end = Instant::now() + PATIENCE;
+    while proxy.connect().id() >> 19 & 3 != 0 {
+        assert!(Instant::now() < end, "HAProxy does not take it back");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 struct Proxy {
     child: Child,
     port: u16,

@@ -2,7 +2,7 @@
 
 mod id_support;
 
-use getid::id::checks::{NoSlew, Sound};
+use getid::id::checks::{Fault, plant};
 use getid::id::{ClockEvent, ClockFault, Epoch, Reading, ReferenceClock, SavePoint, Severity, Tick};
 use id_support::Rng;
 
@@ -29,7 +29,7 @@ impl Scene {
 
     fn start_with(wall: i64, found: Option<(i64, i64)>, max_jump_ms: u64) -> Scene {
         let tick = |ms: i64| Tick(ms.cast_unsigned());
-        let found = found.map(|(w, r)| SavePoint { watermark: tick(w), reference: tick(r) });
+        let found = found.map(|(w, r)| SavePoint { watermark: tick(w), reference: tick(r), max_borrow_ms: 0 });
         let boot_ns = 5_000_000_000;
         let clock = ReferenceClock::new(Epoch::DEFAULT, max_jump_ms, found, reading(wall, boot_ns));
         Scene { clock, wall, boot_ns, given: false, events: vec![], last_r: 0 }
@@ -68,7 +68,7 @@ impl Scene {
     }
 
     fn sample(&mut self) {
-        self.events.extend(self.clock.sample::<Sound>(reading(self.wall, self.boot_ns), self.given));
+        self.events.extend(self.clock.sample(reading(self.wall, self.boot_ns), self.given));
         let r = self.clock.at(self.boot_ns).0;
         assert!(!self.given || r >= self.last_r, "R went back from {} to {r}", self.last_r);
         self.last_r = r;
@@ -252,6 +252,27 @@ fn limit_0_follows_any_jump() {
     scene.expect(&[ClockEvent::JumpFollowed { by_ms: (30 * DAY).cast_unsigned() }]);
 }
 
+/// 0 switches the limit off, and not the bound of 400 days.
+#[test]
+fn limit_0_does_not_follow_by_more_than_400_days() {
+    let mut scene = Scene::start_with(T0, None, 0);
+    scene.given = true;
+    scene.pass(1000).step_wall(401 * DAY).pass(20 * MIN);
+    assert_eq!(scene.ahead(), -401 * DAY);
+    let by_ms = (401 * DAY).cast_unsigned();
+    scene.expect(&[ClockEvent::JumpHeld { by_ms, too_far: true }]);
+    // It wanders, and nobody is told of each step.
+    for _ in 0..100 {
+        scene.step_wall(5000).pass(200);
+    }
+    scene.expect(&[]);
+    scene.step_wall(-2 * DAY).pass(100);
+    assert_eq!(scene.ahead(), 0, "less is followed");
+    // Exactly 400 days are not more.
+    scene.step_wall(400 * DAY).pass(100);
+    assert_eq!(scene.ahead(), 0);
+}
+
 #[test]
 fn suspend_and_stopped_processes_are_no_jump() {
     let mut scene = Scene::running(T0);
@@ -280,6 +301,33 @@ fn a_boot_clock_that_goes_back_counts_nothing() {
     scene.pass(1000);
     assert_eq!((scene.r() - r, scene.ahead()), (1000, 0));
     scene.expect(&[]);
+}
+
+/// The kernel refuses a reading, or one is far too early, and the next is good again: R does not move ahead by the uptime.
+#[test]
+fn a_boot_clock_that_fails_for_a_moment_leaves_no_trace() {
+    for (first, bad) in [(5_000_000_000, 0), (5_000_000_000, 1), (0, 0), (3_000_000_000_000_000, 1_000_000_000)] {
+        for bad_samples in [1, 5] {
+            let mut scene = Scene::start(T0, None);
+            scene.clock = ReferenceClock::new(Epoch::DEFAULT, 3_600_000, None, reading(T0, first));
+            scene.given = true;
+            scene.boot_ns = if first == 0 { 77_000_000_000_000 } else { first };
+            // Draws read the clock too, and may come before the first sample.
+            assert_eq!(scene.clock.advance(scene.boot_ns), Tick(T0.cast_unsigned()));
+            scene.pass(1000);
+            for _ in 0..bad_samples {
+                scene.wall += 100;
+                scene.boot_ns += 100_000_000;
+                scene.events.extend(scene.clock.sample(reading(scene.wall, bad), true));
+                scene.clock.advance(bad);
+                assert!((-100..=0).contains(&(scene.clock.at(0).0.cast_signed() - scene.wall)), "W pulls it on");
+            }
+            scene.clock.advance(scene.boot_ns);
+            scene.pass(1000);
+            assert!((0..=600).contains(&scene.ahead()), "{}", scene.ahead());
+            assert_eq!(scene.clock.jumps(), 0);
+        }
+    }
 }
 
 #[test]
@@ -333,6 +381,7 @@ fn an_absurd_clock_at_start_is_a_fault_until_it_is_sane() {
     for (wall, found) in [
         (unix_epoch, None),
         (-MIN, None),
+        (-MIN, Some((0, 0))),
         (Tick::LAST.0.cast_signed() + 1, None),
         (Tick::LAST.0.cast_signed() + 1, Some((T0, T0))),
         (i64::MAX / 2, None),
@@ -354,6 +403,8 @@ fn sane_clocks_at_start() {
     for (wall, found) in [
         (0, None),
         (Tick::LAST.0.cast_signed() - DAY, None),
+        // A record that says "nothing yet" is none.
+        (Tick::LAST.0.cast_signed() - DAY, Some((0, 0))),
         (T0 + 400 * DAY, Some((T0, T0))),
         // The last life gave its last ID long ago, and ended yesterday: so does a spare server that nobody asks.
         (T0 + 800 * DAY, Some((T0, T0 + 799 * DAY))),
@@ -408,13 +459,14 @@ fn no_reading_overflows() {
         let found = (round % 2 == 0).then(|| SavePoint {
             watermark: Tick(rng.below(Tick::END.0 + 1)),
             reference: Tick(rng.below(Tick::END.0 + 1)),
+            max_borrow_ms: 0,
         });
         let first = Reading { wall_unix_ms: any(&mut rng), boot_ns: boot(&mut rng) };
         let mut clock = ReferenceClock::new(Epoch::DEFAULT, rng.below(2) * 3_600_000, found, first);
         let mut last = Tick(0);
         for _ in 0..20 {
             let reading = Reading { wall_unix_ms: any(&mut rng), boot_ns: boot(&mut rng) };
-            for event in clock.sample::<Sound>(reading, true) {
+            for event in clock.sample(reading, true) {
                 assert!(!event.to_string().is_empty());
             }
             let now = clock.advance(boot(&mut rng));
@@ -446,7 +498,8 @@ fn without_the_slew_r_goes_back() {
     let mut scene = Scene::running(T0);
     scene.pass(1000);
     let r = scene.r();
-    scene.clock.sample::<NoSlew>(reading(scene.wall - 60_000, scene.boot_ns), true);
+    let _planted = plant(Fault::NoSlew);
+    scene.clock.sample(reading(scene.wall - 60_000, scene.boot_ns), true);
     assert!(scene.r() < r - 59_000);
 }
 
@@ -472,4 +525,163 @@ fn events_read_well() {
     ] {
         assert_eq!(event.to_string(), text);
     }
+}
+
+#[test]
+fn sane_at_once() {
+    for (wall, found) in [(0, None), (Tick::LAST.0.cast_signed(), None)] {
+        assert_eq!(Scene::start(wall, found).clock.fault(), None, "{wall}");
+    }
+}
+
+#[test]
+fn notice_is_128_ms() {
+    for (by, given) in [(127, true), (128, true), (127, false), (128, false)] {
+        let mut scene = Scene::start(T0, None);
+        scene.given = given;
+        scene.pass(1000).step_wall(by).pass(100);
+        let event = if given {
+            ClockEvent::JumpFollowed { by_ms: 128 }
+        } else {
+            ClockEvent::FollowedBeforeFirstId { by_ms: 128 }
+        };
+        scene.expect(if by == 128 { std::slice::from_ref(&event) } else { &[] });
+    }
+}
+
+#[test]
+fn a_held_jump_that_moves_by_a_second_stands_and_by_more_than_the_limit_is_another() {
+    for (by, follows) in [(1000, true), (1001, false)] {
+        let mut scene = Scene::running(T0);
+        scene.pass(1000).step_wall(2 * HOUR).pass(9 * MIN).step_wall(by).pass(2 * MIN);
+        assert_eq!(scene.ahead() == 0, follows, "{by}");
+    }
+    for (by, jumps) in [(HOUR, 1), (HOUR + 1, 2)] {
+        let mut scene = Scene::running(T0);
+        scene.pass(1000).step_wall(2 * HOUR).pass(1000).step_wall(by).pass(1000);
+        assert_eq!((scene.events.len() as u64, scene.clock.jumps()), (jumps, jumps), "{by}");
+    }
+}
+
+#[test]
+fn a_fault_ends_a_held_jump() {
+    let mut scene = Scene::running(T0);
+    let far = Tick::END.0.cast_signed();
+    scene.pass(1000).step_wall(2 * HOUR).pass(9 * MIN).step_wall(far).pass(100).step_wall(-far).pass(2 * MIN);
+    assert_eq!(scene.ahead(), -2 * HOUR, "its ten minutes start again");
+}
+
+#[test]
+fn a_held_jump_that_shrinks_is_told() {
+    let mut scene = Scene::running(T0);
+    scene.pass(1000).step_wall(2 * HOUR).pass(1000).step_wall(-HOUR).pass(100);
+    let by_ms = (2 * HOUR).cast_unsigned();
+    scene.expect(&[
+        ClockEvent::JumpHeld { by_ms, too_far: false },
+        ClockEvent::JumpTakenBack { by_ms },
+        ClockEvent::JumpFollowed { by_ms: by_ms / 2 },
+    ]);
+}
+
+#[test]
+fn ahead_ends_the_slew() {
+    let mut scene = Scene::running(T0);
+    scene.pass(1000).step_wall(-MIN).pass(1000).step_wall(2 * MIN).pass(100).sleep(60);
+    assert_eq!(scene.ahead(), 0);
+    let mut scene = Scene::running(T0);
+    scene.pass(1000).step_wall(-MIN).pass(1000).step_wall(2 * HOUR).pass(100);
+    let ahead = scene.ahead();
+    scene.pass(1000);
+    assert_eq!(scene.ahead(), ahead, "at real speed while a jump is held");
+}
+
+#[test]
+fn a_second_smaller_set_back_is_told() {
+    let mut scene = Scene::running(T0);
+    scene.pass(1000).step_wall(-MIN).pass(5 * MIN).step_wall(-1000).pass(100);
+    assert_eq!((scene.events.len(), scene.clock.rollbacks()), (2, 2));
+}
+
+#[test]
+fn offset_is_known_at_once() {
+    assert_eq!(Scene::start(T0 - HOUR, Some((T0, T0))).clock.offset_ms(), -HOUR);
+}
+
+#[test]
+fn no_boot_reading_at_start_nor_at_the_first_sample() {
+    let mut clock = ReferenceClock::new(Epoch::DEFAULT, 3_600_000, None, reading(T0, 0));
+    clock.sample(reading(T0 + 100, 0), true);
+    assert_eq!(clock.advance(77_000_000_000_000).0.cast_signed(), T0 + 100);
+}
+
+#[test]
+fn time_of_failed_readings_is_made_good() {
+    let mut scene = Scene::running(T0);
+    scene.pass(1000).step_wall(2 * HOUR).pass(100);
+    let ahead = scene.ahead();
+    scene.wall += 400;
+    scene.boot_ns += 400_000_000;
+    scene.clock.sample(reading(scene.wall, 0), true);
+    scene.pass(100);
+    assert_eq!(scene.ahead(), ahead);
+}
+
+#[test]
+fn two_bad_readings_far_apart_are_not_one_clock() {
+    let mut scene = Scene::running(T0);
+    scene.boot_ns += 3_000_000_000_000_000;
+    scene.pass(1000);
+    let ahead = scene.ahead();
+    for bad in [1_000_000_000, 60_000_000_000] {
+        scene.clock.sample(reading(scene.wall, bad), true);
+        scene.pass(1000);
+    }
+    assert!((scene.ahead() - ahead).abs() <= 1000, "{} {ahead}", scene.ahead());
+}
+
+#[test]
+fn back_is_believed_after_a_second() {
+    let mut scene = Scene::running(T0);
+    scene.pass(1000).step_wall(2 * HOUR).pass(100);
+    scene.boot_ns -= 3_000_000_000;
+    scene.sample();
+    let r = scene.r();
+    scene.pass(900);
+    assert_eq!(scene.r(), r);
+    scene.pass(100);
+    scene.pass(100);
+    assert_eq!(scene.r(), r + 100);
+}
+
+#[test]
+fn exactly_a_second_back_is_an_overtaking() {
+    let mut scene = Scene::running(T0);
+    scene.pass(2000).step_wall(2 * HOUR).pass(100);
+    let ahead = scene.ahead();
+    let boot_ns = scene.boot_ns;
+    scene.clock.sample(reading(scene.wall, boot_ns - 1_000_000_000), true);
+    assert_eq!(scene.ahead(), ahead);
+}
+
+#[test]
+fn text_of_far_past_record() {
+    let text = ClockFault::FarPastRecord { wall_unix_ms: 0, record_unix_ms: 0 }.to_string();
+    assert!(text.contains("more than 400 days past"), "{text}");
+}
+
+#[test]
+fn set_back_notice_to_the_ns() {
+    let mut scene = Scene::running(T0);
+    scene.pass(1000).step_wall(-128);
+    scene.boot_ns += 999_999;
+    scene.pass(100).expect(&[ClockEvent::SetBack { by_ms: 128 }]);
+}
+
+#[test]
+fn a_slew_ends_under_a_fault_too() {
+    let mut scene = Scene::running(T0);
+    let far = Tick::END.0.cast_signed();
+    scene.pass(1000).step_wall(-1000).pass(100);
+    scene.step_wall(far).pass(60_000).step_wall(-far);
+    assert!((0..=1).contains(&scene.ahead()), "{}", scene.ahead());
 }

@@ -8,10 +8,9 @@
 
 mod id_support;
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
-use getid::id::checks::{Checks, NoMask, NoSlew, NoWatermarkCheck, Sound};
+use getid::id::checks::{Fault, plant};
 use getid::id::{
     Blocked, BorrowPolicy, Epoch, Id, Layout, Limits, Mint, RandomCycle, Reading, Refusal, SavePoint, Scheme, Tick,
 };
@@ -47,8 +46,8 @@ struct Flight {
     works: bool,
 }
 
-struct Life<C> {
-    mint: Mint<C>,
+struct Life {
+    mint: Mint,
     scheme: Scheme,
     limits: Limits,
     flight: Option<Flight>,
@@ -103,10 +102,10 @@ impl World {
         }
     }
 
-    fn live<C: Checks>(&mut self, schemes: &[Scheme]) -> Result<(), Broken> {
+    fn live(&mut self, schemes: &[Scheme]) -> Result<(), Broken> {
         let scheme = self.rng.pick(schemes);
         let limits = self.limits();
-        let mint = Mint::<C>::with_checks(scheme.layout(), limits, self.disk, self.reading());
+        let mint = Mint::new(scheme.layout(), limits, self.disk, self.reading());
         let limits = mint.limits();
         let reference = self.disk.map_or(Tick(0), |point| point.reference);
         let mut life = Life { mint, scheme, limits, flight: None, sampled_ns: self.now_ns, drew: false, reference };
@@ -130,7 +129,7 @@ impl World {
         }
     }
 
-    fn step<C: Checks>(&mut self, life: &mut Life<C>, calm: bool) -> Result<(), Broken> {
+    fn step(&mut self, life: &mut Life, calm: bool) -> Result<(), Broken> {
         self.now_ns += match self.rng.below(20) {
             0 => self.rng.below(5000) * MS,
             1 if self.rng.one_in(10) => self.rng.below(1_000_000) * MS,
@@ -155,7 +154,7 @@ impl World {
     }
 
     /// The keeper's round: sample, then save if wanted.
-    fn keep<C: Checks>(&mut self, life: &mut Life<C>, calm: bool) -> Result<(), Broken> {
+    fn keep(&mut self, life: &mut Life, calm: bool) -> Result<(), Broken> {
         for event in life.mint.sample(self.reading()) {
             assert!(!event.to_string().is_empty());
         }
@@ -167,12 +166,12 @@ impl World {
         self.begin_save(life, calm)
     }
 
-    fn begin_save<C: Checks>(&mut self, life: &mut Life<C>, calm: bool) -> Result<(), Broken> {
+    fn begin_save(&mut self, life: &mut Life, calm: bool) -> Result<(), Broken> {
         let Some(point) = life.mint.wanted_save(self.now_ns) else { return Ok(()) };
         self.saves += 1;
         check(life.flight.is_none(), || "two saves at once".to_owned())?;
         let status = life.mint.status(self.now_ns);
-        let cap = status.reference.plus_ms(life.limits.max_borrow_ms + 200);
+        let cap = status.reference.plus_ms(life.limits.max_borrow_ms.max(status.max_borrow_ms) + 200);
         let known = status.position.max(self.disk.map_or(Tick(0), |disk| disk.watermark));
         check(point.watermark <= cap.max(known), || format!("watermark {point:?} past its cap {cap:?}"))?;
         check(point.watermark >= status.position, || format!("watermark {point:?} below {:?}", status.position))?;
@@ -184,7 +183,7 @@ impl World {
         Ok(())
     }
 
-    fn disk_works<C: Checks>(&mut self, life: &mut Life<C>) {
+    fn disk_works(&mut self, life: &mut Life) {
         let Some(flight) = &life.flight else { return };
         if flight.lands_ns.is_some_and(|at| at <= self.now_ns) {
             self.disk = Some(flight.point);
@@ -200,7 +199,7 @@ impl World {
         life.flight = None;
     }
 
-    fn check_reference<C: Checks>(&self, life: &mut Life<C>) -> Result<(), Broken> {
+    fn check_reference(&self, life: &mut Life) -> Result<(), Broken> {
         let reference = life.mint.status(self.now_ns).reference;
         check(!life.drew || reference >= life.reference, || {
             format!("R went back from {:?} to {reference:?}", life.reference)
@@ -209,7 +208,8 @@ impl World {
         Ok(())
     }
 
-    fn draw<C: Checks>(&mut self, life: &mut Life<C>, n: u64) -> Result<bool, Broken> {
+    fn draw(&mut self, life: &mut Life, n: u64) -> Result<bool, Broken> {
+        let max_borrow_ms = life.mint.status(self.now_ns).max_borrow_ms;
         let drawn = life.mint.draw(self.now_ns, n);
         self.check_reference(life)?;
         let shard_bits = life.scheme.layout().shard_bits();
@@ -230,14 +230,15 @@ impl World {
         check(reservation.len > 0 && u64::from(reservation.len) <= n, || format!("{n} asked, {reservation:?}"))?;
         let end = reservation.first.0 + u64::from(reservation.len);
         let last_tick = getid::id::Slot(end - 1).tick(shard_bits);
-        let borrow_end = Tick(life.reference.0 + life.limits.max_borrow_ms);
+        let borrow_end = Tick(life.reference.0 + max_borrow_ms);
         check(last_tick < borrow_end, || format!("{last_tick:?} at or past R + B, {borrow_end:?}"))?;
         let may_hold = [self.disk, life.flight.as_ref().map(|flight| flight.point)];
         for point in may_hold.into_iter().flatten() {
             check(last_tick < point.watermark, || format!("{last_tick:?} at or past the watermark of {point:?}"))?;
+            check(max_borrow_ms <= point.max_borrow_ms, || format!("B {max_borrow_ms} with {point:?}"))?;
         }
         check(self.disk.is_some(), || "an id before the first save".to_owned())?;
-        for (slot, id) in (reservation.first.0..).zip(life.scheme.ids_with::<C>(reservation)) {
+        for (slot, id) in (reservation.first.0..).zip(life.scheme.ids(reservation)) {
             check(self.last < Some(id), || format!("{id} after {:?}", self.last))?;
             self.last = Some(id);
             let parts = life.scheme.layout().split(id);
@@ -249,7 +250,7 @@ impl World {
     }
 
     /// With a healthy disk and a sane clock, a life that is not at the end of time serves again by itself.
-    fn expect_service<C: Checks>(&mut self, life: &mut Life<C>) -> Result<(), Broken> {
+    fn expect_service(&mut self, life: &mut Life) -> Result<(), Broken> {
         if !(-400 * 86_400_000..=400 * 86_400_000).contains(&self.wall_error_ms) {
             self.wall_error_ms = 0;
         }
@@ -270,7 +271,7 @@ impl World {
         self.disk_works(life);
         let status = life.mint.status(self.now_ns);
         // A record from a life with a larger B, or far ahead of a clock that was set back, has to be waited for.
-        if status.position.ms_since(status.reference) >= life.limits.max_borrow_ms || life.limits.lead_ms < 50 {
+        if status.position.ms_since(status.reference) >= status.max_borrow_ms || life.limits.lead_ms < 50 {
             return Ok(());
         }
         let served = self.draw(life, 1)?;
@@ -279,7 +280,7 @@ impl World {
         check(absurd, || format!("still refusing: {status:?}"))
     }
 
-    fn stop<C: Checks>(&mut self, mut life: Life<C>) -> Result<(), Broken> {
+    fn stop(&mut self, mut life: Life) -> Result<(), Broken> {
         if let Some(flight) = life.flight.take() {
             self.now_ns = self.now_ns.max(flight.ends_ns);
             if flight.lands_ns.is_some() {
@@ -313,10 +314,10 @@ fn schemes() -> Vec<Scheme> {
         .collect()
 }
 
-fn run<C: Checks + Debug>(seed: u64, schemes: &[Scheme]) -> Result<World, Broken> {
+fn run(seed: u64, schemes: &[Scheme]) -> Result<World, Broken> {
     let mut world = World::new(seed);
     for life in 0..LIVES_PER_SEED {
-        world.live::<C>(schemes).map_err(|what| format!("seed {seed}, life {life}: {what}"))?;
+        world.live(schemes).map_err(|what| format!("seed {seed}, life {life}: {what}"))?;
         // Restarts follow at once, or after a while.
         world.now_ns += if world.rng.one_in(2) { 0 } else { world.rng.below(60_000) * MS };
     }
@@ -335,34 +336,35 @@ fn no_id_twice_and_always_up_over_all_lives() {
     };
     let (mut ids, mut saves) = (0, 0);
     for seed in seeds {
-        let world = run::<Sound>(seed, &schemes).unwrap_or_else(|what| panic!("{what}"));
+        let world = run(seed, &schemes).unwrap_or_else(|what| panic!("{what}"));
         ids += world.ids;
         saves += world.saves;
     }
     println!("{ids} ids, {saves} saves");
 }
 
-/// The test of the test: with a check taken out, a run must fail.
-fn is_caught<C: Checks + Debug>() -> String {
+/// The test of the test: with a fault planted, a run must fail.
+fn is_caught(fault: Fault) -> String {
     let schemes = schemes();
-    let what = (0..SEEDS).find_map(|seed| run::<C>(seed, &schemes).err());
-    what.unwrap_or_else(|| panic!("no run fails without the check"))
+    let _planted = plant(fault);
+    let what = (0..SEEDS).find_map(|seed| run(seed, &schemes).err());
+    what.unwrap_or_else(|| panic!("no run fails with {fault:?}"))
 }
 
 #[test]
 fn without_the_watermark_check_it_fails() {
-    let what = is_caught::<NoWatermarkCheck>();
+    let what = is_caught(Fault::NoWatermarkCheck);
     assert!(what.contains("watermark") || what.contains("before the first save"), "{what}");
 }
 
 #[test]
 fn without_the_mask_it_fails() {
-    let what = is_caught::<NoMask>();
+    let what = is_caught(Fault::NoMask);
     assert!(what.contains("says") || what.contains("after"), "{what}");
 }
 
 #[test]
 fn without_the_slew_it_fails() {
-    let what = is_caught::<NoSlew>();
+    let what = is_caught(Fault::NoSlew);
     assert!(what.contains("R went back"), "{what}");
 }

@@ -6,17 +6,35 @@
 //! what a crash now would leave.
 //!
 //! Checked in every state that can be reached: no two draws overlap, their order is the real-time order, no tick at or
-//! past R + B or what the disk may hold; and in the model of the queue: nobody overtakes who waits.
+//! past R + B or what the disk may hold.
+//!
+//! The queue is more: seats, wakers, and whoever comes by serves. So its own source is run under shuttle (`mod queue`).
 //!
 //! At the end, real threads hammer a real issuer for a moment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+// The names by which the issuer's source, below, knows the rest of the crate.
+use getid::{clock, id, plural, telemetry, watermark};
+
 use getid::clock::Clock;
 use getid::id::{Blocked, Layout, Limits, Mint, Reading, Reservation, SavePoint, Tick};
-use getid::issuer::Issuer;
-use getid::watermark::{Identity, NoStore};
+use getid::watermark::Identity;
+use roomy::roomy_issuer;
+
+#[path = "common/roomy.rs"]
+mod roomy;
+
+/// The issuer with other locks.
+#[path = "../src/issuer/mod.rs"]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "the crate's own source, of which this uses a part")]
+mod issuer;
+
+mod sync {
+    pub(crate) use shuttle::sync::{Mutex, MutexGuard};
+    pub(crate) use std::sync::PoisonError;
+}
 
 const MS: u64 = 1_000_000;
 /// 2026-01-01.
@@ -57,7 +75,7 @@ impl World {
         let reading = Reading { wall_unix_ms: WALL_UNIX_MS, boot_ns: 0 };
         let now = layout.epoch().tick_at(WALL_UNIX_MS).expect("a tick");
         // The last life stopped where the clock is.
-        let found = SavePoint { watermark: now, reference: now };
+        let found = SavePoint { watermark: now, reference: now, max_borrow_ms: 0 };
         let mint = Mint::new(layout, limits, Some(found), reading);
         World {
             mint,
@@ -174,131 +192,247 @@ fn every_order_of_draws_saves_and_ticks() {
     check_all_orders(0, limits(1, 1), [vec![1, 1], vec![1]]);
 }
 
-/// The queue, with the steps of `Issuer::try_draw` and `Issuer::draw_waiting` between which another thread may run.
+/// The queue: the issuer's own source, compiled with shuttle's locks instead of the system's, under orders of threads that
+/// shuttle picks at each lock and each wake-up. A thread that nobody wakes is a deadlock, which it reports.
 mod queue {
-    use std::collections::HashSet;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+    use std::task::Poll;
 
-    /// Where a thread is in its draw.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    enum At {
-        /// Not begun.
-        Start,
-        /// It saw that nobody waits, and goes for the mint.
-        Fast,
-        /// It has found no room, or that others wait, and takes a place: counted, then in the line.
-        Place,
-        /// In the line.
-        Line,
-        Done,
-        /// Its client went away.
-        Gone,
-    }
+    use getid::id::checks::{Fault, plant};
+    use getid::id::{Layout, Limits, Refusal, Reservation, SavePoint};
+    use getid::watermark::{Identity, NoStore};
+    use shuttle::future::block_on;
+    use shuttle::thread;
 
-    #[derive(Clone, PartialEq, Eq, Hash)]
-    struct World {
-        at: [At; 3],
-        waiting: u32,
-        /// Who is in line, the head first.
-        line: Vec<usize>,
-        /// Slots that may be given now, and how many more time will bring.
-        room: u32,
-        ticks: u32,
-        /// Which thread was served, in order.
-        served: Vec<usize>,
-        /// For each thread, who stood in line, counted, when it began.
-        before: [Vec<usize>; 3],
-        cancels: u32,
-    }
+    use super::issuer::{Issuer, Next};
+    use super::{MS, WALL_UNIX_MS};
 
-    impl World {
-        fn explore(&self, states: &mut HashSet<World>) {
-            if !states.insert(self.clone()) {
-                return;
-            }
-            for thread in 0..self.at.len() {
-                let mut next = self.clone();
-                if next.step(thread) {
-                    next.explore(states);
-                }
-                if self.cancels > 0 && matches!(self.at[thread], At::Line) {
-                    let mut next = self.clone();
-                    next.cancels -= 1;
-                    next.leave(thread, At::Gone);
-                    next.explore(states);
-                }
-            }
-            if self.ticks > 0 {
-                let mut next = self.clone();
-                next.ticks -= 1;
-                next.room += 1;
-                next.explore(states);
-            }
-            let over = self.ticks == 0 && self.at.iter().all(|at| matches!(at, At::Done | At::Gone));
-            if over {
-                assert_eq!((self.waiting, self.line.len()), (0, 0), "every place was given back");
-            }
+    /// Moved by the keeper, when there is nothing else to do.
+    #[derive(Clone, Default)]
+    struct SteppedClock(Arc<AtomicU64>);
+
+    impl getid::clock::Clock for SteppedClock {
+        fn boot_ns(&self) -> u64 {
+            self.0.load(SeqCst)
         }
 
-        /// Whether `thread` could take a step.
-        fn step(&mut self, thread: usize) -> bool {
-            match self.at[thread] {
-                At::Start => {
-                    self.before[thread].clone_from(&self.line);
-                    self.at[thread] = if self.waiting > 0 { At::Place } else { At::Fast };
-                }
-                At::Fast if self.room > 0 => {
-                    self.serve(thread);
-                    self.at[thread] = At::Done;
-                }
-                At::Fast => self.at[thread] = At::Place,
-                At::Place => {
-                    self.waiting += 1;
-                    self.line.push(thread);
-                    self.at[thread] = At::Line;
-                }
-                At::Line if self.line[0] == thread && self.room > 0 => {
-                    self.serve(thread);
-                    self.leave(thread, At::Done);
-                }
-                At::Line | At::Done | At::Gone => return false,
-            }
-            true
-        }
-
-        fn serve(&mut self, thread: usize) {
-            self.room -= 1;
-            for &earlier in &self.before[thread] {
-                let had_its_turn = self.served.contains(&earlier) || self.at[earlier] == At::Gone;
-                assert!(had_its_turn, "thread {thread} overtook {earlier}, which stood in line when it came");
-            }
-            self.served.push(thread);
-        }
-
-        fn leave(&mut self, thread: usize, to: At) {
-            self.line.retain(|&other| other != thread);
-            self.waiting -= 1;
-            self.at[thread] = to;
+        fn wall_unix_us(&self) -> i64 {
+            WALL_UNIX_MS * 1000 + (self.0.load(SeqCst) / 1000).cast_signed()
         }
     }
+
+    struct Scene {
+        issuer: Arc<Issuer<SteppedClock>>,
+        clock: SteppedClock,
+        keeper: thread::JoinHandle<()>,
+        over: Arc<AtomicBool>,
+        /// Whether time stands still.
+        is_stopped: Arc<AtomicBool>,
+        /// The end of the latest reply.
+        replied: Arc<AtomicU64>,
+    }
+
+    impl Scene {
+        /// One ID a millisecond, and nothing to borrow: whoever comes has to wait, but for one.
+        fn new() -> Scene {
+            let layout = Layout::new(Layout::default().epoch(), 21, 0, 0).expect("21");
+            let now = layout.epoch().tick_at(WALL_UNIX_MS).expect("a tick");
+            let limits = Limits { max_borrow_ms: 2, lead_ms: 2, ..Limits::default() };
+            let found = SavePoint { watermark: now, reference: now, max_borrow_ms: 2 };
+            let clock = SteppedClock::default();
+            let identity = Identity { server_id: 0, layout };
+            let start = Issuer::start(clock.clone(), identity, limits, NoStore::opened(Some(found)));
+            let (issuer, keeper) = block_on(start).expect("a start");
+            let (kept, time) = (Arc::clone(&issuer), clock.clone());
+            let over = Arc::new(AtomicBool::new(false));
+            let ends = Arc::clone(&over);
+            let is_stopped = Arc::new(AtomicBool::new(false));
+            let stopped = Arc::clone(&is_stopped);
+            let keeper = thread::spawn(move || {
+                // As the keeper does, with time that passes as soon as somebody waits for it.
+                let mut keeper = keeper;
+                while !ends.load(SeqCst) {
+                    match kept.serve() {
+                        Next::Idle => block_on(kept.woken()),
+                        Next::More => {}
+                        // Somebody who waits for time to go on is woken by nothing else.
+                        Next::After(_) if stopped.load(SeqCst) => thread::yield_now(),
+                        Next::After(_) => {
+                            time.0.fetch_add(MS, SeqCst);
+                            kept.sample();
+                            if let Some(point) = kept.wanted() {
+                                block_on(kept.save(&mut keeper.store, point)).expect("no store fails less");
+                            }
+                        }
+                    }
+                }
+            });
+            Scene { issuer, clock, keeper, over, is_stopped, replied: Arc::default() }
+        }
+
+        /// A client on a thread of its own, with a draw of `n`: its slots, in order.
+        fn draw(&self, n: u32) -> thread::JoinHandle<Vec<u64>> {
+            let (issuer, replied) = (Arc::clone(&self.issuer), Arc::clone(&self.replied));
+            thread::spawn(move || {
+                let asked = replied.load(SeqCst);
+                let mut drawn = Vec::new();
+                block_on(issuer.draw(n, &mut drawn)).expect("ids");
+                let slots = slots(&drawn);
+                assert_eq!(slots.len(), n as usize, "as many as it asked for");
+                assert!(slots.is_sorted() && slots[0] >= asked, "{slots:?} after a reply that ended at {asked}");
+                replied.fetch_max(slots[slots.len() - 1] + 1, SeqCst);
+                slots
+            })
+        }
+
+        /// A client that asks for `n`, and goes away once it has to wait.
+        fn give_up(&self, n: u32) -> thread::JoinHandle<()> {
+            let issuer = Arc::clone(&self.issuer);
+            thread::spawn(move || {
+                let mut drawn = Vec::new();
+                let mut draw = Box::pin(issuer.draw(n, &mut drawn));
+                block_on(std::future::poll_fn(|cx| {
+                    let _ = draw.as_mut().poll(cx);
+                    Poll::Ready(())
+                }));
+            })
+        }
+
+        /// Yields until so many wait, or all of them have been served.
+        fn until_waiting(&self, n: usize) {
+            for _ in 0..100 {
+                if self.issuer.status().waiting >= n {
+                    return;
+                }
+                thread::yield_now();
+            }
+        }
+
+        fn end(self) {
+            assert_eq!(
+                (self.issuer.status().waiting, self.issuer.status().waiting_ids),
+                (0, 0),
+                "every place was given back"
+            );
+            self.over.store(true, SeqCst);
+            // Which wakes the keeper.
+            self.issuer.set_max_wait_ms(1);
+            self.keeper.join().expect("a keeper");
+            // A keeper that is gone has closed it.
+            assert_eq!(block_on(self.issuer.draw(1, &mut Vec::new())), Err(Refusal::Closed));
+            assert!(self.clock.0.load(SeqCst) < 1000 * MS);
+        }
+    }
+
+    fn slots(drawn: &[Reservation]) -> Vec<u64> {
+        drawn.iter().flat_map(|piece| piece.first.0..piece.first.0 + u64::from(piece.len)).collect()
+    }
+
+    fn all_different(drawn: &[Vec<u64>]) {
+        let mut all = drawn.concat();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count, "a slot was given twice");
+    }
+
+    /// Large and small ones, and one that goes away: whoever stays is served, no slot is given twice, IDs ascend.
+    fn everybody_is_served() {
+        let scene = Scene::new();
+        let clients = [scene.draw(3), scene.draw(1), scene.draw(2)];
+        let gone = scene.give_up(2);
+        let later = scene.draw(1);
+        let mut drawn: Vec<_> = clients.into_iter().map(|client| client.join().expect("a client")).collect();
+        gone.join().expect("a client");
+        drawn.push(later.join().expect("a client"));
+        let last = scene.draw(2).join().expect("a client");
+        assert!(drawn.iter().flatten().all(|slot| *slot < last[0]), "an ID after all replies is larger");
+        drawn.push(last);
+        all_different(&drawn);
+        scene.end();
+    }
+
+    /// Who asks while another waits is not served before it has got a slice.
+    fn nobody_passes_the_queue() {
+        let scene = Scene::new();
+        let large = scene.draw(12);
+        scene.until_waiting(1);
+        let before = scene.issuer.status();
+        let small = scene.draw(1).join().expect("a client");
+        let large = large.join().expect("a client");
+        if before.waiting == 1 {
+            let passed = large.iter().filter(|slot| **slot < small[0]).count() as u64;
+            assert!(passed > 12 - before.waiting_ids, "{small:?} has passed {large:?}, which waited");
+        }
+        scene.end();
+    }
+
+    /// One ID waits for one slice of a large draw, which is one ID here.
+    fn a_slice_is_small() {
+        let scene = Scene::new();
+        scene.is_stopped.store(true, SeqCst);
+        let large = scene.draw(12);
+        scene.until_waiting(1);
+        let before = scene.issuer.status();
+        let small = scene.draw(1);
+        scene.until_waiting(2);
+        let both_wait = before.waiting == 1 && scene.issuer.status().waiting == 2;
+        scene.is_stopped.store(false, SeqCst);
+        let (large, small) = (large.join().expect("a client"), small.join().expect("a client"));
+        if both_wait {
+            let passed = large.iter().filter(|slot| **slot < small[0]).count() as u64;
+            assert_eq!(passed, 12 - before.waiting_ids + 1, "{small:?} has waited for {large:?}");
+        }
+        scene.end();
+    }
+
+    /// Who goes away leaves nothing behind.
+    fn a_leaver_leaves() {
+        let scene = Scene::new();
+        let stays = scene.draw(2);
+        let gone = [scene.give_up(50), scene.give_up(40)];
+        for gone in gone {
+            gone.join().expect("a client");
+        }
+        assert!(scene.issuer.status().waiting_ids <= 2, "{}", scene.issuer.status().waiting_ids);
+        stays.join().expect("a client");
+        scene.end();
+    }
+
+    const SCENES: [(&str, fn()); 4] = [
+        ("everybody is served", everybody_is_served),
+        ("nobody passes the queue", nobody_passes_the_queue),
+        ("a slice is small", a_slice_is_small),
+        ("a leaver leaves", a_leaver_leaves),
+    ];
 
     #[test]
-    fn nobody_overtakes_who_waits() {
-        let mut states = HashSet::new();
-        for room in 0..=1 {
-            let world = World {
-                at: [At::Start; 3],
-                waiting: 0,
-                line: Vec::new(),
-                room,
-                ticks: 3,
-                served: Vec::new(),
-                before: Default::default(),
-                cancels: 1,
-            };
-            world.explore(&mut states);
+    fn the_real_issuer_under_many_orders_of_threads() {
+        for (name, scene) in SCENES {
+            println!("{name}");
+            shuttle::check_random(scene, 500);
         }
-        println!("{} states", states.len());
-        assert!(states.len() > 1000, "{} states", states.len());
+    }
+
+    /// A test that a fault does not fail is none.
+    #[test]
+    fn faults_of_the_queue_are_found() {
+        for fault in
+            [Fault::PassesTheQueue, Fault::ServesWholeDraws, Fault::LeaverKeepsItsPlace, Fault::FirstDoesNotWake]
+        {
+            let is_found = SCENES.iter().any(|(name, scene)| {
+                let found = std::panic::catch_unwind(|| {
+                    let _planted = plant(fault);
+                    shuttle::check_random(scene, 500);
+                });
+                found.is_err() && {
+                    println!("{fault:?}: found by '{name}'");
+                    true
+                }
+            });
+            assert!(is_found, "{fault:?} was not found");
+        }
     }
 }
 
@@ -324,12 +458,8 @@ fn real_threads_get_disjoint_slots_in_real_time_order() {
     let identity = Identity { server_id: 0, layout };
     let clock = SharedClock::default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let limits = Limits { max_borrow_ms: 60_000, lead_ms: 60_000, ..Limits::default() };
     let runtime = runtime.expect("a runtime");
-    let now = layout.epoch().tick_at(WALL_UNIX_MS).expect("a tick");
-    let found = SavePoint { watermark: now, reference: now };
-    let start = runtime.block_on(Issuer::start(clock.clone(), identity, limits, Some(found), NoStore));
-    let (issuer, keeper) = start.expect("a start");
+    let issuer = roomy_issuer(&runtime, clock.clone(), identity, 60_000);
 
     // The end of the last draw that was finished: a draw that begins now must lie past it.
     let finished = AtomicU64::new(0);
@@ -366,5 +496,4 @@ fn real_threads_get_disjoint_slots_in_real_time_order() {
     for pair in all.windows(2) {
         assert!(pair[0].1 <= pair[1].0, "{pair:?} overlap");
     }
-    drop(keeper);
 }

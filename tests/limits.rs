@@ -154,7 +154,7 @@ fn limits_can_be_changed_while_a_client_waits_and_counters_reset() {
 
 #[test]
 fn a_request_over_the_query_buffer_limit_is_counted_and_logged() {
-    let mut server = Server::start(&["--client-query-buffer-limit", "1mb"]);
+    let mut server = Server::start(&["--client-query-buffer-limit", "1mb", "--proto-max-bulk-len", "2mb"]);
     let mut large = server.connect();
     large.send("*2\r\n$4\r\nECHO\r\n$2000000\r\n");
     assert_eq!(large.rest(), "");
@@ -167,38 +167,93 @@ fn a_request_over_the_query_buffer_limit_is_counted_and_logged() {
 #[test]
 fn http_closes_with_a_warning_once_a_minute() {
     let mut server = Server::start(&[]);
-    for line in ["POST / HTTP/1.1\r\n", "host: example.com\r\n", "GET / HTTP/1.1\r\nHost: example.com\r\nSHUTDOWN\r\n"]
-    {
+    for line in [
+        "POST / HTTP/1.1\r\n",
+        "host: example.com\r\n",
+        "GET / HTTP/1.1\r\nHost: example.com\r\nSHUTDOWN\r\n",
+        "OPTIONS * http/1.0\r\nSHUTDOWN\r\n",
+        // A method of the page's own choice.
+        "PING / HTTP/1.1\r\nSHUTDOWN\r\n",
+        "TIME / HTTP/1.1\r\nSHUTDOWN\r\n",
+        "SHUTDOWN / HTTP/1.1\r\n",
+    ] {
         let mut browser = server.connect();
         browser.send(line);
-        let rest = browser.rest();
-        assert!(rest.is_empty() || rest.starts_with("-ERR unknown command 'GET'"), "{rest}");
+        assert_eq!(browser.rest(), "", "{line:?}");
     }
     let mut wire = server.connect();
-    assert_eq!(wire.info("cross_protocol_disconnections"), "3");
-    server.wait_log(
-        "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to getid.",
-    );
+    assert_eq!(wire.info("cross_protocol_disconnections"), "7");
+    // Where it is no first line it is an argument like any other.
+    assert_eq!(wire.ask_bulk("ECHO HTTP/1.1"), "HTTP/1.1");
+    assert!(wire.ask("CLIENT SETINFO HTTP/1.1").starts_with("-ERR wrong number"));
+    let mut wire = server.connect();
+    assert_eq!(wire.ask_bulk("ECHO HTTP/1.1"), "HTTP/1.1");
+    server.wait_log("Possible SECURITY ATTACK detected. It looks like somebody is sending HTTP requests to getid.");
     assert_eq!(server.count_log("SECURITY ATTACK"), 1);
+}
+
+/// Puts a limit of open files on the server that `command` starts.
+fn limit_files(command: &mut Command, limit: &str) {
+    let mut limited = Command::new("sh");
+    let script = format!("{limit} && exec \"$0\" \"$@\"");
+    limited.args(["-c", &script]).arg(command.get_program()).args(command.get_args());
+    limited.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    *command = limited;
 }
 
 #[test]
 fn maxclients_is_lowered_to_what_the_open_files_leave() {
     let dir = tempfile::tempdir().expect("a folder");
-    let started = Server::try_start_in(dir.path(), &[], |command| {
-        let mut limited = Command::new("sh");
-        limited.args(["-c", "ulimit -n 60 && exec \"$0\" \"$@\""]).arg(command.get_program()).args(command.get_args());
-        limited.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        *command = limited;
-    });
+    let started = Server::try_start_in(dir.path(), &[], |command| limit_files(command, "ulimit -n 80"));
     let mut server = started.unwrap_or_else(|log| panic!("{log}"));
-    server.wait_log("maxclients 10000 needs more open files than the limit allows: maxclients is 28 now");
-    let mut wires: Vec<Wire> = (0..28).map(|_| server.connect()).collect();
-    assert_eq!(wires[0].info("maxclients"), "28");
-    eventually("all are connected", || wires[0].info("connected_clients") == "28");
+    let line = server.wait_log("maxclients 10000 needs more open files than the limit allows: maxclients is ");
+    let room = line.split(" maxclients is ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a number");
+    let places: usize = room.parse().expect("a number");
+    assert!((1..48).contains(&places), "{places}");
+    let mut wires: Vec<Wire> = (0..places).map(|_| server.connect()).collect();
+    assert_eq!(wires[0].info("maxclients"), room);
+    let _operators = server.take_operators_places();
+    eventually("all are connected", || wires[0].info("connected_clients") == (places + 16).to_string());
     assert_eq!(server.connect().rest(), "-ERR max number of clients reached\r\n");
     assert_eq!(wires[0].info("rejected_connections"), "1");
     assert_eq!(wires[0].info("accept_errors"), "0");
+    wires[0].id();
+}
+
+#[test]
+fn a_start_without_room_for_a_client_says_which_limit_and_how_many() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let said = common::refused(dir.path(), &["--io-threads", "8"], |command| limit_files(command, "ulimit -n 50"));
+    assert!(said.contains("the limit of open files (RLIMIT_NOFILE) is 50, and getid needs "), "{said}");
+    assert!(said.contains("Raise it with ulimit -n or LimitNOFILE="), "{said}");
+}
+
+/// Idle sockets up to the limit of open files, from clients that have not logged in: IDs are given all the same, and the
+/// state is saved.
+#[test]
+fn idle_sockets_up_to_the_limit_take_no_descriptor_that_ids_need() {
+    const SOCKETS: usize = 1_200;
+    let dir = tempfile::tempdir().expect("a folder");
+    let words = ["--io-threads", "8", "--requirepass", "pw"];
+    let started = Server::try_start_in(dir.path(), &words, |command| {
+        limit_files(command, "ulimit -Sn 256 && ulimit -Hn 1024");
+    });
+    let server = started.unwrap_or_else(|log| panic!("{log}"));
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("AUTH pw"), "+OK");
+    let (_, hard) = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).expect("a limit");
+    nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE, hard, hard).expect("raised");
+    let idle: Vec<TcpStream> =
+        (0..SOCKETS).map(|_| TcpStream::connect(("127.0.0.1", server.port)).expect("connected")).collect();
+    let saves = wire.info("rdb_saves").parse::<u64>().expect("a number");
+    // A few saves long.
+    eventually("the state is saved", || {
+        wire.id();
+        wire.info("rdb_saves").parse::<u64>().is_ok_and(|now| now >= saves + 2)
+    });
+    assert_eq!(wire.info("accept_errors"), "0");
+    assert_eq!(wire.info("rdb_last_bgsave_status"), "ok");
+    drop(idle);
 }
 
 #[test]
@@ -220,4 +275,143 @@ fn without_descriptors_accepting_backs_off_and_goes_on_by_itself() {
     server.wait_log("accepting a client failed");
     server.wait_log("clients can be accepted again");
     assert_eq!(server.count_log("accepting a client failed"), 1);
+}
+
+/// An `ECHO` that lacks its end, of `bytes` bytes.
+fn unfinished(bytes: usize) -> String {
+    format!("*2\r\n$4\r\nECHO\r\n${}\r\n{}", bytes + 1, "x".repeat(bytes))
+}
+
+#[test]
+fn over_maxmemory_clients_the_largest_are_closed() {
+    let mut server = Server::start(&["--maxmemory-clients", "4mb"]);
+    let mut wire = server.connect();
+    assert_eq!(wire.info("maxmemory_clients"), (4 << 20).to_string());
+    let mut spared = server.connect();
+    assert_eq!(spared.ask("CLIENT NO-EVICT ON"), "+OK");
+    spared.send(unfinished(1_000_000));
+    let mut small: Vec<Wire> = (0..5).map(|_| server.connect()).collect();
+    for small in &mut small {
+        small.send(unfinished(50_000));
+    }
+    eventually("all of it was read", || {
+        wire.info("client_buffers_bytes").parse::<usize>().is_ok_and(|bytes| bytes > 1_200_000)
+    });
+    let mut large: Vec<Wire> = (0..10).map(|_| server.connect()).collect();
+    for large in &mut large {
+        // It may be closed meanwhile.
+        let _ = large.stream.write_all(unfinished(900_000).as_bytes());
+    }
+    eventually("some are closed", || wire.info("evicted_clients").parse::<usize>().is_ok_and(|count| count >= 5));
+    eventually("the rest fit", || {
+        wire.info("client_buffers_bytes").parse::<usize>().is_ok_and(|bytes| bytes <= 4 << 20)
+    });
+    // Those who hold little go on, and so does who asked for it.
+    for wire in small.iter_mut().chain([&mut spared]) {
+        wire.send("y\r\n");
+        assert!(wire.line().starts_with('$'));
+    }
+    server.wait_log("the buffers of all clients together take more than maxmemory-clients 4194304");
+    // A lower limit is in force at once.
+    drop(large);
+    let mut late = server.connect();
+    late.send(unfinished(700_000));
+    eventually("it is read", || wire.ask_bulk("CLIENT LIST").contains("qbuf=7"));
+    let before = wire.info("evicted_clients");
+    assert_eq!(wire.ask("CONFIG SET maxmemory-clients 100kb"), "+OK");
+    assert_ne!(wire.info("evicted_clients"), before);
+    assert_eq!(wire.ask("CONFIG SET maxmemory-clients 5%"), "+OK");
+    assert_ne!(wire.info("maxmemory_clients"), "0");
+    assert!(wire.ask("CONFIG SET maxmemory-clients 101%").contains("neither a memory size nor a percentage"));
+    assert_eq!(wire.ask("CONFIG SET maxmemory-clients 0"), "+OK");
+    assert_eq!(wire.info("maxmemory_clients"), "0");
+}
+
+#[test]
+fn who_has_to_log_in_and_does_not_is_closed() {
+    let mut server = Server::start(&["--requirepass", "pw", "--auth-timeout", "1"]);
+    let mut good = server.connect();
+    assert_eq!(good.ask("AUTH pw"), "+OK");
+    let mut silent = server.connect();
+    let mut talking = server.connect();
+    assert!(talking.ask("GETID").starts_with("-NOAUTH"));
+    let mut former = server.connect();
+    assert_eq!((former.ask("AUTH pw"), former.ask("RESET")), ("+OK".to_owned(), "+RESET".to_owned()));
+    for wire in [&mut silent, &mut talking, &mut former] {
+        assert_eq!(wire.rest(), "");
+    }
+    assert_eq!(good.info("auth_timeout_disconnections"), "3");
+    assert_eq!(good.info("connected_clients"), "1");
+    server.wait_log("is closed: it has not logged in within auth-timeout 1 s");
+    // While nobody has to log in, nobody is late.
+    assert_eq!(good.ask("CONFIG SET requirepass \"\""), "+OK");
+    let mut open = server.connect();
+    std::thread::sleep(Duration::from_millis(2500));
+    open.id();
+}
+
+#[test]
+fn a_stranger_costs_what_a_login_needs() {
+    const CLIENTS: usize = 300;
+    let server = Server::start(&["--requirepass", "pw"]);
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("AUTH pw"), "+OK");
+    let mut strangers: Vec<Wire> = (0..2 * CLIENTS).map(|_| server.connect()).collect();
+    let before = server.memory_kb("VmRSS");
+    for (at, stranger) in strangers.iter_mut().enumerate() {
+        if at % 2 == 0 {
+            stranger.send(format!("*2\r\n$4\r\nAUTH\r\n$8000\r\n{}", "x".repeat(7_900)));
+        } else {
+            socket2::SockRef::from(&stranger.stream).set_recv_buffer_size(2048).expect("an option");
+            stranger.stream.set_nonblocking(true).expect("an option");
+            // Until the server reads no more.
+            while stranger.stream.write(&b"PING\r\n".repeat(1000)).is_ok() {}
+        }
+    }
+    eventually("they are read", || {
+        wire.info("client_buffers_bytes").parse::<usize>().is_ok_and(|bytes| bytes > CLIENTS * 7_900)
+    });
+    std::thread::sleep(Duration::from_millis(200));
+    let per_client = server.memory_kb("VmRSS").saturating_sub(before) * 1024 / (2 * CLIENTS) as u64;
+    println!("{per_client} bytes a stranger");
+    assert!(per_client < 16 * 1024, "{per_client} bytes for a stranger");
+}
+
+#[test]
+fn a_list_of_thousands_is_held_in_pieces() {
+    const CLIENTS: usize = 1_000;
+    let server = Server::start(&["--client-output-timeout", "0"]);
+    let mut wire = server.connect();
+    let named: Vec<Wire> = (0..CLIENTS).map(|_| server.connect()).collect();
+    for client in &named {
+        // 1 KB each in the list.
+        (&client.stream).write_all(format!("CLIENT SETNAME {}\r\n", "n".repeat(1000)).as_bytes()).expect("sent");
+    }
+    eventually("all have a name", || wire.ask_bulk("CLIENT LIST").matches("nnn ").count() == CLIENTS);
+    for user in 0..1_000 {
+        let rules = "~a* ".repeat(20);
+        assert_eq!(wire.ask(&format!("ACL SETUSER user{user} {rules}")), "+OK");
+    }
+    assert_eq!(wire.ask("CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 2000"), "+OK");
+    for _ in 0..2_000 {
+        assert_eq!(wire.ask(&format!("WATCH {}", "y".repeat(200))), "+OK");
+    }
+    assert_eq!(wire.ask("CONFIG SET slowlog-log-slower-than -1"), "+OK");
+    for what in ["CLIENT LIST", "ACL LIST", "ACL USERS", "SLOWLOG GET -1"] {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.set_recv_buffer_size(4096).expect("a size");
+        socket.connect(&SocketAddr::from(([127, 0, 0, 1], server.port)).into()).expect("the server accepts");
+        let mut slow = TcpStream::from(socket);
+        slow.write_all(format!("{what}\r\n").repeat(20).as_bytes()).expect("sent");
+        eventually("it waits", || wire.info("client_recent_max_output_buffer") != "0");
+        let most: usize = wire.info("client_recent_max_output_buffer").parse().expect("a number");
+        assert!(most < 150_000, "{most} bytes of {what} wait");
+        // Whole all the same.
+        slow.set_read_timeout(Some(common::PATIENCE)).expect("a timeout");
+        slow.write_all(b"QUIT\r\n").expect("sent");
+        let mut all = Vec::new();
+        slow.read_to_end(&mut all).expect("all of it");
+        assert!(all.ends_with(b"\r\n+OK\r\n"), "{what}");
+        assert!(all.len() > 20 * 8_000, "{} bytes of {what}", all.len());
+    }
 }

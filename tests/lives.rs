@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use common::{PATIENCE, Server, refused};
+use common::{PATIENCE, Server, Wire, refused};
 use getid::watermark::Record;
 
 /// Unix ms of tick 0.
@@ -64,16 +64,16 @@ fn killed_at_the_borrow_limit() {
 fn killed_while_draws_wait_for_the_watermark() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut life = Life::default();
-    // A first start is at the borrow limit, where that is what draws wait for. A later one with a higher limit is far
-    // from it, and one pipeline borrows more than the watermark leads by: no ID may be given before it is saved.
-    assert_eq!(Server::start_in(dir.path(), &NARROW).stop().code(), Some(0));
-    let limits = ["--id-max-borrow-ms", "60000", "--id-watermark-lead-ms", "100"];
+    // A start is at the borrow limit, where that is what draws wait for. Once the limit's time has passed there is room for
+    // more than the watermark leads by, and one pipeline takes it: no ID may be given before it is saved.
+    let limits = ["--id-max-borrow-ms", "600", "--id-watermark-lead-ms", "100"];
     let words: Vec<&str> = NARROW.into_iter().chain(limits).collect();
-    for round in 0..20 {
+    for round in 0..15 {
         let server = Server::start_in(dir.path(), &words);
+        std::thread::sleep(Duration::from_millis(650));
         life.load_until(server, Duration::from_millis(50 + 10 * (round % 7)), Server::kill);
     }
-    life.check(200);
+    life.check(2_000);
 }
 
 #[test]
@@ -359,4 +359,58 @@ fn tick_now() -> u64 {
     #[expect(clippy::disallowed_methods, reason = "a test compares IDs with the real clock")]
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("past 1970");
     u64::try_from(now.as_millis()).expect("ms") - EPOCH_MS
+}
+
+/// By this a test is started again, as a server.
+const PLANTED_SERVER: &str = "PLANTED_SERVER_WORDS";
+
+/// No test, but the process that the next one starts.
+#[test]
+fn a_server_in_which_a_draw_panics() {
+    let Ok(words) = std::env::var(PLANTED_SERVER) else { return };
+    let _planted = getid::id::checks::plant(getid::id::checks::Fault::DrawPanics);
+    let end = getid::cli::serve::run(words.lines().map(str::to_owned).collect());
+    std::process::exit(i32::from(end != std::process::ExitCode::SUCCESS));
+}
+
+/// A draw runs into a bug: the process ends by itself, with an error, so that its supervisor starts it again.
+#[test]
+fn after_a_panic_inside_a_draw_the_process_ends_with_an_error() {
+    let server = Server::start(&[]);
+    let dir = server.dir.clone();
+    let last = server.connect().id();
+    server.kill();
+    let port = common::free_port();
+    let words = format!("--port\n{port}\n--dir\n{}", dir.display());
+    let mut planted = std::process::Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "a_server_in_which_a_draw_panics", "--nocapture"])
+        .env(PLANTED_SERVER, words)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("started");
+    let end = Instant::now() + common::PATIENCE;
+    let mut wire = loop {
+        if let Ok(stream) = std::net::TcpStream::connect(("127.0.0.1", port)) {
+            drop(stream);
+            break Wire::connect(port);
+        }
+        assert!(Instant::now() < end, "it does not start");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let given = wire.id();
+    assert!(given > last);
+    wire.send("MGETID 7\r\n");
+    while planted.try_wait().expect("a child").is_none() {
+        if Instant::now() > end {
+            let _ = planted.kill();
+            panic!("it says that it is shutting down for ever");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = planted.wait_with_output().expect("a child");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("a draw of IDs ran into a bug"), "{text}");
+    assert!(Server::start_in(&dir, &[]).connect().id() > given);
 }

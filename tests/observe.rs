@@ -516,10 +516,10 @@ fn a_large_command_throws_no_monitor_out() {
     assert_eq!(monitor.ask("MONITOR"), "+OK");
     let mut wire = server.connect();
     let zeros = "\0".repeat(128 << 10);
-    wire.send(format!("*65\r\n$5\r\nWATCH\r\n{}", format!("${}\r\n{zeros}\r\n", zeros.len()).repeat(64)));
-    assert_eq!(wire.line(), "+OK");
+    wire.send(format!("*2\r\n$4\r\nECHO\r\n${}\r\n{zeros}\r\n", zeros.len()));
+    assert_eq!((wire.line(), wire.line().len()), (format!("${}", zeros.len()), zeros.len()));
     let line = monitor.line();
-    assert!(line.ends_with(r#"\x00... (65542 more bytes)" ... (63 more arguments)"#), "{}", &line[line.len() - 80..]);
+    assert!(line.ends_with(r#"\x00... (65541 more bytes)""#), "{}", &line[line.len() - 80..]);
     assert_eq!(wire.info("monitors_dropped"), "0");
     assert_eq!(wire.info("monitors"), "1");
 }

@@ -63,6 +63,8 @@ struct Player {
     used: usize,
     output: Vec<u8>,
     closed: bool,
+    /// The answer to the request that is passed over.
+    refused: Vec<u8>,
 }
 
 impl Player {
@@ -73,7 +75,15 @@ impl Player {
             Server::Password => DecodeLimits { authenticated: false, ..plain },
             Server::Small => DecodeLimits { bulk_bytes_max: 1 << 20, request_bytes_max: 1 << 20, ..plain },
         };
-        Player { decoder: Decoder::default(), limits, input: Vec::new(), used: 0, output: Vec::new(), closed: false }
+        Player {
+            decoder: Decoder::default(),
+            limits,
+            input: Vec::new(),
+            used: 0,
+            output: Vec::new(),
+            closed: false,
+            refused: Vec::new(),
+        }
     }
 
     fn read(&mut self, bytes: &[u8]) {
@@ -85,7 +95,21 @@ impl Player {
                     assert!(wanted > 0);
                     return;
                 }
-                Ok(Decoded::Skip { used }) => self.used += used,
+                Ok(Decoded::Skip { used } | Decoded::Dropped { used }) => self.used += used,
+                Ok(Decoded::Large { .. }) => {
+                    // Only the number of arguments can be wrong with a large request here.
+                    let args = self.decoder.args(input);
+                    let len = self.decoder.args_declared();
+                    if args.name().eq_ignore_ascii_case(b"echo") && len != 2 {
+                        self.refused.clear();
+                        write_error("ERR wrong number of arguments for 'echo' command", &mut self.refused);
+                        self.decoder.skip();
+                    }
+                }
+                Ok(Decoded::Skipped { used }) => {
+                    self.used += used;
+                    self.output.extend_from_slice(&self.refused);
+                }
                 Ok(Decoded::Request { used }) => {
                     let args = self.decoder.args(input);
                     let authenticated = answer(args, self.limits.authenticated, &mut self.output);

@@ -10,11 +10,24 @@ struct Outcome {
     requests: Vec<Vec<Vec<u8>>>,
     used: usize,
     error: Option<ProtocolError>,
+    /// What was shown of requests that are large.
+    large: Vec<(usize, usize, Vec<Vec<u8>>)>,
 }
 
 /// Decodes `input`, which arrives up to each of `cuts` and then whole, and checks on the way what must always hold.
 fn outcome(input: &[u8], cuts: &[usize], limits: &DecodeLimits) -> Outcome {
+    outcome_without(&|_| false, input, cuts, limits)
+}
+
+/// The same, where large requests are passed over if `is_unwanted` says so of their sizes; then nothing stands for them.
+fn outcome_without(
+    is_unwanted: &dyn Fn(usize) -> bool,
+    input: &[u8],
+    cuts: &[usize],
+    limits: &DecodeLimits,
+) -> Outcome {
     let mut decoder = Decoder::default();
+    let mut is_skipping = false;
     let mut outcome = Outcome::default();
     for &cut in cuts.iter().chain([&input.len()]) {
         loop {
@@ -30,8 +43,30 @@ fn outcome(input: &[u8], cuts: &[usize], limits: &DecodeLimits) -> Outcome {
                 Ok(Decoded::Incomplete { wanted }) => {
                     assert!(wanted > 0);
                     assert!(rest.len() <= limits.request_bytes_max, "held {} bytes back", rest.len());
-                    assert_eq!(decoder.is_between_requests(), rest.is_empty());
+                    assert_eq!(decoder.is_between_requests(), rest.is_empty() && !is_skipping);
                     break;
+                }
+                Ok(Decoded::Large { bytes }) => {
+                    let mut args: Vec<Vec<u8>> = decoder.args(rest).iter().map(<[u8]>::to_vec).collect();
+                    // As much as an error text quotes is there; more is by chance.
+                    args.last_mut().expect("it has a name").truncate(128);
+                    outcome.large.push((bytes, decoder.args_declared(), args));
+                    if is_unwanted(bytes) {
+                        is_skipping = true;
+                        decoder.skip();
+                        assert_eq!(decoder.memory_bytes(), 0);
+                    }
+                    continue;
+                }
+                Ok(Decoded::Dropped { used }) => {
+                    assert!(is_skipping && (1..=rest.len()).contains(&used));
+                    outcome.used += used;
+                    continue;
+                }
+                Ok(Decoded::Skipped { used }) => {
+                    assert!(is_skipping);
+                    is_skipping = false;
+                    used
                 }
                 Ok(Decoded::Skip { used }) => used,
                 Ok(Decoded::Request { used }) => {
@@ -145,7 +180,7 @@ proptest! {
             requests.iter().flat_map(|(args, is_array)| if *is_array { array(args) } else { inline(args) }).collect();
         let found = outcome(&input, &sorted(cuts, input.len()), &DecodeLimits::default());
         let sent: Vec<_> = requests.into_iter().map(|(args, _)| args).collect();
-        prop_assert_eq!(found, Outcome { requests: sent, used: input.len(), error: None });
+        prop_assert_eq!(found, Outcome { requests: sent, used: input.len(), ..Outcome::default() });
     }
 
     #[test]
@@ -219,12 +254,54 @@ fn declared_lengths_take_no_memory() {
     assert_eq!(decoder.memory_bytes(), 0);
 }
 
+/// Large requests between small ones, cut anywhere: each is shown by its bytes alone, and taken or passed over whole.
+#[test]
+fn what_is_not_wanted_is_passed_over_however_it_was_cut() {
+    let small = array(&[b"PING".to_vec()]);
+    let one = array(&[b"ECHO".to_vec(), vec![b'x'; 100_000]]);
+    let many = array(&vec![b"abcde".to_vec(); 3_000]);
+    let some = array(&[b"A".to_vec(), vec![b'y'; 20_000], vec![b'z'; 100], vec![b'z'; 60_000]]);
+    let input = [&small[..], &one, &small, &many, &some, &small].concat();
+    let limits = DecodeLimits::default();
+    let mut cuts: Vec<Vec<usize>> = vec![vec![], (0..input.len()).step_by(1000).collect()];
+    cuts.extend([1, 7, 14, 28, 40, 160, 16_000, 16_500].map(|at| vec![at, at + 1, at + 100_000, input.len() - at]));
+    let taken = outcome(&input, &[], &limits);
+    assert_eq!((taken.requests.len(), taken.used), (6, input.len()));
+    // At 16 KiB and at 64 KiB; of many small arguments when there are so many.
+    let sizes: Vec<_> = taken.large.iter().map(|(bytes, len, args)| (*bytes, *len, args.len())).collect();
+    assert_eq!(
+        sizes,
+        [(100_025, 2, 2), (16_386, 3_000, 1_489), (20_021, 4, 2), (80_139, 4, 4)],
+        "an array is shown once at each size"
+    );
+    let left = outcome_without(&|_| true, &input, &[], &limits);
+    assert_eq!((left.requests, left.used), (vec![vec![b"PING".to_vec()]; 3], input.len()));
+    let late = outcome_without(&|bytes| bytes > 64 << 10, &input, &[], &limits);
+    assert_eq!((late.requests.len(), late.used), (4, input.len()));
+    for cuts in cuts {
+        assert_eq!(outcome(&input, &cuts, &limits), taken, "{:?}", &cuts[..cuts.len().min(4)]);
+        assert_eq!(outcome_without(&|_| true, &input, &cuts, &limits).used, input.len());
+        let late_too = outcome_without(&|bytes| bytes > 64 << 10, &input, &cuts, &limits);
+        assert_eq!(late_too, late);
+    }
+    // What is passed over may be as large as it likes, but must be a request.
+    let limits = DecodeLimits { request_bytes_max: 50_000, ..limits };
+    let wide = array(&vec![vec![b'x'; 20_000]; 10]);
+    assert_eq!(outcome(&wide, &[], &limits).error, Some(ProtocolError::RequestTooBig));
+    assert_eq!(outcome_without(&|_| true, &wide, &[], &limits).used, wide.len());
+    let broken = [&wide[..wide.len() - 20_010], b":1\r\n"].concat();
+    let error = outcome_without(&|_| true, &broken, &[30_000], &limits).error;
+    assert_eq!(error, Some(ProtocolError::ExpectedDollar { got: b':' }));
+}
+
 #[test]
 fn memory_of_a_large_request_is_given_back() {
     let mut decoder = Decoder::default();
     let limits = DecodeLimits::default();
     let small = b"*1\r\n$4\r\nPING\r\n";
     let many = array(&vec![b"x".to_vec(); 100_000]);
+    assert_eq!(decoder.decode(&many, &limits).map(is_large), Ok(true));
+    assert_eq!(decoder.decode(&many, &limits).map(is_large), Ok(true));
     assert_eq!(decoder.decode(&many, &limits), Ok(Decoded::Request { used: many.len() }));
     assert!(decoder.memory_bytes() >= 100_000 * size_of::<Span>());
     let quoted = [b"ECHO \"", &b"x".repeat(60_000)[..], b"\"\r\n"].concat();
@@ -239,6 +316,10 @@ fn memory_of_a_large_request_is_given_back() {
     assert_eq!(decoder.decode(small, &limits), Ok(Decoded::Request { used: small.len() }));
     decoder.release_memory();
     assert_eq!(decoder.memory_bytes(), 0);
+}
+
+fn is_large(decoded: Decoded) -> bool {
+    matches!(decoded, Decoded::Large { .. })
 }
 
 #[test]

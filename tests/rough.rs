@@ -6,6 +6,8 @@ mod common;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Random, Server, Wire};
@@ -126,7 +128,7 @@ fn who_waits_for_ids_is_not_idle() {
 
 #[test]
 fn who_waits_for_ids_and_goes_gives_the_place_to_the_next() {
-    let narrow = ["--id-range", "2", "--shard-range", "0", "--random-range", "19"];
+    let narrow = ["--id-range", "2", "--shard-range", "0", "--random-range", "19", "--id-max-wait-ms", "60000"];
     let server = Server::start(&narrow);
     let mut gone: Vec<Wire> = (0..10).map(|_| server.connect()).collect();
     for wire in &mut gone {
@@ -141,8 +143,107 @@ fn who_waits_for_ids_and_goes_gives_the_place_to_the_next() {
         socket2::SockRef::from(&gone.stream).set_linger(Some(Duration::ZERO)).expect("an option");
     }
     let begun = Instant::now();
+    while wire.info("ids_waiting") != "0" {
+        assert!(begun.elapsed() < Duration::from_secs(5), "what the others waited for would take 15 s");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     wire.id();
-    assert!(begun.elapsed() < Duration::from_secs(3), "20,000 IDs of the others would have taken 20 s");
+}
+
+/// 1,000 IDs a second, after 2,000 or so that are borrowed; and time to wait for them.
+const NARROW: [&str; 8] =
+    ["--id-range", "2", "--shard-range", "0", "--random-range", "19", "--id-max-wait-ms", "100000"];
+
+#[test]
+fn who_is_gone_without_a_reset_costs_one_reply_and_not_all_it_asked_for() {
+    const GONE: usize = 20;
+    let server = Server::start(&NARROW);
+    let mut gone: Vec<Wire> = (0..GONE).map(|_| server.connect()).collect();
+    for wire in &mut gone {
+        wire.send("MGETID 100\r\n".repeat(20));
+    }
+    let mut wire = server.connect();
+    let end = Instant::now() + PATIENCE;
+    while wire.info("blocked_clients").parse::<usize>().expect("a number") < GONE - 2 {
+        assert!(Instant::now() < end, "{} wait", wire.info("blocked_clients"));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Closed both ways: to the server it looks like a client that has finished sending and reads on.
+    drop(gone);
+    let begun = Instant::now();
+    wire.id();
+    assert!(begun.elapsed() < Duration::from_secs(15), "40,000 IDs of the others would have taken 38 s");
+    let end = Instant::now() + PATIENCE;
+    while wire.info("connected_clients") != "1" {
+        assert!(Instant::now() < end, "{} are left", wire.info("connected_clients"));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn who_has_finished_sending_gets_every_reply_all_the_same() {
+    let server = Server::start(&NARROW);
+    let mut wire = server.connect();
+    wire.send("MGETID 100\r\nPING\r\nGETID\r\n".repeat(40) + "ECHO end\r\n");
+    wire.stream.shutdown(Shutdown::Write).expect("shut down");
+    let mut last = 0;
+    let mut id = |text: &str| {
+        let id: u64 = text.parse().expect("an ID");
+        assert!(id > last, "{id} came after {last}");
+        last = id;
+    };
+    for _ in 0..40 {
+        assert_eq!(wire.line(), "*100");
+        for _ in 0..100 {
+            wire.line();
+            id(&wire.line());
+        }
+        assert_eq!(wire.line(), "+PONG");
+        id(wire.line().strip_prefix(':').expect("an ID"));
+    }
+    assert_eq!(wire.rest(), "$3\r\nend\r\n");
+}
+
+#[test]
+fn who_waits_for_ids_holds_its_request_and_no_more() {
+    const CLIENTS: usize = 200;
+    let server = Server::start(&[]);
+    let mut watch = server.connect();
+    let mut waiting: Vec<TcpStream> = (0..CLIENTS).map(|_| server.connect().stream).collect();
+    let before = server.memory_kb("VmRSS");
+    // 20,000 IDs each, of which the first 8,192 may come at once: 200 KB of replies, and a read's worth of requests behind.
+    let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(200);
+    for client in &mut waiting {
+        client.write_all(&request).expect("sent");
+        client.set_nonblocking(true).expect("an option");
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let reader = std::thread::spawn(move || {
+        let mut piece = vec![0; 256 << 10];
+        while !stopped.load(Ordering::Relaxed) {
+            for client in &mut waiting {
+                while matches!(client.read(&mut piece), Ok(1..)) {}
+            }
+        }
+        waiting
+    });
+    let end = Instant::now() + PATIENCE;
+    // IDs are borrowed for three seconds; from then on all that have not got theirs wait.
+    while watch.info("ids_issued").parse::<usize>().expect("a number") < 1_900_000 {
+        assert!(Instant::now() < end, "{} IDs", watch.info("ids_issued"));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let blocked: usize = watch.info("blocked_clients").parse().expect("a number");
+    let held: usize = watch.info("client_buffers_bytes").parse().expect("a number");
+    let per_client = server.memory_kb("VmRSS").saturating_sub(before) * 1024 / CLIENTS as u64;
+    println!("{blocked} clients wait; {per_client} bytes a client are resident, {held} are counted");
+    assert!(blocked > CLIENTS / 4, "{blocked} clients wait");
+    // The buffers that are shared by those who work are among it.
+    assert!(per_client < 96 * 1024, "{per_client} bytes for a client that waits");
+    assert!((blocked * 1000..CLIENTS * 24 * 1024).contains(&held), "{held} bytes are counted");
+    stop.store(true, Ordering::Relaxed);
+    drop(reader.join());
 }
 
 #[test]
@@ -174,7 +275,7 @@ fn a_client_that_does_not_read_is_cut_off_after_shutdown_timeout() {
     while stuck.stream.write_all(&request).is_ok() {}
     server.signal(Signal::SIGTERM);
     assert_eq!(server.wait().code(), Some(0));
-    server.wait_log("did not take their replies within shutdown-timeout 1 s");
+    server.wait_log("1 client did not take all replies within shutdown-timeout 1 s");
 }
 
 fn connect(server: &Server) -> TcpStream {

@@ -239,6 +239,8 @@ fn over_maxclients_is_refused_with_rediss_words() {
         assert!(Instant::now() < end);
         second = server.connect();
     }
+    // This machine has a few places more.
+    let _operators = server.take_operators_places();
     let mut third = server.connect();
     assert_eq!(third.line(), "-ERR max number of clients reached");
     assert_eq!(third.rest(), "");
@@ -315,14 +317,14 @@ fn a_start_that_fails_says_why_and_exits_1() {
     let port = taken.local_addr().expect("its address").port().to_string();
     for (words, expected) in [
         (vec!["--port", &port, "--bind", "127.0.0.1"], "could not listen on 127.0.0.1"),
-        (vec!["--dir", "/nonexistent/folder"], "/nonexistent/folder"),
+        (vec!["--dir", "/nonexistent/folder/too"], "/nonexistent/folder"),
         (vec!["--shard-range", "10"], "must be 21"),
         (vec!["--no-such-directive", "1"], "no-such-directive"),
         (vec!["/nonexistent/getid.conf"], "/nonexistent/getid.conf"),
     ] {
         let mut command = getid();
         let free = free_port().to_string();
-        command.arg("serve").args(&words).current_dir(dir.path());
+        command.arg("serve").args(&words).current_dir(dir.path()).env("GETID_DIR", dir.path());
         if !words.contains(&"--port") {
             command.args(["--port", &free]);
         }
@@ -351,9 +353,9 @@ fn requests_in_tiny_pieces_and_a_large_argument() {
         wire.send([*byte]);
     }
     assert!(wire.line().starts_with(':'));
-    let large = "x".repeat(3_000_000);
+    let large = "x".repeat(1_000_000);
     wire.send(format!("*2\r\n$4\r\nECHO\r\n${}\r\n{large}\r\n", large.len()));
-    assert_eq!(wire.line(), "$3000000");
+    assert_eq!(wire.line(), "$1000000");
     assert_eq!(wire.line(), large);
     assert_eq!(wire.ask("PING"), "+PONG");
 }

@@ -14,11 +14,15 @@ mod session_support;
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use getid::acl::Users;
 use getid::command::{TABLE, Verb};
 use getid::resp::{Value, encode};
-use getid::session::{Reply, Session, TRANSACTION_BYTES_MAX, TURN_BYTES_MAX, TURN_IDS_MAX, Turn};
+use getid::session::{
+    Reply, Rules, Session, TRANSACTION_BYTES_MAX, TURN_BYTES_MAX, TURN_IDS_MAX, TURN_NS_MAX, Timing, Turn,
+};
 use proptest::prelude::*;
 use redis_protocol::resp2::decode::decode as decode_resp2;
 use redis_protocol::resp2::types::{OwnedFrame as Frame2, Resp2Frame as _};
@@ -105,6 +109,7 @@ fn the_table_agrees_with_redis() {
         Verb::GetId,
         Verb::MGetId,
         Verb::DecodeId,
+        Verb::IdReady,
         Verb::IdSpan,
         Verb::ClientSetInfo,
         Verb::ClientNoTouch,
@@ -471,6 +476,43 @@ fn the_profile_follows_the_conversation() {
     assert_eq!((&*profile.user, profile.database, &*profile.name, &*profile.lib_version), ("default", 0, "", "1"));
 }
 
+/// Others are shown the profile only when this says so.
+#[test]
+fn whatever_changes_the_profile_says_so_and_what_repeats_does_not() {
+    let mut shell = Shell::new(&Options { password: true, ..Options::default() });
+    let mut shown = shell.session.take_changed_profile().cloned();
+    assert!(shown.is_some(), "nobody has seen the first");
+    assert_eq!(shell.session.take_changed_profile(), None);
+    let requests: [&[u8]; 16] = [
+        b"AUTH secret\r\n",
+        b"*1\r\n$5\r\nGETID\r\n",
+        b"SELECT 3\r\n",
+        b"CLIENT SETNAME n\r\n",
+        b"CLIENT SETINFO LIB-NAME a\r\n",
+        b"CLIENT SETINFO LIB-VER 1\r\n",
+        b"CLIENT NO-EVICT ON\r\n",
+        b"CLIENT NO-TOUCH ON\r\n",
+        b"HELLO 3\r\n",
+        b"MGETID 2\r\n",
+        b"MULTI\r\n",
+        b"PING\r\n",
+        b"EXEC\r\n",
+        b"*1\r\n$5\r\nGETID\r\n",
+        b"MONITOR\r\n",
+        b"RESET\r\n",
+    ];
+    for request in requests {
+        shell.talk(request, 9);
+        let text = request.escape_ascii();
+        shown = shell.session.take_changed_profile().cloned().or(shown);
+        assert_eq!(shown.as_ref(), Some(shell.session.profile()), "behind {text}");
+    }
+    shell.talk(b"AUTH secret\r\nGETID\r\n", 9);
+    assert!(shell.session.take_changed_profile().is_some());
+    shell.talk(b"*1\r\n$5\r\nGETID\r\n*1\r\n$5\r\nGETID\r\nGETID\r\n", 9);
+    assert_eq!(shell.session.take_changed_profile(), None, "the same again");
+}
+
 /// The server cuts such a client off; until that has happened it must not go on as another, who may be allowed more.
 #[test]
 fn who_is_deleted_has_ended_at_the_next_read() {
@@ -491,9 +533,19 @@ fn refusals_in_a_row_are_counted() {
     assert_eq!(used, 600);
     let denials = &shell.turn.denials;
     assert_eq!((denials.len(), denials[0].count, &*denials[0].object, &*denials[0].user), (1, 100, "time", "u"));
-    shell.session.read(b"PING\r\nAUTH u\r\nauth nobody x\r\nAUTH nobody x\r\n", &mut shell.turn);
-    let told: Vec<_> = shell.turn.denials.iter().map(|denial| (&*denial.object, &*denial.user)).collect();
-    assert_eq!(told, [("ping", "u"), ("auth", "nobody"), ("AUTH", "nobody")]);
+    // A login needs leave, each of them.
+    let input = b"PING\r\nauth nobody x\r\nAUTH nobody x\r\n";
+    let (mut used, mut told) = (0, Vec::new());
+    for _ in 0..3 {
+        used += shell.session.read(&input[used..], &mut shell.turn);
+        told.push(shell.turn.denials.iter().map(|denial| format!("{} {}", denial.object, denial.user)).collect());
+        shell.session.give_leave(shell.turn.logins_held);
+    }
+    assert_eq!(
+        (used, told),
+        (input.len(), [vec!["ping u".to_owned()], vec!["auth nobody".into()], vec!["AUTH nobody".into()]].to_vec())
+    );
+    shell.session.settle_leave();
     shell.session.read(b"", &mut shell.turn);
     assert!(shell.turn.denials.is_empty());
 }
@@ -529,4 +581,159 @@ fn a_turn_that_nobody_hears_has_a_bound_too() {
         let turns = shell.turns - turns;
         assert!(turns >= 9, "{count} of {request:?} took {turns} turns");
     }
+}
+
+/// A clock that goes on by 50 us whenever somebody looks.
+fn hurrying_clock() -> u64 {
+    static NS: AtomicU64 = AtomicU64::new(0);
+    NS.fetch_add(50_000, Ordering::Relaxed)
+}
+
+#[test]
+fn a_turn_ends_when_its_commands_took_long() {
+    let mut rules = rules(&Options::default());
+    rules.timing = Timing { now_ns: hurrying_clock, ..rules.timing };
+    let mut session = Session::new(7, Arc::new(rules));
+    for input in [
+        b"COMMAND COUNT\r\n".repeat(100),
+        [&b"MULTI\r\n"[..], &b"COMMAND COUNT\r\n".repeat(100), b"EXEC\r\n"].concat(),
+        [&b"CLIENT REPLY OFF\r\n"[..], &b"PING\r\n".repeat(100)].concat(),
+    ] {
+        let (mut turn, mut used, mut ran) = (Turn::default(), 0, 0);
+        loop {
+            used += session.read(&input[used..], &mut turn);
+            ran += turn.commands;
+            // What is queued takes no time.
+            assert!(turn.commands <= 2 + u32::try_from(TURN_NS_MAX / 50_000).unwrap(), "{} commands", turn.commands);
+            if !turn.more {
+                break;
+            }
+        }
+        assert_eq!(used, input.len());
+        assert!(ran >= 100, "{ran}");
+    }
+    // An empty line is nothing to answer, but not nothing to do.
+    let (mut turn, empty) = (Turn::default(), b"\r\n".repeat(1 << 20));
+    assert!(session.read(&empty, &mut turn) < 100_000);
+    assert!(turn.more);
+}
+
+fn array_of(args: &[&[u8]]) -> Vec<u8> {
+    let mut request = format!("*{}\r\n", args.len()).into_bytes();
+    for arg in args {
+        request.extend(format!("${}\r\n", arg.len()).into_bytes());
+        request.extend_from_slice(arg);
+        request.extend(b"\r\n");
+    }
+    request
+}
+
+/// Sends a request in pieces; it is answered as when it comes whole, and little of it is ever held back.
+#[track_caller]
+fn check_not_kept(options: &Options, before: &[u8], request: &[u8], answer: &str) {
+    let mut whole = Shell::new(options);
+    whole.talk(before, usize::MAX);
+    assert_eq!(show(&whole.talk(request, usize::MAX)), show(answer.as_bytes()));
+    for cut in [1000, 16 << 10, 100_000] {
+        let mut shell = Shell::new(options);
+        shell.talk(before, usize::MAX);
+        let mut got = Vec::new();
+        for piece in request.chunks(cut) {
+            got.extend(shell.talk(piece, usize::MAX));
+            let held = shell.pending().len();
+            assert!(held <= 64 * 1024 + cut, "{held} bytes are held");
+        }
+        assert_eq!(show(&got), show(answer.as_bytes()), "in pieces of {cut}");
+        assert_eq!(shell.talk(b"*1\r\n$5\r\nRESET\r\n", usize::MAX), b"+RESET\r\n");
+    }
+}
+
+#[test]
+fn what_is_refused_is_not_kept() {
+    let (large, small) = (vec![b'x'; 500_000], &b"ab"[..]);
+    let (plain, password) = (Options::default(), Options { password: true, ..Options::default() });
+    let many = |name: &'static [u8], count: usize| [vec![name], vec![small; count]].concat();
+    let quoted = "x".repeat(128);
+    check_not_kept(
+        &plain,
+        b"",
+        &array_of(&[b"SET", b"key", &large]),
+        &format!("-ERR unknown command 'SET', with args beginning with: 'key' '{}' \r\n", "x".repeat(128 - 6)),
+    );
+    check_not_kept(
+        &plain,
+        b"",
+        &array_of(&[&large]),
+        &format!("-ERR unknown command '{quoted}', with args beginning with: \r\n"),
+    );
+    check_not_kept(
+        &plain,
+        b"",
+        &array_of(&[b"CLIENT", &large]),
+        &format!("-ERR unknown subcommand '{quoted}'. Try CLIENT HELP.\r\n"),
+    );
+    check_not_kept(
+        &plain,
+        b"",
+        &array_of(&many(b"GETID", 300_000)),
+        "-ERR wrong number of arguments for 'getid' command\r\n",
+    );
+    check_not_kept(
+        &plain,
+        b"",
+        &array_of(&[b"ECHO", &large, &large]),
+        "-ERR wrong number of arguments for 'echo' command\r\n",
+    );
+    check_not_kept(
+        &plain,
+        b"",
+        &array_of(&[b"PING", &large, &large]),
+        "-ERR wrong number of arguments for 'ping' command\r\n",
+    );
+    check_not_kept(
+        &plain,
+        b"",
+        &array_of(&many(b"WATCH", 100_000)),
+        "-ERR too many arguments for 'watch' command: 100001, and it takes at most 4096\r\n",
+    );
+    check_not_kept(
+        &plain,
+        b"",
+        &array_of(&[b"WATCH", &large]),
+        "-ERR arguments of 'watch' command are too large: it takes at most 65536 bytes\r\n",
+    );
+    check_not_kept(
+        &plain,
+        b"MULTI\r\n",
+        &array_of(&[b"WATCH", &large]),
+        "-ERR arguments of 'watch' command are too large: it takes at most 65536 bytes\r\n",
+    );
+    check_not_kept(
+        &password,
+        b"AUTH secret\r\nACL SETUSER default -echo\r\n",
+        &array_of(&[b"MULTI", &large]),
+        "-ERR wrong number of arguments for 'multi' command\r\n",
+    );
+    // What is answered with it, is kept.
+    let mut shell = Shell::new(&plain);
+    let echo = array_of(&[b"ECHO", &large]);
+    assert_eq!(shell.talk(&echo, 1000).len(), large.len() + "$500000\r\n\r\n".len());
+    // As many as a command may have.
+    let most = many(b"WATCH", 4095);
+    assert_eq!(shell.talk(&array_of(&most), 1000), b"+OK\r\n");
+}
+
+#[test]
+fn what_a_user_may_not_run_is_not_kept_and_stands_in_the_log() {
+    let users = Users::default().with_user(b"default", &[b"-echo".to_vec()]).unwrap();
+    let rules = Rules { users: Arc::new(users), ..rules(&Options::default()) };
+    let mut session = Session::new(7, Arc::new(rules));
+    let request = array_of(&[b"ECHO", &vec![b'x'; 500_000]]);
+    let (mut turn, mut output) = (Turn::default(), Vec::new());
+    let used = session.read(&request[..100_000], &mut turn);
+    assert_eq!((used, turn.denials.len(), turn.is_empty()), (100_000, 0, true));
+    assert_eq!(session.read(&request[used..], &mut turn), request.len() - used);
+    session.write(&turn, Ok(&[]), &mut output);
+    assert_eq!(show(&output), show(b"-NOPERM this user has no permissions to run the 'echo' command\r\n"));
+    assert_eq!((turn.denials.len(), turn.denials[0].object.as_str()), (1, "echo"));
 }

@@ -39,7 +39,7 @@ fn get(wire: &mut Wire, name: &str) -> String {
 }
 
 /// Those whose effect another test file shows. A directive that is new in the table is in neither list, and fails here.
-const ELSEWHERE: [&str; 9] = [
+const ELSEWHERE: [&str; 18] = [
     "slowlog-log-slower-than",
     "slowlog-max-len",
     "latency-monitor-threshold",
@@ -48,10 +48,21 @@ const ELSEWHERE: [&str; 9] = [
     "tls-key-file",
     "tls-ca-cert-file",
     "tls-auth-clients",
+    "tls-ca-cert-dir",
+    "tls-auth-clients-user",
+    "tls-protocols",
+    "tls-ciphers",
+    "tls-ciphersuites",
+    "tls-prefer-server-ciphers",
+    "tls-session-caching",
+    "tls-session-cache-size",
+    "tls-session-cache-timeout",
     "id-max-clock-jump-ms",
 ];
 
-const HERE: [&str; 16] = [
+const HERE: [&str; 19] = [
+    "maxmemory-clients",
+    "auth-timeout",
     "tcp-keepalive",
     "timeout",
     "maxclients",
@@ -68,6 +79,7 @@ const HERE: [&str; 16] = [
     "id-max-borrow-ms",
     "id-watermark-lead-ms",
     "id-borrow-policy",
+    "id-max-wait-ms",
 ];
 
 #[test]
@@ -92,6 +104,11 @@ fn settings_are_shown_as_they_were_set() {
         ),
         ("id-max-clock-jump-ms", "0", "0"),
         ("tls-cert-file", "/no/such/file", "/no/such/file"),
+        ("tls-protocols", "\"tlsv1.3 TLSv1.2 TLSv1.3\"", "TLSv1.3 TLSv1.2"),
+        ("tls-ciphers", "DEFAULT:!MEDIUM", ""),
+        ("tls-ciphers", "ECDHE-RSA-AES128-GCM-SHA256:!aNULL", "ECDHE-RSA-AES128-GCM-SHA256"),
+        ("tls-session-cache-size", "7", "7"),
+        ("tls-session-cache-timeout", "60", "60"),
         ("client-query-buffer-limit", "2mb", "2097152"),
         ("protected-mode", "no", "no"),
     ] {
@@ -99,11 +116,15 @@ fn settings_are_shown_as_they_were_set() {
         assert_eq!(get(&mut wire, name), shown);
     }
     // Several patterns: each directive once, and not so many that others wait for it.
-    assert_eq!(wire.ask(&format!("CONFIG GET {}", "hz H? ".repeat(512))), "*2");
+    assert_eq!(wire.ask(&format!("CONFIG GET {}{}", "h? ".repeat(32), "HZ ".repeat(992))), "*2");
     assert_eq!([wire.line(), wire.line(), wire.line(), wire.line()], ["$2", "hz", "$2", "10"]);
-    let refusal = "-ERR CONFIG GET takes at most 1024 patterns of 16384 bytes in all";
+    let refusal = "-ERR CONFIG GET takes at most 1024 names of 16384 bytes in all, 32 patterns among them";
     assert_eq!(wire.ask(&format!("CONFIG GET {}", "x ".repeat(1025))), refusal);
     assert_eq!(wire.ask(&format!("CONFIG GET {}", "*".repeat(16_385))), refusal);
+    assert_eq!(wire.ask(&format!("CONFIG GET {}", "h? ".repeat(33))), refusal);
+    let too_long = "-ERR a pattern has at most 1024 bytes, and this one has 1025";
+    assert_eq!(wire.ask(&format!("CONFIG GET {}", "*".repeat(1025))), too_long);
+    assert_eq!(wire.ask(&format!("COMMAND LIST FILTERBY PATTERN {}", "*".repeat(1025))), too_long);
     // Several at once, and none when one is wrong.
     set(&mut wire, "timeout 100 HZ 20");
     assert!(wire.ask("CONFIG SET timeout 200 hz 30 maxclients 0").starts_with("-ERR CONFIG SET failed"));
@@ -198,7 +219,8 @@ fn users_stay_as_they_are_whatever_is_set_and_are_rewritten() {
     assert_eq!(wire.ask("AUTH secret"), "+OK");
     for limit in ["1", "5"] {
         set(&mut wire, &format!("acllog-max-len {limit}"));
-        for name in ["a", "b", "c"] {
+        // Each of them for itself, and all others together.
+        for name in ["default", "amy", "a", "b", "c"] {
             assert!(wire.ask(&format!("AUTH {name} x")).starts_with("-WRONGPASS"));
         }
         let entries = wire.ask("ACL LOG");
@@ -216,17 +238,30 @@ fn own_address() -> IpAddr {
 }
 
 #[test]
+#[ignore = "needs an address of this machine beside loopback"]
 fn protected_mode_closes_and_opens_for_other_machines() {
-    let server = Server::start(&["--bind", "0.0.0.0"]);
+    let mut server = Server::start(&["--bind", "0.0.0.0"]);
+    server.wait_log("bind lets other machines in and no password is needed");
     let mut wire = server.connect();
+    let address = SocketAddr::new(own_address(), server.port);
     let reply = |inline: &str| {
-        let stream = TcpStream::connect(SocketAddr::new(own_address(), server.port)).unwrap();
+        let stream = TcpStream::connect(address).unwrap();
         let mut line = String::new();
         (&stream).write_all(format!("{inline}\r\n").as_bytes()).ok();
         std::io::BufRead::read_line(&mut std::io::BufReader::new(stream), &mut line).unwrap();
         line
     };
+    // With bind alone everybody is served, and nobody changes the server without a login.
     assert!(reply("GETID").starts_with(':'));
+    for allowed in ["INFO", "CONFIG GET *", "ROLE", "CLIENT SETNAME x", "CLIENT ID", "HELLO 3", "COMMAND", "ACL WHOAMI"]
+    {
+        assert!(reply(allowed).starts_with(['$', '*', '+', ':', '%']), "{allowed}");
+    }
+    for refused in ["CONFIG SET maxclients 1", "SHUTDOWN", "CLIENT LIST", "ACL SETUSER x on nopass +@all", "MONITOR"] {
+        assert!(reply(refused).starts_with("-DENIED "), "{refused}");
+    }
+    assert!(reply("AUTH default x\r\nSHUTDOWN").starts_with("+OK"));
+    assert_eq!(wire.ask("CONFIG SET maxclients 100"), "+OK");
     set(&mut wire, "protected-mode yes");
     assert!(reply("GETID").starts_with("-DENIED"));
     set(&mut wire, "requirepass secret");
@@ -235,6 +270,9 @@ fn protected_mode_closes_and_opens_for_other_machines() {
     assert!(reply("GETID").starts_with("-DENIED"));
     set(&mut wire, "protected-mode no");
     assert!(reply("GETID").starts_with(':'));
+    server.wait_log("protected-mode is no now: other machines may do everything");
+    assert_eq!(reply("CONFIG SET maxclients 99"), "+OK\r\n");
+    assert!(wire.ask("PING") == "+PONG");
 }
 
 #[test]
@@ -242,6 +280,7 @@ fn maxclients_moves_both_ways_and_asks_the_system() {
     let server = Server::start(&["--maxclients", "2"]);
     let (mut wire, mut second) = (server.connect(), server.connect());
     second.id();
+    let _operators = server.take_operators_places();
     let refused = "-ERR max number of clients reached";
     assert_eq!(server.connect().line(), refused);
     set(&mut wire, "maxclients 3");
@@ -261,7 +300,8 @@ fn maxclients_moves_both_ways_and_asks_the_system() {
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.pid())).unwrap();
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     let soft: u64 = line.split_whitespace().nth(3).unwrap().parse().unwrap();
-    assert_eq!(soft, u64::from(room) + 32);
+    // Beside clients: 16 operators, 16 to spare, and what the server has open itself.
+    assert!((u64::from(room) + 32..u64::from(room) + 100).contains(&soft), "{soft} for {room} clients");
 }
 
 #[test]
@@ -328,7 +368,7 @@ fn a_stop_goes_by_the_shutdown_timeout_in_force() {
     while stuck.stream.write_all(&request).is_ok() {}
     server.signal(Signal::SIGTERM);
     assert_eq!(server.wait().code(), Some(0));
-    server.wait_log("did not take their replies within shutdown-timeout 1 s");
+    server.wait_log("1 client did not take all replies within shutdown-timeout 1 s");
 }
 
 #[test]
@@ -349,24 +389,34 @@ fn loglevel_changes_what_is_logged_from_then_on() {
     let mut wire = server.connect();
     set(&mut wire, "timeout 50");
     set(&mut wire, "loglevel notice timeout 60");
-    server.wait_log("has set loglevel, timeout");
-    assert_eq!(server.count_log("has set"), 1);
+    server.wait_log("names=\"loglevel, timeout\"");
+    assert_eq!(server.count_log("audit: CONFIG SET"), 1);
     set(&mut wire, "loglevel warning");
     set(&mut wire, "loglevel debug");
     drop(wire);
     server.wait_log(" left");
-    assert_eq!(server.count_log("has set"), 2);
+    assert_eq!(server.count_log("audit: CONFIG SET"), 2);
 }
 
 #[test]
 fn borrowing_goes_by_the_limits_in_force() {
-    let server = Server::start(&[]);
+    let server = Server::start(&["--shard-range", "0", "--random-range", "19"]);
     let mut wire = server.connect();
     let first = wire.id();
-    // A start without a record begins 3000 ms ahead of the clock.
+    // A start begins 3000 ms ahead of the clock, and that is the limit until the configured one has passed there.
     set(&mut wire, "id-borrow-policy error id-max-borrow-ms 100 id-watermark-lead-ms 100");
-    let reply = wire.ask("GETID");
-    assert!(reply.starts_with("-BUSY ids are ") && reply.ends_with("id-max-borrow-ms allows 100"), "{reply}");
+    assert!(wire.id() > first);
+    until("the limit as it is set now", || wire.info("borrow_ms").parse::<u64>().unwrap() == 0);
+    // From then on, 100 IDs at 1000 a second are all that can be had at once.
+    let busy = (0..100).find_map(|_| {
+        let reply = wire.ask("MGETID 50");
+        if reply == "*50" {
+            (0..100).for_each(|_| drop(wire.line()));
+        }
+        reply.starts_with("-BUSY").then_some(reply)
+    });
+    let busy = busy.expect("more than time lets");
+    assert!(busy.starts_with("-BUSY ids are ") && busy.ends_with("id-max-borrow-ms allows 100"), "{busy}");
     // Who waits at the limit is served when it moves.
     set(&mut wire, "id-borrow-policy wait");
     let mut waiting = server.connect();
@@ -394,8 +444,9 @@ fn borrowing_goes_by_the_limits_in_force() {
         }
     }
     server.kill();
-    // The watermark that the longer lead has left on disk lies past the limit: the next life waits, and repeats nothing.
-    let again = Server::start_in(copy.path(), &["--id-max-borrow-ms", "600000"]);
+    // The longer limit is in the record: the next life begins past it, and waits for nothing.
+    let again =
+        Server::start_in(copy.path(), &["--shard-range", "0", "--random-range", "19", "--id-max-borrow-ms", "600000"]);
     assert!(again.connect().id() > last);
 }
 
@@ -492,7 +543,9 @@ fn a_rewritten_file_starts_the_next_server() {
     set(&mut wire, "timeout 9 requirepass \"a b\" maxclients 60");
     assert_eq!(wire.ask("CONFIG REWRITE"), "+OK");
     server.wait_log("environment or command line give other values to maxclients");
-    let text = std::fs::read_to_string(&file).unwrap();
+    // What the environment of the tests sets is none of this one's business.
+    let read = || std::fs::read_to_string(&file).unwrap().replace("id-machine-claim no\n", "");
+    let text = read();
     let expected = format!(
         "# ours\ntimeout 9\ninclude more.conf\n\n# Generated by CONFIG REWRITE\nport {}\nmaxclients 60\nrequirepass \"a b\"\ndir {}\n",
         server.port,
@@ -500,7 +553,7 @@ fn a_rewritten_file_starts_the_next_server() {
     );
     assert_eq!(text, expected);
     assert_eq!(wire.ask("CONFIG REWRITE"), "+OK");
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), expected);
+    assert_eq!(read(), expected);
     let rewritten = std::fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(rewritten, 2, "no temporary file is left");
 
@@ -535,8 +588,12 @@ fn resetstat_begins_to_count_anew() {
                 wire.id();
             }
         }
+        // The places that are kept for operators on this machine are taken first.
+        let operators: Vec<_> = (0..16).map(|_| server.connect()).collect();
         server.connect().line();
+        drop(operators);
         let wire = &mut wires[0];
+        until("the operators have gone", || wire.info("connected_clients") == "3");
         let (issued, peak) = (wire.info("ids_issued"), wire.info("clients_peak"));
         assert_eq!(wire.info("rejected_connections"), "1");
         assert_eq!(wire.ask("CONFIG RESETSTAT"), "+OK");

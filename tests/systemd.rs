@@ -93,6 +93,24 @@ fn it_is_hardened() {
     assert_eq!(service("SystemCallFilter"), ["@system-service", "~@privileged @resources"]);
 }
 
+/// README's line that sets the server-id, on a copy of the file that it installs; and it comes before the start.
+#[test]
+fn readme_sets_the_server_id_before_the_start() {
+    let readme = read("README.md");
+    let (before, _) = readme.split_once("systemctl enable --now getid").expect("the start");
+    let line = before.lines().find(|line| line.starts_with("sudo sed ")).expect("a line that sets it");
+    let line = line.split("     #").next().expect("without its comment").trim_start_matches("sudo ");
+    let dir = tempfile::tempdir().expect("a folder");
+    let copy = dir.path().join("getid.conf");
+    std::fs::write(&copy, read("config/getid.conf")).expect("written");
+    let line = line.replace("/etc/getid/getid.conf", copy.to_str().expect("text"));
+    assert!(Command::new("sh").args(["-c", &line]).status().expect("sh runs").success());
+    let mut check = common::getid();
+    let output = check.arg("check-config").arg(&copy).args(["--dir", "/"]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(said.starts_with("OK\n") && said.contains("\nserver-id 0,"), "without a warning: {said}");
+}
+
 #[test]
 fn readme_installs_what_the_unit_names() {
     let readme = read("README.md");
@@ -154,7 +172,7 @@ fn it_is_ready_alive_reloaded_and_stopped_as_the_unit_expects() {
     let started = Server::try_start_in(dir.path(), &[], |command| {
         let port: Vec<_> = command.get_args().skip_while(|word| *word != "--port").take(2).map(Into::into).collect();
         let port: Vec<std::ffi::OsString> = port;
-        let mut unit = Command::new(common::binary());
+        let mut unit = common::getid();
         unit.args(&words).args(port);
         unit.env("NOTIFY_SOCKET", dir.path().join("notify")).env("WATCHDOG_USEC", "200000").env_remove("WATCHDOG_PID");
         unit.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -172,6 +190,12 @@ fn it_is_ready_alive_reloaded_and_stopped_as_the_unit_expects() {
     while !std::fs::read_to_string(&log).is_ok_and(|text| text.contains("SIGHUP: the log is opened anew")) {
         assert_eq!(manager.heard(), "WATCHDOG=1\n");
     }
+    // `systemctl status` says whether IDs are given: here a save meets a folder in the place of its file.
+    while std::fs::create_dir_all(dir.path().join("getid-0.state.tmp/x")).is_err() {}
+    let refused = manager.heard_of_state();
+    assert!(refused.starts_with("STATUS=No IDs: MISCONF state can't be saved: "), "{refused}");
+    std::fs::remove_dir_all(dir.path().join("getid-0.state.tmp")).expect("removed");
+    assert_eq!(manager.heard_of_state(), "STATUS=Serving IDs\n");
     server.signal(Signal::SIGTERM);
     assert_eq!(manager.heard_of_state(), "STOPPING=1\nSTATUS=Stopping\n");
     assert!(server.stop().success());

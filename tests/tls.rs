@@ -7,14 +7,15 @@ mod common;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Server, Wire, free_port, getid, refused};
 use nix::sys::signal::Signal;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
 };
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -48,10 +49,15 @@ impl Authority {
     }
 
     fn sign(&self, usage: ExtendedKeyUsagePurpose) -> Pair {
+        self.sign_with(usage, |_| {})
+    }
+
+    fn sign_with(&self, usage: ExtendedKeyUsagePurpose, change: impl Fn(&mut CertificateParams)) -> Pair {
         let key = KeyPair::generate().expect("a key");
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
         let mut params = CertificateParams::new(names).expect("names");
         params.extended_key_usages = vec![usage];
+        change(&mut params);
         let cert = params.signed_by(&key, &self.issuer).expect("signed").pem();
         Pair { cert, key: key.serialize_pem() }
     }
@@ -62,6 +68,14 @@ impl Authority {
 
     fn client(&self) -> Pair {
         self.sign(ExtendedKeyUsagePurpose::ClientAuth)
+    }
+
+    /// A client's certificate with this common name in its subject.
+    fn client_named(&self, name: &str) -> Pair {
+        self.sign_with(ExtendedKeyUsagePurpose::ClientAuth, |params| {
+            params.distinguished_name = DistinguishedName::new();
+            params.distinguished_name.push(DnType::CommonName, name);
+        })
     }
 }
 
@@ -107,6 +121,8 @@ impl Files {
 }
 
 const BOTH: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
+const ONLY_12: &[&SupportedProtocolVersion] = &[&TLS12];
+const ONLY_13: &[&SupportedProtocolVersion] = &[&TLS13];
 
 /// A client: whom it trusts, what it shows, what it speaks.
 #[derive(Clone, Copy)]
@@ -127,6 +143,11 @@ impl<'a> Dial<'a> {
 
     /// Connects, and asks for an answer: only that shows whether the server took the client's certificate.
     fn connect(self, port: u16) -> io::Result<Secure> {
+        Secure::connect(&self.config(), port)
+    }
+
+    /// What it goes by, kept sessions among it.
+    fn config(self) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.trusts.as_bytes()).expect("PEM")).expect("a certificate");
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -141,16 +162,7 @@ impl<'a> Dial<'a> {
                 config.with_client_auth_cert(vec![cert], key).expect("a pair")
             }
         };
-        let name = ServerName::try_from("localhost").expect("a name");
-        let session = ClientConnection::new(Arc::new(config), name).expect("a session");
-        let socket = TcpStream::connect(("127.0.0.1", port))?;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        let mut secure = Secure(BufReader::new(StreamOwned::new(session, socket)));
-        secure.send("PING\r\n")?;
-        match secure.line()?.as_str() {
-            "+PONG" => Ok(secure),
-            other => Err(io::Error::other(other.to_owned())),
-        }
+        Arc::new(config)
     }
 }
 
@@ -158,6 +170,33 @@ impl<'a> Dial<'a> {
 struct Secure(BufReader<StreamOwned<ClientConnection, TcpStream>>);
 
 impl Secure {
+    fn connect(config: &Arc<ClientConfig>, port: u16) -> io::Result<Secure> {
+        let name = ServerName::try_from("localhost").expect("a name");
+        let session = ClientConnection::new(Arc::clone(config), name).expect("a session");
+        let socket = TcpStream::connect(("127.0.0.1", port))?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        let mut secure = Secure(BufReader::new(StreamOwned::new(session, socket)));
+        secure.send("PING\r\n")?;
+        match secure.line()?.as_str() {
+            "+PONG" => Ok(secure),
+            other if other.starts_with("-NOAUTH") => Ok(secure),
+            other => Err(io::Error::other(other.to_owned())),
+        }
+    }
+
+    /// Who the server says it is.
+    fn user(&mut self) -> String {
+        match self.ask("ACL WHOAMI") {
+            name if name.starts_with('$') => self.line().expect("a name"),
+            error => error,
+        }
+    }
+
+    fn suite(&self) -> String {
+        let suite = self.0.get_ref().conn.negotiated_cipher_suite().expect("a suite");
+        format!("{:?}", suite.suite())
+    }
+
     fn send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         self.0.get_mut().write_all(bytes.as_ref())?;
         self.0.get_mut().flush()
@@ -266,11 +305,11 @@ fn tls_may_be_the_only_port() {
         .expect("it runs");
     let mut log = BufReader::new(child.stdout.take().expect("piped"));
     let mut line = String::new();
-    while !line.contains("listens on") {
+    while !line.contains("Ready to accept connections") {
         line.clear();
         assert_ne!(log.read_line(&mut line).expect("a log"), 0, "it ended");
     }
-    assert!(line.trim_end().ends_with(&format!("listens on tls://127.0.0.1:{port}")), "{line}");
+    assert!(line.contains(&format!("connections on tls://127.0.0.1:{port} (pid {}, ", child.id())), "{line}");
     let mut client = Dial::new(&files.authority).connect(port.parse().expect("a port")).expect("connected");
     client.send("INFO server\r\n").expect("sent");
     while client.line().expect("a line") != format!("tcp_port:{port}") {}
@@ -343,30 +382,132 @@ fn plain_text_on_the_tls_port_is_closed_and_told() {
     good.id();
 }
 
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Connects so many sockets that never finish their handshake: every other one begins it.
+fn stall(port: u16, count: usize) -> Vec<TcpStream> {
+    let one = |at: usize| {
+        let mut socket = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+        socket.set_read_timeout(Some(PATIENCE)).expect("set");
+        if at % 2 == 1 {
+            // A record of a handshake that promises 512 bytes.
+            socket.write_all(&[22, 3, 1, 2, 0, 1]).expect("sent");
+        }
+        socket
+    };
+    (0..count).map(one).collect()
+}
+
 #[test]
-fn who_is_slow_in_the_handshake_delays_nobody_and_has_a_place() {
+fn who_is_slow_in_the_handshake_delays_nobody_and_takes_no_place() {
     let files = Files::new();
-    let (server, port) = files.start("no", &["--maxclients", "4"]);
-    let mut silent = TcpStream::connect(("127.0.0.1", port)).expect("connected");
-    let mut halfway = TcpStream::connect(("127.0.0.1", port)).expect("connected");
-    // A record of a handshake that promises 512 bytes.
-    halfway.write_all(&[22, 3, 1, 2, 0, 1]).expect("sent");
-    let started = Instant::now();
-    let mut good = Dial::new(&files.authority).connect(port).expect("connected");
-    good.id();
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
-    // Three have a place. The next gets the fourth, and the one after it an answer, through TLS.
+    for io_threads in ["1", "3"] {
+        let (server, port) = files.start("no", &["--maxclients", "3", "--io-threads", io_threads]);
+        // More than there are places, those for operators included.
+        let mut stalled = stall(port, 40);
+        let started = Instant::now();
+        let mut good: Vec<Secure> =
+            (0..3).map(|_| Dial::new(&files.authority).connect(port).expect("connected")).collect();
+        for client in &mut good {
+            client.id();
+        }
+        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+        let mut plain = server.connect();
+        assert_eq!(plain.info("connected_clients"), "4");
+        assert_eq!(plain.info("tls_handshakes_under_way"), "40");
+        assert_eq!(plain.info("tls_handshakes_evicted"), "0");
+        assert_eq!(plain.ask_bulk("CLIENT LIST").lines().count(), 4);
+        drop(stalled.split_off(10));
+        eventually("those who left are not counted", || plain.info("tls_handshakes_under_way") == "10");
+        // With every place taken a client gets an answer, through TLS.
+        let _operators: Vec<Wire> = (0..15)
+            .map(|_| {
+                let mut wire = server.connect();
+                assert_eq!(wire.ask("PING"), "+PONG");
+                wire
+            })
+            .collect();
+        let error = Dial::new(&files.authority).connect(port).err().expect("refused");
+        assert!(error.to_string().contains("max number of clients reached"), "{error}");
+        // A stop does not wait for handshakes, and tells who is open.
+        let started = Instant::now();
+        assert_eq!(server.stop().code(), Some(0));
+        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+        assert_eq!(good[0].rest().expect("close_notify"), "");
+        for socket in &mut stalled {
+            assert_eq!(socket.read(&mut [0]).expect("the end"), 0);
+        }
+    }
+}
+
+#[test]
+fn a_flood_of_stalled_handshakes_is_bounded_and_others_get_in_meanwhile() {
+    // What `maxclients 3` leaves for handshakes.
+    const BOUND: usize = 64;
+    const FLOOD: usize = 200;
+    let files = Files::new();
+    for io_threads in ["1", "3"] {
+        let (mut server, port) = files.start("no", &["--maxclients", "3", "--io-threads", io_threads]);
+        let mut stalled = stall(port, FLOOD);
+        let mut plain = server.connect();
+        let mut most = 0;
+        eventually("all that came have begun", || {
+            most = most.max(plain.info("tls_handshakes_under_way").parse().expect("a number"));
+            plain.info("tls_handshakes_evicted") == (FLOOD - BOUND).to_string()
+        });
+        assert!((1..=BOUND).contains(&most), "{most}");
+        let mut good = Dial::new(&files.authority).connect(port).expect("connected");
+        good.id();
+        // The oldest went first, and whoever is open stays.
+        assert_eq!(stalled[0].read(&mut [0]).expect("the end"), 0);
+        let line = server.wait_log("does not go on and is ended");
+        assert!(line.contains("127.0.0.1:") && line.contains("64 are under way"), "{line}");
+        good.id();
+        assert_eq!(plain.ask("CONFIG RESETSTAT"), "+OK");
+        assert_eq!(plain.info("tls_handshakes_evicted"), "0");
+    }
+}
+
+/// Handshakes have descriptors of their own: with as many as may be and every place taken, none is missing.
+#[test]
+fn handshakes_take_no_descriptors_that_clients_need() {
+    let files = Files::new();
+    let port = free_port().to_string();
+    let mut words = vec!["--tls-port", &port, "--tls-cert-file", "server.crt", "--tls-key-file", "server.key"];
+    words.extend(["--tls-auth-clients", "no"]);
+    let limited = |command: &mut Command, limit: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -n {limit} && exec \"$0\" \"$@\"")]);
+        shell.arg(command.get_program()).args(command.get_args());
+        shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        *command = shell;
+    };
+    let said = refused(files.dir.path(), &words, |command| limited(command, "100"));
+    assert!(said.contains("to spare, 64 for TLS handshakes, and one for a client. Raise it with ulimit -n"), "{said}");
+
+    let started = Server::try_start_in(files.dir.path(), &words, |command| limited(command, "160"));
+    let server = started.unwrap_or_else(|log| panic!("{log}"));
     let mut plain = server.connect();
-    assert_eq!(plain.info("connected_clients"), "4");
-    let error = Dial::new(&files.authority).connect(port).err().expect("refused");
-    assert!(error.to_string().contains("max number of clients reached"), "{error}");
-    // A stop does not wait for handshakes, and tells who is open.
-    let started = Instant::now();
-    assert_eq!(server.stop().code(), Some(0));
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
-    assert_eq!(good.rest().expect("close_notify"), "");
-    assert_eq!(silent.read(&mut [0]).expect("the end"), 0);
-    assert_eq!(halfway.read(&mut [0]).expect("the end"), 0);
+    let places: usize = plain.info("maxclients").parse().expect("a number");
+    assert!((1..160 - 64 - 16 - 16).contains(&places), "{places}");
+    let _stalled = stall(port.parse().expect("a port"), 100);
+    let others = (1..places + 16).map(|_| {
+        let mut wire = server.connect();
+        assert_eq!(wire.ask("PING"), "+PONG");
+        wire
+    });
+    eventually("as many as may be are under way", || plain.info("tls_handshakes_evicted") == "36");
+    let _others: Vec<Wire> = others.collect();
+    assert_eq!(plain.info("tls_handshakes_under_way"), "64");
+    assert_eq!(plain.info("connected_clients"), (places + 16).to_string());
+    assert_eq!(plain.info("accept_errors"), "0");
+    plain.id();
 }
 
 #[test]
@@ -465,9 +606,9 @@ fn sighup_loads_certificates_for_new_connections_and_keeps_good_ones() {
     old.id();
 }
 
-/// The disk is one that hangs: a pipe that nobody writes to.
+/// A pipe that nobody writes to, in the place of a certificate: it once held up every later change.
 #[test]
-fn sighup_waits_for_the_disk_beside_the_server_and_undoes_no_change() {
+fn a_pipe_in_the_place_of_a_certificate_holds_up_no_reload_and_no_change() {
     let files = Files::new();
     let (mut server, port) = files.start("no", &[]);
     let mut wire = server.connect();
@@ -476,32 +617,22 @@ fn sighup_waits_for_the_disk_beside_the_server_and_undoes_no_change() {
     let pair = files.authority.server();
     files.write("new.crt", &pair.cert);
     files.write("new.key", &pair.key);
-
-    let old = std::fs::read(files.path("server.crt")).expect("a certificate");
-    std::fs::remove_file(files.path("server.crt")).expect("removed");
-    let made = std::process::Command::new("mkfifo").arg(files.path("server.crt")).status().expect("mkfifo runs");
-    assert!(made.success());
-    server.signal(Signal::SIGHUP);
-    server.wait_log("the log is opened anew");
-    wire.id();
-    assert_eq!(dial.connect(port).expect("connected").certificate(), first);
-    let mut changing = server.connect();
-    changing.send("CONFIG SET tls-cert-file new.crt tls-key-file new.key\r\n");
-    wire.id();
-    std::fs::write(files.path("server.crt"), &old).expect("written to whoever reads");
-    server.wait_log("the certificates are loaded anew");
-    assert_eq!(changing.line(), "+OK");
-    assert_ne!(dial.connect(port).expect("connected").certificate(), first, "the change came after it");
-
-    // While it hangs, the server can be stopped.
-    assert_eq!(wire.ask("CONFIG GET tls-cert-file"), "*2");
-    std::fs::remove_file(files.path("new.crt")).expect("removed");
-    let made = std::process::Command::new("mkfifo").arg(files.path("new.crt")).status().expect("mkfifo runs");
-    assert!(made.success());
-    server.signal(Signal::SIGHUP);
-    while server.count_log("the log is opened anew") < 2 {
-        std::thread::sleep(Duration::from_millis(5));
+    for name in ["server.crt", "pipe.crt"] {
+        let _ = std::fs::remove_file(files.path(name));
+        let made = std::process::Command::new("mkfifo").arg(files.path(name)).status().expect("mkfifo runs");
+        assert!(made.success());
     }
+    server.signal(Signal::SIGHUP);
+    let line = server.wait_log("the certificates stay as they were");
+    assert!(line.contains("it is a named pipe, must be a regular file"), "{line}");
+    assert_eq!(dial.connect(port).expect("connected").certificate(), first);
+    let reply = wire.ask("CONFIG SET tls-cert-file pipe.crt");
+    assert!(reply.contains("it is a named pipe, must be a regular file"), "{reply}");
+    wire.id();
+    assert_eq!(wire.ask("CONFIG SET tls-cert-file new.crt tls-key-file new.key"), "+OK");
+    assert_ne!(dial.connect(port).expect("connected").certificate(), first);
+    server.signal(Signal::SIGHUP);
+    server.wait_log("the certificates are loaded anew");
     assert!(server.stop().success());
 }
 
@@ -613,7 +744,7 @@ fn a_start_without_good_certificates_says_what_is_wrong() {
         (cert.clone(), key.clone(), path("none"), "tls-ca-cert-file {}none: cannot be read: No such file or directory"),
         (cert.clone(), key.clone(), path("text"), "tls-ca-cert-file {}text: no certificate in it"),
         (cert.clone(), key.clone(), path("junk.crt"), "junk.crt: no certificate in it can be used"),
-        (cert.clone(), key.clone(), String::new(), "tls-auth-clients is yes, but there is no tls-ca-cert-file"),
+        (cert.clone(), key.clone(), String::new(), "tls-auth-clients is yes, but there is no tls-ca-cert-file and no"),
         (String::new(), key.clone(), ca.clone(), "but there is no tls-cert-file"),
     ];
     let folder = format!("{}/", files.dir.path().display());
@@ -676,4 +807,236 @@ fn redis_cli_and_redis_benchmark_work() {
     assert!(ok && said.contains("requests per second"), "{said}");
     assert_eq!(server.stop().code(), Some(0));
     assert!(PathBuf::from(files.path("getid-0.state")).exists());
+}
+
+/// What is configured is what is spoken, from the start and by CONFIG SET; all or nothing.
+#[test]
+fn versions_and_cipher_suites_are_those_configured() {
+    let files = Files::new();
+    let (server, port) =
+        files.start("no", &["--tls-protocols", "TLSv1.3", "--tls-ciphersuites", "TLS_AES_128_GCM_SHA256"]);
+    let dial = Dial::new(&files.authority);
+    let only = |versions: &'static [&'static SupportedProtocolVersion]| Dial { versions, ..dial };
+    assert!(only(ONLY_12).connect(port).is_err());
+    assert_eq!(only(ONLY_13).connect(port).expect("1.3").suite(), "TLS13_AES_128_GCM_SHA256");
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("CONFIG SET tls-protocols TLSv1.2 tls-ciphers ECDHE-ECDSA-CHACHA20-POLY1305"), "+OK");
+    assert!(only(ONLY_13).connect(port).is_err());
+    let suite = only(ONLY_12).connect(port).expect("1.2").suite();
+    assert_eq!(suite, "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256");
+    // OpenSSL's words that come to all of them; and an empty value is the default.
+    assert_eq!(wire.ask("CONFIG SET tls-protocols \"\" tls-ciphers DEFAULT:!MEDIUM tls-ciphersuites \"\""), "+OK");
+    assert!(only(ONLY_12).connect(port).is_ok() && only(ONLY_13).connect(port).is_ok());
+    for (pair, reason) in [
+        ("tls-protocols \"TLSv1.1 TLSv1.2\"", "argument(s) must be one of the following: TLSv1.2, TLSv1.3"),
+        ("tls-ciphers AES128-SHA", "argument(s) must be one of the following: ECDHE-ECDSA-AES256-GCM-SHA384"),
+        ("tls-ciphersuites TLS_AES_128_CCM_SHA256", "argument(s) must be one of the following: TLS_AES_256_GCM_SHA384"),
+    ] {
+        let said = wire.ask(&format!("CONFIG SET {pair}"));
+        assert!(said.contains(reason), "{pair}: {said}");
+    }
+    // Whose order counts: the client's, until the server's does.
+    assert_eq!(wire.ask("CONFIG SET tls-ciphersuites TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384"), "+OK");
+    assert_eq!(only(ONLY_13).connect(port).expect("1.3").suite(), "TLS13_AES_256_GCM_SHA384");
+    assert_eq!(wire.ask("CONFIG SET tls-prefer-server-ciphers yes"), "+OK");
+    assert_eq!(only(ONLY_13).connect(port).expect("1.3").suite(), "TLS13_CHACHA20_POLY1305_SHA256");
+}
+
+#[test]
+fn authorities_may_lie_in_a_folder() {
+    let files = Files::new();
+    let (second, stranger) = (Authority::new("second"), Authority::new("other"));
+    let folder = files.dir.path().join("authorities");
+    std::fs::create_dir(&folder).expect("made");
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("written");
+    let words = |more: &[&str]| {
+        let port = free_port();
+        let mut words: Vec<String> =
+            ["--tls-cert-file", "server.crt", "--tls-key-file", "server.key"].map(str::to_owned).into();
+        words.extend([
+            "--tls-ca-cert-dir".to_owned(),
+            "authorities".to_owned(),
+            "--tls-port".to_owned(),
+            port.to_string(),
+        ]);
+        words.extend(more.iter().map(|word| (*word).to_owned()));
+        (words, port)
+    };
+    let (all, _) = words(&[]);
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let said = refused(files.dir.path(), &all, |_| {});
+    assert!(said.contains("tls-ca-cert-dir authorities: no certificate in it"), "{said}");
+    write("own.pem", &files.authority.pem);
+    write("README", "these are ours");
+    std::fs::create_dir(folder.join("old")).expect("made");
+    // As c_rehash names them once more.
+    std::os::unix::fs::symlink("own.pem", folder.join("12ab34cd.0")).expect("a link");
+    let (all, port) = words(&["--loglevel", "verbose"]);
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let server = Server::start_in(files.dir.path(), &all);
+    let dial = Dial::new(&files.authority);
+    let [good, later, bad] = [&files.authority, &second, &stranger].map(Authority::client);
+    assert!(dial.showing(&good).connect(port).is_ok());
+    assert!(dial.showing(&later).connect(port).is_err() && dial.showing(&bad).connect(port).is_err());
+    write("second.crt", &second.pem);
+    assert_eq!(server.connect().ask("CONFIG SET tls-ca-cert-dir authorities"), "+OK");
+    assert!(dial.showing(&good).connect(port).is_ok() && dial.showing(&later).connect(port).is_ok());
+    assert!(dial.showing(&bad).connect(port).is_err());
+    // Both, and neither.
+    assert_eq!(server.connect().ask("CONFIG SET tls-ca-cert-dir \"\" tls-ca-cert-file ca.crt"), "+OK");
+    assert!(dial.showing(&good).connect(port).is_ok() && dial.showing(&later).connect(port).is_err());
+    let said = server.connect().ask("CONFIG SET tls-ca-cert-file \"\"");
+    assert!(said.contains("there is no tls-ca-cert-file and no tls-ca-cert-dir"), "{said}");
+}
+
+/// As in Redis 8: the common name of a certificate is the user, whatever its passwords.
+#[test]
+fn a_certificate_can_say_who_its_client_is() {
+    let files = Files::new();
+    let users = [
+        "--requirepass",
+        "secret",
+        "--user",
+        "orders on >pw -@all +ping +getid +acl|whoami",
+        "--user",
+        "off off >pw +@all",
+    ];
+    let by_name = ["--tls-auth-clients-user", "CN", "--io-threads", "2"];
+    let (mut server, port) = files.start("optional", &[&users[..], &by_name].concat());
+    let dial = Dial::new(&files.authority);
+    let named = |name: &str| files.authority.client_named(name);
+    let orders = named("orders");
+    let config = dial.showing(&orders).config();
+    let mut wire = Secure::connect(&config, port).expect("it connects");
+    assert_eq!(wire.user(), "orders");
+    wire.id();
+    assert!(wire.ask("SHUTDOWN").starts_with("-NOPERM"));
+    let line = server.wait_log("logged in");
+    assert!(line.contains("orders"), "{line}");
+    // A session that goes on is still its client's.
+    assert_eq!(Secure::connect(&config, port).expect("again").user(), "orders");
+    assert_eq!(server.connect().ask("PING"), "-NOAUTH Authentication required.");
+    // RESET is back to nobody, and a password is as good as ever.
+    assert_eq!(wire.ask("RESET"), "+RESET");
+    assert!(wire.user().starts_with("-NOAUTH"));
+    assert_eq!(wire.ask("AUTH secret"), "+OK");
+    assert_eq!(wire.user(), "default");
+    // No such user, one that is off, no certificate, one without a name, and one with two.
+    let two = files.authority.sign_with(ExtendedKeyUsagePurpose::ClientAuth, |params| {
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, "orders");
+        params.distinguished_name.push(DnType::CustomDnType(vec![2, 5, 4, 3]), "default");
+    });
+    let none = files.authority.sign_with(ExtendedKeyUsagePurpose::ClientAuth, |params| {
+        params.distinguished_name = DistinguishedName::new();
+    });
+    let cases = [
+        ("nobody", Some(named("nobody"))),
+        ("off", Some(named("off"))),
+        ("two", Some(two)),
+        ("none", Some(none)),
+        ("", None),
+    ];
+    for (case, pair) in cases {
+        let dial = pair.as_ref().map_or(dial, |pair| dial.showing(pair));
+        let mut wire = dial.connect(port).expect("it connects");
+        assert!(wire.user().starts_with("-NOAUTH"), "{case:?}: {}", wire.user());
+    }
+    // Another authority's certificate lets nobody in, whatever its name.
+    assert!(dial.showing(&Authority::new("other").client_named("default")).connect(port).is_err());
+    // Who is deleted is cut off, and does not come in again; a certificate goes on being good for the next of that name.
+    let mut admin = server.connect();
+    assert_eq!(admin.ask("AUTH secret"), "+OK");
+    let mut wire = Secure::connect(&config, port).expect("it connects");
+    assert_eq!(admin.ask("ACL DELUSER orders"), ":1");
+    assert!(wire.send("PING\r\n").is_err() || wire.line().map_or(true, |line| line.is_empty()));
+    assert!(Secure::connect(&config, port).expect("it connects").user().starts_with("-NOAUTH"));
+    // And without the directive a certificate lets in, and says nothing.
+    assert_eq!(admin.ask("ACL SETUSER orders on >pw +@all"), "+OK");
+    assert_eq!(Secure::connect(&config, port).expect("it connects").user(), "orders");
+    assert_eq!(admin.ask("CONFIG SET tls-auth-clients-user off"), "+OK");
+    assert!(Secure::connect(&config, port).expect("it connects").user().starts_with("-NOAUTH"));
+    let said = admin.ask("CONFIG SET tls-auth-clients-user CN tls-auth-clients no");
+    assert!(said.contains("nobody shows a certificate"), "{said}");
+}
+
+#[test]
+fn a_session_goes_on_until_the_certificates_change() {
+    let files = Files::new();
+    let good = files.authority.client();
+    let (mut server, port) = files.start("yes", &[]);
+    let mut admin = server.connect();
+    for (reloads, version) in [(1, &TLS13), (2, &TLS12)] {
+        assert_eq!(admin.ask("CONFIG RESETSTAT"), "+OK");
+        let config = Dial { versions: &[version], ..Dial::new(&files.authority).showing(&good) }.config();
+        let connect = || drop(Secure::connect(&config, port).expect("it connects"));
+        connect();
+        connect();
+        assert_eq!([admin.info("tls_handshakes"), admin.info("tls_handshakes_resumed")], ["2", "1"], "{version:?}");
+        // What was loaded anew asks for the certificate anew.
+        assert_eq!(admin.ask("CONFIG SET tls-cert-file server.crt"), "+OK");
+        connect();
+        assert_eq!(admin.info("tls_handshakes_resumed"), "1");
+        connect();
+        assert_eq!(admin.info("tls_handshakes_resumed"), "2");
+        server.signal(Signal::SIGHUP);
+        let end = Instant::now() + PATIENCE;
+        while server.count_log("the certificates are loaded anew") < reloads {
+            assert!(Instant::now() < end, "SIGHUP is heard");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        connect();
+        assert_eq!(admin.info("tls_handshakes_resumed"), "2");
+        assert_eq!(admin.ask("CONFIG SET tls-session-caching no"), "+OK");
+        connect();
+        connect();
+        assert_eq!(admin.info("tls_handshakes_resumed"), "2");
+        assert_eq!(admin.ask("CONFIG SET tls-session-caching yes"), "+OK");
+    }
+    // An authority that is taken out: an old session is no way in.
+    let config = Dial::new(&files.authority).showing(&good).config();
+    drop(Secure::connect(&config, port).expect("it connects"));
+    files.write("ca.crt", &Authority::new("other").pem);
+    assert_eq!(admin.ask("CONFIG SET tls-ca-cert-file ca.crt"), "+OK");
+    assert!(Secure::connect(&config, port).is_err());
+}
+
+#[test]
+fn the_end_of_a_certificate_is_told_of() {
+    let files = Files::new();
+    let now_s = i64::try_from(std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock").as_secs()).expect("a time");
+    let write = |days: i64| {
+        let pair = files.authority.sign_with(ExtendedKeyUsagePurpose::ServerAuth, |params| {
+            let date = jiff::Timestamp::from_second(now_s + days * 86_400).expect("a time").to_string();
+            let mut parts = date[..10].split('-').map(|part| part.parse::<u16>().expect("a number"));
+            let mut next = || parts.next().expect("a part");
+            params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+            let (year, month, day) = (next(), next(), next());
+            params.not_after = rcgen::date_time_ymd(
+                year.into(),
+                u8::try_from(month).expect("small"),
+                u8::try_from(day).expect("small"),
+            );
+        });
+        files.write("server.crt", &pair.cert);
+        files.write("server.key", &pair.key);
+    };
+    write(400);
+    let (mut server, _) = files.start("no", &[]);
+    let mut wire = server.connect();
+    let left: i64 = wire.info("tls_certificate_days_left").parse().expect("a number");
+    assert!((398..=400).contains(&left), "{left}");
+    let end: i64 = wire.info("tls_certificate_ends").parse().expect("a number");
+    assert!((end - now_s) / 86_400 == left || (end - now_s) / 86_400 == left + 1, "{end}");
+    write(20);
+    assert_eq!(wire.ask("CONFIG SET tls-cert-file server.crt tls-key-file server.key"), "+OK");
+    let line = server.wait_log("the certificate ends in");
+    assert!(line.contains("in 19 days") || line.contains("in 20 days") || line.contains("in 18 days"), "{line}");
+    write(-3);
+    server.signal(Signal::SIGHUP);
+    server.wait_log("the certificate has ended: clients refuse it");
+    // Said once, not each second.
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(server.count_log("the certificate"), 3, "{}", server.log_so_far());
+    assert!(wire.info("tls_certificate_days_left").starts_with('-'));
 }

@@ -307,7 +307,7 @@ fn what_cannot_be_run_is_said_with_exit_code_2() {
     for (args, reason) in [
         (nobody.to_string(), "refused"),
         ("nonsense".to_owned(), "HOST:PORT"),
-        ("--server-id 1,2 127.0.0.1:1".to_owned(), "2 server-ids for 1 servers"),
+        ("--server-id 1,2 127.0.0.1:1".to_owned(), "2 server-ids for 1 server"),
         ("--seconds 0".to_owned(), "must be more than 0"),
         ("--after".to_owned(), "--against"),
         ("/nonexistent/getid.sock".to_owned(), "No such file"),
@@ -321,6 +321,6 @@ fn what_cannot_be_run_is_said_with_exit_code_2() {
     let address = silent.local_addr().unwrap();
     // The kernel accepts for it.
     let output = verify("--timeout-ms 200", &[address]);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no answer in time"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no answer within 200 ms"), "{output:?}");
     drop(silent);
 }

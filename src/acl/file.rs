@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 
 use super::{LINE_BYTES_MAX, RuleError, SetUserError, User, Users, check_size, merge_selectors, user};
+use crate::printable::printable;
 
 /// A mistake in an ACL file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,13 +143,5 @@ fn shown(word: &[u8]) -> String {
 
 /// The same for a terminal.
 fn tame(word: &[u8]) -> String {
-    let mut tamed = String::new();
-    for character in shown(word).chars() {
-        if character.is_control() {
-            tamed.extend(character.escape_default());
-        } else {
-            tamed.push(character);
-        }
-    }
-    tamed
+    printable(&shown(word)).into_owned()
 }

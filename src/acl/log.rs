@@ -2,10 +2,14 @@
 //!
 //! A client that is refused tries again, and again. Refusals that are alike within a minute are one entry with a count, so
 //! that the log shows what went wrong and not only what went wrong last.
+//!
+//! Who guesses passwords would fill it with names of its own making, so failed logins are counted by address: those for a user
+//! that there is by that user, all others together. And neither kind of refusal can push out the last of the other.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::Source;
 use crate::resp::Value;
 
 /// Why somebody was refused.
@@ -51,49 +55,83 @@ impl Denial {
     }
 }
 
-#[derive(Debug)]
-struct Entry {
+/// One refusal, or several that are alike.
+#[derive(Clone, Debug)]
+pub struct Entry {
     denial: Denial,
+    seen: Seen,
     client: String,
     id: u64,
     created_ms: i64,
     updated_ms: i64,
 }
 
+/// What the server knows of a refusal beside what the session tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Where it came from.
+    pub source: Source,
+    /// Whether there is a user of that name.
+    pub is_known_user: bool,
+}
+
 /// The latest refusals, the last first.
 #[derive(Debug, Default)]
 pub struct AclLog {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<Arc<Entry>>,
     next_id: u64,
 }
 
 /// Refusals farther apart are two entries, ms.
 const ALIKE_MS: i64 = 60_000;
 
-/// How many of the latest entries are looked at for one that is alike.
-const LOOKED_AT: usize = 10;
+/// How many of the latest entries are looked at for one that is alike: all, if there are no more than the default.
+const LOOKED_AT: usize = 128;
 
 impl AclLog {
     /// Takes a refusal in: `client` is the client's line as in `CLIENT LIST`, `now_ms` Unix time, and at most `len_max`
     /// entries are kept.
-    pub fn note(&mut self, denial: Denial, client: String, now_ms: i64, len_max: usize) {
-        let is_like = |entry: &Entry| (now_ms - entry.updated_ms).abs() <= ALIKE_MS && entry.denial.is_like(&denial);
+    pub fn note(&mut self, denial: Denial, seen: Seen, client: String, now_ms: i64, len_max: usize) {
+        let is_like = |entry: &Arc<Entry>| {
+            let is_same = match denial.reason {
+                Reason::Command => entry.denial.is_like(&denial),
+                Reason::Auth => {
+                    entry.denial.reason == Reason::Auth
+                        && entry.seen == seen
+                        && (!seen.is_known_user || entry.denial.user == denial.user)
+                }
+            };
+            is_same && (now_ms - entry.updated_ms).abs() <= ALIKE_MS
+        };
         let known = self.entries.iter().take(LOOKED_AT).position(is_like);
-        let entry = if let Some(mut entry) = known.and_then(|index| self.entries.remove(index)) {
-            entry.denial.count += denial.count;
+        let known = known.and_then(|index| self.entries.remove(index)).map(Arc::unwrap_or_clone);
+        let entry = if let Some(mut entry) = known {
+            // Of those that are counted together, the latest is shown.
+            let count = entry.denial.count + denial.count;
+            entry.denial = Denial { count, ..denial };
             Entry { client, updated_ms: now_ms, ..entry }
         } else {
             let id = self.next_id;
             self.next_id += 1;
-            Entry { denial, client, id, created_ms: now_ms, updated_ms: now_ms }
+            Entry { denial, seen, client, id, created_ms: now_ms, updated_ms: now_ms }
         };
-        self.entries.push_front(entry);
-        self.entries.truncate(len_max);
+        self.entries.push_front(Arc::new(entry));
+        while self.entries.len() > len_max {
+            self.forget_one(len_max);
+        }
     }
 
-    /// `ACL LOG count`: the latest entries, at most so many, as of `now_ms`.
-    pub fn to_value(&self, count: usize, now_ms: i64) -> Value {
-        Value::Array(self.entries.iter().take(count).map(|entry| entry.to_value(now_ms)).collect())
+    /// The oldest of the kind that has more than its half goes.
+    fn forget_one(&mut self, len_max: usize) {
+        let logins = self.entries.iter().filter(|entry| entry.denial.reason == Reason::Auth).count();
+        let reason = if logins > len_max.div_ceil(2) { Reason::Auth } else { Reason::Command };
+        let oldest = self.entries.iter().rposition(|entry| entry.denial.reason == reason);
+        self.entries.remove(oldest.unwrap_or(self.entries.len().saturating_sub(1)));
+    }
+
+    /// `ACL LOG count`: the latest entries, at most so many.
+    pub fn latest(&self, count: usize) -> Vec<Arc<Entry>> {
+        self.entries.iter().take(count).cloned().collect()
     }
 
     /// `ACL LOG RESET`. Numbers go on.
@@ -103,7 +141,8 @@ impl AclLog {
 }
 
 impl Entry {
-    fn to_value(&self, now_ms: i64) -> Value {
+    /// As `ACL LOG` shows it, as of `now_ms`.
+    pub fn to_value(&self, now_ms: i64) -> Value {
         let reason = match self.denial.reason {
             Reason::Command => "command",
             Reason::Auth => "auth",

@@ -13,7 +13,7 @@ use crate::resp::Args;
 
 /// A set of commands, a bit for each [`Verb`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct CommandSet([u64; WORDS]);
+pub struct CommandSet([u64; WORDS]);
 
 const WORDS: usize = 4;
 
@@ -32,8 +32,9 @@ const fn rows(table: &[Command]) -> usize {
 impl CommandSet {
     pub(super) const ALL: CommandSet = CommandSet([u64::MAX; WORDS]);
 
+    /// Whether this one is among them.
     #[inline]
-    pub(super) fn has(&self, verb: Verb) -> bool {
+    pub fn has(&self, verb: Verb) -> bool {
         let bit = verb as usize;
         self.0[bit / 64 % WORDS] >> (bit % 64) & 1 == 1
     }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use super::guard::unguarded;
 use super::password::Digest;
 use super::permissions::{CommandSet, Permissions};
-use super::{RuleError, has_blanks};
+use super::{REDACTED, RuleError, has_blanks};
 use crate::command::{Command, Flags, TABLE};
 use crate::resp::{Args, Value};
 
@@ -12,6 +13,8 @@ use crate::resp::{Args, Value};
 #[derive(Clone, Debug)]
 pub struct User {
     name: Arc<str>,
+    /// Which user of this name: one that is deleted and set again is another.
+    incarnation: u64,
     enabled: bool,
     nopass: bool,
     skips_sanitizing: bool,
@@ -27,6 +30,7 @@ impl User {
     pub fn new(name: &str) -> User {
         let mut user = User {
             name: name.into(),
+            incarnation: 0,
             enabled: false,
             nopass: false,
             skips_sanitizing: false,
@@ -51,6 +55,26 @@ impl User {
     /// Its name, without blanks.
     pub fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// Tells it from a user of the same name that was deleted: a login is to an incarnation.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    pub(super) fn with_incarnation(self, incarnation: u64) -> User {
+        User { incarnation, ..self }
+    }
+
+    /// Whether it is the same user, with whatever rules.
+    pub fn is_same(&self, other: &User) -> bool {
+        self.incarnation == other.incarnation && self.name == other.name
+    }
+
+    /// All commands it may run whatever their arguments; without [`is_guarded`](super::is_guarded) ones for a session that is
+    /// guarded.
+    pub fn allowed(&self, is_guarded: bool) -> CommandSet {
+        if is_guarded { unguarded(self.allowed) } else { self.allowed }
     }
 
     /// Whether one can log in as this user. Who is logged in stays so.
@@ -87,8 +111,9 @@ impl User {
         self.may(command) || self.may_for_first_arg(command, args)
     }
 
+    /// Whether a first argument makes it allowed.
     #[cold]
-    fn may_for_first_arg(&self, command: &Command, args: Args<'_>) -> bool {
+    pub fn may_for_first_arg(&self, command: &Command, args: Args<'_>) -> bool {
         let mut all = std::iter::once(&self.root).chain(&self.selectors);
         all.any(|permissions| permissions.allows_first_arg(command.verb, args))
     }
@@ -144,7 +169,7 @@ impl User {
             }
             "resetpass" => self.reset_passwords(),
             "clearselectors" => self.selectors.clear(),
-            "reset" => *self = User { name: Arc::clone(&self.name), ..User::new("") },
+            "reset" => *self = User { name: Arc::clone(&self.name), incarnation: self.incarnation, ..User::new("") },
             _ => return self.root.apply(rule),
         }
         Ok(())
@@ -200,18 +225,28 @@ impl User {
 
     /// The rules that make this user of a new one, as Redis 7.2 writes them in `ACL LIST` behind the name.
     pub fn describe(&self) -> String {
+        self.describe_with(|digest| format!("#{digest}"))
+    }
+
+    /// The same without digests, each of which is nearly a password.
+    pub fn describe_redacted(&self) -> String {
+        self.describe_with(|_| format!("#{REDACTED}"))
+    }
+
+    fn describe_with(&self, shown: impl Fn(&Digest) -> String) -> String {
         let mut parts: Vec<String> = self.flags().map(str::to_owned).collect();
-        parts.extend(self.passwords.iter().map(|password| format!("#{password}")));
+        parts.extend(self.passwords.iter().map(shown));
         parts.push(self.root.describe());
         parts.extend(self.selectors.iter().map(|selector| format!("({})", selector.describe())));
         parts.join(" ")
     }
 
-    /// What `ACL GETUSER` answers.
-    pub fn to_value(&self) -> Value {
+    /// What `ACL GETUSER` answers; with digests for who may set them.
+    pub fn to_value(&self, shows_digests: bool) -> Value {
+        let shown = |digest: &Digest| if shows_digests { digest.to_string() } else { REDACTED.to_owned() };
         let mut fields = vec![
             ("flags", Value::Set(self.flags().map(Value::from).collect())),
-            ("passwords", Value::Array(self.passwords.iter().map(|hash| Value::bulk(hash.to_string())).collect())),
+            ("passwords", Value::Array(self.passwords.iter().map(|digest| Value::bulk(shown(digest))).collect())),
         ];
         fields.extend(describe_fields(&self.root));
         let selectors = self.selectors.iter().map(|selector| Value::map(describe_fields(selector)));

@@ -1,6 +1,6 @@
 //! What a connection sends, as bytes that are made once.
 
-use std::io::Write as _;
+use crate::tools::replies::{Counts, push_request};
 
 /// Bytes of all that one connection has in flight; a longer pipeline says nothing more about a server.
 const BATCH_BYTES_MAX: usize = 16 << 20;
@@ -14,6 +14,8 @@ pub struct Workload {
     bytes: Vec<u8>,
     unit_bytes: usize,
     unit_requests: u32,
+    /// How often the command is in a unit.
+    unit_commands: u32,
     depth: u32,
 }
 
@@ -61,7 +63,8 @@ impl Workload {
                 (unit, times + 2)
             }
         };
-        Ok(Workload { bytes: unit.repeat(depth as usize), unit_bytes: unit.len(), unit_requests, depth })
+        let unit_commands = transaction.unwrap_or(1);
+        Ok(Workload { bytes: unit.repeat(depth as usize), unit_bytes: unit.len(), unit_requests, unit_commands, depth })
     }
 
     /// Units in flight on one connection, at least 1.
@@ -74,22 +77,21 @@ impl Workload {
         self.unit_requests
     }
 
+    /// The error that every request would get, when so many replies brought nothing else: `None` while there is hope. What a
+    /// server says that is busy, starting or without its disk may pass.
+    pub fn refusal<'a>(&self, replies: u64, counts: &'a Counts) -> Option<&'a str> {
+        const PASSES: &[&str] = &["BUSY", "MISCONF", "LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY"];
+        // Of a transaction, MULTI is answered with OK all the same.
+        let commands = replies / u64::from(self.unit_requests) * u64::from(self.unit_commands);
+        let texts = &counts.errors.texts;
+        let passes = texts.iter().any(|(text, _)| text.split(' ').next().is_some_and(|code| PASSES.contains(&code)));
+        let first = texts.first().filter(|_| counts.errors.count >= commands && counts.values == 0 && !passes)?;
+        Some(&first.0)
+    }
+
     /// The bytes of that many units, at most [`Self::depth`].
     pub fn batch(&self, units: u32) -> &[u8] {
         &self.bytes[..units.min(self.depth) as usize * self.unit_bytes]
-    }
-}
-
-/// Appends one request as an array of bulk strings.
-fn push_request(bytes: &mut Vec<u8>, words: &[impl AsRef<[u8]>]) {
-    let written = write!(bytes, "*{}\r\n", words.len());
-    debug_assert!(written.is_ok(), "memory takes everything");
-    for word in words {
-        let word = word.as_ref();
-        let written = write!(bytes, "${}\r\n", word.len());
-        debug_assert!(written.is_ok(), "memory takes everything");
-        bytes.extend_from_slice(word);
-        bytes.extend_from_slice(b"\r\n");
     }
 }
 
@@ -121,5 +123,25 @@ mod tests {
         let error = Workload::new(&["GETID"], Some(u32::MAX), u32::MAX).unwrap_err();
         assert!(matches!(error, WorkloadError::TooLarge { .. }));
         assert_eq!(Workload::new(&["GETID"], None, 0).unwrap().depth(), 1);
+    }
+
+    #[test]
+    fn a_run_of_nothing_but_errors_is_refused_unless_they_may_pass() {
+        let counts = |values: u64, errors: &[&str]| {
+            let mut counts = Counts { values, ..Counts::default() };
+            for text in errors {
+                counts.errors.add(text.as_bytes());
+            }
+            counts
+        };
+        let single = Workload::new(&["GETID"], None, 1).unwrap();
+        assert_eq!(single.refusal(2, &counts(0, &["NOAUTH x", "NOAUTH x"])), Some("NOAUTH x"));
+        assert_eq!(single.refusal(2, &counts(1, &["ERR x"])), None);
+        assert_eq!(single.refusal(2, &counts(0, &["ERR x"])), None, "one was OK");
+        assert_eq!(single.refusal(2, &counts(0, &["BUSY x", "BUSY x"])), None);
+        assert_eq!(single.refusal(0, &counts(0, &[])), None);
+        let transaction = Workload::new(&["GETID", "1"], Some(2), 1).unwrap();
+        assert_eq!(transaction.refusal(4, &counts(0, &["ERR arity", "ERR arity", "EXECABORT x"])), Some("ERR arity"));
+        assert_eq!(transaction.refusal(4, &counts(2, &[])), None);
     }
 }

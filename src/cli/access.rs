@@ -1,7 +1,8 @@
 //! Users at a start: the ACL file, and what an operator should know about them.
 
-use crate::acl::Users;
-use crate::config::{Config, Report};
+use crate::acl::{Protection, Users};
+use crate::config::load::RealFiles;
+use crate::config::{Config, Report, secrets};
 use crate::server::{self, AclFileError};
 
 /// The users of `aclfile`; `None` without one. Its path is relative to `dir`, which must have been entered.
@@ -35,6 +36,24 @@ pub(super) fn warnings(config: &Config, users: &Users) -> Vec<String> {
         let open = if users.default_user().is_open() { ", which lets everyone in without a password" } else { "" };
         warnings.push(format!("requirepass is ignored: {by} defines the default user{open}"));
     }
+    if config.is_reached_from_elsewhere() && users.default_user().is_open() {
+        match config.protection() {
+            Protection::Connections => {}
+            Protection::Commands => warnings.push(
+                "bind lets other machines in and no password is needed: everybody who reaches the port gets IDs. What changes \
+                 the server or reaches other clients (CONFIG SET, ACL, SHUTDOWN, MONITOR, CLIENT KILL and the like) is refused \
+                 to other machines without a login. Set requirepass to ask for one, or bind loopback addresses only"
+                    .to_owned(),
+            ),
+            Protection::Nothing => warnings.push(
+                "protected-mode is no, bind lets other machines in and no password is needed: everybody who reaches the port \
+                 may do everything, CONFIG SET, ACL SETUSER and SHUTDOWN included. Take protected-mode no away, or set \
+                 requirepass"
+                    .to_owned(),
+            ),
+        }
+    }
+    warnings.extend(secrets::exposed_in_dir(config, &RealFiles));
     let disabled = users.iter().filter(|user| !user.is_enabled());
     warnings.extend(disabled.map(|user| {
         format!(

@@ -1,20 +1,21 @@
 //! `getid check-config`: the report of a start, without the start.
 
-use std::env;
+use std::fs;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
-use super::access;
 use super::output::{finish, print};
-use super::sources::sources;
-use crate::config::load::{RealFiles, check_dir};
-use crate::config::{Config, Report, Warning};
-use crate::{server, tls};
+use super::startup::{self, Purpose, Startup};
+use crate::config::{Config, Report, StateKind};
+use crate::server;
+use crate::tls;
+use crate::watermark::{Folder, Identity, check_record};
 
 /// Checks the configuration that `getid serve` with the same words would use.
 pub(super) fn run(words: Vec<String>) -> ExitCode {
     match load(words) {
-        Ok((config, warnings)) => finish(print(|out| describe(out, &config, &warnings)), ExitCode::SUCCESS),
+        Ok(startup) => finish(print(|out| describe(out, &startup)), ExitCode::SUCCESS),
         Err(report) => {
             // The report is Redis's block, line by line; nothing is put before it.
             let _ = writeln!(io::stderr(), "{}", report.to_string().trim_end());
@@ -23,23 +24,48 @@ pub(super) fn run(words: Vec<String>) -> ExitCode {
     }
 }
 
-fn load(words: Vec<String>) -> Result<(Config, Vec<Warning>), Report> {
-    let (config, warnings) = Config::load(&sources(words), &RealFiles)?;
-    server::rules(&config)?;
-    check_dir(&config)?;
-    // As in a start: paths are relative to `dir`.
-    env::set_current_dir(&config.dir).map_err(|error| {
-        Report::from_sentence(format!("dir: '{}' cannot be entered: {error}", config.dir.display()))
-    })?;
-    access::load_file(&config)?;
-    if let Some(settings) = tls::Settings::of(&config) {
+fn load(words: Vec<String>) -> Result<Startup, Report> {
+    let mut startup = Startup::load(words, Purpose::Check)?;
+    let own_files = server::files_of_a_start(startup.config.io_threads);
+    let fitted = startup::fit_clients(&mut startup.config, own_files);
+    startup.warnings.extend(fitted.unwrap_or_else(|too_few| Some(too_few.to_string())));
+    if let Some(settings) = tls::Settings::of(&startup.config) {
         tls::Acceptor::load(settings).map_err(|error| Report::from_sentence(error.to_string()))?;
     }
-    Ok((config, warnings))
+    let config = &startup.config;
+    if let Some(path) = &config.logfile
+        && !startup.makes_dir
+    {
+        check_log_file(path)?;
+    }
+    if config.id_state == StateKind::File && !startup.makes_dir {
+        let dir = config.state_dir.clone();
+        let identity = Identity { server_id: config.server_id, layout: config.layout };
+        check_record(&Folder { dir, identity, max_borrow_ms: config.id_max_borrow_ms })
+            .map_err(|error| Report::from_sentence(error.to_string()))?;
+    }
+    Ok(startup)
 }
 
-fn describe(out: &mut dyn Write, config: &Config, warnings: &[Warning]) -> io::Result<()> {
-    for warning in warnings {
+/// Whether a start could write its log there; nothing is made.
+fn check_log_file(path: &Path) -> Result<(), Report> {
+    let opened = match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_file() => fs::File::options().append(true).open(path).map(drop),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            fs::metadata(folder).map(drop)
+        }
+        // A pipe or a terminal, which to open may be to wait.
+        Ok(_) => Ok(()),
+        Err(error) => Err(error),
+    };
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    opened.map_err(|error| Report::from_sentence(format!("can't open the log file {}: {error}", path.display())))
+}
+
+fn describe(out: &mut dyn Write, startup: &Startup) -> io::Result<()> {
+    let config = &startup.config;
+    for warning in &startup.warnings {
         writeln!(out, "warning: {warning}")?;
     }
     let layout = config.layout;
@@ -52,7 +78,13 @@ fn describe(out: &mut dyn Write, config: &Config, warnings: &[Warning]) -> io::R
         layout.server_bits(),
         layout.shard_bits(),
         layout.random_bits()
-    )
+    )?;
+    let dir = config.state_dir.display();
+    match config.id_state {
+        StateKind::File if startup.makes_dir => writeln!(out, "state in {dir}, which will be made"),
+        StateKind::File => writeln!(out, "state in {dir}"),
+        StateKind::None => writeln!(out, "no state is kept (id-state none)"),
+    }
 }
 
 fn listens_on(config: &Config) -> String {

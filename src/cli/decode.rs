@@ -1,7 +1,7 @@
 //! `getid decode`: what IDs mean, for people and for scripts.
 //!
-//! IDs come as arguments or line by line from standard input, and each is answered at once, so that a log can be piped
-//! through without end. One bad ID is named and does not spoil the others.
+//! IDs come as arguments or from standard input, and each is answered at once, so that a log can be piped through without
+//! end. What is no ID is named and does not spoil the others; a line of a hundred wrong words is named once.
 
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::process::ExitCode;
@@ -10,23 +10,28 @@ use clap::Args;
 use serde::Serialize;
 
 use super::layout::LayoutArgs;
-use super::output::{complain, finish, print};
+use super::output::{complain, finish, plural, print};
 use crate::id::{Id, Layout};
+use crate::printable::printable;
 use crate::timestamp;
+use crate::tools::paste::{Mistake, Scanner};
 
 /// Arguments of `getid decode`.
 #[derive(Args)]
 #[command(after_help = "\
-With --json there is one object a line. In it an ID is a string: it is larger than 2^53, and JavaScript and jq would
-round it as a number. Bad input is named on standard error; the rest is decoded, and the exit code is 1.
+IDs may stand as people paste them: one a line, CSV, a JSON array, redis-cli's numbered lines, a table of mysql. Times are
+UTC. With --json there is one object a line. In it an ID is a string: it is larger than 2^53, and JavaScript and jq would
+round it as a number. What is no ID is named on standard error, the first of each line; the rest is decoded, and the exit
+code is 1.
 
 Examples:
   getid decode 144182182078841378
   redis-cli -p 7890 MGETID 5 | getid decode
+  getid decode '[\"144182182078841378\", \"144182328657188278\"]'
   mysql -NBe 'SELECT id FROM orders LIMIT 10' | getid decode --json
   getid decode --config /etc/getid/getid.conf 144182182078841378")]
 pub(super) struct DecodeArgs {
-    /// IDs; `-` or none at all: read them from standard input, separated by blanks or lines
+    /// IDs; `-` or none at all: read them from standard input
     #[arg(value_name = "ID", allow_negative_numbers = true)]
     ids: Vec<String>,
     /// Print JSON, one object a line
@@ -35,6 +40,9 @@ pub(super) struct DecodeArgs {
     #[command(flatten)]
     layout: LayoutArgs,
 }
+
+/// Mistakes that are named; a file that is no list of IDs at all need not fill a screen.
+const NAMED_MAX: u64 = 20;
 
 /// Decodes all IDs; exit code 1 if one of them was none, or the layout is wrong.
 pub(super) fn run(args: &DecodeArgs) -> ExitCode {
@@ -47,9 +55,14 @@ pub(super) fn run(args: &DecodeArgs) -> ExitCode {
     };
     let mut bad = false;
     let printed = print(|out| {
-        let mut decoder = Decoder { out, layout, json: args.json, header_due: !args.json, bad: false };
+        let mut decoder = Decoder { out, layout, json: args.json, header_due: !args.json, mistakes: 0, place: None };
         let result = decode_all(&args.ids, &mut decoder);
-        bad = decoder.bad;
+        bad = decoder.mistakes > 0;
+        let named = decoder.mistakes.min(NAMED_MAX);
+        if decoder.mistakes > named {
+            decoder.out.flush()?;
+            complain(&format!("{} more, which are not named here", plural(decoder.mistakes - named, "mistake")));
+        }
         result
     });
     finish(printed, if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -59,11 +72,22 @@ fn decode_all(ids: &[String], decoder: &mut Decoder<'_>) -> io::Result<()> {
     if ids.is_empty() {
         return decode_stdin(decoder);
     }
-    for (index, word) in ids.iter().enumerate() {
-        if word == "-" {
+    for (index, argument) in ids.iter().enumerate() {
+        if argument == "-" {
             decode_stdin(decoder)?;
-        } else {
-            decoder.decode(word, || format!("argument {}", index + 1))?;
+            continue;
+        }
+        let place = Place::Argument(index + 1);
+        let mut words = 0;
+        let mut scanner = Scanner::default();
+        let mut found = |_, word| {
+            words += 1;
+            decoder.take(place, word)
+        };
+        scanner.scan(argument.as_bytes(), &mut found)?;
+        scanner.finish(&mut found)?;
+        if words == 0 {
+            decoder.take(place, Err(Mistake::NoId { word: argument.clone() }))?;
         }
     }
     Ok(())
@@ -75,27 +99,43 @@ fn decode_stdin(decoder: &mut Decoder<'_>) -> io::Result<()> {
         complain("reading IDs from the terminal; end with Ctrl-D");
     }
     let mut input = BufReader::new(stdin.lock());
-    let mut line = Vec::new();
-    for number in 1_u64.. {
+    let mut scanner = Scanner::default();
+    loop {
         // Whoever types, or follows a log, sees each answer before the next question.
         if input.buffer().is_empty() {
             decoder.out.flush()?;
         }
-        line.clear();
-        match input.read_until(b'\n', &mut line) {
-            Ok(0) => break,
-            Ok(_) => {}
+        let bytes = match input.fill_buf() {
+            Ok([]) => break,
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => {
                 complain(&format!("reading standard input: {error}"));
-                decoder.bad = true;
+                decoder.mistakes += 1;
                 break;
             }
-        }
-        for word in String::from_utf8_lossy(&line).split_whitespace() {
-            decoder.decode(word, || format!("line {number}"))?;
+        };
+        scanner.scan(bytes, |line, word| decoder.take(Place::Line(line), word))?;
+        let used = bytes.len();
+        input.consume(used);
+    }
+    scanner.finish(|line, word| decoder.take(Place::Line(line), word))
+}
+
+/// Where a word stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Argument(usize),
+    Line(u64),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Argument(number) => write!(f, "argument {number}"),
+            Place::Line(number) => write!(f, "line {number}"),
         }
     }
-    Ok(())
 }
 
 struct Decoder<'a> {
@@ -103,39 +143,52 @@ struct Decoder<'a> {
     layout: Layout,
     json: bool,
     header_due: bool,
-    bad: bool,
+    /// Places with a mistake, and what went wrong besides.
+    mistakes: u64,
+    /// Where the last mistake was.
+    place: Option<Place>,
 }
 
 impl Decoder<'_> {
-    fn decode(&mut self, word: &str, place: impl FnOnce() -> String) -> io::Result<()> {
-        let Some(id) = parse_id(word) else {
-            self.bad = true;
-            // In the order of the input, also when both go to one terminal.
-            self.out.flush()?;
-            complain(&format!("{}: '{}' is no ID: must be 0 to {}", place(), shown(word), i64::MAX));
-            return Ok(());
-        };
+    fn take(&mut self, place: Place, word: Result<Id, Mistake>) -> io::Result<()> {
+        match word {
+            Ok(id) => self.write(id),
+            Err(_) if self.place == Some(place) => Ok(()),
+            Err(mistake) => {
+                self.place = Some(place);
+                self.mistakes += 1;
+                if self.mistakes > NAMED_MAX {
+                    return Ok(());
+                }
+                // In the order of the input, also when both go to one terminal.
+                self.out.flush()?;
+                complain(&printable(&format!("{place}: {mistake}")));
+                Ok(())
+            }
+        }
+    }
+
+    fn write(&mut self, id: Id) -> io::Result<()> {
         let row = Row::new(id, self.layout);
         if self.json {
             serde_json::to_writer(&mut *self.out, &row)?;
             return self.out.write_all(b"\n");
         }
+        // 80 columns under every layout: server-id, shard and random share 21 bits, so two of them are short.
+        let digits = |bits: u32, name: &str| ((1_u64 << bits) - 1).to_string().len().max(name.len());
+        let layout = self.layout;
+        let [a, b, c] = [
+            digits(layout.server_bits(), "server"),
+            digits(layout.shard_bits(), "shard"),
+            digits(layout.random_bits(), "random"),
+        ];
         if std::mem::take(&mut self.header_due) {
-            writeln!(
-                self.out,
-                "{:>19}  {:<24}  {:>15}  {:>9}  {:>7}  {:>7}",
-                "id", "time", "unix_ms", "server_id", "shard", "random"
-            )?;
+            let [id, time, unix_ms] = ["id", "time (UTC)", "unix_ms"];
+            writeln!(self.out, "{id:>19} {time:<24} {unix_ms:>13} {:>a$} {:>b$} {:>c$}", "server", "shard", "random")?;
         }
         let Row { id, time, unix_ms, server_id, shard, random } = row;
-        writeln!(self.out, "{id:>19}  {time:<24}  {unix_ms:>15}  {server_id:>9}  {shard:>7}  {random:>7}")
+        writeln!(self.out, "{id:>19} {time:<24} {unix_ms:>13} {server_id:>a$} {shard:>b$} {random:>c$}")
     }
-}
-
-/// An ID as text: digits only, 63 bits.
-pub(super) fn parse_id(word: &str) -> Option<Id> {
-    let digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
-    if digits { word.parse().ok().and_then(Id::new) } else { None }
 }
 
 /// The fields of DECODEID that do not depend on the current time, under the same names.
@@ -162,9 +215,4 @@ impl Row {
             random: parts.random,
         }
     }
-}
-
-/// What the terminal may be shown of a word that somebody else may have written.
-fn shown(word: &str) -> String {
-    word.chars().take(64).map(|char| if char.is_control() { '?' } else { char }).collect()
 }

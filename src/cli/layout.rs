@@ -28,7 +28,7 @@ pub(super) struct LayoutArgs {
     /// Bits of the random part
     #[arg(long, value_name = "BITS")]
     random_range: Option<u32>,
-    /// When IDs start to count, Unix ms or RFC 3339
+    /// When IDs start to count: Unix ms, RFC 3339, or a date in UTC
     #[arg(long, value_name = "TIME")]
     epoch: Option<String>,
 }
@@ -41,6 +41,11 @@ impl LayoutArgs {
         // Warnings are for who starts the server.
         let (config, _) = Config::load(&sources, &RealFiles).map_err(|report| format!("configuration:\n{report}"))?;
         self.layout_over(config.layout)
+    }
+
+    /// The servers' configuration file, if it was named.
+    pub(super) fn config(&self) -> Option<PathBuf> {
+        self.config.clone()
     }
 
     /// As `base`, but for the flags that were given.

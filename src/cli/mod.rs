@@ -8,38 +8,54 @@ mod access;
 mod bench;
 mod check_config;
 mod decode;
+mod get;
 mod layout;
 mod output;
 mod ping;
 pub mod serve;
+mod server_args;
 mod sources;
 mod span;
+mod startup;
 pub mod state;
 mod verify;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 use crate::clock::{Clock as _, SystemClock};
+use crate::config::directive::Directive;
 
 /// Reads the command line of this process and does what it says.
 pub fn run() -> ExitCode {
     if let Some(words) = words_of_serve(std::env::args_os().skip(1)) {
         return serve::run(words);
     }
-    match Cli::parse().command {
+    match parse().command {
         Command::Serve(Words { words }) => serve::run(words),
         Command::CheckConfig(args) => check_config::run(args.words),
         Command::Decode(args) => decode::run(&args),
         Command::Span(args) => span::run(&args),
-        Command::Ping(args) => ping::run(args),
+        Command::Ping(args) => ping::run(&args),
+        Command::Get(args) => get::run(&args),
         Command::State(args) => state::run(args),
         Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Completions { shell } => completions(shell),
     }
+}
+
+fn parse() -> Cli {
+    let command = command();
+    Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+}
+
+/// The definition. The version of a subcommand is that of the program, under its name.
+fn command() -> clap::Command {
+    Cli::command().mut_subcommands(|command| command.display_name("getid"))
 }
 
 /// The words behind `serve`, where clap would only pass them on.
@@ -62,6 +78,7 @@ fn words_of_serve(mut args: impl Iterator<Item = OsString>) -> Option<Vec<String
 Examples:
   getid serve                              # port 7890, loopback
   getid serve /etc/getid/getid.conf --server-id 1
+  getid get
   redis-cli -p 7890 GETID
   getid decode 144182182078841378")]
 struct Cli {
@@ -75,21 +92,23 @@ enum Command {
     ///
     /// Takes a configuration file and directives, as redis-server does. A directive on the command line wins over one
     /// in the environment (`GETID_SERVER_ID` for server-id), which wins over the file. Without a file the defaults hold:
-    /// port 7890, loopback only, server-id 0, state in the current folder.
+    /// port 7890, loopback only, server-id 0, state in /var/lib/getid for root, else in ~/.local/state/getid.
     #[command(override_usage = "getid serve [FILE] [--DIRECTIVE VALUE]...", after_help = SERVE_EXAMPLES)]
     Serve(Words),
     /// Check a configuration without starting: what would be said, and where it would listen
     ///
-    /// Takes the same words as `getid serve`. Prints warnings and OK and exits 0, or prints every error of the file with
-    /// its line and exits 1.
-    #[command(override_usage = "getid check-config FILE [--DIRECTIVE VALUE]...", after_help = CHECK_CONFIG_EXAMPLES)]
-    CheckConfig(CheckWords),
+    /// Takes the same words as `getid serve`, the environment included; without a file it checks what a start without one
+    /// would use. Prints warnings and OK and exits 0, or prints every error with its place and exits 1.
+    #[command(override_usage = "getid check-config [FILE] [--DIRECTIVE VALUE]...", after_help = CHECK_CONFIG_EXAMPLES)]
+    CheckConfig(Words),
     /// Say what IDs mean: time, server-id, shard and random part
     Decode(decode::DecodeArgs),
     /// The lowest and the highest ID of a time span, for WHERE id BETWEEN
     Span(span::SpanArgs),
-    /// Ask a server for a PONG, as a health check
-    Ping(ping::PingArgs),
+    /// Ask a server for a PONG, or whether it gives IDs, as a health check
+    Ping(Box<ping::PingArgs>),
+    /// Draw IDs from a server and print them, one a line
+    Get(Box<get::GetArgs>),
     /// Show or advance the state a server keeps on disk
     State(state::StateArgs),
     /// Draw IDs as clients do and check that none comes twice, and all come in order
@@ -119,21 +138,14 @@ Directives are described in config/getid.conf; `getid check-config` tells whethe
 const CHECK_CONFIG_EXAMPLES: &str = "\
 Examples:
   getid check-config /etc/getid/getid.conf
-  getid check-config getid.toml --server-id 3";
+  getid check-config getid.toml --server-id 3
+  GETID_PORT=7000 getid check-config          # no file: the environment and the defaults";
 
-/// The words of `getid serve`, left as they are: which of them are directives is for the configuration to say.
+/// The words of `getid serve` and `getid check-config`, left as they are: which of them are directives is for the configuration to say.
 #[derive(Args)]
 struct Words {
     /// Configuration file (.conf or .toml), then directives
     #[arg(value_name = "FILE|--DIRECTIVE VALUE", trailing_var_arg = true, allow_hyphen_values = true)]
-    words: Vec<String>,
-}
-
-/// The words of `getid check-config`: as above, but there must be some.
-#[derive(Args)]
-struct CheckWords {
-    /// Configuration file (.conf or .toml), then directives
-    #[arg(value_name = "FILE|--DIRECTIVE VALUE", trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     words: Vec<String>,
 }
 
@@ -145,8 +157,34 @@ fn wall_unix_ms() -> i64 {
 fn completions(shell: clap_complete::Shell) -> ExitCode {
     // clap_complete panics when a write fails, so it gets memory to write to.
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "getid", &mut script);
+    clap_complete::generate(shell, &mut with_directives(Cli::command()), "getid", &mut script);
     output::finish(output::print(|out| out.write_all(&script)), ExitCode::SUCCESS)
+}
+
+/// The command line as shells should know it: behind `serve` and `check-config` stand directives, which the real one only
+/// passes on.
+fn with_directives(mut command: clap::Command) -> clap::Command {
+    let directive = |row: &'static Directive| {
+        let (least, most) = row.words();
+        let mut flag =
+            Arg::new(row.name).long(row.name).help(row.doc).value_name("VALUE").num_args(least.max(1)..=most.max(1));
+        if !row.choices().is_empty() {
+            flag = flag.value_parser(PossibleValuesParser::new(row.choices()));
+        }
+        if row.is_path() {
+            flag = flag.value_hint(ValueHint::AnyPath);
+        }
+        flag
+    };
+    for name in ["serve", "check-config"] {
+        command = command.mut_subcommand(name, |serve| {
+            let serve = serve.mut_arg("words", |words| {
+                words.trailing_var_arg(false).allow_hyphen_values(false).value_hint(ValueHint::FilePath)
+            });
+            serve.args(Directive::ALL.iter().map(directive))
+        });
+    }
+    command
 }
 
 #[cfg(test)]
@@ -156,6 +194,23 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+        with_directives(Cli::command()).debug_assert();
+    }
+
+    #[test]
+    fn shells_know_the_directives() {
+        use clap_complete::Shell;
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut with_directives(Cli::command()), "getid", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            for row in Directive::ALL {
+                let flag = if shell == Shell::Fish { format!("-l {} ", row.name) } else { format!("--{}", row.name) };
+                let places = script.matches(&flag).count();
+                assert!(places >= 2, "{shell}: {flag} is known in {places} places");
+            }
+            assert!(script.contains("notice"), "{shell}: values of loglevel");
+        }
     }
 
     #[track_caller]
@@ -165,7 +220,7 @@ mod tests {
             assert_eq!(own.expect("needs no clap"), expected, "as clap has it");
         }
         match Cli::try_parse_from(line.split_whitespace()).map(|cli| cli.command) {
-            Ok(Command::Serve(Words { words }) | Command::CheckConfig(CheckWords { words })) => {
+            Ok(Command::Serve(Words { words }) | Command::CheckConfig(Words { words })) => {
                 assert_eq!(words, expected);
             }
             Ok(_) => panic!("another command"),

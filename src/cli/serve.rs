@@ -5,7 +5,7 @@
 //! stored after the last reply was written.
 
 use std::fmt::Display;
-use std::io::Write as _;
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,32 +17,41 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
-use super::access;
-use super::sources::sources;
+use super::startup::{self, Purpose, Startup};
 use crate::clock::{Clock as _, SystemClock};
-use crate::config::load::{self, RealFiles};
-use crate::config::{Config, Sources, StateKind, Warning};
+use crate::config::{Config, Sources, StateKind};
 use crate::id::SavePoint;
 use crate::io_threads::{self, IoThreads};
-use crate::issuer::{Issuer, Keeper};
-use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
+use crate::issuer::{Issuer, Keeper, KeeperError};
+use crate::logging::{self, Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
 use crate::server::{self, Listener, Process, Server};
 use crate::session::Rules;
 use crate::supervision::{Notifier, PidFile, watchdog_every};
 use crate::timestamp;
 use crate::tls;
-use crate::watermark::{FileStore, Identity, NoStore, WatermarkStore};
+use crate::watermark::{FileStore, Folder, Identity, MachineClaim, MachineError, NoStore, Opened, Store};
 
 /// The last save gets at least this long, however short `shutdown-timeout` is: it is what a restart resumes from.
 const LAST_SAVE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The last lines of the log get this long: nobody may read them.
+const LAST_LINES_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Writes what is left of the log when dropped, after a panic too.
+struct FlushesLog(Log);
+
+impl Drop for FlushesLog {
+    fn drop(&mut self) {
+        self.0.flush(LAST_LINES_PATIENCE);
+    }
+}
 
 /// Runs a server until it is told to stop. `words` are what stood behind `serve`.
 pub fn run(words: Vec<String>) -> ExitCode {
     match prepare(words).and_then(Prepared::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure(text)) => {
-            // Nothing to fall back on when standard error is gone.
-            let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
+            logging::say(&text);
             ExitCode::FAILURE
         }
     }
@@ -57,73 +66,59 @@ impl<E: Display> From<E> for Failure {
     }
 }
 
-/// A configuration that can be run.
+/// A configuration that can be run, and its log.
 struct Prepared {
     config: Config,
-    warnings: Vec<Warning>,
+    warnings: Vec<String>,
     rules: Arc<Rules>,
     log: Log,
     config_file: String,
     sources: Sources,
     started_in: PathBuf,
+    makes_dir: bool,
     /// Loaded when the log is there to tell what is wrong with them.
     tls: Option<Arc<tls::Acceptor>>,
 }
 
 fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
-    let mut sources = sources(words);
-    let (config, warnings) = Config::load(&sources, &RealFiles)?;
-    let config_file = sources.file.take().map(|file| std::path::absolute(&file).unwrap_or(file));
-    // The rest of the environment is nobody's business.
-    sources.environment.retain(|(name, _)| name.as_encoded_bytes().starts_with(b"GETID_"));
-    // A folder that is gone has no files.
-    let started_in = std::env::current_dir().unwrap_or_default();
-    let mut rules = server::rules(&config)?;
-    // As in Redis, relative paths of the log, the pid file and the socket are relative to `dir`.
-    load::check_dir(&config)?;
-    std::env::set_current_dir(&config.dir)
-        .map_err(|error| format!("dir: '{}' cannot be entered: {error}", config.dir.display()))?;
-    if let Some(users) = access::load_file(&config)? {
-        rules.users = Arc::new(users);
-    }
+    let Startup { config, warnings, rules, config_file, sources, started_in, makes_dir } =
+        Startup::load(words, Purpose::Start)?;
     let log = Log::start(log_options(&config))?;
+    log.tell_panics();
     let config_file = config_file.map_or_else(String::new, |file| file.display().to_string());
-    Ok(Prepared { config, warnings, rules: Arc::new(rules), log, config_file, sources, started_in, tls: None })
+    let rules = Arc::new(rules);
+    Ok(Prepared { config, warnings, rules, log, config_file, sources, started_in, makes_dir, tls: None })
 }
 
 impl Prepared {
     fn run(mut self) -> Result<(), Failure> {
+        let _last_lines = FlushesLog(self.log.clone());
+        tracing::info!("getid {} starts, pid {}", env!("CARGO_PKG_VERSION"), std::process::id());
         for warning in &self.warnings {
             tracing::warn!("{warning}");
         }
-        for warning in access::warnings(&self.config, &self.rules.users) {
-            tracing::warn!("{warning}");
+        if self.makes_dir {
+            tracing::info!("the folder {} was not there and has been made", self.config.state_dir.display());
         }
+        // Before anything is opened: else the first thing that finds no descriptor would tell of it, in its own words.
+        let own_files = server::files_of_a_start(self.config.io_threads);
+        server::room_for_clients(self.config.maxclients, own_files, self.config.tls_port != 0)?;
         let runtime = io_threads::runtime()?;
         let io_threads = IoThreads::start(self.config.io_threads)?;
         let result = runtime.block_on(async {
-            let maxclients = self.config.maxclients;
-            // As in Redis, this is what it is from now on.
-            self.config.maxclients = server::room_for_clients(maxclients);
-            if self.config.maxclients < maxclients {
-                tracing::warn!(
-                    "maxclients {maxclients} needs more open files than the limit allows: maxclients is {} now. Raise the \
-                     limit with ulimit -n or LimitNOFILE=",
-                    self.config.maxclients
-                );
-            }
             self.tls = tls::Settings::of(&self.config).map(tls::Acceptor::load).transpose()?.map(Arc::new);
             let listeners = server::listen(&self.config, self.tls.as_ref())?;
             let identity = Identity { server_id: self.config.server_id, layout: self.config.layout };
+            // Until the last save is done, and the process with it.
+            let _claim = self.claim_machine(identity)?;
             match self.config.id_state {
                 StateKind::File => {
-                    // Not `dir` itself: the check that the folder is still the same one goes by its name.
-                    let dir = std::env::current_dir()?;
-                    let (store, record) = FileStore::open(&dir, identity)?;
-                    let found = record.map(|record| record.point);
-                    self.serve(listeners, io_threads, identity, store, found).await
+                    let dir = self.config.state_dir.clone();
+                    let max_borrow_ms = self.config.id_max_borrow_ms;
+                    let store = FileStore::open(Folder { dir, identity, max_borrow_ms }).await?;
+                    self.serve(listeners, io_threads, identity, store).await
                 }
-                StateKind::None => self.serve(listeners, io_threads, identity, NoStore, None).await,
+                StateKind::None => self.serve(listeners, io_threads, identity, NoStore::opened(None)).await,
             }
         });
         let log_is_elsewhere = self.config.logfile.is_some() || self.config.syslog_enabled;
@@ -136,27 +131,49 @@ impl Prepared {
         result
     }
 
-    async fn serve<S: WatermarkStore>(
+    /// The right to this server-id on this machine, if it is asked for and can be had.
+    fn claim_machine(&self, identity: Identity) -> Result<Option<MachineClaim>, MachineError> {
+        if !self.config.id_machine_claim {
+            return Ok(None);
+        }
+        let dir = std::env::current_dir().ok().filter(|_| self.config.id_state == StateKind::File);
+        match MachineClaim::take(identity.server_id, identity.layout.epoch(), dir.as_deref()) {
+            Ok(claim) => Ok(Some(claim)),
+            Err(held @ MachineError::Held { .. }) => Err(held),
+            // What was never promised keeps nobody from starting.
+            Err(error @ MachineError::Io { .. }) => {
+                tracing::warn!("{error}");
+                Ok(None)
+            }
+        }
+    }
+
+    async fn serve<S: Store<Point = SavePoint>>(
         &mut self,
         listeners: Vec<Listener>,
         io_threads: IoThreads,
         identity: Identity,
-        store: S,
-        found: Option<SavePoint>,
+        store: Opened<S>,
     ) -> Result<(), Failure> {
-        let config = &self.config;
+        let found = store.point;
         let mut signals = Signals::listen();
-        let start = Issuer::start(SystemClock::new(), identity, server::limits(config), found, store);
+        // Everything is open by now: what is left is for clients.
+        if let Some(warning) = startup::fit_clients(&mut self.config, server::open_files())? {
+            tracing::warn!("{warning}");
+        }
+        let config = &self.config;
+        let start = Issuer::start(SystemClock::new(), identity, server::limits(config), store);
         let (issuer, keeper) = tokio::select! {
             started = start => {
                 started.map_err(|error| format!("the first save of the state failed: {error}. Nothing was served"))?
             }
             // The disk may hang: a start can be stopped as well.
             name = signals.stop() => {
-                tracing::warn!("{name} received, stopping. Nothing was served");
+                tracing::info!("{name} received, stopping. Nothing was served");
                 return Ok(());
             }
         };
+        issuer.set_max_wait_ms(config.id_max_wait_ms);
         let (stop_keeper, stopped) = oneshot::channel::<()>();
         let process = Process {
             run_id: run_id(),
@@ -175,21 +192,24 @@ impl Prepared {
             self.tls.clone(),
             self.log.clone(),
         );
-        let keeper = tokio::spawn(keep(keeper, stopped, StopsServer(Arc::clone(&server))));
-        banner(&server, &listeners, found);
+        let keeper = keep_on_a_thread(keeper, stopped, StopsServer(Arc::clone(&server)))?;
+        banner(&server, found);
         let pid_file = config.pidfile.as_deref().and_then(write_pid_file);
         let (notifier, warning) = Notifier::open(config.supervised, std::env::var_os("NOTIFY_SOCKET"));
         if let Some(warning) = warning {
             tracing::warn!("{warning}");
         }
-        courtesy("systemd was not told of the start", notifier.ready("Serving IDs"));
+        courtesy("systemd was not told of the start", notifier.ready(SERVING).await);
         let notifier = Arc::new(notifier);
         tokio::spawn(keep_watchdog_quiet(Arc::clone(&notifier)));
+        let status = tokio::spawn(keep_status(Arc::clone(&notifier), Arc::clone(&server)));
         let signals = tokio::spawn(obey_signals(signals, Arc::clone(&server)));
+        tracing::info!("{}", ready_line(&server, &listeners));
 
         server.run(listeners).await;
-        courtesy("systemd was not told of the stop", notifier.stopping());
         signals.abort();
+        status.abort();
+        courtesy("systemd was not told of the stop", notifier.stopping().await);
         // The receiver is gone only if the keeper has ended, and then there is nothing to stop.
         let _ = stop_keeper.send(());
         if let Some(file) = pid_file {
@@ -198,13 +218,15 @@ impl Prepared {
         let patience = Duration::from_secs(server.config.get().shutdown_timeout_s).max(LAST_SAVE_PATIENCE);
         match tokio::time::timeout(patience, keeper).await {
             Ok(Ok(Ok(()))) => {
-                tracing::warn!("the position is stored; bye");
+                tracing::info!("the position is stored; bye");
                 Ok(())
             }
-            Ok(Ok(Err(error))) => Err(Failure(format!(
-                "the last save failed: {error}. The next start goes on at the last watermark, as after a crash"
-            ))),
-            Ok(Err(panic)) => Err(Failure(format!("the keeper of the watermark ran into a bug: {panic}"))),
+            Ok(Ok(Err(error))) => Err(Failure(error.to_string())),
+            Ok(Err(_gone)) => Err(Failure(
+                "the keeper of the watermark ran into a bug; please report the lines above. The next start goes on at the last \
+                 watermark, as after a crash"
+                    .to_owned(),
+            )),
             Err(_) => Err(Failure(format!(
                 "the last save did not end within {} s. The next start goes on at the last watermark, as after a crash",
                 patience.as_secs()
@@ -213,17 +235,35 @@ impl Prepared {
     }
 }
 
-async fn keep<S: WatermarkStore>(
+/// Runs the keeper on a thread of its own, with a runtime of its own: whatever clients have the other threads and their pools of
+/// helpers do, it samples the clock, saves, and serves those who wait. How it ended is received; nothing is after a panic.
+///
+/// # Errors
+///
+/// When the system gives no thread, or no descriptor for its runtime.
+fn keep_on_a_thread<S: Store<Point = SavePoint>>(
     keeper: Keeper<SystemClock, S>,
     stopped: oneshot::Receiver<()>,
-    _whatever_happens: StopsServer,
-) -> Result<(), crate::watermark::SaveError> {
-    keeper
-        .run(async {
+    whatever_happens: StopsServer,
+) -> Result<oneshot::Receiver<Result<(), KeeperError>>, Failure> {
+    let (told, ended) = oneshot::channel();
+    let no_thread = |error| Failure(format!("the keeper of the watermark gets no thread: {error}"));
+    let runtime = io_threads::runtime().map_err(no_thread)?;
+    let work = move || {
+        let whatever_happens = whatever_happens;
+        let stop = async {
             // A sender that is dropped means the end as well.
             let _ = stopped.await;
-        })
-        .await
+        };
+        let result = runtime.block_on(keeper.run(stop));
+        drop(whatever_happens);
+        // Nobody listens when the process ends without waiting for the last save.
+        let _ = told.send(result);
+        // A save that hangs must not keep the process alive.
+        runtime.shutdown_background();
+    };
+    std::thread::Builder::new().name("getid-keeper".to_owned()).spawn(work).map_err(no_thread)?;
+    Ok(ended)
 }
 
 /// Stops the server when dropped. A keeper that ends in a panic leaves a server that can only refuse: better it ends with
@@ -233,6 +273,32 @@ struct StopsServer(Arc<Server>);
 impl Drop for StopsServer {
     fn drop(&mut self) {
         self.0.request_stop();
+    }
+}
+
+/// What `systemctl status` shows while IDs are given.
+const SERVING: &str = "Serving IDs";
+
+/// Keeps what `systemctl status` shows true: that IDs are given, or why not.
+async fn keep_status(notifier: Arc<Notifier>, server: Arc<Server>) {
+    if !notifier.is_heard() {
+        return;
+    }
+    let mut tick = tokio::time::interval(Duration::from_secs(1));
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut told = SERVING.to_owned();
+    loop {
+        tick.tick().await;
+        // Overload may begin and end a thousand times a second.
+        let status = match server.issuer.refusing().filter(|refusal| !refusal.is_overload()) {
+            None => SERVING.to_owned(),
+            Some(refusal) => format!("No IDs: {refusal}"),
+        };
+        if status != told {
+            // Said again the next time it changes.
+            let _ = notifier.status(&status).await;
+            told = status;
+        }
     }
 }
 
@@ -246,7 +312,7 @@ async fn keep_watchdog_quiet(notifier: Arc<Notifier>) {
     let mut failed = false;
     loop {
         tick.tick().await;
-        let result = notifier.alive();
+        let result = notifier.alive().await;
         // Said once: it may come every few seconds.
         if result.is_err() && !failed {
             courtesy("systemd's watchdog was not told that the server is alive", result.as_ref().copied());
@@ -264,6 +330,19 @@ struct Signals {
 
 impl Signals {
     fn listen() -> Signals {
+        // Their default is to end the process, and none of them means that to a server. They are caught from now on for good,
+        // though nobody waits for them. (A write to a reader that has gone, or past `ulimit -f`, is an error then.)
+        let ignored = [
+            SignalKind::user_defined1(),
+            SignalKind::user_defined2(),
+            SignalKind::alarm(),
+            SignalKind::pipe(),
+            SignalKind::from_raw(nix::libc::SIGXFSZ),
+            SignalKind::from_raw(nix::libc::SIGVTALRM),
+        ];
+        for kind in ignored {
+            drop(signal(kind));
+        }
         let listen = |kind| {
             signal(kind)
                 .inspect_err(|error| tracing::error!("a signal cannot be received: {error}. SHUTDOWN stops the server"))
@@ -324,7 +403,7 @@ async fn obey_signals(mut signals: Signals, server: Arc<Server>) {
             tracing::warn!("{name} received again, stopping at once");
             server.cut_off_clients();
         } else {
-            tracing::warn!("{name} received, stopping");
+            tracing::info!("{name} received, stopping");
             server.request_stop();
         }
     }
@@ -368,12 +447,33 @@ fn run_id() -> String {
     (0..40).map(|_| char::from(b"0123456789abcdef"[rng.random_range(0..16)])).collect()
 }
 
+/// The last line of a start, the one that people and scripts wait for, with what they ask next.
+fn ready_line(server: &Server, listeners: &[Listener]) -> String {
+    let config = server.config.get();
+    let addresses: Vec<String> = listeners.iter().map(Listener::address).collect();
+    let file = match server.process.config_file.as_str() {
+        "" => "no configuration file".to_owned(),
+        file => format!("configuration {file}"),
+    };
+    let line = format!(
+        "Ready to accept connections on {} (pid {}, folder {}, {file})",
+        addresses.join(", "),
+        std::process::id(),
+        config.state_dir.display(),
+    );
+    let is_read_here = config.logfile.is_none() && std::io::stdout().is_terminal();
+    match (is_read_here, server.process.tcp_port) {
+        (true, port) if port > 0 && config.port == port => {
+            format!("{line}. Next, in another terminal: getid get -p {port}")
+        }
+        _ => line,
+    }
+}
+
 /// What an operator wants to know at a start.
-fn banner(server: &Server, listeners: &[Listener], found: Option<SavePoint>) {
+fn banner(server: &Server, found: Option<SavePoint>) {
     let config = server.config.get();
     let layout = config.layout;
-    let addresses: Vec<String> = listeners.iter().map(Listener::address).collect();
-    tracing::info!("getid {} listens on {}", env!("CARGO_PKG_VERSION"), addresses.join(", "));
     tracing::info!(
         "server-id {} of {}; layout id-range {} shard-range {} random-range {}: {} ids a second without borrowing, until {}",
         config.server_id,
@@ -384,33 +484,31 @@ fn banner(server: &Server, listeners: &[Listener], found: Option<SavePoint>) {
         layout.capacity_per_s(),
         timestamp::format_rfc3339(layout.last_unix_ms()),
     );
-    if !config.server_id_given {
-        tracing::warn!("server-id was never set and is 0: two servers with one server-id give the same IDs");
-    }
+    let refusing = server.issuer.refusing();
     let status = server.issuer.status().mint;
+    let dir = config.state_dir.display();
+    let begin = timestamp::format_rfc3339(status.position.unix_ms(layout.epoch()));
     match (config.id_state, found) {
-        (StateKind::File, Some(point)) => tracing::info!(
-            "state found: going on at {}",
-            timestamp::format_rfc3339(point.watermark.unix_ms(layout.epoch()))
-        ),
+        (StateKind::File, Some(point)) if point.is_nothing() => {
+            tracing::info!("state found in {dir}: no ID was given so far; going on at {begin}");
+        }
+        (StateKind::File, Some(_)) => tracing::info!("state found in {dir}: going on at {begin}"),
         (StateKind::File, None) => tracing::warn!(
-            "no state found, as at a first start: IDs begin {} ms ahead of the clock, past any that a lost run gave, \
+            "no state found in {dir}, as at a first start: IDs begin {} ms ahead of the clock, past any that a lost run gave, \
              unless the clock was set back since",
             config.id_max_borrow_ms
         ),
-        (StateKind::None, _) => tracing::warn!(
-            "id-state none: nothing is remembered; a clock that is set back between two lives makes IDs repeat"
-        ),
+        (StateKind::None, _) => {}
     }
     let ahead_ms = status.position.ms_since(status.reference);
-    if ahead_ms > config.id_max_borrow_ms {
+    if ahead_ms > status.max_borrow_ms {
         tracing::warn!(
-            "IDs begin {ahead_ms} ms ahead of the clock and id-max-borrow-ms allows {}: requests wait until time has come \
-             that far",
-            config.id_max_borrow_ms
+            "IDs begin {ahead_ms} ms ahead of the clock and id-max-borrow-ms allows {}: no IDs before time has come that \
+             far",
+            status.max_borrow_ms
         );
     }
-    if let Some(refusal) = status.refusing {
+    if let Some(refusal) = refusing {
         tracing::error!("no IDs for now: {refusal}");
     }
 }

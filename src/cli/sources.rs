@@ -2,9 +2,60 @@
 
 use crate::config::Sources;
 
-/// The first word is the file unless it is a directive, as redis-server has it; the environment is this process's own.
-pub(super) fn sources(mut words: Vec<String>) -> Sources {
-    let has_file = words.first().is_some_and(|word| !word.starts_with("--"));
-    let file = has_file.then(|| words.remove(0).into());
-    Sources { file, environment: std::env::vars_os().collect(), words }
+/// The file is the first word unless that is a directive, as redis-server has it, or stands behind `--config`; the environment
+/// is this process's own.
+pub(super) fn sources(words: Vec<String>) -> Sources {
+    let (file, words) = part(words);
+    Sources { file: file.map(Into::into), environment: std::env::vars_os().collect(), words }
+}
+
+/// The file and the directives. A `--config` that names no file, or a second one, stays among them: the configuration says what
+/// is wrong with it.
+fn part(mut words: Vec<String>) -> (Option<String>, Vec<String>) {
+    if words.first().is_some_and(|word| !word.starts_with('-')) {
+        let file = words.remove(0);
+        return (Some(file), words);
+    }
+    if let Some(place) = words.iter().position(|word| word == "--config") {
+        if words.get(place + 1).is_some_and(|word| !word.starts_with("--")) {
+            let file = words.remove(place + 1);
+            words.remove(place);
+            return (Some(file), words);
+        }
+    } else if let Some(place) = words.iter().position(|word| word.starts_with("--config=")) {
+        let file = words.remove(place).split_off("--config=".len());
+        return (Some(file), words);
+    }
+    (None, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, file: Option<&str>, rest: &[&str]) {
+        let (found, words) = part(line.split_whitespace().map(str::to_owned).collect());
+        assert_eq!((found.as_deref(), words), (file, rest.iter().map(|&word| word.to_owned()).collect()), "{line}");
+    }
+
+    #[test]
+    fn the_file_stands_first_or_behind_config() {
+        check("", None, &[]);
+        check("a.conf", Some("a.conf"), &[]);
+        check("--port 1", None, &["--port", "1"]);
+        check("a.conf --port 1", Some("a.conf"), &["--port", "1"]);
+        check("--config a.conf", Some("a.conf"), &[]);
+        check("--config=a.conf --port 1", Some("a.conf"), &["--port", "1"]);
+        check("--port 1 --config a.conf --hz 5", Some("a.conf"), &["--port", "1", "--hz", "5"]);
+    }
+
+    #[test]
+    fn what_is_wrong_with_config_is_left_to_be_told() {
+        check("-p 7000", None, &["-p", "7000"]);
+        check("--config", None, &["--config"]);
+        check("--config --port 1", None, &["--config", "--port", "1"]);
+        check("a.conf --config b.conf", Some("a.conf"), &["--config", "b.conf"]);
+        check("--config a.conf --config b.conf", Some("a.conf"), &["--config", "b.conf"]);
+    }
 }

@@ -5,8 +5,14 @@
 //! the same claim as a server does, so it cannot happen under one that runs.
 //!
 //! It never goes back: what is written is the later of what was there and what was asked for. There is no way to undo a
-//! step too far, so one that is further from the clock than a server follows is refused unless it is forced.
+//! step too far, so one that is more than a day ahead of the clock is refused unless it is forced.
+//!
+//! The largest ID in a table is not the largest that was given: some were still under way when it was looked up. All that
+//! was under way lies less than B and the room of one save past that ID or past the clock, whichever is later, so that
+//! is the margin; and R is put where IDs come at once. B and the rest are as a server has them that starts with the same
+//! file and environment.
 
+use std::ffi::OsString;
 use std::fmt::{Display, Write as _};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,11 +22,22 @@ use clap::{Args, Subcommand};
 
 use super::layout::LayoutArgs;
 use super::output;
+use crate::config::load::{Dir, RealFiles};
+use crate::config::{Config, Sources, StateKind};
+use crate::id::mint::SAVE_SLACK_MS;
 use crate::id::reference::JUMP_MS_MAX;
-use crate::id::{Epoch, Id, Layout, Limits, SavePoint, Tick, UtcMs};
-use crate::timestamp::parse_unix_ms;
+use crate::id::{Epoch, Id, Layout, SavePoint, Tick, UtcMs};
+use crate::timestamp::Time;
 use crate::watermark::claim::{Claim, Names, holder};
-use crate::watermark::{Identity, Record};
+use crate::watermark::envelope::salvaged_borrow_ms;
+use crate::watermark::file::{BORROW_MS_MAX, advance_command};
+use crate::watermark::{Identity, MachineClaim, MachineError, Record};
+
+const DAY_MS: u64 = 86_400_000;
+
+/// Any of these in the environment says which layout a server here has.
+const LAYOUT_VARIABLES: [&str; 5] =
+    ["GETID_ID_GENERATOR", "GETID_ID_RANGE", "GETID_SHARD_RANGE", "GETID_RANDOM_RANGE", "GETID_ID_EPOCH"];
 
 /// Arguments of `getid state`.
 #[derive(Args, Debug)]
@@ -52,14 +69,18 @@ Examples:
 
 const ADVANCE_EXAMPLES: &str = "\
 Examples:
+  getid state advance --config /etc/getid/getid.conf --past-id 144182328657192148
   getid state advance /var/lib/getid --server-id 0 --past-id 144182328657192148
   getid state advance --server-id 1 --to 2026-11-21T00:00:00Z";
 
 #[derive(Args, Debug)]
 struct ShowArgs {
-    /// The folder, as the server has it in dir
-    #[arg(value_name = "DIR", default_value = ".")]
-    dir: PathBuf,
+    /// The folder, as the server has it in dir; without it, the one that the configuration names
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// The server's configuration file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Only this server's
     #[arg(long, value_name = "N")]
     server_id: Option<u32>,
@@ -70,18 +91,22 @@ struct ShowArgs {
 
 #[derive(Args, Debug)]
 struct AdvanceArgs {
-    /// The folder, as the server has it in dir
-    #[arg(value_name = "DIR", default_value = ".")]
-    dir: PathBuf,
-    /// Whose record
+    /// The folder, as the server has it in dir; without it, the one that the configuration names
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Whose record; without it, the one that the configuration names
     #[arg(long, value_name = "N")]
-    server_id: u32,
+    server_id: Option<u32>,
     #[command(flatten)]
     target: TargetArgs,
-    /// Do it even where the record then lies more than 400 days from the clock
+    /// The largest id-max-borrow-ms that the server has had; the record's and the configuration's count too
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=BORROW_MS_MAX))]
+    max_borrow: Option<u64>,
+    /// Do it even where the record then lies more than a day ahead of the clock, or 400 days behind it
     #[arg(long)]
     force: bool,
-    /// Where a flag is not given, the record's own value holds, and without a record the default.
+    /// Where a flag is not given, the configuration's value holds; where that says nothing of a layout, the record's own;
+    /// and without a record the default.
     #[command(flatten)]
     layout: LayoutArgs,
 }
@@ -92,7 +117,7 @@ struct TargetArgs {
     /// Every new ID will be above this one: the largest in any table, whichever server gave it
     #[arg(long, value_name = "ID", allow_negative_numbers = true)]
     past_id: Option<i64>,
-    /// Every new ID will carry this time or a later one; Unix ms or RFC 3339
+    /// Every new ID will carry this time or a later one: Unix ms, RFC 3339, a date in UTC, or now
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     to: Option<String>,
 }
@@ -100,7 +125,7 @@ struct TargetArgs {
 /// Does what `args` say, by this machine's clock.
 pub fn run(args: StateArgs) -> ExitCode {
     let StateArgs { command } = args;
-    match answer(&command, super::wall_unix_ms()) {
+    match answer(&command, super::wall_unix_ms(), std::env::vars_os().collect()) {
         Ok(Answer { text, good }) => {
             let code = if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
             output::finish(output::print(|out| out.write_all(text.as_bytes())), code)
@@ -112,14 +137,18 @@ pub fn run(args: StateArgs) -> ExitCode {
     }
 }
 
-/// What [`run`] does at a given time: the text for standard output, and whether the exit code is 0; or the complaint.
+/// What [`run`] does at a given time and in a given environment: the text for standard output, and whether the exit code is 0; or the complaint.
 ///
 /// # Errors
 ///
 /// The sentence for standard error.
 #[doc(hidden)]
-pub fn run_at(args: &StateArgs, now_unix_ms: i64) -> Result<(String, bool), String> {
-    answer(&args.command, now_unix_ms).map(|Answer { text, good }| (text, good))
+pub fn run_at(
+    args: &StateArgs,
+    now_unix_ms: i64,
+    environment: Vec<(OsString, OsString)>,
+) -> Result<(String, bool), String> {
+    answer(&args.command, now_unix_ms, environment).map(|Answer { text, good }| (text, good))
 }
 
 struct Answer {
@@ -128,11 +157,42 @@ struct Answer {
     good: bool,
 }
 
-fn answer(command: &StateCommand, now_unix_ms: i64) -> Result<Answer, String> {
+type Environment = Vec<(OsString, OsString)>;
+
+fn answer(command: &StateCommand, now_unix_ms: i64, environment: Environment) -> Result<Answer, String> {
     match command {
-        StateCommand::Show(args) => show(args, now_unix_ms),
-        StateCommand::Advance(args) => advance(args, now_unix_ms).map(|text| Answer { text, good: true }),
+        StateCommand::Show(args) => show(args, now_unix_ms, &configured(args.config.clone(), environment)?),
+        StateCommand::Advance(args) => {
+            let configured = configured(args.layout.config(), environment)?;
+            advance(args, now_unix_ms, &configured).map(|text| Answer { text, good: true })
+        }
     }
+}
+
+/// What a server has that starts with the same file and environment.
+struct Configured {
+    config: Config,
+    /// Whether they say which layout it has.
+    says_layout: bool,
+    environment: Environment,
+}
+
+impl Configured {
+    /// The folder of the state: `named`, or where that server would have it.
+    fn dir(&self, named: Option<&PathBuf>) -> Result<Dir, String> {
+        let dir = named.or(self.config.dir.as_ref()).cloned();
+        let config = Config { dir, id_state: StateKind::File, ..self.config.clone() };
+        let here = std::env::current_dir().map_err(|error| format!("the working folder: {error}"))?;
+        Dir::find(&config, &self.environment, &here).map_err(|report| report.sentences())
+    }
+}
+
+fn configured(file: Option<PathBuf>, environment: Environment) -> Result<Configured, String> {
+    let says_layout = file.is_some() || environment.iter().any(|(name, _)| LAYOUT_VARIABLES.iter().any(|v| name == v));
+    let sources = Sources { file, environment, words: Vec::new() };
+    // Warnings are for who starts the server.
+    let (config, _) = Config::load(&sources, &RealFiles).map_err(|report| format!("configuration:\n{report}"))?;
+    Ok(Configured { config, says_layout, environment: sources.environment })
 }
 
 // Show.
@@ -143,17 +203,21 @@ struct Sight {
     path: PathBuf,
     /// The record, or why a server would not start with it.
     record: Result<Record, String>,
+    /// What makes a record of one that is of no use.
+    remedy: String,
     /// "pid 123", or why that is not known.
     holder: Result<Option<String>, String>,
 }
 
-fn show(args: &ShowArgs, now_unix_ms: i64) -> Result<Answer, String> {
-    let dir = std::path::absolute(&args.dir).map_err(|error| format!("{}: {error}", args.dir.display()))?;
+fn show(args: &ShowArgs, now_unix_ms: i64, configured: &Configured) -> Result<Answer, String> {
+    let config = &configured.config;
+    let dir = configured.dir(args.dir.as_ref())?.path;
+    let dir = std::path::absolute(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
     let sights: Vec<Sight> = server_ids(&dir)
         .map_err(|error| format!("cannot read the folder {}: {error}", dir.display()))?
         .into_iter()
         .filter(|&server_id| args.server_id.is_none_or(|wanted| wanted == server_id))
-        .map(|server_id| look(&dir, server_id))
+        .map(|server_id| look(&dir, server_id, config))
         .collect();
     let good = !sights.is_empty() && sights.iter().all(|sight| sight.record.is_ok());
     if args.json {
@@ -181,7 +245,7 @@ fn server_ids(dir: &Path) -> io::Result<Vec<u32>> {
     Ok(ids)
 }
 
-fn look(dir: &Path, server_id: u32) -> Sight {
+fn look(dir: &Path, server_id: u32, config: &Config) -> Sight {
     let path = dir.join(Names::of(server_id).state);
     let record = crate::watermark::claim::read(&path)
         .map_err(|error| error.to_string())
@@ -191,7 +255,8 @@ fn look(dir: &Path, server_id: u32) -> Sight {
             record.adopted_by(named).map_err(|error| error.to_string())
         });
     let holder = holder(dir, server_id).map_err(|error| error.to_string());
-    Sight { server_id, path, record, holder }
+    let remedy = advance_command(dir, Identity { server_id, layout: config.layout }, config.id_max_borrow_ms, None);
+    Sight { server_id, path, record, remedy, holder }
 }
 
 impl Sight {
@@ -201,16 +266,25 @@ impl Sight {
         match &self.record {
             Ok(record) => {
                 let layout = record.identity.layout;
-                let SavePoint { watermark, reference } = record.point;
-                for (name, tick) in [("watermark", watermark), ("reference", reference)] {
-                    line(name, &describe(tick, layout, now_unix_ms));
+                let SavePoint { watermark, reference, max_borrow_ms } = record.point;
+                if record.point.is_nothing() {
+                    line("ids", &"none was given");
+                } else {
+                    for (name, tick) in [("watermark", watermark), ("reference", reference)] {
+                        line(name, &describe(tick, layout, now_unix_ms));
+                    }
+                    line("ids", &format_args!("given: below {}; after a restart: none below it", first_id(watermark)));
                 }
-                line("ids", &format_args!("given: below {}; after a restart: none below it", first_id(watermark)));
                 line("layout", &describe_layout(layout));
+                match max_borrow_ms {
+                    0 => line("borrow", &"not known: an older getid has written this"),
+                    ms => line("borrow", &format_args!("IDs were at most {ms} ms ahead of the reference")),
+                }
+                line("term", &format_args!("{}, the number of this life", record.owner.term));
             }
             Err(error) => {
                 line("unusable", error);
-                line("remedy", &"getid state advance (see its --help); do not delete the file");
+                line("remedy", &format_args!("run {}; do not delete the file", self.remedy));
             }
         }
         match &self.holder {
@@ -231,7 +305,7 @@ impl Sight {
             Ok(record) => {
                 let layout = record.identity.layout;
                 let epoch = layout.epoch();
-                let SavePoint { watermark, reference } = record.point;
+                let SavePoint { watermark, reference, max_borrow_ms } = record.point;
                 serde_json::json!({
                     "epoch_unix_ms": epoch.unix_ms(),
                     "id_range": layout.server_bits(),
@@ -243,6 +317,8 @@ impl Sight {
                     "reference_tick": reference.0,
                     "reference_time": UtcMs(reference.unix_ms(epoch)).to_string(),
                     "reference_ahead_ms": reference.unix_ms(epoch) - now_unix_ms,
+                    "max_borrow_ms": max_borrow_ms,
+                    "term": record.owner.term.0,
                     // A string, as 63 bits are more than a JSON number safely holds.
                     "ids_below": first_id(watermark),
                 })
@@ -313,9 +389,22 @@ enum Before {
     Record(Record),
 }
 
-fn advance(args: &AdvanceArgs, now_unix_ms: i64) -> Result<String, String> {
-    let server_id = args.server_id;
-    let mut claim = Claim::take(&args.dir, server_id).map_err(|error| error.to_string())?;
+fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configured) -> Result<String, String> {
+    let Configured { config, says_layout, .. } = configured;
+    let server_id = args.server_id.or(config.server_id_given.then_some(config.server_id)).ok_or(
+        "whose record? Name the server with --server-id, or give its configuration with --config, server-id in it",
+    )?;
+    // Made as a start makes it: this is the first step of moving over, before any start.
+    let dir = configured.dir(args.dir.as_ref())?;
+    dir.make().map_err(|report| report.sentences())?;
+    let dir = &dir.path;
+    // A server in another folder goes on giving IDs past the one that was looked up.
+    let epoch = args.layout.layout_over(config.layout).map_or(config.layout, |layout| layout).epoch();
+    let machine = config.id_machine_claim.then(|| MachineClaim::take(server_id, epoch, Some(dir)));
+    if let Some(Err(held @ MachineError::Held { .. })) = &machine {
+        return Err(held.to_string());
+    }
+    let mut claim = Claim::take(dir, Names::of(server_id)).map_err(|error| error.to_string())?;
     let before = match claim.read().map_err(|error| error.to_string())? {
         None => Before::Nothing,
         Some(bytes) => match Record::parse(&bytes) {
@@ -328,8 +417,8 @@ fn advance(args: &AdvanceArgs, now_unix_ms: i64) -> Result<String, String> {
         },
     };
     let base = match &before {
-        Before::Record(record) => record.identity.layout,
-        Before::Nothing | Before::Unusable { .. } => Layout::default(),
+        Before::Record(record) if !says_layout => record.identity.layout,
+        Before::Record(_) | Before::Nothing | Before::Unusable { .. } => config.layout,
     };
     let layout = args.layout.layout_over(base)?;
     if !layout.has_server(server_id) {
@@ -337,61 +426,83 @@ fn advance(args: &AdvanceArgs, now_unix_ms: i64) -> Result<String, String> {
         return Err(format!("server-id {server_id} does not fit id-range {}: at most {most}", layout.server_bits()));
     }
     let identity = Identity { server_id, layout };
-    let target = args.target.tick(layout.epoch())?;
+    let target = args.target.target(layout.epoch(), now_unix_ms)?;
     let old = match &before {
-        Before::Record(record) => Some(carried_over(record, identity)),
+        // A life that gave no ID has said nothing.
+        Before::Record(record) => Some(carried_over(record, identity)).filter(|point| !point.is_nothing()),
         Before::Nothing | Before::Unusable { .. } => None,
     };
-    let point = advanced(old, target, layout.epoch(), now_unix_ms);
-    let record = Record { identity, point };
+    let recorded_ms = match &before {
+        Before::Unusable { bytes, .. } => salvaged_borrow_ms(bytes, BORROW_MS_MAX),
+        Before::Nothing | Before::Record(_) => old.map_or(0, |old| old.max_borrow_ms),
+    };
+    let max_borrow_ms = recorded_ms.max(config.id_max_borrow_ms).max(args.max_borrow.unwrap_or(0));
+    let point = advanced(old, target, max_borrow_ms, layout.epoch(), now_unix_ms);
+    if point.watermark == Tick::END {
+        let last = UtcMs(Tick::LAST.unix_ms(layout.epoch()));
+        return Err(format!("there would be no IDs past this record: the time of IDs ends {last}"));
+    }
+    let record = Record { identity, point, owner: claim.owner() };
 
     let mut text = format!("server-id {server_id}: {}\n", claim.state_path().display());
     let mut line = |name: &str, value: &dyn Display| push_line(&mut text, name, value);
     match &before {
         Before::Nothing => line("before", &"no record"),
         Before::Unusable { error, .. } => line("before", &format_args!("a record of no use: {error}")),
-        Before::Record(before) => line("before", &describe(before.point.watermark, base, now_unix_ms)),
+        Before::Record(before) if before.point.is_nothing() => line("before", &"a record of no ID"),
+        Before::Record(before) => {
+            line("before", &describe(before.point.watermark, before.identity.layout, now_unix_ms));
+        }
     }
-    if matches!(&before, Before::Record(before) if *before == record) {
+    if matches!(&before, Before::Record(before) if (before.identity, before.point) == (identity, point)) {
         line("after", &"the same: this is already later than what was asked for, and a record never goes back");
         return Ok(text);
     }
-    check_distance(point.watermark, layout.epoch(), now_unix_ms, args.force)?;
+    check_distance(point, layout.epoch(), now_unix_ms, args.force)?;
     if let Before::Unusable { bytes, .. } = &before {
         let copy = claim.copy_aside(bytes, now_unix_ms).map_err(|error| {
             format!("cannot keep a copy of {}, so it is left as it is: {error}", claim.state_path().display())
         })?;
         line("copy", &copy.display());
     }
-    claim.save(&record.to_text()).map_err(|error| error.to_string())?;
+    match claim.save(&record.to_text()).map_err(|error| error.to_string())? {
+        None => {}
+        Some(lost) => return Err(format!("claim lost: {}", claim.describe(lost))),
+    }
 
     line("after", &describe(point.watermark, layout, now_unix_ms));
     if !matches!(&before, Before::Record(before) if before.identity == identity) {
         line("layout", &describe_layout(layout));
     }
+    line("borrow", &format_args!("IDs under way were at most {max_borrow_ms} ms ahead (--max-borrow, if it was more)"));
     line("ids", &format_args!("every new ID will be at least {}", first_id(point.watermark)));
     line("clock", &clock_line(point, layout.epoch(), now_unix_ms));
     Ok(text)
 }
 
+/// What new IDs have to be past.
+#[derive(Clone, Copy)]
+enum Target {
+    /// The tick of an ID that was given.
+    Past(Tick),
+    /// The first tick that they may carry.
+    From(Tick),
+}
+
 impl TargetArgs {
-    /// The first tick that new IDs may carry.
-    fn tick(&self, epoch: Epoch) -> Result<Tick, String> {
+    fn target(&self, epoch: Epoch, now_unix_ms: i64) -> Result<Target, String> {
         let last = UtcMs(Tick::LAST.unix_ms(epoch));
         if let Some(number) = self.past_id {
             let id = u64::try_from(number).ok().and_then(Id::new).ok_or("--past-id: an ID is not negative")?;
             // The tick is the upper 42 bits in every layout. Which server gave the ID does not matter: the fork's
             // corrupt IDs wear other servers' ids.
-            let end = Layout::default().split(id).tick.plus_ms(1);
-            if end == Tick::END {
-                return Err(format!("--past-id {number}: there are no IDs past this one, the time of IDs ends {last}"));
-            }
-            return Ok(end);
+            return Ok(Target::Past(Layout::default().split(id).tick));
         }
         let text = self.to.as_deref().unwrap_or_default();
-        let unix_ms = parse_unix_ms(text).map_err(|error| format!("--to: {error}"))?;
+        let unix_ms = Time::parse(text).map_err(|error| format!("--to: {error}"))?.unix_ms(now_unix_ms);
         epoch
             .tick_at(unix_ms)
+            .map(Target::From)
             .ok_or_else(|| format!("--to {text}: the time of IDs is {} to {last}", UtcMs(Tick(0).unix_ms(epoch))))
     }
 }
@@ -399,42 +510,43 @@ impl TargetArgs {
 /// The point of `record` in the ticks of `identity`, whatever its epoch is.
 ///
 /// Under a later epoch, where a server refuses to start, the watermark stays the same number, as IDs below it must not
-/// come again. It then lies ahead of the clock by as much as the epochs lie apart, and so must the reference clock, or
-/// the server would wait for all that time.
+/// come again. It then lies ahead of the clock by as much as the epochs lie apart.
 fn carried_over(record: &Record, identity: Identity) -> SavePoint {
-    record
-        .adopted_by(identity)
-        .map_or(SavePoint { watermark: record.point.watermark, reference: record.point.watermark }, |adopted| {
-            adopted.point
-        })
+    record.adopted_by(identity).map_or(record.point, |adopted| adopted.point)
 }
 
 /// The later of what there was and what is asked for.
-fn advanced(old: Option<SavePoint>, target: Tick, epoch: Epoch, now_unix_ms: i64) -> SavePoint {
-    if let Some(old) = old {
-        return SavePoint { watermark: old.watermark.max(target), reference: old.reference.max(target) };
-    }
-    // The largest ID in a table is not the largest that was given: some were still under way when it was looked up. A
-    // start without a record skips what they can be ahead of the clock, and so does this.
+fn advanced(old: Option<SavePoint>, target: Target, max_borrow_ms: u64, epoch: Epoch, now_unix_ms: i64) -> SavePoint {
     let now = epoch.tick_at(now_unix_ms).unwrap_or(Tick(0));
-    let skipped = now.plus_ms(Limits::default().max_borrow_ms);
-    // Not below the clock as it is now: were it set back before the start, the watermark would lie beyond the borrow
-    // limit, and requests would wait until time has come there.
-    SavePoint { watermark: target.max(skipped), reference: target.max(now) }
+    // Whoever gave that ID, or gives IDs now, has given none past this: B ahead of its time, and the room of one save.
+    let past = |tick: Tick| tick.max(now).plus_ms(1 + max_borrow_ms + SAVE_SLACK_MS);
+    let wanted = match (target, old) {
+        (Target::Past(tick), _) => past(tick),
+        (Target::From(tick), Some(_)) => tick,
+        // Nobody knows what was given.
+        (Target::From(tick), None) => tick.max(past(now)),
+    };
+    let old = old.unwrap_or(SavePoint { watermark: Tick(0), reference: Tick(0), max_borrow_ms });
+    let watermark = old.watermark.max(wanted);
+    // Any lower, and the watermark would lie beyond the borrow limit: requests would wait until time has come there.
+    let reference = old.reference.max(Tick(watermark.0.saturating_sub(max_borrow_ms)));
+    SavePoint { watermark, reference, max_borrow_ms }
 }
 
 /// Refuses a watermark that a server would not give IDs with, or that no one can have meant.
-fn check_distance(watermark: Tick, epoch: Epoch, now_unix_ms: i64, force: bool) -> Result<(), String> {
-    let unix_ms = watermark.unix_ms(epoch);
+fn check_distance(point: SavePoint, epoch: Epoch, now_unix_ms: i64, force: bool) -> Result<(), String> {
+    let unix_ms = point.watermark.unix_ms(epoch);
     let distance_ms = unix_ms.abs_diff(now_unix_ms);
-    if distance_ms <= JUMP_MS_MAX || force {
+    let ahead = unix_ms > now_unix_ms;
+    if force || distance_ms <= if ahead { DAY_MS } else { JUMP_MS_MAX } {
         return Ok(());
     }
     let (time, now, distance) = (UtcMs(unix_ms), UtcMs(now_unix_ms), duration(distance_ms));
-    Err(if unix_ms > now_unix_ms {
+    Err(if ahead {
         format!(
-            "the record would be at {time}, {distance} ahead of the clock ({now}). IDs would carry times that far ahead, \
-             and a record never goes back. If the clock is wrong, set it; if this is meant, add --force"
+            "the record would be at {time}, {distance} ahead of the clock ({now}). IDs would run ahead of it until {}, \
+             and a record never goes back. If the clock is wrong, set it; if this is meant, add --force",
+            ahead_until(point, epoch, now_unix_ms)
         )
     } else {
         format!(
@@ -445,17 +557,23 @@ fn check_distance(watermark: Tick, epoch: Epoch, now_unix_ms: i64, force: bool) 
     })
 }
 
+/// When the clock has caught up with IDs that start at `point`.
+fn ahead_until(point: SavePoint, epoch: Epoch, now_unix_ms: i64) -> UtcMs {
+    // The reference clock goes at nine tenths of real speed until the clock has caught up.
+    let ahead_ms = u64::try_from(point.reference.unix_ms(epoch).saturating_sub(now_unix_ms)).unwrap_or(0);
+    let slewed = now_unix_ms.saturating_add_unsigned(ahead_ms.saturating_mul(10));
+    UtcMs(slewed.max(point.watermark.unix_ms(epoch)))
+}
+
 /// How the clock stands to the first IDs.
 fn clock_line(point: SavePoint, epoch: Epoch, now_unix_ms: i64) -> String {
-    let ahead = |tick: Tick| u64::try_from(tick.unix_ms(epoch).saturating_sub(now_unix_ms)).unwrap_or(0);
     let now = UtcMs(now_unix_ms);
-    match (ahead(point.watermark), ahead(point.reference)) {
-        (0, _) => format!("{now}, past the watermark: IDs carry its time from the start"),
-        (ms, 0) => format!("{now}: IDs start {} ahead of it", duration(ms)),
-        (_, ms) => {
-            // The reference clock goes at nine tenths of real speed until the clock has caught up.
-            let until = UtcMs(now_unix_ms.saturating_add_unsigned(ms.saturating_mul(10)));
-            format!("{now}: IDs start {} ahead of it, and less and less so until {until}", duration(ms))
-        }
+    match u64::try_from(point.watermark.unix_ms(epoch).saturating_sub(now_unix_ms)).unwrap_or(0) {
+        0 => format!("{now}, past the watermark: IDs carry its time from the start"),
+        ms => format!(
+            "{now}: IDs start {} ahead of it, and run ahead less and less until {}",
+            duration(ms),
+            ahead_until(point, epoch, now_unix_ms)
+        ),
     }
 }

@@ -20,12 +20,14 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use self::client::{Load, Plan, Target};
+use self::client::{Load, Plan};
 use self::report::Report;
 use super::layout::LayoutArgs;
-use super::output::{complain, finish, print};
-use super::ping::{password_variable, port};
+use super::output::{complain, finish, plural, print, thousands};
+use super::server_args::{SERVER_HELP, ServerArgs};
 use crate::id::Layout;
+use crate::tools::client::Endpoint;
+use crate::tools::replies::ErrorReplies;
 use crate::verify::record::{Reader, RecordError, Writer};
 use crate::verify::{
     Earlier, Findings, JudgeError, JudgeOptions, Judged, Kind, MODULUS_MAX, ServerWatch, Watch, WatchOptions, judge,
@@ -34,12 +36,17 @@ use crate::verify::{
 /// How long a run is when nobody says.
 const SECONDS_DEFAULT: f64 = 10.0;
 
+/// How long to wait for a connection, and for a reply, when nobody says, ms.
+const TIMEOUT_MS_DEFAULT: u64 = 10_000;
+
 /// Exit code when the command line is wrong or the run could not be made.
 const EXIT_FAILED: u8 = 2;
 
 /// Arguments of `getid verify`.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(after_help = format!("\
+{SERVER_HELP}
+
 What is checked:
   no id twice                         over all connections, servers and earlier runs
   order on each connection            each id is larger than the one before
@@ -60,9 +67,10 @@ Examples:
   getid verify --batch 100 --ids 100000000 /run/getid/getid.sock
   getid verify --server-id 0,1,2,3 a:7890 b:7890 c:7890 d:7890
   getid verify --record before.ids --tolerate-disconnects    # and kill -9 the server meanwhile
-  getid verify --against before.ids --after")]
+  getid verify --against before.ids --after
+  getid verify rediss://ids.example.com:7891 --cacert ca.pem --password-file /etc/getid/password"))]
 pub(super) struct VerifyArgs {
-    /// Servers, as HOST:PORT or the path of a Unix socket [default: 127.0.0.1 at `GETID_PORT` or 7890]
+    /// Servers
     #[arg(value_name = "SERVER")]
     servers: Vec<String>,
     /// Connections to each server
@@ -104,18 +112,11 @@ pub(super) struct VerifyArgs {
     /// A connection that breaks is reported and no failure
     #[arg(long)]
     tolerate_disconnects: bool,
-    /// How long to wait for a connection, and for a reply
-    #[arg(long, value_name = "MS", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
-    timeout_ms: u64,
-    /// User, where the server has users (ACL)
-    #[arg(long)]
-    user: Option<String>,
-    /// Password [default: `REDISCLI_AUTH` or `GETID_REQUIREPASS`]
-    #[arg(long)]
-    password: Option<String>,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    at: ServerArgs,
     #[command(flatten)]
     layout: LayoutArgs,
 }
@@ -185,14 +186,11 @@ fn verify(args: &VerifyArgs) -> Result<(Report, ExitCode), String> {
     Ok((report, code))
 }
 
-fn targets(args: &VerifyArgs) -> Result<Vec<Target>, String> {
-    if args.servers.is_empty() {
-        let port = port()?;
-        return Ok(vec![Target::parse(&format!("127.0.0.1:{port}"))?]);
-    }
-    let targets: Vec<Target> = args.servers.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>()?;
+fn targets(args: &VerifyArgs) -> Result<Vec<Arc<Endpoint>>, String> {
+    let targets = args.at.shared_endpoints(&args.servers, TIMEOUT_MS_DEFAULT)?;
     if !args.server_id.is_empty() && args.server_id.len() != targets.len() {
-        return Err(format!("--server-id names {} server-ids for {} servers", args.server_id.len(), targets.len()));
+        let (ids, servers) = (args.server_id.len() as u64, targets.len() as u64);
+        return Err(format!("--server-id names {} for {}", plural(ids, "server-id"), plural(servers, "server")));
     }
     Ok(targets)
 }
@@ -205,7 +203,7 @@ struct Drawn {
     latency_us: hdrhistogram::Histogram<u64>,
     requests: u64,
     /// Error replies, and how often each came.
-    errors: Vec<(String, u64)>,
+    errors: ErrorReplies,
     /// Connections that broke: which, and why.
     disconnects: Vec<String>,
 }
@@ -216,21 +214,22 @@ impl Drawn {
     }
 }
 
-fn draw(args: &VerifyArgs, layout: Layout, targets: &[Target], bar: &ProgressBar) -> Result<Drawn, String> {
+fn draw(args: &VerifyArgs, layout: Layout, targets: &[Arc<Endpoint>], bar: &ProgressBar) -> Result<Drawn, String> {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("starting threads: {error}"))?;
     runtime.block_on(draw_all(args, layout, targets, bar))
 }
 
-async fn draw_all(args: &VerifyArgs, layout: Layout, targets: &[Target], bar: &ProgressBar) -> Result<Drawn, String> {
+async fn draw_all(
+    args: &VerifyArgs,
+    layout: Layout,
+    targets: &[Arc<Endpoint>],
+    bar: &ProgressBar,
+) -> Result<Drawn, String> {
     let tolerance = i64::try_from(args.clock_tolerance_ms).unwrap_or(i64::MAX);
     let watch_options = WatchOptions { layout, clock_tolerance_ms: tolerance };
-    let password = args.password.clone().or_else(password_variable);
     let plan = Arc::new(Plan {
         batch: args.batch,
         pipeline: args.pipeline as usize,
-        timeout: Duration::from_millis(args.timeout_ms),
-        user: args.user.clone(),
-        password,
         ids_left: AtomicU64::new(args.ids.unwrap_or(u64::MAX)),
         ids_seen: AtomicU64::new(0),
         stop: AtomicBool::new(false),
@@ -262,7 +261,7 @@ async fn draw_all(args: &VerifyArgs, layout: Layout, targets: &[Target], bar: &P
         elapsed: Duration::ZERO,
         latency_us: client::new_histogram(),
         requests: 0,
-        errors: Vec::new(),
+        errors: ErrorReplies::default(),
         disconnects: Vec::new(),
     };
     let mut tick = tokio::time::interval(Duration::from_millis(100));
@@ -283,7 +282,7 @@ async fn draw_all(args: &VerifyArgs, layout: Layout, targets: &[Target], bar: &P
                     Some(_) => bar.set_position(seen),
                     None => bar.set_position(u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)),
                 }
-                bar.set_message(format!("{} ids", report::thousands(seen)));
+                bar.set_message(format!("{} ids", thousands(seen)));
             }
         }
     }
@@ -305,12 +304,7 @@ impl Drawn {
         if let Some(reason) = disconnect {
             self.disconnects.push(format!("{} connection {}: {reason}", watch.server.name, watch.connection));
         }
-        for (text, count) in errors {
-            match self.errors.iter_mut().find(|(known, _)| *known == text) {
-                Some((_, known)) => *known += count,
-                None => self.errors.push((text, count)),
-            }
-        }
+        self.errors.absorb(&errors);
         self.requests += requests;
         // Both have the same bounds, so nothing is out of range.
         let _ = self.latency_us.add(latency_us);

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{Argument, Categories, Command, Vocabulary};
-use crate::glob;
+use crate::glob::Pattern;
 use crate::resp::{Args, Value};
 
 /// `COMMAND` (no names) and `COMMAND INFO name ...`: an array of ten fields for each, null for a name that is unknown. Of
@@ -102,7 +102,10 @@ pub fn command_list(vocabulary: &Vocabulary, args: Args<'_>) -> Value {
                 let category = Categories::named(wanted);
                 Box::new(move |command| category.is_some_and(|category| command.categories.has(category)))
             } else if kind.eq_ignore_ascii_case(b"pattern") {
-                Box::new(|command| glob::matches(wanted, command.full_name.as_bytes(), true))
+                match Pattern::new(wanted, true) {
+                    Ok(pattern) => Box::new(move |command| pattern.matches(command.full_name.as_bytes())),
+                    Err(error) => return Value::error(format!("ERR {error}")),
+                }
             } else {
                 return Value::error("ERR syntax error");
             }

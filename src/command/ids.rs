@@ -5,7 +5,7 @@ use std::str;
 use super::quote;
 use crate::id::{Id, Layout};
 use crate::resp::{Value, parse_integer};
-use crate::timestamp::{format_rfc3339, parse_unix_ms};
+use crate::timestamp::{Time, format_rfc3339};
 
 /// How much of an argument an error text quotes, bytes.
 const QUOTED_BYTES_MAX: usize = 64;
@@ -66,15 +66,33 @@ pub fn describe_id(layout: Layout, id: Id, now_unix_ms: i64) -> Value {
     ])
 }
 
-/// The lowest and the highest ID that can carry a time of `from` to `to`, both inclusive, each in Unix ms or RFC 3339.
+/// The two times of `IDSPAN`, each as [`Time::parse`] reads it.
 ///
 /// # Errors
 ///
 /// [`SpanError`], whose `Display` is the reply's text.
-pub fn parse_span(layout: Layout, from: &[u8], to: &[u8]) -> Result<(Id, Id), SpanError> {
-    let tick = |text: &[u8]| {
-        let unix_ms = parse_unix_ms(&String::from_utf8_lossy(quote(text, TIME_BYTES_MAX)))
-            .map_err(|error| SpanError::Time(error.to_string()))?;
+pub fn parse_span(from: &[u8], to: &[u8]) -> Result<[Time; 2], SpanError> {
+    let time = |text: &[u8]| {
+        let text = String::from_utf8_lossy(quote(text, TIME_BYTES_MAX));
+        Time::parse(&text).map_err(|error| SpanError::Time(error.to_string()))
+    };
+    Ok([time(from)?, time(to)?])
+}
+
+/// The reply to `IDSPAN`: the lowest and the highest ID that can carry a time of `from` to `to`, both inclusive, when it
+/// is now `now_unix_ms`; or an error that says why there is none.
+pub fn describe_span(layout: Layout, times: [Time; 2], now_unix_ms: i64) -> Value {
+    match span(layout, times, now_unix_ms) {
+        Ok((lowest, highest)) => {
+            Value::Array([lowest, highest].map(|id| Value::Integer(id.get().cast_signed())).to_vec())
+        }
+        Err(error) => Value::error(error.to_string()),
+    }
+}
+
+fn span(layout: Layout, [from, to]: [Time; 2], now_unix_ms: i64) -> Result<(Id, Id), SpanError> {
+    let tick = |time: Time| {
+        let unix_ms = time.unix_ms(now_unix_ms);
         layout.epoch().tick_at(unix_ms).ok_or_else(|| {
             let (first, last) = (layout.first_unix_ms(), layout.last_unix_ms());
             SpanError::OutOfRange {
@@ -92,8 +110,8 @@ pub fn parse_span(layout: Layout, from: &[u8], to: &[u8]) -> Result<(Id, Id), Sp
     Ok(layout.span(from, to))
 }
 
-/// The longest text that is read as a time, bytes. RFC 3339 with nanoseconds and an offset takes 35.
-const TIME_BYTES_MAX: usize = 256;
+/// The longest text that is looked at as a time, bytes: more than any time has, so that what is cut off is none.
+const TIME_BYTES_MAX: usize = 300;
 
 /// Why two arguments are no span of time. `Display` is the text of an error reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -30,6 +30,13 @@ pub static TABLE: &[Command] = &[
     row(Verb::DecodeId, "decodeid", 2, FAST.and(Flags::READONLY), NONE)
         .docs("0.1.0", "generic", "O(1)", "Tell an id's time, server-id, shard and random part")
         .takes(&[argument("id", "integer")]),
+    // Before a login too: health checks have no password, and it tells them nothing else.
+    row(Verb::IdReady, "idready", 1, FAST.and(Flags::READONLY).and(Flags::NO_AUTH), NONE).docs(
+        "0.1.0",
+        "generic",
+        "O(1)",
+        "Tell whether ids are given now, without taking one",
+    ),
     row(Verb::IdSpan, "idspan", 3, FAST.and(Flags::READONLY), NONE)
         .docs("0.1.0", "generic", "O(1)", "Get the lowest and the highest id of a span of time")
         .takes(&[argument("from", "string"), argument("to", "string")]),

@@ -137,6 +137,10 @@ impl Config {
 fn words_for(row: &Directive, value: &[u8]) -> Result<Option<Vec<String>>, String> {
     if row.takes_words() && row.words().1 > 1 {
         let words = words_of(value)?;
+        // Of TLS an empty one is its default, as in Redis.
+        if words.is_empty() && row.name.starts_with("tls-") {
+            return Ok(Some(vec![String::new()]));
+        }
         return Ok((!words.is_empty()).then_some(words));
     }
     let word = String::from_utf8(value.to_vec()).map_err(|_| Fault::NotUtf8.to_string())?;

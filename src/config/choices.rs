@@ -108,6 +108,17 @@ choices! {
 }
 
 choices! {
+    /// Whose name a client's certificate gives the user (`tls-auth-clients-user`).
+    TlsAuthClientsUser {
+        /// Nobody's: a certificate lets a client in, no more.
+        #[default]
+        Off = "off",
+        /// That of its subject's common name.
+        CommonName = "CN",
+    }
+}
+
+choices! {
     /// The syslog facility (`syslog-facility`).
     SyslogFacility {
         /// `LOG_USER`

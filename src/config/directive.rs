@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use super::draft::Draft;
 use super::fault::Fault;
 use super::{
-    BindAddr, BorrowPolicy, Config, LogFormat, LogLevel, OutputBufferLimit, StateKind, Supervised, SyslogFacility,
-    TlsAuthClients, UserLine,
+    BindAddr, BorrowPolicy, ClientMemory, Config, LogFormat, LogLevel, OutputBufferLimit, StateKind, Supervised,
+    SyslogFacility, TlsAuthClients, TlsAuthClientsUser, UserLine, suites,
 };
 use crate::acl::Users;
 use crate::id::Epoch;
 use crate::id::layout::LOW_BITS;
+use crate::timestamp::{self, TimeError};
 
 /// One directive.
 #[derive(Debug)]
@@ -72,6 +73,20 @@ impl Directive {
             Value::Path { .. } => "path".to_owned(),
             Value::Words { expected, .. } => expected.to_owned(),
         }
+    }
+
+    /// The words of which its value is one; empty where there are others.
+    pub fn choices(&self) -> &'static [&'static str] {
+        match self.value {
+            Value::YesNo { .. } => YES_NO,
+            Value::Word { words, .. } => words,
+            _ => &[],
+        }
+    }
+
+    /// Whether its value is a path.
+    pub fn is_path(&self) -> bool {
+        matches!(self.value, Value::Path { .. })
     }
 
     /// The value that is in force, as `CONFIG GET` shows it; `None` for directives it doesn't show.
@@ -194,6 +209,9 @@ const BIND_ADDRESSES_MAX: usize = 16;
 /// which is what one client that doesn't read may cost.
 const MGETID_MAX: i64 = 10_000;
 
+/// Entries of a log that is held in memory: at a few KB each, some 100 MB.
+const LOG_ENTRIES_MAX: i64 = 10_000;
+
 /// Redis counts with an int.
 const INT_MAX: i64 = i32::MAX as i64;
 
@@ -207,6 +225,9 @@ const CLOCK_JUMP_MS_MAX: i64 = 400 * 24 * 3600 * 1000;
 
 /// An hour. Without a record a server starts this far ahead of the clock.
 const BORROW_MS_MAX: i64 = 3_600_000;
+
+/// An hour. What is queued is bounded by it, some hundred bytes a draw.
+const WAIT_MS_MAX: i64 = 3_600_000;
 
 /// A row, changeable by `CONFIG SET`.
 const fn row(name: &'static str, default: &'static str, value: Value, doc: &'static str) -> Directive {
@@ -280,9 +301,11 @@ const DIRECTIVES: &[Directive] = &[
     row("io-threads", "1", number!(1, 128, "", io_threads), "Threads that serve connections.").at_start(),
     // Access
     row("requirepass", "", REQUIREPASS, "Password of the default user."),
+    row("requirepass-file", "", path!(requirepass_file), "File that holds the password of the default user.")
+        .at_start(),
     row("user", "", USER, "An ACL user and its rules.").accumulating().at_start(),
     row("aclfile", "", path!(aclfile), "File with ACL users.").at_start(),
-    row("acllog-max-len", "128", number!(0, i64::MAX, "", acllog_max_len), "Entries of ACL LOG."),
+    row("acllog-max-len", "128", number!(0, LOG_ENTRIES_MAX, "", acllog_max_len), "Entries of ACL LOG."),
     row("rename-command", "", RENAME_COMMAND, "Another name for a command; \"\" takes it away.")
         .at_start()
         .accumulating(),
@@ -291,12 +314,36 @@ const DIRECTIVES: &[Directive] = &[
     row("tls-cert-file", "", path!(tls_cert_file), "Certificate, PEM."),
     row("tls-key-file", "", path!(tls_key_file), "Key of the certificate, PEM."),
     row("tls-ca-cert-file", "", path!(tls_ca_cert_file), "Who signs clients' certificates, PEM."),
+    row("tls-ca-cert-dir", "", path!(tls_ca_cert_dir), "A folder with more of those, PEM."),
     row("tls-auth-clients", "yes", word!(TlsAuthClients, tls_auth_clients), "Whether clients need a certificate."),
+    row(
+        "tls-auth-clients-user",
+        "off",
+        word!(TlsAuthClientsUser, tls_auth_clients_user),
+        "Whether the CN of a client's certificate is its user.",
+    ),
+    row("tls-protocols", "", TLS_PROTOCOLS, "Versions of TLS; \"\": all."),
+    row("tls-ciphers", "", TLS_CIPHERS, "Cipher suites of TLS 1.2; \"\": all."),
+    row("tls-ciphersuites", "", TLS_CIPHERSUITES, "Cipher suites of TLS 1.3; \"\": all."),
+    row("tls-prefer-server-ciphers", "no", TLS_PREFER_SERVER_CIPHERS, "Whether the server's order of them counts."),
+    row("tls-session-caching", "yes", TLS_SESSION_CACHING, "Whether a client may go on with an earlier session."),
+    row(
+        "tls-session-cache-size",
+        "20480",
+        number!(1, TLS_SESSIONS_MAX, "", tls_session_cache_size),
+        "Sessions that are kept for that.",
+    ),
+    row(
+        "tls-session-cache-timeout",
+        "300",
+        number!(1, 86_400, "s", tls_session_cache_timeout_s),
+        "How long they are kept.",
+    ),
     // General
     row("daemonize", "no", DAEMONIZE, "Accepted with no only: getid stays in the foreground.").at_start(),
     row("supervised", "no", word!(Supervised, supervised), "Who is told about start and stop.").at_start(),
     row("pidfile", "", path!(pidfile), "File that gets the process id.").at_start(),
-    row("dir", "./", DIR, "Folder of the state, and of relative paths.").at_start(),
+    row("dir", "", DIR, "Folder of the state, and of relative paths.").at_start(),
     row("databases", "16", number!(1, INT_MAX, "", databases), "SELECT accepts 0 up to one less.").at_start(),
     row("hz", "10", number!(1, 500, "", hz), "Background rounds a second: timeouts, statistics."),
     row("shutdown-timeout", "10", number!(0, INT_MAX, "s", shutdown_timeout_s), "How long a stop waits for clients."),
@@ -308,7 +355,24 @@ const DIRECTIVES: &[Directive] = &[
     row("syslog-ident", "getid", SYSLOG_IDENT, "Name in syslog.").at_start(),
     row("syslog-facility", "local0", word!(SyslogFacility, syslog_facility), "Facility in syslog.").at_start(),
     // Limits and watching
-    row("client-query-buffer-limit", "1gb", memory!(MB, client_query_buffer_limit), "Input a client may have waiting."),
+    row(
+        "maxmemory-clients",
+        "256mb",
+        MAXMEMORY_CLIENTS,
+        "What buffers of all clients may take; the largest go beyond.",
+    ),
+    row(
+        "auth-timeout",
+        "30",
+        number!(0, INT_MAX, "s", auth_timeout_s),
+        "How long a client may take to log in; 0: any.",
+    ),
+    row(
+        "client-query-buffer-limit",
+        "16mb",
+        memory!(MB, client_query_buffer_limit),
+        "Input a client may have waiting.",
+    ),
     row(
         "client-output-buffer-limit",
         "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60",
@@ -321,14 +385,14 @@ const DIRECTIVES: &[Directive] = &[
         number!(0, INT_MAX, "s", client_output_timeout_s),
         "How long a client may take none of its output; 0: for ever.",
     ),
-    row("proto-max-bulk-len", "512mb", memory!(MB, proto_max_bulk_len), "Size of one argument."),
+    row("proto-max-bulk-len", "1mb", memory!(MB, proto_max_bulk_len), "Size of one argument."),
     row(
         "slowlog-log-slower-than",
         "10000",
         number!(-1, i64::MAX, "us", slowlog_log_slower_than_us),
         "When a command is slow; 0: always, -1: never.",
     ),
-    row("slowlog-max-len", "128", number!(0, i64::MAX, "", slowlog_max_len), "Entries of the slow log."),
+    row("slowlog-max-len", "128", number!(0, LOG_ENTRIES_MAX, "", slowlog_max_len), "Entries of the slow log."),
     row(
         "latency-monitor-threshold",
         "0",
@@ -342,7 +406,8 @@ const DIRECTIVES: &[Directive] = &[
     row("server-id", "0", SERVER_ID, "This server's number, below 2^id-range.").at_start(),
     row("id-generator", "server-id 0 id-range 2 shard-range 9 random-range 10", ID_GENERATOR, "The four in one line.")
         .at_start(),
-    row("id-epoch", "1420041600000", ID_EPOCH, "When IDs start to count: Unix ms, or RFC 3339.").at_start(),
+    row("id-epoch", "1420041600000", ID_EPOCH, "When IDs start to count: Unix ms, RFC 3339, or a date in UTC.")
+        .at_start(),
     row("id-mgetid-max", "100", number!(1, MGETID_MAX, "", id_mgetid_max), "IDs of one MGETID."),
     row(
         "id-max-borrow-ms",
@@ -357,7 +422,15 @@ const DIRECTIVES: &[Directive] = &[
         "How far the watermark is kept ahead; at most id-max-borrow-ms.",
     ),
     row("id-borrow-policy", "wait", word!(BorrowPolicy, id_borrow_policy), "At the borrow limit: wait, or -BUSY."),
+    row(
+        "id-max-wait-ms",
+        "5000",
+        number!(100, WAIT_MS_MAX, "ms", id_max_wait_ms),
+        "How long a request may have to wait for IDs before it gets -BUSY.",
+    ),
     row("id-state", "file", word!(StateKind, id_state), "Where the watermark is kept.").at_start(),
+    row("id-machine-claim", "yes", ID_MACHINE_CLAIM, "Whether one server on this machine may have this server-id.")
+        .at_start(),
     row(
         "id-max-clock-jump-ms",
         "3600000",
@@ -365,6 +438,9 @@ const DIRECTIVES: &[Directive] = &[
         "Jump of the clock that is followed at once; 0: any.",
     ),
 ];
+
+const ID_MACHINE_CLAIM: Value =
+    Value::YesNo { set: |draft, yes| draft.config.id_machine_claim = yes, get: |config| config.id_machine_claim };
 
 /// Performed by the reader before any setter runs.
 const INCLUDE: Value = Value::Words { count: (1, 1), expected: "one path", set: |_, _| Ok(()), get: None };
@@ -395,10 +471,72 @@ const UNIXSOCKETPERM: Value =
 const PROTECTED_MODE: Value =
     Value::YesNo { set: |draft, yes| draft.config.protected_mode = Some(yes), get: Config::protected_mode_effective };
 
+const MAXMEMORY_CLIENTS: Value = Value::Words {
+    count: (1, 1),
+    expected: "a memory size or a percentage",
+    set: |draft, words| {
+        let word = words.first().map_or("", String::as_str);
+        let wrong = || Fault::ClientMemory { found: word.to_owned() };
+        draft.config.maxmemory_clients = match word.strip_suffix('%') {
+            Some(digits) => {
+                let percent = digits.parse().ok().filter(|percent| (1..=100).contains(percent) && is_digits(digits));
+                ClientMemory::Percent(percent.ok_or_else(wrong)?)
+            }
+            None => ClientMemory::Bytes(memory(word, 0).map_err(|_| wrong())?),
+        };
+        Ok(())
+    },
+    get: Some(|config| match config.maxmemory_clients {
+        ClientMemory::Bytes(bytes) => bytes.to_string(),
+        ClientMemory::Percent(percent) => format!("{percent}%"),
+    }),
+};
+
 const REQUIREPASS: Value = Value::Text {
     set: |draft, text| draft.config.requirepass = (!text.is_empty()).then(|| text.to_owned()),
     get: |config| config.requirepass.as_deref().unwrap_or_default(),
 };
+
+/// Sessions of TLS: each takes at most 4 KiB.
+const TLS_SESSIONS_MAX: i64 = 100_000;
+
+const TLS_PROTOCOLS: Value = Value::Words {
+    count: (1, 4),
+    expected: "TLSv1.2, TLSv1.3 or both",
+    set: |draft, words| {
+        draft.config.tls_protocols = suites::protocols(&words.join(" "))?;
+        Ok(())
+    },
+    get: Some(|config| config.tls_protocols.join(" ")),
+};
+
+const TLS_CIPHERS: Value = Value::Words {
+    count: (1, 1),
+    expected: "names with colons between them",
+    set: |draft, words| {
+        draft.config.tls_ciphers = suites::suites_12(&words.concat())?;
+        Ok(())
+    },
+    get: Some(|config| config.tls_ciphers.join(":")),
+};
+
+const TLS_CIPHERSUITES: Value = Value::Words {
+    count: (1, 1),
+    expected: "names with colons between them",
+    set: |draft, words| {
+        draft.config.tls_ciphersuites = suites::suites_13(&words.concat())?;
+        Ok(())
+    },
+    get: Some(|config| config.tls_ciphersuites.join(":")),
+};
+
+const TLS_PREFER_SERVER_CIPHERS: Value = Value::YesNo {
+    set: |draft, yes| draft.config.tls_prefer_server_ciphers = yes,
+    get: |config| config.tls_prefer_server_ciphers,
+};
+
+const TLS_SESSION_CACHING: Value =
+    Value::YesNo { set: |draft, yes| draft.config.tls_session_caching = yes, get: |config| config.tls_session_caching };
 
 const USER: Value = Value::Words {
     count: (1, usize::MAX),
@@ -443,12 +581,15 @@ const DIR: Value = Value::Words {
     expected: "one path",
     set: |draft, words| match words {
         [path] if !path.is_empty() => {
-            draft.config.dir = PathBuf::from(path);
+            draft.config.dir = Some(PathBuf::from(path));
             Ok(())
         }
         _ => Err(Fault::Empty),
     },
-    get: Some(|config| config.dir.display().to_string()),
+    get: Some(|config| match &config.dir {
+        Some(dir) if config.state_dir.as_os_str().is_empty() => dir.display().to_string(),
+        _ => config.state_dir.display().to_string(),
+    }),
 };
 
 const SYSLOG_ENABLED: Value =
@@ -629,12 +770,10 @@ fn address(word: &str) -> Result<BindAddr, Fault> {
 
 fn epoch(word: &str) -> Result<Epoch, Fault> {
     let out_of_range = || Fault::EpochRange { found: word.to_owned() };
-    let unix_ms = if is_digits(word.strip_prefix('-').unwrap_or(word)) {
-        word.parse().map_err(|_| out_of_range())?
-    } else {
-        let time: jiff::Timestamp = word.parse().map_err(|_| Fault::Epoch { found: word.to_owned() })?;
-        time.as_millisecond()
-    };
+    let unix_ms = timestamp::parse_unix_ms(word).map_err(|error| match error {
+        TimeError::Range { .. } => out_of_range(),
+        error => Fault::Epoch(error),
+    })?;
     u64::try_from(unix_ms).ok().and_then(Epoch::from_unix_ms).ok_or_else(out_of_range)
 }
 

@@ -6,7 +6,8 @@ use super::directive::{Directive, GENERATOR_WORDS};
 use super::fault::Fault;
 use super::redis;
 use super::report::{Place, Problem, Warning, did_you_mean, is_secret, known_names};
-use super::{Config, TlsAuthClients};
+use super::secrets;
+use super::{Config, TlsAuthClients, TlsAuthClientsUser};
 use crate::id::{Epoch, Layout};
 
 /// One line of any source: a directive and its words.
@@ -38,6 +39,8 @@ pub(super) struct Draft {
     warnings: Vec<Warning>,
     /// Their subjects.
     warned: HashSet<String>,
+    /// Lines of files that hold a password.
+    secrets: Vec<(&'static str, Place)>,
 }
 
 /// Mistakes after which reading stops. Looking for what each unknown word may have meant takes some 100 us.
@@ -64,6 +67,21 @@ impl Draft {
     /// Notes where a directive was set, for the checks between values.
     pub(super) fn note_place(&mut self, name: &'static str, place: &Place) {
         self.set_at.insert(name, place.clone());
+    }
+
+    /// The directives that were set; the four of an `id-generator` line by their own names.
+    pub(super) fn names_set(&self) -> HashSet<&'static str> {
+        self.set_at.keys().copied().collect()
+    }
+
+    /// A line of each file that holds a password, with its directive.
+    pub(super) fn secrets(&self) -> &[(&'static str, Place)] {
+        &self.secrets
+    }
+
+    /// Where a directive was set last.
+    pub(super) fn place_of(&self, name: &str) -> Option<&Place> {
+        self.set_at.get(name)
     }
 
     /// What was wrong with the lines by themselves.
@@ -113,6 +131,13 @@ impl Draft {
     }
 
     fn set(&mut self, directive: &'static Directive, subject: &str, words: &[String], place: &Place) {
+        if secrets::is_in(directive.name, words) {
+            if place.is_on_command_line() {
+                self.warn_once(directive.name, secrets::SEEN_BY_ALL.to_owned(), place);
+            } else if place.file().is_some() && self.secrets.iter().all(|(_, other)| other.file() != place.file()) {
+                self.secrets.push((directive.name, place.clone()));
+            }
+        }
         // What was refused in one line is right again in a later one.
         self.refused.remove(directive.name);
         if let Err(fault) = directive.set(self, words) {
@@ -238,14 +263,25 @@ impl Draft {
         let auth_clients = self.config.tls_auth_clients;
         if auth_clients != TlsAuthClients::No
             && self.config.tls_ca_cert_file.is_none()
+            && self.config.tls_ca_cert_dir.is_none()
             && !self.any_refused(&["tls-auth-clients"])
         {
             let sentence = format!(
-                "tls-auth-clients is {}, but there is no tls-ca-cert-file to check clients' certificates by",
+                "tls-auth-clients is {}, but there is no tls-ca-cert-file and no tls-ca-cert-dir to check clients' certificates by",
                 auth_clients.word()
             );
             let help = "add it, or the line 'tls-auth-clients no' to let clients in without a certificate".to_owned();
             let places = self.places(&["tls-port", "tls-auth-clients", "tls-ca-cert-file"]);
+            self.problems.push(Problem::new(places, "", sentence).with_help(Some(help)));
+        }
+        let by = self.config.tls_auth_clients_user;
+        if auth_clients == TlsAuthClients::No && by != TlsAuthClientsUser::Off {
+            let sentence = format!(
+                "tls-auth-clients-user is {}, but tls-auth-clients is no: nobody shows a certificate",
+                by.word()
+            );
+            let help = "set tls-auth-clients yes or optional, or take tls-auth-clients-user away".to_owned();
+            let places = self.places(&["tls-auth-clients", "tls-auth-clients-user"]);
             self.problems.push(Problem::new(places, "", sentence).with_help(Some(help)));
         }
     }
@@ -286,7 +322,14 @@ impl Draft {
 fn refusal(subject: &str, fault: &Fault, words: &[String], place: &Place) -> Problem {
     let habit = match words {
         _ if !place.is_in_file() => None,
-        [first, ..] if first == "=" => Some("this syntax has no '=' between name and value".to_owned()),
+        [first, rest @ ..] if (first == "=" || first == ":") && !is_secret(subject) => {
+            let line = format!("{subject} {}", rest.join(" "));
+            let toml = if first == "=" { "; a TOML file has a name that ends in .toml" } else { "" };
+            Some(format!("this syntax has no '{first}' between name and value: write '{}'{toml}", line.trim_end()))
+        }
+        [first, ..] if first == "=" || first == ":" => {
+            Some(format!("this syntax has no '{first}' between name and value"))
+        }
         // Where it may be a password's digest.
         words if subject != "user" && words.iter().any(|word| word.starts_with('#')) => {
             Some("a comment needs a line of its own".to_owned())
@@ -302,9 +345,16 @@ fn unknown(setting: &Setting) -> Problem {
     let place = vec![setting.place.clone()];
     let joined = name.split_once(['=', ':']).filter(|(before, _)| known_names().any(|known| known == *before));
     if let Some((before, value)) = joined {
-        let value = if is_secret(before) { "..." } else { value };
+        // What stands behind `port:` is in the words.
+        let words = setting.words.iter().map(String::as_str);
+        let value: Vec<_> = [value].into_iter().chain(words).filter(|word| !word.is_empty()).collect();
+        let value = if is_secret(before) { "...".to_owned() } else { value.join(" ") };
         let help = format!("write '{}'", format!("{before} {value}").trim_end());
         return Problem::new(place, before, "a blank must part the directive from its value").with_help(Some(help));
+    }
+    if name.starts_with('[') && setting.place.is_in_file() {
+        let help = "take the line out; a TOML file has a name that ends in .toml, and no sections either".to_owned();
+        return Problem::new(place, "", "this syntax has no sections").with_help(Some(help));
     }
     let help = did_you_mean(name, known_names()).map(|meant| format!("did you mean '{meant}'?"));
     Problem::new(place, name, "neither getid nor Redis knows this directive").with_help(help)

@@ -3,6 +3,7 @@
 use super::report::did_you_mean;
 use crate::acl::{RuleError, SetUserError};
 use crate::id::LayoutError;
+use crate::timestamp::TimeError;
 
 /// Why a directive cannot have the value it was given. `Display` says what was found and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +20,11 @@ pub(super) enum Fault {
     Memory { found: String },
     #[error("'{found}' is out of range; must be {} or more", size(*.min))]
     MemoryRange { found: String, min: u64 },
+    #[error(
+        "'{found}' is neither a memory size nor a percentage; must be a number of bytes such as 256mb, 0 for no bound, or 1% to \
+         100% of the machine's memory"
+    )]
+    ClientMemory { found: String },
     #[error("'{found}' is not a mode; must be three octal digits such as 770, or 0 to leave it to umask")]
     Mode { found: String },
     #[error("'{found}' is not one of {}", .words.join(", "))]
@@ -33,8 +39,8 @@ pub(super) enum Fault {
     Addresses { found: usize, max: usize },
     #[error("yes is not supported: getid always stays in the foreground")]
     Daemonize,
-    #[error("'{found}' is neither a time in Unix milliseconds nor one in RFC 3339")]
-    Epoch { found: String },
+    #[error(transparent)]
+    Epoch(TimeError),
     #[error("'{found}' is out of range; must be 1970-01-01T00:00:00Z to 9860-06-30T10:40:00Z (0 to 249000000000000)")]
     EpochRange { found: String },
     #[error("'{found}' is not one of server-id, id-range, shard-range, random-range")]

@@ -1,12 +1,14 @@
 //! The one place of the configuration that touches the disk.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
 use super::read::Files;
-use super::{Config, Report};
+use super::{Config, Report, StateKind, default_dir};
+use crate::files;
 use crate::glob;
 
 /// Files of this machine.
@@ -25,18 +27,23 @@ impl Files for FilesFrom {
     fn matching(&self, pattern: &str) -> io::Result<Vec<PathBuf>> {
         matching_from(self.0.clone(), pattern)
     }
+
+    fn mode(&self, path: &Path) -> Option<u32> {
+        RealFiles.mode(&self.0.join(path))
+    }
 }
 
 impl Files for RealFiles {
     fn read(&self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
-        File::open(path)?.take(limit).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        files::read(path, bytes_max)
     }
 
     fn matching(&self, pattern: &str) -> io::Result<Vec<PathBuf>> {
         matching_from(PathBuf::new(), pattern)
+    }
+
+    fn mode(&self, path: &Path) -> Option<u32> {
+        fs::metadata(path).ok().map(|found| found.mode() & 0o7777)
     }
 }
 
@@ -64,47 +71,6 @@ fn matching_from(folder: PathBuf, pattern: &str) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Puts `bytes` into the place of a file, whole or not at all, on disk when this returns. The file keeps its mode, and its
-/// owner where that is allowed; a link to it stays one. A new file is for its owner alone: there may be passwords in it.
-///
-/// # Errors
-///
-/// The operating system's; then the file is as it was.
-pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let path = match fs::canonicalize(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(path)?,
-        found => found?,
-    };
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    let mut beside = std::ffi::OsString::from(".");
-    beside.push(name);
-    beside.push(format!(".{}.tmp", std::process::id()));
-    let beside = folder.join(beside);
-    let written = write_as(&path, &beside, bytes).and_then(|()| fs::rename(&beside, &path));
-    if written.is_err() {
-        // There may be none.
-        let _ = fs::remove_file(&beside);
-    }
-    written?;
-    File::open(folder)?.sync_all()
-}
-
-/// Writes a file that is to take the place of another, as readable as that one and no more.
-fn write_as(other: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    let old = fs::metadata(other).ok();
-    if let Some(old) = &old {
-        // Only root may give a file away. Before the mode, which a change of owner may cut.
-        let _ = std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()));
-    }
-    let mode = old.map_or(0o600, |old| old.mode() & 0o7777);
-    file.set_permissions(fs::Permissions::from_mode(mode))?;
-    file.write_all(bytes)?;
-    file.sync_all()
-}
-
 fn matching_in(folder: &Path, pattern: &[u8]) -> io::Result<Vec<PathBuf>> {
     let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let entries = match fs::read_dir(listed) {
@@ -114,27 +80,101 @@ fn matching_in(folder: &Path, pattern: &[u8]) -> io::Result<Vec<PathBuf>> {
         }
         entries => entries?,
     };
+    let parsed =
+        glob::Pattern::new(pattern, false).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let mut paths = Vec::new();
     for entry in entries {
         let name = entry?.file_name();
         let bytes = name.as_encoded_bytes();
-        if (!bytes.starts_with(b".") || pattern.starts_with(b".")) && glob::matches(pattern, bytes, false) {
+        if (!bytes.starts_with(b".") || pattern.starts_with(b".")) && parsed.matches(bytes) {
             paths.push(folder.join(name));
         }
     }
     Ok(paths)
 }
 
-/// Checks that `dir` is a folder, as a start must.
-///
-/// # Errors
-///
-/// A report with the folder's name and the operating system's reason.
-pub fn check_dir(config: &Config) -> Result<(), Report> {
-    let shown = config.dir.display();
-    match fs::metadata(&config.dir) {
-        Ok(metadata) if metadata.is_dir() => Ok(()),
-        Ok(_) => Err(Report::from_sentence(format!("dir: '{shown}' is not a folder"))),
-        Err(error) => Err(Report::from_sentence(format!("dir: '{shown}' cannot be used: {error}"))),
+/// The folder that `dir` is at a start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dir {
+    /// Absolute.
+    pub path: PathBuf,
+    /// Whether it is still to be made.
+    pub is_missing: bool,
+    /// A record of this server in the folder the process was started in, where it was kept by default once.
+    pub left_behind: Option<PathBuf>,
+}
+
+impl Dir {
+    /// Looks where it is, and makes nothing: what `dir` says, else the user's [`default_dir`]. Without a state to keep, nobody
+    /// needs a folder of their own: then it is where the process was started.
+    ///
+    /// # Errors
+    ///
+    /// A report with the folder's name, the operating system's reason, and what to do.
+    pub fn find(config: &Config, environment: &[(OsString, OsString)], started_in: &Path) -> Result<Dir, Report> {
+        let found = |path: PathBuf| Dir { path, is_missing: false, left_behind: None };
+        let path = match &config.dir {
+            Some(dir) => started_in.join(dir),
+            None if config.id_state == StateKind::None => return Ok(found(started_in.to_owned())),
+            None => default_dir(nix::unistd::geteuid().is_root(), environment).ok_or_else(|| {
+                Report::from_sentence(
+                    "dir: nobody names the folder of the state, and without XDG_STATE_HOME and HOME there is no default \
+                     one; name it, as with --dir /var/lib/getid or GETID_DIR",
+                )
+            })?,
+        };
+        let shown = path.display();
+        let is_missing = match fs::metadata(&path) {
+            Ok(metadata) if metadata.is_dir() => false,
+            Ok(_) => return Err(Report::from_sentence(format!("dir: '{shown}' is not a folder"))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // One level is made where somebody named a folder: more of it missing is rather a slip.
+                let parent = path.parent().unwrap_or(Path::new("/"));
+                if config.dir.is_some() && !parent.is_dir() {
+                    return Err(Report::from_sentence(format!(
+                        "dir: '{shown}' cannot be used: {error}, and neither is '{}', to make it in",
+                        parent.display()
+                    )));
+                }
+                true
+            }
+            Err(error) => return Err(Report::from_sentence(format!("dir: '{shown}' cannot be used: {error}"))),
+        };
+        let record = started_in.join(format!("getid-{}.state", config.server_id));
+        let is_elsewhere = fs::canonicalize(&path).ok() != fs::canonicalize(started_in).ok();
+        let left_behind = (config.dir.is_none() && is_elsewhere && record.is_file()).then_some(record);
+        Ok(Dir { path, is_missing, left_behind })
+    }
+
+    /// Makes it, for its owner alone, if it is missing; enters it, for relative paths are relative to it as in Redis; and
+    /// gives its name without links.
+    ///
+    /// # Errors
+    ///
+    /// A report with the folder's name and the operating system's reason.
+    pub fn enter(&self) -> Result<PathBuf, Report> {
+        self.make()?;
+        let entered = std::env::set_current_dir(&self.path).and_then(|()| std::env::current_dir());
+        entered.map_err(|error| self.report("entered", &error))
+    }
+
+    /// Makes it, for its owner alone, if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Dir::enter`].
+    pub fn make(&self) -> Result<(), Report> {
+        if self.is_missing {
+            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
+            made.map_err(|error| self.report("made", &error))?;
+        }
+        Ok(())
+    }
+
+    fn report(&self, what: &str, error: &io::Error) -> Report {
+        let path = self.path.display();
+        Report::from_sentence(format!(
+            "dir: '{path}' cannot be {what}: {error}; see to its owner, or name another with dir"
+        ))
     }
 }

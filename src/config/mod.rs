@@ -9,12 +9,15 @@ mod choices;
 pub mod directive;
 mod draft;
 mod fault;
+mod folder;
 pub mod load;
 mod read;
 pub mod redis;
 mod report;
 mod rewrite;
 mod rewrite_toml;
+pub mod secrets;
+pub mod suites;
 mod toml;
 mod words;
 
@@ -23,14 +26,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 pub use self::change::{Changed, Pair, SetError};
-pub use self::choices::{BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients};
+pub use self::choices::{
+    BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
+};
 use self::directive::Directive;
 use self::draft::Draft;
+pub use self::folder::default_dir;
 pub use self::read::{FILE_BYTES_MAX, FILES_MAX, Files, INCLUDE_DEPTH_MAX, Sources};
 pub use self::report::{Place, Problem, Report, Warning};
 pub use self::rewrite::Rewritten;
 pub use self::words::quote;
-use crate::glob;
+use crate::acl::{Origin, Protection};
+use crate::glob::Pattern;
 use crate::id::Layout;
 
 /// Everything that can be configured; a field is named as its directive, with its unit last.
@@ -62,6 +69,10 @@ pub struct Config {
     pub io_threads: usize,
     /// Password of the default user (`requirepass`).
     pub requirepass: Option<String>,
+    /// The file that it is in (`requirepass-file`), relative to the folder of the start.
+    pub requirepass_file: Option<PathBuf>,
+    /// The file that it was read from: that one, or a credential of systemd's.
+    pub password_file: Option<PathBuf>,
     /// ACL users (`user`), none twice, all of them right; empty with `aclfile`.
     pub users: Vec<UserLine>,
     /// File with ACL users (`aclfile`).
@@ -78,8 +89,10 @@ pub struct Config {
     pub logfile: Option<PathBuf>,
     /// How it is logged (`log-format`).
     pub log_format: LogFormat,
-    /// Folder of the state, and of relative paths (`dir`).
-    pub dir: PathBuf,
+    /// Folder of the state, and of relative paths, as somebody named it; `None`: the default one (`dir`).
+    pub dir: Option<PathBuf>,
+    /// The same as it is in force, absolute; empty until a start has settled it.
+    pub state_dir: PathBuf,
     /// Seconds a stop waits for clients; 0: not at all (`shutdown-timeout`).
     pub shutdown_timeout_s: u64,
     /// TLS port; 0: no TLS (`tls-port`).
@@ -90,14 +103,36 @@ pub struct Config {
     pub tls_key_file: Option<PathBuf>,
     /// Who may sign clients' certificates (`tls-ca-cert-file`).
     pub tls_ca_cert_file: Option<PathBuf>,
+    /// Folder of more of those (`tls-ca-cert-dir`).
+    pub tls_ca_cert_dir: Option<PathBuf>,
     /// Whether clients need a certificate (`tls-auth-clients`).
     pub tls_auth_clients: TlsAuthClients,
+    /// Whether a certificate says who its client is (`tls-auth-clients-user`).
+    pub tls_auth_clients_user: TlsAuthClientsUser,
+    /// Of [`suites::PROTOCOLS`]; empty: all (`tls-protocols`).
+    pub tls_protocols: Vec<&'static str>,
+    /// Of [`suites::SUITES_12`]; empty: all (`tls-ciphers`).
+    pub tls_ciphers: Vec<&'static str>,
+    /// Of [`suites::SUITES_13`]; empty: all (`tls-ciphersuites`).
+    pub tls_ciphersuites: Vec<&'static str>,
+    /// Whether the server's order of cipher suites counts, not the client's (`tls-prefer-server-ciphers`).
+    pub tls_prefer_server_ciphers: bool,
+    /// Whether a client may go on with an earlier session (`tls-session-caching`).
+    pub tls_session_caching: bool,
+    /// Sessions that are kept for that (`tls-session-cache-size`).
+    pub tls_session_cache_size: usize,
+    /// Seconds for which they are (`tls-session-cache-timeout`).
+    pub tls_session_cache_timeout_s: u64,
     /// Microseconds from which a command is slow; 0: all are, negative: none (`slowlog-log-slower-than`).
     pub slowlog_log_slower_than_us: i64,
     /// Entries of the slow log (`slowlog-max-len`).
     pub slowlog_max_len: u64,
     /// Milliseconds from which an event is a latency event; 0: none (`latency-monitor-threshold`).
     pub latency_monitor_threshold_ms: u64,
+    /// What buffers of all clients together may take (`maxmemory-clients`).
+    pub maxmemory_clients: ClientMemory,
+    /// Seconds after which a client is closed that has to log in and has not; 0: never (`auth-timeout`).
+    pub auth_timeout_s: u64,
     /// Bytes of input a client may have waiting (`client-query-buffer-limit`).
     pub client_query_buffer_limit: usize,
     /// Bytes of output a client may have waiting (`client-output-buffer-limit`).
@@ -134,8 +169,12 @@ pub struct Config {
     pub id_watermark_lead_ms: u64,
     /// What happens at the borrow limit (`id-borrow-policy`).
     pub id_borrow_policy: BorrowPolicy,
+    /// Milliseconds a request may have to wait for IDs (`id-max-wait-ms`).
+    pub id_max_wait_ms: u64,
     /// Where the watermark is kept (`id-state`).
     pub id_state: StateKind,
+    /// Whether the server-id is claimed for the whole machine (`id-machine-claim`).
+    pub id_machine_claim: bool,
     /// Milliseconds the clock may jump ahead and be followed at once; 0: any (`id-max-clock-jump-ms`).
     pub id_max_clock_jump_ms: u64,
 }
@@ -149,26 +188,38 @@ impl Config {
     pub fn load(sources: &Sources, files: &dyn Files) -> Result<(Config, Vec<Warning>), Report> {
         let mut draft = Draft::new();
         read::read_all(sources, files, &mut draft);
-        draft.finish().map_err(Report::new)
+        secrets::read_password(sources, files, &mut draft);
+        let exposed = secrets::exposed(&draft, files);
+        let (config, mut warnings) = draft.finish().map_err(Report::new)?;
+        warnings.extend(exposed);
+        Ok((config, warnings))
     }
 
     /// What is in force, for `CONFIG GET`: directives whose name matches one of the patterns, in any letter case, with their
     /// values, each once.
     ///
     /// Redis's directives without a meaning here are among them, with Redis's defaults: `save` is empty, `appendonly` no.
-    pub fn get(&self, patterns: &[impl AsRef<[u8]>]) -> Vec<(&'static str, String)> {
-        let wanted = |name: &str| patterns.iter().any(|pattern| glob::matches(pattern.as_ref(), name.as_bytes(), true));
+    pub fn get(&self, patterns: &[Pattern]) -> Vec<(&'static str, String)> {
+        let wanted = |name: &str| patterns.iter().any(|pattern| pattern.matches(name.as_bytes()));
         let own = Directive::ALL.iter().filter(|row| wanted(row.name));
         let own = own.filter_map(|row| Some((row.name, row.get(self)?)));
         let known = redis::REDIS_DIRECTIVES.iter().filter(|row| wanted(row.name));
         own.chain(known.filter_map(|row| Some((row.name, row.default?.to_owned())))).collect()
     }
 
-    /// Whether clients from other machines are refused while there is no password.
-    ///
-    /// As `protected-mode` says. Where it says nothing, `bind` is the operator's decision: off with it, on without.
+    /// What clients from other machines may do without a login.
+    pub fn protection(&self) -> Protection {
+        Protection::of(self.protected_mode, self.bind_given)
+    }
+
+    /// Whether clients from other machines are turned away while there is no password: what `CONFIG GET protected-mode` says.
     pub fn protected_mode_effective(&self) -> bool {
-        self.protected_mode.unwrap_or(!self.bind_given)
+        self.protection() == Protection::Connections
+    }
+
+    /// Whether other machines can reach a port.
+    pub fn is_reached_from_elsewhere(&self) -> bool {
+        (self.port != 0 || self.tls_port != 0) && self.bind.iter().any(|bind| Origin::of(bind.ip) == Origin::Elsewhere)
     }
 }
 
@@ -190,6 +241,8 @@ impl Default for Config {
             protected_mode: None,
             io_threads: 1,
             requirepass: None,
+            requirepass_file: None,
+            password_file: None,
             users: Vec::new(),
             aclfile: None,
             acllog_max_len: 128,
@@ -197,20 +250,32 @@ impl Default for Config {
             loglevel: LogLevel::default(),
             logfile: None,
             log_format: LogFormat::default(),
-            dir: PathBuf::from("./"),
+            dir: None,
+            state_dir: PathBuf::new(),
             shutdown_timeout_s: 10,
             tls_port: 0,
             tls_cert_file: None,
             tls_key_file: None,
             tls_ca_cert_file: None,
+            tls_ca_cert_dir: None,
             tls_auth_clients: TlsAuthClients::default(),
+            tls_auth_clients_user: TlsAuthClientsUser::default(),
+            tls_protocols: Vec::new(),
+            tls_ciphers: Vec::new(),
+            tls_ciphersuites: Vec::new(),
+            tls_prefer_server_ciphers: false,
+            tls_session_caching: true,
+            tls_session_cache_size: 20_480,
+            tls_session_cache_timeout_s: 300,
             slowlog_log_slower_than_us: 10_000,
             slowlog_max_len: 128,
             latency_monitor_threshold_ms: 0,
-            client_query_buffer_limit: GB,
+            maxmemory_clients: ClientMemory::Bytes(256 * MB as u64),
+            auth_timeout_s: 30,
+            client_query_buffer_limit: 16 * MB,
             client_output_buffer_limit: OutputBufferLimits::default(),
             client_output_timeout_s: 60,
-            proto_max_bulk_len: 512 * MB,
+            proto_max_bulk_len: MB,
             databases: 16,
             pidfile: None,
             supervised: Supervised::default(),
@@ -225,7 +290,9 @@ impl Default for Config {
             id_max_borrow_ms: 3000,
             id_watermark_lead_ms: 3000,
             id_borrow_policy: BorrowPolicy::default(),
+            id_max_wait_ms: 5000,
             id_state: StateKind::default(),
+            id_machine_claim: true,
             id_max_clock_jump_ms: 3_600_000,
         }
     }
@@ -263,6 +330,27 @@ impl fmt::Debug for UserLine {
     }
 }
 
+/// What buffers of all clients together may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientMemory {
+    /// So many bytes; 0: any.
+    Bytes(u64),
+    /// So many percent of the memory that the process may take, 1 to 100.
+    Percent(u8),
+}
+
+impl ClientMemory {
+    /// In bytes, where the process may take `machine_bytes`; `usize::MAX`: any.
+    pub fn bytes(self, machine_bytes: Option<u64>) -> usize {
+        let bytes = match (self, machine_bytes) {
+            (ClientMemory::Bytes(0), _) | (ClientMemory::Percent(_), None) => return usize::MAX,
+            (ClientMemory::Bytes(bytes), _) => bytes,
+            (ClientMemory::Percent(percent), Some(all)) => all / 100 * u64::from(percent),
+        };
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+}
+
 /// `client-output-buffer-limit` of each class of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputBufferLimits {
@@ -296,4 +384,3 @@ pub struct OutputBufferLimit {
 }
 
 const MB: usize = 1024 * 1024;
-const GB: usize = 1024 * MB;

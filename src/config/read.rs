@@ -42,6 +42,11 @@ pub trait Files {
     ///
     /// When a folder of the pattern cannot be listed.
     fn matching(&self, pattern: &str) -> io::Result<Vec<PathBuf>>;
+
+    /// Who may do what with a file, as chmod has it; `None` where that is not known.
+    fn mode(&self, _path: &Path) -> Option<u32> {
+        None
+    }
 }
 
 /// Bytes of one file. The documented example has 20 KB.
@@ -207,6 +212,14 @@ impl Reader<'_> {
                 self.draft.problem(problem);
                 return;
             };
+            if option == "config" || option.starts_with("config=") {
+                // The first one was taken for the file.
+                let sentence = "names the configuration file, and needs one that is named once";
+                let help = "write 'getid serve FILE', or 'getid serve --config FILE'".to_owned();
+                let place = Place::on_command_line(&quote(first.as_bytes()));
+                self.draft.problem(Problem::new(vec![place], "config", sentence).with_help(Some(help)));
+                return;
+            }
             let count = tail.iter().position(|word| word.starts_with("--")).unwrap_or(tail.len());
             let (values, next) = tail.split_at(count);
             rest = next;

@@ -157,7 +157,6 @@ pub const REDIS_DIRECTIVES: &[RedisDirective] = &[
     row("list-max-ziplist-size", Some("-2"), Keys),
     row("list-max-ziplist-value", None, Keys),
     row("maxmemory", Some("0"), Keys),
-    row("maxmemory-clients", Some("0"), Keys),
     row("maxmemory-eviction-tenacity", Some("10"), Keys),
     row("maxmemory-policy", Some("noeviction"), Keys),
     row("maxmemory-samples", Some("5"), Keys),
@@ -208,22 +207,13 @@ pub const REDIS_DIRECTIVES: &[RedisDirective] = &[
     row("lua-time-limit", Some("5000"), Scripts),
     row("enable-module-command", Some("no"), Modules),
     row("loadmodule", None, Modules),
-    row("tls-auth-clients-user", None, Tls),
-    row("tls-ca-cert-dir", Some(""), Tls),
-    row("tls-ciphers", Some(""), Tls),
-    row("tls-ciphersuites", Some(""), Tls),
     row("tls-client-cert-file", Some(""), Tls),
     row("tls-client-key-file", Some(""), Tls),
     row("tls-client-key-file-pass", Some(""), Tls),
     row("tls-cluster", Some("no"), Tls),
     row("tls-dh-params-file", Some(""), Tls),
     row("tls-key-file-pass", Some(""), Tls),
-    row("tls-prefer-server-ciphers", Some("no"), Tls),
-    row("tls-protocols", Some(""), Tls),
     row("tls-replication", Some("no"), Tls),
-    row("tls-session-cache-size", Some("20480"), Tls),
-    row("tls-session-cache-timeout", Some("300"), Tls),
-    row("tls-session-caching", Some("no"), Tls),
     row("acl-pubsub-default", Some("resetchannels"), Other),
     row("always-show-logo", Some("no"), Other),
     row("bio-cpulist", Some(""), Other),
@@ -285,7 +275,7 @@ mod tests {
     /// What is always off here must not look as if it were on, whatever Redis's own default is.
     #[test]
     fn what_is_never_done_reads_as_off() {
-        for name in ["appendonly", "cluster-enabled", "tls-session-caching", "activedefrag"] {
+        for name in ["appendonly", "cluster-enabled", "tls-replication", "activedefrag"] {
             assert_eq!(find(name).expect("Redis has it").default, Some("no"), "{name}");
         }
     }

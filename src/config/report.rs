@@ -10,13 +10,14 @@
 //! getid.conf:57: id-generator: id-range + shard-range + random-range is 22, must be 21
 //! ```
 //!
-//! No password is ever in it.
+//! Where no file has to do with it, the first line says `CONFIGURATION` for `CONFIG FILE`. No password is ever in it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::directive::Directive;
+use crate::printable::printable_up_to;
 
 /// Errors shown in one report. A log file given by mistake has thousands of bad lines; after a screenful nobody reads on.
 const PROBLEMS_SHOWN_MAX: usize = 50;
@@ -57,6 +58,11 @@ impl Report {
         Report::new(faults.map(problem).collect())
     }
 
+    /// What is wrong in one line, without places and heads: for tools.
+    pub fn sentences(&self) -> String {
+        self.problems.iter().map(Problem::one_line).collect::<Vec<_>>().join("; ")
+    }
+
     /// One entry for each mistake.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
@@ -65,7 +71,10 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("*** FATAL CONFIG FILE ERROR ***\n")?;
+        // Redis's words, where a file is to blame.
+        let is_in_file = self.problems.iter().any(|problem| problem.places.iter().any(Place::is_in_file));
+        let what = if is_in_file { "CONFIG FILE" } else { "CONFIGURATION" };
+        writeln!(f, "*** FATAL {what} ERROR ***")?;
         let shown = &self.problems[..self.problems.len().min(PROBLEMS_SHOWN_MAX)];
         for (index, problem) in shown.iter().enumerate() {
             if index > 0 {
@@ -100,8 +109,10 @@ pub struct Problem {
 
 impl Problem {
     pub(super) fn new(places: Vec<Place>, subject: impl Into<String>, sentence: impl Into<String>) -> Problem {
-        let (subject, sentence) =
-            (tame(&subject.into(), SENTENCE_CHARS_MAX), tame(&sentence.into(), SENTENCE_CHARS_MAX));
+        let (subject, sentence) = (
+            printable_up_to(&subject.into(), SENTENCE_CHARS_MAX),
+            printable_up_to(&sentence.into(), SENTENCE_CHARS_MAX),
+        );
         Problem { places, subject, sentence, help: None }
     }
 
@@ -124,7 +135,7 @@ impl Problem {
     }
 
     pub(super) fn with_help(self, help: Option<String>) -> Problem {
-        Problem { help: help.map(|help| tame(&help, SENTENCE_CHARS_MAX)).or(self.help), ..self }
+        Problem { help: help.map(|help| printable_up_to(&help, SENTENCE_CHARS_MAX)).or(self.help), ..self }
     }
 }
 
@@ -179,7 +190,7 @@ pub struct Warning {
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.place, tame(&self.subject, LINE_CHARS_MAX), self.sentence)
+        write!(f, "{}: {}: {}", self.place, printable_up_to(&self.subject, LINE_CHARS_MAX), self.sentence)
     }
 }
 
@@ -217,6 +228,10 @@ impl Place {
         matches!(self.source, Source::File(_))
     }
 
+    pub(super) fn is_on_command_line(&self) -> bool {
+        self.source == Source::CommandLine
+    }
+
     /// The file the place is in.
     pub fn file(&self) -> Option<&Path> {
         match &self.source {
@@ -235,7 +250,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
             Source::File(path) => {
-                f.write_str(&tame(&path.to_string_lossy(), PATH_CHARS_MAX))?;
+                f.write_str(&printable_up_to(&path.to_string_lossy(), PATH_CHARS_MAX))?;
                 if self.line == 0 { Ok(()) } else { write!(f, ":{}", self.line) }
             }
             Source::Environment => f.write_str("environment"),
@@ -255,23 +270,7 @@ enum Source {
 
 /// A line fit to be printed, without the blanks around it.
 fn shown(line: &str) -> String {
-    tame(line.trim_matches([' ', '\t', '\r', '\n']), LINE_CHARS_MAX)
-}
-
-/// A text without control characters for a terminal to obey, and not endless.
-fn tame(text: &str, chars_max: usize) -> String {
-    let mut tamed = String::new();
-    for character in text.chars().take(chars_max) {
-        if character.is_control() {
-            tamed.extend(character.escape_default());
-        } else {
-            tamed.push(character);
-        }
-    }
-    if text.chars().nth(chars_max).is_some() {
-        tamed.push_str("...");
-    }
-    tamed
+    printable_up_to(line.trim_matches([' ', '\t', '\r', '\n']), LINE_CHARS_MAX)
 }
 
 /// A line of a redis.conf, its values hidden where they may be secret.

@@ -5,8 +5,9 @@
 //! go; what has no line gets one at the end, under the marker that Redis writes. The result is read again as a start
 //! would: what an included file overrides is said once more behind it.
 //!
-//! Pure: the file's text in, the new text out. Writing it is for [`super::load::replace_file`].
+//! Pure: the file's text in, the new text out. Writing it is for the server.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,8 @@ pub struct Rewritten {
     /// Directives that environment or command line give another value than the one in force: at the next start with the same
     /// ones that wins over the file.
     pub overridden: Vec<&'static str>,
+    /// A password stands in it, in clear or as a digest.
+    pub holds_secret: bool,
 }
 
 impl Config {
@@ -49,15 +52,23 @@ impl Config {
             if is_toml { Box::new(TomlText::new(&old)?) } else { Box::new(ConfText::new(&old)) };
         let given = Given { path, files };
         let before = given.values(old.clone())?;
-        let changed = self.differing(&before);
+        let mut changed = self.differing(&before);
+        // What the environment gives stays there: a password in it is in no file, and is not to get into one.
+        let environment = Environment::of(sources, files);
+        changed.retain(|row| row.accumulates || !environment.gives(row, self));
         for row in &changed {
-            document.put(row, self, &self.lines_wanted(row, &before, &document.own_lines(row)));
+            let mut wanted = self.lines_wanted(row, &before, &document.own_lines(row));
+            if row.accumulates {
+                environment.take_out(row, &document.own_lines(row), &mut wanted);
+            }
+            document.put(row, self, &wanted);
         }
         let text = if changed.is_empty() { old } else { document.text() };
         // What a later include overrides goes behind it.
         let overruled: Vec<_> = {
             let after = given.values(text.clone())?;
-            self.differing(&after).into_iter().filter(|row| !row.accumulates).collect()
+            let differing = self.differing(&after).into_iter();
+            differing.filter(|row| !row.accumulates && !environment.gives(row, self)).collect()
         };
         let text = if overruled.is_empty() {
             text
@@ -68,14 +79,19 @@ impl Config {
             document.text()
         };
         let differing = self.differing(&given.values(text.clone())?);
-        if let Some(row) = differing.first() {
+        if let Some(row) =
+            differing.iter().find(|row| !(environment.gives(row, self) || row.accumulates && environment.has(row)))
+        {
             return Err(format!("{} stands in an included file too, and that is not rewritten", row.name));
         }
         let over = Sources { file: None, ..sources.clone() };
         let mut next = given.draft(text.clone())?;
         read_all(&over, files, &mut next);
         let overridden = self.differing(&Values::of(&next)).into_iter().map(|row| row.name).collect();
-        Ok(Rewritten { text, overridden })
+        let document: Box<dyn Document> =
+            if is_toml { Box::new(TomlText::new(&text)?) } else { Box::new(ConfText::new(&text)) };
+        let holds_secret = holds_secret(&*document);
+        Ok(Rewritten { text, overridden, holds_secret })
     }
 
     /// The directives that have another value here than in a file.
@@ -124,6 +140,44 @@ impl Config {
     }
 }
 
+/// Whether a password stands in a file's own lines.
+fn holds_secret(document: &dyn Document) -> bool {
+    let lines = |name: &str| Directive::find(name).map_or_else(Vec::new, |row| document.own_lines(row));
+    let has_password = |line: &Line| line.iter().any(|rule| rule.starts_with('>') || rule.starts_with('#'));
+    lines("requirepass").iter().flatten().any(|password| !password.is_empty()) || lines("user").iter().any(has_password)
+}
+
+/// What the environment says by itself.
+struct Environment {
+    given: HashSet<&'static str>,
+    values: Values,
+}
+
+impl Environment {
+    fn of(sources: &Sources, files: &dyn Files) -> Environment {
+        let mut draft = Draft::new();
+        let alone = Sources { file: None, words: Vec::new(), ..sources.clone() };
+        read_all(&alone, files, &mut draft);
+        Environment { given: draft.names_set(), values: Values::of(&draft) }
+    }
+
+    fn has(&self, row: &Directive) -> bool {
+        self.given.contains(row.name)
+    }
+
+    /// Whether the value in force is the one that it gives.
+    fn gives(&self, row: &Directive, in_force: &Config) -> bool {
+        self.has(row) && self.values.lines(row) == Values::of(&Draft::of(in_force)).lines(row)
+    }
+
+    /// Lines that it adds, unless the file has them too.
+    fn take_out(&self, row: &Directive, own: &[Line], wanted: &mut Vec<Line>) {
+        if self.has(row) {
+            self.values.lines(row).iter().filter(|line| !own.contains(line)).for_each(|line| take_out(wanted, line));
+        }
+    }
+}
+
 fn take_out(lines: &mut Vec<Line>, line: &Line) {
     if let Some(place) = lines.iter().position(|other| other == line) {
         lines.remove(place);
@@ -161,6 +215,10 @@ fn lines(row: &Directive, config: &Config) -> Vec<Line> {
             };
             classes.map(line).to_vec()
         }
+        // Nobody's word is not `no`: written out, that would take away what protects the server.
+        "protected-mode" if config.protected_mode.is_none() => Vec::new(),
+        // As somebody named it; what it is in force is made of that.
+        "dir" => config.dir.iter().map(|dir| vec![dir.display().to_string()]).collect(),
         "bind" if config.bind.is_empty() => vec![vec![String::new()]],
         "bind" => vec![row.get(config).unwrap_or_default().split(' ').map(str::to_owned).collect()],
         _ => vec![vec![row.get(config).unwrap_or_default()]],

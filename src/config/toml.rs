@@ -13,7 +13,7 @@ use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
 use super::directive::{Directive, yes_no};
-use super::report::may_show_secret;
+use super::report::{known_names, may_show_secret};
 use super::words::split;
 
 /// One setting of a TOML document, or what is wrong with it.
@@ -48,6 +48,14 @@ pub(super) fn read(text: &str) -> Vec<Item> {
         for (key, value) in table.get_ref() {
             let name = key.get_ref().to_ascii_lowercase();
             let (line, text) = lines.at(key.span().start, false);
+            if matches!(value.get_ref(), DeValue::Table(_)) && !known_names().any(|known| known == name) {
+                let found = Err(format!(
+                    "neither getid nor Redis knows this directive, and there are no sections: take the line [{name}] out, so \
+                     that the keys behind it count"
+                ));
+                items.push(Item { line, text, subject: name, found });
+                continue;
+            }
             match lines_of(&name, value.get_ref()) {
                 Ok(settings) => items.extend(settings.into_iter().map(|words| {
                     let found = Ok((name.clone(), words));

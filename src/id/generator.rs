@@ -13,6 +13,7 @@
 //! Invariant: `next` only grows while IDs are given, and every slot given lies below `next` and below the end of the
 //! 42 bits.
 
+use super::checks::{Fault, planted};
 use super::scheme::Reservation;
 use super::time::{Slot, Tick};
 
@@ -39,6 +40,9 @@ impl Generator {
     /// The first slot of a draw at `now`.
     #[inline]
     pub fn first(&self, now: Tick) -> Slot {
+        if planted(Fault::ForgetsNext) {
+            return Slot::first_of(now.min(Tick::END), self.shard_bits);
+        }
         // END << 21 is 2^63: no overflow.
         self.next.max(Slot::first_of(now.min(Tick::END), self.shard_bits))
     }
@@ -51,7 +55,7 @@ impl Generator {
 
     /// The first tick without an ID: a tick that is partly used counts as used.
     pub fn position(&self) -> Tick {
-        let mask = (1 << self.shard_bits) - 1;
+        let mask = if planted(Fault::PositionRoundsDown) { 0 } else { (1 << self.shard_bits) - 1 };
         Tick((self.next.0 + mask) >> self.shard_bits)
     }
 

@@ -77,6 +77,19 @@ impl Layout {
         (0..=LOW_BITS).find(|bits| (1000 << bits) >= ids_per_s)
     }
 
+    /// What helps an operator whose clients ask for `ids_per_s`, as one clause.
+    pub fn remedy_for(self, ids_per_s: u64) -> String {
+        let sum = LOW_BITS - self.server_bits();
+        match Layout::shard_range_for(ids_per_s) {
+            Some(shard_range) if shard_range <= self.shard_bits() => "ask again in a moment".to_owned(),
+            Some(shard_range) if shard_range <= sum => format!(
+                "shard-range {shard_range} would hold it; it grows at random-range's cost, which would be {}",
+                sum - shard_range
+            ),
+            _ => "no shard-range beside this id-range holds it: spread the load over more servers".to_owned(),
+        }
+    }
+
     /// The first instant an ID can carry, Unix ms: the epoch.
     pub const fn first_unix_ms(self) -> i64 {
         Tick(0).unix_ms(self.epoch)

@@ -2,6 +2,7 @@
 
 #[doc(hidden)]
 pub mod checks;
+pub mod core;
 pub mod generator;
 pub mod layout;
 pub mod mint;
@@ -9,6 +10,7 @@ pub mod reference;
 pub mod scheme;
 pub mod time;
 
+pub use core::{Core, Overload, Piece};
 pub use generator::Generator;
 pub use layout::{Id, Layout, LayoutError, Parts};
 pub use mint::{Blocked, BorrowPolicy, Limits, Mint, Refusal, SavePoint, Status};

@@ -19,7 +19,7 @@
 
 use std::fmt;
 
-use super::checks::Checks;
+use super::checks::{Fault, Rare, planted, saw};
 use super::mint::SavePoint;
 use super::time::{Epoch, Tick, UtcMs};
 
@@ -38,6 +38,13 @@ const JUMP_STEADY_NS: u64 = 1_000_000_000;
 /// Boot-time readings of several threads overtake each other by less than this; more is a clock that went back.
 const OVERTAKE_NS: u64 = 1_000_000_000;
 
+/// A boot-time clock that went back is believed once it has gone on for so long, ns: its next reading may be good again,
+/// and would move R ahead by all that it went back.
+const BACK_STANDS_NS: u64 = 1_000_000_000;
+
+/// In place of a boot-time reading: R stands still until there is one.
+const NEVER_READ: u64 = u64::MAX;
+
 const NS_PER_MS: u64 = 1_000_000;
 const NOTICE_NS: u64 = NOTICE_MS * NS_PER_MS;
 const END_NS: u64 = Tick::END.0 * NS_PER_MS;
@@ -47,7 +54,7 @@ const END_NS: u64 = Tick::END.0 * NS_PER_MS;
 pub struct Reading {
     /// Wall clock, Unix time in ms, rounded down.
     pub wall_unix_ms: i64,
-    /// A clock that counts suspend and is never set (`CLOCK_BOOTTIME`), ns.
+    /// A clock that counts suspend and is never set (`CLOCK_BOOTTIME`), ns; 0: it could not be read.
     pub boot_ns: u64,
 }
 
@@ -58,14 +65,20 @@ pub struct ReferenceClock {
     max_jump_ms: u64,
     /// R at the last sample.
     base_ns: u64,
-    /// The boot-time reading of the last sample.
+    /// The boot-time reading of the last sample, or [`NEVER_READ`].
     base_boot_ns: u64,
+    /// The first reading of a boot-time clock that went back, while it is not believed.
+    back_boot_ns: Option<u64>,
     /// What R must lose, from the last sample on, to meet W: a tenth of real time until it is gone.
     behind_ns: u64,
     /// The latest boot-time reading that was asked for: R does not go back when threads overtake each other.
     seen_boot_ns: u64,
     /// Real time since start.
     lived_ns: u64,
+    /// `lived_ns` when the life began, or its claim was retaken.
+    restarted_ns: u64,
+    /// The R that was found then: the life began no earlier.
+    restart_floor_ns: u64,
     /// The R that the last life left, carried on at 90 %: R is never below.
     floor_ns: u64,
     /// How far the last life had come: the later of the watermark and the R found at start.
@@ -96,17 +109,21 @@ impl ReferenceClock {
     /// R = W, or where the last life left it when that is later.
     pub fn new(epoch: Epoch, max_jump_ms: u64, found: Option<SavePoint>, reading: Reading) -> ReferenceClock {
         let floor_ns = found.map_or(0, |point| point.reference.min(Tick::END).0 * NS_PER_MS);
+        let floor_ns = if planted(Fault::StartForgetsReference) { 0 } else { floor_ns };
         let mut clock = ReferenceClock {
             epoch,
             max_jump_ms,
             base_ns: floor_ns,
-            base_boot_ns: reading.boot_ns,
+            base_boot_ns: if reading.boot_ns == 0 { NEVER_READ } else { reading.boot_ns },
+            back_boot_ns: None,
             behind_ns: 0,
             seen_boot_ns: reading.boot_ns,
             lived_ns: 0,
+            restarted_ns: 0,
+            restart_floor_ns: floor_ns,
             floor_ns,
             // A life that gave no ID for long ends with a watermark far behind its clock, which was right all the same.
-            found: found.map(|point| point.watermark.max(point.reference)),
+            found: found.filter(|point| !point.is_nothing()).map(|point| point.watermark.max(point.reference)),
             noticed_behind_ns: 0,
             held: None,
             fault: None,
@@ -154,7 +171,7 @@ impl ReferenceClock {
     }
 
     /// Takes a reading, and says what is worth a log line. `given`: whether this life has given an ID.
-    pub fn sample<C: Checks>(&mut self, reading: Reading, given: bool) -> Vec<ClockEvent> {
+    pub fn sample(&mut self, reading: Reading, given: bool) -> Vec<ClockEvent> {
         let mut events = Vec::new();
         let passed_ns = self.carry(reading.boot_ns);
         let wall_ms = self.wall_ms(reading);
@@ -187,7 +204,7 @@ impl ReferenceClock {
             }
             self.behind_ns = clamped_ns((now_ns - wall_high_ns).max(0));
             self.wall_is_behind(&mut events);
-            if !C::SLEW {
+            if planted(Fault::NoSlew) {
                 self.base_ns -= self.behind_ns.min(self.base_ns);
                 self.behind_ns = 0;
             }
@@ -207,30 +224,54 @@ impl ReferenceClock {
         self.told_fault = self.fault;
     }
 
-    /// R is at least `reference` from here on: another life has been found to have come that far.
-    pub(super) fn raise(&mut self, reference: Tick) {
-        let floor_ns = reference.min(Tick::END).0 * NS_PER_MS;
-        self.floor_ns = self.floor_ns.max(floor_ns);
-        if self.ns_at(self.seen_boot_ns) < floor_ns {
-            self.base_ns = floor_ns;
-            self.base_boot_ns = self.seen_boot_ns;
-        }
+    /// A start in the middle of a life, at `boot_ns`, that finds `reference`: R is at least that from here on. Says R.
+    pub(super) fn restart(&mut self, boot_ns: u64, reference: Tick) -> Tick {
+        self.advance(boot_ns);
+        self.carry(self.seen_boot_ns);
+        let found_ns = reference.min(Tick::END).0 * NS_PER_MS;
+        let found_ns = if planted(Fault::RetakeForgetsReference) { 0 } else { found_ns };
+        self.floor_ns = self.floor_ns.max(found_ns);
+        self.base_ns = self.base_ns.max(found_ns);
+        self.restarted_ns = self.lived_ns;
+        self.restart_floor_ns = self.floor_ns;
+        self.at(0)
     }
 
     /// Brings the line's base to `boot_ns`, and says how much real time has passed.
+    ///
+    /// A reading that failed counts as no time, and so does one that went back, until it is believed.
     fn carry(&mut self, boot_ns: u64) -> u64 {
         let overtaken = boot_ns < self.seen_boot_ns && self.seen_boot_ns - boot_ns <= OVERTAKE_NS;
-        let boot_ns = if overtaken { self.seen_boot_ns } else { boot_ns };
-        // A clock that really went back counts 0: R stays where it was last seen, and goes on from the new reading.
+        let unread = (boot_ns == 0 || self.is_back(boot_ns)) && !planted(Fault::FailedReadingCounts);
+        if unread {
+            saw(Rare::Unread);
+        }
+        let boot_ns = if overtaken || unread { self.seen_boot_ns } else { boot_ns };
+        // R stays where it was last seen, and goes on from the new reading, wherever that is.
         let end = boot_ns.max(self.seen_boot_ns);
         let passed_ns = end.saturating_sub(self.base_boot_ns);
         self.base_ns = self.ns_at(end);
         self.behind_ns -= (passed_ns / 10).min(self.behind_ns);
-        self.base_boot_ns = boot_ns;
+        self.base_boot_ns = if boot_ns == 0 && unread { NEVER_READ } else { boot_ns };
         self.seen_boot_ns = boot_ns;
         self.lived_ns = self.lived_ns.saturating_add(passed_ns);
         self.floor_ns = self.floor_ns.saturating_add(passed_ns - passed_ns / 10).min(END_NS);
         passed_ns
+    }
+
+    /// Whether the boot-time clock has gone back, and not yet gone on long enough from there to be believed.
+    fn is_back(&mut self, boot_ns: u64) -> bool {
+        if self.seen_boot_ns.saturating_sub(boot_ns) <= OVERTAKE_NS {
+            self.back_boot_ns = None;
+            return false;
+        }
+        let since_ns = self.back_boot_ns.map_or(boot_ns, |since| since.min(boot_ns));
+        self.back_boot_ns = Some(since_ns);
+        if boot_ns - since_ns < BACK_STANDS_NS {
+            return true;
+        }
+        self.back_boot_ns = None;
+        false
     }
 
     fn judge(&self, wall_ms: i128, wall_unix_ms: i64, given: bool) -> Option<ClockFault> {
@@ -270,7 +311,9 @@ impl ReferenceClock {
     fn wall_is_ahead(&mut self, ahead_ns: u64, passed_ns: u64, events: &mut Vec<ClockEvent>) {
         let by_ms = ahead_ns / NS_PER_MS;
         let was_back = std::mem::take(&mut self.noticed_behind_ns) > 0;
-        if self.max_jump_ms == 0 || ahead_ns <= self.max_jump_ms.saturating_mul(NS_PER_MS) {
+        let too_far = by_ms > JUMP_MS_MAX && !planted(Fault::NoBoundOnJumps);
+        let is_small = self.max_jump_ms == 0 || ahead_ns <= self.max_jump_ms.saturating_mul(NS_PER_MS);
+        if (is_small && !too_far) || planted(Fault::NoHold) {
             if let Some(held) = self.held.take() {
                 events.push(ClockEvent::JumpTakenBack { by_ms: held.ahead / NS_PER_MS });
             }
@@ -284,9 +327,9 @@ impl ReferenceClock {
             }
             return;
         }
-        let too_far = by_ms > JUMP_MS_MAX;
         let held = match self.held {
             None => {
+                saw(Rare::Held);
                 self.jumps += 1;
                 events.push(ClockEvent::JumpHeld { by_ms, too_far });
                 Held { ahead: ahead_ns, stood: 0, told: ahead_ns }
@@ -296,7 +339,8 @@ impl ReferenceClock {
             }
             // It moved: its ten minutes start again. Told of only when it is as good as another jump.
             Some(held) => {
-                let another = held.told.abs_diff(ahead_ns) > self.max_jump_ms.saturating_mul(NS_PER_MS);
+                let noise_ms = if self.max_jump_ms == 0 { JUMP_MS_MAX } else { self.max_jump_ms };
+                let another = held.told.abs_diff(ahead_ns) > noise_ms.saturating_mul(NS_PER_MS);
                 if another {
                     self.jumps += 1;
                     events.push(ClockEvent::JumpHeld { by_ms, too_far });
@@ -304,7 +348,8 @@ impl ReferenceClock {
                 Held { ahead: ahead_ns, stood: 0, told: if another { ahead_ns } else { held.told } }
             }
         };
-        if held.stood >= JUMP_STANDS_MS * NS_PER_MS && !too_far {
+        if held.stood >= JUMP_STANDS_MS * NS_PER_MS && !too_far && !planted(Fault::HoldsForEver) {
+            saw(Rare::HeldAndFollowed);
             self.held = None;
             self.base_ns += ahead_ns;
             events.push(ClockEvent::JumpFollowed { by_ms });
@@ -334,9 +379,11 @@ impl ReferenceClock {
         self.offset_ms = i64::try_from(offset).unwrap_or(if offset < 0 { i64::MIN } else { i64::MAX });
     }
 
-    /// R as it was at start, by what the clock says now.
+    /// R as it was at the start, by what the clock says now: max(W, stored R).
     pub(super) fn start(&self) -> Tick {
-        Tick(self.base_ns.saturating_sub(self.lived_ns) / NS_PER_MS)
+        let began_ns = self.base_ns.saturating_sub(self.lived_ns - self.restarted_ns);
+        let floor_ns = if planted(Fault::StartSlips) { 0 } else { self.restart_floor_ns };
+        Tick(began_ns.max(floor_ns) / NS_PER_MS)
     }
 
     /// The latest boot-time reading.

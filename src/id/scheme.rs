@@ -6,7 +6,8 @@
 //! Invariant: the random part counts IDs given, not slots. At one ID per ms every slot is a multiple of
 //! `2^shard_bits`, and a cycle over slots would visit very few values.
 
-use super::checks::{Checks, Sound};
+use super::checks::{Fault, planted};
+use super::core::Piece;
 use super::layout::{Id, LOW_BITS, Layout};
 use super::time::{Slot, Tick};
 
@@ -81,33 +82,22 @@ impl Scheme {
     /// The ID at `slot`, given as number `count`.
     #[inline]
     pub fn id(&self, slot: Slot, count: u64) -> Id {
-        self.id_with::<Sound>(slot, count)
-    }
-
-    /// The IDs of a reservation, ascending.
-    pub fn ids(&self, reservation: Reservation) -> impl ExactSizeIterator<Item = Id> + '_ {
-        self.ids_with::<Sound>(reservation)
-    }
-
-    /// [`Scheme::ids`], for tests that take a check out.
-    #[doc(hidden)]
-    pub fn ids_with<C: Checks>(&self, reservation: Reservation) -> impl ExactSizeIterator<Item = Id> + '_ {
-        (0..reservation.len).map(move |i| {
-            let step = u64::from(i);
-            self.id_with::<C>(Slot(reservation.first.0 + step), reservation.count.wrapping_add(step))
-        })
-    }
-
-    #[inline]
-    fn id_with<C: Checks>(&self, slot: Slot, count: u64) -> Id {
         let shard_bits = self.layout.shard_bits();
         debug_assert!(slot.tick(shard_bits) <= Tick::LAST, "the generator hands out no slot past the 42 bits");
         let random = u64::from(self.cycle.value_at(count));
         // Without the mask, a counter of 32 bits spills into server and tick, as the fork's does.
-        let shard = if C::MASK { slot.shard(shard_bits) } else { slot.0 & u64::from(u32::MAX) };
+        let shard = if planted(Fault::NoMask) { slot.0 & u64::from(u32::MAX) } else { slot.shard(shard_bits) };
         let number =
             (slot.tick(shard_bits).0 << LOW_BITS) | self.server_part | (shard << self.layout.random_bits()) | random;
         Id::from_number(number)
+    }
+
+    /// The IDs of a reservation, ascending.
+    pub fn ids(&self, reservation: Reservation) -> impl ExactSizeIterator<Item = Id> + '_ {
+        (0..reservation.len).map(move |i| {
+            let step = u64::from(i);
+            self.id(Slot(reservation.first.0 + step), reservation.count.wrapping_add(step))
+        })
     }
 }
 
@@ -120,4 +110,28 @@ pub struct Reservation {
     pub count: u64,
     /// How many slots.
     pub len: u32,
+}
+
+impl Reservation {
+    /// Whether `next` begins where this one ends, so that both together are one.
+    pub fn is_followed_by(&self, next: Reservation) -> bool {
+        let len = u64::from(self.len);
+        self.first.0.checked_add(len) == Some(next.first.0)
+            && self.count.wrapping_add(len) == next.count
+            && self.len.checked_add(next.len).is_some()
+    }
+}
+
+impl Piece for Reservation {
+    fn ids(&self) -> u32 {
+        self.len
+    }
+
+    fn append(&mut self, next: Reservation) -> bool {
+        let fits = self.is_followed_by(next);
+        if fits {
+            self.len += next.len;
+        }
+        fits
+    }
 }

@@ -7,6 +7,8 @@
 //! - It looks at each byte once. A request that is not complete yet leaves its position behind, and the next call goes
 //!   on from there, so a request that arrives byte by byte costs what it costs in one piece.
 //! - It takes no memory for what a client merely declares. The list of spans grows as arguments arrive.
+//! - It keeps nothing that nobody wants. A large request is shown to the caller as soon as its size is known
+//!   ([`Decoded::Large`]); one that would be refused anyway is then passed over as it arrives.
 //! - The same bytes give the same requests and the same error, however they were cut on the way.
 //!
 //! Limits, order of checks and error texts are those of Redis 7.0 (`processMultibulkBuffer`, `processInlineBuffer`,
@@ -24,8 +26,15 @@ const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Most arguments of a request before authentication (Redis 7.0 `authRequired`).
 const UNAUTHENTICATED_ARGS_MAX: usize = 10;
 
-/// Longest argument before authentication, in bytes (Redis 7.0 `authRequired`).
-const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 * 1024;
+/// Longest request before authentication, in bytes as sent: enough for `AUTH` and `HELLO`. (Redis 7.0 takes arguments of
+/// 16 KiB, ten of them.)
+const UNAUTHENTICATED_BYTES_MAX: usize = 8 * 1024;
+
+/// Sizes of a request, in bytes as sent, beyond which the caller is asked whether to go on.
+const LARGE_BYTES: [usize; 2] = [16 * 1024, 64 * 1024];
+
+/// How much of its last argument is there when the caller is asked: what an error text quotes.
+const QUOTED_BYTES: usize = 128;
 
 /// Spans that are kept between requests, 16 KiB of them, and as many bytes of the side buffer. A larger request's memory
 /// is given back when the next one begins.
@@ -53,6 +62,8 @@ pub struct Decoder {
     side: Vec<u8>,
     /// Whether `spans` point into `side`.
     spans_in_side: bool,
+    /// How many of [`LARGE_BYTES`] the current array has passed.
+    large: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,6 +74,16 @@ enum Stage {
     ArrayHeader,
     BulkHeader,
     BulkData {
+        bytes: usize,
+    },
+    /// As `BulkData`, and the last span is of what is there of it.
+    Large {
+        bytes: usize,
+    },
+    /// Before the header of an argument that nobody wants.
+    SkipHeader,
+    /// Before so many bytes of such an argument, its end included.
+    SkipData {
         bytes: usize,
     },
 }
@@ -86,6 +107,23 @@ pub enum Decoded {
         /// Bytes it took.
         used: usize,
     },
+    /// An array is large: is it wanted? [`Decoder::args`] are its arguments so far, of the last one the beginning at least;
+    /// [`Decoder::args_declared`] is how many it will have. Whether and when a request is asked for depends on its bytes
+    /// alone. Decode on with the same input to take it, after [`Decoder::skip`] to pass over it.
+    Large {
+        /// Bytes it will have at least.
+        bytes: usize,
+    },
+    /// The next part of an array that is passed over; there is more to come.
+    Dropped {
+        /// Bytes it took.
+        used: usize,
+    },
+    /// The end of an array that was passed over: it is time to say so.
+    Skipped {
+        /// Bytes it took.
+        used: usize,
+    },
 }
 
 /// How large a request may be.
@@ -95,7 +133,7 @@ pub struct DecodeLimits {
     pub bulk_bytes_max: usize,
     /// Most arguments of an array: 1024 * 1024, as in Redis until 6.2. (Redis 7.0 takes 2^31 - 1.)
     pub args_max: usize,
-    /// Whether the client has authenticated, or need not. If not, an array has at most 10 arguments of at most 16 KiB.
+    /// Whether the client has authenticated, or need not. If not, a request has at most 10 arguments and 8 KiB.
     pub authenticated: bool,
     /// Longest request, in bytes as sent (`client-query-buffer-limit`).
     pub request_bytes_max: usize,
@@ -140,8 +178,14 @@ impl Decoder {
             Stage::Inline => self.inline(input, limits),
             Stage::ArrayHeader => self.array_header(input, limits),
             Stage::BulkHeader | Stage::BulkData { .. } => self.bulks(input, limits),
+            Stage::Large { bytes } => {
+                self.spans.pop();
+                self.stage = Stage::BulkData { bytes };
+                self.bulks(input, limits)
+            }
+            Stage::SkipHeader | Stage::SkipData { .. } => self.skipped(input, limits),
         };
-        if !matches!(decoded, Ok(Decoded::Incomplete { .. })) {
+        if matches!(decoded, Ok(Decoded::Request { .. } | Decoded::Skip { .. } | Decoded::Skipped { .. }) | Err(_)) {
             self.stage = Stage::Between;
         }
         decoded
@@ -153,19 +197,42 @@ impl Decoder {
         Args { bytes: if self.spans_in_side { &self.side } else { input }, ranges: &self.spans }
     }
 
+    /// How many arguments the current array will have.
+    pub fn args_declared(&self) -> usize {
+        let partial = usize::from(matches!(self.stage, Stage::Large { .. }));
+        self.spans.len() - partial + self.args_missing
+    }
+
+    /// Passes over the array that [`Decoded::Large`] was said of, from the next call on.
+    pub fn skip(&mut self) {
+        if let Stage::Large { bytes } = self.stage {
+            self.stage = Stage::SkipData { bytes: bytes + 2 };
+            self.spans = Vec::new();
+        }
+    }
+
     /// Whether no request has begun that is still incomplete.
     #[inline]
     pub fn is_between_requests(&self) -> bool {
-        self.stage == Stage::Between
+        matches!(self.stage, Stage::Between)
+    }
+
+    /// Whether no request is incomplete and [`Decoder::release_memory`] has nothing to do.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.is_between_requests() && !self.is_large()
+    }
+
+    #[inline]
+    fn is_large(&self) -> bool {
+        self.spans.capacity() > SPANS_QUIET || self.side.capacity() > SPANS_QUIET * size_of::<Span>()
     }
 
     /// Gives memory back if no request is incomplete, for a connection that may go quiet now: ten thousand that each sent
     /// one request of a million arguments must not keep their tables. What usual requests need is kept, so that they
     /// cost no allocation.
-    #[inline]
     pub fn release_memory(&mut self) {
-        let is_large = self.spans.capacity() > SPANS_QUIET || self.side.capacity() > SPANS_QUIET * size_of::<Span>();
-        if is_large && self.is_between_requests() {
+        if self.is_large() && self.is_between_requests() {
             *self = Decoder::default();
         }
     }
@@ -184,6 +251,7 @@ impl Decoder {
         self.spans_in_side = false;
         self.position = 0;
         self.scanned = 0;
+        self.large = 0;
     }
 
     /// `*<count>\r\n`
@@ -224,6 +292,11 @@ impl Decoder {
             };
             // bulk_header has checked that this doesn't overflow.
             let end = self.position + bytes + 2;
+            if end > LARGE_BYTES[0] && self.is_to_be_shown(end, input) {
+                self.spans.push(Span { start: self.position, end: input.len().min(end - 2) });
+                self.stage = Stage::Large { bytes };
+                return Ok(Decoded::Large { bytes: end });
+            }
             if input.len() < end {
                 self.stage = Stage::BulkData { bytes };
                 return Ok(Decoded::Incomplete { wanted: end - input.len() });
@@ -239,6 +312,52 @@ impl Decoder {
         }
     }
 
+    /// Whether an array that goes on to `end` at least has just passed one of [`LARGE_BYTES`].
+    #[cold]
+    fn is_to_be_shown(&mut self, end: usize, input: &[u8]) -> bool {
+        let passed = LARGE_BYTES.iter().filter(|&&bytes| end > bytes).count();
+        let is_quotable = input.len() >= (end - 2).min(self.position + QUOTED_BYTES);
+        let is_to_be_shown = passed > self.large && is_quotable;
+        if is_to_be_shown {
+            self.large = passed;
+        }
+        is_to_be_shown
+    }
+
+    /// What is there of an array that nobody wants.
+    #[cold]
+    fn skipped(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<Decoded, ProtocolError> {
+        // Nothing of it is held, so it may be as large as it likes.
+        let limits = DecodeLimits { request_bytes_max: usize::MAX, ..*limits };
+        loop {
+            if let Stage::SkipData { bytes } = self.stage {
+                let there = bytes.min(input.len() - self.position);
+                self.position += there;
+                self.scanned = self.position;
+                if there < bytes {
+                    self.stage = Stage::SkipData { bytes: bytes - there };
+                    return Ok(self.dropped());
+                }
+                self.stage = Stage::SkipHeader;
+                self.args_missing -= 1;
+                if self.args_missing == 0 {
+                    return Ok(Decoded::Skipped { used: self.position });
+                }
+            }
+            match self.bulk_header(input, &limits)? {
+                Some(bytes) => self.stage = Stage::SkipData { bytes: bytes + 2 },
+                None => return Ok(self.dropped()),
+            }
+        }
+    }
+
+    /// Lets go of what is passed over so far.
+    fn dropped(&mut self) -> Decoded {
+        let used = std::mem::take(&mut self.position);
+        self.scanned -= used;
+        if used == 0 { Decoded::Incomplete { wanted: 1 } } else { Decoded::Dropped { used } }
+    }
+
     /// The length of the bulk whose header begins at `position`, which then moves to its data.
     #[inline]
     fn bulk_header(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<Option<usize>, ProtocolError> {
@@ -250,10 +369,10 @@ impl Decoder {
         }
         let bytes = header.number.and_then(|number| usize::try_from(number).ok());
         let bytes = bytes.filter(|&bytes| bytes <= limits.bulk_bytes_max).ok_or(ProtocolError::InvalidBulkLength)?;
-        if bytes > UNAUTHENTICATED_BULK_BYTES_MAX && !limits.authenticated {
+        let end = header.end.checked_add(bytes).and_then(|end| end.checked_add(2));
+        if !limits.authenticated && end.is_none_or(|end| end > UNAUTHENTICATED_BYTES_MAX) {
             return Err(ProtocolError::UnauthenticatedBulkLength);
         }
-        let end = header.end.checked_add(bytes).and_then(|end| end.checked_add(2));
         if end.is_none_or(|end| end > limits.request_bytes_max) {
             return Err(ProtocolError::RequestTooBig);
         }
@@ -328,8 +447,9 @@ impl Decoder {
         too_long: ProtocolError,
     ) -> Result<Option<usize>, ProtocolError> {
         let line = self.position;
+        let line_bytes_max = if limits.authenticated { LINE_BYTES_MAX } else { UNAUTHENTICATED_BYTES_MAX };
         // Redis looks at all it has read, which is up to 16 KiB more. We look at so many bytes, however they came.
-        let longest = line + LINE_BYTES_MAX + 1;
+        let longest = line + line_bytes_max + 1;
         let window = &input[self.scanned..input.len().min(longest)];
         match window.iter().position(|&byte| byte == end || byte == 0) {
             Some(at) => {
@@ -490,7 +610,7 @@ pub enum ProtocolError {
     /// More than 10 arguments before authentication.
     #[error("Protocol error: unauthenticated multibulk length")]
     UnauthenticatedMultibulkLength,
-    /// An argument of more than 16 KiB before authentication.
+    /// A request of more than 8 KiB before authentication.
     #[error("Protocol error: unauthenticated bulk length")]
     UnauthenticatedBulkLength,
     /// The request is larger than `client-query-buffer-limit`. Redis closes without a word.

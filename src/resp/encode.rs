@@ -136,6 +136,17 @@ pub fn write_bulk(data: &[u8], output: &mut Vec<u8>) {
     output.extend_from_slice(b"\r\n");
 }
 
+/// Appends the header of a text for people ([`Value::Verbatim`]) of `len` bytes, which must follow, and then CR LF.
+pub fn write_text_header(len: usize, protocol: Protocol, output: &mut Vec<u8>) {
+    match protocol {
+        Protocol::Resp2 => write_header(b'$', len, output),
+        Protocol::Resp3 => {
+            write_header(b'=', len + b"txt:".len(), output);
+            output.extend_from_slice(b"txt:");
+        }
+    }
+}
+
 /// Appends the header of an array of `len` values, which must follow.
 #[inline]
 pub fn write_array_header(len: usize, output: &mut Vec<u8>) {

@@ -13,4 +13,5 @@ pub use decode::{Args, ArgsIter, DecodeLimits, Decoded, Decoder, ProtocolError, 
 pub use digits::{ID_BYTES_MAX, IdWriter};
 pub use encode::{
     Protocol, Value, encode, write_array_header, write_bulk, write_bulk_id, write_error, write_id, write_simple,
+    write_text_header,
 };

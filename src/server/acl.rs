@@ -1,19 +1,22 @@
 //! What `ACL` asks of the server: users that change for everybody, the ACL file, the log of refusals.
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use rand::RngExt as _;
 
-use super::Server;
-use crate::acl::{Denial, LineFault, Reason, SetUserError, Users, parse_file};
+use super::pieces::{Items, Pieces};
+use super::{Act, Actor, Server};
+use crate::acl::{Denial, Guesses, LineFault, Reason, Seen, SetUserError, Source, Users, parse_file};
 use crate::clients::{Client, Stop};
-use crate::clock::Clock;
-use crate::config::load::replace_file;
+use crate::clock::{self, Clock};
+use crate::files::{self, Readers};
+use crate::logging::AUDIT;
+use crate::logging::lines::client_line;
 use crate::resp::Value;
 use crate::session::{AclEffect, AclFileEffect, Rules};
 
@@ -41,9 +44,7 @@ pub enum AclFileError {
 ///
 /// [`AclFileError`]: all of the file counts or none of it.
 pub fn load_users(path: &Path) -> Result<Users, AclFileError> {
-    let mut text = Vec::new();
-    let limit = ACL_FILE_BYTES_MAX as u64 + 1;
-    File::open(path).and_then(|file| file.take(limit).read_to_end(&mut text)).map_err(AclFileError::Io)?;
+    let text = files::read(path, ACL_FILE_BYTES_MAX).map_err(AclFileError::Io)?;
     if text.len() > ACL_FILE_BYTES_MAX {
         return Err(AclFileError::Io(io::ErrorKind::FileTooLarge.into()));
     }
@@ -53,7 +54,6 @@ pub fn load_users(path: &Path) -> Result<Users, AclFileError> {
 impl<C: Clock> Server<C> {
     /// Does what needs no disk.
     pub(super) fn acl(&self, wish: AclEffect, client: &Client) -> Value {
-        let now_ms = || self.issuer.clock().wall_unix_ms();
         match wish {
             AclEffect::SetUser { name, rules } => self.set_user(&name, &rules, client),
             AclEffect::DelUser { names } => {
@@ -63,16 +63,18 @@ impl<C: Clock> Server<C> {
                     gone = deleted;
                     users
                 });
-                for name in &gone {
-                    tracing::info!("client {} at {} deleted the user '{name}'", client.id, client.peer);
+                if !gone.is_empty() {
+                    let names: Vec<&str> = gone.iter().map(|name| &**name).collect();
+                    self.audit(Act::AclDelUser { names: &names }, client);
                 }
-                self.cut_off_strangers(client);
+                self.cut_off_strangers(client.id);
                 Value::Integer(i64::try_from(gone.len()).unwrap_or(i64::MAX))
             }
-            AclEffect::Log { count } => {
-                self.acl_log.lock().unwrap_or_else(PoisonError::into_inner).to_value(count, now_ms())
+            AclEffect::List { .. } | AclEffect::Users | AclEffect::Log { .. } => {
+                unreachable!("it is answered in pieces")
             }
             AclEffect::LogReset => {
+                self.audit(Act::AclLogReset, client);
                 self.acl_log.lock().unwrap_or_else(PoisonError::into_inner).reset();
                 Value::OK
             }
@@ -85,19 +87,47 @@ impl<C: Clock> Server<C> {
         }
     }
 
+    /// `ACL LIST`; digests of passwords are for who may set users.
+    pub(super) fn acl_list(&self, shows_secrets: bool) -> Box<dyn Pieces> {
+        let users: Vec<_> = self.rules.get().users.iter().cloned().collect();
+        Box::new(Items::new(users.into_iter().map(move |user| {
+            let rules = if shows_secrets { user.describe() } else { user.describe_redacted() };
+            Value::bulk(format!("user {} {rules}", user.name()))
+        })))
+    }
+
+    /// `ACL USERS`
+    pub(super) fn acl_users(&self) -> Box<dyn Pieces> {
+        let users: Vec<_> = self.rules.get().users.iter().cloned().collect();
+        Box::new(Items::new(users.into_iter().map(|user| Value::from(&**user.name()))))
+    }
+
+    /// `ACL LOG`
+    pub(super) fn acl_refusals(&self, count: usize) -> Box<dyn Pieces> {
+        let now_ms = self.issuer.clock().wall_unix_ms();
+        let entries = self.acl_log.lock().unwrap_or_else(PoisonError::into_inner).latest(count);
+        Box::new(Items::new(entries.into_iter().map(move |entry| entry.to_value(now_ms))))
+    }
+
     /// `ACL SAVE` and `ACL LOAD`, on a thread that may wait for the disk.
     pub(super) async fn acl_at_disk(self: &Arc<Self>, wish: AclFileEffect, client: &Client) -> Value {
         let Some(path) = self.config.get().aclfile.clone() else { return Value::error(NO_FILE) };
         if wish == AclFileEffect::Save {
-            return self.at_disk(move |server| server.acl_save(&path)).await;
+            let who = Actor::from(client);
+            return self.at_disk("ACL SAVE", move |server| server.acl_save(&path, who)).await;
         }
+        let who = Actor::from(client);
+        self.at_disk("ACL LOAD", move |server| server.acl_load(&path, who)).await
+    }
+
+    fn acl_load(&self, path: &Path, who: Actor) -> Value {
         let shown = path.display().to_string();
-        let loaded = tokio::task::spawn_blocking(move || load_users(&path)).await;
-        match loaded.unwrap_or_else(|panic| Err(AclFileError::Io(io::Error::other(panic)))) {
+        match load_users(path) {
             Ok(users) => {
-                tracing::info!("client {} at {} had '{shown}' loaded", client.id, client.peer);
-                self.update_users(|_| users);
-                self.cut_off_strangers(client);
+                let own = who.id();
+                self.audit(Act::AclLoad, who);
+                self.update_users(|old| users.in_place_of(old));
+                self.cut_off_strangers(own);
                 Value::OK
             }
             Err(AclFileError::Io(error)) => {
@@ -115,13 +145,14 @@ impl<C: Clock> Server<C> {
         }
     }
 
-    fn acl_save(&self, path: &Path) -> Value {
-        // One file after the other, and the last has the latest users.
-        let _one_at_a_time = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+    fn acl_save(&self, path: &Path, who: Actor) -> Value {
         match save_users(path, &self.rules.get().users) {
-            Ok(()) => Value::OK,
+            Ok(()) => {
+                self.audit(Act::AclSave, who);
+                Value::OK
+            }
             Err(error) => {
-                tracing::error!("ACL SAVE: '{}' was not written: {error}", path.display());
+                client_line!(self.lines, Settings, "ACL SAVE: '{}' was not written: {error}", path.display());
                 Value::error(NOT_SAVED)
             }
         }
@@ -134,7 +165,7 @@ impl<C: Clock> Server<C> {
         });
         match set {
             Ok(()) => {
-                tracing::info!("client {} at {} set the user '{}'", client.id, client.peer, name.escape_ascii());
+                self.audit(Act::AclSetUser { name: &String::from_utf8_lossy(name) }, client);
                 Value::OK
             }
             Err(error) => Value::error(error.reply(rules)),
@@ -148,29 +179,68 @@ impl<C: Clock> Server<C> {
         let Ok(()) = done;
     }
 
-    /// Ends the connections of users that are no more; `own`, which still gets its answer, after that.
-    fn cut_off_strangers(&self, own: &Client) {
+    /// Ends the connections of users that are no more, or that are others of the same name by now; `own`, which still gets its
+    /// answer, after that.
+    fn cut_off_strangers(&self, own: u64) {
         let users = Arc::clone(&self.rules.get().users);
         for client in self.clients.all() {
-            if users.get(client.user().as_bytes()).is_none() {
-                client.stop(if client.id == own.id { Stop::AfterReply } else { Stop::Now });
+            let (name, incarnation) = client.user();
+            if users.get(name.as_bytes()).is_none_or(|user| user.incarnation() != incarnation) {
+                client.stop(if client.id == own { Stop::AfterReply } else { Stop::Now });
             }
+        }
+    }
+
+    /// Leave for so many logins from an address: how long to wait before they are tried.
+    pub fn ask_leave(&self, source: Source, logins: u32) -> Duration {
+        let now_ns = clock::stopwatch_ns();
+        Duration::from_nanos(self.lock_guesses().ask(source, logins, now_ns) - now_ns)
+    }
+
+    /// Takes leave back that was not used, or was for a login that was right.
+    pub fn give_leave_back(&self, source: Source, logins: u32) {
+        self.lock_guesses().give_back(source, logins, clock::stopwatch_ns());
+    }
+
+    fn lock_guesses(&self) -> MutexGuard<'_, Guesses> {
+        // Counts, each of which is changed at once.
+        self.guesses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts wrong logins, `before` of which came on the same connection; says how late their answer is to be.
+    #[cold]
+    pub fn note_wrong_logins(&self, count: u64, before: u64, client: &Client) -> Duration {
+        let source = client.peer.source();
+        Duration::from_millis(self.lock_guesses().note_failures(source, count, before, clock::stopwatch_ns()))
+    }
+
+    /// Sums up what came from each address, beside the lines for single ones, of which there may be too many. To be called
+    /// once a second.
+    pub(super) fn tell_of_guesses(&self) {
+        for (source, count) in self.lock_guesses().untold(clock::stopwatch_ns()) {
+            tracing::warn!(target: AUDIT, addr = %source, count, "logins failed from one address");
         }
     }
 
     /// Takes refusals into the log; what the client is, was published before.
     #[cold]
     pub fn note_denials(&self, denials: Vec<Denial>, client: &Client) {
+        let users = Arc::clone(&self.rules.get().users);
+        let source = client.peer.source();
         let now_ms = self.issuer.clock().wall_unix_ms();
         let len_max = usize::try_from(self.config.get().acllog_max_len).unwrap_or(usize::MAX);
         let mut log = self.acl_log.lock().unwrap_or_else(PoisonError::into_inner);
         for denial in denials {
+            if denial.reason == Reason::Auth {
+                self.audit(Act::LoginFailed { name: &denial.user, count: denial.count }, client);
+            }
             let counter = match denial.reason {
                 Reason::Command => &self.metrics.acl_denied_commands,
                 Reason::Auth => &self.metrics.acl_denied_logins,
             };
             counter.fetch_add(denial.count, Relaxed);
-            log.note(denial, client.line(self.metrics.uptime_s.load(Relaxed)), now_ms, len_max);
+            let seen = Seen { source, is_known_user: users.get(denial.user.as_bytes()).is_some() };
+            log.note(denial, seen, client.line(self.metrics.uptime_s.load(Relaxed)), now_ms, len_max);
         }
     }
 }
@@ -193,6 +263,6 @@ fn save_users(path: &Path, users: &Users) -> io::Result<()> {
     };
     match fault {
         Some(fault) => Err(io::Error::other(format!("it could not be loaded: {fault}"))),
-        None => replace_file(path, text.as_bytes()),
+        None => files::replace(&files::behind_links(path)?, text.as_bytes(), Readers::AsBefore),
     }
 }

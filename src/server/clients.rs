@@ -1,28 +1,23 @@
 //! What `CLIENT` asks about other connections, and what is said of those that are closed.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::Server;
+use super::pieces::ClientLines;
+use super::{Act, Server};
 use crate::clients::{Client, Stop};
 use crate::clock::Clock;
 use crate::connection::CutOff;
+use crate::logging::lines::client_line;
 use crate::resp::Value;
 use crate::session::{Breach, ClientFilter, ClientKill, ClientKind, Pause, Unblock};
 
 /// How long `CLIENT KILL` waits for the connections that it ends.
 const KILL_PATIENCE: Duration = Duration::from_millis(100);
 
-/// Seconds between two lines about clients that were closed for the same kind of reason.
-const LOG_EVERY_S: u64 = 1;
-
-/// Seconds between two warnings of an attack, as in Redis.
-const LOG_ATTACK_EVERY_S: u64 = 60;
-
 impl<C: Clock> Server<C> {
-    pub(super) fn client_list(&self, filter: &ClientFilter) -> String {
+    pub(super) fn client_list(&self, filter: &ClientFilter) -> ClientLines {
         let uptime_s = self.metrics.uptime_s.load(Relaxed);
         let clients = match filter {
             ClientFilter::All | ClientFilter::Kind(ClientKind::Normal) => self.clients.alive(),
@@ -33,19 +28,38 @@ impl<C: Clock> Server<C> {
                 ids.iter().filter(|id| named.insert(**id)).filter_map(|id| self.clients.get(*id)).collect()
             }
         };
-        clients.iter().map(|client| client.line(uptime_s) + "\n").collect()
+        ClientLines::new(clients, uptime_s)
+    }
+
+    /// Closes the largest clients if all together hold more than `maxmemory-clients`.
+    #[cold]
+    pub(crate) fn evict_clients(&self) {
+        for client in self.clients.too_large() {
+            self.metrics.evicted.fetch_add(1, Relaxed);
+            client_line!(
+                self.lines,
+                Evicted,
+                "client {} at {} is closed with {} bytes: the buffers of all clients together take more than \
+                 maxmemory-clients {}",
+                client.id,
+                client.peer,
+                client.held_bytes(),
+                self.clients.held_bytes_max().unwrap_or(0)
+            );
+            client.stop(Stop::Now);
+        }
     }
 
     pub(super) fn client_pause(&self, holds: Pause, timeout_ms: u64, own: &Client) -> Value {
         let what = if holds == Pause::All { "requests" } else { "requests for ids" };
-        tracing::warn!("client {} at {} asked to hold {what} for {timeout_ms} ms", own.id, own.peer);
+        self.audit(Act::ClientPause { what, timeout_ms }, own);
         self.pauses.begin(holds, timeout_ms);
         Value::OK
     }
 
     pub(super) fn client_unpause(&self, own: &Client) -> Value {
         if self.pauses.remaining().is_some() {
-            tracing::warn!("client {} at {} let go on what was held", own.id, own.peer);
+            self.audit(Act::ClientUnpause, own);
         }
         self.pauses.end();
         Value::OK
@@ -61,30 +75,28 @@ impl<C: Clock> Server<C> {
     pub(crate) fn note_breach(&self, breach: Breach, client: &Client) {
         let metrics = &self.metrics;
         metrics.protocol_errors.fetch_add(1, Relaxed);
-        let now_s = metrics.uptime_s.load(Relaxed);
         match breach {
             Breach::Protocol => {}
             Breach::TooLarge => {
                 metrics.input_limit_closed.fetch_add(1, Relaxed);
-                if let Some(others) = metrics.log_input_limit.due(now_s, LOG_EVERY_S) {
-                    let (id, peer) = (client.id, &client.peer);
-                    tracing::warn!(
-                        "client {id} at {peer} is closed: its request is larger than client-query-buffer-limit{}",
-                        AndOthers(others)
-                    );
-                }
+                client_line!(
+                    self.lines,
+                    InputLimit,
+                    "client {} at {} is closed: its request is larger than client-query-buffer-limit",
+                    client.id,
+                    client.peer
+                );
             }
             Breach::Http => {
                 metrics.http_closed.fetch_add(1, Relaxed);
-                if let Some(others) = metrics.log_http.due(now_s, LOG_ATTACK_EVERY_S) {
-                    tracing::warn!(
-                        "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to \
-                         getid. This is likely due to an attacker attempting to use Cross Protocol Scripting to compromise \
-                         your getid instance. Connection from {} aborted{}.",
-                        client.peer,
-                        AndOthers(others)
-                    );
-                }
+                client_line!(
+                    self.lines,
+                    Http,
+                    "Possible SECURITY ATTACK detected. It looks like somebody is sending HTTP requests to getid. This is \
+                     likely due to an attacker attempting to use Cross Protocol Scripting to compromise your getid \
+                     instance. Connection from {} aborted.",
+                    client.peer
+                );
             }
         }
     }
@@ -98,14 +110,13 @@ impl<C: Clock> Server<C> {
             CutOff::Timeout { .. } => &metrics.output_timeout_closed,
         }
         .fetch_add(1, Relaxed);
-        if let Some(others) = metrics.log_output.due(metrics.uptime_s.load(Relaxed), LOG_EVERY_S) {
-            tracing::warn!(
-                "client {} at {} is closed with {pending_bytes} bytes of output waiting: {reason}{}",
-                client.id,
-                client.peer,
-                AndOthers(others)
-            );
-        }
+        client_line!(
+            self.lines,
+            OutputLimit,
+            "client {} at {} is closed with {pending_bytes} bytes of output waiting: {reason}",
+            client.id,
+            client.peer
+        );
     }
 
     /// Ends the connections that `kill` means; `own` is the one that asks.
@@ -130,26 +141,11 @@ impl<C: Clock> Server<C> {
         }
         // One that hangs in a busy thread, or waits for us to end, ends a little later.
         let _ = tokio::time::timeout(KILL_PATIENCE, self.clients.ended(&others)).await;
-        if killed > 0 {
-            tracing::debug!("client {} at {} killed {killed} connections", own.id, own.peer);
-        }
+        self.audit(Act::ClientKill { count: killed }, own);
         match (kill.is_old_form, killed) {
             (true, 0) => Value::error("ERR No such client"),
             (true, _) => Value::OK,
             (false, _) => Value::Integer(killed),
-        }
-    }
-}
-
-/// How many clients were closed without a line since the last.
-struct AndOthers(u64);
-
-impl fmt::Display for AndOthers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            0 => Ok(()),
-            1 => f.write_str("; as was another since the last such line"),
-            others => write!(f, "; as were {others} others since the last such line"),
         }
     }
 }
@@ -160,7 +156,7 @@ fn is_meant(kill: &ClientKill, client: &Client) -> bool {
     };
     kill.id.is_none_or(|id| id == client.id)
         && kill.kind.is_none_or(|kind| kind == ClientKind::Normal)
-        && kill.user.as_deref().is_none_or(|user| *user == *client.user())
+        && kill.user.as_deref().is_none_or(|user| *user == *client.user().0)
         && is_at(&kill.addr, &client.peer)
         && is_at(&kill.laddr, &client.local)
 }

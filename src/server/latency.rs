@@ -134,7 +134,7 @@ impl<C: Clock> Server<C> {
         }
         let has = |name: &str| events.get(name.as_bytes()).is_some();
         let mut advice: Vec<String> = Vec::new();
-        if let Some(refusal) = &status.mint.refusing {
+        if let Some(refusal) = &status.refusing {
             advice.push(format!("IDs are refused now: {refusal}."));
         }
         if status.saving_ms > SAVE_HANGS_MS {
@@ -142,7 +142,7 @@ impl<C: Clock> Server<C> {
                 "A save of the watermark has been under way for {} ms: the disk of dir '{}' hangs. IDs go on for {} ms at \
                  most (id-watermark-lead-ms) from the last save.",
                 status.saving_ms,
-                config.dir.display(),
+                config.state_dir.display(),
                 config.id_watermark_lead_ms
             ));
         }
@@ -150,7 +150,7 @@ impl<C: Clock> Server<C> {
             advice.push(format!(
                 "The disk of dir '{}' is slow to sync; the last save took {} us. Nobody waits for it as long as a save \
                  ends within id-watermark-lead-ms ({}). Look for other writers on that disk, or move dir to a faster one.",
-                config.dir.display(),
+                config.state_dir.display(),
                 status.last_save_us,
                 config.id_watermark_lead_ms
             ));
@@ -162,14 +162,14 @@ impl<C: Clock> Server<C> {
                 "Clients waited at the borrow limit: IDs were {} ms ahead of the clock, id-max-borrow-ms is {}. The layout \
                  holds {} IDs a second, {} are asked for now. Give shard-range more bits, spread the load over more \
                  servers, or raise id-max-borrow-ms if it is short bursts only.",
-                mint.highest_borrow_ms, config.id_max_borrow_ms, mint.capacity_per_s, mint.demanded_per_s
+                mint.highest_borrow_ms, config.id_max_borrow_ms, mint.capacity_per_s, status.demanded_per_s
             ));
         } else if has(DRAW_WAIT) {
             advice.push(format!(
                 "Clients waited for the watermark: a save did not end before IDs had used up their lead. Raise \
                  id-watermark-lead-ms ({}), and see to the disk of dir '{}'.",
                 config.id_watermark_lead_ms,
-                config.dir.display()
+                config.state_dir.display()
             ));
         }
         if has("command") || has("fast-command") {

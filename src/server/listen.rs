@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
 
+use super::handshakes::handshakes_max;
 use crate::config::{BindAddr, Config};
+use crate::files::{self, FileId};
 use crate::tls;
 
 /// A port that is taken is asked for this often, for a second in all.
@@ -107,7 +109,7 @@ pub fn listen(config: &Config, tls: Option<&Arc<tls::Acceptor>>) -> Result<Vec<L
         listeners.extend(opened.map(|listener| Listener::Tls { listener, acceptor: Arc::clone(acceptor) }));
     }
     if let Some(path) = &config.unixsocket {
-        listeners.push(listen_unix(path, config.unixsocketperm)?);
+        listeners.push(listen_unix(path, config.unixsocketperm, config.tcp_backlog)?);
     }
     if listeners.is_empty() { Err(ListenError::Nothing) } else { Ok(listeners) }
 }
@@ -169,34 +171,68 @@ fn listen_tcp(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-fn listen_unix(path: &Path, mode: Option<u32>) -> Result<Listener, ListenError> {
+/// How long after a connection was refused it is tried again: another server may be between `bind` and `listen`.
+const STALE_PAUSE: Duration = Duration::from_millis(50);
+
+fn listen_unix(path: &Path, mode: Option<u32>, backlog: u32) -> Result<Listener, ListenError> {
     let fail = |source| ListenError::Unix { path: path.to_owned(), source };
     if let Ok(there) = std::fs::symlink_metadata(path) {
         if !there.file_type().is_socket() {
             return Err(ListenError::NotASocket { path: path.to_owned() });
         }
-        // A socket that a crash left behind refuses connections; one that takes them belongs to somebody.
-        if std::os::unix::net::UnixStream::connect(path).is_ok() {
-            return Err(ListenError::InUse { path: path.to_owned() });
+        // A socket that a crash left behind refuses connections. Any other answer is that of somebody who is there: a
+        // queue that is full, a mode that keeps us out.
+        for _ in 0..2 {
+            if !is_refused(path) {
+                return Err(ListenError::InUse { path: path.to_owned() });
+            }
+            std::thread::sleep(STALE_PAUSE);
         }
-        std::fs::remove_file(path).map_err(fail)?;
+        let id = FileId::from(&there);
+        files::remove_if(path, id).map_err(fail)?;
     }
-    let listener = UnixListener::bind(path).map_err(fail)?;
-    if let Some(mode) = mode {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(fail)?;
-    }
-    let path = Arc::new(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
-    Ok(Listener::Unix { listener, file: SocketFile(Arc::clone(&path)), path })
+    let path = std::path::absolute(path).map_err(fail)?;
+    let listener = bind_unix(&path, mode, backlog).map_err(fail)?;
+    let id = files::id_of(&path);
+    let path = Arc::new(path);
+    Ok(Listener::Unix { listener, file: SocketFile { path: Arc::clone(&path), id }, path })
 }
 
-/// Removes the file of a Unix socket when the socket is closed.
+/// Whether nobody listens on a socket. Doesn't wait for a place in the queue of somebody who does.
+fn is_refused(path: &Path) -> bool {
+    let tried = SockAddr::unix(path).and_then(|address| {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        socket.set_nonblocking(true)?;
+        socket.connect(&address)
+    });
+    tried.is_err_and(|error| matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound))
+}
+
+/// A socket that has its mode before anybody can connect: nobody can until it listens.
+fn bind_unix(path: &Path, mode: Option<u32>, backlog: u32) -> io::Result<UnixListener> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    if let Some(mode) = mode {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    }
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    UnixListener::from_std(socket.into())
+}
+
+/// Removes the file of a Unix socket when the socket is closed, unless another server has one of that name by then.
 #[derive(Debug)]
-pub struct SocketFile(Arc<PathBuf>);
+pub struct SocketFile {
+    path: Arc<PathBuf>,
+    id: Option<FileId>,
+}
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // It may be gone already; nothing depends on it.
-        let _ = std::fs::remove_file(&*self.0);
+        if let Some(id) = self.id {
+            // It may be gone already; nothing depends on it.
+            let _ = files::remove_if(&self.path, id);
+        }
     }
 }
 
@@ -223,20 +259,70 @@ impl Listener {
     }
 }
 
-/// Raises the limit of open files to what `clients_max` needs; returns how many of them there is room for.
-pub fn room_for_clients(clients_max: u32) -> u32 {
+/// Connections beyond `maxclients` that the Unix socket and loopback addresses have: an operator can look what goes on when
+/// every place is taken.
+pub const OPERATOR_PLACES: usize = 16;
+
+/// Connections that are being told that there is no place; more are closed without a word.
+pub(super) const REFUSALS_MAX: usize = 8;
+
+/// Descriptors that are kept free: for files that are written or read while clients are served, and for refusals.
+const SPARE_FILES: u64 = 8 + REFUSALS_MAX as u64;
+
+/// Descriptors that a thread with a runtime opens, and that the sockets, the state and the log may still open.
+const FILES_A_THREAD: u64 = 4;
+const FILES_OF_A_START: u64 = 8;
+
+/// A limit of open files that is too low for even one client. `Display` says which, and how many are needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the limit of open files (RLIMIT_NOFILE) is {limit}, and getid needs {needed} at least: {own} for its sockets, threads, \
+     state and log, {OPERATOR_PLACES} for connections of operators, {SPARE_FILES} to spare, {}and one for a client. Raise it \
+     with ulimit -n or LimitNOFILE=", for_handshakes(*.handshakes)
+)]
+pub struct TooFewFiles {
+    limit: u64,
+    needed: u64,
+    own: u64,
+    handshakes: u64,
+}
+
+fn for_handshakes(count: u64) -> String {
+    if count > 0 { format!("{count} for TLS handshakes, ") } else { String::new() }
+}
+
+/// How many clients there are descriptors for, at most `clients_max`, while `own` are open for everything else. Raises the
+/// limit of open files where that is needed and allowed. With TLS, some are kept for handshakes.
+///
+/// # Errors
+///
+/// [`TooFewFiles`] when there is none left for a client.
+pub fn room_for_clients(clients_max: u32, own: u64, has_tls: bool) -> Result<u32, TooFewFiles> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    /// Descriptors for everything that is no client: sockets, log, state. Redis reserves as many.
-    const RESERVED: u64 = 32;
-    let wanted = u64::from(clients_max) + RESERVED;
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return clients_max };
-    if soft >= wanted {
-        return clients_max;
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(clients_max) };
+    let reserved = own + OPERATOR_PLACES as u64 + SPARE_FILES;
+    let handshakes = |clients: u32| if has_tls { u64::from(handshakes_max(clients)) } else { 0 };
+    let wanted = u64::from(clients_max) + handshakes(clients_max) + reserved;
+    let raised = wanted.min(hard).max(soft);
+    let limit = if raised > soft && setrlimit(Resource::RLIMIT_NOFILE, raised, hard).is_err() { soft } else { raised };
+    if wanted <= limit {
+        return Ok(clients_max);
     }
-    let raised = wanted.min(hard);
-    let in_force = if setrlimit(Resource::RLIMIT_NOFILE, raised, hard).is_ok() { raised } else { soft };
-    if in_force >= wanted {
-        return clients_max;
+    let room = u32::try_from(limit.saturating_sub(reserved)).unwrap_or(u32::MAX);
+    // As many as there are for more clients than will fit: then there are enough.
+    match u64::from(room).saturating_sub(handshakes(room)) {
+        0 => Err(TooFewFiles { limit, needed: reserved + handshakes(1) + 1, own, handshakes: handshakes(1) }),
+        clients => Ok(u32::try_from(clients).unwrap_or(u32::MAX).min(clients_max)),
     }
-    u32::try_from(in_force.saturating_sub(RESERVED)).unwrap_or(clients_max).max(1)
+}
+
+/// How many descriptors a start with so many threads has open in the end, about; for before it is made.
+pub fn files_of_a_start(io_threads: usize) -> u64 {
+    open_files() + FILES_A_THREAD * io_threads as u64 + FILES_OF_A_START
+}
+
+/// Descriptors that this process has open.
+pub fn open_files() -> u64 {
+    // Reading the folder takes one itself. Without it, as many as Redis reckons with.
+    std::fs::read_dir("/proc/self/fd").map_or(32, |files| (files.count() as u64).saturating_sub(1))
 }

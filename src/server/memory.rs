@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::Server;
 use crate::clock::Clock;
 use crate::info;
+use crate::plural::count;
 use crate::resp::Value;
 use crate::session::MemoryAsk;
 
@@ -23,14 +24,14 @@ impl<C: Clock> Server<C> {
     fn memory_diagnosis(&self) -> String {
         let resident = info::note_memory(&self.metrics);
         let peak = self.metrics.memory_peak.load(Relaxed);
-        let clients = self.clients.len();
+        let clients = count(self.clients.len() as u64, "client", "clients");
         if resident < MUCH_BYTES && peak < MUCH_BYTES {
             return format!(
-                "{resident} bytes are resident, {peak} were at the peak, with {clients} clients: nothing to worry about.\n"
+                "{resident} bytes are resident, {peak} were at the peak, with {clients}: nothing to worry about.\n"
             );
         }
         format!(
-            "{resident} bytes are resident, {peak} were at the peak, with {clients} clients. getid keeps no data; what takes \
+            "{resident} bytes are resident, {peak} were at the peak, with {clients}. getid keeps no data; what takes \
              memory is clients: large requests that are not complete yet and queues behind MULTI. CLIENT LIST shows \
              them (qbuf, multi). Lower client-query-buffer-limit and proto-max-bulk-len, or maxclients.\n"
         )

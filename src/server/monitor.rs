@@ -9,7 +9,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::Server;
 use crate::clients::{Client, Stop};
+use crate::clock::Clock;
+use crate::logging::lines::client_line;
 
 /// Bytes that a monitor may be behind.
 pub const MONITOR_BYTES_MAX: usize = 4 << 20;
@@ -75,8 +78,9 @@ impl Monitors {
     }
 
     /// Gives lines to all. Those whose queues they do not fit into are dropped, and while all are too far behind
-    /// together, the one that is furthest.
-    pub fn feed(&self, lines: &[u8]) {
+    /// together, the one that is furthest. Those that were dropped.
+    #[must_use]
+    pub fn feed(&self, lines: &[u8]) -> Vec<Arc<Client>> {
         let mut dropped = Vec::new();
         let mut all = self.lock();
         let mut total = 0;
@@ -106,18 +110,32 @@ impl Monitors {
         }
         self.count.store(all.len(), Relaxed);
         drop(all);
-        // Behind the lock: a line in the log may take its time.
-        for monitor in dropped {
+        let ended = dropped.into_iter().map(|monitor| {
             *monitor.lock() = VecDeque::new();
             self.dropped.fetch_add(1, Relaxed);
-            let client = &monitor.client;
-            client.stop(Stop::Now);
-            tracing::warn!("client {} at {} does not keep up with MONITOR and is closed", client.id, client.peer);
-        }
+            monitor.client.stop(Stop::Now);
+            Arc::clone(&monitor.client)
+        });
+        ended.collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Queue>>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<C: Clock> Server<C> {
+    /// Gives lines to all monitors.
+    pub fn feed_monitors(&self, lines: &[u8]) {
+        for client in self.monitors.feed(lines) {
+            client_line!(
+                self.lines,
+                MonitorDropped,
+                "client {} at {} does not keep up with MONITOR and is closed",
+                client.id,
+                client.peer
+            );
+        }
     }
 }
 
@@ -171,7 +189,7 @@ mod tests {
         let lines: Vec<u8> = (0..1_000_000_u32).flat_map(u32::to_le_bytes).collect();
         let (mut taken, mut rounds) = (Vec::new(), 0);
         for piece in lines.chunks(100_000) {
-            monitors.feed(piece);
+            assert!(monitors.feed(piece).is_empty());
             let before = taken.len();
             assert!(all[0].take(&mut taken));
             assert!(taken.len() - before <= TAKEN_BYTES_MAX);
@@ -188,7 +206,7 @@ mod tests {
         let (monitors, all) = monitors(20);
         let (lines, mut output) = (vec![b'x'; 50_000], Vec::new());
         for round in 0..39 {
-            monitors.feed(&lines);
+            let _ = monitors.feed(&lines);
             // These keep up.
             for monitor in all[3..].iter().filter(|_| round < 20) {
                 assert!(monitor.take(&mut output));

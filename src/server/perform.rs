@@ -3,29 +3,38 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::Server;
+use super::pieces::Pieces;
+use super::{Act, Actor, Server};
+use crate::acl::{REDACTED, is_secret_directive};
 use crate::clients::{Client, Stop};
 use crate::clock::Clock;
 use crate::command;
+use crate::glob::Pattern;
+use crate::id::Refusal;
 use crate::info;
 use crate::resp::Value;
-use crate::session::{Effect, Shutdown, WaitingEffect};
+use crate::session::{AclEffect, Effect, Shutdown, SlowLogAsk, WaitingEffect};
 
 /// What has become of an [`Effect`].
 pub enum Performed {
     /// It is done; this is the answer.
     Reply(Value),
+    /// This is the answer, to be written piece by piece.
+    InPieces(Box<dyn Pieces>),
     /// It is done, there is no reply, and the connection ends.
     End,
     /// It waits, and nothing was done yet.
     Waits(WaitingEffect),
 }
 
-/// The most patterns of one `CONFIG GET`: each is held beside each directive, while others wait.
-const CONFIG_GET_PATTERNS_MAX: usize = 1024;
+/// The most names of one `CONFIG GET`: each is held beside each directive, while others wait.
+const CONFIG_GET_NAMES_MAX: usize = 1024;
 
 /// The most bytes of them together.
 const CONFIG_GET_BYTES_MAX: usize = 16 << 10;
+
+/// How many of them may be patterns, each of which takes a microsecond a directive at worst.
+const CONFIG_GET_PATTERNS_MAX: usize = 32;
 
 impl<C: Clock> Server<C> {
     /// Does what a command asks of the server, or says that it waits: [`Server::perform_waiting`] does it then.
@@ -34,12 +43,15 @@ impl<C: Clock> Server<C> {
         Performed::Reply(match effect {
             Effect::Info { sections } => Value::text(info::text(self, &sections)),
             Effect::ClientInfo => Value::text(client.line(uptime_s) + "\n"),
-            Effect::ClientList(filter) => Value::text(self.client_list(&filter)),
+            Effect::ClientList(filter) => return Performed::InPieces(Box::new(self.client_list(&filter))),
             Effect::ClientPause { timeout_ms, holds } => self.client_pause(holds, timeout_ms, client),
             Effect::ClientUnpause => self.client_unpause(client),
             Effect::ClientUnblock { id, how } => self.client_unblock(id, how),
-            Effect::ConfigGet { patterns } => self.config_get(&patterns),
-            Effect::ConfigResetStat => self.config_reset_stat(),
+            Effect::ConfigGet { patterns, shows_secrets } => self.config_get(&patterns, shows_secrets),
+            Effect::ConfigResetStat => {
+                self.audit(Act::ConfigResetStat, client);
+                self.config_reset_stat()
+            }
             Effect::Time => {
                 let now_us = self.issuer.clock().wall_unix_us();
                 let seconds = now_us.div_euclid(1_000_000).to_string();
@@ -49,20 +61,33 @@ impl<C: Clock> Server<C> {
             Effect::DecodeId(id) => {
                 command::describe_id(self.issuer.identity().layout, id, self.issuer.clock().wall_unix_ms())
             }
+            Effect::IdReady { tells_why } => self.id_ready(tells_why),
+            Effect::IdSpan(times) => {
+                command::describe_span(self.issuer.identity().layout, times, self.issuer.clock().wall_unix_ms())
+            }
+            Effect::SlowLog(SlowLogAsk::Get { count_max }) => {
+                return Performed::InPieces(self.slow_commands(count_max));
+            }
             Effect::SlowLog(ask) => self.answer_slowlog(ask),
             Effect::Latency(ask) => self.answer_latency(&ask),
             Effect::Memory(ask) => self.answer_memory(ask),
-            Effect::Monitor => Value::OK,
+            Effect::Monitor => {
+                self.audit(Act::Monitor, client);
+                Value::OK
+            }
+            Effect::Acl(AclEffect::List { shows_secrets }) => return Performed::InPieces(self.acl_list(shows_secrets)),
+            Effect::Acl(AclEffect::Users) => return Performed::InPieces(self.acl_users()),
+            Effect::Acl(AclEffect::Log { count }) => return Performed::InPieces(self.acl_refusals(count)),
             Effect::Acl(wish) => self.acl(wish, client),
             // Stopping closes the issuer for good, so there is no way back and nothing to abort.
             Effect::Shutdown(Shutdown { abort: true, .. }) => Value::error("ERR No shutdown in progress."),
             // As Redis refuses to lose what it could not save. A save that failed a moment ago would fail now.
             Effect::Shutdown(how) if !how.force && !how.nosave && !self.issuer.status().last_save_ok => {
-                tracing::error!("SHUTDOWN refused: the state cannot be saved. SHUTDOWN FORCE stops all the same");
+                self.audit(Act::ShutdownRefused, client);
                 Value::error("ERR Errors trying to SHUTDOWN. Check logs.")
             }
             Effect::Shutdown(how) => {
-                tracing::warn!("client {} at {} asked for SHUTDOWN", client.id, client.peer);
+                self.audit(Act::Shutdown, client);
                 if how.now {
                     self.clients.stop_all(Stop::Now);
                 }
@@ -78,22 +103,53 @@ impl<C: Clock> Server<C> {
         match effect {
             WaitingEffect::Acl(wish) => self.acl_at_disk(wish, client).await,
             WaitingEffect::ConfigSet { pairs } => {
-                let who = format!("{} at {}", client.id, client.peer);
-                self.at_disk(move |server| server.config_set(&pairs, &who)).await
+                let who = Actor::from(client);
+                self.at_disk("CONFIG SET", move |server| server.config_set(&pairs, who)).await
             }
-            WaitingEffect::ConfigRewrite => self.at_disk(Server::config_rewrite).await,
+            WaitingEffect::ConfigRewrite => {
+                let who = Actor::from(client);
+                self.at_disk("CONFIG REWRITE", move |server| server.config_rewrite(who)).await
+            }
             WaitingEffect::ClientKill(kill) => self.client_kill(&kill, client).await,
         }
     }
 
-    fn config_get(&self, patterns: &[Vec<u8>]) -> Value {
-        let bytes: usize = patterns.iter().map(Vec::len).sum();
-        if patterns.len() > CONFIG_GET_PATTERNS_MAX || bytes > CONFIG_GET_BYTES_MAX {
-            return Value::error(format!(
-                "ERR CONFIG GET takes at most {CONFIG_GET_PATTERNS_MAX} patterns of {CONFIG_GET_BYTES_MAX} bytes in all"
-            ));
+    /// Whether IDs are given. At the borrow limit they are, though not to everybody at once: who sends load elsewhere for that
+    /// would take away the servers one after the other.
+    fn id_ready(&self, tells_why: bool) -> Value {
+        match self.issuer.refusing().filter(|refusal| !refusal.is_overload()) {
+            None => Value::Simple("READY".into()),
+            Some(refusal) if tells_why => Value::error(refusal.to_string()),
+            Some(Refusal::Closed) => Value::error("ERR no ids are given now"),
+            Some(_) => Value::error("MISCONF no ids are given now; who logs in is told why"),
         }
-        let pairs = self.config.get().get(patterns);
-        Value::Map(pairs.into_iter().map(|(name, value)| (Value::bulk(name), Value::bulk(value))).collect())
+    }
+
+    fn config_get(&self, names: &[Vec<u8>], shows_secrets: bool) -> Value {
+        let bytes: usize = names.iter().map(Vec::len).sum();
+        let is_too_much = || {
+            Value::error(format!(
+                "ERR CONFIG GET takes at most {CONFIG_GET_NAMES_MAX} names of {CONFIG_GET_BYTES_MAX} bytes in all, \
+                 {CONFIG_GET_PATTERNS_MAX} patterns among them"
+            ))
+        };
+        if names.len() > CONFIG_GET_NAMES_MAX || bytes > CONFIG_GET_BYTES_MAX {
+            return is_too_much();
+        }
+        let patterns: Vec<Pattern> = match names.iter().map(|name| Pattern::new(name, true)).collect() {
+            Ok(patterns) => patterns,
+            Err(error) => return Value::error(format!("ERR {error}")),
+        };
+        if patterns.iter().filter(|pattern| !pattern.is_literal()).count() > CONFIG_GET_PATTERNS_MAX {
+            return is_too_much();
+        }
+        let pairs = self.config.get().get(&patterns);
+        let shown = |name: &str, value: String| {
+            let is_hidden = !shows_secrets && !value.is_empty() && is_secret_directive(name.as_bytes());
+            if is_hidden { REDACTED.to_owned() } else { value }
+        };
+        Value::Map(
+            pairs.into_iter().map(|(name, value)| (Value::bulk(name), Value::bulk(shown(name, value)))).collect(),
+        )
     }
 }

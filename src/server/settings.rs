@@ -6,17 +6,21 @@
 
 use std::convert::Infallible;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use rand::seq::SliceRandom as _;
 
-use super::{Server, room_for_clients, timing};
+use super::{Act, Actor, Server, open_files, room_for_clients, timing};
 use crate::acl::{DEFAULT_USER, PASSWORD_BYTES_MAX, User, Users};
 use crate::clock::Clock;
 use crate::command::Vocabulary;
-use crate::config::load::{self, FilesFrom};
+use crate::config::load::FilesFrom;
+use crate::config::secrets;
 use crate::config::{self, Changed, Config, Pair, Report, SetError, StateKind, UserLine};
+use crate::files::{self, Readers};
 use crate::id::{self, Layout, Limits, RandomCycle, Scheme};
+use crate::info;
+use crate::logging::lines::client_line;
 use crate::resp::Value;
 use crate::session::Rules;
 use crate::tls;
@@ -48,6 +52,7 @@ impl Rules {
             id_mgetid_max: config.id_mgetid_max,
             databases: config.databases,
             users,
+            protection: config.protection(),
             bulk_bytes_max: config.proto_max_bulk_len,
             request_bytes_max: config.client_query_buffer_limit,
             timing: timing(config),
@@ -102,11 +107,11 @@ struct Ready {
 
 impl<C: Clock> Server<C> {
     /// `CONFIG SET`.
-    pub(super) fn config_set(&self, pairs: &[Pair], who: &str) -> Value {
+    pub(super) fn config_set(&self, pairs: &[Pair], who: Actor) -> Value {
         match self.change_config(pairs) {
             Ok(names) => {
                 if !names.is_empty() {
-                    tracing::info!("client {who} has set {}", names.join(", "));
+                    self.audit(Act::ConfigSet { names: &names }, who);
                 }
                 Value::Simple("OK".into())
             }
@@ -114,14 +119,12 @@ impl<C: Clock> Server<C> {
         }
     }
 
-    /// Changes the configuration in force; returns the directives that were named.
+    /// Changes the configuration in force; returns the directives that were named. One at a time, as `Changes` has it.
     ///
     /// # Errors
     ///
     /// [`SetError`]; then everything is as it was.
-    pub fn change_config(&self, pairs: &[Pair]) -> Result<Vec<&'static str>, SetError> {
-        // A change is whole before the next begins, so one that a panic left is none.
-        let _one_at_a_time = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+    fn change_config(&self, pairs: &[Pair]) -> Result<Vec<&'static str>, SetError> {
         let old = self.config.get();
         let Changed { config, names } = old.set(pairs)?;
         let ready = self.make_ready(&old, &config, &names)?;
@@ -131,25 +134,38 @@ impl<C: Clock> Server<C> {
 
     fn make_ready(&self, old: &Config, new: &Config, names: &[&'static str]) -> Result<Ready, SetError> {
         let first_of = |wanted: &[&str]| names.iter().copied().find(|name| wanted.contains(name));
+        if let (Some(name), Some(path)) = (first_of(&["requirepass"]), &old.password_file) {
+            let reason = format!(
+                "the password is that in {}; write it there, and send SIGHUP to have it read again",
+                path.display()
+            );
+            return Err(SetError::refused(name, reason));
+        }
         let sets_password = match first_of(&["requirepass"]) {
             Some(name) => check_password(new).map(|()| true).map_err(|reason| SetError::refused(name, reason))?,
             None => false,
         };
         // Named is enough, as in Redis: the same path may have another certificate by now.
-        let tls = first_of(&["tls-cert-file", "tls-key-file", "tls-ca-cert-file", "tls-auth-clients"]);
+        let tls = names.iter().copied().find(|name| name.starts_with("tls-"));
         let tls = match (tls, self.tls.is_some().then(|| tls::Settings::of(new)).flatten()) {
             (Some(name), Some(settings)) => {
                 let loaded = tls::Loaded::new(settings).map_err(|error| SetError::refused(name, error.to_string()))?;
+                if let Some(note) = loaded.note() {
+                    client_line!(self.lines, Settings, "{note}");
+                }
                 Some(loaded)
             }
             _ => None,
         };
         self.check_borrowing(new)?;
         if new.maxclients > old.maxclients {
-            let room = room_for_clients(new.maxclients);
-            if room < new.maxclients {
+            let of_clients = self.clients.len() + self.handshakes.count();
+            let own_files = open_files().saturating_sub(of_clients as u64);
+            let room = room_for_clients(new.maxclients, own_files, self.tls.is_some());
+            if !matches!(room, Ok(room) if room == new.maxclients) {
                 let reason = format!(
-                    "The operating system is not able to handle the specified number of clients, try with {room}"
+                    "The operating system is not able to handle the specified number of clients, try with {}",
+                    room.unwrap_or(1)
                 );
                 return Err(SetError::refused("maxclients", reason));
             }
@@ -157,8 +173,8 @@ impl<C: Clock> Server<C> {
         Ok(Ready { sets_password, tls })
     }
 
-    /// Whether IDs may run as far ahead as `new` says. What a start without a record relies on is that no run before it went
-    /// further than its own `id-max-borrow-ms`, and that is the one that this server was started with.
+    /// Whether IDs may run as far ahead as `new` says. A start relies on it that no run before it went further than the
+    /// larger B of the record and of its configuration. Without a record that is the one this server was started with.
     fn check_borrowing(&self, new: &Config) -> Result<(), SetError> {
         let start_ms = self.issuer.start_max_borrow_ms();
         if new.id_state == StateKind::File || new.id_max_borrow_ms <= start_ms {
@@ -180,13 +196,26 @@ impl<C: Clock> Server<C> {
         if limits(&new) != limits(old) {
             self.issuer.set_limits(limits(&new));
         }
+        self.issuer.set_max_wait_ms(new.id_max_wait_ms);
         let (borrow_ms, start_ms) = (new.id_max_borrow_ms, self.issuer.start_max_borrow_ms());
         if borrow_ms != old.id_max_borrow_ms && borrow_ms > start_ms {
-            tracing::warn!(
-                "id-max-borrow-ms is {borrow_ms} now and was {start_ms} at the start. Configure it for the next start too, or \
-                 that may have to wait until time has caught up and, if the state file is lost, may give IDs again"
+            client_line!(
+                self.lines,
+                Settings,
+                "id-max-borrow-ms is {borrow_ms} now and was {start_ms} at the start. The state file says so too; configure \
+                 it for the next start all the same, or that may give IDs again if the state file is lost or put back as it \
+                 was"
             );
         }
+        if new.protected_mode == Some(false) && old.protected_mode != Some(false) && new.is_reached_from_elsewhere() {
+            client_line!(
+                self.lines,
+                Settings,
+                "protected-mode is no now: other machines may do everything without a login while no password is needed"
+            );
+        }
+        self.clients.set_held_bytes_max(new.maxmemory_clients.bytes(info::memory_limit()));
+        self.evict_clients();
         if new.loglevel != old.loglevel {
             self.log.set_level(new.loglevel);
         }
@@ -205,40 +234,73 @@ impl<C: Clock> Server<C> {
     ///
     /// It counts as a change: a `CONFIG SET tls-cert-file` comes before it or after it, and is not undone.
     pub async fn reopen_files(self: Arc<Self>) {
-        let reopened = tokio::task::spawn_blocking(move || {
-            let _one_at_a_time = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-            match self.log.reopen() {
-                Ok(()) => tracing::info!("SIGHUP: the log is opened anew"),
-                Err(error) => tracing::error!("SIGHUP: the log stays as it was: {error}"),
-            }
-            if let Some(tls) = &self.tls {
+        // The log's own thread does that.
+        self.log.reopen();
+        let server = Arc::clone(&self);
+        let reopened = self.changes.make("the reload by SIGHUP", move || {
+            server.reload_password();
+            if let Some(tls) = &server.tls {
                 match tls.reload() {
                     Ok(()) => tracing::info!("SIGHUP: the certificates are loaded anew, for new connections"),
                     Err(error) => tracing::error!("SIGHUP: the certificates stay as they were: {error}"),
                 }
             }
         });
-        if let Err(panic) = reopened.await {
-            tracing::error!("SIGHUP: {panic}");
+        if let Err(error) = reopened.await {
+            tracing::error!("SIGHUP: {error}");
         }
     }
 
-    /// Does what waits for the disk on a thread that may.
-    pub(super) async fn at_disk(self: &Arc<Self>, work: impl FnOnce(&Self) -> Value + Send + 'static) -> Value {
+    /// Reads the password's file again, if it has one.
+    fn reload_password(&self) {
+        let old = self.config.get();
+        let Some(path) = &old.password_file else { return };
+        let files = FilesFrom(self.process.started_in.clone());
+        match secrets::read_password_file(path, &files) {
+            Ok(password) if old.requirepass.as_deref() == Some(&*password) => {}
+            Ok(password) => {
+                // As at the start, a line of the default user's own wins over it.
+                let is_ignored = old.aclfile.is_some() || old.users.iter().any(|line| line.name == DEFAULT_USER);
+                let Ok(()) = self.config.update(|now| {
+                    Ok::<_, Infallible>(Config { requirepass: Some(password.clone()), ..Config::clone(now) })
+                });
+                if !is_ignored {
+                    let Ok(()) = self.rules.update(|now| {
+                        let users = Arc::new(now.users.with_default_password(Some(&password)));
+                        Ok::<_, Infallible>(Rules { users, ..now.clone() })
+                    });
+                }
+                tracing::info!("SIGHUP: the password in {} is another one now", path.display());
+            }
+            Err(error) => tracing::error!("SIGHUP: the password stays as it was: {error}"),
+        }
+    }
+
+    /// Makes a change that may wait for the disk, when its turn comes; `what` is the command.
+    pub(super) async fn at_disk(
+        self: &Arc<Self>,
+        what: &'static str,
+        work: impl FnOnce(&Self) -> Value + Send + 'static,
+    ) -> Value {
         let server = Arc::clone(self);
-        let done = tokio::task::spawn_blocking(move || work(&server)).await;
-        done.unwrap_or_else(|panic| Value::error(format!("ERR {panic}")))
+        let made = self.changes.make(what, move || work(&server)).await;
+        made.unwrap_or_else(|error| Value::error(error.to_string()))
     }
 
     /// The configuration in force with the users as they are now.
     fn config_with_users(&self) -> Config {
         let mut config = Config::clone(&self.config.get());
+        let requirepass = config.requirepass.clone();
+        if config.password_file.is_some() {
+            // It stands there, and is to stand nowhere else.
+            config.requirepass = None;
+        }
         if config.aclfile.is_some() {
             // They stand there, and ACL SAVE writes them.
             return config;
         }
         let users = Arc::clone(&self.rules.get().users);
-        let default = Users::default().with_default_password(config.requirepass.as_deref());
+        let default = Users::default().with_default_password(requirepass.as_deref());
         let by_requirepass = users.default_user().describe() == default.default_user().describe()
             && !config.users.iter().any(|line| line.name == DEFAULT_USER);
         let line = |user: &Arc<User>| UserLine {
@@ -251,26 +313,30 @@ impl<C: Clock> Server<C> {
     }
 
     /// `CONFIG REWRITE`.
-    pub(super) fn config_rewrite(&self) -> Value {
+    pub(super) fn config_rewrite(&self, who: Actor) -> Value {
         let file = &self.process.config_file;
         if file.is_empty() {
             return Value::error("ERR The server is running without a config file");
         }
-        let _one_at_a_time = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let path = Path::new(file);
         let files = FilesFrom(self.process.started_in.clone());
         let config = self.config_with_users();
         // What the next start would not take is not written.
         let rewritten = users_of(&config).and_then(|_| config.rewritten(path, &self.process.sources, &files));
         let written = rewritten.and_then(|rewritten| {
-            load::replace_file(path, &rewritten.text).map_err(|error| error.to_string())?;
+            let readers = if rewritten.holds_secret { Readers::OwnerOnly } else { Readers::AsBefore };
+            files::behind_links(path)
+                .and_then(|path| files::replace(&path, &rewritten.text, readers))
+                .map_err(|error| error.to_string())?;
             Ok(rewritten.overridden)
         });
         match written {
             Ok(overridden) => {
-                tracing::info!("CONFIG REWRITE: {file} has the values in force");
+                self.audit(Act::ConfigRewrite, who);
                 if !overridden.is_empty() {
-                    tracing::warn!(
+                    client_line!(
+                        self.lines,
+                        Settings,
                         "CONFIG REWRITE: environment or command line give other values to {}, and win over the file at the \
                          next start",
                         overridden.join(", ")
@@ -279,7 +345,7 @@ impl<C: Clock> Server<C> {
                 Value::Simple("OK".into())
             }
             Err(sentence) => {
-                tracing::warn!("CONFIG REWRITE failed: {sentence}");
+                client_line!(self.lines, Settings, "CONFIG REWRITE failed: {sentence}");
                 Value::error(format!("ERR Rewriting config file: {sentence}"))
             }
         }

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use super::Server;
+use super::pieces::Items;
+use super::{Pieces, Server};
 use crate::clients::Client;
 use crate::clock::{self, Clock};
 use crate::command::Flags;
@@ -61,13 +62,16 @@ impl<C: Clock> Server<C> {
         self.slow_log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `SLOWLOG GET`, `LEN` and `RESET`.
+    /// `SLOWLOG GET`
+    pub(super) fn slow_commands(&self, count_max: Option<usize>) -> Box<dyn Pieces> {
+        let entries: Vec<_> = self.slow_log().entries().take(count_max.unwrap_or(usize::MAX)).cloned().collect();
+        Box::new(Items::new(entries.into_iter().map(|entry| value_of(&entry))))
+    }
+
+    /// `SLOWLOG LEN` and `RESET`.
     pub(super) fn answer_slowlog(&self, ask: SlowLogAsk) -> Value {
         match ask {
-            SlowLogAsk::Get { count_max } => {
-                let log = self.slow_log();
-                Value::Array(log.entries().take(count_max.unwrap_or(usize::MAX)).map(value_of).collect())
-            }
+            SlowLogAsk::Get { .. } => unreachable!("it is answered in pieces"),
             SlowLogAsk::Len => Value::Integer(self.slow_log().len().try_into().unwrap_or(i64::MAX)),
             SlowLogAsk::Reset => {
                 self.slow_log().clear();

@@ -5,6 +5,7 @@
 //! stopwatch in [`Timing`]; of commands that follow each other directly, the end of one is the beginning of the next.
 
 use super::turn::TURN_BYTES_MAX;
+use crate::acl::is_secret_directive;
 use crate::command::{Command, Flags, TABLE, Verb};
 use crate::resp::Args;
 use crate::telemetry::{bucket_of, trimmed};
@@ -83,8 +84,13 @@ const SEARCHED: usize = 16;
 /// Entries a turn keeps room for.
 const CALLS_KEPT: usize = 64;
 
+/// What the commands of one turn may take together before it ends, in ns, not counting the one that passes the bound.
+///
+/// A small reply may have cost much: bytes alone would let a pipeline of such commands hold a thread for seconds.
+pub const TURN_NS_MAX: u64 = 250_000;
+
 /// What is put in the place of a password.
-const REDACTED: &[u8] = b"(redacted)";
+const REDACTED: &[u8] = crate::acl::REDACTED.as_bytes();
 
 /// What a turn did. Used again and again, as the turn is.
 #[derive(Debug, Default)]
@@ -98,6 +104,8 @@ pub struct Account {
     asker: Option<Noted>,
     /// When the last command ended, if nothing came since.
     lap_ns: Option<u64>,
+    /// What commands that are timed took together, in ns.
+    spent_ns: u64,
     /// Whether commands are to be shown to monitors.
     is_watched: bool,
     /// The database and the end in `shown` of each command.
@@ -162,9 +170,27 @@ impl Account {
         self.is_watched
     }
 
-    /// Whether so much is to be shown that the turn has to end.
+    /// Whether the turn has to end: it took long, or much is to be shown.
     pub(super) fn is_full(&self) -> bool {
-        self.shown.len() >= TURN_BYTES_MAX
+        self.spent_ns >= TURN_NS_MAX || self.shown.len() >= TURN_BYTES_MAX
+    }
+
+    /// What commands took, in ns, but for ID commands and for effects: work that others waited for.
+    #[inline]
+    pub fn spent_ns(&self) -> u64 {
+        self.spent_ns
+    }
+
+    /// Gives back the room that is not needed.
+    pub(super) fn shrink(&mut self) {
+        self.calls.shrink_to_fit();
+        self.shown.shrink_to_fit();
+        self.shown_ends.shrink_to_fit();
+    }
+
+    /// Bytes of memory held.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.calls.capacity() * size_of::<Calls>() + self.shown.capacity()
     }
 
     pub(super) fn clear(&mut self) {
@@ -173,6 +199,7 @@ impl Account {
             self.calls.shrink_to(CALLS_KEPT);
         }
         self.lap_ns = None;
+        self.spent_ns = 0;
         self.asker = None;
         if self.has_more() {
             self.clear_rest();
@@ -257,6 +284,7 @@ impl Account {
             return;
         }
         self.lap_ns = Some(now_ns);
+        self.spent_ns += ns;
         let failed = u32::from(self.error_replies != begun.error_replies);
         self.add(Calls { verb: command.verb, calls: 1, failed, rejected: 0, ns, bucket: bucket_of(ns) });
         if ns >= timing.noted_ns {
@@ -326,7 +354,7 @@ fn redact(command: &'static Command, args: &mut [&[u8]]) {
         "acl|setuser" => args.iter_mut().skip(2).for_each(|arg| *arg = REDACTED),
         "config|set" => {
             for pair in args.get_mut(2..).unwrap_or_default().chunks_exact_mut(2) {
-                if SECRET_DIRECTIVES.iter().any(|name| pair[0].eq_ignore_ascii_case(name)) {
+                if is_secret_directive(pair[0]) {
                     pair[1] = REDACTED;
                 }
             }
@@ -348,10 +376,6 @@ fn redact(command: &'static Command, args: &mut [&[u8]]) {
         _ => {}
     }
 }
-
-/// Directives whose values are secret, as Redis marks them.
-const SECRET_DIRECTIVES: [&[u8]; 5] =
-    [b"requirepass", b"masterauth", b"masteruser", b"tls-key-file-pass", b"tls-client-key-file-pass"];
 
 /// Bytes of one command's arguments that monitors are shown; on the wire at most four times as many. Else whoever may send a
 /// large request could throw out every monitor by it.

@@ -29,16 +29,14 @@ impl Client {
         let words = || args.iter().skip(2).map(<[u8]>::to_vec);
         match command.verb {
             Verb::AclWhoAmI => turn.push_with(|out| resp::write_bulk(self.user().name().as_bytes(), out)),
-            Verb::AclUsers => {
-                let names = users.iter().map(|user| Value::from(&**user.name()));
-                turn.push_value(&Value::Array(names.collect()), protocol);
-            }
+            Verb::AclUsers => turn.effect = Some(Effect::Acl(AclEffect::Users)),
             Verb::AclList => {
-                let lines = users.describe_all().into_iter().map(Value::bulk);
-                turn.push_value(&Value::Array(lines.collect()), protocol);
+                let shows_secrets = self.may(Verb::AclSetUser);
+                turn.effect = Some(Effect::Acl(AclEffect::List { shows_secrets }));
             }
             Verb::AclGetUser => {
-                let user = users.get(arg(args, 2)).map_or(Value::Null, |user| user.to_value());
+                let user =
+                    users.get(arg(args, 2)).map_or(Value::Null, |user| user.to_value(self.may(Verb::AclSetUser)));
                 turn.push_value(&user, protocol);
             }
             Verb::AclCat => {

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use super::account::Begun;
 use super::clients;
 use super::effect::{Effect, Pause, Shutdown, WaitingEffect};
-use super::profile::Profile;
+use super::profile::{Profile, Watched};
 use super::replies::{Replies, Wanted};
 use super::rules::Rules;
 use super::transaction::Transaction;
 use super::turn::Turn;
-use crate::acl::{Context, DEFAULT_USER, Denial, Reason, User};
+use crate::acl::{self, CommandSet, Context, DEFAULT_USER, Denial, Origin, Reason, User};
 use crate::command::{self, Command, Flags, REDIS_VERSION, TABLE, Verb, quote};
 use crate::resp::{self, Args, DecodeLimits, Protocol, Value, parse_integer};
 
@@ -36,12 +36,12 @@ const HELLO_NEEDS_AUTH: &str = "NOAUTH HELLO must be called with the client alre
                                 select the RESP protocol version at the same time";
 
 /// What `EXEC` answers in the place of a command that was allowed when it was queued.
-pub(super) const NO_LONGER_ALLOWED: &str = "NOPERM ACLs rules changed between the moment the transaction was \
+const NO_LONGER_ALLOWED: &str = "NOPERM ACLs rules changed between the moment the transaction was \
                                             accumulated and the EXEC call. This command is no longer allowed for the \
                                             following reason: no permission to execute the command or subcommand";
 
 /// What a user is told who may not run a command; Redis 7.0's text.
-pub(super) fn no_permission(command: &Command) -> String {
+fn no_permission(command: &Command) -> String {
     format!("NOPERM this user has no permissions to run the '{}' command", command.full_name)
 }
 
@@ -53,17 +53,27 @@ fn named_getid(rules: &Rules) -> Option<&'static Command> {
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) rules: Arc<Rules>,
-    pub(super) profile: Profile,
+    pub(super) profile: Watched,
     pub(super) limits: DecodeLimits,
     pub(super) replies: Replies,
     /// What `CLIENT PAUSE` holds.
     pub(super) pause: Option<Pause>,
     /// Whom commands are run as: of [`Rules::users`].
     user: Arc<User>,
+    /// What the user may run here whatever the arguments: without guarded commands, where that is so.
+    allowed: CommandSet,
+    /// Where it came from.
+    origin: Origin,
     /// Whether it logged in, or began when the default user was open to all.
     logged_in: bool,
+    /// Whether it logged in by something that its user needs: a password, a certificate.
+    has_proved: bool,
     /// Whether its user is gone: it must not go on as another, who may be allowed more.
     pub(super) has_lost_user: bool,
+    /// Whether the next read must look at what is rare: `has_lost_user` and `leave`.
+    pub(super) is_special: bool,
+    /// Passwords it may try.
+    leave: u32,
     /// GETID, if that is what it goes by here (`rename-command` may have taken its name) and the user may run it.
     getid: Option<&'static Command>,
 }
@@ -71,16 +81,21 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(id: u64, rules: Arc<Rules>) -> Client {
         let user = Arc::clone(rules.users.default_user());
-        let profile = Profile::new(id, Arc::clone(user.name()));
+        let profile = Watched::new(Profile::new(id, Arc::clone(user.name())));
         let mut client = Client {
             limits: rules.limits(),
             rules,
             profile,
             replies: Replies::default(),
             pause: None,
+            allowed: CommandSet::default(),
             user,
+            origin: Origin::ThisMachine,
             logged_in: false,
+            has_proved: false,
             has_lost_user: false,
+            is_special: false,
+            leave: 0,
             getid: None,
         };
         client.forget_login();
@@ -90,12 +105,36 @@ impl Client {
     /// Goes by other rules. Who has authenticated remains so; a connection whose user is gone has ended.
     pub(super) fn set_rules(&mut self, rules: Arc<Rules>) {
         self.rules = rules;
-        if let Some(user) = self.rules.users.get(self.user.name().as_bytes()) {
-            self.be(Arc::clone(user), self.logged_in);
+        let user = self.rules.users.get(self.user.name().as_bytes()).filter(|user| user.is_same(&self.user));
+        if let Some(user) = user {
+            self.be(Arc::clone(user), self.logged_in, self.has_proved);
         } else {
-            self.be(Arc::clone(self.rules.users.default_user()), false);
+            self.be(Arc::clone(self.rules.users.default_user()), false, false);
             self.has_lost_user = true;
+            self.is_special = true;
         }
+    }
+
+    pub(super) fn leave(&self) -> u32 {
+        self.leave
+    }
+
+    pub(super) fn give_leave(&mut self, logins: u32) {
+        if logins > 0 {
+            self.leave = logins;
+            self.is_special = true;
+        }
+    }
+
+    pub(super) fn take_leave_back(&mut self) -> u32 {
+        self.is_special = self.has_lost_user;
+        std::mem::take(&mut self.leave)
+    }
+
+    /// Says where it came from, before anything is read.
+    pub(super) fn set_origin(&mut self, origin: Origin) {
+        self.origin = origin;
+        self.be(Arc::clone(&self.user), self.logged_in, self.has_proved);
     }
 
     #[inline]
@@ -103,22 +142,47 @@ impl Client {
         self.limits.authenticated
     }
 
+    /// Whether nothing was run yet.
+    #[inline]
+    pub(super) fn has_said_nothing(&self) -> bool {
+        self.profile.last_command == super::profile::NO_COMMAND
+    }
+
     /// Whether the user may run it: a bit test.
     #[inline]
     pub(super) fn may_run(&self, command: &'static Command, args: Args<'_>) -> bool {
-        self.user.may_run(command, args)
+        self.allowed.has(command.verb) || self.may_for_first_arg(command, args)
+    }
+
+    #[cold]
+    fn may_for_first_arg(&self, command: &'static Command, args: Args<'_>) -> bool {
+        !self.is_guarded_from(command) && self.user.may_for_first_arg(command, args)
+    }
+
+    /// The same for a command that has no first argument that matters.
+    pub(super) fn may(&self, verb: Verb) -> bool {
+        self.allowed.has(verb)
+    }
+
+    /// Whether it is refused for want of a login, whatever the user may do.
+    pub(super) fn is_guarded_from(&self, command: &Command) -> bool {
+        acl::is_guarded(command.verb) && self.rules.protection.guards(self.origin, self.has_proved)
     }
 
     /// Becomes this user; all that follows from who it is, and from the rules, is settled here.
-    fn be(&mut self, user: Arc<User>, logged_in: bool) {
+    fn be(&mut self, user: Arc<User>, logged_in: bool, has_proved: bool) {
         self.logged_in = logged_in;
+        self.has_proved = has_proved;
+        self.allowed = user.allowed(self.rules.protection.guards(self.origin, has_proved));
         // As in Redis, nobody needs to log in while the default user is open to all.
         let authenticated = logged_in || self.rules.users.default_user().is_open();
         self.limits = DecodeLimits { authenticated, ..self.rules.limits() };
+        self.profile.authenticated = authenticated;
         self.getid = named_getid(&self.rules).filter(|command| user.may(command));
         if self.profile.user != *user.name() {
             self.profile.user = Arc::clone(user.name());
         }
+        self.profile.incarnation = user.incarnation();
         self.user = user;
     }
 
@@ -126,7 +190,23 @@ impl Client {
     fn forget_login(&mut self) {
         let user = Arc::clone(self.rules.users.default_user());
         let logged_in = user.is_open();
-        self.be(user, logged_in);
+        self.be(user, logged_in, false);
+    }
+
+    /// Why it may not run a command that it may not run.
+    #[cold]
+    pub(super) fn refusal_of(&self, command: &'static Command) -> String {
+        if self.user.may(command) && self.is_guarded_from(command) {
+            acl::denied(command)
+        } else {
+            no_permission(command)
+        }
+    }
+
+    /// The same for one that was allowed when it was queued.
+    #[cold]
+    pub(super) fn refusal_in_exec(&self, command: &'static Command) -> String {
+        if self.user.may(command) { self.refusal_of(command) } else { NO_LONGER_ALLOWED.to_owned() }
     }
 
     /// Leaves a refused command for `ACL LOG`.
@@ -155,7 +235,7 @@ impl Client {
             turn.commands += count;
             turn.account.ids(Verb::GetId, count, 0);
             turn.push_each_id(count);
-            self.profile.last_command = command.full_name;
+            self.profile.set_last_command(command.full_name);
         }
     }
 
@@ -212,7 +292,7 @@ impl Client {
     #[inline]
     fn note(&mut self, command: &'static Command, turn: &mut Turn) {
         turn.commands += 1;
-        self.profile.last_command = command.full_name;
+        self.profile.set_last_command(command.full_name);
     }
 
     /// A command begins that is not an ID command.
@@ -275,12 +355,9 @@ impl Client {
                 Ok(id) => turn.effect = Some(Effect::DecodeId(id)),
                 Err(error) => turn.push_error(error.to_string()),
             },
-            Verb::IdSpan => match command::parse_span(self.rules.scheme.layout(), arg(args, 1), arg(args, 2)) {
-                Ok((lowest, highest)) => turn.push_with(|out| {
-                    resp::write_array_header(2, out);
-                    resp::write_id(lowest.get(), out);
-                    resp::write_id(highest.get(), out);
-                }),
+            Verb::IdReady => turn.effect = Some(Effect::IdReady { tells_why: self.is_authenticated() }),
+            Verb::IdSpan => match command::parse_span(arg(args, 1), arg(args, 2)) {
+                Ok(times) => turn.effect = Some(Effect::IdSpan(times)),
                 Err(error) => turn.push_error(error.to_string()),
             },
 
@@ -431,7 +508,7 @@ impl Client {
             }
             Verb::ConfigGet => {
                 let patterns = args.iter().skip(2).map(<[u8]>::to_vec).collect();
-                turn.effect = Some(Effect::ConfigGet { patterns });
+                turn.effect = Some(Effect::ConfigGet { patterns, shows_secrets: self.may(Verb::ConfigSet) });
             }
             Verb::ConfigSet => match pairs(args, 2) {
                 Some(pairs) => turn.effect = Some(Effect::Waits(WaitingEffect::ConfigSet { pairs })),
@@ -537,8 +614,13 @@ impl Client {
 
     /// Whether user and password fit. A failure leaves the login as it was, as in Redis; `word` asked for it.
     fn log_in(&mut self, user: &[u8], password: &[u8], word: &[u8], turn: &mut Turn) -> bool {
+        debug_assert!(self.leave > 0, "a request that tries a password is held until there is leave");
+        self.leave = self.leave.saturating_sub(1);
         if let Some(user) = self.rules.users.log_in(user, password).map(Arc::clone) {
-            self.be(user, true);
+            // Any word does for a user without a password: that proves nothing.
+            let has_proved = !user.is_nopass();
+            self.be(user, true, has_proved);
+            turn.has_access_news = true;
             return true;
         }
         let kept = |text: &[u8]| String::from_utf8_lossy(&text[..text.len().min(NAME_BYTES_MAX)]).into_owned();
@@ -547,6 +629,16 @@ impl Client {
         let user = kept(user).into();
         turn.deny(Denial { reason: Reason::Auth, context, object: kept(word), user, count: 1 });
         false
+    }
+
+    /// By a certificate: whatever its passwords, and it proves who it is.
+    pub(super) fn log_in_as(&mut self, name: &str) -> bool {
+        let user = self.rules.users.get(name.as_bytes()).filter(|user| user.is_enabled()).map(Arc::clone);
+        let is_known = user.is_some();
+        if let Some(user) = user {
+            self.be(user, true, true);
+        }
+        is_known
     }
 
     fn set_info(&mut self, args: Args<'_>, turn: &mut Turn) {

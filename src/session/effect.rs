@@ -6,6 +6,7 @@
 use std::fmt;
 
 use crate::id::Id;
+use crate::timestamp::Time;
 
 /// A wish of a command that only the shell can fulfil.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,13 @@ pub enum Effect {
     Time,
     /// `DECODEID id`: answer [`crate::command::describe_id`] with the wall clock's time.
     DecodeId(Id),
+    /// `IDREADY`: answer `+READY`, or the error that a request for an ID would get.
+    IdReady {
+        /// Whether the client has logged in, where it has to: strangers are not told paths and reasons.
+        tells_why: bool,
+    },
+    /// `IDSPAN from to`: answer [`crate::command::describe_span`] of these times; `now` is the wall clock's.
+    IdSpan([Time; 2]),
     /// `CLIENT INFO`: answer a verbatim text, this connection's line.
     ClientInfo,
     /// `CLIENT LIST ...`: answer a verbatim text, one line for each connection that the filter admits.
@@ -41,8 +49,10 @@ pub enum Effect {
     },
     /// `CONFIG GET pattern ...`: answer a map of bulk strings.
     ConfigGet {
-        /// Glob patterns; [`crate::glob::matches`] compares them without letter case.
+        /// Glob patterns; letter case does not count.
         patterns: Vec<Vec<u8>>,
+        /// Whether the values of secrets are shown: who may set them may read them.
+        shows_secrets: bool,
     },
     /// `SLOWLOG ...`.
     SlowLog(SlowLogAsk),
@@ -144,6 +154,13 @@ pub enum AclEffect {
         /// As they were sent.
         names: Vec<Vec<u8>>,
     },
+    /// `LIST`: answer a line for each user.
+    List {
+        /// Whether digests of passwords are in them.
+        shows_secrets: bool,
+    },
+    /// `USERS`: answer their names.
+    Users,
     /// `LOG [count]`: answer the latest entries.
     Log {
         /// How many at most.
@@ -164,6 +181,8 @@ impl fmt::Debug for AclEffect {
         match self {
             AclEffect::SetUser { name, .. } => write!(f, "SetUser({})", name.escape_ascii()),
             AclEffect::DelUser { names } => write!(f, "DelUser({} names)", names.len()),
+            AclEffect::List { .. } => f.write_str("List"),
+            AclEffect::Users => f.write_str("Users"),
             AclEffect::Log { count } => write!(f, "Log({count})"),
             AclEffect::LogReset => f.write_str("LogReset"),
             AclEffect::GenPass { digits } => write!(f, "GenPass({digits})"),

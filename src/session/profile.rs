@@ -1,5 +1,6 @@
 //! What others may see of a session: `CLIENT LIST` and `CLIENT INFO` are made of it.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use crate::resp::Protocol;
@@ -17,6 +18,8 @@ pub struct Profile {
     pub lib_version: Arc<str>,
     /// The user it is, authenticated or not: the default one at first, as in Redis.
     pub user: Arc<str>,
+    /// Which user of that name: see [`crate::acl::User::incarnation`].
+    pub incarnation: u64,
     /// The database of `SELECT`. It means nothing here beyond being remembered.
     pub database: u32,
     /// RESP2 or RESP3.
@@ -31,7 +34,12 @@ pub struct Profile {
     pub no_touch: bool,
     /// Behind `MONITOR`.
     pub monitors: bool,
+    /// Whether it has logged in, or need not.
+    pub authenticated: bool,
 }
+
+/// `last_command` before the first.
+pub(super) const NO_COMMAND: &str = "NULL";
 
 impl Profile {
     /// That of a connection that has said nothing yet.
@@ -44,13 +52,63 @@ impl Profile {
             lib_name: none.clone(),
             lib_version: none,
             user,
+            incarnation: 0,
             database: 0,
             protocol: Protocol::Resp2,
             queued: None,
-            last_command: "NULL",
+            last_command: NO_COMMAND,
             no_evict: false,
             no_touch: false,
             monitors: false,
+            authenticated: false,
         }
+    }
+}
+
+/// A profile that remembers whether it may have changed since somebody last looked: nearly all requests change nothing, and
+/// comparing it with what others were shown costs more than drawing an ID.
+///
+/// Whoever takes it mutably counts as one who changes it.
+#[derive(Debug)]
+pub(super) struct Watched {
+    profile: Profile,
+    has_changed: bool,
+}
+
+impl Watched {
+    /// One that nobody has looked at.
+    pub(super) fn new(profile: Profile) -> Watched {
+        Watched { profile, has_changed: true }
+    }
+
+    /// The profile if it may have changed since the last call.
+    #[inline]
+    pub(super) fn take_changed(&mut self) -> Option<&Profile> {
+        std::mem::take(&mut self.has_changed).then_some(&self.profile)
+    }
+
+    /// This command ran last; mostly it is the one that ran before.
+    #[inline]
+    pub(super) fn set_last_command(&mut self, name: &'static str) {
+        if !std::ptr::eq(self.profile.last_command, name) {
+            self.has_changed = true;
+            self.profile.last_command = name;
+        }
+    }
+}
+
+impl Deref for Watched {
+    type Target = Profile;
+
+    #[inline]
+    fn deref(&self) -> &Profile {
+        &self.profile
+    }
+}
+
+impl DerefMut for Watched {
+    fn deref_mut(&mut self) -> &mut Profile {
+        self.has_changed = true;
+        &mut self.profile
     }
 }

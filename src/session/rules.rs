@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::account::Timing;
-use crate::acl::Users;
+use crate::acl::{Protection, Users};
 use crate::command::Vocabulary;
 use crate::id::Scheme;
 use crate::resp::DecodeLimits;
@@ -22,6 +22,8 @@ pub struct Rules {
     pub databases: u32,
     /// Who may log in, and do what (`requirepass`, `user`, `aclfile`, `ACL SETUSER`).
     pub users: Arc<Users>,
+    /// What clients from other machines may do without a login (`protected-mode`, `bind`).
+    pub protection: Protection,
     /// The largest argument, bytes (`proto-max-bulk-len`).
     pub bulk_bytes_max: usize,
     /// The largest request, bytes (`client-query-buffer-limit`); also bounds what `MULTI` queues.

@@ -7,7 +7,8 @@
 //!
 //! Invariant: `next <= queue.len()`, and `read` is where command `next` begins in `bytes`.
 
-use crate::command::Command;
+use crate::acl::LOGINS_IN_TRANSACTION_MAX;
+use crate::command::{Command, Verb};
 use crate::resp::{Args, Span};
 
 /// Most memory one transaction may hold, bytes; less when `client-query-buffer-limit` is lower.
@@ -18,12 +19,17 @@ pub const TRANSACTION_BYTES_MAX: usize = 16 << 20;
 /// Memory that is kept for the next transaction, bytes.
 const TRANSACTION_BYTES_KEPT: usize = 64 << 10;
 
+/// Memory that a quiet connection keeps, bytes of arguments: thirty `GETID`.
+const QUIET_BYTES: usize = 512;
+
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     phase: Phase,
     queue: Vec<Queued>,
     bytes: Vec<u8>,
     spans: Vec<Span>,
+    /// Logins among the commands that wait.
+    logins: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,9 +51,21 @@ struct Queued {
 
 /// A transaction that would be larger than it may be. `Display` is the text of an error reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("ERR transaction is too large: its commands would take more than {bytes_max} bytes")]
-pub(super) struct TooLarge {
-    bytes_max: usize,
+pub(super) enum TooLarge {
+    #[error("ERR transaction is too large: its commands would take more than {bytes_max} bytes")]
+    Bytes { bytes_max: usize },
+    #[error("ERR transaction has too many logins: it may have {LOGINS_IN_TRANSACTION_MAX}")]
+    Logins,
+}
+
+/// Whether it tries a password.
+pub(super) fn is_login(command: &Command, args: Args<'_>) -> bool {
+    match command.verb {
+        Verb::Auth => true,
+        // The name that SETNAME gives may be this word too: that does no harm.
+        Verb::Hello => args.iter().skip(2).any(|word| word.eq_ignore_ascii_case(b"auth")),
+        _ => false,
+    }
 }
 
 /// How each argument's length is kept.
@@ -66,6 +84,18 @@ impl Transaction {
         matches!(self.phase, Phase::Running { .. })
     }
 
+    /// Whether it is between `MULTI` and the end of `EXEC`.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        !matches!(self.phase, Phase::Idle)
+    }
+
+    /// Whether [`Transaction::release_memory`] has nothing to do and there is nothing to count.
+    #[inline]
+    pub(super) fn is_quiet(&self) -> bool {
+        !self.is_open() && self.bytes.capacity() <= QUIET_BYTES
+    }
+
     /// Whether `EXEC` must not run.
     pub(super) fn has_failed(&self) -> bool {
         self.phase == Phase::Queueing { failed: true }
@@ -79,6 +109,11 @@ impl Transaction {
     /// Whether `EXEC` would draw IDs.
     pub(super) fn asks_for_ids(&self) -> bool {
         self.queue.iter().any(|queued| queued.command.verb.draws_ids())
+    }
+
+    /// How many logins `EXEC` would try.
+    pub(super) fn logins(&self) -> u32 {
+        self.logins
     }
 
     /// `MULTI`.
@@ -103,9 +138,16 @@ impl Transaction {
         }
         let bytes_max = bytes_max.min(TRANSACTION_BYTES_MAX);
         let added: usize = args.iter().map(|arg| arg.len() + LEN_BYTES).sum();
-        if self.memory_bytes() + size_of::<Queued>() + added > bytes_max {
+        if self.queued_bytes() + size_of::<Queued>() + added > bytes_max {
             self.fail();
-            return Err(TooLarge { bytes_max });
+            return Err(TooLarge::Bytes { bytes_max });
+        }
+        if is_login(command, args) {
+            if self.logins >= LOGINS_IN_TRANSACTION_MAX {
+                self.fail();
+                return Err(TooLarge::Logins);
+            }
+            self.logins += 1;
         }
         self.bytes.reserve(added);
         for arg in args {
@@ -116,8 +158,21 @@ impl Transaction {
         Ok(())
     }
 
-    fn memory_bytes(&self) -> usize {
+    /// What the commands take, bytes.
+    fn queued_bytes(&self) -> usize {
         self.bytes.len() + self.queue.len() * size_of::<Queued>()
+    }
+
+    /// Bytes of memory held.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.queue.capacity() * size_of::<Queued>() + self.spans.capacity() * size_of::<Span>()
+    }
+
+    /// Gives back the room of a large transaction that is over. That of a small one is kept, so that it costs no allocation.
+    pub(super) fn release_memory(&mut self) {
+        if !self.is_open() && !self.is_quiet() {
+            *self = Transaction::default();
+        }
     }
 
     /// `EXEC`: from now on [`Transaction::next`] gives the commands. Returns how many.
@@ -132,8 +187,14 @@ impl Transaction {
         len
     }
 
-    /// The next command to run.
+    /// The next command to run. Asked before each request, and nearly never is there one.
+    #[inline]
     pub(super) fn next(&mut self) -> Option<(&'static Command, Args<'_>)> {
+        if self.is_running() { self.take_next() } else { None }
+    }
+
+    #[inline(never)]
+    fn take_next(&mut self) -> Option<(&'static Command, Args<'_>)> {
         let Phase::Running { next, mut read } = self.phase else { return None };
         let Queued { command, args } = self.queue[next];
         self.spans.clear();
@@ -160,6 +221,7 @@ impl Transaction {
     /// Forgets everything: `DISCARD`, `RESET`, the end of `EXEC`.
     pub(super) fn discard(&mut self) {
         self.phase = Phase::Idle;
+        self.logins = 0;
         self.queue.clear();
         self.bytes.clear();
         self.spans.clear();

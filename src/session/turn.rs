@@ -27,6 +27,9 @@ const TURN_BYTES_KEPT: usize = 4 * TURN_BYTES_MAX;
 /// What a request whose reply is thrown away counts at least: it may have cost much and said little, as `AUTH` does.
 const FORGOTTEN_BYTES_LEAST: usize = 64;
 
+/// What an empty request counts.
+const SKIPPED_BYTES: usize = 8;
+
 /// One piece of output, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -85,6 +88,12 @@ pub struct Turn {
     pub held: bool,
     /// What was refused for want of permission or of a password, for `ACL LOG`. Nearly always empty.
     pub denials: Vec<Denial>,
+    /// How many logins the first request that is left tries, for which there is no leave yet: [`Turn::held`] is set too. See
+    /// [`Session::give_leave`](super::Session::give_leave).
+    pub logins_held: u32,
+    /// Whether there are denials, or somebody logged in, which others must see before it is answered, or leave to log in was
+    /// used or not.
+    pub has_access_news: bool,
     /// Bytes that are missing at least before another read makes sense; a hint, 0 when `more` or `close` is set.
     pub wanted: usize,
     /// What it did, for INFO and those who look on.
@@ -124,18 +133,71 @@ impl Turn {
         self.broken = None;
         self.more = false;
         self.held = false;
+        self.logins_held = 0;
         self.wanted = 0;
         self.account.clear();
         self.muted = false;
         self.ended = false;
-        // A refusal is rare: its memory is not kept.
-        self.denials = Vec::new();
+        if self.has_access_news {
+            // It is rare: no memory is kept for it.
+            self.denials = Vec::new();
+            self.has_access_news = false;
+        }
         self.replies.clear();
         self.encoded.clear();
         self.forgotten_bytes = 0;
         if self.encoded.capacity() > TURN_BYTES_KEPT {
             self.encoded.shrink_to(TURN_BYTES_MAX);
         }
+    }
+
+    /// Gives back the room that its replies do not need.
+    pub fn shrink(&mut self) {
+        self.replies.shrink_to_fit();
+        self.encoded.shrink_to_fit();
+        self.account.shrink();
+    }
+
+    /// Bytes of memory that its replies take.
+    pub fn memory_bytes(&self) -> usize {
+        self.replies.capacity() * size_of::<Reply>() + self.encoded.capacity() + self.account.memory_bytes()
+    }
+
+    /// How many IDs the next reply needs, at most `most` of a run of single ones; `None`: there are none left to draw.
+    pub fn next_ids(&self, most: u32) -> Option<u32> {
+        self.replies.iter().find_map(|reply| match *reply {
+            Reply::Integers { count } | Reply::Unheard { count } => Some(count.min(most)),
+            Reply::Bulks { count } => Some(count),
+            Reply::Encoded { .. } => None,
+        })
+    }
+
+    /// Takes off the first reply, as far as `ids` go; the piece is encoded.
+    pub(super) fn take_next(&mut self, ids: u32) -> Option<(Reply, Vec<u8>)> {
+        let (taken, is_whole) = match *self.replies.first()? {
+            Reply::Encoded { len } => {
+                self.replies.remove(0);
+                return Some((Reply::Encoded { len }, self.encoded.drain(..len).collect()));
+            }
+            Reply::Integers { count } => (Reply::Integers { count: count.min(ids) }, count <= ids),
+            Reply::Unheard { count } => (Reply::Unheard { count: count.min(ids) }, count <= ids),
+            Reply::Bulks { count } if count <= ids => (Reply::Bulks { count }, true),
+            Reply::Bulks { .. } => return None,
+        };
+        let (Reply::Integers { count } | Reply::Unheard { count } | Reply::Bulks { count }) = taken else {
+            return None;
+        };
+        if count == 0 {
+            return None;
+        }
+        self.ids -= count;
+        if is_whole {
+            self.replies.remove(0);
+        } else if let Some(Reply::Integers { count: left } | Reply::Unheard { count: left }) = self.replies.first_mut()
+        {
+            *left -= count;
+        }
+        Some((taken, Vec::new()))
     }
 
     /// Throws the replies away. IDs they would have are still to be drawn.
@@ -149,6 +211,11 @@ impl Turn {
         }
     }
 
+    /// Counts something that is not answered, such as an empty line: it takes its time all the same.
+    pub(super) fn count_skipped(&mut self) {
+        self.forgotten_bytes += SKIPPED_BYTES;
+    }
+
     /// What follows is heard, if it was not and `muted` does not say otherwise.
     pub(super) fn unmute_unless(&mut self, muted: bool) {
         if self.muted && !muted {
@@ -159,6 +226,7 @@ impl Turn {
 
     /// Adds a refusal; those that repeat the last are counted, so that a pipeline of them is one.
     pub(super) fn deny(&mut self, denial: Denial) {
+        self.has_access_news = true;
         match self.denials.last_mut() {
             Some(last) if last.is_like(&denial) => last.count += 1,
             _ => self.denials.push(denial),

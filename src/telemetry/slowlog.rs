@@ -30,20 +30,20 @@ pub struct Entry {
 #[derive(Debug, Default)]
 pub struct SlowLog {
     /// Newest first.
-    entries: VecDeque<Entry>,
+    entries: VecDeque<Arc<Entry>>,
     next_id: u64,
 }
 
 impl SlowLog {
     /// Adds an entry, whose id is given here, and keeps no more than `len_max`.
     pub fn push(&mut self, entry: Entry, len_max: u64) {
-        self.entries.push_front(Entry { id: self.next_id, ..entry });
+        self.entries.push_front(Arc::new(Entry { id: self.next_id, ..entry }));
         self.next_id += 1;
         self.entries.truncate(usize::try_from(len_max).unwrap_or(usize::MAX));
     }
 
     /// The entries, newest first.
-    pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &Arc<Entry>> {
         self.entries.iter()
     }
 

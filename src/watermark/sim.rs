@@ -18,7 +18,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{Record, SaveError, SaveStep, WatermarkStore};
+use super::envelope::Envelope;
+use super::{Identity, OpenError, Opened, Owner, Record, SaveError, SaveStep, Store, Term};
+use crate::id::SavePoint;
 
 /// A simulated disk. Clones are the same disk.
 #[derive(Clone, Debug)]
@@ -49,13 +51,58 @@ impl SimDisk {
             claim: ClaimState::Held,
             saves: 0,
             life: 0,
+            lives: 0,
         };
         SimDisk { state: Arc::new(Mutex::new(state)) }
     }
 
     /// A store on this disk, as one life of a server has it. After a crash or a kill it does nothing.
-    pub fn store(&self) -> SimStore {
-        SimStore { disk: self.clone(), life: self.lock().life }
+    ///
+    /// There is no lock: what two lives that overlap do to each other's record is for a test to find out.
+    pub fn store(&self, identity: Identity) -> SimStore {
+        let (owner, written_by) = self.begin_life();
+        SimStore {
+            disk: self.clone(),
+            identity,
+            life: self.lock().life,
+            owner,
+            written_by,
+            found: None,
+            is_lost: false,
+        }
+    }
+
+    /// [`SimDisk::store`] with what it finds.
+    ///
+    /// # Panics
+    ///
+    /// When the record is not for `identity`.
+    pub fn open(&self, identity: Identity) -> Opened<SimStore> {
+        let store = self.store(identity);
+        let point = self.point(identity);
+        let term = store.owner.term;
+        Opened { store, point, term }
+    }
+
+    /// The record's point as a start with `identity` finds it.
+    fn point(&self, identity: Identity) -> Option<SavePoint> {
+        self.record().map(|record| match record.adopted_by(identity) {
+            Ok(record) => record.point,
+            Err(error) => panic!("{error}"),
+        })
+    }
+
+    /// The owner of a new life, and of the record that is there.
+    fn begin_life(&self) -> (Owner, Option<Owner>) {
+        let found = self.owner();
+        let mut state = self.lock();
+        state.lives += 1;
+        (Owner { term: found.map_or(Term(0), |found| found.term).next(), nonce: state.lives }, found)
+    }
+
+    /// Who wrote the record that is there.
+    fn owner(&self) -> Option<Owner> {
+        self.text().and_then(|text| Envelope::parse(&text).ok()).map(|opened| opened.envelope.owner)
     }
 
     /// The record's text as a process sees it now.
@@ -108,6 +155,20 @@ impl SimDisk {
         state.names = vec![file];
     }
 
+    /// The folder is put back as it was, with `text` in it: nobody is told.
+    pub fn return_claim(&self, text: Option<&[u8]>) {
+        self.put_back(text);
+        self.lock().claim = ClaimState::Held;
+    }
+
+    /// Someone puts an older record back, or another file in its place; nobody is told. `None`: takes it away.
+    pub fn put_back(&self, text: Option<&[u8]>) {
+        let mut state = self.lock();
+        let file = text.map(|text| state.new_file(text.to_vec(), true));
+        state.names = vec![file];
+        state.temp = None;
+    }
+
     /// One step of a save, at once; troubles that take time are ignored here.
     ///
     /// # Errors
@@ -155,20 +216,39 @@ impl SimDisk {
     }
 }
 
-/// A [`WatermarkStore`] on a [`SimDisk`].
+/// A [`Store`] on a [`SimDisk`].
 ///
 /// A save that is dropped stops where it is, which is one of the things that a save on a real disk may do.
 #[derive(Clone, Debug)]
 pub struct SimStore {
     disk: SimDisk,
-    /// The life it belongs to: a store from before a crash can do nothing any more.
+    identity: Identity,
+    /// The life of the computer it belongs to: a store from before a crash can do nothing any more.
     life: u64,
+    owner: Owner,
+    /// Who wrote the record that it found.
+    written_by: Option<Owner>,
+    /// What was found since the caller was told last.
+    found: Option<SavePoint>,
+    /// The claim was found lost, and has not been taken again.
+    is_lost: bool,
 }
 
-impl WatermarkStore for SimStore {
-    async fn save(&mut self, record: &Record) -> Result<(), SaveError> {
+impl Store for SimStore {
+    type Place = (SimDisk, Identity);
+    type Point = SavePoint;
+
+    async fn open((disk, identity): (SimDisk, Identity)) -> Result<Opened<SimStore>, OpenError> {
+        Ok(disk.open(identity))
+    }
+
+    async fn save(&mut self, point: SavePoint, term: Term) -> Result<(), SaveError> {
         self.check_claim()?;
-        let text = record.to_text();
+        if term != self.owner.term {
+            return Err(SaveError::ClaimRetaken { found: self.found, term: self.owner.term });
+        }
+        self.found = None;
+        let text = Record { identity: self.identity, point, owner: self.owner }.to_text();
         for step in SaveStep::ALL {
             let trouble = self.disk.lock().take_trouble(step, |trouble| !matches!(trouble, Trouble::Fail(_)));
             match trouble {
@@ -178,28 +258,71 @@ impl WatermarkStore for SimStore {
                 _ => tokio::task::yield_now().await,
             }
             self.check_claim()?;
+            if step == SaveStep::Rename {
+                self.check_owner()?;
+            }
             self.disk.perform(step, &text).map_err(|source| io_error(step, source))?;
+            if step == SaveStep::Rename {
+                self.written_by = Some(self.owner);
+            }
         }
         self.disk.lock().saves += 1;
         Ok(())
     }
+
+    async fn release(self) {}
 }
 
 impl SimStore {
-    fn check_claim(&self) -> Result<(), SaveError> {
+    /// The life that it speaks for.
+    pub fn term(&self) -> Term {
+        self.owner.term
+    }
+
+    fn check_claim(&mut self) -> Result<(), SaveError> {
         let mut state = self.disk.lock();
         if state.life != self.life {
             return Err(SaveError::ClaimLost { what: "this store is from before the crash".to_owned() });
         }
         match &state.claim {
+            ClaimState::Held if self.is_lost => {
+                drop(state);
+                Err(self.take_again())
+            }
             ClaimState::Held => Ok(()),
-            ClaimState::Lost(what) => Err(SaveError::ClaimLost { what: what.clone() }),
+            ClaimState::Lost(what) => {
+                self.is_lost = true;
+                Err(SaveError::ClaimLost { what: what.clone() })
+            }
             ClaimState::Free => {
                 state.claim = ClaimState::Held;
                 drop(state);
-                Err(SaveError::ClaimRetaken { found: self.disk.record().map(|record| record.point) })
+                Err(self.take_again())
             }
         }
+    }
+
+    /// As a real store does: by what it reads, directly before the rename.
+    fn check_owner(&mut self) -> Result<(), SaveError> {
+        match self.disk.owner() {
+            Some(by) if by != self.owner && Some(by) != self.written_by => {
+                if by.term < self.owner.term {
+                    return Err(self.take_again());
+                }
+                Err(SaveError::ClaimLost { what: format!("term {} has written the record", by.term) })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn take_again(&mut self) -> SaveError {
+        self.is_lost = false;
+        let term = self.owner.term;
+        (self.owner, self.written_by) = self.disk.begin_life();
+        self.owner.term = self.owner.term.max(term.next());
+        let found = self.disk.point(self.identity);
+        self.found = found.into_iter().chain(self.found).reduce(SavePoint::later);
+        SaveError::ClaimRetaken { found: self.found, term: self.owner.term }
     }
 }
 
@@ -218,6 +341,8 @@ struct State {
     saves: u64,
     /// How often there was a crash or a kill.
     life: u64,
+    /// How many stores there have been: their nonces.
+    lives: u64,
 }
 
 #[derive(Debug)]
@@ -269,7 +394,7 @@ impl State {
             SaveStep::SyncFolder if failure.is_none() => {
                 self.names.drain(..self.names.len() - 1);
             }
-            SaveStep::Rename | SaveStep::SyncFolder => {}
+            SaveStep::ReadBack | SaveStep::Rename | SaveStep::SyncFolder => {}
         }
         failure.map_or(Ok(()), Err)
     }

@@ -38,6 +38,8 @@ pub fn getid() -> Command {
             command.env_remove(name);
         }
     }
+    // Tests run beside each other, and most of their servers have server-id 0.
+    command.env("GETID_ID_MACHINE_CLAIM", "no");
     command
 }
 
@@ -202,6 +204,15 @@ impl Server {
     pub fn connect(&self) -> Wire {
         Wire::connect(self.port)
     }
+
+    /// Takes the places beyond `maxclients` that this machine has.
+    pub fn take_operators_places(&self) -> Vec<Wire> {
+        let mut taken: Vec<Wire> = (0..16).map(|_| self.connect()).collect();
+        for wire in &mut taken {
+            assert_eq!(wire.ask("PING"), "+PONG");
+        }
+        taken
+    }
 }
 
 impl Drop for Server {
@@ -211,11 +222,19 @@ impl Drop for Server {
     }
 }
 
+/// `CONFIG GET name`, its value.
+pub fn config_get(server: &Server, name: &str) -> String {
+    let mut wire = server.connect();
+    wire.send(format!("CONFIG GET {name}\r\n"));
+    (0..5).map(|_| wire.line()).last().expect("five lines")
+}
+
 fn gather(child: &mut Child) -> mpsc::Receiver<String> {
     let (lines, log) = mpsc::channel();
-    let streams: [Box<dyn Read + Send>; 2] =
-        [Box::new(child.stdout.take().expect("piped")), Box::new(child.stderr.take().expect("piped"))];
-    for stream in streams {
+    // A test may have put another thing in the place of either.
+    let out = child.stdout.take().map(|stream| Box::new(stream) as Box<dyn Read + Send>);
+    let err = child.stderr.take().map(|stream| Box::new(stream) as Box<dyn Read + Send>);
+    for stream in out.into_iter().chain(err) {
         let lines = lines.clone();
         std::thread::spawn(move || {
             for line in BufReader::new(stream).lines().map_while(Result::ok) {
@@ -254,6 +273,14 @@ impl Wire {
         line.trim_end_matches("\r\n").to_owned()
     }
 
+    /// The lines until the server closes, or says no more for a while, or until the connection breaks.
+    pub fn try_lines(&mut self) -> Vec<String> {
+        self.stream.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+        let lines = self.reader.by_ref().lines().map_while(Result::ok).collect();
+        self.stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        lines
+    }
+
     /// Sends an inline command and returns the first line of its reply.
     pub fn ask(&mut self, inline: &str) -> String {
         self.send(format!("{inline}\r\n"));
@@ -276,6 +303,19 @@ impl Wire {
                 self.line().parse().expect("digits")
             })
             .collect()
+    }
+
+    /// The lines of a text whose length was read already, up to the empty one behind it.
+    pub fn lines_until_empty(&mut self) -> String {
+        let mut text = String::new();
+        loop {
+            let mut line = String::new();
+            self.reader.read_line(&mut line).expect("a line in time");
+            if line.trim_end().is_empty() {
+                return text;
+            }
+            text.push_str(&line);
+        }
     }
 
     /// A bulk string (or an error, as a line).

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use getid::acl::Users;
-use getid::command::{Vocabulary, describe_id};
+use getid::acl::{Protection, Users};
+use getid::command::{Vocabulary, describe_id, describe_span};
 use getid::config::Config;
 use getid::id::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
 use getid::resp::{DecodeLimits, Decoded, Decoder, Value};
@@ -48,6 +48,7 @@ pub(crate) fn rules(options: &Options) -> Rules {
         id_mgetid_max: 100,
         databases: 16,
         users: Arc::new(Users::default().with_default_password(options.password.then_some("secret"))),
+        protection: Protection::Nothing,
         bulk_bytes_max: 512 << 20,
         request_bytes_max: options.request_bytes_max,
         timing: Timing::default(),
@@ -98,6 +99,7 @@ impl Shell {
                 let used = self.session.read(&self.pending, &mut self.turn);
                 self.pending.drain(..used);
                 self.write(&mut output);
+                self.session.give_leave(self.turn.logins_held);
                 if !self.turn.more {
                     assert!(self.turn.close || self.pending.is_empty() || self.turn.wanted > 0);
                     break;
@@ -106,6 +108,11 @@ impl Shell {
             }
         }
         output
+    }
+
+    /// What no request has used yet.
+    pub(crate) fn pending(&self) -> &[u8] {
+        &self.pending
     }
 
     /// Writes the turn that was read, and answers its effect.
@@ -144,6 +151,11 @@ impl Shell {
                 self.rules.users = Arc::new(users);
                 Value::Integer(i64::try_from(gone.len()).unwrap())
             }
+            AclEffect::List { shows_secrets } => {
+                let lines = if *shows_secrets { now.describe_all() } else { now.describe_all_redacted() };
+                return Value::Array(lines.into_iter().map(Value::bulk).collect());
+            }
+            AclEffect::Users => return Value::Array(now.iter().map(|user| Value::from(&**user.name())).collect()),
             wish => Value::error(format!("ERR {wish:?}")),
         };
         self.session.set_rules(Arc::new(self.rules.clone()));
@@ -167,6 +179,9 @@ fn answer(effect: &Effect) -> Value {
     match effect {
         Effect::Time => Value::Array(vec![Value::from("1488793021"), Value::from("966000")]),
         Effect::DecodeId(id) => describe_id(Layout::default(), *id, 1_488_793_021_000),
+        Effect::IdReady { tells_why: true } => Value::Simple("READY".into()),
+        Effect::IdReady { tells_why: false } => Value::error("MISCONF no ids are given now; who logs in is told why"),
+        Effect::IdSpan(times) => describe_span(Layout::default(), *times, 1_488_793_021_000),
         Effect::Info { sections } => Value::text(format!("info {}", sections.join(","))),
         Effect::ClientInfo => Value::text("id=7"),
         Effect::ClientList(ClientFilter::Ids(ids)) if ids.is_empty() => Value::text(""),
@@ -180,7 +195,7 @@ fn answer(effect: &Effect) -> Value {
         Effect::ClientUnblock { .. } | Effect::SlowLog(SlowLogAsk::Len) | Effect::Latency(LatencyAsk::Reset(_)) => {
             Value::Integer(0)
         }
-        Effect::ConfigGet { patterns } => {
+        Effect::ConfigGet { patterns, .. } => {
             let known = patterns.iter().filter(|name| !name.starts_with(b"no-such"));
             let names: BTreeMap<String, Value> =
                 known.map(|name| (String::from_utf8_lossy(name).into_owned(), Value::from("x"))).collect();

@@ -23,11 +23,20 @@ struct State {
     /// The wall clock is at `wall_us` when true time is at `anchor_ns`, and goes on at `rate_ppm` of its speed.
     anchor_ns: u64,
     wall_us: i64,
+    /// The right time at the first instant.
+    true_wall_us: i64,
     rate_ppm: i64,
     /// The next readings of the boot-time clock go back, how many and how far.
     glitches: u32,
     glitch_ns: u64,
+    /// The next readings of the boot-time clock fail, how many.
+    failures: u32,
+    /// How far the boot-time clock has jumped ahead since the boot.
+    boot_ahead_ns: u64,
 }
+
+/// It had been up for a minute.
+const FIRST_NS: u64 = 60_000_000_000;
 
 const TRUE_RATE_PPM: i64 = 1_000_000;
 
@@ -41,11 +50,14 @@ impl SimClock {
             suspended_ns: 0,
             // It had been up for a minute.
             booted_ns: 0,
-            anchor_ns: 60_000_000_000,
+            anchor_ns: FIRST_NS,
             wall_us: wall_unix_ms * 1000,
+            true_wall_us: wall_unix_ms * 1000,
             rate_ppm: TRUE_RATE_PPM,
             glitches: 0,
             glitch_ns: 0,
+            failures: 0,
+            boot_ahead_ns: 0,
         })))
     }
 
@@ -77,6 +89,27 @@ impl SimClock {
     pub(crate) fn reboot(&self) {
         let mut state = self.state();
         state.booted_ns = state.true_ns();
+        state.boot_ahead_ns = 0;
+    }
+
+    /// The boot-time clock jumps ahead, and stays there.
+    pub(crate) fn jump_boot(&self, ms: u64) {
+        self.state().boot_ahead_ns += ms * 1_000_000;
+    }
+
+    /// The next `readings` of the boot-time clock fail.
+    pub(crate) fn fail(&self, readings: u32) {
+        self.state().failures = readings;
+    }
+
+    /// Everything about the clocks is right again, but for what the boot-time clock has jumped.
+    pub(crate) fn put_right(&self) {
+        let mut state = self.state();
+        (state.glitches, state.failures, state.rate_ppm) = (0, 0, TRUE_RATE_PPM);
+        state.anchor_ns = state.true_ns();
+        state.wall_us = state.true_wall_us;
+        let since_ns = state.true_ns() - FIRST_NS;
+        state.wall_us += i64::try_from(since_ns / 1000).expect("a time to simulate");
     }
 
     /// The next `readings` of the boot-time clock are `ns` too early.
@@ -94,7 +127,7 @@ impl SimClock {
 impl State {
     fn true_ns(&self) -> u64 {
         let run = u64::try_from(self.origin.elapsed().as_nanos()).expect("a time to simulate");
-        60_000_000_000 + run + self.suspended_ns
+        FIRST_NS + run + self.suspended_ns
     }
 
     fn wall_us(&self) -> i64 {
@@ -112,7 +145,11 @@ impl State {
 impl Clock for SimClock {
     fn boot_ns(&self) -> u64 {
         let mut state = self.state();
-        let ns = state.true_ns() - state.booted_ns;
+        if state.failures > 0 {
+            state.failures -= 1;
+            return 0;
+        }
+        let ns = state.true_ns() - state.booted_ns + state.boot_ahead_ns;
         if state.glitches > 0 {
             state.glitches -= 1;
             return ns.saturating_sub(state.glitch_ns);

@@ -5,23 +5,27 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use getid::id::checks::{Checks, Sound};
 use getid::id::{Layout, Limits, RandomCycle, Refusal, SavePoint, Scheme, Tick};
-use getid::issuer::{Issuer, IssuerStatus};
+use getid::issuer::{Issuer, IssuerStatus, KeeperError, MAX_WAIT_MS};
 use getid::watermark::sim::SimDisk;
-use getid::watermark::{Identity, Record, SaveError, WatermarkStore};
+use getid::watermark::{Identity, OpenError, Opened, Record, SaveError, Store, Term};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::clock::{START_UNIX_MS, SimClock};
-use crate::oracle::Oracle;
+use crate::oracle::{Line, Oracle};
 
 pub(crate) struct Machine {
     pub(crate) clock: SimClock,
     pub(crate) disk: SimDisk,
     pub(crate) identity: Identity,
     pub(crate) limits: Limits,
+    pub(crate) max_wait_ms: u64,
+    /// How long a server waits for a save before it drops it and goes on.
+    pub(crate) patience: Option<Duration>,
+    /// Saves that were dropped so.
+    pub(crate) dropped_saves: Arc<AtomicU64>,
     pub(crate) oracle: Oracle,
 }
 
@@ -33,6 +37,9 @@ impl Machine {
             disk: SimDisk::new(1),
             identity: Identity { server_id: 0, layout: Layout::default() },
             limits: Limits::default(),
+            max_wait_ms: MAX_WAIT_MS,
+            patience: None,
+            dropped_saves: Arc::default(),
             oracle: Oracle::default(),
         }
     }
@@ -51,18 +58,21 @@ impl Machine {
         self.try_start().await.expect("a disk that works")
     }
 
-    pub(crate) async fn try_start<K: Checks>(&self) -> Result<Server<K>, SaveError> {
-        let store = self.disk.store();
-        self.start_with(self.found(), store).await
+    pub(crate) async fn try_start(&self) -> Result<Server, SaveError> {
+        let opened = self.disk.open(self.identity);
+        let Some(patience) = self.patience else { return self.start_with(opened).await };
+        let Opened { store, point, term } = opened;
+        let dropped = Arc::clone(&self.dropped_saves);
+        let save_began = Arc::default();
+        let began = Arc::clone(&save_began);
+        let store = ImpatientStore { store: Arc::new(tokio::sync::Mutex::new(store)), patience, dropped, began };
+        let server = self.start_with(Opened { store, point, term }).await?;
+        Ok(Server { save_began, ..server })
     }
 
-    pub(crate) async fn start_with<K: Checks>(
-        &self,
-        found: Option<SavePoint>,
-        store: impl WatermarkStore,
-    ) -> Result<Server<K>, SaveError> {
-        let (issuer, keeper) =
-            Issuer::start_with_checks(self.clock.clone(), self.identity, self.limits, found, store).await?;
+    pub(crate) async fn start_with(&self, store: Opened<impl Store<Point = SavePoint>>) -> Result<Server, SaveError> {
+        let (issuer, keeper) = Issuer::start(self.clock.clone(), self.identity, self.limits, store).await?;
+        issuer.set_max_wait_ms(self.max_wait_ms);
         let (stop, stopped) = oneshot::channel::<()>();
         let keeper = tokio::spawn(keeper.run(async {
             let _ = stopped.await;
@@ -70,25 +80,72 @@ impl Machine {
         let view = View {
             scheme: scheme(self.identity),
             oracle: self.oracle.clone(),
-            max_borrow_ms: self.limits.max_borrow_ms,
+            line: self.oracle.line(),
+            max_borrow_ms: Arc::new(AtomicU64::new(issuer.start_max_borrow_ms())),
             reference: Arc::default(),
         };
-        Ok(Server { issuer, keeper, stop, view, disk: self.disk.clone() })
+        Ok(Server { issuer, keeper, stop, view, disk: self.disk.clone(), save_began: Arc::default() })
     }
 }
 
+/// Drops a save that takes long. It goes on by itself, as a store's may, and the next one waits for it.
+struct ImpatientStore<S> {
+    store: Arc<tokio::sync::Mutex<S>>,
+    patience: Duration,
+    dropped: Arc<AtomicU64>,
+    /// When the save that runs began.
+    began: Arc<Mutex<Option<Instant>>>,
+}
+
+impl<S: Store> Store for ImpatientStore<S> {
+    type Place = ();
+    type Point = S::Point;
+
+    async fn open((): ()) -> Result<Opened<Self>, OpenError> {
+        unreachable!("it is made of a store that is open")
+    }
+
+    async fn save(&mut self, point: S::Point, term: Term) -> Result<(), SaveError<S::Point>> {
+        let store = Arc::clone(&self.store);
+        let began = Arc::clone(&self.began);
+        let save = tokio::spawn(async move {
+            let mut store = store.lock().await;
+            *began.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            let saved = store.save(point, term).await;
+            *began.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            saved
+        });
+        if let Ok(saved) = tokio::time::timeout(self.patience, save).await {
+            return saved.expect("a save that ends");
+        }
+        self.dropped.fetch_add(1, Relaxed);
+        let source = Arc::new(std::io::ErrorKind::TimedOut.into());
+        Err(SaveError::Io { action: "wait for", path: "the disk".into(), source })
+    }
+
+    async fn release(self) {}
+}
+
 /// One life of a server.
-pub(crate) struct Server<K: Checks = Sound> {
-    pub(crate) issuer: Arc<Issuer<SimClock, K>>,
-    keeper: JoinHandle<Result<(), SaveError>>,
+pub(crate) struct Server {
+    pub(crate) issuer: Arc<Issuer<SimClock>>,
+    keeper: JoinHandle<Result<(), KeeperError>>,
     stop: oneshot::Sender<()>,
     view: View,
     disk: SimDisk,
+    /// When the save began that a server with no patience has dropped, or waits for.
+    save_began: Arc<Mutex<Option<Instant>>>,
 }
 
-impl<K: Checks> Server<K> {
+impl Server {
+    /// How long the save that runs has been under way.
+    pub(crate) fn saving(&self) -> Duration {
+        let dropped = *self.save_began.lock().unwrap_or_else(PoisonError::into_inner);
+        Duration::from_millis(self.status().saving_ms).max(dropped.map_or(Duration::ZERO, |began| began.elapsed()))
+    }
+
     /// A client of its own, for another task.
-    pub(crate) fn client(&self) -> Client<K> {
+    pub(crate) fn client(&self) -> Client {
         Client { issuer: Arc::clone(&self.issuer), view: self.view.clone() }
     }
 
@@ -106,6 +163,22 @@ impl<K: Checks> Server<K> {
         self.issuer.status()
     }
 
+    /// CONFIG SET.
+    pub(crate) fn set_limits(&self, limits: Limits) {
+        self.may_borrow(limits.max_borrow_ms);
+        self.issuer.set_limits(limits);
+    }
+
+    /// From here on so much may be in force.
+    pub(crate) fn may_borrow(&self, max_borrow_ms: u64) {
+        self.view.max_borrow_ms.fetch_max(max_borrow_ms, Relaxed);
+    }
+
+    /// Another server may have given IDs meanwhile, and this one has heard of it.
+    pub(crate) fn catch_up(&self) {
+        self.view.oracle.catch_up(&self.view.line);
+    }
+
     /// kill -9: what was written is there, durable or not.
     pub(crate) async fn kill(self) {
         let disk = self.disk.clone();
@@ -121,7 +194,7 @@ impl<K: Checks> Server<K> {
     }
 
     /// SIGTERM, and how the last save went.
-    pub(crate) async fn stop(self) -> Result<(), SaveError> {
+    pub(crate) async fn stop(self) -> Result<(), KeeperError> {
         let _ = self.stop.send(());
         let result = self.keeper.await.expect("a keeper without bugs");
         self.disk.kill();
@@ -129,8 +202,8 @@ impl<K: Checks> Server<K> {
     }
 
     /// SIGTERM, but no longer than `patience`. `None` when it was killed then.
-    pub(crate) async fn stop_within(self, patience: Duration) -> Option<Result<(), SaveError>> {
-        let Server { issuer, mut keeper, stop, disk, view } = self;
+    pub(crate) async fn stop_within(self, patience: Duration) -> Option<Result<(), KeeperError>> {
+        let Server { issuer, mut keeper, stop, disk, view, .. } = self;
         let _ = stop.send(());
         let ended = tokio::time::timeout(patience, &mut keeper).await;
         if let Ok(Err(bug)) = &ended {
@@ -146,6 +219,22 @@ impl<K: Checks> Server<K> {
         ended
     }
 
+    /// How the keeper ended, by itself.
+    pub(crate) async fn keeper_ended(self) -> Result<(), KeeperError> {
+        // Its sender lives until the end has come: nobody has told the keeper to stop.
+        let result = self.keeper.await.expect("a keeper without bugs");
+        drop(self.stop);
+        result
+    }
+
+    /// The keeper's task is gone, and the server is not.
+    pub(crate) async fn lose_keeper(&self) {
+        self.keeper.abort();
+        while !self.keeper.is_finished() {
+            tokio::task::yield_now().await;
+        }
+    }
+
     async fn vanish(self) {
         self.keeper.abort();
         match self.keeper.await {
@@ -155,8 +244,8 @@ impl<K: Checks> Server<K> {
     }
 }
 
-pub(crate) struct Client<K: Checks = Sound> {
-    pub(crate) issuer: Arc<Issuer<SimClock, K>>,
+pub(crate) struct Client {
+    pub(crate) issuer: Arc<Issuer<SimClock>>,
     view: View,
 }
 
@@ -165,16 +254,18 @@ pub(crate) struct Client<K: Checks = Sound> {
 struct View {
     scheme: Arc<Scheme>,
     oracle: Oracle,
-    max_borrow_ms: u64,
+    line: Line,
+    /// The largest B that may have been in force in this life.
+    max_borrow_ms: Arc<AtomicU64>,
     /// R at the last reply of this life.
     reference: Arc<AtomicU64>,
 }
 
-impl<K: Checks> Client<K> {
+impl Client {
     /// `n` IDs, seen by the oracle.
     pub(crate) async fn draw(&self, n: u32) -> Result<Vec<u64>, Refusal> {
         let View { scheme, oracle, .. } = &self.view;
-        let asked = oracle.ask();
+        let asked = Oracle::ask(&self.view.line);
         let mut drawn = Vec::new();
         self.issuer.draw(n, &mut drawn).await?;
         let now = self.issuer.status().mint.reference;
@@ -182,7 +273,8 @@ impl<K: Checks> Client<K> {
         if now.0 < before {
             oracle.report(|| format!("R went back from {before} to {}", now.0));
         }
-        Ok(oracle.reply::<K>(asked, scheme, n, &drawn, now.plus_ms(self.view.max_borrow_ms)))
+        let ceiling = now.plus_ms(self.view.max_borrow_ms.load(Relaxed));
+        Ok(oracle.reply(asked, &self.view.line, scheme, n, &drawn, ceiling))
     }
 }
 

@@ -1,13 +1,21 @@
 //! Who sees every ID of every life, and says what is wrong with them.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use getid::id::checks::Checks;
 use getid::id::{Reservation, Scheme, Tick};
+
+/// An ID's bits below its tick.
+const LOW_BITS: u32 = 21;
 
 /// Clones are the same oracle. It judges one server-id: IDs of two can't be the same once each wears its own.
 #[derive(Clone, Default)]
 pub(crate) struct Oracle(Arc<Mutex<State>>);
+
+/// The IDs of one server, in the order of its replies. Two servers with one server-id (a folder made anew under the first)
+/// give different IDs, but not in one order.
+#[derive(Clone, Default)]
+pub(crate) struct Line(Arc<AtomicU64>);
 
 #[derive(Default)]
 struct State {
@@ -16,10 +24,16 @@ struct State {
     /// The latest tick in any reply.
     tick_max: Tick,
     ids: u64,
-    /// All IDs, as ranges that have been seen to ascend: one per reservation.
-    ranges: Vec<(u64, u64)>,
+    given: Vec<Given>,
     hash: u64,
     broken: Option<String>,
+}
+
+/// One reservation. Slots are those of the widest shard, so that they compare whatever the layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Given {
+    slots: (u64, u64),
+    ids: (u64, u64),
 }
 
 /// What was known when a request was made.
@@ -29,27 +43,39 @@ pub(crate) struct Asked {
 }
 
 impl Oracle {
+    /// The line of a server that starts now.
+    pub(crate) fn line(&self) -> Line {
+        Line(Arc::new(AtomicU64::new(self.state().replied_max)))
+    }
+
+    /// From here on `line`'s server gives IDs past all others.
+    pub(crate) fn catch_up(&self, line: &Line) {
+        line.0.store(self.state().replied_max, Relaxed);
+    }
+
     /// A request goes out.
-    pub(crate) fn ask(&self) -> Asked {
-        Asked { replied_max: self.state().replied_max }
+    pub(crate) fn ask(line: &Line) -> Asked {
+        Asked { replied_max: line.0.load(Relaxed) }
     }
 
     /// Its reply came. `ceiling`: R + B at the time of the reply.
-    pub(crate) fn reply<K: Checks>(
+    pub(crate) fn reply(
         &self,
         asked: Asked,
+        line: &Line,
         scheme: &Scheme,
         n: u32,
         drawn: &[Reservation],
         ceiling: Tick,
     ) -> Vec<u64> {
         let layout = scheme.layout();
+        let unit = LOW_BITS - layout.shard_bits();
         let mut state = self.state();
         let mut ids = Vec::with_capacity(n as usize);
         let mut last = asked.replied_max;
         for &reservation in drawn {
             let from = ids.len();
-            for id in scheme.ids_with::<K>(reservation) {
+            for id in scheme.ids(reservation) {
                 if id.get() <= last {
                     state.report(|| format!("promise 2: {id} came after {last}"));
                 }
@@ -65,13 +91,15 @@ impl Oracle {
                 state.hash = (state.hash ^ id.get()).wrapping_mul(0x100_0000_01b3);
                 ids.push(id.get());
             }
-            state.ranges.push((ids[from], last));
+            let slots = (reservation.first.0, reservation.first.0 + u64::from(reservation.len));
+            state.given.push(Given { slots: (slots.0 << unit, slots.1 << unit), ids: (ids[from], last) });
         }
         if ids.len() != n as usize {
             state.report(|| format!("{} ids for {n}", ids.len()));
         }
         state.ids += u64::from(n);
         state.replied_max = state.replied_max.max(last);
+        line.0.fetch_max(last, Relaxed);
         ids
     }
 
@@ -83,13 +111,28 @@ impl Oracle {
     /// Each tick in a reply so far is smaller.
     pub(crate) fn tick_end(&self) -> Tick {
         let state = self.state();
-        if state.ids == 0 { Tick(0) } else { Tick(state.tick_max.0 + 1) }
+        if state.tick_max == Tick(0) { Tick(0) } else { Tick(state.tick_max.0 + 1) }
     }
 
     /// Ticks grow by this from now on: the epoch was moved back.
     pub(crate) fn shift_ticks(&self, ms: u64) {
         let mut state = self.state();
-        state.tick_max.0 += ms;
+        if state.tick_max > Tick(0) {
+            state.tick_max.0 += ms;
+        }
+    }
+
+    /// What lies at or past `tick` may come again: nothing that still exists knows of it. Says whether there was any.
+    pub(crate) fn forget_from(&self, tick: Tick) -> bool {
+        let mut state = self.state();
+        let slot = tick.0 << LOW_BITS;
+        let any = state.ids > 0 && state.tick_max >= tick;
+        if any {
+            state.given.retain(|given| given.slots.1 <= slot);
+            state.replied_max = state.replied_max.min(slot.saturating_sub(1));
+            state.tick_max = state.tick_max.min(Tick(tick.0.saturating_sub(1)));
+        }
+        any
     }
 
     pub(crate) fn ids(&self) -> u64 {
@@ -101,17 +144,20 @@ impl Oracle {
         self.state().hash
     }
 
-    /// No ID came twice, and nothing else was wrong.
+    /// No ID came twice, no slot was used twice, and nothing else was wrong.
     pub(crate) fn verdict(&self) -> Result<(), String> {
         let mut state = self.state();
-        let mut ranges = std::mem::take(&mut state.ranges);
-        ranges.sort_unstable();
-        for pair in ranges.windows(2) {
-            if pair[1].0 <= pair[0].1 {
+        let mut given = std::mem::take(&mut state.given);
+        given.sort_unstable();
+        for pair in given.windows(2) {
+            if pair[1].slots.0 < pair[0].slots.1 {
+                state.report(|| format!("promise 1: the slots of {:?} and {:?} overlap", pair[0], pair[1]));
+            }
+            if pair[1].ids.0 <= pair[0].ids.1 {
                 state.report(|| format!("promise 1: {:?} and {:?} overlap", pair[0], pair[1]));
             }
         }
-        state.ranges = ranges;
+        state.given = given;
         state.broken.clone().map_or(Ok(()), Err)
     }
 

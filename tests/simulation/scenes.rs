@@ -1,11 +1,13 @@
 //! Scenes that have a name: restarts, disks, the borrow limit, the queue.
 
 use std::io::ErrorKind;
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::time::Duration;
 
-use getid::id::checks::Sound;
-use getid::id::{BorrowPolicy, Epoch, Layout, Refusal, Tick};
+use getid::id::checks::{Fault, plant};
+use getid::id::{BorrowPolicy, Epoch, Layout, Refusal};
+use getid::issuer::KeeperError;
 use getid::watermark::sim::{SimDisk, Trouble};
 use getid::watermark::{Identity, Mismatch, NoStore, Record, SaveError, SaveStep};
 use tokio::task::JoinSet;
@@ -78,7 +80,8 @@ async fn a_crash_without_borrowing_costs_no_wait() {
     let machine = Machine::new();
     for _ in 0..20 {
         let server = machine.start().await;
-        pass(u64::from(machine.oracle.ids() == 0)).await;
+        // A start begins at the borrow limit.
+        pass(1).await;
         for _ in 0..100 {
             let (waited, _) = timed(server.draw(10)).await;
             assert_eq!(waited, Duration::ZERO);
@@ -92,21 +95,13 @@ async fn a_crash_without_borrowing_costs_no_wait() {
 #[tokio::test(start_paused = true)]
 async fn a_clean_stop_loses_and_repeats_nothing() {
     let mut machine = Machine::new();
-    let mut position = None;
-    // No time passes between these lives: each goes on at the very tick where the one before it stopped.
     for shard_range in [9, 3, 0, 12, 9] {
         machine = machine.with_shard_range(shard_range);
         let server = machine.start().await;
-        if position.is_none() {
-            pass(4000).await;
-        }
-        let ids = server.draw(2000).await.expect("ids");
-        if let Some(position) = position {
-            assert_eq!(Tick(ids[0] >> 21), position);
-        }
-        position = Some(server.status().mint.position);
+        server.draw(2000).await.expect("ids");
+        let position = server.status().mint.position;
         server.stop().await.expect("a last save");
-        assert_eq!(machine.found().map(|point| point.watermark), position);
+        assert_eq!(machine.found().map(|point| point.watermark), Some(position));
     }
     machine.done();
 }
@@ -129,6 +124,9 @@ async fn the_settings_may_change_between_lives() {
         clock: machine.clock.clone(),
         disk: SimDisk::new(2),
         limits: machine.limits,
+        max_wait_ms: machine.max_wait_ms,
+        patience: None,
+        dropped_saves: std::sync::Arc::default(),
         oracle: crate::oracle::Oracle::default(),
     };
     let (a, b) = (machine.start().await, neighbour.start().await);
@@ -160,7 +158,7 @@ async fn without_a_record_ids_start_past_a_lost_run() {
     server.kill().await;
     // Four lives with nothing kept: each is past all that the one before it gave, under any load.
     for _ in 0..3 {
-        let server: Server = machine.start_with(None, NoStore).await.expect("a start");
+        let server: Server = machine.start_with(NoStore::opened(None)).await.expect("a start");
         let (waited, _) = timed(server.draw(1)).await;
         assert!(waited <= Duration::from_millis(2), "IDs come at once: {waited:?}");
         // And at the layout's rate.
@@ -174,7 +172,8 @@ async fn without_a_record_ids_start_past_a_lost_run() {
 
 #[tokio::test(start_paused = true)]
 async fn one_shard_and_pipelines_of_thousands() {
-    let machine = Machine::new().with_shard_range(0);
+    let mut machine = Machine::new().with_shard_range(0);
+    machine.max_wait_ms = 60_000;
     let server = machine.start().await;
     let began = Instant::now();
     let mut clients = JoinSet::new();
@@ -191,7 +190,6 @@ async fn one_shard_and_pipelines_of_thousands() {
     let took = began.elapsed();
     assert!((59_000..61_500).contains(&took.as_millis()), "{took:?}");
     // Under the policy `error` such a pipeline is larger than the limit, and still served once it has begun.
-    let mut machine = machine;
     server.stop().await.expect("a last save");
     machine.limits.policy = BorrowPolicy::Error;
     let server = machine.start().await;
@@ -324,7 +322,7 @@ async fn a_full_disk_that_is_freed_serves_again_by_itself() {
 async fn a_start_whose_first_save_fails_is_no_start() {
     let machine = Machine::new();
     machine.disk.trouble(SaveStep::SyncFolder, Trouble::Fail(ErrorKind::PermissionDenied), 1);
-    assert!(matches!(machine.try_start::<Sound>().await, Err(SaveError::Io { .. })));
+    assert!(matches!(machine.try_start().await, Err(SaveError::Io { .. })));
     machine.done();
 }
 
@@ -364,6 +362,9 @@ async fn a_folder_made_anew_under_a_running_server_and_a_second_one() {
                 disk: SimDisk::new(9),
                 identity: first.identity,
                 limits: first.limits,
+                max_wait_ms: first.max_wait_ms,
+                patience: None,
+                dropped_saves: std::sync::Arc::default(),
                 oracle: crate::oracle::Oracle::default(),
             };
             let b = second.start().await;
@@ -415,58 +416,162 @@ async fn a_stop_without_the_claim_writes_nothing() {
     let server = machine.start().await;
     server.draw(100).await.expect("ids");
     machine.disk.lose_claim("another server is there");
-    assert!(matches!(server.stop().await, Err(SaveError::ClaimLost { .. })));
+    assert!(matches!(server.stop().await, Err(KeeperError::LastSave(SaveError::ClaimLost { .. }))));
     assert_eq!(machine.disk.text(), None);
     machine.done();
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_served_in_order_and_nobody_overtakes() {
-    let machine = Machine::new().with_shard_range(0);
+async fn draws_that_wait_are_served_in_rounds_of_slices() {
+    let mut machine = Machine::new().with_shard_range(0);
+    machine.max_wait_ms = 60_000;
     let server = machine.settled().await;
     machine.borrow_all(&server).await;
+    let began = Instant::now();
     let mut clients = JoinSet::new();
     for i in 0..50_u32 {
         let client = server.client();
         clients.spawn(async move {
-            // Large and small by turns: a small one must not slip through.
             let n = if i % 2 == 0 { 300 } else { 1 };
-            // One in five goes away while it waits, and gives its place back.
-            if i % 5 == 4 {
+            // Some of the greedy go away while they wait, and give their place back.
+            if i % 10 == 4 {
                 let gone = tokio::time::timeout(Duration::from_millis(500), client.draw(n)).await;
                 assert!(gone.is_err());
                 return None;
             }
-            client.draw(n).await.expect("ids").first().copied()
+            let (waited, ids) = timed(client.draw(n)).await;
+            Some((n, waited, ids.expect("ids")))
         });
         tokio::task::yield_now().await;
     }
     tokio::task::yield_now().await;
     assert_eq!(server.status().waiting, 50);
-    // INFO is answered meanwhile; and what time has made room for is theirs, even while they sleep.
+    assert!((25 * 301 - 5..=25 * 301).contains(&server.status().waiting_ids), "{}", server.status().waiting_ids);
+    // INFO is answered meanwhile; and what time makes room for is theirs.
     pass(6).await;
-    assert!(server.status().mint.borrow_ms + 3 < machine.limits.max_borrow_ms);
     assert_eq!(server.issuer.try_draw(1), Ok(None));
-    let firsts: Vec<u64> = clients.join_all_in_order().await;
-    assert!(firsts.is_sorted(), "{firsts:?}");
-    assert_eq!(firsts.len(), 40);
-    assert_eq!(server.status().waiting, 0);
+    let (mut single, mut last) = (Vec::new(), Vec::new());
+    while let Some(end) = clients.join_next().await {
+        let Some((n, waited, ids)) = end.expect("a client") else { continue };
+        assert!(ids.is_sorted() && ids.len() == n as usize);
+        if n == 1 {
+            // One ID of each of the other 49 comes before it.
+            assert!(waited <= Duration::from_millis(55), "{waited:?}");
+            single.push(ids[0]);
+        } else {
+            last.push(ids[299]);
+        }
+    }
+    assert!(single.is_sorted() && single.len() == 25, "{single:?}");
+    // The greedy end together, in order of arrival; those who left have taken 500 ms worth of rounds and no more.
+    assert!(last.is_sorted() && last.len() == 20);
+    assert!((last[19] - last[0]) >> 21 < 50, "{last:?}");
+    let took = began.elapsed();
+    assert!((6_100..=6_180).contains(&took.as_millis()), "{took:?}");
+    assert_eq!((server.status().waiting, server.status().waiting_ids), (0, 0));
     machine.done();
 }
 
-trait InOrder {
-    /// What the tasks return, in the order they end.
-    async fn join_all_in_order(self) -> Vec<u64>;
+/// Everybody else asks for more than there is; who asks for one ID waits for a slice of each.
+#[tokio::test(start_paused = true)]
+async fn a_single_id_beside_a_hundred_greedy_connections() {
+    for (shard_range, greedy, n, ms_max) in
+        [(9, 100, 8_200, 12), (9, 400, 6_000, 32), (3, 100, 60, 110), (12, 100, 60_000, 12)]
+    {
+        let machine = Machine::new().with_shard_range(shard_range);
+        let server = machine.start().await;
+        let mut clients = JoinSet::new();
+        for _ in 0..greedy {
+            let client = server.client();
+            clients.spawn(async move { while client.draw(n).await.is_ok() {} });
+        }
+        pass(1000).await;
+        let mut longest = Duration::ZERO;
+        for _ in 0..200 {
+            let (waited, id) = timed(server.draw(1)).await;
+            id.expect("an id");
+            longest = longest.max(waited);
+            pass(3).await;
+        }
+        assert!(
+            longest <= Duration::from_millis(ms_max),
+            "{greedy} of {n} with shard-range {shard_range}: {longest:?}"
+        );
+        assert!(longest > Duration::ZERO);
+        clients.abort_all();
+        machine.done();
+    }
 }
 
-impl InOrder for JoinSet<Option<u64>> {
-    async fn join_all_in_order(mut self) -> Vec<u64> {
-        let mut all = Vec::new();
-        while let Some(end) = self.join_next().await {
-            all.extend(end.expect("a client"));
-        }
-        all
+/// Nobody is let in who would wait too long, everybody else is served in about that time, and nobody is starved by those who
+/// keep coming.
+#[tokio::test(start_paused = true)]
+async fn what_would_wait_too_long_is_refused_at_once() {
+    let mut machine = Machine::new().with_shard_range(3);
+    machine.max_wait_ms = 2000;
+    let server = machine.start().await;
+    let mut clients = JoinSet::new();
+    for i in 0..300_u64 {
+        let client = server.client();
+        let n = 1 + u32::try_from(i).expect("small");
+        clients.spawn(async move {
+            let (mut longest, mut refused) = (Duration::ZERO, 0_u64);
+            let end = Instant::now() + Duration::from_secs(20);
+            while Instant::now() < end {
+                match timed(client.draw(n)).await {
+                    (waited, Ok(_)) => longest = longest.max(waited),
+                    (waited, Err(Refusal::Overload { wait_ms, max_wait_ms: 2000, asked_per_s, layout })) => {
+                        assert_eq!(waited, Duration::ZERO);
+                        assert!(wait_ms > 2000 && asked_per_s > layout.capacity_per_s());
+                        refused += 1;
+                        pass(7).await;
+                    }
+                    (_, Err(other)) => panic!("{other}"),
+                }
+            }
+            (longest, refused)
+        });
     }
+    for _ in 0..190 {
+        pass(100).await;
+        assert!(server.status().waiting_ids <= 2 * 2000 * 8 + 300, "{}", server.status().waiting_ids);
+    }
+    let ends = clients.join_all().await;
+    let (longest, refused) = ends
+        .into_iter()
+        .fold((Duration::ZERO, 0), |(longest, sum), (waited, refused)| (longest.max(waited), sum + refused));
+    println!("{longest:?} at most, {refused} refused");
+    assert!(refused > 100);
+    // By those who come later a draw can be held up for 2 s; then it goes first.
+    assert!(longest <= Duration::from_secs(4), "{longest:?}");
+    assert!(server.status().refusals >= refused);
+    machine.done();
+}
+
+/// IDs begin far ahead of the clock, as after a state that was moved ahead: what would wait longer than it may is refused.
+#[tokio::test(start_paused = true)]
+async fn ids_far_ahead_of_the_clock_are_not_waited_for() {
+    let machine = Machine::new();
+    let server = machine.settled().await;
+    server.draw(1).await.expect("an id");
+    server.stop().await.expect("a last save");
+    machine.clock.step_wall(60_000);
+    let server = machine.start().await;
+    server.draw(1).await.expect("an id");
+    machine.clock.step_wall(-60_000);
+    server.kill().await;
+    let mut machine = machine;
+    machine.limits.max_borrow_ms = 100;
+    machine.limits.lead_ms = 100;
+    let server = machine.start().await;
+    let (waited, answer) = timed(server.draw(1)).await;
+    match answer {
+        Ok(_) => assert!(waited <= Duration::from_secs(5), "{waited:?}"),
+        Err(refusal) => {
+            assert!(matches!(refusal, Refusal::Busy { .. }) && waited.is_zero(), "{refusal} after {waited:?}");
+        }
+    }
+    machine.done();
 }
 
 #[tokio::test(start_paused = true)]
@@ -598,7 +703,7 @@ async fn borrowing_is_reported_once_a_second_and_a_broken_disk_once() {
     assert_eq!(log.lines("can be saved again").len(), 1);
     machine.disk.lose_claim("another server is there");
     pass(5000).await;
-    assert_eq!(log.lines("claim lost: another server is there").len(), 1, "{:?}", log.lines(""));
+    assert_eq!(log.lines("is there. No IDs until the claim").len(), 1, "{:?}", log.lines(""));
     machine.disk.free_claim(None);
     pass(5000).await;
     assert_eq!(log.lines("has been taken again").len(), 1);
@@ -618,4 +723,172 @@ async fn a_record_says_what_the_watermark_says() {
         assert!(point.watermark > mint.position);
     }
     machine.done();
+}
+
+/// A draw panics: nothing is given any more, nothing is stored, and the keeper ends with an error, by which
+/// the process does.
+pub(crate) async fn a_panic_inside_a_draw_ends_the_server() {
+    let machine = Machine::new().with_shard_range(0);
+    let server = machine.settled().await;
+    let stored = machine.found();
+    server.draw(100).await.expect("ids");
+    pass(1000).await;
+    let issuer = server.client().issuer;
+    let panics = plant(Fault::DrawPanics);
+    let panicked = std::panic::catch_unwind(AssertUnwindSafe(|| issuer.try_draw(7)));
+    assert!(panicked.is_err());
+    drop(panics);
+    assert_eq!(issuer.try_draw(1), Err(Refusal::Closed));
+    let ended = tokio::time::timeout(Duration::from_secs(1), server.keeper_ended()).await;
+    assert!(matches!(ended, Ok(Err(KeeperError::Bug))), "{ended:?}");
+    // What stands there is a watermark, as after a crash, and no position.
+    let found = machine.found().expect("a record").watermark;
+    assert!(found >= stored.expect("a record").watermark && found > issuer.status().mint.position);
+    let server = machine.start().await;
+    server.draw(10).await.expect("ids");
+    machine.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_panic_inside_a_draw_there_is_an_end() {
+    a_panic_inside_a_draw_ends_the_server().await;
+}
+
+/// A keeper that is gone leaves nobody waiting, and gives no IDs.
+pub(crate) async fn without_its_keeper_a_server_is_closed() {
+    let machine = Machine::new().with_shard_range(0);
+    let server = machine.settled().await;
+    machine.borrow_all(&server).await;
+    let client = server.client();
+    let waiting = tokio::spawn(async move { client.draw(1000).await });
+    pass(100).await;
+    server.lose_keeper().await;
+    let answer = tokio::time::timeout(Duration::from_secs(1), waiting).await.expect("an answer").expect("a client");
+    assert_eq!(answer, Err(Refusal::Closed));
+    pass(1000).await;
+    assert_eq!(server.draw(1).await, Err(Refusal::Closed));
+    machine.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keeper_that_is_gone_closes_the_issuer() {
+    without_its_keeper_a_server_is_closed().await;
+}
+
+/// Who came first is not held up for ever by those who keep coming, and no more wait than may.
+pub(crate) async fn the_queue_is_bounded_and_nobody_starves() {
+    let mut machine = Machine::new().with_shard_range(3);
+    machine.max_wait_ms = 500;
+    let server = machine.settled().await;
+    machine.borrow_all(&server).await;
+    let client = server.client();
+    let old = tokio::spawn(async move { timed(client.draw(3000)).await });
+    tokio::task::yield_now().await;
+    let mut others = JoinSet::new();
+    for _ in 0..400 {
+        let client = server.client();
+        others.spawn(async move {
+            loop {
+                if client.draw(8).await.is_err() {
+                    pass(1).await;
+                }
+            }
+        });
+    }
+    for _ in 0..30 {
+        pass(100).await;
+        assert!(server.status().waiting_ids <= 2 * 500 * 8 + 3000, "{}", server.status().waiting_ids);
+    }
+    let (waited, ids) =
+        tokio::time::timeout(Duration::from_secs(1), old).await.expect("it has its IDs").expect("a client");
+    assert_eq!(ids.expect("ids").len(), 3000);
+    assert!(waited <= Duration::from_millis(1500), "{waited:?}");
+    assert!(server.status().refusals > 0, "more wait than may");
+    machine.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_is_full_refuses_and_serves_the_eldest() {
+    the_queue_is_bounded_and_nobody_starves().await;
+}
+/// Another folder, no state at all, and a record that is older than the last IDs: by a right clock nothing comes twice, at
+/// once or after a while, at ease or at the borrow limit.
+#[tokio::test(start_paused = true)]
+async fn no_record_that_is_old_or_elsewhere_makes_ids_repeat() {
+    for (greedy, down_ms) in [(false, 0), (true, 0), (false, 700), (true, 700), (true, 4000)] {
+        let mut machine = Machine::new().with_shard_range(0);
+        let folders = [SimDisk::new(1), SimDisk::new(2)];
+        // A, B, A; A, none, A; A as it was when this began, B as it was a life ago.
+        let mut copies: Vec<(usize, Vec<u8>)> = Vec::new();
+        for place in [Some(0), Some(1), Some(0), None, Some(0), None, None, Some(1), Some(0), Some(0), Some(1)] {
+            let server: Server = match place {
+                Some(folder) => {
+                    machine.disk = folders[folder].clone();
+                    if let Some((_, copy)) = copies.iter().find(|(from, _)| *from == folder) {
+                        machine.disk.put_back(Some(copy));
+                    }
+                    machine.start().await
+                }
+                None => machine.start_with(NoStore::opened(None)).await.expect("a start"),
+            };
+            let (waited, _) = timed(server.draw(20)).await;
+            assert!(waited <= Duration::from_millis(230), "IDs come at once: {waited:?}");
+            if greedy {
+                machine.borrow_all(&server).await;
+            }
+            if copies.len() < 2 && copies.iter().all(|(from, _)| Some(*from) != place) {
+                copies.extend(place.zip(machine.disk.text()));
+            }
+            machine.oracle.verdict().expect("no id twice");
+            // After a clean stop too: the next one does not see it.
+            if down_ms == 0 {
+                server.stop().await.expect("a last save");
+            } else {
+                server.kill().await;
+            }
+            pass(down_ms).await;
+        }
+        machine.done();
+    }
+}
+
+/// A folder put back as it was six seconds ago.
+#[tokio::test(start_paused = true)]
+async fn a_folder_that_is_rolled_back_by_six_seconds_repeats_nothing() {
+    let machine = Machine::new().with_shard_range(0);
+    let server = machine.settled().await;
+    let copy = machine.disk.text().expect("a record");
+    for _ in 0..6 {
+        machine.borrow_all(&server).await;
+        pass(1000).await;
+    }
+    machine.borrow_all(&server).await;
+    server.kill().await;
+    machine.disk.put_back(Some(&copy));
+    let server = machine.start().await;
+    machine.borrow_all(&server).await;
+    server.draw(2500).await.expect("ids");
+    machine.done();
+}
+
+/// A clock that is wrong at boot, and a stop before it was put right.
+#[tokio::test(start_paused = true)]
+async fn a_stop_without_an_id_after_a_boot_in_2100_leaves_no_trace() {
+    for kill in [false, true] {
+        let machine = Machine::new();
+        machine.clock.set_wall(4_102_444_800_000);
+        let server = machine.start().await;
+        pass(2000).await;
+        if kill {
+            server.kill().await;
+        } else {
+            server.stop().await.expect("a last save");
+        }
+        machine.clock.put_right();
+        let server = machine.start().await;
+        pass(1).await;
+        let ahead_ms = server.tick().await.unix_ms(machine.identity.layout.epoch()) - START_UNIX_MS;
+        // After a kill nobody knows that it gave none.
+        assert_eq!(ahead_ms < 10_000, !kill, "{ahead_ms}");
+    }
 }

@@ -1,8 +1,6 @@
 //! Thousands of lives.
 
-use std::fmt::Debug;
-
-use getid::id::checks::{Checks, Sound};
+use getid::id::checks::{Rare, seen};
 
 use crate::story::{Tally, play};
 
@@ -10,10 +8,10 @@ use crate::story::{Tally, play};
 const STORIES: u64 = 1000;
 
 /// Plays stories until one fails; says what they came to.
-fn play_all<K: Checks + Debug>(seeds: impl Iterator<Item = u64>) -> Tally {
+fn play_all(seeds: impl Iterator<Item = u64>) -> Tally {
     let mut total = Tally::default();
     for seed in seeds {
-        match play::<K>(seed) {
+        match play(seed) {
             Ok(tally) => total.add(tally),
             Err(why) => panic!(
                 "seed {seed}: {why}\nto replay it: \
@@ -28,11 +26,14 @@ fn check_part(part: u64, parts: u64) {
     let stories = std::env::var("GETID_SIM_STORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(STORIES);
     let seeds = (0..stories).filter(|seed| seed % parts == part);
     println!("seeds {part}, {}, ... below {stories}", part + parts);
-    let total = play_all::<Sound>(seeds);
+    let before = seen();
+    let total = play_all(seeds);
     println!("{total:?}");
+    let rare = Rare::ALL.map(|rare| (rare, seen()[rare as usize] - before[rare as usize]));
+    println!("{rare:?}");
     if stories >= STORIES {
         // Stories in which nothing happens would prove nothing.
-        let seen = [
+        let enough = [
             total.lives > 10_000 / parts,
             total.ids > 500_000,
             total.crashes > 1000,
@@ -40,10 +41,19 @@ fn check_part(part: u64, parts: u64) {
             total.clean_stops > 300,
             total.failed_starts > 50,
             total.lost_disks > 50,
+            total.put_back > 50,
+            total.starts_by_the_clock > 200,
+            total.retakes > 50,
+            total.overlaps > 50,
+            total.limits_set > 500,
+            total.fresh_stops > 20,
+            total.healed > 500,
             total.refusals > 1000,
             total.waits > 1000,
+            total.dropped_saves > 200,
         ];
-        assert!(seen.iter().all(|&seen| seen), "{total:?}");
+        assert!(enough.iter().all(|&enough| enough), "{total:?}");
+        assert!(rare.iter().all(|&(_, times)| times > 10), "{rare:?}");
     }
 }
 
@@ -62,13 +72,13 @@ fn no_id_twice_and_always_up_part_2() {
 #[test]
 fn a_seed_says_everything() {
     for seed in 0..20 {
-        assert_eq!(play::<Sound>(seed), play::<Sound>(seed), "seed {seed}");
+        assert_eq!(play(seed), play(seed), "seed {seed}");
     }
 }
 
 #[test]
 fn one_seed() {
     let seed = std::env::var("GETID_SIM_SEED").ok().map_or(0, |text| text.parse().expect("GETID_SIM_SEED: a number"));
-    let tally = play_all::<Sound>(std::iter::once(seed));
+    let tally = play_all(std::iter::once(seed));
     println!("seed {seed}: {tally:?}");
 }

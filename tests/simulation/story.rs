@@ -1,12 +1,14 @@
 //! One story: a dozen lives of one server, all of it from a seed.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use getid::clock::Clock;
-use getid::id::checks::Checks;
-use getid::id::{BorrowPolicy, Epoch, Layout, Limits, Refusal};
+use getid::id::checks::{Rare, seen};
+use getid::id::{BorrowPolicy, Epoch, Layout, Limits, Refusal, Tick};
 use getid::watermark::sim::{SimDisk, Trouble};
-use getid::watermark::{Identity, Mismatch, SaveStep};
+use getid::watermark::{Identity, Mismatch, NoStore, Record, SaveStep};
 use tokio::task::JoinSet;
 
 use crate::clock::{START_UNIX_MS, SimClock};
@@ -35,8 +37,25 @@ pub(crate) struct Tally {
     /// First saves that failed or hung.
     pub(crate) failed_starts: u64,
     pub(crate) lost_disks: u64,
+    /// Records that were put back as they had been.
+    pub(crate) put_back: u64,
+    /// Starts without a record that covers all, by a right clock.
+    pub(crate) starts_by_the_clock: u64,
+    /// Starts before which something was given that nothing covers.
+    pub(crate) forgotten: u64,
+    pub(crate) claims_lost: u64,
+    pub(crate) retakes: u64,
+    /// Two servers at once.
+    pub(crate) overlaps: u64,
+    pub(crate) limits_set: u64,
+    /// Clean stops of lives that gave no ID.
+    pub(crate) fresh_stops: u64,
+    /// Worlds put right, with service wanted.
+    pub(crate) healed: u64,
     pub(crate) refusals: u64,
     pub(crate) waits: u64,
+    /// Saves that a server dropped while they ran on.
+    pub(crate) dropped_saves: u64,
     pub(crate) hash: u64,
 }
 
@@ -50,25 +69,42 @@ impl Tally {
         self.clean_stops += other.clean_stops;
         self.failed_starts += other.failed_starts;
         self.lost_disks += other.lost_disks;
+        self.put_back += other.put_back;
+        self.starts_by_the_clock += other.starts_by_the_clock;
+        self.forgotten += other.forgotten;
+        self.claims_lost += other.claims_lost;
+        self.retakes += other.retakes;
+        self.overlaps += other.overlaps;
+        self.limits_set += other.limits_set;
+        self.fresh_stops += other.fresh_stops;
+        self.healed += other.healed;
         self.refusals += other.refusals;
         self.waits += other.waits;
+        self.dropped_saves += other.dropped_saves;
         self.hash ^= other.hash;
     }
 }
 
 /// Plays the story of `seed`.
-pub(crate) fn play<K: Checks>(seed: u64) -> Result<Tally, String> {
+pub(crate) fn play(seed: u64) -> Result<Tally, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     // Made inside the runtime: outside, the machine's clock would begin in real time, and no two plays would be the same.
-    runtime.expect("a runtime").block_on(async { Story::new(seed).play::<K>().await })
+    runtime.expect("a runtime").block_on(async { Story::new(seed).play().await })
 }
 
 struct Story {
     rng: Rng,
     machine: Machine,
     traits: Traits,
+    /// The folders that `dir` is switched between; `machine.disk` is the one in use.
+    folders: Vec<SimDisk>,
+    /// Whose record covers all IDs that were given; `None`: no record that still exists does.
+    current: Option<usize>,
+    /// Records that somebody has copied, and the folders they came from.
+    copies: Vec<(usize, Vec<u8>)>,
     /// The largest B of any life.
     max_borrow_ms: u64,
+    is_told: bool,
     tally: Tally,
 }
 
@@ -77,72 +113,152 @@ struct Story {
 struct Traits {
     /// Saves may be slow, fail or hang.
     rough_disk: bool,
-    /// The wall clock may be set, drift, stand still.
+    /// The wall clock may be set, drift, stand still; the boot-time clock may jump and fail.
     wild_clock: bool,
+    /// Folders, records and claims come and go.
+    careless: bool,
+}
+
+/// A life, as it ends.
+struct Life {
+    server: Server,
+    /// Its folder; `None` with `id-state none`.
+    folder: Option<usize>,
+    /// Whether a save that fails is no wonder, and what the disk holds at the end nobody's promise.
+    claim_was_lost: bool,
+    limits: Limits,
 }
 
 impl Story {
     fn new(seed: u64) -> Story {
         let mut rng = Rng(seed);
-        let traits = Traits { rough_disk: rng.one_in(2), wild_clock: rng.one_in(2) };
+        let traits = Traits { rough_disk: rng.one_in(2), wild_clock: rng.one_in(2), careless: !rng.one_in(3) };
         // Every shard-range has its turn, those at the ends and the usual one more often.
         let shard_range = if rng.one_in(2) { rng.pick(&[0, 0, 9, 21]) } else { u32::try_from(seed % 22).expect("22") };
         let layout = layout(shard_range);
         let server_id = u32::try_from(rng.below(1 << layout.server_bits())).expect("a server-id");
+        let folders = vec![SimDisk::new(rng.next()), SimDisk::new(rng.next())];
         let machine = Machine {
             clock: SimClock::new(START_UNIX_MS + i64::try_from(rng.below(1000)).expect("small")),
-            disk: SimDisk::new(rng.next()),
+            disk: folders[0].clone(),
             identity: Identity { server_id, layout },
             limits: Limits::default(),
+            max_wait_ms: rng.pick(&[100, 1000, 5000, 600_000]),
+            patience: None,
+            dropped_saves: Arc::default(),
             oracle: Oracle::default(),
         };
-        Story { rng, machine, traits, max_borrow_ms: 0, tally: Tally::default() }
+        let is_told = std::env::var_os("GETID_SIM_SEED").is_some();
+        let (copies, tally) = (Vec::new(), Tally::default());
+        Story { rng, machine, traits, folders, current: None, copies, max_borrow_ms: 0, is_told, tally }
     }
 
-    async fn play<K: Checks>(mut self) -> Result<Tally, String> {
+    async fn play(mut self) -> Result<Tally, String> {
         self.choose_limits();
         if self.traits.wild_clock && self.rng.one_in(4) {
             self.move_clock();
         }
+        let mut folder = 0;
         for _ in 0..self.rng.within(1, LIVES_MAX) {
-            self.live::<K>().await;
+            if self.traits.careless && self.rng.one_in(4) {
+                folder = 1 - folder;
+            }
+            let has_record = !(self.traits.careless && self.rng.one_in(6));
+            self.live(has_record.then_some(folder)).await;
             self.machine.oracle.verdict()?;
-            self.between_lives().await;
+            self.between_lives(folder).await;
+            self.machine.oracle.verdict()?;
         }
+        self.last_life(folder).await;
+        self.machine.oracle.verdict()?;
         self.tally.ids = self.machine.oracle.ids();
         self.tally.hash = self.machine.oracle.hash();
-        self.tally.saves += self.machine.disk.saves();
+        self.tally.dropped_saves = self.machine.dropped_saves.load(Relaxed);
+        self.tally.saves += self.folders.iter().map(SimDisk::saves).sum::<u64>();
         Ok(self.tally)
     }
 
-    async fn live<K: Checks>(&mut self) {
+    /// What may come again in a life that begins now with `folder`: what neither its record nor R + B covers.
+    fn forget_what_nobody_knows(&mut self, folder: Option<usize>) {
+        if folder.is_some() && folder == self.current {
+            return;
+        }
+        let oracle = &self.machine.oracle;
+        if self.traits.wild_clock {
+            // The clock may have been set back since, or R was ahead of it: the record alone would know.
+            self.tally.forgotten += u64::from(oracle.forget_from(Tick(0)));
+            return;
+        }
+        self.tally.starts_by_the_clock += 1;
+        let wall = self.machine.identity.layout.epoch().tick_at(self.machine.clock.wall_unix_ms());
+        let reach = wall.expect("a right clock").plus_ms(self.machine.limits.max_borrow_ms);
+        let forgets = oracle.forget_from(reach);
+        self.tally.forgotten += u64::from(forgets);
+        if forgets && self.machine.limits.max_borrow_ms >= self.max_borrow_ms {
+            oracle.report(|| format!("by a right clock, IDs were given at or past {reach:?}, which is R + B"));
+        }
+    }
+
+    async fn live(&mut self, folder: Option<usize>) {
         self.tally.lives += 1;
-        if self.traits.rough_disk && self.rng.one_in(3) {
+        if self.traits.rough_disk && folder.is_some() && self.rng.one_in(3) {
             self.make_trouble();
         }
-        let start = tokio::time::timeout(Duration::from_secs(3), self.machine.try_start::<K>()).await;
-        let Ok(Ok(server)) = start else {
-            if !self.traits.rough_disk {
-                self.machine.oracle.report(|| "a start failed on a disk without troubles".to_owned());
-            }
-            self.tally.failed_starts += 1;
-            self.machine.disk.heal();
-            self.machine.disk.crash();
-            return;
-        };
+        self.tell(|| {
+            let found = folder.map(|folder| self.folders[folder].record().map(|record| record.point));
+            let (wall, limits) = (self.machine.clock.wall_unix_ms(), self.machine.limits);
+            format!("life in {folder:?}, {:?} covers all; found {found:?}, wall clock {wall}, {limits:?}", self.current)
+        });
+        self.forget_what_nobody_knows(folder);
+        let before = self.current;
+        // A clock that is wrong at boot and put right before anybody asks.
+        let wrong_at_boot = self.traits.wild_clock && self.rng.one_in(8);
+        if wrong_at_boot {
+            self.machine.clock.step_wall(self.rng.pick(&[10_000, HOUR_MS, 30 * DAY_MS]));
+        }
+        let Some(server) = self.begin(folder).await else { return };
+        self.current = folder.or(self.current);
+        let mut life = Life { server, folder, claim_was_lost: false, limits: self.machine.limits };
 
+        if wrong_at_boot {
+            if self.traits.rough_disk && folder.is_some() {
+                let slow = Trouble::Slow(Duration::from_millis(self.rng.within(200, 900)));
+                self.machine.disk.trouble(SaveStep::SyncFile, slow, 5);
+            }
+            self.linger(2).await;
+            self.machine.clock.put_right();
+            self.linger(1).await;
+        }
+        let may_lose_claim = self.traits.careless && folder.is_some() && self.rng.one_in(3);
+        let allowed = self.refusals_allowed(may_lose_claim);
         let mut clients = JoinSet::new();
-        for _ in 0..self.rng.within(1, 4) {
+        let nobody_asks = self.rng.one_in(10);
+        for _ in 0..if nobody_asks { 0 } else { self.rng.within(1, 4) } {
             let habits = Habits::choose(&mut self.rng, self.machine.identity.layout, self.machine.limits);
-            clients.spawn(habits.follow(server.client(), self.machine.oracle.clone(), self.refusals_allowed()));
+            clients.spawn(habits.follow(life.server.client(), self.machine.oracle.clone(), allowed));
         }
         for _ in 0..self.rng.within(1, 4) {
             let ticks = self.rng.pick(&[1, 3, 10, 20]);
             let interval_ns = (self.machine.limits.lead_ms / 10).clamp(1, 100) * 1_000_000;
             tokio::time::sleep(Duration::from_nanos(self.rng.below(ticks * interval_ns))).await;
-            self.happen();
+            self.happen(&mut life);
         }
-        self.die(server, &mut clients).await;
+        if self.traits.wild_clock && self.rng.one_in(20) {
+            // A jump that is held, and stands: the machine sleeps for most of it.
+            self.machine.clock.step_wall(2 * HOUR_MS);
+            pass(300).await;
+            self.machine.clock.suspend(Duration::from_mins(11));
+            pass(300).await;
+        }
+        if may_lose_claim {
+            self.lose_claim(&mut life).await;
+        }
+        if self.rng.one_in(4) {
+            // Nobody may leave a heap of requests: they would all come first.
+            clients.shutdown().await;
+            self.expect_service(&life).await;
+        }
+        self.die(life, before, &mut clients).await;
 
         clients.abort_all();
         while let Some(end) = clients.join_next().await {
@@ -154,8 +270,31 @@ impl Story {
         }
     }
 
+    /// A start, unless the disk keeps it from one.
+    async fn begin(&mut self, folder: Option<usize>) -> Option<Server> {
+        let patience = Duration::from_secs(3);
+        let Some(folder) = folder else {
+            let start = self.machine.start_with(NoStore::opened(None));
+            return Some(start.await.expect("a store that keeps nothing cannot fail"));
+        };
+        self.machine.disk = self.folders[folder].clone();
+        // By the number of lives, so that a seed's other choices stay what they are.
+        let drops_saves = self.traits.rough_disk && self.tally.lives % 3 == 1;
+        self.machine.patience = drops_saves.then_some(Duration::from_millis(150));
+        if let Ok(Ok(server)) = tokio::time::timeout(patience, self.machine.try_start()).await {
+            return Some(server);
+        }
+        if !self.traits.rough_disk {
+            self.machine.oracle.report(|| "a start failed on a disk without troubles".to_owned());
+        }
+        self.tally.failed_starts += 1;
+        self.machine.disk.heal();
+        self.machine.disk.crash();
+        None
+    }
+
     /// Something happens to a server that runs.
-    fn happen(&mut self) {
+    fn happen(&mut self, life: &mut Life) {
         if self.traits.wild_clock && self.rng.one_in(2) {
             self.move_clock();
         }
@@ -166,46 +305,207 @@ impl Story {
                 _ => {}
             }
         }
+        if self.rng.one_in(5) {
+            let limits = self.limits();
+            // Without a record, a server refuses more than it began with.
+            let highest_ms = if life.folder.is_some() { u64::MAX } else { life.server.issuer.start_max_borrow_ms() };
+            if limits.max_borrow_ms <= highest_ms {
+                self.tally.limits_set += 1;
+                life.limits = limits;
+                life.server.set_limits(limits);
+                self.max_borrow_ms = self.max_borrow_ms.max(limits.max_borrow_ms);
+            }
+        }
+        if let Some(folder) = life.folder.filter(|_| self.traits.careless && self.rng.one_in(3)) {
+            self.copies.extend(self.machine.disk.text().map(|text| (folder, text)));
+        }
     }
 
-    async fn die<K: Checks>(&mut self, server: Server<K>, clients: &mut JoinSet<()>) {
+    /// Somebody deletes the folder and makes it anew under the server, or puts back what was in it.
+    async fn lose_claim(&mut self, life: &mut Life) {
+        self.tally.claims_lost += 1;
+        let retakes_before = retakes();
+        life.claim_was_lost = true;
+        self.tell(|| format!("claim lost: {:?}", life.server.status().mint));
+        let text = self.machine.disk.text();
+        // It was only moved away, and nobody finds what a second server left.
+        let comes_back = self.rng.one_in(3);
+        let moved = text.clone();
+        self.machine.disk.lose_claim("the folder was made anew");
+        let mut left = match self.rng.below(3) {
+            0 => None,
+            // The lock was deleted, or all was copied back.
+            1 => text,
+            _ => self.copies.iter().rev().find(|(from, _)| Some(*from) == life.folder).map(|(_, text)| text.clone()),
+        };
+        // A second server starts there at once. What the first one still gives while its R is ahead of the clock, no
+        // clock says.
+        if !self.traits.wild_clock && self.rng.one_in(2) {
+            self.tally.overlaps += 1;
+            let start_ms = life.server.issuer.start_max_borrow_ms();
+            // Of the second's limit the first will only know what its own record says.
+            let known =
+                moved.as_ref().and_then(|text| Record::parse(text).ok()).map(|record| record.point.max_borrow_ms);
+            let largest_ms = if comes_back { known.unwrap_or(0) } else { self.max_borrow_ms }.max(start_ms);
+            let second = Machine {
+                clock: self.machine.clock.clone(),
+                disk: SimDisk::new(self.rng.next()),
+                identity: self.machine.identity,
+                limits: Limits { max_borrow_ms: largest_ms, ..self.machine.limits },
+                max_wait_ms: self.machine.max_wait_ms,
+                patience: None,
+                dropped_saves: Arc::default(),
+                oracle: self.machine.oracle.clone(),
+            };
+            let server = second.start().await;
+            self.tell(|| format!("a second server: {:?}", server.status().mint));
+            for _ in 0..self.rng.below(30) {
+                let n = 1 + self.rng.below(1 << self.machine.identity.layout.shard_bits().min(7));
+                let draw = server.draw(u32::try_from(n).expect("small"));
+                if tokio::time::timeout(Duration::from_millis(500), draw).await.is_ok_and(|ids| ids.is_err()) {
+                    break;
+                }
+                pass(self.rng.below(3)).await;
+            }
+            if self.rng.one_in(2) {
+                server.kill().await;
+            } else {
+                server.crash().await;
+            }
+            left = second.disk.text();
+        } else {
+            self.linger(1).await;
+        }
+        self.machine.disk.heal();
+        let text = left.map(|left| String::from_utf8(left).expect("a record is text"));
+        life.server.may_borrow(self.max_borrow_ms.max(life.server.issuer.start_max_borrow_ms()));
+        let noticed = matches!(life.server.status().mint.refusing, Some(Refusal::ClaimLost(_)));
+        if comes_back && noticed {
+            self.machine.disk.return_claim(moved.as_deref());
+        } else {
+            self.machine.disk.free_claim(text.as_deref());
+        }
+        self.linger(2).await;
+        let status = life.server.status().mint;
+        let retaken = retakes() > retakes_before && !matches!(status.refusing, Some(Refusal::ClaimLost(_)));
+        self.tell(|| format!("claim retaken: {retaken}, {status:?}"));
+        self.tally.retakes += u64::from(retaken);
+        if retaken {
+            life.server.catch_up();
+        } else {
+            // It has not noticed yet, or can't save: it dies so, and nobody knows what it gave.
+            self.current = None;
+        }
+    }
+
+    /// A while in which a save or two may come: keepers with a short lead work hard.
+    async fn linger(&mut self, times: u64) {
+        pass(self.rng.below(times * (100 + self.machine.limits.lead_ms / 2))).await;
+    }
+
+    /// The world is as it should be: IDs come within a bound, by themselves.
+    async fn expect_service(&mut self, life: &Life) {
+        self.machine.disk.heal();
+        self.machine.clock.put_right();
+        self.tally.healed += 1;
+        // The longest that a life can have to wait: a save that is slow, and a larger B than that of its limits, at nine
+        // tenths of real speed.
+        let largest_ms = self.max_borrow_ms.max(life.server.issuer.start_max_borrow_ms());
+        let bound = Duration::from_millis(7000 + largest_ms * 2);
+        let began = tokio::time::Instant::now();
+        let mut last = None;
+        while began.elapsed() < bound {
+            match tokio::time::timeout(bound, life.server.draw(1)).await {
+                Ok(Ok(_)) => return,
+                Ok(Err(refusal)) => last = Some(refusal),
+                Err(_) => break,
+            }
+            pass(50).await;
+        }
+        // What hangs goes on hanging, and nobody can tell that from a slow disk.
+        if life.server.saving() >= Duration::from_secs(5) {
+            return;
+        }
+        let status = life.server.status();
+        self.machine.oracle.report(|| format!("promise 3: no service within {bound:?}: {last:?}, {status:?}"));
+    }
+
+    async fn die(&mut self, life: Life, before: Option<usize>, clients: &mut JoinSet<()>) {
         if self.rng.one_in(2) {
             // Otherwise they ask while it ends.
             clients.abort_all();
         }
+        let Life { server, folder, claim_was_lost, .. } = life;
         let status = server.status();
         self.tally.refusals += status.refusals;
         self.tally.waits += status.waits;
+        let covers = folder.is_some() && folder == self.current && !claim_was_lost;
         match self.rng.below(5) {
             0 | 1 => {
-                check_disk(&self.machine);
+                self.check_disk(covers);
                 self.tally.crashes += 1;
                 server.crash().await;
             }
             2 | 3 => {
-                check_disk(&self.machine);
+                self.check_disk(covers);
                 self.tally.kills += 1;
                 server.kill().await;
             }
             _ => {
                 let issuer = server.client().issuer;
+                let found = self.machine.disk.record().map(|record| record.point.watermark);
                 let ended = server.stop_within(Duration::from_secs(2)).await;
-                check_disk(&self.machine);
+                // Those who ask while it ends may have had the first.
+                let status = issuer.status().mint;
+                let fresh = status.ids_issued == 0;
+                self.check_disk(covers && !fresh);
                 let stored = self.machine.disk.record().map(|record| record.point.watermark);
-                let position = issuer.status().mint.position;
                 match ended {
+                    // With `id-state none` nothing is kept.
+                    Some(Ok(())) if folder.is_none() => self.tally.clean_stops += 1,
+                    // It gave nothing, so all is as before it.
+                    Some(Ok(())) if fresh => {
+                        self.tally.fresh_stops += 1;
+                        if !claim_was_lost {
+                            self.current = before;
+                        }
+                        if stored > found && !claim_was_lost {
+                            let oracle = &self.machine.oracle;
+                            oracle
+                                .report(|| format!("a life without an ID has left {stored:?} where it was {found:?}"));
+                        }
+                    }
                     // A clock that is absurd at the end writes nothing.
-                    Some(Ok(())) if self.traits.wild_clock || stored == Some(position) => self.tally.clean_stops += 1,
-                    None | Some(Err(_)) if self.traits.rough_disk => {}
+                    Some(Ok(())) if self.traits.wild_clock || stored == Some(status.position) => {
+                        self.tally.clean_stops += 1;
+                    }
+                    None | Some(Err(_)) if self.traits.rough_disk || claim_was_lost => {}
                     ended => {
+                        let position = status.position;
                         self.machine.oracle.report(|| format!("stop at {position:?}: {ended:?}, {stored:?} stored"));
                     }
                 }
             }
         }
+        if folder.is_none() && status.mint.ids_issued > 0 {
+            self.current = None;
+        }
+        if claim_was_lost && let Some(folder) = folder {
+            // The folder as it is now, and no more talk of claims.
+            let text = self.machine.disk.text();
+            self.folders[folder] = SimDisk::new(self.rng.next());
+            self.folders[folder].put_back(text.as_deref());
+            self.machine.disk = self.folders[folder].clone();
+        }
     }
 
-    async fn between_lives(&mut self) {
+    fn check_disk(&self, covers: bool) {
+        if covers {
+            check_disk(&self.machine);
+        }
+    }
+
+    async fn between_lives(&mut self, folder: usize) {
         if self.rng.one_in(2) {
             self.machine.disk.heal();
         }
@@ -223,28 +523,77 @@ impl Story {
         if self.rng.one_in(6) {
             self.change_shard_range();
         }
-        if self.rng.one_in(20) {
-            self.change_epoch();
+        if !self.traits.careless {
+            if self.rng.one_in(20) {
+                self.change_epoch();
+            }
+            return;
         }
-        // Without a record, the new life goes by B and the clock: they must not have lied.
-        if !self.traits.wild_clock && self.rng.one_in(10) && self.machine.limits.max_borrow_ms >= self.max_borrow_ms {
-            self.tally.lost_disks += 1;
-            self.tally.saves += self.machine.disk.saves();
-            self.machine.disk = SimDisk::new(self.rng.next());
+        let disk = &self.folders[folder];
+        match self.rng.below(12) {
+            // A backup is put back.
+            0 | 1 => {
+                let copy = self.copies.iter().rev().find(|(from, _)| *from == folder);
+                if let Some((_, text)) = copy {
+                    disk.put_back(Some(text));
+                    self.tally.put_back += 1;
+                    self.current = self.current.filter(|&current| current != folder);
+                }
+            }
+            // It rots: no server starts on that. Somebody takes it away, though the message says not to.
+            2 => {
+                if let Some(text) = disk.text() {
+                    let mut rotten = text.clone();
+                    let at = usize::try_from(self.rng.below(rotten.len() as u64)).expect("an index");
+                    rotten[at] ^= 1 << self.rng.below(7);
+                    if Record::parse(&rotten).is_ok_and(|read| Record::parse(&text) != Ok(read)) {
+                        self.machine.oracle.report(|| "a damaged record was read as another".to_owned());
+                    }
+                    disk.put_back(None);
+                    self.tally.lost_disks += 1;
+                    self.current = self.current.filter(|&current| current != folder);
+                }
+            }
+            // It is lost with its disk.
+            3 => {
+                self.tally.lost_disks += 1;
+                self.tally.saves += disk.saves();
+                self.folders[folder] = SimDisk::new(self.rng.next());
+                self.current = self.current.filter(|&current| current != folder);
+            }
+            _ => {}
         }
     }
 
+    /// Whatever has happened: in a world as it should be, the next life gives IDs.
+    async fn last_life(&mut self, folder: usize) {
+        self.machine.clock.put_right();
+        self.folders[folder].heal();
+        self.forget_what_nobody_knows(Some(folder));
+        let Some(server) = self.begin(Some(folder)).await else {
+            self.machine.oracle.report(|| "no start in a world as it should be".to_owned());
+            return;
+        };
+        let life = Life { server, folder: Some(folder), claim_was_lost: false, limits: self.machine.limits };
+        self.expect_service(&life).await;
+        life.server.kill().await;
+    }
+
     fn choose_limits(&mut self) {
+        self.machine.limits = self.limits();
+        self.max_borrow_ms = self.max_borrow_ms.max(self.machine.limits.max_borrow_ms);
+    }
+
+    fn limits(&mut self) -> Limits {
         let rng = &mut self.rng;
         let max_borrow_ms: u64 = rng.pick(&[1, 10, 100, 100, 500, 3000, 3000]);
         let lead_ms = rng.pick(&[max_borrow_ms, max_borrow_ms, max_borrow_ms.div_ceil(2), max_borrow_ms.div_ceil(7)]);
-        self.machine.limits = Limits {
+        Limits {
             max_borrow_ms,
             lead_ms,
             max_clock_jump_ms: rng.pick(&[3_600_000, 3_600_000, 1000, 0]),
             policy: rng.pick(&[BorrowPolicy::Wait, BorrowPolicy::Wait, BorrowPolicy::Error]),
-        };
-        self.max_borrow_ms = self.max_borrow_ms.max(max_borrow_ms);
+        }
     }
 
     /// Another shard-range over the same state. The server-id stays, where its bits do.
@@ -283,9 +632,16 @@ impl Story {
         self.machine.disk.trouble(step, trouble, usize::try_from(self.rng.within(1, 3)).expect("small"));
     }
 
+    /// Told where one story is replayed.
+    fn tell(&self, what: impl FnOnce() -> String) {
+        if self.is_told {
+            println!("{}", what());
+        }
+    }
+
     fn move_clock(&mut self) {
         let clock = &self.machine.clock;
-        match self.rng.below(16) {
+        match self.rng.below(18) {
             0 => clock.step_wall(-10),
             1 => clock.step_wall(-2000),
             2 => clock.step_wall(-MINUTE_MS),
@@ -300,21 +656,20 @@ impl Story {
             11 => clock.drift(self.rng.pick(&[-1_000_000, -500, 500, -100_000, 100_000])),
             12 => clock.suspend(Duration::from_millis(self.rng.pick(&[10, 5000, 3_600_000]))),
             13 => clock.glitch(self.rng.pick(&[1, 5, 50]), self.rng.pick(&[1000, 20_000_000, 5_000_000_000])),
-            // Put right.
-            _ => {
-                clock.drift(0);
-                clock.set_wall(START_UNIX_MS + i64::try_from(clock.boot_ns() / 1_000_000).expect("small"));
-            }
+            14 => clock.jump_boot(self.rng.pick(&[10, 900, 20_000])),
+            15 => clock.fail(self.rng.pick(&[1, 3, 30])),
+            _ => clock.put_right(),
         }
     }
 
-    fn refusals_allowed(&self) -> RefusalsAllowed {
-        RefusalsAllowed {
-            clock: self.traits.wild_clock,
-            disk: self.traits.rough_disk,
-            busy: self.machine.limits.policy == BorrowPolicy::Error,
-        }
+    fn refusals_allowed(&self, claim: bool) -> RefusalsAllowed {
+        RefusalsAllowed { clock: self.traits.wild_clock, disk: self.traits.rough_disk, claim }
     }
+}
+
+/// Claims that were retaken so far, on this thread.
+fn retakes() -> u64 {
+    [Rare::Retaken, Rare::RetakenFresh].into_iter().map(|rare| seen()[rare as usize]).sum()
 }
 
 fn with_epoch(layout: Layout, epoch: Epoch) -> Layout {
@@ -325,17 +680,19 @@ fn with_epoch(layout: Layout, epoch: Epoch) -> Layout {
 struct RefusalsAllowed {
     clock: bool,
     disk: bool,
-    busy: bool,
+    claim: bool,
 }
 
 impl RefusalsAllowed {
     fn has(self, refusal: &Refusal) -> bool {
         match refusal {
             Refusal::Clock(_) | Refusal::EndOfTime { .. } => self.clock,
-            Refusal::Busy { .. } => self.busy,
             Refusal::Save { .. } | Refusal::SaveTimeout => self.disk,
-            Refusal::Closed => true,
-            Refusal::ClaimLost(_) => false,
+            // That it is true is seen to where the queue is tested by itself.
+            Refusal::Overload { wait_ms, max_wait_ms, .. } => wait_ms > max_wait_ms,
+            // The policy may have been changed by now.
+            Refusal::Busy { .. } | Refusal::Closed => true,
+            Refusal::ClaimLost(_) => self.claim,
         }
     }
 }
@@ -360,12 +717,12 @@ impl Habits {
             n_max: rng.pick(&[1, 1, 3, 100, 100, limit_holds, (limit_holds * 2).min(6000)]),
             pause_ms_max: rng.pick(&[0, 0, 5, 50, 500]),
             impatient: rng.one_in(4),
-            budget: rng.pick(&[20, 200, 200, 1000, 1000, 3000]),
+            budget: rng.pick(&[20, 100, 100, 300, 300, 2000]),
             rng: Rng(rng.next()),
         }
     }
 
-    async fn follow<K: Checks>(mut self, client: Client<K>, oracle: Oracle, allowed: RefusalsAllowed) {
+    async fn follow(mut self, client: Client, oracle: Oracle, allowed: RefusalsAllowed) {
         while self.budget > 0 {
             let n = u32::try_from(self.rng.within(1, u64::from(self.n_max))).expect("32 bits");
             self.budget = self.budget.saturating_sub(n);

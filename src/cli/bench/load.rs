@@ -6,15 +6,10 @@
 //! Sockets are level-triggered: what one read leaves comes again. Reading and writing go on at the same time, for a
 //! server that waits for its client to read would stand still with a client that only writes.
 
-use std::fmt;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,9 +17,11 @@ use hdrhistogram::Histogram;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
-use super::super::ping::push_request;
 use super::usage::ThreadTime;
-use crate::bench::{ErrorReplies, Replies, Share, Workload};
+use crate::bench::{Share, Workload};
+use crate::printable::printable;
+use crate::tools::client::{self, ClientError, Endpoint};
+use crate::tools::replies::{Counts, ErrorReplies, Replies};
 
 /// Bytes of one read, shared by the connections of a thread. The replies to 16 `MGETID 100` are 40 KB.
 const READ_BYTES: usize = 64 * 1024;
@@ -38,27 +35,35 @@ const LOOK_MS: u8 = 100;
 /// The longest latency that is told apart, in ns: the longest timeout.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
+/// How often a run's progress is told.
+const PROGRESS: Duration = Duration::from_millis(100);
+
 /// What all threads share.
 pub(super) struct Plan {
-    pub(super) target: Target,
+    pub(super) endpoint: Endpoint,
     pub(super) workload: Workload,
-    /// For a connection, and for a reply.
-    pub(super) timeout: Duration,
-    pub(super) login: Option<Login>,
+    /// Go on though every request gets an error.
+    pub(super) keep_going: bool,
     /// Units not sent yet, in a run that goes by their number.
     pub(super) units_left: AtomicU64,
+    /// Whether somebody looks at `replies_seen`.
+    pub(super) shows_progress: bool,
+    /// Replies of this run until a moment ago.
+    pub(super) replies_seen: AtomicU64,
 }
 
-/// What AUTH says.
-pub(super) struct Login {
-    pub(super) user: Option<String>,
-    pub(super) password: String,
+/// Why a run ended without a result.
+pub(super) enum Stop {
+    /// It could not be made.
+    Failed(String),
+    /// Every request would get the same error.
+    Refused(String),
 }
 
-/// Where the server is.
-pub(super) enum Target {
-    Tcp { name: String, addresses: Vec<SocketAddr> },
-    Unix(PathBuf),
+impl<T: Into<String>> From<T> for Stop {
+    fn from(reason: T) -> Stop {
+        Stop::Failed(reason.into())
+    }
 }
 
 /// How long a run goes.
@@ -74,6 +79,8 @@ pub(super) enum Until {
 pub(super) struct Tally {
     /// Replies, and so requests.
     pub(super) replies: u64,
+    /// Integers and strings in them.
+    pub(super) values: u64,
     pub(super) errors: ErrorReplies,
     pub(super) latency_ns: Histogram<u64>,
     /// From the first write to the last reply.
@@ -87,7 +94,7 @@ pub(super) struct Tally {
 /// The threads, with their connections open.
 pub(super) struct Crew {
     orders: Vec<Sender<Until>>,
-    results: Receiver<Result<Part, String>>,
+    results: Receiver<Result<Part, Stop>>,
     plan: Arc<Plan>,
 }
 
@@ -114,27 +121,37 @@ impl Crew {
         Ok(Crew { orders, results, plan: Arc::clone(plan) })
     }
 
-    /// One run, from idle to idle.
-    pub(super) fn run(&self, until: Until) -> Result<Tally, String> {
+    /// One run, from idle to idle. `progress` is told how many replies have come, a few times a second.
+    pub(super) fn run(&self, until: Until, mut progress: impl FnMut(u64)) -> Result<Tally, Stop> {
         if let Until::Units(units) = until {
             self.plan.units_left.store(units, Relaxed);
         }
+        self.plan.replies_seen.store(0, Relaxed);
         for order in &self.orders {
-            order.send(until).map_err(|_| DIED.to_owned())?;
+            order.send(until).map_err(|_| DIED)?;
         }
         let mut sum: Option<Part> = None;
-        for _ in &self.orders {
-            let part = self.results.recv().unwrap_or_else(|_| Err(DIED.to_owned()))?;
+        let mut left = self.orders.len();
+        while left > 0 {
+            let part = match self.results.recv_timeout(PROGRESS) {
+                Ok(part) => part?,
+                Err(RecvTimeoutError::Timeout) => {
+                    progress(self.plan.replies_seen.load(Relaxed));
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(DIED.into()),
+            };
+            left -= 1;
             match &mut sum {
                 Some(sum) => sum.absorb(&part),
                 None => sum = Some(part),
             }
         }
-        let Part { replies, errors, latency_ns, started, ended, cpu_ns, busiest } =
-            sum.ok_or_else(|| DIED.to_owned())?;
+        let Part { replies, counts, latency_ns, started, ended, cpu_ns, busiest } = sum.ok_or(DIED)?;
         let elapsed = ended.duration_since(started);
         let cpu = Duration::from_nanos(cpu_ns);
-        Ok(Tally { replies, errors, latency_ns, elapsed, cpu, share: busiest.share(elapsed) })
+        let Counts { values, errors } = counts;
+        Ok(Tally { replies, values, errors, latency_ns, elapsed, cpu, share: busiest.share(elapsed) })
     }
 }
 
@@ -147,7 +164,7 @@ fn work(
     connections: u32,
     ready: &Sender<Result<(), String>>,
     orders: &Receiver<Until>,
-    report: &Sender<Result<Part, String>>,
+    report: &Sender<Result<Part, Stop>>,
 ) {
     let mut load = match Load::connect(plan, connections) {
         Ok(load) => load,
@@ -165,7 +182,7 @@ fn work(
 /// What one thread did in a run.
 struct Part {
     replies: u64,
-    errors: ErrorReplies,
+    counts: Counts,
     latency_ns: Histogram<u64>,
     started: Instant,
     ended: Instant,
@@ -179,7 +196,7 @@ impl Part {
         let latency_ns = Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).map_err(|error| error.to_string())?;
         Ok(Part {
             replies: 0,
-            errors: ErrorReplies::default(),
+            counts: Counts::default(),
             latency_ns,
             started,
             ended: started,
@@ -190,7 +207,8 @@ impl Part {
 
     fn absorb(&mut self, other: &Part) {
         self.replies += other.replies;
-        self.errors.absorb(&other.errors);
+        self.counts.values += other.counts.values;
+        self.counts.errors.absorb(&other.counts.errors);
         // Same bounds: it cannot fail.
         let _ = self.latency_ns.add(&other.latency_ns);
         self.started = self.started.min(other.started);
@@ -211,7 +229,7 @@ struct Load {
 }
 
 struct Connection {
-    stream: Stream,
+    stream: client::Connection,
     replies: Replies,
     /// Of the batch in flight. 0: none is.
     replies_left: u64,
@@ -227,9 +245,9 @@ impl Load {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|errno| format!("epoll: {}", errno.desc()))?;
         let mut connections = Vec::with_capacity(count as usize);
         for index in 0..count {
-            let stream = open(&plan).map_err(|reason| {
-                let opened = if index == 0 { String::new() } else { format!(" after {index} connections") };
-                format!("{}: {reason}{opened}", plan.target)
+            let stream = open(&plan).map_err(|error| {
+                let opened = if index == 0 { String::new() } else { format!(" (after {index} connections)") };
+                format!("{}: {error}{opened}", plan.endpoint)
             })?;
             epoll
                 .add(&stream, EpollEvent::new(EpollFlags::EPOLLIN, u64::from(index)))
@@ -247,7 +265,7 @@ impl Load {
         Ok(Load { plan, epoll, connections, buffer: vec![0; READ_BYTES] })
     }
 
-    fn run(&mut self, until: Until) -> Result<Part, String> {
+    fn run(&mut self, until: Until) -> Result<Part, Stop> {
         let before = ThreadTime::of_this_thread();
         let mut part = Part::new(Instant::now())?;
         match self.exchange(until, &mut part) {
@@ -256,24 +274,29 @@ impl Load {
                 part.cpu_ns = part.busiest.ran_ns;
                 Ok(part)
             }
-            Err(reason) => {
+            Err(Stop::Failed(reason)) => {
                 // What a server says before it hangs up is worth more than that it did.
-                let said = part.errors.texts.last().map_or(String::new(), |(text, _)| format!("; it said: {text}"));
-                Err(format!("{}: {reason}{said}", self.plan.target))
+                let last = part.counts.errors.texts.last();
+                let said = last.map_or(String::new(), |(text, _)| format!("; it said: {}", printable(text)));
+                Err(Stop::Failed(format!("{}: {reason}{said}", self.plan.endpoint)))
             }
+            Err(Stop::Refused(text)) => Err(Stop::Refused(format!("{}: {text}", self.plan.endpoint))),
         }
     }
 
-    fn exchange(&mut self, until: Until, part: &mut Part) -> Result<(), String> {
+    fn exchange(&mut self, until: Until, part: &mut Part) -> Result<(), Stop> {
         let Load { plan, epoll, connections, buffer } = self;
         let mut in_flight = 0_usize;
         for (index, connection) in connections.iter_mut().enumerate() {
             let now = Instant::now();
             let Some(units) = plan.next_batch(until, now) else { break };
             connection.begin(&plan.workload, units, now);
-            connection.write(&plan.workload, epoll, index)?;
+            connection.write(plan, epoll, index)?;
             in_flight += 1;
         }
+        // Once each connection may have had an answer, it shows whether there is any but errors.
+        let mut judged_after = if plan.keep_going { 0 } else { in_flight as u64 };
+        let mut batches = 0;
 
         let mut events = vec![EpollEvent::empty(); EVENTS_MAX.min(connections.len())];
         let mut heard_at = Instant::now();
@@ -281,43 +304,59 @@ impl Load {
             let ready = match epoll.wait(&mut events, EpollTimeout::from(LOOK_MS)) {
                 Ok(ready) => ready,
                 Err(Errno::EINTR) => continue,
-                Err(errno) => return Err(format!("epoll: {}", errno.desc())),
+                Err(errno) => return Err(format!("epoll: {}", errno.desc()).into()),
             };
-            if ready == 0 && heard_at.elapsed() >= plan.timeout {
-                return Err(format!("no reply within {} ms", plan.timeout.as_millis()));
-            }
+            let replies_before = part.replies;
             for event in &events[..ready] {
                 // Only such numbers were given to epoll.
                 #[expect(clippy::cast_possible_truncation, reason = "an index of `connections`")]
                 let index = event.data() as usize;
                 let connection = &mut connections[index];
                 if connection.awaits_room {
-                    connection.write(&plan.workload, epoll, index)?;
+                    connection.write(plan, epoll, index)?;
                 }
-                let replies = connection.read(buffer, &mut part.errors)?;
-                if replies == 0 {
-                    continue;
-                }
-                part.replies += replies;
-                connection.replies_left = connection
-                    .replies_left
-                    .checked_sub(replies)
-                    .ok_or("the server sent more replies than there were requests")?;
-                if connection.replies_left > 0 {
-                    heard_at = Instant::now();
-                    continue;
-                }
-                let now = Instant::now();
-                let latency_ns = now.duration_since(connection.sent_at).as_nanos();
-                part.latency_ns.saturating_record(u64::try_from(latency_ns).unwrap_or(u64::MAX));
-                heard_at = now;
-                part.ended = now;
-                match plan.next_batch(until, now) {
-                    Some(units) => {
-                        connection.begin(&plan.workload, units, now);
-                        connection.write(&plan.workload, epoll, index)?;
+                loop {
+                    let (replies, may_have_more) = connection.read(plan, buffer, &mut part.counts)?;
+                    part.replies += replies;
+                    connection.replies_left =
+                        connection.replies_left.checked_sub(replies).ok_or_else(|| ClientError::TooMany.to_string())?;
+                    if replies > 0 && connection.replies_left == 0 {
+                        let now = Instant::now();
+                        let latency_ns = now.duration_since(connection.sent_at).as_nanos();
+                        part.latency_ns.saturating_record(u64::try_from(latency_ns).unwrap_or(u64::MAX));
+                        part.ended = now;
+                        batches += 1;
+                        match plan.next_batch(until, now) {
+                            Some(units) => {
+                                connection.begin(&plan.workload, units, now);
+                                connection.write(plan, epoll, index)?;
+                            }
+                            None => in_flight -= 1,
+                        }
                     }
-                    None => in_flight -= 1,
+                    if !may_have_more {
+                        break;
+                    }
+                }
+            }
+            if part.replies > replies_before {
+                heard_at = Instant::now();
+                if plan.shows_progress {
+                    plan.replies_seen.fetch_add(part.replies - replies_before, Relaxed);
+                }
+            } else if heard_at.elapsed() >= plan.endpoint.timeout {
+                // Also when bytes come all the time that never become a reply.
+                let ms = plan.endpoint.timeout.as_millis();
+                let tls = plan.endpoint.tls.is_some();
+                return Err(ClientError::Timeout { ms, tls }.to_string().into());
+            }
+            if judged_after > 0 && batches >= judged_after {
+                judged_after = 0;
+                if let Some(text) = plan.workload.refusal(part.replies, &part.counts) {
+                    let text = printable(text);
+                    return Err(Stop::Refused(format!(
+                        "{text}\n  Every request gets an error, so this run is ended; --keep-going measures it all the same"
+                    )));
                 }
             }
         }
@@ -349,10 +388,17 @@ impl Connection {
     }
 
     /// Writes as much of the batch as there is room for: all of it, nearly always.
-    fn write(&mut self, workload: &Workload, epoll: &Epoll, index: usize) -> Result<(), String> {
-        let batch = workload.batch(self.batch_units);
-        while self.written_bytes < batch.len() {
-            match self.stream.write(&batch[self.written_bytes..]) {
+    fn write(&mut self, plan: &Plan, epoll: &Epoll, index: usize) -> Result<(), String> {
+        let batch = plan.workload.batch(self.batch_units);
+        loop {
+            let written = if self.written_bytes < batch.len() {
+                self.stream.write(&batch[self.written_bytes..])
+            } else if self.stream.has_unsent() {
+                self.stream.flush().map(|()| 0)
+            } else {
+                break;
+            };
+            match written {
                 Ok(n) => self.written_bytes += n,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -363,7 +409,7 @@ impl Connection {
                 Err(error) => return Err(format!("writing: {error}")),
             }
         }
-        let awaits_room = self.written_bytes < batch.len();
+        let awaits_room = self.written_bytes < batch.len() || self.stream.has_unsent();
         if awaits_room != self.awaits_room {
             self.awaits_room = awaits_room;
             let interest = if awaits_room { EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT } else { EpollFlags::EPOLLIN };
@@ -374,133 +420,24 @@ impl Connection {
         Ok(())
     }
 
-    /// Replies that one read completed.
-    fn read(&mut self, buffer: &mut [u8], errors: &mut ErrorReplies) -> Result<u64, String> {
+    /// Replies that one read completed, and whether more may have been received than was read.
+    fn read(&mut self, plan: &Plan, buffer: &mut [u8], counts: &mut Counts) -> Result<(u64, bool), String> {
         match self.stream.read(buffer) {
-            Ok(0) => Err("the server closed a connection".to_owned()),
-            Ok(n) => self.replies.scan(&buffer[..n], errors).map_err(|error| error.to_string()),
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(0),
-            Err(error) => Err(format!("reading: {error}")),
+            Ok(0) => Err(ClientError::Closed { tls: self.stream.is_tls() }.to_string()),
+            Ok(n) => match self.replies.scan(&buffer[..n], counts) {
+                Ok(replies) => Ok((replies, self.stream.is_tls())),
+                Err(error) => Err(ClientError::NotAReply(error).to_string()),
+            },
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok((0, false)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok((0, true)),
+            Err(error) => Err(ClientError::of(error, &self.stream, plan.endpoint.timeout).to_string()),
         }
     }
 }
 
 /// Connects and logs in; from then on the socket does not block.
-fn open(plan: &Plan) -> Result<Stream, String> {
-    let mut stream = plan.target.connect(plan.timeout).map_err(|error| error.to_string())?;
-    if let Some(login) = &plan.login {
-        let words = [Some("AUTH"), login.user.as_deref(), Some(&login.password)];
-        let words: Vec<&[u8]> = words.into_iter().flatten().map(str::as_bytes).collect();
-        let mut request = Vec::new();
-        push_request(&mut request, &words);
-        stream.set_timeout(Some(plan.timeout)).map_err(|error| error.to_string())?;
-        stream.write_all(&request).map_err(|error| format!("AUTH: {error}"))?;
-        let (mut replies, mut errors) = (Replies::default(), ErrorReplies::default());
-        let mut buffer = [0; 1024];
-        loop {
-            let n = stream.read(&mut buffer).map_err(|error| format!("AUTH: {error}"))?;
-            if n == 0 {
-                return Err("the server closed the connection at AUTH".to_owned());
-            }
-            if replies.scan(&buffer[..n], &mut errors).map_err(|error| error.to_string())? > 0 {
-                break;
-            }
-        }
-        if let Some((text, _)) = errors.texts.first() {
-            return Err(format!("AUTH: {text}"));
-        }
-    }
-    stream.set_nonblocking().map_err(|error| error.to_string())?;
+fn open(plan: &Plan) -> Result<client::Connection, ClientError> {
+    let stream = plan.endpoint.connect()?;
+    stream.set_nonblocking().map_err(ClientError::Io)?;
     Ok(stream)
-}
-
-impl Target {
-    pub(super) fn resolve(host: &str, port: u16) -> Result<Target, String> {
-        let name = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        match (host, port).to_socket_addrs().map(Iterator::collect::<Vec<_>>) {
-            Ok(addresses) if addresses.is_empty() => Err(format!("{name}: the host has no address")),
-            Ok(addresses) => Ok(Target::Tcp { name, addresses }),
-            Err(error) => Err(format!("{name}: {error}")),
-        }
-    }
-
-    fn connect(&self, timeout: Duration) -> io::Result<Stream> {
-        match self {
-            Target::Unix(path) => UnixStream::connect(path).map(Stream::Unix),
-            Target::Tcp { addresses, .. } => {
-                let mut last_error = io::Error::from(io::ErrorKind::NotFound);
-                for address in addresses {
-                    match TcpStream::connect_timeout(address, timeout) {
-                        Ok(stream) => {
-                            stream.set_nodelay(true)?;
-                            return Ok(Stream::Tcp(stream));
-                        }
-                        Err(error) => last_error = error,
-                    }
-                }
-                Err(last_error)
-            }
-        }
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Target::Tcp { name, .. } => f.write_str(name),
-            Target::Unix(path) => path.display().fmt(f),
-        }
-    }
-}
-
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl Stream {
-    fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => stream.set_read_timeout(timeout).and(stream.set_write_timeout(timeout)),
-            Stream::Unix(stream) => stream.set_read_timeout(timeout).and(stream.set_write_timeout(timeout)),
-        }
-    }
-
-    fn set_nonblocking(&self) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => stream.set_nonblocking(true),
-            Stream::Unix(stream) => stream.set_nonblocking(true),
-        }
-    }
-}
-
-impl Read for Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.read(buffer),
-            Stream::Unix(stream) => stream.read(buffer),
-        }
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.write(bytes),
-            Stream::Unix(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Unix(stream) => stream.as_fd(),
-        }
-    }
 }

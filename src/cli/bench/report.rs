@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use super::super::output::{plural, thousands};
 use super::BenchArgs;
 use super::load::{Plan, Tally};
 use super::usage::Used;
-use crate::bench::{Limit, Share};
+use crate::bench::{Limit, Mark, Point, Share};
+use crate::printable::printable;
 
 /// The report; its JSON has these fields under these names.
 #[derive(Serialize)]
@@ -26,6 +29,9 @@ pub(super) struct Report {
     /// Each got one reply. MULTI and EXEC are among them.
     requests: u64,
     requests_per_second: f64,
+    /// That the replies to GETID or MGETID brought; none for other commands.
+    ids: Option<u64>,
+    ids_per_second: Option<f64>,
     /// Of a batch: from its write to its last reply.
     latency_us: Latency,
     error_replies: u64,
@@ -66,15 +72,18 @@ struct Server {
 }
 
 impl Report {
-    pub(super) fn new(args: &BenchArgs, plan: &Plan, tally: Tally, used: Option<Used>) -> Report {
-        let Tally { replies, errors, latency_ns, elapsed, cpu, share } = tally;
+    pub(super) fn new(args: &BenchArgs, plan: &Plan, command: Vec<String>, tally: Tally, used: Option<Used>) -> Report {
+        let Tally { replies, values, errors, latency_ns, elapsed, cpu, share } = tally;
+        let draws_ids =
+            command.first().is_some_and(|word| ["GETID", "MGETID"].iter().any(|name| word.eq_ignore_ascii_case(name)));
+        let ids = draws_ids.then_some(values);
         let server_share = used.as_ref().map(|used| used.share(elapsed));
         let us = |quantile: f64| to_us(latency_ns.value_at_quantile(quantile));
         let seconds = elapsed.as_secs_f64();
         Report {
             ok: errors.count == 0,
-            target: plan.target.to_string(),
-            command: args.command.clone(),
+            target: plan.endpoint.to_string(),
+            command,
             connections: args.connections,
             threads: args.threads.min(args.connections),
             pipeline: args.pipeline,
@@ -82,6 +91,8 @@ impl Report {
             seconds,
             requests: replies,
             requests_per_second: ratio(to_f64(replies), seconds),
+            ids,
+            ids_per_second: ids.map(|ids| ratio(to_f64(ids), seconds)),
             latency_us: Latency {
                 batches: latency_ns.len(),
                 mean: latency_ns.mean() / 1000.0,
@@ -102,7 +113,47 @@ impl Report {
     pub(super) fn ok(&self) -> bool {
         self.ok
     }
+
+    fn what(&self) -> String {
+        let command = printable(&self.command.join(" ")).into_owned();
+        match self.transaction {
+            None => command,
+            Some(times) => format!("MULTI, {times} {command}, EXEC"),
+        }
+    }
+
+    /// Of the picture.
+    pub(super) fn title(&self) -> String {
+        format!("{}: {} requests a second", self.what(), rate(self.requests_per_second))
+    }
+
+    /// Of the picture.
+    pub(super) fn marks(&self) -> [Mark; 4] {
+        let Latency { batches, p50, p99, p999, max, .. } = self.latency_us;
+        let mark = |name, quantile, latency_us| (name, Point { quantile, latency_us, batches });
+        [mark("p50", 0.5, p50), mark("p99", 0.99, p99), mark("p99.9", 0.999, p999), mark("max", 1.0, max)]
+    }
+
+    /// Of the picture.
+    pub(super) fn subtitle(&self) -> String {
+        let connections = plural(self.connections.into(), "connection");
+        format!("{connections}, pipeline {}, {:.1} s, {}", self.pipeline, self.seconds, self.target)
+    }
 }
+
+/// The curve of latencies, in as many points as a picture needs.
+pub(super) fn curve(latency_ns: &Histogram<u64>) -> Vec<Point> {
+    let mut batches = 0;
+    let mut points = Vec::new();
+    for step in latency_ns.iter_quantiles(POINTS_A_HALVING) {
+        batches += step.count_since_last_iteration();
+        points.push(Point { quantile: step.quantile(), latency_us: to_us(step.value_iterated_to()), batches });
+    }
+    points
+}
+
+/// Points of the curve until half of the batches that are left have passed.
+const POINTS_A_HALVING: u32 = 10;
 
 impl Side {
     fn new(cpu: Duration, requests: u64, share: Share) -> Side {
@@ -113,28 +164,13 @@ impl Side {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let command = self.command.join(" ");
-        let what = match self.transaction {
-            None => command,
-            Some(times) => format!("MULTI, {times} {command}, EXEC"),
-        };
-        let s = |n: u32| if n == 1 { "" } else { "s" };
-        writeln!(
-            f,
-            "{}: {what}; {} connection{}, pipeline {}",
-            self.target,
-            self.connections,
-            s(self.connections),
-            self.pipeline
-        )?;
-        let rate = format!("{:.0}", self.requests_per_second);
-        writeln!(
-            f,
-            "  requests   {} in {:.3} s: {} a second",
-            grouped(&self.requests.to_string()),
-            self.seconds,
-            grouped(&rate)
-        )?;
+        let connections = plural(self.connections.into(), "connection");
+        writeln!(f, "{}: {}; {connections}, pipeline {}", self.target, self.what(), self.pipeline)?;
+        let (requests, per_second) = (thousands(self.requests), rate(self.requests_per_second));
+        writeln!(f, "  requests   {requests} in {:.3} s: {per_second} a second", self.seconds)?;
+        if let (Some(ids), Some(ids_per_second)) = (self.ids, self.ids_per_second) {
+            writeln!(f, "  ids        {}: {} a second", thousands(ids), rate(ids_per_second))?;
+        }
         let Latency { batches: _, mean: _, p50, p90, p99, p999, max } = &self.latency_us;
         writeln!(
             f,
@@ -145,9 +181,10 @@ impl fmt::Display for Report {
             write_side(f, "server", &server.side, &format!(" (pid {})", server.pid))?;
         }
         if self.error_replies > 0 {
-            writeln!(f, "  errors     {} error replies", grouped(&self.error_replies.to_string()))?;
-            for (text, count) in &self.errors {
-                writeln!(f, "             {} times: {text}", grouped(&count.to_string()))?;
+            let replies = if self.error_replies == 1 { "reply" } else { "replies" };
+            writeln!(f, "  errors     {} error {replies}", thousands(self.error_replies))?;
+            for (text, &count) in &self.errors {
+                writeln!(f, "             {}: {}", plural(count, "time"), printable(text))?;
             }
         }
         writeln!(f, "  limit      {}", self.limit.sentence())
@@ -163,16 +200,10 @@ fn write_side(f: &mut fmt::Formatter<'_>, name: &str, side: &Side, of: &str) -> 
     writeln!(f, "{of}")
 }
 
-/// Digits in groups of three.
-fn grouped(digits: &str) -> String {
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+/// A rate for people.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are positive and far below 2^53")]
+fn rate(per_second: f64) -> String {
+    thousands(per_second.round() as u64)
 }
 
 fn to_us(ns: u64) -> f64 {
@@ -186,16 +217,4 @@ fn to_f64(number: u64) -> f64 {
 
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::grouped;
-
-    #[test]
-    fn groups_of_digits() {
-        for (plain, expected) in [("0", "0"), ("999", "999"), ("1000", "1,000"), ("1234567", "1,234,567")] {
-            assert_eq!(grouped(plain), expected);
-        }
-    }
 }

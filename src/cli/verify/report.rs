@@ -5,8 +5,10 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::super::output::{plural, thousands};
 use super::{Drawn, Findings, Judged, Kind, VerifyArgs};
 use crate::id::{Id, Layout};
+use crate::printable::printable;
 use crate::timestamp;
 use crate::verify::{EvennessVerdict, Found};
 
@@ -120,7 +122,7 @@ impl Report {
                 max: to_ms(latency_us.max()),
             },
             servers: server_reports,
-            error_replies: errors.into_iter().collect(),
+            error_replies: errors.texts.into_iter().collect(),
             disconnects,
             earlier_ids,
             record: args.record.as_ref().map(|path| path.display().to_string()),
@@ -152,8 +154,12 @@ impl fmt::Display for Report {
         let command = self.batch.map_or_else(|| "GETID".to_owned(), |batch| format!("MGETID {batch}"));
         writeln!(
             f,
-            "{command} over {connections} connections to each of {} servers, {pipeline} in flight, {seconds:.1} s",
-            self.servers.len()
+            "{command} over {} to {}, {pipeline} in flight, {seconds:.1} s",
+            plural((*connections).into(), "connection"),
+            match self.servers.len() {
+                1 => "1 server".to_owned(),
+                servers => format!("each of {servers} servers"),
+            }
         )?;
         writeln!(f, "ids         {} ({} a second)", thousands(*ids), thousands(self.ids_per_second))?;
         writeln!(f, "requests    {}", thousands(*requests))?;
@@ -162,16 +168,17 @@ impl fmt::Display for Report {
             write!(f, "\n{server}")?;
         }
         for (text, count) in &self.error_replies {
-            writeln!(f, "\n{} error replies: {}", thousands(*count), printable(text))?;
+            let replies = if *count == 1 { "reply" } else { "replies" };
+            writeln!(f, "\n{} error {replies}: {}", thousands(*count), printable(text))?;
         }
         if !self.disconnects.is_empty() {
-            writeln!(f, "\n{} connections broke", self.disconnects.len())?;
+            writeln!(f, "\n{} broke", plural(self.disconnects.len() as u64, "connection"))?;
             for text in self.disconnects.iter().take(DISCONNECTS_SHOWN_MAX) {
-                writeln!(f, "  {text}")?;
+                writeln!(f, "  {}", printable(text))?;
             }
         }
         if self.earlier_ids > 0 {
-            writeln!(f, "\nearlier     {} ids", thousands(self.earlier_ids))?;
+            writeln!(f, "\nearlier     {}", plural(self.earlier_ids, "id"))?;
         }
         if let Some(path) = &self.record {
             writeln!(f, "\nrecorded in {path}")?;
@@ -181,7 +188,7 @@ impl fmt::Display for Report {
             let verdict = match (found.count, made) {
                 (0, true) => "ok".to_owned(),
                 (0, false) => "not judged".to_owned(),
-                (count, _) => format!("VIOLATED {} times", thousands(count)),
+                (count, _) => format!("VIOLATED {}", plural(count, "time")),
             };
             writeln!(f, "{:<35} {verdict}", kind.title())?;
             for example in &found.examples {
@@ -191,7 +198,7 @@ impl fmt::Display for Report {
         match (self.violations, self.ids) {
             (0, 0) => writeln!(f, "\nno id came: nothing was verified"),
             (0, _) => writeln!(f, "\nno violation"),
-            (count, _) => writeln!(f, "\n{} violations", thousands(count)),
+            (count, _) => writeln!(f, "\n{}", plural(count, "violation")),
         }
     }
 }
@@ -200,7 +207,7 @@ impl fmt::Display for ServerReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
         let server_id = self.server_id.map_or_else(|| "unknown".to_owned(), |id| id.to_string());
-        writeln!(f, "{}, server-id {server_id}: {} ids", self.server, thousands(self.ids))?;
+        writeln!(f, "{}, server-id {server_id}: {}", self.server, plural(self.ids, "id"))?;
         if self.ids == 0 {
             return Ok(());
         }
@@ -216,28 +223,10 @@ impl fmt::Display for ServerReport {
     }
 }
 
-/// `12,345,678`.
-pub(super) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// `2/9/10 from 2014-12-31T16:00:00.000Z`.
 pub(super) fn layout_text(layout: Layout) -> String {
     let epoch = timestamp::format_rfc3339(layout.first_unix_ms());
     format!("{}/{}/{} from {epoch}", layout.server_bits(), layout.shard_bits(), layout.random_bits())
-}
-
-/// Texts of servers, without what a terminal would obey.
-fn printable(text: &str) -> String {
-    text.chars().map(|char| if char.is_control() { '?' } else { char }).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 µs")]
@@ -253,15 +242,4 @@ fn to_ms(us: u64) -> f64 {
 )]
 fn per_second(count: u64, seconds: f64) -> u64 {
     if seconds > 0.0 { (count as f64 / seconds) as u64 } else { 0 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_have_commas() {
-        let texts = [0, 999, 1000, 1_234_567].map(thousands);
-        assert_eq!(texts, ["0", "999", "1,000", "1,234,567"]);
-    }
 }

@@ -1,0 +1,126 @@
+//! From the words behind `serve` and `check-config` to a configuration that can be run, and all that is said about it.
+//!
+//! One function does it for both, so that `check-config` says what a start would. What it has to leave to the start is what
+//! takes something: making the folder, opening the log, listening, the claim to the state.
+
+use std::path::PathBuf;
+
+use super::{access, sources};
+use crate::config::load::{Dir, RealFiles};
+use crate::config::{Config, Report, Sources, StateKind};
+use crate::server::{self, TooFewFiles};
+use crate::session::Rules;
+
+/// A configuration that can be run.
+pub(super) struct Startup {
+    /// All of it; `state_dir` is where it will be.
+    pub(super) config: Config,
+    /// What may not be meant, in sentences.
+    pub(super) warnings: Vec<String>,
+    /// What sessions go by.
+    pub(super) rules: Rules,
+    /// Absolute.
+    pub(super) config_file: Option<PathBuf>,
+    /// Without what is nobody's business.
+    pub(super) sources: Sources,
+    /// The folder that paths of `include` begin in.
+    pub(super) started_in: PathBuf,
+    /// Whether the folder of the state is not there yet.
+    pub(super) makes_dir: bool,
+}
+
+/// What the configuration is wanted for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A server is to run: the folder is made if it is missing.
+    Start,
+    /// Nothing is to change.
+    Check,
+}
+
+impl Startup {
+    /// Reads all sources and enters the folder of the state.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong.
+    pub(super) fn load(words: Vec<String>, purpose: Purpose) -> Result<Startup, Report> {
+        let mut sources = sources::sources(words);
+        let (mut config, warnings) = Config::load(&sources, &RealFiles)?;
+        let config_file = sources.file.take().map(|file| std::path::absolute(&file).unwrap_or(file));
+        // A folder that is gone has no files.
+        let started_in = std::env::current_dir().unwrap_or_default();
+        let mut rules = server::rules(&config)?;
+        let dir = Dir::find(&config, &sources.environment, &started_in)?;
+        // The rest of the environment is nobody's business.
+        sources.environment.retain(|(name, _)| name.as_encoded_bytes().starts_with(b"GETID_"));
+        if purpose == Purpose::Start || !dir.is_missing {
+            config.state_dir = dir.enter()?;
+        } else {
+            config.state_dir.clone_from(&dir.path);
+            // As seen from a folder that is not there.
+            for path in relative_paths(&mut config) {
+                *path = dir.path.join(&*path);
+            }
+        }
+        if let Some(users) = access::load_file(&config)? {
+            rules.users = std::sync::Arc::new(users);
+        }
+        let mut warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+        warnings.extend(own_warnings(&config, &dir));
+        warnings.extend(access::warnings(&config, &rules.users));
+        Ok(Startup { config, warnings, rules, config_file, sources, started_in, makes_dir: dir.is_missing })
+    }
+}
+
+/// Lowers `maxclients` to what the limit of open files has room for: as in Redis, this is what it is from then on. Says so.
+///
+/// `own_files` are open for everything else.
+///
+/// # Errors
+///
+/// When there is no room for a single client.
+pub(super) fn fit_clients(config: &mut Config, own_files: u64) -> Result<Option<String>, TooFewFiles> {
+    let asked = config.maxclients;
+    config.maxclients = server::room_for_clients(asked, own_files, config.tls_port != 0)?;
+    Ok((config.maxclients < asked).then(|| {
+        format!(
+            "maxclients {asked} needs more open files than the limit allows: maxclients is {} now. Raise the limit with \
+             ulimit -n or LimitNOFILE=",
+            config.maxclients
+        )
+    }))
+}
+
+/// Files that a start reads, by paths that are relative to `dir`.
+fn relative_paths(config: &mut Config) -> impl Iterator<Item = &mut PathBuf> {
+    [&mut config.aclfile, &mut config.tls_cert_file, &mut config.tls_key_file, &mut config.tls_ca_cert_file]
+        .into_iter()
+        .flatten()
+}
+
+/// What may not be meant about the state and the server-id.
+fn own_warnings(config: &Config, dir: &Dir) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !config.server_id_given {
+        warnings.push("server-id was never set and is 0: two servers with one server-id give the same IDs".to_owned());
+    }
+    if config.id_state == StateKind::None {
+        warnings.push(
+            "id-state none: nothing is remembered; a clock that is set back between two lives makes IDs repeat"
+                .to_owned(),
+        );
+    }
+    if let Some(record) = &dir.left_behind {
+        let folder = record.parent().unwrap_or(record);
+        warnings.push(format!(
+            "there is a state of server-id {} in the folder of this start, {}, and it is not used: the state is kept in {} \
+             where dir is not set. If it is this server's, stop, and move it there or say --dir {}",
+            config.server_id,
+            record.display(),
+            dir.path.display(),
+            folder.display(),
+        ));
+    }
+    warnings
+}

@@ -1,0 +1,69 @@
+//! What TLS may speak: versions and cipher suites, by the names that OpenSSL and so a redis.conf has for them.
+//!
+//! Only names here. Which of them the library has is in [`crate::tls`], and a test holds both against each other.
+
+use super::fault::Fault;
+
+/// Versions of `tls-protocols`, by OpenSSL's names.
+pub const PROTOCOLS: &[&str] = &["TLSv1.2", "TLSv1.3"];
+
+/// Cipher suites of TLS 1.3, as `tls-ciphersuites` names them, the best first.
+pub const SUITES_13: &[&str] = &["TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256"];
+
+/// Cipher suites of TLS 1.2, as `tls-ciphers` names them, the best first.
+pub const SUITES_12: &[&str] = &[
+    "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "ECDHE-RSA-AES256-GCM-SHA384",
+    "ECDHE-RSA-AES128-GCM-SHA256",
+    "ECDHE-RSA-CHACHA20-POLY1305",
+];
+
+/// Words of OpenSSL's for all suites that are good enough, as all of [`SUITES_12`] are.
+const ALL_12: &[&str] = &["DEFAULT", "ALL", "HIGH"];
+
+/// Words of OpenSSL's for suites of which none is in [`SUITES_12`]: to leave them out is no change.
+const NONE_12: &[&str] = &[
+    "aNULL", "eNULL", "NULL", "EXPORT", "EXP", "LOW", "MEDIUM", "MD5", "SHA1", "SHA", "RC4", "RC2", "DES", "3DES",
+    "IDEA", "SEED", "CAMELLIA", "ARIA", "PSK", "SRP", "DSS", "DH", "EDH", "DHE", "kDHE", "ADH", "AECDH", "kRSA",
+    "SSLv2", "SSLv3",
+];
+
+/// The names of a list, each once, in their order; none for an empty one, which stands for all.
+fn names(text: &str, is_between: fn(char) -> bool, words: &'static [&'static str]) -> Result<Vec<&'static str>, Fault> {
+    let mut found = Vec::new();
+    for word in text.split(is_between).filter(|word| !word.is_empty()) {
+        let known = words.iter().find(|known| known.eq_ignore_ascii_case(word));
+        let known = known.copied().ok_or_else(|| Fault::Word { found: word.to_owned(), words })?;
+        if !found.contains(&known) {
+            found.push(known);
+        }
+    }
+    Ok(found)
+}
+
+/// `tls-protocols`: parted by blanks.
+pub(super) fn protocols(text: &str) -> Result<Vec<&'static str>, Fault> {
+    names(text, |character| character.is_ascii_whitespace(), PROTOCOLS)
+}
+
+/// `tls-ciphersuites`: parted by colons.
+pub(super) fn suites_13(text: &str) -> Result<Vec<&'static str>, Fault> {
+    names(text, |character| character == ':', SUITES_13)
+}
+
+/// `tls-ciphers`: parted by colons, with those of OpenSSL's words that come to the same here.
+pub(super) fn suites_12(text: &str) -> Result<Vec<&'static str>, Fault> {
+    let is_in = |words: &[&str], word: &str| words.iter().any(|known| known.eq_ignore_ascii_case(word));
+    let (mut named, mut is_all) = (Vec::new(), false);
+    for word in text.split(':') {
+        if is_in(ALL_12, word) {
+            is_all = true;
+        } else if !word.strip_prefix(['!', '-']).is_some_and(|word| is_in(NONE_12, word)) {
+            named.push(word);
+        }
+    }
+    let named = names(&named.join(":"), |character| character == ':', SUITES_12)?;
+    Ok(if is_all { Vec::new() } else { named })
+}

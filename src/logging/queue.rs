@@ -1,0 +1,208 @@
+//! Between those who log and the thread that writes: a queue with a bound.
+//!
+//! Whoever logs takes a lock for as long as it takes to move a line, and never waits for a reader, a disk or a daemon. A
+//! line that has no room is dropped and counted; the count takes its place in the order of lines, as soon as there is
+//! room again.
+//!
+//! Invariant: `lines.len() <= LINES_MAX` and the bytes of their texts are at most `BYTES_MAX`. What stands beside lines
+//! (a count, a wish to open the file again) is one entry behind a line at most.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Lines that wait at most. At ten lines a second, which is much, some minutes.
+pub(super) const LINES_MAX: usize = 2048;
+
+/// Bytes of them together.
+pub(super) const BYTES_MAX: usize = 1 << 20;
+
+/// What the writer is to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// Write this.
+    Line(String),
+    /// Say that so many lines were dropped here.
+    Dropped(u64),
+    /// Open the file again.
+    Reopen,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    /// There is something to do, or nothing more will come.
+    filled: Condvar,
+    /// Nothing is left to do.
+    emptied: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    entries: VecDeque<Entry>,
+    lines: usize,
+    bytes: usize,
+    /// Since the last line that had room.
+    dropped: u64,
+    dropped_ever: u64,
+    reopens: bool,
+    /// The writer has an entry in hand.
+    is_writing: bool,
+    is_closed: bool,
+}
+
+impl Queue {
+    /// Takes a line in, or counts it as dropped.
+    pub(super) fn push(&self, text: String) {
+        let mut state = self.lock();
+        if state.lines >= LINES_MAX || state.bytes + text.len() > BYTES_MAX {
+            state.dropped += 1;
+            state.dropped_ever += 1;
+            return;
+        }
+        state.tell_dropped();
+        state.lines += 1;
+        state.bytes += text.len();
+        state.entries.push_back(Entry::Line(text));
+        drop(state);
+        self.filled.notify_one();
+    }
+
+    /// Has the file opened again, once the lines before are written. Asked for again meanwhile, it is done once.
+    pub(super) fn reopen(&self) {
+        let mut state = self.lock();
+        if !state.reopens {
+            state.reopens = true;
+            state.tell_dropped();
+            state.entries.push_back(Entry::Reopen);
+        }
+        drop(state);
+        self.filled.notify_one();
+    }
+
+    /// Nothing more will come: the writer ends when it has written what is there.
+    pub(super) fn close(&self) {
+        self.lock().is_closed = true;
+        self.filled.notify_one();
+    }
+
+    /// For the writer: what to do next, when there is something. With that, the entry before counts as done. `None`: the
+    /// end.
+    pub(super) fn next(&self) -> Option<Entry> {
+        let mut state = self.lock();
+        state.is_writing = false;
+        loop {
+            if state.entries.is_empty() {
+                state.tell_dropped();
+            }
+            if let Some(entry) = state.entries.pop_front() {
+                match &entry {
+                    Entry::Line(text) => {
+                        state.lines -= 1;
+                        state.bytes -= text.len();
+                    }
+                    Entry::Reopen => state.reopens = false,
+                    Entry::Dropped(_) => {}
+                }
+                state.is_writing = true;
+                return Some(entry);
+            }
+            self.emptied.notify_all();
+            if state.is_closed {
+                return None;
+            }
+            state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits until everything is written, for this long at most; whether it is.
+    pub(super) fn flush(&self, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        let mut state = self.lock();
+        while !state.entries.is_empty() || state.is_writing || state.dropped > 0 {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            (state, _) = self.emptied.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+        }
+        true
+    }
+
+    /// How many lines were dropped since the start.
+    pub(super) fn dropped_ever(&self) -> u64 {
+        self.lock().dropped_ever
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing in here panics between two changes that belong together.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn tell_dropped(&mut self) {
+        if self.dropped > 0 {
+            self.entries.push_back(Entry::Dropped(std::mem::take(&mut self.dropped)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(queue: &Queue) -> String {
+        match queue.next() {
+            Some(Entry::Line(text)) => text,
+            Some(Entry::Dropped(count)) => format!("{count} dropped"),
+            Some(Entry::Reopen) => "reopen".to_owned(),
+            None => "end".to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_has_no_room_is_counted_where_it_would_have_stood() {
+        let queue = Queue::default();
+        for at in 0..LINES_MAX + 3 {
+            queue.push(at.to_string());
+        }
+        assert_eq!((line(&queue), line(&queue)), ("0".to_owned(), "1".to_owned()));
+        queue.push("later".to_owned());
+        queue.reopen();
+        queue.reopen();
+        for at in 2..LINES_MAX {
+            assert_eq!(line(&queue), at.to_string());
+        }
+        assert_eq!([line(&queue), line(&queue), line(&queue)], ["3 dropped", "later", "reopen"]);
+        assert_eq!(queue.dropped_ever(), 3);
+        queue.close();
+        assert_eq!(line(&queue), "end");
+    }
+
+    #[test]
+    fn bytes_have_a_bound_too_and_a_count_needs_no_line_behind_it() {
+        let queue = Queue::default();
+        let half = "x".repeat(BYTES_MAX / 2);
+        for _ in 0..5 {
+            queue.push(half.clone());
+        }
+        assert_eq!([line(&queue).len(), line(&queue).len()], [half.len(); 2]);
+        assert_eq!(line(&queue), "3 dropped");
+        queue.push(half.clone() + &half + "x");
+        assert_eq!(line(&queue), "1 dropped", "one line that is too long by itself");
+    }
+
+    #[test]
+    fn a_flush_has_a_bound_and_counts_what_is_in_hand() {
+        let queue = Queue::default();
+        assert!(queue.flush(Duration::ZERO));
+        queue.push("x".to_owned());
+        assert!(!queue.flush(Duration::from_millis(1)), "nobody writes");
+        assert_eq!(line(&queue), "x");
+        assert!(!queue.flush(Duration::from_millis(1)), "it is being written");
+        queue.close();
+        assert_eq!(line(&queue), "end");
+        assert!(queue.flush(Duration::ZERO));
+    }
+}

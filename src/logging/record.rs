@@ -1,0 +1,200 @@
+//! One event as one line.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
+
+use tracing::field::{Field, Visit};
+
+use crate::printable::printable;
+
+/// Bytes of a message: the longest of ours is a report of a start that failed.
+const MESSAGE_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes of a field's text: names and paths.
+const FIELD_BYTES_MAX: usize = 4 << 10;
+
+/// An event's message and fields, in their order.
+#[derive(Default)]
+pub(super) struct Record {
+    message: String,
+    fields: Vec<(&'static str, Value)>,
+}
+
+enum Value {
+    /// Text as it is, or what `Debug` and `Display` make of a thing.
+    Text(String),
+    /// A number, or true or false: needs no quotes anywhere.
+    Plain(String),
+    /// An integer that a double can't hold: in JSON it becomes a string, or JavaScript would round it.
+    Large(String),
+}
+
+impl Record {
+    /// A line that no event made.
+    pub(super) fn of(message: String) -> Record {
+        Record { message, fields: Vec::new() }
+    }
+
+    pub(super) fn text(&self, time: &str, pid: u32, level: tracing::Level, colors: bool, is_audit: bool) -> String {
+        let name = level_name(level);
+        let body = self.message_and_fields(is_audit);
+        if !colors {
+            return format!("{time} {pid} {name:<7} {body}");
+        }
+        let color = match level {
+            tracing::Level::ERROR => "\x1b[1;31m",
+            tracing::Level::WARN => "\x1b[33m",
+            tracing::Level::INFO => "\x1b[32m",
+            _ => "\x1b[2m",
+        };
+        format!("\x1b[2m{time} {pid}\x1b[0m {color}{name:<7}\x1b[0m {body}")
+    }
+
+    pub(super) fn message_and_fields(&self, is_audit: bool) -> String {
+        let mut line = if is_audit { "audit: ".to_owned() } else { String::new() };
+        line.push_str(&printable(&self.message));
+        for (name, value) in &self.fields {
+            let _ = match value {
+                Value::Plain(text) | Value::Large(text) => write!(line, " {name}={text}"),
+                Value::Text(text) => write!(line, " {name}={}", quoted(text)),
+            };
+        }
+        line
+    }
+
+    pub(super) fn json(&self, time: &str, pid: u32, level: tracing::Level, target: &str) -> String {
+        let mut line = format!(r#"{{"time":"{time}","level":"{}","pid":{pid}"#, level_name(level));
+        let _ = write!(line, r#","target":{},"message":{}"#, json_string(target), json_string(&self.message));
+        for (name, value) in &self.fields {
+            // A field named as one of ours must not hide it.
+            let ours = matches!(*name, "time" | "level" | "pid" | "target" | "message");
+            let _ = write!(line, ",{}:", json_string(&format!("{}{name}", if ours { "field_" } else { "" })));
+            match value {
+                Value::Plain(text) => line.push_str(text),
+                Value::Text(text) | Value::Large(text) => line.push_str(&json_string(text)),
+            }
+        }
+        line.push('}');
+        line
+    }
+
+    fn integer(&mut self, field: &Field, magnitude: u128, text: String) {
+        let value = if magnitude <= 1 << 53 { Value::Plain(text) } else { Value::Large(text) };
+        self.fields.push((field.name(), value));
+    }
+}
+
+impl Visit for Record {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.record_str(field, &format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "message" {
+            self.message = cut(value, MESSAGE_BYTES_MAX);
+        } else {
+            self.fields.push((field.name(), Value::Text(cut(value, FIELD_BYTES_MAX))));
+        }
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
+        self.record_str(field, &value.to_string());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.fields.push((field.name(), Value::Plain(value.to_string())));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.integer(field, value.into(), value.to_string());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.integer(field, value.unsigned_abs().into(), value.to_string());
+    }
+
+    fn record_u128(&mut self, field: &Field, value: u128) {
+        self.integer(field, value, value.to_string());
+    }
+
+    fn record_i128(&mut self, field: &Field, value: i128) {
+        self.integer(field, value.unsigned_abs(), value.to_string());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        // JSON has no infinities.
+        let text = value.to_string();
+        self.fields.push((field.name(), if value.is_finite() { Value::Plain(text) } else { Value::Text(text) }));
+    }
+}
+
+fn level_name(level: tracing::Level) -> &'static str {
+    match level {
+        tracing::Level::ERROR => "error",
+        tracing::Level::WARN => "warning",
+        tracing::Level::INFO => "notice",
+        tracing::Level::DEBUG => "verbose",
+        tracing::Level::TRACE => "debug",
+    }
+}
+
+fn json_string(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// The beginning of a text that may be anybody's.
+fn cut(text: &str, bytes_max: usize) -> String {
+    let end = text.floor_char_boundary(bytes_max);
+    if end == text.len() { text.to_owned() } else { format!("{}...", &text[..end]) }
+}
+
+/// `text` as one word: in quotes when it would not read as one.
+fn quoted(text: &str) -> Cow<'_, str> {
+    let one_word = !text.is_empty() && !text.contains([' ', '"', '=']);
+    if one_word || is_quoted(text) {
+        return printable(text);
+    }
+    format!("\"{}\"", printable(&text.replace('\\', "\\\\").replace('"', "\\\""))).into()
+}
+
+/// Whether this is what `Debug` writes of a string: in quotes, and no other quote that is not escaped.
+fn is_quoted(text: &str) -> bool {
+    let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    inner.is_some_and(|inner| {
+        let mut is_escaped = false;
+        let ends_early = inner.chars().any(|character| {
+            let ends = character == '"' && !is_escaped;
+            is_escaped = character == '\\' && !is_escaped;
+            ends
+        });
+        !ends_early && !is_escaped
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_can_end_a_field_early() {
+        for (text, shown) in [
+            ("orders", "orders"),
+            ("", r#""""#),
+            ("a b", r#""a b""#),
+            (r#"a "b""#, r#""a \"b\"""#),
+            (r#""said""#, r#""said""#),
+            (r#""x" user="root""#, r#""\"x\" user=\"root\"""#),
+            (r#""a\""#, r#""\"a\\\"""#),
+            (r"a b\", r#""a b\\""#),
+            ("a\nb", r"a\nb"),
+        ] {
+            assert_eq!(quoted(text), shown);
+        }
+    }
+
+    #[test]
+    fn a_text_of_a_client_has_a_bound() {
+        assert_eq!(cut("abc", 3), "abc");
+        assert_eq!(cut("äöü", 3), "ä...");
+    }
+}

@@ -1,0 +1,131 @@
+//! The log in syslog.
+
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tracing::Level;
+
+use super::queue::{Entry, Queue};
+use super::{Shape, say};
+
+/// Where syslog listens.
+pub const SYSLOG_SOCKET: &str = "/dev/log";
+
+/// Bytes of one syslog datagram. RFC 3164 asks for 1,024; today's daemons take 8 KiB, and a longer line is cut.
+pub(super) const SYSLOG_BYTES_MAX: usize = 8192;
+
+/// How long a datagram waits for a daemon that reads slowly. The queue behind has a bound.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Who the log is in syslog.
+#[derive(Clone, Debug)]
+pub struct SyslogOptions {
+    /// The name (`syslog-ident`).
+    pub ident: String,
+    /// The facility's number: user is 1, local0 to local7 are 16 to 23 (`syslog-facility`).
+    pub facility: u8,
+    /// The socket, usually [`SYSLOG_SOCKET`].
+    pub socket: PathBuf,
+}
+
+/// How an event becomes a datagram, as RFC 3164 has them.
+#[derive(Clone, Debug)]
+pub(super) struct SyslogShape {
+    pub(super) options: SyslogOptions,
+    pub(super) pid: u32,
+}
+
+impl SyslogShape {
+    /// A datagram; `body` has no control characters.
+    pub(super) fn line(&self, level: Level, time: &str, body: &str) -> String {
+        let severity = match level {
+            Level::ERROR => 3,
+            Level::WARN => 4,
+            Level::INFO => 5,
+            Level::DEBUG => 6,
+            Level::TRACE => 7,
+        };
+        let SyslogOptions { ident, facility, .. } = &self.options;
+        let priority = u16::from(*facility) * 8 + severity;
+        let stamp = syslog_stamp(time).unwrap_or_default();
+        let mut line = format!("<{priority}>{stamp}{ident}[{}]: {body}", self.pid);
+        line.truncate(line.floor_char_boundary(SYSLOG_BYTES_MAX));
+        line
+    }
+}
+
+/// The thread's own: datagrams to the local daemon. What cannot be sent is counted, and the daemon told when it is back.
+pub(super) struct Syslog {
+    shape: SyslogShape,
+    socket: Option<UnixDatagram>,
+    lost: u64,
+}
+
+impl Syslog {
+    pub(super) fn open(shape: SyslogShape) -> Syslog {
+        let mut syslog = Syslog { shape, socket: None, lost: 0 };
+        if let Err(error) = syslog.connect() {
+            let path = syslog.shape.options.socket.display();
+            say(&format!("getid: syslog is not there, nothing goes to it: {path}: {error}"));
+        }
+        syslog
+    }
+
+    fn connect(&mut self) -> io::Result<()> {
+        let socket = UnixDatagram::unbound()?;
+        socket.set_write_timeout(Some(PATIENCE))?;
+        socket.connect(&self.shape.options.socket)?;
+        self.socket = Some(socket);
+        Ok(())
+    }
+
+    /// Sends what comes until the queue is closed.
+    pub(super) fn run(mut self, queue: &Queue, shape: &Shape) {
+        while let Some(entry) = queue.next() {
+            match entry {
+                Entry::Line(text) => self.send_or_count(&text, shape),
+                Entry::Dropped(count) => self.lost += count,
+                // There is no file.
+                Entry::Reopen => {}
+            }
+        }
+    }
+
+    fn send_or_count(&mut self, line: &str, shape: &Shape) {
+        if self.lost > 0 {
+            let note = format!("{} log lines did not get to syslog before this one", self.lost);
+            let note = self.shape.line(Level::WARN, &shape.now(), &note);
+            if self.send(&note) {
+                self.lost = 0;
+            }
+        }
+        self.lost += u64::from(!self.send(line));
+    }
+
+    fn send(&mut self, line: &str) -> bool {
+        for _ in 0..2 {
+            match self.socket.as_ref().map(|socket| socket.send(line.as_bytes())) {
+                Some(Ok(_)) => return true,
+                Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                // The daemon was started again, or comes up after us.
+                Some(Err(_)) | None => {
+                    self.socket = None;
+                    if self.connect().is_err() {
+                        return false;
+                    }
+                }
+            }
+        }
+        false
+    }
+}
+
+/// `Nov 21 02:36:16 ` from `2026-11-21T02:36:16.123Z`. UTC; journald and rsyslog put their own local time to it.
+fn syslog_stamp(rfc3339: &str) -> Option<String> {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month: usize = rfc3339.get(5..7)?.parse().ok()?;
+    let day: u8 = rfc3339.get(8..10)?.parse().ok()?;
+    Some(format!("{} {day:>2} {} ", MONTHS.get(month.checked_sub(1)?)?, rfc3339.get(11..19)?))
+}

@@ -1,0 +1,148 @@
+//! Where lines go: the thread that writes them, and the file it has open.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use tracing::Level;
+
+use super::queue::{Entry, Queue};
+use super::{LogError, Shape};
+use crate::files;
+
+/// Standard output, standard error, or a file.
+#[derive(Debug)]
+pub(super) struct Target {
+    file: File,
+    /// Of a file that can be opened again.
+    path: Option<PathBuf>,
+}
+
+impl Target {
+    /// Standard output.
+    pub(super) fn stdout() -> Result<Target, LogError> {
+        Target::inherited(io::stdout().as_fd().try_clone_to_owned(), "standard output")
+    }
+
+    /// The log file at a path. What a system calls standard output and standard error are these, whatever they are: a
+    /// socket of journald's cannot be opened by a name.
+    pub(super) fn open(path: &Path) -> Result<Target, LogError> {
+        match path.to_str() {
+            Some("/dev/stdout") => return Target::stdout(),
+            Some("/dev/stderr") => {
+                return Target::inherited(io::stderr().as_fd().try_clone_to_owned(), "standard error");
+            }
+            _ => {}
+        }
+        // Opened again after a rename, and maybe after a change of folder.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let file = files::open_to_append(&path).map_err(|error| LogError::Open { path: path.clone(), error })?;
+        Ok(Target { file, path: Some(path) })
+    }
+
+    fn inherited(descriptor: io::Result<OwnedFd>, name: &str) -> Result<Target, LogError> {
+        let descriptor = descriptor.map_err(|error| LogError::Open { path: name.into(), error })?;
+        Ok(Target { file: File::from(descriptor), path: None })
+    }
+
+    fn reopen(&mut self) -> Result<(), LogError> {
+        if let Some(path) = &self.path {
+            self.file = files::open_to_append(path).map_err(|error| LogError::Open { path: path.clone(), error })?;
+        }
+        Ok(())
+    }
+
+    /// Writes all of it, however long the reader takes.
+    fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.file.write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // A pipe that another program of the same terminal or shell has made one that does not block.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let mut wait = [PollFd::new(self.file.as_fd(), PollFlags::POLLOUT)];
+                    match poll(&mut wait, PollTimeout::NONE) {
+                        Ok(_) | Err(Errno::EINTR) => {}
+                        Err(errno) => return Err(errno.into()),
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The writer of a log. What it cannot write is lost, counted, and told when it can be written again.
+pub(super) struct Writer {
+    pub(super) target: Target,
+    shape: Shape,
+    /// The last line was not written to its end, so the next one starts with a line break.
+    torn: bool,
+    lost: u64,
+    reason: String,
+}
+
+impl Writer {
+    pub(super) fn new(target: Target, shape: Shape) -> Writer {
+        Writer { target, shape, torn: false, lost: 0, reason: String::new() }
+    }
+
+    /// Writes what comes until the queue is closed.
+    pub(super) fn run(mut self, queue: &Queue) {
+        while let Some(entry) = queue.next() {
+            match entry {
+                Entry::Line(text) => self.write(text),
+                Entry::Dropped(count) => self.note(
+                    Level::WARN,
+                    format!("{count} log lines were dropped here: whoever reads the log, or its disk, did not keep up"),
+                ),
+                Entry::Reopen => self.reopen(),
+            }
+        }
+    }
+
+    fn reopen(&mut self) {
+        match self.target.reopen() {
+            Ok(()) => {
+                self.torn = false;
+                self.note(Level::INFO, "SIGHUP: the log is opened anew".to_owned());
+            }
+            Err(error) => self.note(Level::ERROR, format!("SIGHUP: the log stays as it was: {error}")),
+        }
+    }
+
+    /// A line of the writer's own.
+    fn note(&mut self, level: Level, message: String) {
+        self.write(self.shape.line_of(level, message));
+    }
+
+    pub(super) fn write(&mut self, line: String) {
+        if self.lost > 0 {
+            let told = format!("{} log lines before this one could not be written: {}", self.lost, self.reason);
+            let told = self.shape.line_of(Level::WARN, told);
+            if self.write_one(told) {
+                self.lost = 0;
+            }
+        }
+        if !self.write_one(line) {
+            self.lost += 1;
+        }
+    }
+
+    fn write_one(&mut self, mut line: String) -> bool {
+        if self.torn {
+            line.insert(0, '\n');
+        }
+        let written = self.target.write(line.as_bytes());
+        self.torn = written.is_err();
+        if let Err(error) = written {
+            self.reason = error.to_string();
+        }
+        !self.torn
+    }
+}

@@ -1,0 +1,69 @@
+//! Text from elsewhere (names, passwords' neighbours, paths, a server's replies) made fit to be shown on one line.
+//!
+//! Whoever prints what somebody else chose prints it through here, in logs, in reports and in tools: so no name begins
+//! a line of its own, tells a terminal what to do, or shows letters in another order than they stand in.
+
+use std::borrow::Cow;
+
+/// Whether a character does something else than being seen: control characters, line and paragraph separators, and those
+/// that change the direction of writing.
+pub fn is_unprintable(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
+}
+
+/// `text` with such characters escaped as in Rust: `\n`, `\u{1b}`.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if text.contains(is_unprintable) { Cow::Owned(escape(text.chars())) } else { Cow::Borrowed(text) }
+}
+
+/// The same for bytes; those that are no UTF-8 become `\u{fffd}`, the replacement character.
+pub fn printable_bytes(bytes: &[u8]) -> String {
+    printable(&String::from_utf8_lossy(bytes)).into_owned()
+}
+
+/// [`printable`] of the first `chars_max` characters, with `...` behind them where there are more.
+pub fn printable_up_to(text: &str, chars_max: usize) -> String {
+    let mut out = escape(text.chars().take(chars_max));
+    if text.chars().nth(chars_max).is_some() {
+        out.push_str("...");
+    }
+    out
+}
+
+fn escape(characters: impl Iterator<Item = char>) -> String {
+    characters.fold(String::new(), |mut out, character| {
+        if is_unprintable(character) {
+            out.extend(character.escape_default());
+        } else {
+            out.push(character);
+        }
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_or_a_reader_would_obey_is_escaped() {
+        for (text, shown) in [
+            ("orders", "orders"),
+            ("größe \\ \"x\"", "größe \\ \"x\""),
+            ("a\nb\r\t\0", r"a\nb\r\t\u{0}"),
+            ("\u{1b}[2J", r"\u{1b}[2J"),
+            ("\u{9b}2J\u{7f}", r"\u{9b}2J\u{7f}"),
+            ("x\u{202e}y\u{2028}z\u{2066}", r"x\u{202e}y\u{2028}z\u{2066}"),
+        ] {
+            assert_eq!(printable(text), shown);
+            assert_eq!(printable_bytes(text.as_bytes()), shown);
+            assert_eq!(printable_up_to(text, 100), shown);
+        }
+        assert_eq!(printable_bytes(b"a\xff\n"), "a\u{fffd}\\n");
+        assert_eq!(printable_up_to("a\nb", 2), "a\\n...");
+    }
+}

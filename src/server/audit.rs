@@ -1,0 +1,152 @@
+//! Who did what: one line for each act that changes the server, reaches other clients or lets somebody in.
+//!
+//! All are written here, in one form, with the target `audit`, by which a collector of logs can send them elsewhere:
+//!
+//! ```text
+//! audit: CONFIG SET user=admin client=7 addr=10.0.0.7:50012 names="timeout, requirepass"
+//! ```
+//!
+//! Never with a password, a value or a rule. Each kind has a bound and a count ([`crate::logging::lines`]).
+
+use std::sync::Arc;
+
+use super::Server;
+use crate::clients::{Client, Endpoint};
+use crate::clock::Clock;
+use crate::logging::AUDIT;
+use crate::logging::lines::Kind;
+use crate::logging::lines::client_line;
+
+/// What somebody did.
+#[derive(Clone, Copy, Debug)]
+pub enum Act<'a> {
+    /// Logged in; the user is the client's from now on.
+    Login {
+        /// Who it is now.
+        user: &'a str,
+    },
+    /// Failed to log in.
+    LoginFailed {
+        /// The name that was tried; it may be anything.
+        name: &'a str,
+        /// How often, one after the other.
+        count: u64,
+    },
+    /// Set these directives.
+    ConfigSet {
+        /// Their names.
+        names: &'a [&'static str],
+    },
+    /// Wrote the configuration file.
+    ConfigRewrite,
+    /// Had the statistics begin anew.
+    ConfigResetStat,
+    /// Set a user's rules.
+    AclSetUser {
+        /// Whose.
+        name: &'a str,
+    },
+    /// Deleted users.
+    AclDelUser {
+        /// Their names.
+        names: &'a [&'a str],
+    },
+    /// Had users loaded from the file.
+    AclLoad,
+    /// Had users written into the file.
+    AclSave,
+    /// Had the log of refusals forgotten.
+    AclLogReset,
+    /// Ended connections.
+    ClientKill {
+        /// How many.
+        count: i64,
+    },
+    /// Had requests held.
+    ClientPause {
+        /// Which.
+        what: &'static str,
+        /// For how long.
+        timeout_ms: u64,
+    },
+    /// Had them go on.
+    ClientUnpause,
+    /// Sees every command from now on.
+    Monitor,
+    /// Stopped the server.
+    Shutdown,
+    /// Asked for that while the state could not be saved.
+    ShutdownRefused,
+}
+
+/// Who did it: the client as it is at that moment, which may be gone when the act is done.
+#[derive(Clone, Debug)]
+pub struct Actor {
+    user: Arc<str>,
+    id: u64,
+    addr: Endpoint,
+}
+
+impl Actor {
+    /// The client's id.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+impl From<&Client> for Actor {
+    fn from(client: &Client) -> Actor {
+        Actor { user: client.user().0, id: client.id, addr: client.peer.clone() }
+    }
+}
+
+impl<C: Clock> Server<C> {
+    /// Writes the line of an act.
+    #[cold]
+    pub fn audit(&self, act: Act<'_>, by: impl Into<Actor>) {
+        let lines = &self.lines;
+        let Actor { user, id, addr } = by.into();
+        macro_rules! line {
+            ($kind:ident, $message:literal $(, $field:ident)*) => {
+                client_line!(lines, $kind, target: AUDIT, user = %user, client = id, addr = %addr, $($field,)* $message)
+            };
+        }
+        match act {
+            Act::Login { user } => {
+                client_line!(lines, AuditLogin, target: AUDIT, user, client = id, addr = %addr, "logged in");
+            }
+            Act::LoginFailed { name, count } => {
+                if lines.admits_many(Kind::AuditLoginFailed, count) {
+                    tracing::warn!(
+                        target: AUDIT, user = %user, client = id, addr = %addr, tried = name, count, "login failed"
+                    );
+                }
+            }
+            Act::ConfigSet { names } => {
+                let names = names.join(", ");
+                line!(AuditConfig, "CONFIG SET", names);
+            }
+            Act::ConfigRewrite => line!(AuditConfig, "CONFIG REWRITE"),
+            Act::ConfigResetStat => line!(AuditConfig, "CONFIG RESETSTAT"),
+            Act::AclSetUser { name } => line!(AuditAcl, "ACL SETUSER", name),
+            Act::AclDelUser { names } => {
+                let names = names.join(", ");
+                line!(AuditAcl, "ACL DELUSER", names);
+            }
+            Act::AclLoad => line!(AuditAcl, "ACL LOAD"),
+            Act::AclSave => line!(AuditAcl, "ACL SAVE"),
+            Act::AclLogReset => line!(AuditAcl, "ACL LOG RESET"),
+            Act::ClientKill { count } => line!(AuditClient, "CLIENT KILL", count),
+            Act::ClientPause { what, timeout_ms } => line!(AuditClient, "CLIENT PAUSE", what, timeout_ms),
+            Act::ClientUnpause => line!(AuditClient, "CLIENT UNPAUSE"),
+            Act::Monitor => line!(AuditMonitor, "MONITOR"),
+            Act::Shutdown => line!(AuditShutdown, "SHUTDOWN"),
+            Act::ShutdownRefused => {
+                line!(
+                    ShutdownRefused,
+                    "SHUTDOWN refused: the state cannot be saved. SHUTDOWN FORCE stops all the same"
+                );
+            }
+        }
+    }
+}

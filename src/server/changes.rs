@@ -1,0 +1,249 @@
+//! Changes of settings and users: one after the other, on a thread that may wait for the disk.
+//!
+//! A file may hang (a network file system, a dying disk), and whoever asks for changes may ask a thousand times meanwhile.
+//! So there is one thread for all of them, started before the first client comes; a bounded number of clients wait for
+//! their turn, and for a bounded time. Who does not get it is told what is in the way. Nothing else uses that thread: IDs,
+//! saves and other commands go on.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::{Instant, timeout};
+
+/// How long a change waits for the one before, and then for its own end. A healthy disk takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Changes that wait at most.
+const WAITING_MAX: usize = 64;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The changes of a server.
+#[derive(Debug)]
+pub(super) struct Changes {
+    /// `None` where the system gave no thread.
+    jobs: Option<mpsc::Sender<Job>>,
+    turn: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    doing: Arc<Mutex<Option<Doing>>>,
+}
+
+/// What is being done.
+#[derive(Clone, Copy, Debug)]
+struct Doing {
+    what: &'static str,
+    since: Instant,
+}
+
+/// Why a change was not made, or may not have been. `Display` is the error reply without its `-`.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ChangeError {
+    /// Another one takes too long.
+    #[error(
+        "BUSY {what} has waited for its file for {for_s} s, and changes are made one by one. Try again when that disk answers"
+    )]
+    Behind {
+        /// What that is.
+        what: &'static str,
+        /// Seconds since it began.
+        for_s: u64,
+    },
+    /// There are too many.
+    #[error("BUSY {WAITING_MAX} changes wait for {what} already. Try again when it is done")]
+    TooMany {
+        /// What is being done.
+        what: &'static str,
+    },
+    /// This one takes too long.
+    #[error(
+        "BUSY {what} has waited for its file for {for_s} s. It is made when the disk answers, or fails then; the log says which"
+    )]
+    Slow {
+        /// What this is.
+        what: &'static str,
+        /// Seconds since it began.
+        for_s: u64,
+    },
+    /// A bug.
+    #[error("ERR {what} ran into a bug, which the log tells; nothing may have been changed")]
+    Panicked {
+        /// What this is.
+        what: &'static str,
+    },
+    /// The system had no thread for changes when the server started.
+    #[error(
+        "ERR there is no thread for changes: the limit of processes was reached at the start (ulimit -u, TasksMax=)"
+    )]
+    NoThread,
+}
+
+impl Changes {
+    /// Starts the thread. It ends with the value.
+    pub(super) fn start() -> Changes {
+        let (jobs, queue) = mpsc::channel::<Job>();
+        let run = move || {
+            for job in queue {
+                // What a panic left is told by the panic; the next change begins with what is in force.
+                let _ = std::panic::catch_unwind(AssertUnwindSafe(job));
+            }
+        };
+        let started = thread::Builder::new().name("getid-changes".to_owned()).spawn(run);
+        if let Err(error) = &started {
+            tracing::error!("no thread for changes of settings, which are refused now: {error}");
+        }
+        Changes {
+            jobs: started.is_ok().then_some(jobs),
+            turn: Arc::new(Semaphore::new(1)),
+            waiting: AtomicUsize::new(0),
+            doing: Arc::default(),
+        }
+    }
+
+    /// Makes a change when its turn comes. It is made, or fails, also if whoever asked is gone by then.
+    pub(super) async fn make<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ChangeError> {
+        let jobs = self.jobs.as_ref().ok_or(ChangeError::NoThread)?;
+        let in_the_way = || self.lock().map_or((what, 0), |doing| (doing.what, doing.since.elapsed().as_secs()));
+        let waiting = Waiting::new(&self.waiting).ok_or_else(|| ChangeError::TooMany { what: in_the_way().0 })?;
+        let turn = timeout(PATIENCE, Arc::clone(&self.turn).acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else {
+            let (what, for_s) = in_the_way();
+            return Err(ChangeError::Behind { what, for_s });
+        };
+        drop(waiting);
+        *self.lock() = Some(Doing { what, since: Instant::now() });
+        let (done, end) = oneshot::channel();
+        let doing = Arc::clone(&self.doing);
+        let runtime = tokio::runtime::Handle::current();
+        let job = Box::new(move || {
+            // Dropped in any case: the next one may come.
+            let _turn = turn;
+            let _end = Ends(doing);
+            let _inside = runtime.enter();
+            // Nobody may hear it any more.
+            let _ = done.send(work());
+        });
+        // The thread ends with `jobs` only.
+        let _ = jobs.send(job);
+        match timeout(PATIENCE, end).await {
+            Ok(Ok(made)) => Ok(made),
+            Ok(Err(_)) => Err(ChangeError::Panicked { what }),
+            Err(_) => Err(ChangeError::Slow { what, for_s: PATIENCE.as_secs() }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Doing>> {
+        self.doing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place among those that wait.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Waiting<'_> {
+    fn new(count: &AtomicUsize) -> Option<Waiting<'_>> {
+        let waiting = Waiting(count);
+        (count.fetch_add(1, Relaxed) < WAITING_MAX).then_some(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+struct Ends(Arc<Mutex<Option<Doing>>>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A change that takes until it is told to end.
+    fn hanging(changes: &Arc<Changes>) -> (mpsc::Sender<()>, tokio::task::JoinHandle<Result<(), ChangeError>>) {
+        let (end, ended) = mpsc::channel::<()>();
+        let changes = Arc::clone(changes);
+        let made = tokio::spawn(async move { changes.make("CONFIG REWRITE", move || _ = ended.recv()).await });
+        (end, made)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_hangs_costs_its_own_change_and_a_wait_with_a_bound() {
+        let changes = Arc::new(Changes::start());
+        let (end, first) = hanging(&changes);
+        tokio::task::yield_now().await;
+        let begun = Instant::now();
+        let error = changes.make("CONFIG SET", || ()).await.unwrap_err();
+        assert_eq!(begun.elapsed(), PATIENCE);
+        assert_eq!(
+            error.to_string(),
+            "BUSY CONFIG REWRITE has waited for its file for 5 s, and changes are made one by one. Try again when that disk \
+             answers"
+        );
+        assert!(matches!(first.await.unwrap(), Err(ChangeError::Slow { what: "CONFIG REWRITE", for_s: 5 })));
+        // The disk answers.
+        drop(end);
+        tokio::time::resume();
+        assert_eq!(changes.make("CONFIG SET", || 7).await, Ok(7));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_than_so_many_wait() {
+        let changes = Arc::new(Changes::start());
+        let (end, _first) = hanging(&changes);
+        tokio::task::yield_now().await;
+        let waiting: Vec<_> = (0..WAITING_MAX)
+            .map(|_| {
+                let changes = Arc::clone(&changes);
+                tokio::spawn(async move { changes.make("CONFIG SET", || ()).await })
+            })
+            .collect();
+        while changes.waiting.load(Relaxed) < WAITING_MAX {
+            tokio::task::yield_now().await;
+        }
+        let error = changes.make("ACL LOAD", || ()).await.unwrap_err();
+        assert_eq!(error, ChangeError::TooMany { what: "CONFIG REWRITE" });
+        for waiting in waiting {
+            assert!(matches!(waiting.await.unwrap(), Err(ChangeError::Behind { .. })));
+        }
+        assert_eq!(changes.waiting.load(Relaxed), 0);
+        drop(end);
+    }
+
+    #[tokio::test]
+    async fn one_at_a_time_and_a_bug_is_one_changes_own() {
+        let changes = Arc::new(Changes::start());
+        let running = Arc::new(AtomicUsize::new(0));
+        let tasks: Vec<_> = (0..20)
+            .map(|_| {
+                let (changes, running) = (Arc::clone(&changes), Arc::clone(&running));
+                let work = move || {
+                    let others = running.fetch_add(1, Relaxed);
+                    thread::sleep(Duration::from_millis(1));
+                    running.fetch_sub(1, Relaxed);
+                    others
+                };
+                tokio::spawn(async move { changes.make("CONFIG SET", work).await })
+            })
+            .collect();
+        for task in tasks {
+            assert_eq!(task.await.unwrap(), Ok(0));
+        }
+        let error = changes.make::<()>("ACL SAVE", || panic!("planted")).await.unwrap_err();
+        assert_eq!(error, ChangeError::Panicked { what: "ACL SAVE" });
+        assert_eq!(changes.make("ACL SAVE", || 1).await, Ok(1));
+    }
+}

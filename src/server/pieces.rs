@@ -1,0 +1,139 @@
+//! Answers that may be large, made piece by piece.
+//!
+//! `CLIENT LIST` of ten thousand clients is 4 MB, and `ACL LIST` may be 16. Made whole, they would be held for every client
+//! that asks and does not read, and others would wait while they are made. So an answer of many entries is a list of
+//! those (shared, a few bytes each), and the connection asks for its bytes as it gets rid of those before.
+
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+
+use crate::clients::{Client, Snapshot};
+use crate::resp::{self, Protocol, Value};
+
+/// An answer that is written piece by piece.
+pub trait Pieces: Send {
+    /// Appends the next piece, which may be empty; false when that was the last. It takes some 100 us at most.
+    fn write_next(&mut self, protocol: Protocol, output: &mut Vec<u8>) -> bool;
+}
+
+/// A piece is about as large as this, bytes.
+const PIECE_BYTES: usize = 16 * 1024;
+
+/// Clients that are looked at for one piece.
+const CLIENTS_A_PIECE: usize = 100;
+
+/// An array of values that are made one after the other.
+pub(super) struct Items<I> {
+    /// How many there are; `None` once that was said.
+    len: Option<usize>,
+    items: I,
+}
+
+impl<I: ExactSizeIterator<Item = Value> + Send> Items<I> {
+    pub(super) fn new(items: I) -> Items<I> {
+        Items { len: Some(items.len()), items }
+    }
+}
+
+impl<I: ExactSizeIterator<Item = Value> + Send> Pieces for Items<I> {
+    fn write_next(&mut self, protocol: Protocol, output: &mut Vec<u8>) -> bool {
+        if let Some(len) = self.len.take() {
+            resp::write_array_header(len, output);
+        }
+        let end = output.len() + PIECE_BYTES;
+        while output.len() < end {
+            match self.items.next() {
+                Some(item) => resp::encode(&item, protocol, output),
+                None => return false,
+            }
+        }
+        true
+    }
+}
+
+/// `CLIENT LIST`: one text whose length comes first. So each client is looked at twice: to keep what changes of it and to
+/// measure its line, and to write it.
+pub(super) struct ClientLines {
+    clients: std::vec::IntoIter<Arc<Client>>,
+    uptime_s: u64,
+    seen: Vec<(Arc<Client>, Snapshot)>,
+    bytes: usize,
+    /// The first of `seen` that is not written; `None` before the length is.
+    next: Option<usize>,
+}
+
+impl ClientLines {
+    pub(super) fn new(clients: Vec<Arc<Client>>, uptime_s: u64) -> ClientLines {
+        let seen = Vec::with_capacity(clients.len());
+        ClientLines { clients: clients.into_iter(), uptime_s, seen, bytes: 0, next: None }
+    }
+}
+
+impl Pieces for ClientLines {
+    fn write_next(&mut self, protocol: Protocol, output: &mut Vec<u8>) -> bool {
+        let Some(next) = self.next else {
+            for client in self.clients.by_ref().take(CLIENTS_A_PIECE) {
+                let seen = client.snapshot(self.uptime_s);
+                let mut counted = Counted(0);
+                // Counting cannot fail.
+                let _ = writeln!(counted, "{}", seen.line(&client));
+                self.bytes += counted.0;
+                self.seen.push((client, seen));
+            }
+            if self.clients.len() == 0 {
+                resp::write_text_header(self.bytes, protocol, output);
+                self.next = Some(0);
+            }
+            return true;
+        };
+        let end = self.seen.len().min(next + CLIENTS_A_PIECE);
+        for (client, seen) in &self.seen[next..end] {
+            // Writing to a Vec cannot fail.
+            let _ = std::io::Write::write_fmt(output, format_args!("{}\n", seen.line(client)));
+        }
+        self.next = Some(end);
+        if end == self.seen.len() {
+            output.extend_from_slice(b"\r\n");
+        }
+        end < self.seen.len()
+    }
+}
+
+/// Counts the bytes of a text.
+struct Counted(usize);
+
+impl fmt::Write for Counted {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 += text.len();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_are_written_as_an_array_in_pieces() {
+        let items: Vec<Value> = (0..1000).map(|n| Value::bulk(format!("{n:0100}"))).collect();
+        for protocol in [Protocol::Resp2, Protocol::Resp3] {
+            let mut whole = Vec::new();
+            resp::encode(&Value::Array(items.clone()), protocol, &mut whole);
+            let mut pieces = Items::new(items.clone().into_iter());
+            let (mut output, mut count) = (Vec::new(), 0);
+            loop {
+                let before = output.len();
+                let has_more = pieces.write_next(protocol, &mut output);
+                assert!(output.len() - before < PIECE_BYTES + 200);
+                count += 1;
+                if !has_more {
+                    break;
+                }
+            }
+            assert!(output == whole && count > 5, "{count} pieces");
+        }
+        let mut none = Vec::new();
+        assert!(!Items::new(Vec::new().into_iter()).write_next(Protocol::Resp2, &mut none));
+        assert_eq!(none, b"*0\r\n");
+    }
+}

@@ -1,0 +1,10 @@
+//! What the command line's tools share.
+//!
+//! `getid ping`, `get`, `verify` and `bench` reach a server by one client, so that a server is named, trusted and logged
+//! in to in one way, and read its replies by one reader. All but `client`, which has the sockets, are functions of their
+//! arguments.
+
+pub mod address;
+pub mod client;
+pub mod paste;
+pub mod replies;

@@ -1,0 +1,285 @@
+//! IDs in what people paste: one a line, CSV, JSON arrays, what redis-cli and mysql print.
+//!
+//! All of these are IDs between marks that no ID has, so no format is detected and none must be named: blanks, commas,
+//! quotes, brackets and bars end a word, and what redis-cli writes before a value (`1)`, `(integer)`) is passed over.
+//! Everything else is either an ID or a mistake that is named with its line.
+//!
+//! Input is taken in pieces of any size. Nothing is kept but the beginning of one word, so a line, such as a JSON array
+//! of a million IDs, may be as long as it likes.
+
+use std::fmt;
+
+use crate::id::Id;
+
+/// Bytes of a word that are kept: more than any ID has, and enough to recognize what else it was.
+const WORD_BYTES_MAX: usize = 64;
+
+/// Bytes of a server's error that are kept.
+const ERROR_BYTES_MAX: usize = 200;
+
+/// Finds IDs in text that arrives in pieces.
+///
+/// Invariant: `word` has at most `WORD_BYTES_MAX` bytes, or `ERROR_BYTES_MAX` while it is an error's text.
+#[derive(Debug)]
+pub struct Scanner {
+    line: u64,
+    word: Vec<u8>,
+    /// The word was longer than what is kept of it.
+    is_cut: bool,
+    /// `(error)` was read: the rest of the line is its text.
+    in_error: bool,
+}
+
+/// A word that is no ID.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mistake {
+    /// Something else.
+    NoId {
+        /// Its beginning, as it was written: not fit for a terminal yet.
+        word: String,
+    },
+    /// A number that went through a program that has no 63-bit integers.
+    Rounded {
+        /// Its beginning.
+        word: String,
+    },
+    /// An error reply, as redis-cli prints it.
+    ServerError {
+        /// Its beginning.
+        text: String,
+    },
+}
+
+impl Default for Scanner {
+    fn default() -> Scanner {
+        Scanner { line: 1, word: Vec::new(), is_cut: false, in_error: false }
+    }
+}
+
+impl Scanner {
+    /// Calls `found` with each word that ends in `bytes`, and the number of its line, from 1.
+    ///
+    /// # Errors
+    ///
+    /// The first error of `found`, which ends the scan.
+    pub fn scan<E>(
+        &mut self,
+        bytes: &[u8],
+        mut found: impl FnMut(u64, Result<Id, Mistake>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for &byte in bytes {
+            if byte == b'\n' {
+                self.end_word(&mut found)?;
+                self.end_error(&mut found)?;
+                self.line = self.line.saturating_add(1);
+            } else if self.in_error {
+                self.push(byte, ERROR_BYTES_MAX);
+            } else if ends_word(byte) {
+                self.end_word(&mut found)?;
+            } else {
+                self.push(byte, WORD_BYTES_MAX);
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `found` with the word that the end of the input ends, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// The error of `found`.
+    pub fn finish<E>(mut self, mut found: impl FnMut(u64, Result<Id, Mistake>) -> Result<(), E>) -> Result<(), E> {
+        self.end_word(&mut found)?;
+        self.end_error(&mut found)
+    }
+
+    fn push(&mut self, byte: u8, bytes_max: usize) {
+        if self.word.len() < bytes_max {
+            self.word.push(byte);
+        } else {
+            self.is_cut = true;
+        }
+    }
+
+    fn end_word<E>(&mut self, found: &mut impl FnMut(u64, Result<Id, Mistake>) -> Result<(), E>) -> Result<(), E> {
+        if self.in_error || self.word.is_empty() {
+            return Ok(());
+        }
+        let line = self.line;
+        let (word, is_cut) = self.take_word();
+        // No-break spaces of web pages, and the mark that Excel puts before everything.
+        let word = word.trim_matches(|char: char| char.is_whitespace() || char == '\u{feff}');
+        if word == "(error)" {
+            self.in_error = true;
+            return Ok(());
+        }
+        if is_cut {
+            return found(line, Err(Mistake::NoId { word: format!("{word}...") }));
+        }
+        if is_decoration(word) { Ok(()) } else { found(line, read(word)) }
+    }
+
+    fn end_error<E>(&mut self, found: &mut impl FnMut(u64, Result<Id, Mistake>) -> Result<(), E>) -> Result<(), E> {
+        if !std::mem::take(&mut self.in_error) {
+            return Ok(());
+        }
+        let (text, _) = self.take_word();
+        found(self.line, Err(Mistake::ServerError { text: text.trim().to_owned() }))
+    }
+
+    fn take_word(&mut self) -> (String, bool) {
+        let word = String::from_utf8_lossy(&self.word).into_owned();
+        self.word.clear();
+        (word, std::mem::take(&mut self.is_cut))
+    }
+}
+
+/// What stands between IDs, in all of the formats.
+fn ends_word(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || matches!(byte, b',' | b';' | b'"' | b'\'' | b'`' | b'[' | b']' | b'|' | b'\x0b')
+}
+
+/// What programs print around an ID: `1)` and `(integer)` of redis-cli, the borders of mysql's tables.
+fn is_decoration(word: &str) -> bool {
+    let ordinal = word.strip_suffix(')').is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+    let border = word.starts_with("+-") && word.bytes().all(|byte| matches!(byte, b'+' | b'-'));
+    word.is_empty() || ordinal && word.len() > 1 || word == "(integer)" || border
+}
+
+fn read(word: &str) -> Result<Id, Mistake> {
+    if let Some(id) = parse_id(word) {
+        return Ok(id);
+    }
+    let like_a_float = word.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+'));
+    let is_float = like_a_float && word.contains(['.', 'e', 'E']) && word.parse::<f64>().is_ok();
+    let word = word.to_owned();
+    Err(if is_float { Mistake::Rounded { word } } else { Mistake::NoId { word } })
+}
+
+/// An ID as text: digits only, 63 bits.
+pub fn parse_id(word: &str) -> Option<Id> {
+    let digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    if digits { word.parse().ok().and_then(Id::new) } else { None }
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mistake::NoId { word } => write!(f, "'{word}' is no ID: must be 0 to {}", i64::MAX),
+            Mistake::Rounded { word } => {
+                write!(f, "'{word}' is no ID: it was rounded on its way; keep IDs as strings or 64-bit integers")
+            }
+            Mistake::ServerError { text } => write!(f, "no ID but an error of the server: {text}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The words of `text`, fed in pieces that end at `cuts`.
+    fn words(text: &[u8], piece: usize) -> Vec<(u64, Result<u64, Mistake>)> {
+        let mut words = Vec::new();
+        let mut found = |line, word: Result<Id, Mistake>| {
+            words.push((line, word.map(Id::get)));
+            Ok::<(), Infallible>(())
+        };
+        let mut scanner = Scanner::default();
+        for piece in text.chunks(piece.max(1)) {
+            let Ok(()) = scanner.scan(piece, &mut found);
+            assert!(scanner.word.len() <= ERROR_BYTES_MAX);
+        }
+        let Ok(()) = scanner.finish(&mut found);
+        words
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &[u64]) {
+        for piece in 1..=text.len() {
+            let ids: Vec<u64> = words(text.as_bytes(), piece)
+                .into_iter()
+                .map(|(line, word)| word.unwrap_or_else(|mistake| panic!("line {line}: {mistake}")))
+                .collect();
+            assert_eq!(ids, expected, "{text:?} in pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn every_format_people_paste() {
+        let ids = [786_829_715_689_178_551, 7];
+        check("786829715689178551\n7\n", &ids);
+        check("786829715689178551 7", &ids);
+        check("786829715689178551,7\r\n", &ids);
+        check("\"786829715689178551\",\"7\"\n", &ids);
+        check("786829715689178551;7\n", &ids);
+        check("[\"786829715689178551\", \"7\"]\n", &ids);
+        check("[\n  786829715689178551,\n  7\n]\n", &ids);
+        check("['786829715689178551', '7']", &ids);
+        check("1) \"786829715689178551\"\n2) \"7\"\n", &ids);
+        check("1) (integer) 786829715689178551\n10) (integer) 7\n", &ids);
+        check("1) 1) \"786829715689178551\"\n   2) \"7\"\n", &ids);
+        check("(integer) 786829715689178551\n(integer) 7\n", &ids);
+        check("+---------+\n| 786829715689178551 |\n|    7 |\n+---------+\n", &ids);
+        check("\u{feff}786829715689178551\u{a0}\n\u{a0}7", &ids);
+        check("`786829715689178551`\t`7`", &ids);
+        check("", &[]);
+        check("\n \r\n[]\n", &[]);
+        check("9223372036854775807", &[9_223_372_036_854_775_807]);
+    }
+
+    #[test]
+    fn mistakes_have_their_line_and_their_word() {
+        let no_id = |word: &str| Err(Mistake::NoId { word: word.to_owned() });
+        for piece in [1, 7, 1000] {
+            assert_eq!(
+                words(b"7\nid,8\n-1\n(error) BUSY, try \"later\"\n9\n", piece),
+                [
+                    (1, Ok(7)),
+                    (2, no_id("id")),
+                    (2, Ok(8)),
+                    (3, no_id("-1")),
+                    (4, Err(Mistake::ServerError { text: "BUSY, try \"later\"".to_owned() })),
+                    (5, Ok(9)),
+                ]
+            );
+            assert_eq!(
+                words(b"7.868297156891785e+17", piece),
+                [(1, Err(Mistake::Rounded { word: "7.868297156891785e+17".to_owned() }))]
+            );
+            assert_eq!(words(b"9223372036854775808 ) 1.2.3", piece).len(), 3);
+        }
+        assert_eq!(words(b"(error) x", 100), [(1, Err(Mistake::ServerError { text: "x".to_owned() }))]);
+    }
+
+    #[test]
+    fn a_word_without_end_is_cut() {
+        let expected = format!("{}...", "9".repeat(WORD_BYTES_MAX));
+        assert_eq!(words(&vec![b'9'; 100_000], 4096), [(1, Err(Mistake::NoId { word: expected }))]);
+        let text = [b"(error) ".to_vec(), vec![b'x'; 100_000]].concat();
+        assert_eq!(words(&text, 999), [(1, Err(Mistake::ServerError { text: "x".repeat(ERROR_BYTES_MAX) }))]);
+    }
+
+    proptest! {
+        /// Whatever comes, however it is cut, the same words are found, in bounded memory.
+        #[test]
+        fn any_bytes_are_read_alike_however_they_are_cut(text in prop::collection::vec(any::<u8>(), 0..400), piece in 1_usize..50) {
+            prop_assert_eq!(words(&text, piece), words(&text, text.len()));
+        }
+
+        /// IDs between any of the marks come out as they went in.
+        #[test]
+        fn ids_survive_their_marks(
+            ids in prop::collection::vec(0..=i64::MAX.cast_unsigned(), 1..20),
+            mark in prop::sample::select(vec![",", "\n", "\r\n", " ", ";", "\", \"", "\n1) \"", "\n2) (integer) ", " | ", "], ["]),
+        ) {
+            let text = ids.iter().map(u64::to_string).collect::<Vec<_>>().join(mark);
+            let found: Vec<u64> = words(text.as_bytes(), 5).into_iter().filter_map(|(_, word)| word.ok()).collect();
+            prop_assert_eq!(found, ids);
+        }
+    }
+}

@@ -1,0 +1,629 @@
+//! Replies of a server, in bytes that arrive cut anywhere: the one reader of all tools.
+//!
+//! What is in a reply is shown to a [`Sink`] as it comes and never kept, so that a server that sends without end costs
+//! time, which callers bound, and no memory. RESP2 and RESP3 are read; a tool asks for RESP2.
+//!
+//! `getid bench` counts replies of servers that at their best spend 50 ns on a request, so counting must take less.
+//! Replies of a bench are all alike: the last one is the guess for the next, and a guess is checked, never trusted. What
+//! is not guessed right goes the long way, line by line. Nothing is allocated for a reply; only a line, or the beginning
+//! of a bulk string, that was cut between two reads is kept.
+//!
+//! Invariant: between two scans, `skip_bytes` belong to a bulk string whose header was seen, `cut_line` is the
+//! beginning of a line without its end, and at most one of the two is not empty.
+
+use std::num::NonZeroUsize;
+
+use crate::id::Id;
+
+/// Bytes of one line of a reply; longer ones are no Redis's.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of a bulk string that are shown: an ID has 19.
+const BULK_BYTES_SHOWN_MAX: usize = 64;
+
+/// Different error texts that are kept; a server may put a changing number into each.
+const ERROR_TEXTS_MAX: usize = 16;
+
+/// Bytes of an error text that are kept: the longest of Redis, that of protected mode, has about 1,000.
+const ERROR_TEXT_BYTES_MAX: usize = 1024;
+
+/// `$`, a length of up to 12 digits, CRLF.
+const HEADER_BYTES_MAX: usize = 16;
+
+/// IDs of one reply that are kept: the most that a tool asks for in one request.
+pub const REPLY_IDS_MAX: usize = 100_000;
+
+/// Finds the replies in a stream of bytes.
+#[derive(Clone, Debug)]
+pub struct Replies {
+    /// Elements still to come until the reply is whole; at least 1.
+    elements_left: u64,
+    /// The reply is a push, which answers nothing.
+    push: bool,
+    /// Bytes of a bulk string still to come, CRLF included.
+    skip_bytes: usize,
+    /// The beginning of that string, at most [`BULK_BYTES_SHOWN_MAX`]; empty for a sink that wants none.
+    cut_bulk: Vec<u8>,
+    cut_line: Vec<u8>,
+    /// Bytes of the last integer, all of it. 0: none yet.
+    integer_bytes: usize,
+    bulk: BulkGuess,
+}
+
+/// The last bulk string: its header, and how many bytes it had in all. 0: none yet.
+#[derive(Clone, Debug, Default)]
+struct BulkGuess {
+    header: [u8; HEADER_BYTES_MAX],
+    header_bytes: usize,
+    total_bytes: usize,
+}
+
+/// What is shown the elements of replies, in their order.
+pub trait Sink {
+    /// Whether [`Sink::bulk`] needs the string; who only counts saves the copies.
+    const WANTS_BULKS: bool;
+
+    /// A number: `:` without its colon and CRLF.
+    fn integer(&mut self, digits: &[u8]);
+    /// A bulk string, at most its first 64 bytes; none at all without [`Sink::WANTS_BULKS`].
+    fn bulk(&mut self, text: &[u8]);
+    /// An error's text.
+    fn error(&mut self, text: &[u8]);
+    /// A list begins, its elements follow.
+    fn array(&mut self);
+    /// A line of any other kind, whole but for its CRLF.
+    fn other(&mut self, line: &[u8]);
+    /// A reply is whole.
+    fn reply(&mut self);
+    /// What was shown since the last reply was none: a push.
+    fn push(&mut self);
+}
+
+/// The stream is no Redis's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the server does not speak Redis's protocol: {0:?}")]
+pub struct NotAReply(pub String);
+
+impl NotAReply {
+    /// Whether it was an alert of TLS: the server answered that it wants to speak it.
+    pub fn is_tls(&self) -> bool {
+        self.0.starts_with("\u{15}\u{3}")
+    }
+}
+
+impl Default for Replies {
+    fn default() -> Self {
+        Replies {
+            elements_left: 1,
+            push: false,
+            skip_bytes: 0,
+            cut_bulk: Vec::new(),
+            cut_line: Vec::new(),
+            integer_bytes: 0,
+            bulk: BulkGuess::default(),
+        }
+    }
+}
+
+impl Replies {
+    /// How many replies end in `input`, the bytes behind those of the last scan.
+    ///
+    /// # Errors
+    ///
+    /// A line that no reply has. The stream cannot be read any further then.
+    pub fn scan<S: Sink>(&mut self, mut input: &[u8], sink: &mut S) -> Result<u64, NotAReply> {
+        let mut replies = 0;
+        while !input.is_empty() {
+            if self.skip_bytes > 0 {
+                let (chunk, rest) = input.split_at(self.skip_bytes.min(input.len()));
+                input = rest;
+                self.pass_over::<S>(chunk)?;
+                if self.skip_bytes == 0 {
+                    sink.bulk(&self.cut_bulk);
+                    self.cut_bulk.clear();
+                    replies += self.element(sink);
+                }
+                continue;
+            }
+            if self.cut_line.is_empty()
+                && let Some(used) = self.integer_again(input, sink).or_else(|| self.bulk_again(input, sink))
+            {
+                input = &input[used.get()..];
+                replies += self.element(sink);
+                continue;
+            }
+            let Some(end) = input.iter().position(|&byte| byte == b'\n') else {
+                if self.cut_line.len() + input.len() > LINE_BYTES_MAX {
+                    self.cut_line.extend_from_slice(&input[..input.len().min(ERROR_TEXT_BYTES_MAX)]);
+                    return Err(not_a_reply(&self.cut_line));
+                }
+                self.cut_line.extend_from_slice(input);
+                // What no reply begins with need not be waited for to its end.
+                if !self.cut_line.first().is_some_and(|kind| KINDS.contains(kind)) {
+                    return Err(not_a_reply(&self.cut_line));
+                }
+                break;
+            };
+            let (line, rest) = input.split_at(end + 1);
+            input = rest;
+            if self.cut_line.is_empty() {
+                replies += self.line(line, sink)?;
+            } else {
+                let mut whole = std::mem::take(&mut self.cut_line);
+                whole.extend_from_slice(line);
+                replies += self.line(&whole, sink)?;
+                whole.clear();
+                self.cut_line = whole;
+            }
+        }
+        Ok(replies)
+    }
+
+    /// Whether some bytes of a reply came that is not whole.
+    pub fn is_amid(&self) -> bool {
+        self.elements_left > 1 || self.skip_bytes > 0 || !self.cut_line.is_empty()
+    }
+
+    /// The next bytes of a bulk string, or of the CRLF behind it.
+    fn pass_over<S: Sink>(&mut self, chunk: &[u8]) -> Result<(), NotAReply> {
+        let text_left = self.skip_bytes.saturating_sub(2);
+        let (text, tail) = chunk.split_at(text_left.min(chunk.len()));
+        if S::WANTS_BULKS {
+            let room = BULK_BYTES_SHOWN_MAX - self.cut_bulk.len().min(BULK_BYTES_SHOWN_MAX);
+            self.cut_bulk.extend_from_slice(&text[..text.len().min(room)]);
+        }
+        let expected = if self.skip_bytes - text.len() == 1 { b"\n".as_slice() } else { b"\r\n" };
+        if !tail.is_empty() && !expected.starts_with(tail) {
+            return Err(not_a_reply(tail));
+        }
+        self.skip_bytes -= chunk.len();
+        Ok(())
+    }
+
+    /// The bytes of an integer that is as long as the last one was.
+    fn integer_again(&self, input: &[u8], sink: &mut impl Sink) -> Option<NonZeroUsize> {
+        let [b':', digits @ .., b'\r', b'\n'] = input.get(..self.integer_bytes)? else { return None };
+        // Not `all`, which stops early and so is looked at byte by byte.
+        let digits_only = digits.iter().fold(true, |so_far, byte| so_far & byte.is_ascii_digit());
+        let used = NonZeroUsize::new(self.integer_bytes).filter(|_| digits_only)?;
+        sink.integer(digits);
+        Some(used)
+    }
+
+    /// The bytes of a bulk string that is as long as the last one was.
+    fn bulk_again(&self, input: &[u8], sink: &mut impl Sink) -> Option<NonZeroUsize> {
+        let BulkGuess { header, header_bytes, total_bytes } = &self.bulk;
+        let text = input.get(..*total_bytes)?.strip_prefix(&header[..*header_bytes])?.strip_suffix(b"\r\n")?;
+        let used = NonZeroUsize::new(*total_bytes)?;
+        sink.bulk(&text[..text.len().min(BULK_BYTES_SHOWN_MAX)]);
+        Some(used)
+    }
+
+    /// One line with its LF: an element, or the head of one.
+    fn line(&mut self, line: &[u8], sink: &mut impl Sink) -> Result<u64, NotAReply> {
+        let Some(([kind], text)) = line.strip_suffix(b"\r\n").and_then(<[u8]>::split_first_chunk) else {
+            return Err(not_a_reply(line));
+        };
+        match kind {
+            b':' => {
+                self.integer_bytes = line.len();
+                sink.integer(text);
+            }
+            b'+' | b'_' | b'#' | b',' | b'(' => sink.other(&line[..=text.len()]),
+            b'-' => sink.error(text),
+            b'$' | b'=' | b'!' => {
+                let Some(bytes) = length(line)? else {
+                    sink.other(b"null");
+                    return Ok(self.element(sink));
+                };
+                if *kind == b'!' {
+                    sink.error(b"(an error as a bulk string)");
+                }
+                if *kind == b'$' && line.len() <= HEADER_BYTES_MAX {
+                    self.bulk.header[..line.len()].copy_from_slice(line);
+                    self.bulk.header_bytes = line.len();
+                    self.bulk.total_bytes = line.len() + bytes + 2;
+                }
+                self.skip_bytes = bytes + 2;
+                return Ok(0);
+            }
+            b'*' | b'~' | b'%' | b'>' | b'|' => {
+                let Some(elements) = length(line)? else {
+                    sink.other(b"null");
+                    return Ok(self.element(sink));
+                };
+                let elements = elements as u64;
+                sink.array();
+                match kind {
+                    b'%' => self.expect(2 * elements),
+                    // An attribute stands before an element and is none.
+                    b'|' => {
+                        self.expect(2 * elements);
+                        return Ok(0);
+                    }
+                    b'>' => {
+                        self.push |= self.elements_left == 1;
+                        self.expect(elements);
+                    }
+                    _ => self.expect(elements),
+                }
+            }
+            _ => return Err(not_a_reply(line)),
+        }
+        Ok(self.element(sink))
+    }
+
+    /// A server that announces more than there are numbers will be waited for in vain, until the caller's patience ends.
+    fn expect(&mut self, elements: u64) {
+        self.elements_left = self.elements_left.saturating_add(elements);
+    }
+
+    /// An element is whole: 1 if the reply is too.
+    fn element(&mut self, sink: &mut impl Sink) -> u64 {
+        self.elements_left -= 1;
+        if self.elements_left > 0 {
+            return 0;
+        }
+        self.elements_left = 1;
+        if std::mem::take(&mut self.push) {
+            sink.push();
+            return 0;
+        }
+        sink.reply();
+        1
+    }
+}
+
+/// First bytes of lines.
+const KINDS: &[u8] = b":+-$*_#,(=!~%>|";
+
+/// The number in a line such as `$18` or `*100`; `None` is Redis's null.
+fn length(line: &[u8]) -> Result<Option<usize>, NotAReply> {
+    let text = line[1..].trim_ascii_end();
+    if text == b"-1" {
+        return Ok(None);
+    }
+    let digits = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    // Far more than a server sends, and far from any overflow.
+    let number = digits.and_then(|digits| digits.parse().ok()).filter(|&number: &usize| number <= 1 << 40);
+    number.map(Some).ok_or_else(|| not_a_reply(line))
+}
+
+#[cold]
+fn not_a_reply(line: &[u8]) -> NotAReply {
+    NotAReply(text_of(line))
+}
+
+/// The beginning of what a server sent, as text. It may have anything in it: escape it before it is printed.
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(ERROR_TEXT_BYTES_MAX)]).into_owned()
+}
+
+/// Error replies by their text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ErrorReplies {
+    /// All of them, those inside of EXEC's replies too.
+    pub count: u64,
+    /// The first different texts and how often each came. A server chose them: escape them before they are printed.
+    pub texts: Vec<(String, u64)>,
+}
+
+impl ErrorReplies {
+    /// Counts one more error of this text.
+    pub fn add(&mut self, text: &[u8]) {
+        self.add_text(&text_of(text), 1);
+    }
+
+    fn add_text(&mut self, text: &str, times: u64) {
+        self.count += times;
+        if let Some((_, count)) = self.texts.iter_mut().find(|(known, _)| known == text) {
+            *count += times;
+        } else if self.texts.len() < ERROR_TEXTS_MAX {
+            self.texts.push((text.to_owned(), times));
+        }
+    }
+
+    /// Adds what another counted.
+    pub fn absorb(&mut self, other: &ErrorReplies) {
+        let kept: u64 = other.texts.iter().map(|(_, count)| count).sum();
+        for (text, count) in &other.texts {
+            self.add_text(text, *count);
+        }
+        self.count += other.count - kept;
+    }
+}
+
+/// Counts what replies have in them; keeps error texts alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Integers and bulk strings: IDs, where IDs were asked for.
+    pub values: u64,
+    /// Error replies.
+    pub errors: ErrorReplies,
+}
+
+impl Sink for Counts {
+    const WANTS_BULKS: bool = false;
+
+    fn integer(&mut self, _: &[u8]) {
+        self.values += 1;
+    }
+
+    fn bulk(&mut self, _: &[u8]) {
+        self.values += 1;
+    }
+
+    fn error(&mut self, text: &[u8]) {
+        self.errors.add(text);
+    }
+
+    fn array(&mut self) {}
+    fn other(&mut self, _: &[u8]) {}
+    fn reply(&mut self) {}
+    fn push(&mut self) {}
+}
+
+/// A reply, as far as a tool that draws IDs needs it. Texts may have anything in them: escape them before they are printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// An integer that an ID can be.
+    Id(Id),
+    /// A list of such, as strings or integers.
+    Ids(Vec<Id>),
+    /// An error.
+    Error(String),
+    /// Anything else, for people: its beginning.
+    Other(String),
+}
+
+/// Gathers whole replies. At most [`REPLY_IDS_MAX`] IDs are kept of one.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    /// Replies that are whole, in order.
+    pub replies: Vec<Reply>,
+    ids: Vec<Id>,
+    is_list: bool,
+    /// The first element that is no ID.
+    odd: Option<Reply>,
+}
+
+impl Gathered {
+    fn odd(&mut self, reply: Reply) {
+        self.odd.get_or_insert(reply);
+    }
+
+    fn id(&mut self, id: Option<Id>, text: impl FnOnce() -> String) {
+        match id {
+            Some(id) if self.ids.len() < REPLY_IDS_MAX => self.ids.push(id),
+            Some(_) => self.odd(Reply::Other(format!("a list of more than {REPLY_IDS_MAX} ids"))),
+            None => self.odd(Reply::Other(text())),
+        }
+    }
+}
+
+impl Sink for Gathered {
+    const WANTS_BULKS: bool = true;
+
+    fn integer(&mut self, digits: &[u8]) {
+        let of_list = self.is_list;
+        self.id(parse_id(digits), || if of_list { text_of(digits) } else { format!(":{}", text_of(digits)) });
+    }
+
+    fn bulk(&mut self, text: &[u8]) {
+        // IDs of MGETID are strings; by itself, a string is no answer to GETID.
+        self.id(parse_id(text).filter(|_| self.is_list), || text_of(text));
+    }
+
+    fn error(&mut self, text: &[u8]) {
+        self.odd(Reply::Error(text_of(text)));
+    }
+
+    fn array(&mut self) {
+        if std::mem::replace(&mut self.is_list, true) {
+            self.odd(Reply::Other("a list in a list".to_owned()));
+        }
+    }
+
+    fn other(&mut self, line: &[u8]) {
+        self.odd(Reply::Other(text_of(line)));
+    }
+
+    fn reply(&mut self) {
+        let ids = std::mem::take(&mut self.ids);
+        let reply = match (self.odd.take(), self.is_list, ids.first()) {
+            (Some(reply), ..) => reply,
+            (None, false, Some(&id)) => Reply::Id(id),
+            (None, ..) => Reply::Ids(ids),
+        };
+        self.is_list = false;
+        self.replies.push(reply);
+    }
+
+    fn push(&mut self) {
+        *self = Gathered { replies: std::mem::take(&mut self.replies), ..Gathered::default() };
+    }
+}
+
+/// A number without a sign, as an ID.
+fn parse_id(text: &[u8]) -> Option<Id> {
+    let digits = text.first().is_some_and(u8::is_ascii_digit);
+    if digits { std::str::from_utf8(text).ok()?.parse().ok().and_then(Id::new) } else { None }
+}
+
+/// One request as an array of bulk strings.
+pub fn push_request(bytes: &mut Vec<u8>, words: &[impl AsRef<[u8]>]) {
+    bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+    for word in words {
+        let word = word.as_ref();
+        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use proptest::prelude::*;
+
+    /// Scans `input` whole, and cut at every byte, which must give the same.
+    #[track_caller]
+    fn check(input: &str, replies: u64, errors: &[&str]) {
+        let input = input.as_bytes();
+        for cut in 0..=input.len() {
+            let mut found = Counts::default();
+            let mut scanner = Replies::default();
+            let count =
+                scanner.scan(&input[..cut], &mut found).unwrap() + scanner.scan(&input[cut..], &mut found).unwrap();
+            assert_eq!(count, replies, "cut at {cut}");
+            let texts: Vec<_> = found.errors.texts.iter().map(|(text, _)| text.as_str()).collect();
+            assert_eq!(texts, errors, "cut at {cut}");
+        }
+        let mut found = Counts::default();
+        let mut scanner = Replies::default();
+        let count: u64 = input.iter().map(|byte| scanner.scan(&[*byte], &mut found).unwrap()).sum();
+        assert_eq!(count, replies, "byte by byte");
+    }
+
+    #[test]
+    fn integers() {
+        check(":144182182078841378\r\n:144182182078841379\r\n", 2, &[]);
+        check(":1\r\n:22\r\n:1\r\n:1\r\n:333\r\n", 5, &[]);
+        // As long as the one before, but two of them.
+        check(":1234\r\n:1\r\n:2\r\n:1234\r\n", 4, &[]);
+        check(":-1\r\n:-1\r\n", 2, &[]);
+    }
+
+    #[test]
+    fn bulk_strings() {
+        check("$3\r\nabc\r\n$3\r\nabc\r\n$0\r\n\r\n$-1\r\n$3\r\n\r\n\r\r\n", 5, &[]);
+    }
+
+    #[test]
+    fn arrays() {
+        check("*2\r\n$2\r\n17\r\n$2\r\n18\r\n*2\r\n$2\r\n17\r\n$2\r\n18\r\n", 2, &[]);
+        check("*0\r\n*-1\r\n*1\r\n*2\r\n:1\r\n*1\r\n:2\r\n:3\r\n", 4, &[]);
+    }
+
+    #[test]
+    fn a_transaction() {
+        check("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:7\r\n-BUSY later\r\n", 4, &["BUSY later"]);
+    }
+
+    #[test]
+    fn errors() {
+        check(
+            "-ERR no\r\n-ERR no\r\n-ERR yes\r\n!3\r\nERR\r\n",
+            4,
+            &["ERR no", "ERR yes", "(an error as a bulk string)"],
+        );
+    }
+
+    #[test]
+    fn resp3() {
+        check("%2\r\n+a\r\n:1\r\n+b\r\n#t\r\n_\r\n,1.5\r\n(123\r\n=7\r\ntxt:abc\r\n~1\r\n:1\r\n", 6, &[]);
+        check(">2\r\n+message\r\n+x\r\n:1\r\n", 1, &[]);
+        check("|1\r\n+ttl\r\n:9\r\n:1\r\n", 1, &[]);
+    }
+
+    #[test]
+    fn no_replies() {
+        for input in ["HTTP/1.1 400 Bad Request\r\n", ":1\n", "$x\r\n", "*+1\r\n", "$99999999999999999999\r\n", "\r\n"]
+        {
+            assert!(Replies::default().scan(input.as_bytes(), &mut Counts::default()).is_err(), "{input:?}");
+        }
+        let endless = vec![b'+'; LINE_BYTES_MAX + 1];
+        assert!(Replies::default().scan(&endless, &mut Counts::default()).is_err());
+    }
+
+    #[test]
+    fn error_texts_are_bounded() {
+        let mut all = Counts::default();
+        for n in 0..100 {
+            Replies::default().scan(format!("-ERR {n}\r\n").as_bytes(), &mut all).unwrap();
+        }
+        let all = all.errors;
+        assert_eq!((all.count, all.texts.len()), (100, ERROR_TEXTS_MAX));
+        let mut sum = ErrorReplies::default();
+        sum.absorb(&all);
+        sum.absorb(&all);
+        assert_eq!((sum.count, sum.texts.len(), sum.texts[0].1), (200, ERROR_TEXTS_MAX, 2));
+    }
+
+    /// The replies in `text`, however it is cut in two.
+    #[track_caller]
+    fn gathered(text: &str, expected: &[Reply]) {
+        for cut in 0..=text.len() {
+            let (mut scanner, mut gathered) = (Replies::default(), Gathered::default());
+            for part in [&text[..cut], &text[cut..]] {
+                scanner.scan(part.as_bytes(), &mut gathered).unwrap();
+            }
+            assert_eq!(gathered.replies, expected, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn replies_are_gathered_however_they_are_cut() {
+        let id = |number| Id::new(number).unwrap();
+        let other = |text: &str| Reply::Other(text.to_owned());
+        gathered(":5\r\n:6\r\n", &[Reply::Id(id(5)), Reply::Id(id(6))]);
+        gathered("*2\r\n$1\r\n7\r\n$2\r\n18\r\n+OK\r\n", &[Reply::Ids(vec![id(7), id(18)]), other("+OK")]);
+        gathered("*0\r\n-BUSY x\r\n", &[Reply::Ids(vec![]), Reply::Error("BUSY x".to_owned())]);
+        gathered(":-1\r\n$2\r\n15\r\n$-1\r\n", &[other(":-1"), other("15"), other("null")]);
+        gathered(":9223372036854775808\r\n", &[other(":9223372036854775808")]);
+        gathered("*2\r\n:1\r\n$1\r\nx\r\n", &[other("x")]);
+        gathered("*2\r\n:1\r\n-ERR y\r\n:2\r\n", &[Reply::Error("ERR y".to_owned()), Reply::Id(id(2))]);
+        gathered("*1\r\n*1\r\n:1\r\n", &[other("a list in a list")]);
+        gathered(">2\r\n+message\r\n:3\r\n:1\r\n", &[Reply::Id(id(1))]);
+        let long = "9".repeat(1000);
+        gathered(&format!("*1\r\n$1000\r\n{long}\r\n"), &[other(&long[..BULK_BYTES_SHOWN_MAX])]);
+    }
+
+    #[test]
+    fn a_list_without_end_is_not_kept() {
+        let (mut scanner, mut gathered) = (Replies::default(), Gathered::default());
+        scanner.scan(b"*1000000\r\n", &mut gathered).unwrap();
+        for _ in 0..1000 {
+            assert_eq!(
+                scanner.scan(":5\r\n".repeat(1000).as_bytes(), &mut gathered).unwrap(),
+                u64::from(!scanner.is_amid())
+            );
+        }
+        assert_eq!(gathered.replies, [Reply::Other("a list of more than 100000 ids".to_owned())]);
+        assert!(gathered.ids.capacity() <= 2 * REPLY_IDS_MAX);
+    }
+
+    #[test]
+    fn a_server_that_wants_tls_is_recognized() {
+        let alert = [0x15, 3, 3, 0, 2, 2, 50];
+        let error = Replies::default().scan(&alert, &mut Counts::default()).unwrap_err();
+        assert!(error.is_tls());
+    }
+
+    proptest! {
+        /// Whatever a server sends, and however it is cut: no panic, the same outcome, bounded memory.
+        #[test]
+        fn any_bytes_are_read_alike_however_they_are_cut(
+            input in prop::collection::vec(
+                prop_oneof![Just(b'\r'), Just(b'\n'), prop::sample::select(KINDS.to_vec()), b'0'..=b'9', any::<u8>()],
+                0..200,
+            ),
+            piece in 1_usize..20,
+        ) {
+            let read = |piece: usize| {
+                let (mut scanner, mut gathered) = (Replies::default(), Gathered::default());
+                let mut whole = 0;
+                for part in input.chunks(piece) {
+                    match scanner.scan(part, &mut gathered) {
+                        Ok(replies) => whole += replies,
+                        Err(_) => return (gathered.replies, None),
+                    }
+                }
+                (gathered.replies, Some(whole))
+            };
+            let (one, other) = (read(piece), read(200));
+            prop_assert_eq!(one, other);
+        }
+    }
+}

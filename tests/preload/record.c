@@ -1,0 +1,121 @@
+/* What a process does to the files of one folder, written down in order: preloaded by tests/power.rs.
+ *
+ * GETID_TEST_RECORD      the file that gets the lines
+ * GETID_TEST_RECORD_DIR  the folder, absolute
+ * GETID_TEST_SKIP        "file" or "folder": such a sync says that it worked, and does nothing (a planted fault)
+ *
+ * Lines: create NAME | write NAME HEX | sync NAME | sync-folder | rename FROM TO | unlink NAME
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Lines are written by the system call itself: `write` below is ours. */
+static void say(const char *line, size_t len) {
+    static int log = -1;
+    if (log < 0) {
+        const char *path = getenv("GETID_TEST_RECORD");
+        if (!path) return;
+        log = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    }
+    syscall(SYS_write, log, line, len);
+}
+
+static void say_words(const char *first, const char *second, const char *third) {
+    char line[1024];
+    int len = snprintf(line, sizeof line, "%s%s%s%s%s\n", first, second ? " " : "", second ? second : "",
+                       third ? " " : "", third ? third : "");
+    if (len > 0 && (size_t)len < sizeof line) say(line, (size_t)len);
+}
+
+/* 1: the folder itself; 2: a file in it, whose name is then in `name`; 0: neither. */
+static int place(int fd, char name[256]) {
+    const char *dir = getenv("GETID_TEST_RECORD_DIR");
+    char link[64], path[4096];
+    if (!dir) return 0;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t len = readlink(link, path, sizeof path - 1);
+    if (len < 0) return 0;
+    path[len] = 0;
+    size_t dir_len = strlen(dir);
+    if (strncmp(path, dir, dir_len) != 0) return 0;
+    if (path[dir_len] == 0) return 1;
+    if (path[dir_len] != '/' || strchr(path + dir_len + 1, '/')) return 0;
+    snprintf(name, 256, "%s", path + dir_len + 1);
+    return 2;
+}
+
+#define REAL(name) ((__typeof__(name) *)dlsym(RTLD_NEXT, #name))
+
+static int open_recorded(int (*real)(int, const char *, int, ...), int at, const char *path, int flags, mode_t mode) {
+    int fd = real(at, path, flags, mode);
+    char name[256];
+    if (fd >= 0 && (flags & O_CREAT) && (flags & O_EXCL) && place(fd, name) == 2) say_words("create", name, 0);
+    return fd;
+}
+
+int openat(int at, const char *path, int flags, ...) {
+    va_list more;
+    va_start(more, flags);
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, mode_t) : 0;
+    va_end(more);
+    return open_recorded(REAL(openat), at, path, flags, mode);
+}
+
+int openat64(int at, const char *path, int flags, ...) {
+    va_list more;
+    va_start(more, flags);
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, mode_t) : 0;
+    va_end(more);
+    return open_recorded(REAL(openat64), at, path, flags, mode);
+}
+
+ssize_t write(int fd, const void *bytes, size_t len) {
+    ssize_t written = syscall(SYS_write, fd, bytes, len);
+    char name[256];
+    if (written > 0 && place(fd, name) == 2) {
+        size_t size = 300 + 2 * (size_t)written;
+        char *line = malloc(size);
+        int at = snprintf(line, size, "write %s ", name);
+        for (ssize_t i = 0; i < written; i++) at += sprintf(line + at, "%02x", ((const unsigned char *)bytes)[i]);
+        line[at++] = '\n';
+        say(line, (size_t)at);
+        free(line);
+    }
+    return written;
+}
+
+static int sync_recorded(int (*real)(int), int fd) {
+    char name[256];
+    int what = place(fd, name);
+    const char *skip = getenv("GETID_TEST_SKIP");
+    if (skip && ((what == 1 && !strcmp(skip, "folder")) || (what == 2 && !strcmp(skip, "file")))) return 0;
+    int result = real(fd);
+    if (result == 0 && what == 1) say_words("sync-folder", 0, 0);
+    if (result == 0 && what == 2) say_words("sync", name, 0);
+    return result;
+}
+
+int fsync(int fd) { return sync_recorded(REAL(fsync), fd); }
+
+int fdatasync(int fd) { return sync_recorded(REAL(fdatasync), fd); }
+
+int renameat(int from_at, const char *from, int to_at, const char *to) {
+    char name[256];
+    int result = REAL(renameat)(from_at, from, to_at, to);
+    if (result == 0 && place(to_at, name) == 1) say_words("rename", from, to);
+    return result;
+}
+
+int unlinkat(int at, const char *path, int flags) {
+    char name[256];
+    int result = REAL(unlinkat)(at, path, flags);
+    if (result == 0 && place(at, name) == 1) say_words("unlink", path, 0);
+    return result;
+}
