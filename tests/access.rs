@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use common::{Server, Wire, refused};
@@ -715,11 +716,12 @@ fn guessing_is_slow_for_who_guesses() {
     let mut server = Server::start(&["--requirepass", "secret", "--user", "app on >pw +getid +acl|whoami"]);
     let port = server.port;
     let began = Instant::now();
-    let end = began + Duration::from_millis(1500);
+    let over = Arc::new(AtomicBool::new(false));
     let attackers: Vec<_> = (0..8)
         .map(|_| {
+            let over = Arc::clone(&over);
             std::thread::spawn(move || {
-                while Instant::now() < end {
+                while !over.load(Relaxed) && began.elapsed() < common::PATIENCE {
                     // Not even the answer is awaited.
                     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
                     _ = stream.write_all("AUTH guess\r\nHELLO 3 AUTH nobody x\r\n".repeat(50).as_bytes());
@@ -731,8 +733,9 @@ fn guessing_is_slow_for_who_guesses() {
     for wire in &mut waiting {
         wire.send("AUTH guess\r\n".repeat(100));
     }
+    // However slow the machine is: so many others come in, and the attackers have had more time than their free guesses last.
     let mut others = 0;
-    while Instant::now() < end {
+    while others < 20 || began.elapsed() < Duration::from_millis(1500) {
         let mut stream = connect_from(&server, [127, 0, 0, 2]);
         stream.write_all(b"AUTH secret\r\nPING\r\n").unwrap();
         let mut said = [0; 12];
@@ -740,10 +743,10 @@ fn guessing_is_slow_for_who_guesses() {
         assert_eq!(&said, b"+OK\r\n+PONG\r\n");
         others += 1;
     }
+    over.store(true, Relaxed);
     for thread in attackers {
         thread.join().unwrap();
     }
-    assert!(others > 0, "nobody else came in");
     let mut stream = connect_from(&server, [127, 0, 0, 2]);
     stream.write_all(b"AUTH secret\r\nINFO stats\r\nQUIT\r\n").unwrap();
     let mut info = String::new();
