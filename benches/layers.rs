@@ -15,7 +15,7 @@ use getid::clock::{Clock, SystemClock};
 use getid::command::Vocabulary;
 use getid::id::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
 use getid::resp::{DecodeLimits, Decoded, Decoder, IdWriter, write_id};
-use getid::session::{Rules, Session, Timing, Turn};
+use getid::session::{Rules, Session, TURN_IDS_MAX, Timing, Turn};
 use getid::watermark::Identity;
 use roomy::roomy_issuer;
 
@@ -137,6 +137,7 @@ fn turn(c: &mut Criterion) {
         vocabulary: Vocabulary::new(&[]).expect("no renames"),
         scheme: scheme(),
         id_mgetid_max: 100,
+        turn_ids_max: TURN_IDS_MAX,
         databases: 16,
         users: Arc::default(),
         protection: getid::acl::Protection::Nothing,

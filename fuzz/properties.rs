@@ -14,7 +14,7 @@ use getid::config::{Config, Files, Sources};
 use getid::glob::Pattern;
 use getid::id::{Layout, RandomCycle, Reservation, Scheme, Slot};
 use getid::resp::Value;
-use getid::session::{Rules, Session, Turn};
+use getid::session::{Rules, Session, TURN_IDS_MAX, Turn};
 use getid::watermark::record::Record;
 
 /// Limits that a few kilobytes of input can reach.
@@ -39,6 +39,7 @@ fn rules(needs_password: bool) -> Rules {
         vocabulary: Vocabulary::default(),
         scheme: Arc::new(Scheme::new(layout, 0, cycle).expect("server 0 fits")),
         id_mgetid_max: 100,
+        turn_ids_max: TURN_IDS_MAX,
         databases: 16,
         users: Arc::new(Users::default().with_default_password(needs_password.then_some("p"))),
         protection: getid::acl::Protection::Commands,

@@ -49,7 +49,7 @@ pub use profile::Profile;
 pub use rules::Rules;
 pub use transaction::TRANSACTION_BYTES_MAX;
 use transaction::{Transaction, is_login};
-pub use turn::{Breach, Reply, TURN_BYTES_MAX, TURN_IDS_MAX, Turn};
+pub use turn::{Breach, Reply, TURN_BYTES_MAX, TURN_IDS_MAX, Turn, turn_ids_max};
 
 use crate::acl::{Context, Origin};
 use crate::command::{Command, Flags, Verb};
@@ -152,7 +152,7 @@ impl Session {
     ///
     /// `input` begins with the first byte that was not used yet. See [`Turn`] for what to do next; `turn` is emptied first.
     pub fn read(&mut self, input: &[u8], turn: &mut Turn) -> usize {
-        turn.clear();
+        turn.clear(self.client.rules.turn_ids_max);
         let Session { decoder, transaction, client, refused, .. } = self;
         turn.muted = client.replies.are_muted();
         if client.is_special {

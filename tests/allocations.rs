@@ -7,7 +7,7 @@ use std::sync::Arc;
 use getid::clock::SystemClock;
 use getid::command::Vocabulary;
 use getid::id::{Layout, RandomCycle, Scheme};
-use getid::session::{Rules, Session, Timing, Turn};
+use getid::session::{Rules, Session, TURN_IDS_MAX, Timing, Turn};
 use getid::watermark::Identity;
 use roomy::roomy_issuer;
 
@@ -25,6 +25,7 @@ fn allocations(input: &[u8]) -> u64 {
         vocabulary: Vocabulary::default(),
         scheme: Arc::new(Scheme::new(layout, 0, cycle).expect("it fits")),
         id_mgetid_max: 100,
+        turn_ids_max: TURN_IDS_MAX,
         databases: 16,
         users: Arc::default(),
         protection: getid::acl::Protection::Nothing,

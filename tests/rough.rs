@@ -126,6 +126,44 @@ fn who_waits_for_ids_is_not_idle() {
     assert_eq!(other.info("idle_closed_connections"), "0");
 }
 
+/// 5,000 IDs are more than this layout holds in `id-max-wait-ms`. Beside others who wait they come in turns.
+#[test]
+fn a_long_transaction_beside_others_gets_its_ids() {
+    let narrow = ["--id-range", "2", "--shard-range", "2", "--random-range", "17", "--id-max-wait-ms", "1000"];
+    let server =
+        Server::start(&[&narrow[..], &["--id-max-borrow-ms", "100", "--id-watermark-lead-ms", "100"]].concat());
+    let (port, done) = (server.port, AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // There is always one of them in the queue: 200 IDs take 50 ms.
+            let mut others: Vec<Wire> = (0..3).map(|_| Wire::connect(port)).collect();
+            for wire in &mut others {
+                wire.send("GETID\r\n".repeat(200));
+            }
+            let begun = Instant::now();
+            for i in (0..others.len()).cycle() {
+                if done.load(Ordering::Relaxed) || begun.elapsed() > 2 * PATIENCE {
+                    break;
+                }
+                for _ in 0..200 {
+                    others[i].line();
+                }
+                others[i].send("GETID\r\n".repeat(200));
+            }
+        });
+        let mut wire = server.connect();
+        while wire.info("blocked_clients") != "3" {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        wire.send(format!("MULTI\r\n{}EXEC\r\n", "GETID\r\n".repeat(5_000)));
+        let replies: Vec<String> = (0..10_002).map(|_| wire.line()).collect();
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(replies[5_001], "*5000");
+        let refused: Vec<&String> = replies[5_002..].iter().filter(|reply| !reply.starts_with(':')).collect();
+        assert!(refused.is_empty(), "{} were refused: {}", refused.len(), refused[0]);
+    });
+}
+
 #[test]
 fn who_waits_for_ids_and_goes_gives_the_place_to_the_next() {
     let narrow = ["--id-range", "2", "--shard-range", "0", "--random-range", "19", "--id-max-wait-ms", "60000"];

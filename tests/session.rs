@@ -208,6 +208,32 @@ fn a_pipeline_of_mgetid_comes_in_bounded_turns() {
     assert_eq!(output.split(|&byte| byte == b'$').count() - 1, 50_000);
 }
 
+/// A layout of few IDs a second: pipelines and transactions come in turns that are as small, and each ID comes all the same.
+#[test]
+fn where_ids_are_few_turns_are_small() {
+    let rules = Rules { turn_ids_max: 10, ..rules(&Options::default()) };
+    for input in [
+        b"*1\r\n$5\r\nGETID\r\n".repeat(500),
+        b"GETID\r\n".repeat(500),
+        b"MGETID 4\r\n".repeat(125),
+        [&b"MULTI\r\n"[..], &b"GETID\r\n".repeat(500), b"EXEC\r\n"].concat(),
+    ] {
+        let mut session = Session::new(1, Arc::new(rules.clone()));
+        let mut turn = Turn::default();
+        let (mut rest, mut ids) = (&input[..], 0);
+        loop {
+            rest = &rest[session.read(rest, &mut turn)..];
+            assert!(turn.ids < 10 + 4, "{} ids in a turn", turn.ids);
+            ids += turn.ids;
+            if !turn.more {
+                break;
+            }
+        }
+        assert!(rest.is_empty());
+        assert_eq!(ids, 500);
+    }
+}
+
 #[test]
 fn replies_without_ids_end_a_turn_too() {
     let mut shell = Shell::new(&Options::default());

@@ -22,7 +22,7 @@ use crate::id::{self, Layout, Limits, RandomCycle, Scheme};
 use crate::info;
 use crate::logging::lines::client_line;
 use crate::resp::Value;
-use crate::session::Rules;
+use crate::session::{Rules, turn_ids_max};
 use crate::tls;
 
 /// What sessions of a new server go by. Its random cycle is another at each start: two lives, or two servers, do not walk
@@ -50,6 +50,7 @@ impl Rules {
             vocabulary,
             scheme,
             id_mgetid_max: config.id_mgetid_max,
+            turn_ids_max: turn_ids_max(config.layout, config.id_max_wait_ms),
             databases: config.databases,
             users,
             protection: config.protection(),

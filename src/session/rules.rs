@@ -15,9 +15,11 @@ pub struct Rules {
     pub vocabulary: Vocabulary,
     /// How a reservation becomes IDs.
     pub scheme: Arc<Scheme>,
-    /// The most IDs one `MGETID` may ask for (`id-mgetid-max`). A turn holds up to [`super::TURN_IDS_MAX`] more, and counts
+    /// The most IDs one `MGETID` may ask for (`id-mgetid-max`). A turn holds up to [`Rules::turn_ids_max`] more, and counts
     /// them as `u32`: at most 2^31.
     pub id_mgetid_max: u32,
+    /// IDs a turn may hold before it ends: see [`super::turn_ids_max`].
+    pub turn_ids_max: u32,
     /// How many databases `SELECT` accepts (`databases`).
     pub databases: u32,
     /// Who may log in, and do what (`requirepass`, `user`, `aclfile`, `ACL SETUSER`).

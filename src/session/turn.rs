@@ -8,13 +8,26 @@
 use super::account::Account;
 use super::effect::Effect;
 use crate::acl::Denial;
+use crate::id::Layout;
 use crate::resp::{self, Protocol, ProtocolError, Value};
 
-/// IDs a turn may hold before it ends, not counting those of the command that passes the bound.
+/// IDs a turn may hold at most before it ends, not counting those of the command that passes the bound.
 ///
 /// An ID costs up to 26 bytes on the wire (`$19`, the digits, two line ends), so the output of a turn stays below
 /// (8192 + `id-mgetid-max`) * 26 bytes: 216 KB with the default of 100.
 pub const TURN_IDS_MAX: u32 = 8192;
+
+/// A turn holds at most this part of what the layout holds in `id-max-wait-ms`: 78 ms of the default's 5000.
+///
+/// A turn asks for all of its IDs at once, and is refused whole if they would take longer than `id-max-wait-ms` while others
+/// wait. In small turns a long pipeline waits as often as it must, and several dozen of them can wait beside each other.
+const TURNS_A_WAIT: u64 = 64;
+
+/// The most IDs a turn asks for with this layout, at least 1: [`TURN_IDS_MAX`], unless the layout holds few a second.
+pub fn turn_ids_max(layout: Layout, max_wait_ms: u64) -> u32 {
+    let ids = u128::from(layout.capacity_per_s()) * u128::from(max_wait_ms) / u128::from(1000 * TURNS_A_WAIT);
+    u32::try_from(ids).unwrap_or(u32::MAX).clamp(1, TURN_IDS_MAX)
+}
 
 /// Bytes of encoded replies a turn may hold before it ends, not counting those of the command that passes the bound.
 ///
@@ -102,6 +115,8 @@ pub struct Turn {
     pub(super) muted: bool,
     /// Whether it ends here: what follows is muted, and this is not, or the other way round.
     pub(super) ended: bool,
+    /// The most IDs it asks for, not counting those of the command that passes the bound.
+    ids_max: u32,
     replies: Vec<Reply>,
     encoded: Vec<u8>,
     /// Bytes of replies that were thrown away: they count for the turn's bound.
@@ -124,8 +139,9 @@ impl Turn {
         &self.encoded
     }
 
-    /// Makes it empty for the next read; buffers are kept.
-    pub(super) fn clear(&mut self) {
+    /// Makes it empty for the next read, which asks for about `ids_max` IDs at most; buffers are kept.
+    pub(super) fn clear(&mut self, ids_max: u32) {
+        self.ids_max = ids_max;
         self.ids = 0;
         self.commands = 0;
         self.effect = None;
@@ -235,7 +251,7 @@ impl Turn {
 
     /// Whether a bound is reached.
     pub(super) fn is_full(&self) -> bool {
-        self.ids >= TURN_IDS_MAX
+        self.ids >= self.ids_max
             || self.encoded.len() + self.forgotten_bytes >= TURN_BYTES_MAX
             || self.account.is_full()
     }
@@ -252,7 +268,7 @@ impl Turn {
 
     /// IDs it may still take before its bound.
     pub(super) fn ids_left(&self) -> u32 {
-        TURN_IDS_MAX.saturating_sub(self.ids)
+        self.ids_max.saturating_sub(self.ids)
     }
 
     /// One more command that gets `count` IDs as bulk strings.

@@ -16,7 +16,8 @@ use getid::config::Config;
 use getid::id::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
 use getid::resp::{DecodeLimits, Decoded, Decoder, Value};
 use getid::session::{
-    AclEffect, ClientFilter, ClientKind, Effect, LatencyAsk, Rules, Session, SlowLogAsk, Timing, Turn, WaitingEffect,
+    AclEffect, ClientFilter, ClientKind, Effect, LatencyAsk, Rules, Session, SlowLogAsk, TURN_IDS_MAX, Timing, Turn,
+    WaitingEffect,
 };
 
 /// How a session is set up for a conversation.
@@ -46,6 +47,7 @@ pub(crate) fn rules(options: &Options) -> Rules {
         vocabulary: Vocabulary::new(if options.renamed { &renames } else { &[] }).unwrap(),
         scheme: Arc::new(Scheme::new(Layout::default(), 0, cycle).unwrap()),
         id_mgetid_max: 100,
+        turn_ids_max: TURN_IDS_MAX,
         databases: 16,
         users: Arc::new(Users::default().with_default_password(options.password.then_some("secret"))),
         protection: Protection::Nothing,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use getid::id::checks::{Fault, plant};
 use getid::id::{BorrowPolicy, Epoch, Layout, Refusal};
 use getid::issuer::KeeperError;
+use getid::session::turn_ids_max;
 use getid::watermark::sim::{SimDisk, Trouble};
 use getid::watermark::{Identity, Mismatch, NoStore, Record, SaveError, SaveStep};
 use tokio::task::JoinSet;
@@ -546,6 +547,32 @@ async fn what_would_wait_too_long_is_refused_at_once() {
     assert!(longest <= Duration::from_secs(4), "{longest:?}");
     assert!(server.status().refusals >= refused);
     machine.done();
+}
+
+/// Pipelines of more than the layout holds in `id-max-wait-ms`, dozens beside each other: in turns each gets all it asks for.
+#[tokio::test(start_paused = true)]
+async fn long_pipelines_wait_in_turns() {
+    for (shard_range, clients, n) in [(0, 40, 1_200), (3, 10, 9_000)] {
+        let mut machine = Machine::new().with_shard_range(shard_range);
+        machine.max_wait_ms = 1000;
+        let server = machine.settled().await;
+        machine.borrow_all(&server).await;
+        let turn = turn_ids_max(machine.identity.layout, machine.max_wait_ms);
+        let mut pipelines = JoinSet::new();
+        for _ in 0..clients {
+            let client = server.client();
+            pipelines.spawn(async move {
+                let mut missing = n;
+                while missing > 0 {
+                    let ids = client.draw(missing.min(turn)).await.expect("ids");
+                    missing -= u32::try_from(ids.len()).expect("a turn");
+                }
+            });
+        }
+        pipelines.join_all().await;
+        assert_eq!(server.status().refusals, 0, "shard-range {shard_range}, {turn} a turn");
+        machine.done();
+    }
 }
 
 /// IDs begin far ahead of the clock, as after a state that was moved ahead: what would wait longer than it may is refused.
