@@ -12,9 +12,11 @@ use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::fcntl::OFlag;
+use nix::unistd::{AccessFlags, eaccess};
 
 /// The first `bytes_max + 1` bytes of a regular file: one more than allowed shows that it is too large.
 ///
@@ -37,7 +39,7 @@ fn not_regular(found: &fs::Metadata) -> io::Error {
     let kind = found.file_type();
     let what = if kind.is_dir() {
         // The system's own words, which reading it would have had.
-        return nix::errno::Errno::EISDIR.into();
+        return Errno::EISDIR.into();
     } else if kind.is_fifo() {
         "a named pipe"
     } else if kind.is_socket() {
@@ -59,21 +61,61 @@ fn is_null(found: &fs::Metadata) -> bool {
 ///
 /// # Errors
 ///
-/// The operating system's, and a sentence for a link, except among the system's own in `/dev` and `/proc`.
+/// The operating system's, and a sentence for a link, except for the system's own in `/dev` and `/proc`.
 pub fn open_to_append(path: &Path) -> io::Result<File> {
-    let is_systems = path.starts_with("/dev") || path.starts_with("/proc");
-    let follow = if is_systems { OFlag::empty() } else { OFlag::O_NOFOLLOW };
+    let follow = if is_systems(path) { OFlag::empty() } else { OFlag::O_NOFOLLOW };
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY | follow;
     let opened = File::options().append(true).create(true).mode(0o644).custom_flags(flags.bits()).open(path);
-    opened.map_err(|error| match error.raw_os_error() {
-        Some(code) if code == nix::libc::ELOOP => {
-            io::Error::other("it is a symbolic link, which is not followed; name the file that it leads to")
-        }
-        Some(code) if code == nix::libc::ENXIO => {
-            io::Error::other("it is a socket, or a named pipe that nobody reads; a regular file is expected")
-        }
+    opened.map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ELOOP) => io::Error::other(IS_LINK),
+        Some(Errno::ENXIO) => io::Error::other(IS_NOT_READ),
         _ => error,
     })
+}
+
+const IS_LINK: &str = "it is a symbolic link, which is not followed; name the file that it leads to";
+const IS_NOT_READ: &str = "it is a socket, or a named pipe that nobody reads; a regular file is expected";
+
+/// Whether a link of this name is the system's, such as `/dev/stdout`. In other folders below `/dev` everybody may make one.
+fn is_systems(path: &Path) -> bool {
+    let is_plain = !path.components().any(|part| part == Component::ParentDir);
+    is_plain
+        && (path.starts_with("/proc") || ["/dev", "/dev/fd"].iter().any(|dir| path.parent() == Some(Path::new(dir))))
+}
+
+/// Whether [`open_to_append`] could open a file there, as far as that can be told without making or opening anything: a pipe's
+/// reader would see its end. `soon` is a folder that is going to be made.
+///
+/// # Errors
+///
+/// As [`open_to_append`].
+pub fn can_append(path: &Path, soon: Option<&Path>) -> io::Result<()> {
+    let found = if is_systems(path) { fs::metadata(path) } else { fs::symlink_metadata(path) };
+    match found {
+        Ok(found) if found.is_symlink() => Err(io::Error::other(IS_LINK)),
+        Ok(found) if found.is_dir() => Err(Errno::EISDIR.into()),
+        Ok(found) if found.file_type().is_socket() => Err(io::Error::other(IS_NOT_READ)),
+        Ok(_) => Ok(eaccess(path, AccessFlags::W_OK)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => can_make(path, soon),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether this process could make a file of this name, which is not there: its folder is one, and lets it. `soon` is a folder
+/// that is going to be made.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn can_make(path: &Path, soon: Option<&Path>) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if soon == Some(folder) {
+        return Ok(());
+    }
+    if !fs::metadata(folder)?.is_dir() {
+        return Err(Errno::ENOTDIR.into());
+    }
+    Ok(eaccess(folder, AccessFlags::W_OK | AccessFlags::X_OK)?)
 }
 
 /// Who may read and write a file that is written anew.
@@ -100,13 +142,7 @@ pub fn replace(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    let old = match fs::symlink_metadata(&path) {
-        Ok(old) if old.is_file() || old.is_symlink() => Some(old).filter(fs::Metadata::is_file),
-        // A rename would take the place of a device or a socket that somebody uses.
-        Ok(other) => return Err(not_regular(&other)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
+    let old = replaceable(&path)?;
     let mut beside = OsString::from(".");
     beside.push(name);
     beside.push(format!(".{:016x}.tmp", rand::random::<u64>()));
@@ -137,6 +173,27 @@ pub fn replace(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// The regular file that a new one would take the place of; `None` without one. What a link leads to stays.
+fn replaceable(path: &Path) -> io::Result<Option<fs::Metadata>> {
+    match fs::symlink_metadata(path) {
+        Ok(old) if old.is_file() || old.is_symlink() => Ok(Some(old).filter(fs::Metadata::is_file)),
+        // A rename would take the place of a device or a socket that somebody uses.
+        Ok(other) => Err(not_regular(&other)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether [`replace`] could be done; nothing is made. `soon` is a folder that is going to be.
+///
+/// # Errors
+///
+/// As [`replace`].
+pub fn can_replace(path: &Path, soon: Option<&Path>) -> io::Result<()> {
+    replaceable(path)?;
+    can_make(path, soon)
+}
+
 /// Gives a file that is there another content, in its place: for a folder in which nothing may be made. It must be regular,
 /// and no link.
 ///
@@ -152,6 +209,16 @@ pub fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     file.set_len(0)?;
     file.write_all(bytes)
+}
+
+/// Whether [`overwrite`] could be done.
+///
+/// # Errors
+///
+/// As [`overwrite`].
+pub fn can_overwrite(path: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(path)?;
+    if found.is_file() { Ok(eaccess(path, AccessFlags::W_OK)?) } else { Err(not_regular(&found)) }
 }
 
 /// How many links may stand one behind the other, as in the kernel.
@@ -259,6 +326,23 @@ mod tests {
         open_to_append(&at("file")).unwrap().write_all(b"b").unwrap();
         assert_eq!(fs::read(at("file")).unwrap(), b"ab");
         open_to_append(Path::new("/dev/null")).unwrap();
+    }
+
+    /// Everybody may make a link in `/dev/shm`, and `/dev/..` leads anywhere.
+    #[test]
+    fn only_the_systems_own_links_are_followed_by_a_log() {
+        for (path, is_own) in [
+            ("/dev/stdout", true),
+            ("/dev/fd/2", true),
+            ("/proc/self/fd/1", true),
+            ("/dev/shm/getid.log", false),
+            ("/dev/../tmp/getid.log", false),
+            ("/proc/../tmp/getid.log", false),
+            ("/tmp/getid.log", false),
+            ("dev/stdout", false),
+        ] {
+            assert_eq!(is_systems(Path::new(path)), is_own, "{path}");
+        }
     }
 
     #[test]

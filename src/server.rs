@@ -32,8 +32,8 @@ use changes::Changes;
 pub use handshakes::Handshakes;
 use handshakes::Unfinished;
 pub use listen::{
-    ListenError, Listener, OPERATOR_PLACES, SocketFile, TooFewFiles, files_of_a_start, listen, open_files,
-    room_for_clients,
+    ListenError, Listener, OPERATOR_PLACES, SocketFile, TooFewFiles, check_listening, files_of_a_start, listen,
+    open_files, room_for_clients,
 };
 pub use monitor::{MONITOR_BYTES_MAX, MONITORS_BYTES_MAX, Monitoring, Monitors};
 pub use perform::Performed;

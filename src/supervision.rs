@@ -197,6 +197,22 @@ impl PidFile {
         Ok(PidFile { path, id })
     }
 
+    /// Whether it could be written, for who asks beforehand: another getid that runs may be the one that is to be started anew.
+    /// `soon` is a folder that the start is going to make.
+    ///
+    /// # Errors
+    ///
+    /// As [`PidFile::write`].
+    pub fn check(path: &Path, soon: Option<&Path>) -> Result<(), PidFileError> {
+        let checked = match files::can_replace(path, soon) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                files::can_overwrite(path).map_err(|_| error)
+            }
+            checked => checked,
+        };
+        checked.map_err(|error| PidFileError { path: path.to_owned(), error })
+    }
+
     /// Removes the file at a clean exit, unless it is another one by then.
     ///
     /// # Errors

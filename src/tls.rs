@@ -94,6 +94,15 @@ impl Loaded {
         self.note.as_deref()
     }
 
+    /// What an operator should know of it at `now_s`, Unix time.
+    pub fn warnings(&self, now_s: i64) -> Vec<String> {
+        self.note.iter().cloned().chain(self.end_warning(now_s)).collect()
+    }
+
+    fn end_warning(&self, now_s: i64) -> Option<String> {
+        end_warning(self.ends_s?, now_s, &self.settings.cert_file)
+    }
+
     fn logged(self) -> Loaded {
         if let Some(note) = &self.note {
             tracing::warn!("{note}");
@@ -169,8 +178,7 @@ impl Acceptor {
             return None;
         }
         self.look_at_end_s.store(now_s.saturating_add(WARN_EVERY_S), Relaxed);
-        let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
-        end_warning(loaded.ends_s?, now_s, &loaded.settings.cert_file)
+        self.loaded.read().unwrap_or_else(PoisonError::into_inner).end_warning(now_s)
     }
 
     /// Counts handshakes anew.

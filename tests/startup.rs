@@ -5,7 +5,7 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -135,7 +135,10 @@ fn users_state_is_in_their_home() {
 #[ignore = "needs root"]
 fn roots_state_is_the_machines() {
     let port = free_port();
-    let words = format!("\"$0\" serve --port {port} --server-id 1 & pid=$!; sleep 1; \"$0\" ping --port {port} --ids");
+    let words = format!(
+        "\"$0\" serve --port {port} --server-id 1 & pid=$!; for try in $(seq 100); do \
+         \"$0\" ping --port {port} --ids && break; sleep 0.1; done"
+    );
     let script = format!(
         "mount -t tmpfs tmpfs /var/lib && cd / && {{ {words}; kill $pid; wait $pid; ls -ld /var/lib/getid; ls /var/lib/getid; }}"
     );
@@ -162,4 +165,74 @@ fn a_server_at_its_borrow_limit_is_ready() {
         busy += (0..50).filter(|_| greedy.line().starts_with("-BUSY")).count();
     }
     assert!(busy > 0, "it was at the limit");
+}
+
+/// What `check-config` says with these words, and that a start with them says it too, be there a folder or not.
+#[track_caller]
+fn refused_by_both(there: &Path, words: &[&str], prepare: impl Fn(&mut Command)) {
+    for dir in [there.to_owned(), there.join("new")] {
+        let mut command = common::getid();
+        command
+            .arg("check-config")
+            .arg("--dir")
+            .arg(&dir)
+            .args(["--port", &common::free_port().to_string()])
+            .args(words);
+        prepare(&mut command);
+        let output = command.output().expect("done");
+        let check = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{words:?} in {}: {output:?}", dir.display());
+        let sentence = check.trim_start_matches("*** FATAL CONFIGURATION ERROR ***\n").trim_end();
+        let start = common::refused(&dir, words, &prepare);
+        // A start that can't listen names its port, which is another one here.
+        let sentence = sentence.split(':').next().expect("done");
+        assert!(start.contains(sentence), "{words:?}: {check}\n{start}");
+    }
+    // The next one is to miss it again.
+    let _ = fs::remove_dir_all(there.join("new"));
+}
+
+#[test]
+fn check_config_refuses_what_a_start_could_not_open() {
+    let dir = tempfile::tempdir().expect("done");
+    let at = |name: &str| dir.path().join(name).to_str().expect("done").to_owned();
+    fs::write(at("file"), "").expect("done");
+    symlink("file", at("link")).expect("done");
+    for words in [
+        // An address that no machine has (RFC 5737).
+        ["--bind", "192.0.2.1"],
+        ["--bind", "-192.0.2.1"],
+        ["--unixsocket", &at("file")],
+        ["--unixsocket", &at("none/socket")],
+        ["--unixsocket", &at(&"x".repeat(107))],
+        ["--logfile", &at("link")],
+        ["--logfile", dir.path().to_str().expect("done")],
+        ["--logfile", &at("none/log")],
+    ] {
+        refused_by_both(dir.path(), &words, |_| {});
+    }
+    // No reason not to serve, and said all the same.
+    let words = ["check-config", "--dir", dir.path().to_str().expect("done"), "--pidfile", &at("none/pid")];
+    let output = common::getid().args(words).output().expect("done");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert!(said.contains(&format!("warning: pidfile: pid file {}: No such file", at("none/pid"))), "{said}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn check_config_refuses_what_a_start_may_not_write() {
+    let dir = tempfile::tempdir().expect("done");
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("done");
+    let at = |name: &str| dir.path().join(name).to_str().expect("done").to_owned();
+    fs::write(at("log"), "").expect("done");
+    let as_nobody = |command: &mut Command| {
+        command.uid(NOBODY).gid(NOBODY);
+    };
+    refused_by_both(dir.path(), &[], as_nobody);
+    let state = tempfile::tempdir().expect("done");
+    chown(state.path(), Some(NOBODY), Some(NOBODY)).expect("done");
+    for words in [["--logfile", &at("log")], ["--logfile", &at("new.log")], ["--unixsocket", &at("socket")]] {
+        refused_by_both(state.path(), &words, as_nobody);
+    }
 }

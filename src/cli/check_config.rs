@@ -1,14 +1,14 @@
 //! `getid check-config`: the report of a start, without the start.
 
-use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
 use std::process::ExitCode;
 
 use super::output::{finish, print};
 use super::startup::{self, Purpose, Startup};
 use crate::config::{Config, Report, StateKind};
+use crate::files;
 use crate::server;
+use crate::supervision::PidFile;
 use crate::tls;
 use crate::watermark::{Folder, Identity, check_record};
 
@@ -29,15 +29,22 @@ fn load(words: Vec<String>) -> Result<Startup, Report> {
     let own_files = server::files_of_a_start(startup.config.io_threads);
     let fitted = startup::fit_clients(&mut startup.config, own_files);
     startup.warnings.extend(fitted.unwrap_or_else(|too_few| Some(too_few.to_string())));
-    if let Some(settings) = tls::Settings::of(&startup.config) {
-        tls::Acceptor::load(settings).map_err(|error| Report::from_sentence(error.to_string()))?;
-    }
     let config = &startup.config;
-    if let Some(path) = &config.logfile
-        && !startup.makes_dir
-    {
-        check_log_file(path)?;
+    let soon = startup.makes_dir.then_some(config.state_dir.as_path());
+    if let Some(path) = &config.logfile {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        files::can_append(&path, soon)
+            .map_err(|error| Report::from_sentence(format!("can't open the log file {}: {error}", path.display())))?;
     }
+    if let Some(settings) = tls::Settings::of(config) {
+        let loaded = tls::Loaded::new(settings).map_err(|error| Report::from_sentence(error.to_string()))?;
+        startup.warnings.extend(loaded.warnings(super::wall_unix_ms().div_euclid(1000)));
+    }
+    if let Some(path) = &config.pidfile {
+        // As at a start, no reason not to serve.
+        startup.warnings.extend(PidFile::check(path, soon).err().map(|error| format!("pidfile: {error}")));
+    }
+    server::check_listening(config, soon).map_err(|error| Report::from_sentence(error.to_string()))?;
     if config.id_state == StateKind::File && !startup.makes_dir {
         let dir = config.state_dir.clone();
         let identity = Identity { server_id: config.server_id, layout: config.layout };
@@ -45,22 +52,6 @@ fn load(words: Vec<String>) -> Result<Startup, Report> {
             .map_err(|error| Report::from_sentence(error.to_string()))?;
     }
     Ok(startup)
-}
-
-/// Whether a start could write its log there; nothing is made.
-fn check_log_file(path: &Path) -> Result<(), Report> {
-    let opened = match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_file() => fs::File::options().append(true).open(path).map(drop),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            fs::metadata(folder).map(drop)
-        }
-        // A pipe or a terminal, which to open may be to wait.
-        Ok(_) => Ok(()),
-        Err(error) => Err(error),
-    };
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    opened.map_err(|error| Report::from_sentence(format!("can't open the log file {}: {error}", path.display())))
 }
 
 fn describe(out: &mut dyn Write, startup: &Startup) -> io::Result<()> {

@@ -57,6 +57,7 @@ impl Startup {
         if purpose == Purpose::Start || !dir.is_missing {
             config.state_dir = dir.enter()?;
         } else {
+            dir.can_make()?;
             config.state_dir.clone_from(&dir.path);
             // As seen from a folder that is not there.
             for path in relative_paths(&mut config) {
@@ -92,11 +93,17 @@ pub(super) fn fit_clients(config: &mut Config, own_files: u64) -> Result<Option<
     }))
 }
 
-/// Files that a start reads, by paths that are relative to `dir`.
+/// Paths that are relative to `dir`.
 fn relative_paths(config: &mut Config) -> impl Iterator<Item = &mut PathBuf> {
-    [&mut config.aclfile, &mut config.tls_cert_file, &mut config.tls_key_file, &mut config.tls_ca_cert_file]
-        .into_iter()
-        .flatten()
+    let read = [
+        &mut config.aclfile,
+        &mut config.tls_cert_file,
+        &mut config.tls_key_file,
+        &mut config.tls_ca_cert_file,
+        &mut config.tls_ca_cert_dir,
+    ];
+    let made = [&mut config.unixsocket, &mut config.pidfile, &mut config.logfile];
+    read.into_iter().chain(made).flatten()
 }
 
 /// What may not be meant about the state and the server-id.

@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
+use nix::unistd::{AccessFlags, eaccess};
+
 use super::read::Files;
 use super::{Config, Report, StateKind, default_dir};
 use crate::files;
@@ -169,6 +171,20 @@ impl Dir {
             made.map_err(|error| self.report("made", &error))?;
         }
         Ok(())
+    }
+
+    /// Whether it could be made, if it is missing; nothing is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Dir::make`].
+    pub fn can_make(&self) -> Result<(), Report> {
+        let is_there = |folder: &&Path| fs::symlink_metadata(folder).is_ok();
+        match self.path.ancestors().skip(1).find(is_there) {
+            Some(parent) if self.is_missing => eaccess(parent, AccessFlags::W_OK | AccessFlags::X_OK)
+                .map_err(|errno| self.report("made", &errno.into())),
+            _ => Ok(()),
+        }
     }
 
     fn report(&self, what: &str, error: &io::Error) -> Report {

@@ -159,6 +159,12 @@ fn listen_patiently(address: SocketAddr, backlog: u32) -> io::Result<TcpListener
 }
 
 fn listen_tcp(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
+    let socket = bind_tcp(address)?;
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    TcpListener::from_std(socket.into())
+}
+
+fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
@@ -167,8 +173,42 @@ fn listen_tcp(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     }
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
-    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-    TcpListener::from_std(socket.into())
+    Ok(socket)
+}
+
+/// Whether [`listen`] could open what the configuration names, for who asks beforehand: a port or a socket that another server
+/// has is no error, for that may be the one that is to be started anew. `soon` is a folder that the start is going to make.
+///
+/// # Errors
+///
+/// As [`listen`].
+pub fn check_listening(config: &Config, soon: Option<&Path>) -> Result<(), ListenError> {
+    let ports = [(config.port, "port"), (config.tls_port, "tls-port")].into_iter().filter(|(port, _)| *port != 0);
+    let mut has_any = config.unixsocket.is_some();
+    for (port, directive) in ports {
+        for bind in &config.bind {
+            let address = SocketAddr::new(bind.ip, port);
+            // Not listening, and with its address to be used again, it is in nobody's way.
+            match bind_tcp(address) {
+                Err(source) if may_be_missing(*bind, &source) => {}
+                Err(source) if source.kind() != io::ErrorKind::AddrInUse => {
+                    return Err(ListenError::Tcp { address, directive, source });
+                }
+                _ => has_any = true,
+            }
+        }
+    }
+    if let Some(path) = &config.unixsocket {
+        let fail = |source| ListenError::Unix { path: path.clone(), source };
+        unix_address(&std::path::absolute(path).map_err(fail)?).map_err(fail)?;
+        match std::fs::symlink_metadata(path) {
+            Ok(there) if there.file_type().is_socket() => {}
+            Ok(_) => return Err(ListenError::NotASocket { path: path.clone() }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => files::can_make(path, soon).map_err(fail)?,
+            Err(error) => return Err(fail(error)),
+        }
+    }
+    if has_any { Ok(()) } else { Err(ListenError::Nothing) }
 }
 
 /// How long after a connection was refused it is tried again: another server may be between `bind` and `listen`.
@@ -200,7 +240,7 @@ fn listen_unix(path: &Path, mode: Option<u32>, backlog: u32) -> Result<Listener,
 
 /// Whether nobody listens on a socket. Doesn't wait for a place in the queue of somebody who does.
 fn is_refused(path: &Path) -> bool {
-    let tried = SockAddr::unix(path).and_then(|address| {
+    let tried = unix_address(path).and_then(|address| {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
         socket.connect(&address)
@@ -208,11 +248,23 @@ fn is_refused(path: &Path) -> bool {
     tried.is_err_and(|error| matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound))
 }
 
+/// The longest path that a Unix socket may have, bytes: `sun_path` of unix(7), less the zero at its end.
+const UNIX_PATH_BYTES_MAX: usize = 107;
+
+fn unix_address(path: &Path) -> io::Result<SockAddr> {
+    let bytes = path.as_os_str().len();
+    if bytes > UNIX_PATH_BYTES_MAX {
+        let sentence = format!("the path has {bytes} bytes, that of a socket must have at most {UNIX_PATH_BYTES_MAX}");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence));
+    }
+    SockAddr::unix(path)
+}
+
 /// A socket that has its mode before anybody can connect: nobody can until it listens.
 fn bind_unix(path: &Path, mode: Option<u32>, backlog: u32) -> io::Result<UnixListener> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
-    socket.bind(&SockAddr::unix(path)?)?;
+    socket.bind(&unix_address(path)?)?;
     if let Some(mode) = mode {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
     }

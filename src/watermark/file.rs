@@ -28,6 +28,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nix::unistd::{AccessFlags, eaccess};
 use tokio::sync::oneshot;
 
 use super::claim::{Claim, Lost, Names};
@@ -234,13 +235,24 @@ fn read_record(claim: &Claim, folder: &Folder) -> Result<Option<Record>, OpenErr
     claim.read()?.map(|bytes| usable(&bytes, claim.dir(), &claim.state_path(), folder)).transpose()
 }
 
-/// Whether a start could go on at the record that is in `folder` now, without a claim to it; without a record it can.
+/// Whether a start could claim `folder` and go on at the record that is in it now; nothing is claimed, and without a record it
+/// could go on.
 ///
 /// # Errors
 ///
 /// What the start would say.
 pub fn check_record(folder: &Folder) -> Result<(), OpenError> {
-    let path = folder.dir.join(Names::of(folder.identity.server_id).state);
+    let names = Names::of(folder.identity.server_id);
+    let lock = folder.dir.join(names.lock);
+    // A save makes a file as well.
+    let makes = eaccess(&folder.dir, AccessFlags::W_OK | AccessFlags::X_OK);
+    let opens = if lock.exists() { eaccess(&lock, AccessFlags::R_OK | AccessFlags::W_OK) } else { Ok(()) };
+    opens.and(makes).map_err(|errno| OpenError::Io {
+        action: "open the lock file",
+        path: lock,
+        source: errno.into(),
+    })?;
+    let path = folder.dir.join(names.state);
     match super::claim::read(&path) {
         Ok(Some(bytes)) => usable(&bytes, &folder.dir, &path, folder).map(|_| ()),
         Ok(None) => Ok(()),
