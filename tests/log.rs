@@ -219,3 +219,15 @@ fn each_login_has_its_line_however_it_is_sent() {
     let expected = r#"tried="x user=root\n2026 audit: logged in\u{1b}[2J" count=1"#;
     assert!(line.ends_with(expected), "{line}");
 }
+
+/// By the level before or by the one after, whichever shows more.
+#[test]
+fn who_changes_the_level_of_the_log_is_told_of() {
+    let mut server = Server::start(&[]);
+    let mut wire = server.connect();
+    for (names, words) in [("loglevel", "loglevel nothing"), ("\"hz, loglevel\"", "hz 11 loglevel notice")] {
+        assert_eq!(wire.ask(&format!("CONFIG SET {words}")), "+OK");
+        server.wait_log(&format!(" names={names}"));
+    }
+    assert_eq!(server.count_log("audit: CONFIG SET"), 2);
+}

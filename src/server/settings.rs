@@ -109,28 +109,35 @@ struct Ready {
 impl<C: Clock> Server<C> {
     /// `CONFIG SET`.
     pub(super) fn config_set(&self, pairs: &[Pair], who: Actor) -> Value {
-        match self.change_config(pairs) {
-            Ok(names) => {
-                if !names.is_empty() {
-                    self.audit(Act::ConfigSet { names: &names }, who);
-                }
-                Value::Simple("OK".into())
-            }
+        match self.change_config(pairs, who) {
+            Ok(()) => Value::Simple("OK".into()),
             Err(error) => Value::error(error.to_string()),
         }
     }
 
-    /// Changes the configuration in force; returns the directives that were named. One at a time, as `Changes` has it.
+    /// Changes the configuration in force. One at a time, as `Changes` has it.
     ///
     /// # Errors
     ///
     /// [`SetError`]; then everything is as it was.
-    fn change_config(&self, pairs: &[Pair]) -> Result<Vec<&'static str>, SetError> {
+    fn change_config(&self, pairs: &[Pair], who: Actor) -> Result<(), SetError> {
         let old = self.config.get();
         let Changed { config, names } = old.set(pairs)?;
         let ready = self.make_ready(&old, &config, &names)?;
-        self.put_in_force(&old, config, ready);
-        Ok(names)
+        let audit = || {
+            if !names.is_empty() {
+                self.audit(Act::ConfigSet { names: &names }, who);
+            }
+        };
+        // Who makes the log quieter is told of at the level before: they stand in the order of what they leave out.
+        if config.loglevel as u8 > old.loglevel as u8 {
+            audit();
+            self.put_in_force(&old, config, ready);
+        } else {
+            self.put_in_force(&old, config, ready);
+            audit();
+        }
+        Ok(())
     }
 
     fn make_ready(&self, old: &Config, new: &Config, names: &[&'static str]) -> Result<Ready, SetError> {
