@@ -11,7 +11,7 @@ pub fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
-            '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            '\u{2028}' | '\u{2029}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
         )
 }
 
@@ -57,7 +57,7 @@ mod tests {
             ("a\nb\r\t\0", r"a\nb\r\t\u{0}"),
             ("\u{1b}[2J", r"\u{1b}[2J"),
             ("\u{9b}2J\u{7f}", r"\u{9b}2J\u{7f}"),
-            ("x\u{202e}y\u{2028}z\u{2066}", r"x\u{202e}y\u{2028}z\u{2066}"),
+            ("x\u{202e}y\u{2028}z\u{2066}\u{61c}", r"x\u{202e}y\u{2028}z\u{2066}\u{61c}"),
         ] {
             assert_eq!(printable(text), shown);
             assert_eq!(printable_bytes(text.as_bytes()), shown);

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use tracing::field::{Field, Visit};
 
-use crate::printable::printable;
+use crate::printable::{is_unprintable, printable};
 
 /// Bytes of a message: the longest of ours is a report of a start that failed.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
@@ -138,8 +138,20 @@ fn level_name(level: tracing::Level) -> &'static str {
     }
 }
 
+/// JSON itself escapes only what could not stand in it, which a terminal or a reader may obey all the same.
 fn json_string(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    let json = serde_json::Value::from(text).to_string();
+    if !json.contains(is_unprintable) {
+        return json;
+    }
+    json.chars().fold(String::new(), |mut out, character| {
+        if is_unprintable(character) {
+            let _ = write!(out, r"\u{:04x}", u32::from(character));
+        } else {
+            out.push(character);
+        }
+        out
+    })
 }
 
 /// The beginning of a text that may be anybody's.
@@ -189,6 +201,19 @@ mod tests {
             ("a\nb", r"a\nb"),
         ] {
             assert_eq!(quoted(text), shown);
+        }
+    }
+
+    #[test]
+    fn json_shows_nobody_anything_else_than_it_says() {
+        for (text, shown) in [
+            ("größe", r#""größe""#),
+            ("a\nb\u{1b}[2J", r#""a\nb\u001b[2J""#),
+            ("x\u{202e}y\u{2028}z", r#""x\u202ey\u2028z""#),
+            ("\u{7f}\u{9b}2J", r#""\u007f\u009b2J""#),
+        ] {
+            assert_eq!(json_string(text), shown);
+            assert_eq!(serde_json::from_str::<String>(shown).unwrap(), text);
         }
     }
 
