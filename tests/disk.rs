@@ -17,7 +17,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Server, Wire, binary, getid, refused};
@@ -256,21 +256,12 @@ fn a_deleted_lock_file_is_made_anew() {
     assert!(refused(dir.path(), &[], |_| {}).contains("is in use"), "the lock holds again");
 }
 
-/// The same command in a shell that lowers a limit first.
-fn limited(command: &mut Command, limit: &str) {
-    let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("ulimit {limit} && exec \"$0\" \"$@\"")]);
-    shell.arg(command.get_program()).args(command.get_args()).env("GETID_ID_MACHINE_CLAIM", "no");
-    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    *command = shell;
-}
-
 /// Idle connections take every descriptor that there is: a save has its own, so IDs go on.
 #[test]
 fn every_descriptor_is_taken() {
     let dir = tempfile::tempdir().expect("a folder");
     let words = [&SHORT[..], &["--io-threads", "8", "--requirepass", "secret"]].concat();
-    let server = Server::try_start_in(dir.path(), &words, |command| limited(command, "-n 100")).expect("started");
+    let server = Server::try_start_in(dir.path(), &words, |command| common::by_shell(command, "ulimit -n 100")).expect("started");
     let mut wire = server.connect();
     assert_eq!(wire.ask("AUTH secret"), "+OK");
     let idle: Vec<TcpStream> =

@@ -12,6 +12,8 @@ use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 
 mod common;
+#[path = "common/preload.rs"]
+mod preload;
 use common::{PATIENCE, Server, Wire, refused};
 
 fn shown(path: &Path) -> &str {
@@ -317,23 +319,137 @@ impl StopAndCount for Server {
     }
 }
 
+/// What a server's threads and memory were before many clients came, and what they may become.
+struct Before {
+    threads: usize,
+    resident_kb: u64,
+    reserved_kb: u64,
+}
+
+impl Before {
+    fn of(server: &Server) -> Before {
+        let (resident_kb, reserved_kb) = (server.memory_kb("VmRSS"), server.memory_kb("VmSize"));
+        Before { threads: threads(server), resident_kb, reserved_kb }
+    }
+
+    /// No thread more, and `clients` cost a connection's buffers each, not a thread's stack. An allocator takes its arenas of
+    /// 64 MiB at a time.
+    fn holds(&self, server: &Server, clients: u64) {
+        let threads = threads(server);
+        assert!(threads <= self.threads, "{threads} threads, {} before", self.threads);
+        let resident_kb = server.memory_kb("VmHWM").saturating_sub(self.resident_kb);
+        let reserved_kb = server.memory_kb("VmPeak").saturating_sub(self.reserved_kb);
+        assert!(resident_kb < 4 * 1024 + clients * 16, "{resident_kb} kB more are resident");
+        assert!(reserved_kb < 256 * 1024 + clients * 16, "{reserved_kb} kB more are reserved");
+    }
+}
+
+fn threads(server: &Server) -> usize {
+    fs::read_dir(format!("/proc/{}/task", server.pid())).expect("its threads").count()
+}
+
 #[test]
-fn a_thousand_changes_on_one_connection_each_hold_up_nobody() {
+fn a_thousand_changes_by_two_hundred_clients_hold_up_nobody() {
     let dir = tempfile::tempdir().expect("a folder");
     let config = dir.path().join("getid.conf");
     fs::write(&config, "").expect("written");
     let server = start(dir.path(), &config, &[]);
     let mut wires: Vec<Wire> = (0..200).map(|_| server.connect()).collect();
+    let mut good = server.connect();
+    good.id();
+    let before = Before::of(&server);
     for wire in &mut wires {
         wire.send("CONFIG REWRITE\r\n".repeat(5));
     }
-    assert!(server.connect().id() > 0);
-    let threads = fs::read_dir(format!("/proc/{}/task", server.pid())).expect("its threads").count();
-    assert!(threads < 20, "{threads} threads");
+    let mut made = 0;
     for wire in &mut wires {
+        good.id();
         for _ in 0..5 {
             let reply = wire.line();
             assert!(reply == "+OK" || reply.starts_with("-BUSY "), "{reply}");
+            made += usize::from(reply == "+OK");
         }
     }
+    // Who comes first has its turn, and 64 wait.
+    assert!(made >= 64, "{made} changes were made");
+    before.holds(&server, 200);
+}
+
+/// More clients than a runtime has threads to wait with ask for a change whose file hangs at `call`. They cost their turn
+/// and a bound; IDs, saves and all other commands go on; and when the disk answers, so do changes.
+fn hundreds_of_changes_of_a_file_that_hangs(call: &str) {
+    const CLIENTS: usize = 520;
+    common::need_open_files(CLIENTS + 100);
+    let [work, state] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+    let folder = work.path().join("config");
+    fs::create_dir(&folder).expect("made");
+    let (layer, hang, config) =
+        (preload::layer(work.path(), "hang"), work.path().join("hang"), folder.join("getid.conf"));
+    fs::write(&config, "").expect("written");
+    let mut server = Server::try_start_in(state.path(), &[], |command| {
+        with_file(command, &config);
+        command.env("LD_PRELOAD", &layer).env("GETID_TEST_HANG", &hang).env("GETID_TEST_HANG_DIR", &folder);
+    })
+    .unwrap_or_else(|log| panic!("{log}"));
+    let mut good = server.connect();
+    assert_eq!(good.ask("CONFIG REWRITE"), "+OK", "it does not hang yet");
+    let mut wires: Vec<Wire> = (0..CLIENTS).map(|_| server.connect()).collect();
+    until("all are connected", || good.info("connected_clients") == (CLIENTS + 1).to_string());
+    let before = Before::of(&server);
+
+    fs::write(&hang, call).expect("written");
+    assert_eq!(good.ask("CONFIG SET timeout 77"), "+OK", "what needs no file is made");
+    let (first, others) = wires.split_first_mut().expect("some");
+    first.send("CONFIG REWRITE\r\n");
+    until("a change is under way", || work.path().join("hang.begun").exists());
+    for wire in others {
+        wire.send("CONFIG REWRITE\r\n");
+    }
+    let number = |text: String| text.parse::<u64>().expect("a number");
+    let saves = number(good.info("rdb_saves"));
+    let answered: Vec<_> = wires.iter().map(|wire| wire.stream.try_clone().expect("a second handle")).collect();
+    let (mut last, mut asked) = (0, 0);
+    until("saves go on, and every change has its answer", || {
+        for _ in 0..10 {
+            assert_eq!(good.ask("PING"), "+PONG");
+            let id = good.id();
+            assert!(id > last, "{id} came after {last}");
+            last = id;
+            asked += 1;
+        }
+        number(good.info("rdb_saves")) >= saves + 2
+            && answered.iter().all(|stream| {
+                stream.set_nonblocking(true).expect("an option");
+                let is_there = stream.peek(&mut [0]).is_ok();
+                stream.set_nonblocking(false).expect("an option");
+                is_there
+            })
+    });
+    assert!(asked > 100, "{asked} were answered meanwhile");
+    let replies: Vec<String> = wires.iter_mut().map(Wire::line).collect();
+    let count = |text: &str| replies.iter().filter(|reply| reply.contains(text)).count();
+    println!("{asked} times a PING and a GETID; {} came too many", count("changes wait for CONFIG REWRITE already"));
+    assert_eq!(count("-BUSY "), CLIENTS, "{replies:?}");
+    // One is under way, so many wait for it, and the rest is told at once.
+    assert_eq!(count("It is made when the disk answers"), 1, "{replies:?}");
+    assert!((64..CLIENTS / 2).contains(&count("changes are made one by one")), "{replies:?}");
+    assert!(count("64 changes wait for CONFIG REWRITE already") > CLIENTS / 2 - 1, "{replies:?}");
+    before.holds(&server, CLIENTS as u64);
+
+    fs::remove_file(&hang).expect("removed");
+    until("changes are made again", || wires[0].ask("CONFIG REWRITE") == "+OK");
+    assert!(fs::read_to_string(&config).expect("text").contains("timeout 77\n"));
+    assert_eq!(server.count_log("cannot save"), 0, "{}", server.log_so_far());
+    assert_eq!(good.info("watermark_save_failures"), "0");
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+#[test]
+fn hundreds_of_changes_while_their_file_cannot_be_opened() {
+    hundreds_of_changes_of_a_file_that_hangs("open");
+}
+
+#[test]
+fn hundreds_of_changes_while_their_file_cannot_be_written() {
+    hundreds_of_changes_of_a_file_that_hangs("sync");
 }

@@ -6,10 +6,11 @@
 #![allow(missing_docs, reason = "a test file")]
 
 mod common;
+#[path = "common/preload.rs"]
+mod preload;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -77,7 +78,7 @@ fn record(skip: Option<&str>) -> Vec<Done> {
     let work = tempfile::tempdir().expect("a folder");
     let dir = work.path().join("state");
     fs::create_dir(&dir).expect("made");
-    let (library, log) = (library(work.path()), work.path().join("log"));
+    let (library, log) = (preload::layer(work.path(), "record"), work.path().join("log"));
     let prepare = |command: &mut Command| {
         command.env("LD_PRELOAD", &library).env("GETID_TEST_RECORD", &log).env("GETID_TEST_RECORD_DIR", &dir);
         if let Some(skip) = skip {
@@ -98,17 +99,6 @@ fn record(skip: Option<&str>) -> Vec<Done> {
         server.wait();
     }
     fs::read_to_string(&log).expect("a log").lines().filter_map(Done::of).collect()
-}
-
-/// The C of `tests/preload`, compiled.
-fn library(dir: &Path) -> PathBuf {
-    let library = dir.join("record.so");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/preload/record.c");
-    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let output = Command::new(compiler).args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).output();
-    let output = output.expect("a C compiler, which the build needs too");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    library
 }
 
 impl Done {

@@ -11,15 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Random, Server, Wire};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 
 #[test]
 fn five_thousand_idle_connections() {
     const CLIENTS: usize = 5_000;
-    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit");
-    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).expect("raised to the hard limit");
-    assert!(hard > CLIENTS as u64 + 100, "the hard limit of open files is {hard}");
+    common::need_open_files(CLIENTS + 100);
     let server = Server::start(&["--loglevel", "warning"]);
     let mut wire = server.connect();
     let before = server.memory_kb("VmRSS");

@@ -7,7 +7,7 @@ mod common;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -481,17 +481,10 @@ fn handshakes_take_no_descriptors_that_clients_need() {
     let port = free_port().to_string();
     let mut words = vec!["--tls-port", &port, "--tls-cert-file", "server.crt", "--tls-key-file", "server.key"];
     words.extend(["--tls-auth-clients", "no"]);
-    let limited = |command: &mut Command, limit: &str| {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("ulimit -n {limit} && exec \"$0\" \"$@\"")]);
-        shell.arg(command.get_program()).args(command.get_args());
-        shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        *command = shell;
-    };
-    let said = refused(files.dir.path(), &words, |command| limited(command, "100"));
+    let said = refused(files.dir.path(), &words, |command| common::by_shell(command, "ulimit -n 100"));
     assert!(said.contains("to spare, 64 for TLS handshakes, and one for a client. Raise it with ulimit -n"), "{said}");
 
-    let started = Server::try_start_in(files.dir.path(), &words, |command| limited(command, "160"));
+    let started = Server::try_start_in(files.dir.path(), &words, |command| common::by_shell(command, "ulimit -n 160"));
     let server = started.unwrap_or_else(|log| panic!("{log}"));
     let mut plain = server.connect();
     let places: usize = plain.info("maxclients").parse().expect("a number");

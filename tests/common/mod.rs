@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -46,6 +47,33 @@ pub fn getid() -> Command {
 /// A port that was free a moment ago.
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address").port()
+}
+
+/// The same server, started by a shell that runs `first` before it, such as `ulimit -n 80`.
+pub fn by_shell(server: &mut Command, first: &str) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{first} && exec \"$0\" \"$@\"")]).arg(server.get_program()).args(server.get_args());
+    for (name, value) in server.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    *server = shell;
+}
+
+/// Lets this process have as many open files as it may, and with it the servers that it starts from now on; how many.
+pub fn raise_open_files() -> usize {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit");
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).expect("raised to the hard limit");
+    usize::try_from(hard).unwrap_or(usize::MAX)
+}
+
+/// The same, for a test that needs so many.
+pub fn need_open_files(needed: usize) {
+    let hard = raise_open_files();
+    assert!(hard >= needed, "the hard limit of open files is {hard}, and this test needs {needed}: ulimit -Hn {needed}");
 }
 
 /// Whether whoever listens on `port` answers, be it with an error.

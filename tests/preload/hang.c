@@ -1,0 +1,76 @@
+/* Files that hang, as those of a network whose server is gone: preloaded by tests/files.rs.
+ *
+ * GETID_TEST_HANG_DIR  the folder whose files they are, absolute
+ * GETID_TEST_HANG      a file: while it is there, what is called there waits. "open" in it: opening a file of that folder;
+ *                      "sync": its way to the disk. Beside it, NAME.begun is made once a call waits.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define REAL(name) ((__typeof__(name) *)dlsym(RTLD_NEXT, #name))
+
+/* Whether `call` hangs now. By the system calls themselves: `open` below is ours. */
+static int hangs(const char *call) {
+    const char *path = getenv("GETID_TEST_HANG");
+    char text[16] = {0};
+    if (!path) return 0;
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    syscall(SYS_read, fd, text, sizeof text - 1);
+    syscall(SYS_close, fd);
+    if (strcmp(text, call) != 0) return 0;
+    char begun[4096];
+    snprintf(begun, sizeof begun, "%s.begun", path);
+    fd = (int)syscall(SYS_openat, AT_FDCWD, begun, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0) syscall(SYS_close, fd);
+    return 1;
+}
+
+static int is_there(const char *path) {
+    const char *dir = getenv("GETID_TEST_HANG_DIR");
+    size_t len = dir ? strlen(dir) : 0;
+    return dir && strncmp(path, dir, len) == 0 && path[len] == '/';
+}
+
+static void wait_to_open(const char *path) {
+    while (is_there(path) && hangs("open")) usleep(5000);
+}
+
+static void wait_to_sync(int fd) {
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t len = readlink(link, path, sizeof path - 1);
+    if (len < 0) return;
+    path[len] = 0;
+    while (is_there(path) && hangs("sync")) usleep(5000);
+}
+
+int open(const char *path, int flags, ...) {
+    va_list more;
+    va_start(more, flags);
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, mode_t) : 0;
+    va_end(more);
+    wait_to_open(path);
+    return REAL(open)(path, flags, mode);
+}
+
+int open64(const char *path, int flags, ...) {
+    va_list more;
+    va_start(more, flags);
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, mode_t) : 0;
+    va_end(more);
+    wait_to_open(path);
+    return REAL(open64)(path, flags, mode);
+}
+
+int fsync(int fd) {
+    wait_to_sync(fd);
+    return REAL(fsync)(fd);
+}
