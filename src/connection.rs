@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest, Ready};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 
 pub use patience::CutOff;
 use patience::Patience;
@@ -64,10 +64,11 @@ const KEPT_BYTES_MAX: usize = 256 * 1024;
 /// Buffers kept for the next connection that has something to say, per thread.
 const KEPT_BUFFERS_MAX: usize = 64;
 
-/// How often a client that waits for IDs is looked at, to see whether it is still there.
+/// How often a client that waits for IDs is looked at, to see whether it is still there: after this, and then less and less
+/// often. Those who wait long are many.
 const HANGUP_CHECK: Duration = Duration::from_millis(100);
 
-/// The same for one that `CLIENT PAUSE` holds. It takes no place that another waits for, and thousands may be held.
+/// The least often. As often is who is held by `CLIENT PAUSE` looked at, who takes no place that another waits for.
 const HELD_CHECK: Duration = Duration::from_secs(1);
 
 /// How long a client that has more to say keeps its thread before others get their turn, in ns. Twenty of them delay the
@@ -690,7 +691,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         let mut draw = pin!(self.server.issuer.draw(n, drawn));
         // A reset is told at once, the end of what a client sends when its turn to be looked at comes.
         let mut reset = pin!(self.io.ready(Interest::ERROR));
-        let mut look = tokio::time::interval(HANGUP_CHECK);
+        let (mut look, mut every) = (Box::pin(tokio::time::sleep(Duration::ZERO)), HANGUP_CHECK);
         loop {
             let result = or_stopped(client, async {
                 tokio::select! {
@@ -698,7 +699,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                     _ = &mut reset => Some(Err(io::ErrorKind::ConnectionReset.into())),
                     result = &mut draw => Some(Ok(result.map_or_else(|r| Waited::NoIds(NoIds::Refused(r)), |()| Waited::Drawn))),
                     how = unblocked(client) => Some(Ok(Waited::NoIds(NoIds::Unblocked(how)))),
-                    _ = look.tick() => None,
+                    () = &mut look => None,
                 }
             })
             .await;
@@ -712,7 +713,11 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                     // Nobody is there to read the answer: the place in the queue goes to the next.
                     Peer::Gone => return Err(io::ErrorKind::ConnectionReset.into()),
                     Peer::HalfClosed if stops_half_closed => return Ok(Waited::HalfClosed),
-                    Peer::HalfClosed | Peer::There => {}
+                    Peer::HalfClosed | Peer::There => {
+                        // From now on, not from when it was due: a thread that is late must not catch up on looks.
+                        look.as_mut().reset(Instant::now() + every);
+                        every = (2 * every).min(HELD_CHECK);
+                    }
                 },
             }
         }
@@ -730,6 +735,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         let client = &self.admission.client;
         let mut over = pin!(over);
         let mut look = tokio::time::interval(HELD_CHECK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let is_over = poll_fn(|cx| {
                 client.wake_by(cx.waker());
