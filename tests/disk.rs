@@ -261,7 +261,8 @@ fn a_deleted_lock_file_is_made_anew() {
 fn every_descriptor_is_taken() {
     let dir = tempfile::tempdir().expect("a folder");
     let words = [&SHORT[..], &["--io-threads", "8", "--requirepass", "secret"]].concat();
-    let server = Server::try_start_in(dir.path(), &words, |command| common::by_shell(command, "ulimit -n 100")).expect("started");
+    let server = Server::try_start_in(dir.path(), &words, |command| common::by_shell(command, "ulimit -n 100"))
+        .expect("started");
     let mut wire = server.connect();
     assert_eq!(wire.ask("AUTH secret"), "+OK");
     let idle: Vec<TcpStream> =

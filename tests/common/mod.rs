@@ -73,7 +73,10 @@ pub fn raise_open_files() -> usize {
 /// The same, for a test that needs so many.
 pub fn need_open_files(needed: usize) {
     let hard = raise_open_files();
-    assert!(hard >= needed, "the hard limit of open files is {hard}, and this test needs {needed}: ulimit -Hn {needed}");
+    assert!(
+        hard >= needed,
+        "the hard limit of open files is {hard}, and this test needs {needed}: ulimit -Hn {needed}"
+    );
 }
 
 /// Whether whoever listens on `port` answers, be it with an error.
