@@ -351,10 +351,10 @@ fn an_acl_file_is_loaded_saved_and_loaded_again() {
     );
     assert_eq!(saved.lines().count(), 3);
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    // A mode that somebody chose stays.
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    // Also where others could read what was there.
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(admin.ask("ACL SAVE"), "+OK");
-    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let others = fs::read_dir(dir.path())
         .unwrap()
         .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().contains("tmp-"));
@@ -392,6 +392,10 @@ fn a_link_to_an_acl_file_stays_one() {
     assert_eq!(admin.ask("ACL SAVE"), "+OK");
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert!(fs::read_to_string(&real).unwrap().contains("+ping"));
+    // Without a password in it, a mode that somebody chose stays.
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(admin.ask("ACL SAVE"), "+OK");
+    assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o644);
     // One that is made anew is for its owner alone.
     fs::remove_file(&real).unwrap();
     fs::remove_file(&link).unwrap();

@@ -92,6 +92,11 @@ impl User {
         self.enabled && self.nopass
     }
 
+    /// Whether it has passwords of its own.
+    pub fn has_passwords(&self) -> bool {
+        !self.passwords.is_empty()
+    }
+
     /// Whether one can log in with this password.
     pub fn admits(&self, password: &Digest) -> bool {
         self.enabled && (self.nopass || password.is_among(&self.passwords))

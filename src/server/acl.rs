@@ -263,6 +263,10 @@ fn save_users(path: &Path, users: &Users) -> io::Result<()> {
     };
     match fault {
         Some(fault) => Err(io::Error::other(format!("it could not be loaded: {fault}"))),
-        None => files::replace(&files::behind_links(path)?, text.as_bytes(), Readers::AsBefore),
+        None => {
+            let holds_secret = users.iter().any(|user| user.has_passwords());
+            let readers = if holds_secret { Readers::OwnerOnly } else { Readers::AsBefore };
+            files::replace(&files::behind_links(path)?, text.as_bytes(), readers)
+        }
     }
 }
