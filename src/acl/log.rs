@@ -116,17 +116,25 @@ impl AclLog {
             Entry { denial, seen, client, id, created_ms: now_ms, updated_ms: now_ms }
         };
         self.entries.push_front(Arc::new(entry));
-        while self.entries.len() > len_max {
-            self.forget_one(len_max);
-        }
+        self.forget(len_max);
     }
 
-    /// The oldest of the kind that has more than its half goes.
-    fn forget_one(&mut self, len_max: usize) {
+    /// Keeps at most `len_max`: the oldest of the kind that has more than its half go first.
+    fn forget(&mut self, len_max: usize) {
+        let Some(excess) = self.entries.len().checked_sub(len_max).filter(|&excess| excess > 0) else { return };
         let logins = self.entries.iter().filter(|entry| entry.denial.reason == Reason::Auth).count();
-        let reason = if logins > len_max.div_ceil(2) { Reason::Auth } else { Reason::Command };
-        let oldest = self.entries.iter().rposition(|entry| entry.denial.reason == reason);
-        self.entries.remove(oldest.unwrap_or(self.entries.len().saturating_sub(1)));
+        let logins_gone = excess.min(logins.saturating_sub(len_max.div_ceil(2)));
+        let mut logins_left = logins - logins_gone;
+        let mut commands_left = (self.entries.len() - logins).saturating_sub(excess - logins_gone);
+        self.entries.retain(|entry| {
+            let left = match entry.denial.reason {
+                Reason::Auth => &mut logins_left,
+                Reason::Command => &mut commands_left,
+            };
+            let is_kept = *left > 0;
+            *left -= usize::from(is_kept);
+            is_kept
+        });
     }
 
     /// `ACL LOG count`: the latest entries, at most so many.
@@ -165,5 +173,47 @@ impl Entry {
             ("timestamp-created", Value::Integer(self.created_ms)),
             ("timestamp-last-updated", Value::Integer(self.updated_ms)),
         ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log of refusals that are none alike, the first one first: of commands (`c`) and of logins (`l`).
+    fn log_of(kinds: &str) -> AclLog {
+        let mut log = AclLog::default();
+        for (number, kind) in (0_u32..).zip(kinds.chars()) {
+            let reason = if kind == 'l' { Reason::Auth } else { Reason::Command };
+            let user: Arc<str> = number.to_string().into();
+            let denial = Denial { reason, context: Context::TopLevel, object: kind.to_string(), user, count: 1 };
+            let seen = Seen { source: Source::Unix, is_known_user: true };
+            log.note(denial, seen, String::new(), 0, kinds.len());
+        }
+        log
+    }
+
+    #[track_caller]
+    fn check(kinds: &str, len_max: usize, expected: &str) {
+        let mut log = log_of(kinds);
+        log.forget(len_max);
+        let left: Vec<usize> = log.entries.iter().rev().map(|entry| entry.denial.user.parse().unwrap()).collect();
+        let left: String =
+            kinds.chars().enumerate().map(|(at, kind)| if left.contains(&at) { kind } else { '.' }).collect();
+        assert_eq!(left, expected, "{kinds} cut to {len_max}");
+    }
+
+    #[test]
+    fn a_log_that_is_cut_keeps_the_latest_of_both_kinds() {
+        check("clcl", 4, "clcl");
+        check("clcl", 3, ".lcl");
+        check("clcl", 2, "..cl");
+        check("clcl", 1, "...l");
+        check("clcl", 0, "....");
+        check("llllcc", 4, "..llcc");
+        check("cclllll", 4, "cc...ll");
+        check("lcccccc", 4, "l...ccc");
+        check("cccccc", 4, "..cccc");
+        check("llllll", 5, ".lllll");
     }
 }
