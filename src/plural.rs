@@ -1,22 +1,36 @@
-//! A number and what it counts, for people: `1 client`, `2 clients`.
+//! A number and what it counts, for people: `1 client`, `12,345 clients`.
 
 /// `number` and the word that fits it.
-pub fn count(number: impl TryInto<u64>, one: &str, many: &str) -> String {
-    match number.try_into() {
-        Ok(1) => format!("1 {one}"),
-        Ok(number) => format!("{number} {many}"),
-        Err(_) => many.to_owned(),
+pub fn counted(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
+}
+
+/// `12,345,678`.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
     }
+    text
 }
 
 #[cfg(test)]
 mod tests {
-    use super::count;
+    use super::*;
+
+    #[test]
+    fn numbers_have_commas() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(thousands), ["0", "999", "1,000", "1,234,567"]);
+    }
 
     #[test]
     fn one_is_singular_and_all_else_plural() {
-        for (number, expected) in [(0_u64, "0 clients"), (1, "1 client"), (2, "2 clients"), (101, "101 clients")] {
-            assert_eq!(count(number, "client", "clients"), expected);
+        for (number, expected) in [(0, "0 clients"), (1, "1 client"), (2, "2 clients"), (1001, "1,001 clients")] {
+            assert_eq!(counted(number, "client"), expected);
         }
     }
 }

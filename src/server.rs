@@ -58,7 +58,7 @@ use crate::logging::Log;
 use crate::logging::lines::{ClientLines, LeftOut, client_line};
 use crate::metrics::Metrics;
 use crate::pause::Pauses;
-use crate::plural::count;
+use crate::plural::counted;
 use crate::published::Published;
 use crate::session::{Rules, Session};
 use crate::telemetry::{Events, SlowLog};
@@ -229,8 +229,7 @@ impl<C: Clock> Server<C> {
         if connected == 0 {
             tracing::info!("stopping: no new clients, and none is connected");
         } else {
-            let (clients, get) =
-                (count(connected as u64, "client", "clients"), if connected == 1 { "gets" } else { "get" });
+            let (clients, get) = (counted(connected as u64, "client"), if connected == 1 { "gets" } else { "get" });
             tracing::info!("stopping: no new clients; {clients} still connected {get} the replies under way");
         }
         self.clients.stop_all(Stop::Drain);
@@ -239,7 +238,7 @@ impl<C: Clock> Server<C> {
         if tokio::time::timeout(patience, self.clients.all_gone()).await.is_err() {
             tracing::warn!(
                 "{} did not take all replies within shutdown-timeout {patience_s} s: cut off",
-                count(self.clients.len() as u64, "client", "clients")
+                counted(self.clients.len() as u64, "client")
             );
             self.clients.stop_all(Stop::Now);
             let _ = tokio::time::timeout(REFUSAL_PATIENCE, self.clients.all_gone()).await;

@@ -28,10 +28,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use self::load::{Crew, Plan, Stop, Until};
 use self::report::Report;
 use self::usage::{PID_MAX, ServerUsage};
-use super::output::{complain, finish, print, thousands};
+use super::output::{complain, finish, print};
 use super::server_args::{SERVER_HELP, ServerArgs};
 use super::verify::seconds;
 use crate::bench::{Workload, csv, svg};
+use crate::plural::thousands;
 use crate::tools::address::names_server;
 
 /// How long a run is when nobody says.

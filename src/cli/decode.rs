@@ -10,8 +10,9 @@ use clap::Args;
 use serde::Serialize;
 
 use super::layout::LayoutArgs;
-use super::output::{complain, finish, plural, print};
+use super::output::{complain, finish, print};
 use crate::id::{Id, Layout};
+use crate::plural::counted;
 use crate::printable::printable;
 use crate::timestamp;
 use crate::tools::paste::{Mistake, Scanner};
@@ -61,7 +62,7 @@ pub(super) fn run(args: &DecodeArgs) -> ExitCode {
         let named = decoder.mistakes.min(NAMED_MAX);
         if decoder.mistakes > named {
             decoder.out.flush()?;
-            complain(&format!("{} more, which are not named here", plural(decoder.mistakes - named, "mistake")));
+            complain(&format!("{} more, which are not named here", counted(decoder.mistakes - named, "mistake")));
         }
         result
     });

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::output::{complain, finish, plural, print};
+use super::output::{complain, finish, print};
 use super::server_args::{SERVER_HELP, ServerArgs};
+use crate::plural::counted;
 use crate::printable::printable;
 use crate::tools::address::names_server;
 use crate::tools::client::Endpoint;
@@ -63,7 +64,7 @@ pub(super) fn run(args: &GetArgs) -> ExitCode {
                 Stop::Failed(message) => (message, ExitCode::from(EXIT_FAILED)),
             };
             out.flush()?;
-            let after = if drawn > 0 { format!("; {} came before", plural(drawn, "ID")) } else { String::new() };
+            let after = if drawn > 0 { format!("; {} came before", counted(drawn, "ID")) } else { String::new() };
             complain(&format!("{endpoint}: {message}{after}"));
             code = exit;
         }

@@ -23,9 +23,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use self::client::{Load, Plan};
 use self::report::Report;
 use super::layout::LayoutArgs;
-use super::output::{complain, finish, plural, print, thousands};
+use super::output::{complain, finish, print};
 use super::server_args::{SERVER_HELP, ServerArgs};
 use crate::id::Layout;
+use crate::plural::{counted, thousands};
 use crate::tools::client::Endpoint;
 use crate::tools::replies::ErrorReplies;
 use crate::verify::record::{Reader, RecordError, Writer};
@@ -190,7 +191,7 @@ fn targets(args: &VerifyArgs) -> Result<Vec<Arc<Endpoint>>, String> {
     let targets = args.at.shared_endpoints(&args.servers, TIMEOUT_MS_DEFAULT)?;
     if !args.server_id.is_empty() && args.server_id.len() != targets.len() {
         let (ids, servers) = (args.server_id.len() as u64, targets.len() as u64);
-        return Err(format!("--server-id names {} for {}", plural(ids, "server-id"), plural(servers, "server")));
+        return Err(format!("--server-id names {} for {}", counted(ids, "server-id"), counted(servers, "server")));
     }
     Ok(targets)
 }

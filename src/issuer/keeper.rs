@@ -15,7 +15,7 @@ use super::{Issuer, Next};
 use crate::clock::Clock;
 use crate::id::checks::{Fault, planted};
 use crate::id::{Core, Mint, SavePoint};
-use crate::plural::count;
+use crate::plural::counted;
 use crate::telemetry::{RefusalNews, Refusals};
 use crate::watermark::{Opened, SaveError, Store};
 
@@ -193,13 +193,13 @@ fn log_refusals<C: Clock, M: Core>(issuer: &Issuer<C, M>, refusals: &mut Refusal
             tracing::error!("IDs are refused from now on{why}");
         }
         RefusalNews::Lasting { refused, for_ms } => {
-            tracing::error!("IDs have been refused for {} s, {}{why}", for_ms / 1000, count(refused, "draw", "draws"));
+            tracing::error!("IDs have been refused for {} s, {}{why}", for_ms / 1000, counted(refused, "draw"));
         }
         RefusalNews::Over { refused, for_ms } => tracing::warn!(
             "IDs are given again; they were refused for {}.{:03} s, {}",
             for_ms / 1000,
             for_ms % 1000,
-            count(refused, "draw", "draws")
+            counted(refused, "draw")
         ),
     }
 }

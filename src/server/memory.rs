@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::Server;
 use crate::clock::Clock;
 use crate::info;
-use crate::plural::count;
+use crate::plural::counted;
 use crate::resp::Value;
 use crate::session::MemoryAsk;
 
@@ -24,7 +24,7 @@ impl<C: Clock> Server<C> {
     fn memory_diagnosis(&self) -> String {
         let resident = info::note_memory(&self.metrics);
         let peak = self.metrics.memory_peak.load(Relaxed);
-        let clients = count(self.clients.len() as u64, "client", "clients");
+        let clients = counted(self.clients.len() as u64, "client");
         if resident < MUCH_BYTES && peak < MUCH_BYTES {
             return format!(
                 "{resident} bytes are resident, {peak} were at the peak, with {clients}: nothing to worry about.\n"

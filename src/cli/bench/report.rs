@@ -7,11 +7,11 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::super::output::{plural, thousands};
 use super::BenchArgs;
 use super::load::{Plan, Tally};
 use super::usage::Used;
 use crate::bench::{Limit, Mark, Point, Share};
+use crate::plural::{counted, thousands};
 use crate::printable::printable;
 
 /// The report; its JSON has these fields under these names.
@@ -136,7 +136,7 @@ impl Report {
 
     /// Of the picture.
     pub(super) fn subtitle(&self) -> String {
-        let connections = plural(self.connections.into(), "connection");
+        let connections = counted(self.connections.into(), "connection");
         format!("{connections}, pipeline {}, {:.1} s, {}", self.pipeline, self.seconds, self.target)
     }
 }
@@ -164,7 +164,7 @@ impl Side {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let connections = plural(self.connections.into(), "connection");
+        let connections = counted(self.connections.into(), "connection");
         writeln!(f, "{}: {}; {connections}, pipeline {}", self.target, self.what(), self.pipeline)?;
         let (requests, per_second) = (thousands(self.requests), rate(self.requests_per_second));
         writeln!(f, "  requests   {requests} in {:.3} s: {per_second} a second", self.seconds)?;
@@ -184,7 +184,7 @@ impl fmt::Display for Report {
             let replies = if self.error_replies == 1 { "reply" } else { "replies" };
             writeln!(f, "  errors     {} error {replies}", thousands(self.error_replies))?;
             for (text, &count) in &self.errors {
-                writeln!(f, "             {}: {}", plural(count, "time"), printable(text))?;
+                writeln!(f, "             {}: {}", counted(count, "time"), printable(text))?;
             }
         }
         writeln!(f, "  limit      {}", self.limit.sentence())

@@ -11,9 +11,9 @@ use hdrhistogram::Histogram;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{Interest, Ready};
 
-use super::super::output::plural;
 use super::super::wall_unix_ms;
 use crate::id::Id;
+use crate::plural::counted;
 use crate::printable::printable;
 use crate::tools::client::{ClientError, Connection, Endpoint};
 use crate::tools::replies::{ErrorReplies, Gathered, NotAReply, Replies, Reply, push_request};
@@ -235,7 +235,7 @@ impl Load {
                 (Reply::Ids(list), Some(_)) => {
                     if list.len() != ids as usize {
                         self.watch
-                            .wrong_reply(&format!("{} in reply to MGETID {ids}", plural(list.len() as u64, "id")));
+                            .wrong_reply(&format!("{} in reply to MGETID {ids}", counted(list.len() as u64, "id")));
                     }
                     self.received(asked, seen, &list);
                 }

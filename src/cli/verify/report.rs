@@ -5,9 +5,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::super::output::{plural, thousands};
 use super::{Drawn, Findings, Judged, Kind, VerifyArgs};
 use crate::id::{Id, Layout};
+use crate::plural::{counted, thousands};
 use crate::printable::printable;
 use crate::timestamp;
 use crate::verify::{EvennessVerdict, Found};
@@ -155,7 +155,7 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "{command} over {} to {}, {pipeline} in flight, {seconds:.1} s",
-            plural((*connections).into(), "connection"),
+            counted((*connections).into(), "connection"),
             match self.servers.len() {
                 1 => "1 server".to_owned(),
                 servers => format!("each of {servers} servers"),
@@ -172,13 +172,13 @@ impl fmt::Display for Report {
             writeln!(f, "\n{} error {replies}: {}", thousands(*count), printable(text))?;
         }
         if !self.disconnects.is_empty() {
-            writeln!(f, "\n{} broke", plural(self.disconnects.len() as u64, "connection"))?;
+            writeln!(f, "\n{} broke", counted(self.disconnects.len() as u64, "connection"))?;
             for text in self.disconnects.iter().take(DISCONNECTS_SHOWN_MAX) {
                 writeln!(f, "  {}", printable(text))?;
             }
         }
         if self.earlier_ids > 0 {
-            writeln!(f, "\nearlier     {}", plural(self.earlier_ids, "id"))?;
+            writeln!(f, "\nearlier     {}", counted(self.earlier_ids, "id"))?;
         }
         if let Some(path) = &self.record {
             writeln!(f, "\nrecorded in {path}")?;
@@ -188,7 +188,7 @@ impl fmt::Display for Report {
             let verdict = match (found.count, made) {
                 (0, true) => "ok".to_owned(),
                 (0, false) => "not judged".to_owned(),
-                (count, _) => format!("VIOLATED {}", plural(count, "time")),
+                (count, _) => format!("VIOLATED {}", counted(count, "time")),
             };
             writeln!(f, "{:<35} {verdict}", kind.title())?;
             for example in &found.examples {
@@ -198,7 +198,7 @@ impl fmt::Display for Report {
         match (self.violations, self.ids) {
             (0, 0) => writeln!(f, "\nno id came: nothing was verified"),
             (0, _) => writeln!(f, "\nno violation"),
-            (count, _) => writeln!(f, "\n{}", plural(count, "violation")),
+            (count, _) => writeln!(f, "\n{}", counted(count, "violation")),
         }
     }
 }
@@ -207,7 +207,7 @@ impl fmt::Display for ServerReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
         let server_id = self.server_id.map_or_else(|| "unknown".to_owned(), |id| id.to_string());
-        writeln!(f, "{}, server-id {server_id}: {}", self.server, plural(self.ids, "id"))?;
+        writeln!(f, "{}, server-id {server_id}: {}", self.server, counted(self.ids, "id"))?;
         if self.ids == 0 {
             return Ok(());
         }
