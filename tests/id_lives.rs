@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use getid::id::checks::{Fault, plant};
 use getid::id::{
-    Blocked, BorrowPolicy, Epoch, Id, Layout, Limits, Mint, RandomCycle, Reading, Refusal, SavePoint, Scheme, Tick,
+    Blocked, BorrowPolicy, Core as _, Epoch, Id, Layout, Limits, Mint, RandomCycle, Reading, Refusal, SavePoint,
+    Scheme, Tick,
 };
 use id_support::Rng;
 
@@ -275,9 +276,13 @@ impl World {
             return Ok(());
         }
         let served = self.draw(life, 1)?;
-        check(served || status.refusing.is_some(), || format!("no service: {status:?}"))?;
-        let absurd = matches!(status.refusing, None | Some(Refusal::Clock(_)));
-        check(absurd, || format!("still refusing: {status:?}"))
+        let next = life.mint.next_draw(self.now_ns);
+        check(served || matches!(next, Err(Blocked::Refused(_))), || format!("no service: {status:?}"))?;
+        let absurd = matches!(
+            next,
+            Ok(()) | Err(Blocked::Watermark | Blocked::Borrow { .. } | Blocked::Refused(Refusal::Clock(_)))
+        );
+        check(absurd, || format!("still refusing: {next:?}, {status:?}"))
     }
 
     fn stop(&mut self, mut life: Life) -> Result<(), Broken> {

@@ -742,10 +742,6 @@ impl Mint {
             is_saving: self.saving.is_some(),
             saves: self.saves,
             save_error: self.save_error.clone(),
-            refusing: match self.answer(reference, 1, false) {
-                Err(Blocked::Refused(refusal)) => Some(refusal),
-                _ => None,
-            },
         }
     }
 }
@@ -876,8 +872,6 @@ pub struct Status {
     pub saves: u64,
     /// Why the last save failed; `None` once one has succeeded.
     pub save_error: Option<Arc<str>>,
-    /// Why a draw of one ID would be refused now, if it would.
-    pub refusing: Option<Refusal>,
 }
 
 /// Why a draw got nothing.

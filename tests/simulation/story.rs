@@ -379,14 +379,14 @@ impl Story {
         self.machine.disk.heal();
         let text = left.map(|left| String::from_utf8(left).expect("a record is text"));
         life.server.may_borrow(self.max_borrow_ms.max(life.server.issuer.start_max_borrow_ms()));
-        let noticed = matches!(life.server.status().mint.refusing, Some(Refusal::ClaimLost(_)));
+        let noticed = matches!(life.server.status().refusing, Some(Refusal::ClaimLost(_)));
         if comes_back && noticed {
             self.machine.disk.return_claim(moved.as_deref());
         } else {
             self.machine.disk.free_claim(text.as_deref());
         }
         self.linger(2).await;
-        let status = life.server.status().mint;
+        let status = life.server.status();
         let retaken = retakes() > retakes_before && !matches!(status.refusing, Some(Refusal::ClaimLost(_)));
         self.tell(|| format!("claim retaken: {retaken}, {status:?}"));
         self.tally.retakes += u64::from(retaken);
