@@ -59,15 +59,6 @@ pub const USERS_MAX: usize = 10_000;
 /// What stands in the place of a secret, as in Redis.
 pub const REDACTED: &str = "(redacted)";
 
-/// Directives whose values are secret, as Redis marks them: shown to nobody but who may set them.
-const SECRET_DIRECTIVES: [&str; 5] =
-    ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"];
-
-/// Whether the directive of this name, in any letter case, holds a secret.
-pub fn is_secret_directive(name: &[u8]) -> bool {
-    SECRET_DIRECTIVES.iter().any(|secret| secret.as_bytes().eq_ignore_ascii_case(name))
-}
-
 /// All users of a server. There always is the default one.
 #[derive(Clone, Debug)]
 pub struct Users {

@@ -10,8 +10,9 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use getid::config::directive::{Change, Directive};
+use getid::config::directive::{Change, Directive, Secrecy};
 use getid::config::load::FilesFrom;
+use getid::config::redis::REDIS_DIRECTIVES;
 use getid::config::{Config, Files, Pair, Rewritten, Sources, UserLine};
 use getid::files::{Readers, behind_links, replace};
 use proptest::prelude::*;
@@ -250,6 +251,22 @@ fn what_the_command_line_says_is_written_and_what_wins_over_the_file_is_named() 
     assert_eq!(String::from_utf8(text).unwrap(), expected);
     assert_eq!(overridden, ["timeout", "maxclients"]);
     assert!(!holds_secret);
+}
+
+/// Whatever its row calls a secret, those of Redis without a meaning here too: they may be another server's password.
+#[test]
+fn a_file_with_any_secret_is_known_to_hold_one() {
+    let own = Directive::ALL.iter().filter(|row| row.secrecy != Secrecy::Open).map(|row| row.name);
+    let known = REDIS_DIRECTIVES.iter().filter(|row| row.is_secret).map(|row| row.name);
+    for name in own.chain(known) {
+        let value = if name == "user" { "app on >hunter2" } else { "hunter2" };
+        for (path, text) in [("t.conf", format!("{name} {value}\n")), ("t.toml", format!("{name} = \"{value}\"\n"))] {
+            let given = files(&[(path, &text)]);
+            let all = sources(path, &[], &[]);
+            let (config, _) = Config::load(&all, &given).unwrap();
+            assert!(config.rewritten(Path::new(path), &all, &given).unwrap().holds_secret, "{text}");
+        }
+    }
 }
 
 #[test]

@@ -30,6 +30,8 @@ pub struct Directive {
     pub change: Change,
     /// Whether each line adds to those before, instead of replacing them.
     pub accumulates: bool,
+    /// What of its value is nobody's business.
+    pub secrecy: Secrecy,
     /// What values it takes, and where they go.
     pub(super) value: Value,
 }
@@ -41,6 +43,17 @@ pub enum Change {
     AtStart,
     /// `CONFIG SET` may change it.
     AnyTime,
+}
+
+/// What of a directive's value is shown only to who may set it, and in no log, report or `MONITOR`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Secrecy {
+    /// All may see it.
+    Open,
+    /// It is a secret.
+    Secret,
+    /// Rules of a user, of which some are passwords or their digests.
+    Passwords,
 }
 
 impl Directive {
@@ -231,7 +244,7 @@ const WAIT_MS_MAX: i64 = 3_600_000;
 
 /// A row, changeable by `CONFIG SET`.
 const fn row(name: &'static str, default: &'static str, value: Value, doc: &'static str) -> Directive {
-    Directive { name, default, doc, change: Change::AnyTime, accumulates: false, value }
+    Directive { name, default, doc, change: Change::AnyTime, accumulates: false, secrecy: Secrecy::Open, value }
 }
 
 impl Directive {
@@ -241,6 +254,14 @@ impl Directive {
 
     const fn accumulating(self) -> Directive {
         Directive { accumulates: true, ..self }
+    }
+
+    const fn secret(self) -> Directive {
+        Directive { secrecy: Secrecy::Secret, ..self }
+    }
+
+    const fn with_passwords(self) -> Directive {
+        Directive { secrecy: Secrecy::Passwords, ..self }
     }
 }
 
@@ -300,10 +321,10 @@ const DIRECTIVES: &[Directive] = &[
     row("protected-mode", "", PROTECTED_MODE, "Whether clients from elsewhere are refused without a password."),
     row("io-threads", "1", number!(1, 128, "", io_threads), "Threads that serve connections.").at_start(),
     // Access
-    row("requirepass", "", REQUIREPASS, "Password of the default user."),
+    row("requirepass", "", REQUIREPASS, "Password of the default user.").secret(),
     row("requirepass-file", "", path!(requirepass_file), "File that holds the password of the default user.")
         .at_start(),
-    row("user", "", USER, "An ACL user and its rules.").accumulating().at_start(),
+    row("user", "", USER, "An ACL user and its rules.").accumulating().at_start().with_passwords(),
     row("aclfile", "", path!(aclfile), "File with ACL users.").at_start(),
     row("acllog-max-len", "128", number!(0, LOG_ENTRIES_MAX, "", acllog_max_len), "Entries of ACL LOG."),
     row("rename-command", "", RENAME_COMMAND, "Another name for a command; \"\" takes it away.")

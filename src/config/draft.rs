@@ -40,7 +40,7 @@ pub(super) struct Draft {
     /// Their subjects.
     warned: HashSet<String>,
     /// Lines of files that hold a password.
-    secrets: Vec<(&'static str, Place)>,
+    secrets: Vec<(String, Place)>,
 }
 
 /// Mistakes after which reading stops. Looking for what each unknown word may have meant takes some 100 us.
@@ -75,7 +75,7 @@ impl Draft {
     }
 
     /// A line of each file that holds a password, with its directive.
-    pub(super) fn secrets(&self) -> &[(&'static str, Place)] {
+    pub(super) fn secrets(&self) -> &[(String, Place)] {
         &self.secrets
     }
 
@@ -100,6 +100,7 @@ impl Draft {
         } else if let Some(known) = redis::find(&setting.name) {
             let sentence = format!("accepted, but has no effect: {}", known.because.reason());
             self.warn_once(&setting.name, sentence, &setting.place);
+            self.note_secret(&setting.name, &setting.words, &setting.place);
         } else {
             self.problems.push(unknown(setting));
         }
@@ -131,13 +132,7 @@ impl Draft {
     }
 
     fn set(&mut self, directive: &'static Directive, subject: &str, words: &[String], place: &Place) {
-        if secrets::is_in(directive.name, words) {
-            if place.is_on_command_line() {
-                self.warn_once(directive.name, secrets::SEEN_BY_ALL.to_owned(), place);
-            } else if place.file().is_some() && self.secrets.iter().all(|(_, other)| other.file() != place.file()) {
-                self.secrets.push((directive.name, place.clone()));
-            }
-        }
+        self.note_secret(directive.name, words, place);
         // What was refused in one line is right again in a later one.
         self.refused.remove(directive.name);
         if let Err(fault) = directive.set(self, words) {
@@ -145,6 +140,18 @@ impl Draft {
             self.problems.push(refusal(subject, &fault, words, place));
         }
         self.set_at.insert(directive.name, place.clone());
+    }
+
+    /// A secret must not stand where others see it.
+    fn note_secret(&mut self, name: &str, words: &[String], place: &Place) {
+        if !secrets::is_in(name, words) {
+            return;
+        }
+        if place.is_on_command_line() {
+            self.warn_once(name, secrets::SEEN_BY_ALL.to_owned(), place);
+        } else if place.file().is_some() && self.secrets.iter().all(|(_, other)| other.file() != place.file()) {
+            self.secrets.push((name.to_owned(), place.clone()));
+        }
     }
 
     /// `id-generator server-id 0 id-range 2 shard-range 9 random-range 10`, in any order. A word that is left out keeps the

@@ -29,7 +29,7 @@ pub use self::change::{Changed, Pair, SetError};
 pub use self::choices::{
     BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
-use self::directive::Directive;
+use self::directive::{Directive, Secrecy};
 use self::draft::Draft;
 pub use self::folder::default_dir;
 pub use self::read::{FILE_BYTES_MAX, FILES_MAX, Files, INCLUDE_DEPTH_MAX, Sources};
@@ -301,7 +301,7 @@ impl Default for Config {
 /// As the directives have it, but for passwords.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = Directive::ALL.iter().filter(|row| !report::is_secret(row.name));
+        let shown = Directive::ALL.iter().filter(|row| row.secrecy == Secrecy::Open);
         f.debug_map().entries(shown.filter_map(|row| Some((row.name, row.get(self)?)))).finish()
     }
 }

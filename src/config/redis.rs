@@ -17,6 +17,8 @@ pub struct RedisDirective {
     pub default: Option<&'static str>,
     /// Why it means nothing.
     pub because: Because,
+    /// Whether its value is a secret, as Redis marks them (`SENSITIVE_CONFIG`).
+    pub is_secret: bool,
 }
 
 /// Why a directive means nothing here.
@@ -93,8 +95,8 @@ pub const REDIS_DIRECTIVES: &[RedisDirective] = &[
     row("save", Some(""), Persistence),
     row("stop-writes-on-bgsave-error", Some("yes"), Persistence),
     row("bind-source-addr", Some(""), Replication),
-    row("masterauth", Some(""), Replication),
-    row("masteruser", Some(""), Replication),
+    row("masterauth", Some(""), Replication).secret(),
+    row("masteruser", Some(""), Replication).secret(),
     row("min-replicas-max-lag", Some("10"), Replication),
     row("min-replicas-to-write", Some("0"), Replication),
     row("min-slaves-max-lag", Some("10"), Replication),
@@ -209,10 +211,10 @@ pub const REDIS_DIRECTIVES: &[RedisDirective] = &[
     row("loadmodule", None, Modules),
     row("tls-client-cert-file", Some(""), Tls),
     row("tls-client-key-file", Some(""), Tls),
-    row("tls-client-key-file-pass", Some(""), Tls),
+    row("tls-client-key-file-pass", Some(""), Tls).secret(),
     row("tls-cluster", Some("no"), Tls),
     row("tls-dh-params-file", Some(""), Tls),
-    row("tls-key-file-pass", Some(""), Tls),
+    row("tls-key-file-pass", Some(""), Tls).secret(),
     row("tls-replication", Some("no"), Tls),
     row("acl-pubsub-default", Some("resetchannels"), Other),
     row("always-show-logo", Some("no"), Other),
@@ -255,7 +257,13 @@ const MODULE_PREFIXES: &[RedisDirective] =
     &[row("search-", None, Modules), row("ts-", None, Modules), row("bf-", None, Modules), row("cf-", None, Modules)];
 
 const fn row(name: &'static str, default: Option<&'static str>, because: Because) -> RedisDirective {
-    RedisDirective { name, default, because }
+    RedisDirective { name, default, because, is_secret: false }
+}
+
+impl RedisDirective {
+    const fn secret(self) -> RedisDirective {
+        RedisDirective { is_secret: true, ..self }
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::directive::Directive;
+use super::secrets;
 use crate::printable::printable_up_to;
 
 /// Errors shown in one report. A log file given by mistake has thousands of bad lines; after a screenful nobody reads on.
@@ -296,7 +297,8 @@ pub(super) fn may_show_secret(line: &str) -> bool {
 pub(super) fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase().replace('_', "-");
     let name = name.strip_prefix("getid-").unwrap_or(&name);
-    name.contains("pass") || ["requirepass", "masterauth", "user", "users"].iter().any(|secret| is_near(name, secret))
+    // A TOML file may have a table of users.
+    name.contains("pass") || secrets::names().chain(["users"]).any(|secret| is_near(name, secret))
 }
 
 fn is_of_name(character: char) -> bool {

@@ -16,7 +16,7 @@ use super::draft::Draft;
 use super::read::{FILE_BYTES_MAX, Files, Sources, read_all, words_of};
 use super::rewrite_toml::TomlText;
 use super::words::quote;
-use super::{Config, OutputBufferLimits};
+use super::{Config, OutputBufferLimits, secrets};
 use crate::acl::Users;
 use crate::id::Epoch;
 
@@ -57,9 +57,9 @@ impl Config {
         let environment = Environment::of(sources, files);
         changed.retain(|row| row.accumulates || !environment.gives(row, self));
         for row in &changed {
-            let mut wanted = self.lines_wanted(row, &before, &document.own_lines(row));
+            let mut wanted = self.lines_wanted(row, &before, &document.own_lines(row.name));
             if row.accumulates {
-                environment.take_out(row, &document.own_lines(row), &mut wanted);
+                environment.take_out(row, &document.own_lines(row.name), &mut wanted);
             }
             document.put(row, self, &wanted);
         }
@@ -142,9 +142,7 @@ impl Config {
 
 /// Whether a password stands in a file's own lines.
 fn holds_secret(document: &dyn Document) -> bool {
-    let lines = |name: &str| Directive::find(name).map_or_else(Vec::new, |row| document.own_lines(row));
-    let has_password = |line: &Line| line.iter().any(|rule| rule.starts_with('>') || rule.starts_with('#'));
-    lines("requirepass").iter().flatten().any(|password| !password.is_empty()) || lines("user").iter().any(has_password)
+    secrets::names().any(|name| document.own_lines(name).iter().any(|words| secrets::is_in(name, words)))
 }
 
 /// What the environment says by itself.
@@ -310,7 +308,7 @@ impl Files for Instead<'_> {
 /// A configuration file as it is edited.
 pub(super) trait Document {
     /// The lines that the file itself has of a directive.
-    fn own_lines(&self, row: &Directive) -> Vec<Line>;
+    fn own_lines(&self, name: &str) -> Vec<Line>;
 
     /// Gives a directive these lines, in the places of its old ones as far as there are any.
     fn put(&mut self, row: &'static Directive, config: &Config, lines: &[Line]);
@@ -416,9 +414,9 @@ impl ConfText {
 }
 
 impl Document for ConfText {
-    fn own_lines(&self, row: &Directive) -> Vec<Line> {
+    fn own_lines(&self, name: &str) -> Vec<Line> {
         let found = self.lines.iter().filter_map(|line| line.found.as_ref());
-        found.filter(|(name, _)| name == row.name).map(|(_, words)| words.clone()).collect()
+        found.filter(|(found, _)| found == name).map(|(_, words)| words.clone()).collect()
     }
 
     fn put(&mut self, row: &'static Directive, _: &Config, wanted: &[Line]) {

@@ -86,9 +86,9 @@ impl TomlText {
 }
 
 impl Document for TomlText {
-    fn own_lines(&self, row: &Directive) -> Vec<Line> {
+    fn own_lines(&self, name: &str) -> Vec<Line> {
         let items = toml::read(&self.document.to_string()).into_iter();
-        items.filter_map(|item| item.found.ok()).filter(|(name, _)| name == row.name).map(|(_, words)| words).collect()
+        items.filter_map(|item| item.found.ok()).filter(|(found, _)| found == name).map(|(_, words)| words).collect()
     }
 
     fn put(&mut self, row: &'static Directive, config: &Config, lines: &[Line]) {

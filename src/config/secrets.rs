@@ -6,10 +6,13 @@
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use super::Config;
+use super::directive::{Directive, Secrecy};
 use super::draft::Draft;
 use super::read::{Files, Sources};
+use super::redis::REDIS_DIRECTIVES;
 use super::report::{Place, Problem, Warning};
 use crate::acl::PASSWORD_BYTES_MAX;
 
@@ -22,12 +25,32 @@ const CREDENTIALS_DIRECTORY: &str = "CREDENTIALS_DIRECTORY";
 pub(super) const SEEN_BY_ALL: &str = "everybody on this machine sees the command line, with ps: a password belongs into \
                                       requirepass-file, into GETID_REQUIREPASS or into a configuration file of mode 600";
 
+/// Directives that are not [`Secrecy::Open`], by their rows: getid's own, and those of Redis without a meaning here, which
+/// may be the password of another server.
+static SECRETS: LazyLock<Vec<(&str, Secrecy)>> = LazyLock::new(|| {
+    let own = Directive::ALL.iter().map(|row| (row.name, row.secrecy));
+    let known = REDIS_DIRECTIVES.iter().filter(|row| row.is_secret).map(|row| (row.name, Secrecy::Secret));
+    own.filter(|(_, secrecy)| *secrecy != Secrecy::Open).chain(known).collect()
+});
+
+/// The names of directives that hold a secret.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    SECRETS.iter().map(|(name, _)| *name)
+}
+
+/// Whether the directive of this name, in any letter case, holds a secret.
+pub fn is_secret_directive(name: &[u8]) -> bool {
+    names().any(|secret| secret.as_bytes().eq_ignore_ascii_case(name))
+}
+
 /// Whether these words of a directive have a password in them, or a digest of one.
 pub(super) fn is_in(directive: &str, words: &[String]) -> bool {
-    match directive {
-        "requirepass" => words.iter().any(|word| !word.is_empty()),
-        "user" => words.iter().skip(1).any(|rule| rule.starts_with('>') || rule.starts_with('#')),
-        _ => false,
+    match SECRETS.iter().find(|(name, _)| *name == directive) {
+        Some((_, Secrecy::Secret)) => words.iter().any(|word| !word.is_empty()),
+        Some((_, Secrecy::Passwords)) => {
+            words.iter().skip(1).any(|rule| rule.starts_with('>') || rule.starts_with('#'))
+        }
+        Some((_, Secrecy::Open)) | None => false,
     }
 }
 
@@ -123,11 +146,7 @@ pub(super) fn exposed(draft: &Draft, files: &dyn Files) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (name, place) in draft.secrets() {
         let sentence = place.file().and_then(|path| is_open(path, "a password", files));
-        warnings.extend(sentence.map(|sentence| Warning {
-            place: place.clone(),
-            subject: (*name).to_owned(),
-            sentence,
-        }));
+        warnings.extend(sentence.map(|sentence| Warning { place: place.clone(), subject: name.clone(), sentence }));
     }
     let name = "requirepass-file";
     if let Some(sentence) = draft.config.password_file.as_ref().and_then(|path| is_open(path, "a password", files)) {
@@ -158,4 +177,63 @@ fn is_open(path: &Path, what: &str, files: &dyn Files) -> Option<String> {
     let mode = files.mode(path).filter(|mode| mode & 0o004 != 0)?;
     let shown = path.display();
     Some(format!("everybody on this machine can read {shown} (mode {mode:o}), which holds {what}: chmod o= {shown}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::{is_secret, may_show_secret, without_secrets};
+    use super::*;
+
+    /// Words in names of what may be a secret.
+    const SUSPICIOUS: [&str; 7] = ["pass", "auth", "secret", "key", "token", "user", "acl"];
+
+    /// Suspicious, and shown all the same: paths, words to choose from, numbers.
+    const SHOWN: [&str; 9] = [
+        "requirepass-file",
+        "aclfile",
+        "acllog-max-len",
+        "auth-timeout",
+        "tls-key-file",
+        "tls-auth-clients",
+        "tls-auth-clients-user",
+        "syslog-ident",
+        "syslog-facility",
+    ];
+
+    #[test]
+    fn every_directive_that_may_be_a_secret_was_thought_of() {
+        for row in Directive::ALL {
+            let is_text = matches!(row.value, super::super::directive::Value::Text { .. });
+            let may_be = is_text || SUSPICIOUS.iter().any(|word| row.name.contains(word));
+            assert!(
+                !may_be || row.secrecy != Secrecy::Open || SHOWN.contains(&row.name),
+                "{}: mark the row as secret(), or name it in SHOWN",
+                row.name
+            );
+        }
+        for row in REDIS_DIRECTIVES {
+            assert_eq!(
+                row.is_secret,
+                row.name.ends_with("pass") || row.name.starts_with("masterauth") || row.name == "masteruser",
+                "{}",
+                row.name
+            );
+        }
+    }
+
+    #[test]
+    fn what_its_row_calls_a_secret_is_one_everywhere() {
+        let names: Vec<_> = names().collect();
+        assert!(["requirepass", "user", "masterauth", "tls-key-file-pass"].iter().all(|name| names.contains(name)));
+        for name in names {
+            assert!(is_secret_directive(name.to_uppercase().as_bytes()), "{name}");
+            assert!(is_secret(name) && may_show_secret(&format!("{name} = 'x'")), "{name}");
+            assert_eq!(without_secrets(&format!("{name} x >x")), format!("{name} (hidden)"));
+            assert!(is_in(name, &["x".to_owned(), ">x".to_owned()]), "{name}");
+            assert!(!is_in(name, &[String::new()]), "{name}");
+        }
+        for row in Directive::ALL.iter().filter(|row| row.secrecy == Secrecy::Open) {
+            assert!(!is_secret_directive(row.name.as_bytes()) && !is_in(row.name, &["x".to_owned(), ">x".to_owned()]));
+        }
+    }
 }

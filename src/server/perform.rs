@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::pieces::Pieces;
 use super::{Act, Actor, Server};
-use crate::acl::{REDACTED, is_secret_directive};
+use crate::acl::REDACTED;
 use crate::clients::{Client, Stop};
 use crate::clock::Clock;
 use crate::command;
+use crate::config::secrets::is_secret_directive;
 use crate::glob::Pattern;
 use crate::id::Refusal;
 use crate::info;

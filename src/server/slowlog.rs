@@ -8,6 +8,7 @@ use crate::clients::Client;
 use crate::clock::{self, Clock};
 use crate::command::Flags;
 use crate::config::Config;
+use crate::config::secrets::is_secret_directive;
 use crate::resp::Value;
 use crate::session::{Noted, Reply, SlowLogAsk, Timing};
 use crate::telemetry::{Entry, SlowLog};
@@ -19,7 +20,7 @@ pub fn timing(config: &Config) -> Timing {
         0 => u64::MAX,
         ms => ms.saturating_mul(1_000_000),
     };
-    Timing { now_ns: clock::stopwatch_ns, noted_ns: slow_ns.min(event_ns) }
+    Timing { now_ns: clock::stopwatch_ns, noted_ns: slow_ns.min(event_ns), is_secret: is_secret_directive }
 }
 
 impl<C: Clock> Server<C> {

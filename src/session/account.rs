@@ -5,24 +5,25 @@
 //! stopwatch in [`Timing`]; of commands that follow each other directly, the end of one is the beginning of the next.
 
 use super::turn::TURN_BYTES_MAX;
-use crate::acl::is_secret_directive;
 use crate::command::{Command, Flags, TABLE, Verb};
 use crate::resp::Args;
 use crate::telemetry::{bucket_of, trimmed};
 
-/// How commands are timed.
+/// How commands are timed, and what is told of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
     /// A clock in nanoseconds that is never set; its zero means nothing.
     pub now_ns: fn() -> u64,
     /// Commands that take this long, in ns, are told one by one ([`Account::take_noted`]); `u64::MAX`: none.
     pub noted_ns: u64,
+    /// Whether the directive of this name, in any letter case, holds a secret: of `CONFIG SET` that is not told.
+    pub is_secret: fn(&[u8]) -> bool,
 }
 
 impl Default for Timing {
-    /// A clock that stands still, and nothing noted.
+    /// A clock that stands still, nothing noted, and every directive a secret.
     fn default() -> Timing {
-        Timing { now_ns: || 0, noted_ns: u64::MAX }
+        Timing { now_ns: || 0, noted_ns: u64::MAX, is_secret: |_| true }
     }
 }
 
@@ -279,7 +280,7 @@ impl Account {
         let now_ns = (timing.now_ns)();
         let ns = now_ns.saturating_sub(begun.ns);
         if asks {
-            let args = if timing.noted_ns == u64::MAX { Vec::new() } else { kept(command, args) };
+            let args = if timing.noted_ns == u64::MAX { Vec::new() } else { kept(command, args, timing.is_secret) };
             self.asker = Some(Noted { command, args, ns });
             return;
         }
@@ -288,7 +289,7 @@ impl Account {
         let failed = u32::from(self.error_replies != begun.error_replies);
         self.add(Calls { verb: command.verb, calls: 1, failed, rejected: 0, ns, bucket: bucket_of(ns) });
         if ns >= timing.noted_ns {
-            self.noted.push(Noted { command, args: kept(command, args), ns });
+            self.noted.push(Noted { command, args: kept(command, args, timing.is_secret), ns });
         }
     }
 
@@ -299,11 +300,12 @@ impl Account {
         command: &'static Command,
         database: u32,
         args: impl ExactSizeIterator<Item = &'a [u8]>,
+        is_secret: fn(&[u8]) -> bool,
     ) {
         if command.flags.has(Flags::ADMIN) {
             return;
         }
-        let args = redacted(command, args);
+        let args = redacted(command, args, is_secret);
         let mut room = SHOWN_BYTES_MAX;
         for (at, arg) in args.iter().enumerate() {
             if at > 0 {
@@ -322,12 +324,16 @@ impl Account {
 }
 
 /// What is noted of a command's arguments.
-fn kept(command: &'static Command, args: Args<'_>) -> Vec<Vec<u8>> {
-    trimmed(redacted(command, args.iter()).into_iter())
+fn kept(command: &'static Command, args: Args<'_>, is_secret: fn(&[u8]) -> bool) -> Vec<Vec<u8>> {
+    trimmed(redacted(command, args.iter(), is_secret).into_iter())
 }
 
 /// The arguments, with what is nobody's business replaced: passwords, and whatever `ACL SETUSER` says.
-fn redacted<'a>(command: &'static Command, args: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<&'a [u8]> {
+fn redacted<'a>(
+    command: &'static Command,
+    args: impl ExactSizeIterator<Item = &'a [u8]>,
+    is_secret: fn(&[u8]) -> bool,
+) -> Vec<&'a [u8]> {
     let mut args: Vec<&[u8]> = args.collect();
     let (mut command, mut start) = (command, 0);
     // A loop, because what is tried may be a trial.
@@ -342,19 +348,19 @@ fn redacted<'a>(command: &'static Command, args: impl ExactSizeIterator<Item = &
         };
         command = args.get(start + 1).and_then(|name| tried.subcommand(name)).unwrap_or(tried);
     }
-    redact(command, args.get_mut(start..).unwrap_or_default());
+    redact(command, args.get_mut(start..).unwrap_or_default(), is_secret);
     args
 }
 
 /// The same for a command that stands by itself.
-fn redact(command: &'static Command, args: &mut [&[u8]]) {
+fn redact(command: &'static Command, args: &mut [&[u8]], is_secret: fn(&[u8]) -> bool) {
     match command.full_name {
         // Redis leaves a line with too many words as it is; one of them may be the password all the same.
         "auth" => args.iter_mut().skip(1).for_each(|arg| *arg = REDACTED),
         "acl|setuser" => args.iter_mut().skip(2).for_each(|arg| *arg = REDACTED),
         "config|set" => {
             for pair in args.get_mut(2..).unwrap_or_default().chunks_exact_mut(2) {
-                if is_secret_directive(pair[0]) {
+                if is_secret(pair[0]) {
                     pair[1] = REDACTED;
                 }
             }
@@ -417,7 +423,7 @@ mod tests {
         let command = vocabulary.find(line[0]).unwrap();
         let command = line.get(1).and_then(|name| command.subcommand(name)).unwrap_or(command);
         let mut account = Account::default();
-        account.show(command, 3, line.iter().copied());
+        account.show(command, 3, line.iter().copied(), Timing::default().is_secret);
         let shown: Vec<_> = account.shown().collect();
         let expected: Vec<_> = (!expected.is_empty()).then_some((3, expected.as_bytes())).into_iter().collect();
         assert_eq!(shown, expected);
@@ -434,7 +440,7 @@ mod tests {
         let large = vec![0; 200 << 10];
         let mut account = Account::default();
         let watch = Vocabulary::default().find(b"watch").unwrap();
-        account.show(watch, 0, [&b"watch"[..], &large, b"a", b"b"].into_iter());
+        account.show(watch, 0, [&b"watch"[..], &large, b"a", b"b"].into_iter(), |_| true);
         let (_, shown) = account.shown().next().unwrap();
         assert!(shown.len() < 5 * SHOWN_BYTES_MAX, "{} bytes", shown.len());
         let text = String::from_utf8_lossy(shown);
@@ -467,7 +473,7 @@ mod tests {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let command = vocabulary.find(words[0]).unwrap();
         let command = words.get(1).and_then(|name| command.subcommand(name)).unwrap_or(command);
-        let noted = redacted(command, words.into_iter());
+        let noted = redacted(command, words.into_iter(), |name| name == b"requirepass");
         let noted: Vec<_> = noted.into_iter().map(String::from_utf8_lossy).collect();
         assert_eq!(noted.join(" "), expected);
     }

@@ -313,14 +313,15 @@ impl Client {
     #[inline]
     pub(super) fn show(&self, command: &'static Command, args: Args<'_>, turn: &mut Turn) {
         if turn.account.is_watched() {
-            turn.account.show(command, self.profile.database, args.iter());
+            turn.account.show(command, self.profile.database, args.iter(), self.rules.timing.is_secret);
         }
     }
 
     /// `EXEC` is shown behind the commands it ran, where what was sent is gone.
     pub(super) fn show_exec(&self, turn: &mut Turn) {
         if let Some(command) = TABLE.iter().find(|command| command.verb == Verb::Exec) {
-            turn.account.show(command, self.profile.database, [&b"EXEC"[..]].into_iter());
+            let args = [&b"EXEC"[..]].into_iter();
+            turn.account.show(command, self.profile.database, args, self.rules.timing.is_secret);
         }
     }
 
