@@ -71,8 +71,8 @@ pub(super) fn read(text: &str) -> Vec<Item> {
 
 /// The redis.conf lines that a value stands for, each as its words.
 fn lines_of(name: &str, value: &DeValue<'_>) -> Result<Vec<Vec<String>>, String> {
-    // What getid has no value for, it doesn't read the value of.
-    let Some(directive) = Directive::find(name) else { return Ok(vec![Vec::new()]) };
+    // What getid has no value for takes any, and only a single one is looked at: it may be a secret.
+    let Some(directive) = Directive::find(name) else { return Ok(vec![scalar(value, false).into_iter().collect()]) };
     let octal = directive.is_octal();
     match value {
         DeValue::Array(items) if directive.accumulates => {

@@ -261,12 +261,10 @@ fn save_users(path: &Path, users: &Users) -> io::Result<()> {
         Ok(_) => Some("the users would be others".to_owned()),
         Err(faults) => Some(faults.into_iter().map(|fault| fault.sentence).collect::<Vec<_>>().join(", ")),
     };
-    match fault {
-        Some(fault) => Err(io::Error::other(format!("it could not be loaded: {fault}"))),
-        None => {
-            let holds_secret = users.iter().any(|user| user.has_passwords());
-            let readers = if holds_secret { Readers::OwnerOnly } else { Readers::AsBefore };
-            files::replace(&files::behind_links(path)?, text.as_bytes(), readers)
-        }
+    if let Some(fault) = fault {
+        return Err(io::Error::other(format!("it could not be loaded: {fault}")));
     }
+    let holds_secret = users.iter().any(|user| user.has_passwords());
+    let readers = if holds_secret { Readers::OwnerOnly } else { Readers::AsBefore };
+    files::replace(&files::behind_links(path)?, text.as_bytes(), readers)
 }
