@@ -1,6 +1,7 @@
 //! A Redis-protocol server that hands out unique, time-ordered 64-bit IDs.
 
 pub mod acl;
+pub mod allocator;
 pub mod bench;
 pub mod cli;
 pub mod clients;

@@ -17,6 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "acl",
+            "allocator",
             "bench",
             "clock",
             "command",
@@ -119,6 +120,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("id", &[]),
     ("metrics", &["command", "io_threads", "session", "telemetry"]),
     ("telemetry", &[]),
+    ("allocator", &[]),
     ("published", &[]),
     ("io_threads", &[]),
     ("sync", &[]),

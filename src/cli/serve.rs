@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use super::startup::{self, Purpose, Startup};
+use crate::allocator;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{Config, Sources, StateKind};
 use crate::id::SavePoint;
@@ -48,6 +49,7 @@ impl Drop for FlushesLog {
 
 /// Runs a server until it is told to stop. `words` are what stood behind `serve`.
 pub fn run(words: Vec<String>) -> ExitCode {
+    allocator::give_large_buffers_back();
     match prepare(words).and_then(Prepared::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure(text)) => {
