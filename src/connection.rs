@@ -34,7 +34,7 @@ use crate::id::{Refusal, Reservation};
 use crate::logging::lines::client_line;
 use crate::metrics::{MeasuredDraw, Work};
 use crate::resp::Value;
-use crate::server::{Act, Monitoring, Performed, Pieces, Server};
+use crate::server::{Act, MONITORS_MAX, Monitoring, Performed, Pieces, Server};
 use crate::session::{Calls, Effect, ErrorCode, Reply, Session, TURN_NS_MAX, Turn, Unblock};
 use crate::telemetry::bucket_of;
 use crate::tls;
@@ -74,6 +74,10 @@ const HELD_CHECK: Duration = Duration::from_secs(1);
 /// How long a client that has more to say keeps its thread before others get their turn, in ns. Twenty of them delay the
 /// next by some 5 ms.
 const SLICE_NS: u64 = TURN_NS_MAX;
+
+/// A client that has sent so much without the server waiting for it lets others go first before its next read, bytes. What
+/// that took is not always known: commands are not timed that give IDs or are refused, and many that are small.
+const UNBROKEN_BYTES: usize = READ_BYTES;
 
 /// A client that took longer than this lets others go first before its next read, in ns.
 const SHORT_TURN_NS: u64 = 100_000;
@@ -154,6 +158,10 @@ pub struct Connection<C: Clock, T> {
     rest: Vec<u8>,
     /// What was done since it was last counted.
     work: Work,
+    /// Read since the server last waited for the client or let others go first, bytes.
+    unbroken_bytes: usize,
+    /// What an answer holds that is being written piece by piece, bytes.
+    answer_bytes: usize,
     /// Behind `MONITOR`.
     monitoring: Option<Monitoring>,
     /// Passwords that the session has leave to try.
@@ -185,6 +193,8 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             rules: 0,
             rest: Vec::new(),
             work,
+            unbroken_bytes: 0,
+            answer_bytes: 0,
             monitoring: None,
             leave: 0,
             wrong_logins: 0,
@@ -226,7 +236,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
     /// Waits for bytes, or for lines that a monitor is to be sent, which are put out then; `None` at the end of the stream,
     /// or when told to stop.
     async fn read(&mut self) -> io::Result<Option<Box<Buffers>>> {
-        let Connection { admission, io, rest, work, monitoring, session, .. } = self;
+        let Connection { admission, io, rest, work, monitoring, session, unbroken_bytes, .. } = self;
         let client = &admission.client;
         poll_fn(|cx| {
             client.wake_by(cx.waker());
@@ -244,6 +254,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 Poll::Ready(Ok(n)) if n > 0 => {
                     work.reads += 1;
                     work.input_bytes += n as u64;
+                    *unbroken_bytes += n;
                     rest.clear();
                     Poll::Ready(Ok(Some(buffers)))
                 }
@@ -252,6 +263,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                     Poll::Ready(Ok(Some(buffers)))
                 }
                 end_or_pending => {
+                    *unbroken_bytes = 0;
                     buffers.suspend(0, rest);
                     buffers.give_back();
                     end_or_pending.map_ok(|_| None)
@@ -331,6 +343,9 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             if last {
                 if busy_since_ns.is_some() || turn.account.spent_ns() >= SHORT_TURN_NS {
                     give_way(&mut busy_since_ns, SHORT_TURN_NS).await;
+                } else if self.unbroken_bytes >= UNBROKEN_BYTES {
+                    self.unbroken_bytes = 0;
+                    tokio::task::yield_now().await;
                 }
                 break;
             }
@@ -367,11 +382,17 @@ impl<C: Clock, T: Transport> Connection<C, T> {
     /// Performs what a turn asks of the server, and puts the answer behind its replies.
     async fn perform(&mut self, effect: Effect, buffers: &mut Buffers, used: &mut usize) -> io::Result<()> {
         self.publish();
-        let client = &self.admission.client;
         let began_ns = clock::stopwatch_ns();
-        let performed = match self.server.perform(effect, client) {
-            Performed::Waits(effect) => Performed::Reply(self.server.perform_waiting(effect, client).await),
-            performed => performed,
+        let performed = if effect == Effect::Monitor && !self.monitor() {
+            Performed::Reply(Value::error(format!(
+                "ERR {MONITORS_MAX} clients monitor, as many as may; CLIENT LIST shows them with the flag O"
+            )))
+        } else {
+            let client = &self.admission.client;
+            match self.server.perform(effect, client) {
+                Performed::Waits(effect) => Performed::Reply(self.server.perform_waiting(effect, client).await),
+                performed => performed,
+            }
         };
         let turn = &mut buffers.turn;
         match performed {
@@ -390,7 +411,6 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         }
         // It may have killed itself: whatever stands behind that in the input is not answered.
         buffers.turn.close |= self.admission.client.stopping() == Stop::AfterReply;
-        self.follow_monitor();
         Ok(())
     }
 
@@ -410,9 +430,11 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             let has_more = pieces.write_next(protocol, &mut buffers.output);
             spent_ns += since(began_ns);
             if !has_more {
+                self.answer_bytes = 0;
                 return Ok(spent_ns);
             }
             if buffers.output.len() >= FLUSH_BYTES {
+                self.answer_bytes = pieces.memory_bytes();
                 self.flush(buffers, used).await?;
             }
             give_way(&mut busy_since_ns, SLICE_NS).await;
@@ -431,7 +453,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
     /// Counts what the client holds of the server's memory from now on: `bytes` of buffers, and what its session keeps.
     #[cold]
     fn note_held(&self, bytes: usize) {
-        if self.admission.note_held(bytes + self.session.memory_bytes()) {
+        if self.admission.note_held(bytes + self.session.memory_bytes() + self.answer_bytes) {
             self.server.evict_clients();
         }
     }
@@ -512,11 +534,13 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         Ok(())
     }
 
-    /// Monitors from now on, if the session says so.
-    fn follow_monitor(&mut self) {
-        if self.session.profile().monitors && self.monitoring.is_none() {
-            self.monitoring = Some(self.server.monitors.add(&self.admission.client));
+    /// Monitors from now on; false if too many do.
+    fn monitor(&mut self) -> bool {
+        self.monitoring = self.server.monitors.add(&self.admission.client);
+        if self.monitoring.is_none() {
+            self.session.take_monitoring_back();
         }
+        self.monitoring.is_some()
     }
 
     /// Whether the turn's draw is measured: when it begins.

@@ -35,7 +35,7 @@ pub use listen::{
     ListenError, Listener, OPERATOR_PLACES, SocketFile, TooFewFiles, check_listening, files_of_a_start, listen,
     open_files, room_for_clients,
 };
-pub use monitor::{MONITOR_BYTES_MAX, MONITORS_BYTES_MAX, Monitoring, Monitors};
+pub use monitor::{MONITOR_BYTES_MAX, MONITORS_BYTES_MAX, MONITORS_MAX, Monitoring, Monitors};
 pub use perform::Performed;
 pub use pieces::Pieces;
 pub use settings::{limits, rules};

@@ -143,6 +143,11 @@ impl Session {
         self.client.leave()
     }
 
+    /// `MONITOR` was refused: it does not monitor after all.
+    pub fn take_monitoring_back(&mut self) {
+        self.client.profile.monitors = false;
+    }
+
     /// Whether `EXEC` still has commands to run.
     pub fn is_in_exec(&self) -> bool {
         self.transaction.is_running()
@@ -434,7 +439,24 @@ fn check(transaction: &Transaction, client: &Client, args: Args<'_>, len: usize)
     if transaction.is_queueing() && command.flags.has(Flags::NO_MULTI) {
         return because(b"ERR Command not allowed inside a transaction");
     }
-    if client.may_run(command, args) { Ok(command) } else { Err(Refused::NotAllowed(command)) }
+    if !client.may_run(command, args) {
+        return Err(Refused::NotAllowed(command));
+    }
+    if len > ARGS_MAX { because(too_many_args(command, len).as_bytes()) } else { Ok(command) }
+}
+
+/// Whether it answers with what it was sent.
+fn sends_back(command: &Command) -> bool {
+    matches!(command.verb, Verb::Echo | Verb::Ping)
+}
+
+/// The reply to a command with more than [`ARGS_MAX`] arguments.
+#[cold]
+fn too_many_args(command: &Command, len: usize) -> String {
+    if sends_back(command) {
+        return command.arity_error();
+    }
+    format!("ERR too many arguments for '{}' command: {len}, and it takes at most {ARGS_MAX}", command.full_name)
 }
 
 /// Whether a request is wanted that is going to have `bytes` bytes or more: what will be refused need not be kept.
@@ -447,11 +469,9 @@ fn check_large(
     bytes: usize,
 ) -> Result<(), Refused> {
     let command = check(transaction, client, args, len)?;
-    let sends_back = matches!(command.verb, Verb::Echo | Verb::Ping);
+    let sends_back = sends_back(command);
     let text = if sends_back && len > 2 {
         command.arity_error()
-    } else if len > ARGS_MAX {
-        format!("ERR too many arguments for '{}' command: {len}, and it takes at most {ARGS_MAX}", command.full_name)
     } else if !sends_back && bytes > ARGS_BYTES_MAX {
         format!(
             "ERR arguments of '{}' command are too large: it takes at most {ARGS_BYTES_MAX} bytes",

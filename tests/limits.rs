@@ -317,6 +317,38 @@ fn over_maxmemory_clients_the_largest_are_closed() {
     assert_eq!(wire.info("maxmemory_clients"), "0");
 }
 
+/// The heap of the C library would keep most of it, between small pieces that stay: half of `maxmemory-clients` and more.
+#[test]
+#[cfg(target_env = "gnu")]
+fn memory_of_large_requests_goes_back_to_the_system() {
+    const ROUNDS: usize = 4;
+    const CLIENTS: usize = 400;
+    const MIB: u64 = 1024;
+    let server = Server::start(&["--maxmemory-clients", "128mb"]);
+    let mut wire = server.connect();
+    let before = server.memory_kb("VmRSS");
+    for _ in 0..ROUNDS {
+        // Small ones come between the large, and stay for as long as the round lasts.
+        let mut open: Vec<Wire> = Vec::new();
+        let request = unfinished(990_000);
+        for part in request.as_bytes().chunks(40_000) {
+            for at in 0..CLIENTS {
+                if open.len() <= at {
+                    open.push(server.connect());
+                }
+                // It may have been closed.
+                let _ = open[at].stream.write_all(part);
+            }
+        }
+        drop(open);
+        eventually("all are gone", || wire.info("connected_clients") == "1");
+    }
+    assert_ne!(wire.info("evicted_clients"), "0");
+    let after = server.memory_kb("VmRSS").saturating_sub(before);
+    println!("{after} kB more afterwards");
+    assert!(after < 45 * MIB, "{after} kB are kept");
+}
+
 #[test]
 fn who_has_to_log_in_and_does_not_is_closed() {
     let mut server = Server::start(&["--requirepass", "pw", "--auth-timeout", "1"]);
@@ -387,7 +419,9 @@ fn a_list_of_thousands_is_held_in_pieces() {
         assert_eq!(wire.ask(&format!("WATCH {}", "y".repeat(200))), "+OK");
     }
     assert_eq!(wire.ask("CONFIG SET slowlog-log-slower-than -1"), "+OK");
-    for what in ["CLIENT LIST", "ACL LIST", "ACL USERS", "SLOWLOG GET -1"] {
+    for (what, kept_bytes) in
+        [("CLIENT LIST", 1_000 * CLIENTS), ("ACL LIST", 0), ("ACL USERS", 0), ("SLOWLOG GET -1", 200 * 2_000)]
+    {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
         socket.set_recv_buffer_size(4096).expect("a size");
         socket.connect(&SocketAddr::from(([127, 0, 0, 1], server.port)).into()).expect("the server accepts");
@@ -396,6 +430,15 @@ fn a_list_of_thousands_is_held_in_pieces() {
         eventually("it waits", || wire.info("client_recent_max_output_buffer") != "0");
         let most: usize = wire.info("client_recent_max_output_buffer").parse().expect("a number");
         assert!(most < 150_000, "{most} bytes of {what} wait");
+        // What is still to be written is kept for it alone, should others forget it, and counts as its own.
+        let line = format!(" cmd={} ", what.split(" -").next().expect("a word").to_lowercase().replace(' ', "|"));
+        let list = wire.ask_bulk("CLIENT LIST");
+        let held: Vec<usize> = list
+            .lines()
+            .filter(|client| client.contains(&line) && !client.contains(" omem=0 "))
+            .filter_map(|client| client.split(" tot-mem=").nth(1)?.split(' ').next()?.parse().ok())
+            .collect();
+        assert!(held.len() == 1 && held[0] > kept_bytes, "{held:?} bytes for {what}");
         // Whole all the same.
         slow.set_read_timeout(Some(common::PATIENCE)).expect("a timeout");
         slow.write_all(b"QUIT\r\n").expect("sent");

@@ -408,6 +408,28 @@ fn shown(wire: &mut Wire) -> String {
     format!("{place}] {args}")
 }
 
+/// Each command is written to every monitor while others wait, so there is a bound on these too.
+#[test]
+fn only_so_many_may_monitor() {
+    let server = Server::start(&[]);
+    let mut monitors: Vec<Wire> = (0..64).map(|_| server.connect()).collect();
+    for monitor in &mut monitors {
+        assert_eq!(monitor.ask("MONITOR"), "+OK");
+    }
+    let mut late = server.connect();
+    assert_eq!(late.ask("MONITOR"), "-ERR 64 clients monitor, as many as may; CLIENT LIST shows them with the flag O");
+    // It goes on as a client like any other, and is none of them.
+    assert!(late.ask_bulk("CLIENT INFO").contains(" flags=N "));
+    assert_eq!(late.info("monitors"), "64");
+    drop(monitors.pop());
+    let end = Instant::now() + PATIENCE;
+    while late.info("monitors") != "63" {
+        assert!(Instant::now() < end, "it still monitors");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(late.ask("MONITOR"), "+OK");
+}
+
 #[test]
 fn monitors_see_every_command() {
     for threads in ["1", "2"] {

@@ -722,6 +722,13 @@ fn what_is_refused_is_not_kept() {
         &array_of(&many(b"WATCH", 100_000)),
         "-ERR too many arguments for 'watch' command: 100001, and it takes at most 4096\r\n",
     );
+    // A line is short enough to be kept, and may have as many.
+    check_not_kept(
+        &plain,
+        b"",
+        format!("WATCH{}\r\n", " k".repeat(5_000)).as_bytes(),
+        "-ERR too many arguments for 'watch' command: 5001, and it takes at most 4096\r\n",
+    );
     check_not_kept(
         &plain,
         b"",

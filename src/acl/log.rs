@@ -149,6 +149,11 @@ impl AclLog {
 }
 
 impl Entry {
+    /// What it takes, bytes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Entry>() + self.denial.object.len() + self.denial.user.len() + self.client.len()
+    }
+
     /// As `ACL LOG` shows it, as of `now_ms`.
     pub fn to_value(&self, now_ms: i64) -> Value {
         let reason = match self.denial.reason {

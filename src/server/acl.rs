@@ -11,7 +11,7 @@ use rand::RngExt as _;
 
 use super::pieces::{Items, Pieces};
 use super::{Act, Actor, Server};
-use crate::acl::{Denial, Guesses, LineFault, Reason, Seen, SetUserError, Source, Users, parse_file};
+use crate::acl::{Denial, Guesses, LineFault, Reason, Seen, SetUserError, Source, User, Users, parse_file};
 use crate::clients::{Client, Stop};
 use crate::clock::{self, Clock};
 use crate::files::{self, Readers};
@@ -90,23 +90,27 @@ impl<C: Clock> Server<C> {
     /// `ACL LIST`; digests of passwords are for who may set users.
     pub(super) fn acl_list(&self, shows_secrets: bool) -> Box<dyn Pieces> {
         let users: Vec<_> = self.rules.get().users.iter().cloned().collect();
-        Box::new(Items::new(users.into_iter().map(move |user| {
+        let held = size_of_val(&*users);
+        let line = move |user: Arc<User>| {
             let rules = if shows_secrets { user.describe() } else { user.describe_redacted() };
             Value::bulk(format!("user {} {rules}", user.name()))
-        })))
+        };
+        Box::new(Items::new(users.into_iter().map(line), held))
     }
 
     /// `ACL USERS`
     pub(super) fn acl_users(&self) -> Box<dyn Pieces> {
         let users: Vec<_> = self.rules.get().users.iter().cloned().collect();
-        Box::new(Items::new(users.into_iter().map(|user| Value::from(&**user.name()))))
+        let held = size_of_val(&*users);
+        Box::new(Items::new(users.into_iter().map(|user| Value::from(&**user.name())), held))
     }
 
     /// `ACL LOG`
     pub(super) fn acl_refusals(&self, count: usize) -> Box<dyn Pieces> {
         let now_ms = self.issuer.clock().wall_unix_ms();
         let entries = self.acl_log.lock().unwrap_or_else(PoisonError::into_inner).latest(count);
-        Box::new(Items::new(entries.into_iter().map(move |entry| entry.to_value(now_ms))))
+        let held = entries.iter().map(|entry| entry.memory_bytes()).sum();
+        Box::new(Items::new(entries.into_iter().map(move |entry| entry.to_value(now_ms)), held))
     }
 
     /// `ACL SAVE` and `ACL LOAD`, on a thread that may wait for the disk.

@@ -20,6 +20,10 @@ pub const MONITOR_BYTES_MAX: usize = 4 << 20;
 /// Bytes that all monitors together may be behind: whoever is furthest goes first.
 pub const MONITORS_BYTES_MAX: usize = 16 << 20;
 
+/// Clients that may monitor at a time: whoever runs a command writes its lines to each of them while others wait. Ten thousand
+/// would hold a thread for a second, and a line of 64 KiB would be 600 MB before the first of them is dropped.
+pub const MONITORS_MAX: usize = 64;
+
 /// Bytes a monitor's connection takes at a time, and the capacity that an empty queue keeps.
 const TAKEN_BYTES_MAX: usize = 64 << 10;
 
@@ -68,13 +72,16 @@ impl Monitors {
         self.dropped.load(Relaxed)
     }
 
-    /// From now on the client is fed.
-    pub fn add(self: &Arc<Self>, client: &Arc<Client>) -> Monitoring {
-        let queue = Arc::new(Queue { client: Arc::clone(client), lines: Mutex::default() });
+    /// From now on the client is fed; `None`, and it is not, if [`MONITORS_MAX`] are.
+    pub fn add(self: &Arc<Self>, client: &Arc<Client>) -> Option<Monitoring> {
         let mut all = self.lock();
+        if all.len() >= MONITORS_MAX {
+            return None;
+        }
+        let queue = Arc::new(Queue { client: Arc::clone(client), lines: Mutex::default() });
         all.push(Arc::clone(&queue));
         self.count.store(all.len(), Relaxed);
-        Monitoring { monitors: Arc::clone(self), queue }
+        Some(Monitoring { monitors: Arc::clone(self), queue })
     }
 
     /// Gives lines to all. Those whose queues they do not fit into are dropped, and while all are too far behind
@@ -177,7 +184,7 @@ mod tests {
         let add = |_| {
             let profile = Session::new(clients.next_id(), Arc::clone(&rules)).profile().clone();
             let admission = clients.admit(profile, end(), end(), 0, 0, usize::MAX).unwrap();
-            monitors.add(&admission.client)
+            monitors.add(&admission.client).expect("there is room")
         };
         let all = (0..count).map(add).collect();
         (monitors, all)

@@ -14,6 +14,9 @@ use crate::resp::{self, Protocol, Value};
 pub trait Pieces: Send {
     /// Appends the next piece, which may be empty; false when that was the last. It takes some 100 us at most.
     fn write_next(&mut self, protocol: Protocol, output: &mut Vec<u8>) -> bool;
+
+    /// What it keeps alive until it is written, bytes: a client that does not read holds that, too.
+    fn memory_bytes(&self) -> usize;
 }
 
 /// A piece is about as large as this, bytes.
@@ -26,12 +29,14 @@ const CLIENTS_A_PIECE: usize = 100;
 pub(super) struct Items<I> {
     /// How many there are; `None` once that was said.
     len: Option<usize>,
-    items: I,
+    values: I,
+    memory_bytes: usize,
 }
 
 impl<I: ExactSizeIterator<Item = Value> + Send> Items<I> {
-    pub(super) fn new(items: I) -> Items<I> {
-        Items { len: Some(items.len()), items }
+    /// `memory_bytes` is what the items hold altogether, though others may hold it too: they may let go of it.
+    pub(super) fn new(items: I, memory_bytes: usize) -> Items<I> {
+        Items { len: Some(items.len()), values: items, memory_bytes }
     }
 }
 
@@ -42,12 +47,16 @@ impl<I: ExactSizeIterator<Item = Value> + Send> Pieces for Items<I> {
         }
         let end = output.len() + PIECE_BYTES;
         while output.len() < end {
-            match self.items.next() {
+            match self.values.next() {
                 Some(item) => resp::encode(&item, protocol, output),
                 None => return false,
             }
         }
         true
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.memory_bytes
     }
 }
 
@@ -97,6 +106,13 @@ impl Pieces for ClientLines {
         }
         end < self.seen.len()
     }
+
+    fn memory_bytes(&self) -> usize {
+        // Names are shared with the clients they are of, who may have others by now, or be gone: then they are held for this
+        // answer alone. They stand in the text, so its length is their bound.
+        let a_client = size_of::<(Arc<Client>, Snapshot)>() + size_of::<Client>();
+        (self.clients.len() + self.seen.len()) * a_client + self.bytes
+    }
 }
 
 /// Counts the bytes of a text.
@@ -119,7 +135,7 @@ mod tests {
         for protocol in [Protocol::Resp2, Protocol::Resp3] {
             let mut whole = Vec::new();
             resp::encode(&Value::Array(items.clone()), protocol, &mut whole);
-            let mut pieces = Items::new(items.clone().into_iter());
+            let mut pieces = Items::new(items.clone().into_iter(), 0);
             let (mut output, mut count) = (Vec::new(), 0);
             loop {
                 let before = output.len();
@@ -133,7 +149,7 @@ mod tests {
             assert!(output == whole && count > 5, "{count} pieces");
         }
         let mut none = Vec::new();
-        assert!(!Items::new(Vec::new().into_iter()).write_next(Protocol::Resp2, &mut none));
+        assert!(!Items::new(Vec::new().into_iter(), 0).write_next(Protocol::Resp2, &mut none));
         assert_eq!(none, b"*0\r\n");
     }
 }

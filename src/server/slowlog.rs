@@ -66,7 +66,8 @@ impl<C: Clock> Server<C> {
     /// `SLOWLOG GET`
     pub(super) fn slow_commands(&self, count_max: Option<usize>) -> Box<dyn Pieces> {
         let entries: Vec<_> = self.slow_log().entries().take(count_max.unwrap_or(usize::MAX)).cloned().collect();
-        Box::new(Items::new(entries.into_iter().map(|entry| value_of(&entry))))
+        let held = entries.iter().map(|entry| entry.memory_bytes()).sum();
+        Box::new(Items::new(entries.into_iter().map(|entry| value_of(&entry)), held))
     }
 
     /// `SLOWLOG LEN` and `RESET`.

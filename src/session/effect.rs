@@ -60,7 +60,8 @@ pub enum Effect {
     Latency(LatencyAsk),
     /// `MEMORY DOCTOR` and `MEMORY STATS`.
     Memory(MemoryAsk),
-    /// `MONITOR`: answer `+OK`; the client is fed from now on, for as long as its profile says so.
+    /// `MONITOR`: answer `+OK`; the client is fed from now on, for as long as its profile says so. Or an error, and
+    /// [`Session::take_monitoring_back`](super::Session::take_monitoring_back).
     Monitor,
     /// `CONFIG RESETSTAT`: begin to count anew; answer `+OK`.
     ConfigResetStat,

@@ -26,6 +26,14 @@ pub struct Entry {
     pub name: Arc<str>,
 }
 
+impl Entry {
+    /// What it takes, bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let args: usize = self.args.iter().map(|arg| size_of_val(arg) + arg.len()).sum();
+        size_of::<Entry>() + args + self.peer.len() + self.name.len()
+    }
+}
+
 /// The last slow commands.
 #[derive(Debug, Default)]
 pub struct SlowLog {
