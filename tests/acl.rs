@@ -443,18 +443,16 @@ proptest! {
 #[test]
 fn who_comes_in_and_who_may_change_the_server() {
     use Origin::{Elsewhere, ThisMachine};
-    // protected-mode, bind, and then from elsewhere: turned away without a password; commands kept without a login.
+    // In force, and then from elsewhere: turned away without a password; commands kept without a login.
     let table = [
-        (None, false, true, true),
-        (None, true, false, true),
-        (Some(true), false, true, true),
-        (Some(true), true, true, true),
-        (Some(false), false, false, false),
-        (Some(false), true, false, false),
+        (Protection::without_word(false), true, true),
+        (Protection::without_word(true), false, true),
+        (Protection::Connections, true, true),
+        (Protection::Commands, false, true),
+        (Protection::Nothing, false, false),
     ];
-    for (setting, bind, turned_away, guarded) in table {
-        let protection = Protection::of(setting, bind);
-        let case = format!("protected-mode {setting:?}, bind {bind}");
+    for (protection, turned_away, guarded) in table {
+        let case = format!("{protection:?}");
         assert_eq!(protection.turns_away(Elsewhere, true), turned_away, "{case}");
         assert_eq!(protection.guards(Elsewhere, false), guarded, "{case}");
         assert!(!protection.turns_away(Elsewhere, false) && !protection.guards(Elsewhere, true), "{case}");

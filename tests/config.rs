@@ -10,6 +10,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use getid::acl::Protection;
 use getid::config::directive::Directive;
 use getid::config::load::{Dir, RealFiles};
 use getid::config::redis::{REDIS_DIRECTIVES, find};
@@ -280,7 +281,7 @@ fn the_forks_file_starts_getid_with_one_warning_for_each_directive_without_a_mea
         ..Config::default()
     };
     assert_eq!(config, expected);
-    assert!(!config.protected_mode_effective());
+    assert_eq!(config.protection(), Protection::Commands);
 }
 
 #[test]
@@ -311,7 +312,7 @@ fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
     let config = good(load("t.conf", b"port 1\nhz 30\ntimeout 40\nlogfile x", &environment, &words));
     assert_eq!((config.port, config.hz, config.timeout_s), (3, 20, 40));
     assert_eq!(config.bind, Config::default().bind);
-    assert!(config.bind_given && !config.protected_mode_effective());
+    assert!(config.bind_given && config.protection() == Protection::Commands);
     assert_eq!(config.loglevel, LogLevel::Debug);
     assert_eq!(config.logfile, None);
     let words = ["--ID-Generator", "server-id 3 id-range 2", "--rename-command", "CONFIG", ""];
@@ -421,14 +422,31 @@ fn addresses_are_those_of_redis() {
 
 #[test]
 fn protected_mode_follows_bind_unless_it_is_set() {
-    for (text, expected) in
-        [("", true), ("bind 0.0.0.0", false), ("bind 0.0.0.0\nprotected-mode yes", true), ("protected-mode no", false)]
-    {
+    let table = [
+        ("", Protection::Connections, "yes"),
+        ("bind 0.0.0.0", Protection::Commands, "guarded"),
+        ("bind 0.0.0.0\nprotected-mode yes", Protection::Connections, "yes"),
+        ("bind 0.0.0.0\nprotected-mode no", Protection::Nothing, "no"),
+        ("bind 0.0.0.0\nprotected-mode Guarded", Protection::Commands, "guarded"),
+        ("protected-mode no", Protection::Nothing, "no"),
+        ("protected-mode guarded", Protection::Commands, "guarded"),
+    ];
+    for (text, expected, shown) in table {
         let config = good(conf(text));
-        assert_eq!(config.protected_mode_effective(), expected, "{text}");
-        let shown = if expected { "yes" } else { "no" };
-        assert_eq!(config.get(&[pattern("protected-mode")]), [("protected-mode", shown.to_owned())]);
+        assert_eq!(config.protection(), expected, "{text}");
+        assert_eq!(config.get(&[pattern("protected-mode")]), [("protected-mode", shown.to_owned())], "{text}");
+        // What it says, written out, changes nothing: in a file, in the environment, on the command line.
+        let bind = if text.contains("bind") { "bind 0.0.0.0\n" } else { "" };
+        for saved in [
+            conf(&format!("{bind}protected-mode {shown}")),
+            load("t.conf", bind.as_bytes(), &[("GETID_PROTECTED_MODE", shown)], &[]),
+            load("t.conf", bind.as_bytes(), &[], &["--protected-mode", shown]),
+            toml(&format!("{}protected-mode = \"{shown}\"", bind.replace(" 0.0.0.0", " = \"0.0.0.0\""))),
+        ] {
+            assert_eq!(good(saved).protection(), expected, "{text}");
+        }
     }
+    assert_eq!(good(toml("protected-mode = false")).protection(), Protection::Nothing);
 }
 
 /// As `CONFIG GET` takes it.

@@ -253,6 +253,24 @@ fn what_the_command_line_says_is_written_and_what_wins_over_the_file_is_named() 
     assert!(!holds_secret);
 }
 
+/// An answer that was saved, and is set again, changes nothing, and stands in the file from then on.
+#[test]
+fn what_config_get_says_of_protected_mode_changes_nothing() {
+    for (text, word) in [("", "yes"), ("bind 0.0.0.0\n", "guarded"), ("protected-mode no\n", "no")] {
+        let given = files(&[("t.conf", text)]);
+        let all = sources("t.conf", &[], &[]);
+        let (config, _) = Config::load(&all, &given).unwrap();
+        let before = config.protection();
+        let set = config.set(&pairs(&[("protected-mode", word)])).unwrap().config;
+        assert_eq!(set.protection(), before, "{text}");
+        let Rewritten { text: again, .. } = set.rewritten(Path::new("t.conf"), &all, &given).unwrap();
+        let again = String::from_utf8(again).unwrap();
+        assert!(again.contains(&format!("protected-mode {word}\n")), "{again}");
+        let (next, _) = Config::load(&all, &files(&[("t.conf", &again)])).unwrap();
+        assert_eq!(next.protection(), before, "{again}");
+    }
+}
+
 /// Whatever its row calls a secret, those of Redis without a meaning here too: they may be another server's password.
 #[test]
 fn a_file_with_any_secret_is_known_to_hold_one() {
@@ -395,7 +413,8 @@ fn change_of(row: &'static Directive) -> BoxedStrategy<(String, String)> {
         "tls-protocols" => "|TLSv1[.]2|TLSv1[.]3|tlsv1[.]3 TLSv1[.]2".boxed(),
         "tls-ciphers" => "|DEFAULT:!MEDIUM|ECDHE-RSA-AES128-GCM-SHA256(:ECDHE-RSA-CHACHA20-POLY1305)?".boxed(),
         "tls-ciphersuites" => "|TLS_AES_256_GCM_SHA384(:TLS_AES_128_GCM_SHA256)?".boxed(),
-        "protected-mode" | "tls-prefer-server-ciphers" | "tls-session-caching" => "yes|no".boxed(),
+        "protected-mode" => "yes|no|guarded".boxed(),
+        "tls-prefer-server-ciphers" | "tls-session-caching" => "yes|no".boxed(),
         "id-borrow-policy" => "wait|error".boxed(),
         "id-max-wait-ms" => (100u32..=9000).prop_map(|ms| ms.to_string()).boxed(),
         "id-watermark-lead-ms" => (100u32..=3000).prop_map(|ms| ms.to_string()).boxed(),

@@ -116,7 +116,7 @@ fn the_image_serves_on_all_addresses_and_is_healthy() {
     assert_eq!(wire.info("server_id"), "3");
     wire.send("CONFIG GET protected-mode\r\nCONFIG GET bind\r\n");
     let lines: Vec<String> = (0..10).map(|_| wire.line()).collect();
-    assert_eq!(lines[4], "no", "{lines:?}");
+    assert_eq!(lines[4], "guarded", "{lines:?}");
     assert_eq!(lines[9], "0.0.0.0 -::", "{lines:?}");
 
     let check = the_one("HEALTHCHECK ");

@@ -39,21 +39,35 @@ pub enum Protection {
     /// Clients from other machines are turned away while the default user needs no password: `protected-mode yes`, and the
     /// default without `bind`. For who comes in by a password, as [`Protection::Commands`].
     Connections,
-    /// They are served, but for [`is_guarded`] commands, which need a login: the default with `bind`.
+    /// They are served, but for [`is_guarded`] commands, which need a login: `protected-mode guarded`, and the default with
+    /// `bind`.
     Commands,
-    /// They may do everything: `protected-mode no`, written out.
+    /// They may do everything: `protected-mode no`.
     Nothing,
 }
 
 impl Protection {
-    /// What `protected-mode` and `bind` make: `setting` is `None` where nobody wrote it, `bind_given` whether somebody wrote
-    /// `bind`.
-    pub fn of(setting: Option<bool>, bind_given: bool) -> Protection {
-        match setting {
-            Some(false) => Protection::Nothing,
-            None if bind_given => Protection::Commands,
-            Some(true) | None => Protection::Connections,
+    /// The words of `protected-mode`.
+    pub const WORDS: &[&str] = &["yes", "no", "guarded"];
+
+    /// What a word of those says, in any letter case.
+    pub fn from_word(word: &str) -> Option<Protection> {
+        let all = [Protection::Connections, Protection::Nothing, Protection::Commands];
+        all.into_iter().find(|protection| word.eq_ignore_ascii_case(protection.word()))
+    }
+
+    /// The word that says it: whatever is in force has one, so that an answer of `CONFIG GET` can be given back.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Protection::Connections => "yes",
+            Protection::Commands => "guarded",
+            Protection::Nothing => "no",
         }
+    }
+
+    /// What is in force where nobody wrote `protected-mode`; `bind_given` is whether somebody wrote `bind`.
+    pub fn without_word(bind_given: bool) -> Protection {
+        if bind_given { Protection::Commands } else { Protection::Connections }
     }
 
     /// Whether a client is turned away at the door; `is_open` is whether the default user needs no password.

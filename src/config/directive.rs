@@ -12,7 +12,7 @@ use super::{
     BindAddr, BorrowPolicy, ClientMemory, Config, LogFormat, LogLevel, OutputBufferLimit, StateKind, Supervised,
     SyslogFacility, TlsAuthClients, TlsAuthClientsUser, UserLine, suites,
 };
-use crate::acl::Users;
+use crate::acl::{Protection, Users};
 use crate::id::Epoch;
 use crate::id::layout::LOW_BITS;
 use crate::timestamp::{self, TimeError};
@@ -318,7 +318,7 @@ const DIRECTIVES: &[Directive] = &[
     row("tcp-keepalive", "300", number!(0, INT_MAX, "s", tcp_keepalive_s), "Silence before a probe; 0: never."),
     row("timeout", "0", number!(0, INT_MAX, "s", timeout_s), "Idle time before a client is closed; 0: never."),
     row("maxclients", "10000", number!(1, u32::MAX as i64, "", maxclients), "Clients at a time."),
-    row("protected-mode", "", PROTECTED_MODE, "Whether clients from elsewhere are refused without a password."),
+    row("protected-mode", "", PROTECTED_MODE, "What clients from elsewhere may do without a password or a login."),
     row("io-threads", "1", number!(1, 128, "", io_threads), "Threads that serve connections.").at_start(),
     // Access
     row("requirepass", "", REQUIREPASS, "Password of the default user.").secret(),
@@ -489,8 +489,11 @@ const BIND: Value = Value::Words {
 const UNIXSOCKETPERM: Value =
     Value::Mode { set: |draft, mode| draft.config.unixsocketperm = mode, get: |config| config.unixsocketperm };
 
-const PROTECTED_MODE: Value =
-    Value::YesNo { set: |draft, yes| draft.config.protected_mode = Some(yes), get: Config::protected_mode_effective };
+const PROTECTED_MODE: Value = Value::Word {
+    words: Protection::WORDS,
+    set: |draft, word| draft.config.protected_mode = Protection::from_word(word),
+    get: |config| config.protection().word(),
+};
 
 const MAXMEMORY_CLIENTS: Value = Value::Words {
     count: (1, 1),

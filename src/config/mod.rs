@@ -63,8 +63,8 @@ pub struct Config {
     pub timeout_s: u64,
     /// Clients at a time (`maxclients`).
     pub maxclients: u32,
-    /// As set; see [`Config::protected_mode_effective`] (`protected-mode`).
-    pub protected_mode: Option<bool>,
+    /// As written; see [`Config::protection`] (`protected-mode`).
+    pub protected_mode: Option<Protection>,
     /// Threads that serve connections (`io-threads`).
     pub io_threads: usize,
     /// Password of the default user (`requirepass`).
@@ -209,12 +209,7 @@ impl Config {
 
     /// What clients from other machines may do without a login.
     pub fn protection(&self) -> Protection {
-        Protection::of(self.protected_mode, self.bind_given)
-    }
-
-    /// Whether clients from other machines are turned away while there is no password: what `CONFIG GET protected-mode` says.
-    pub fn protected_mode_effective(&self) -> bool {
-        self.protection() == Protection::Connections
+        self.protected_mode.unwrap_or(Protection::without_word(self.bind_given))
     }
 
     /// Whether other machines can reach a port.

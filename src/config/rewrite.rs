@@ -213,7 +213,7 @@ fn lines(row: &Directive, config: &Config) -> Vec<Line> {
             };
             classes.map(line).to_vec()
         }
-        // Nobody's word is not `no`: written out, that would take away what protects the server.
+        // Nobody's word goes on to follow `bind`.
         "protected-mode" if config.protected_mode.is_none() => Vec::new(),
         // As somebody named it; what it is in force is made of that.
         "dir" => config.dir.iter().map(|dir| vec![dir.display().to_string()]).collect(),

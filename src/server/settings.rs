@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rand::seq::SliceRandom as _;
 
 use super::{Act, Actor, Server, open_files, room_for_clients, timing};
-use crate::acl::{DEFAULT_USER, PASSWORD_BYTES_MAX, User, Users};
+use crate::acl::{DEFAULT_USER, PASSWORD_BYTES_MAX, Protection, User, Users};
 use crate::clock::Clock;
 use crate::command::Vocabulary;
 use crate::config::load::FilesFrom;
@@ -215,7 +215,8 @@ impl<C: Clock> Server<C> {
                  was"
             );
         }
-        if new.protected_mode == Some(false) && old.protected_mode != Some(false) && new.is_reached_from_elsewhere() {
+        let has_ended = new.protection() == Protection::Nothing && old.protection() != Protection::Nothing;
+        if has_ended && new.is_reached_from_elsewhere() {
             client_line!(
                 self.lines,
                 Settings,
