@@ -33,11 +33,13 @@ mod syslog;
 mod target;
 
 use std::io::{self, IsTerminal, Write as _};
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use queue::Queue;
 use record::Record;
 use syslog::{Syslog, SyslogShape};
@@ -150,15 +152,30 @@ impl Log {
 /// Writes a line to standard error, and waits for that no longer than a second: it may be a pipe that nobody reads. For a
 /// start and its end, not for threads that serve.
 pub fn say(text: &str) {
-    let line = format!("{}\n", text.trim_end());
+    let line: Arc<str> = format!("{}\n", text.trim_end()).into();
     let (done, wait) = mpsc::channel();
+    let told = Arc::clone(&line);
     let write = move || {
         // Nothing to fall back on when standard error is gone.
-        let _ = io::stderr().write_all(line.as_bytes());
+        let _ = io::stderr().write_all(told.as_bytes());
         let _ = done.send(());
     };
     if spawn("stderr", write).is_ok() {
         let _ = wait.recv_timeout(SAY_PATIENCE);
+    } else {
+        say_what_has_room(line.as_bytes());
+    }
+}
+
+/// [`say`] where no thread can be made, which may be what is to be said. A pipe that says that it has room takes this much
+/// without a wait.
+fn say_what_has_room(line: &[u8]) {
+    const ROOM: usize = nix::libc::PIPE_BUF;
+    let stderr = io::stderr();
+    let mut wait = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
+    let patience = PollTimeout::try_from(SAY_PATIENCE).unwrap_or(PollTimeout::ZERO);
+    if poll(&mut wait, patience).is_ok_and(|ready| ready > 0) {
+        let _ = stderr.lock().write_all(&line[..line.len().min(ROOM)]);
     }
 }
 
