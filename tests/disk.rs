@@ -306,6 +306,27 @@ fn no_thread_can_be_made() {
     assert_eq!(server.stop().code(), Some(0));
 }
 
+/// A start that gets none of its threads says so, be it the one that would write it down, and leaves no record: its clock may be
+/// wrong.
+#[test]
+#[ignore = "needs root"]
+fn a_start_that_gets_no_thread() {
+    const USER: u32 = 64_322;
+    for limit in 1..=3 {
+        let dir = tempfile::tempdir().expect("a folder");
+        chown(dir.path(), Some(USER), Some(USER)).expect("as root");
+        let said = refused(dir.path(), &[], |command| {
+            let mut prlimit = Command::new("prlimit");
+            prlimit.arg(format!("--nproc={limit}:{limit}")).arg(command.get_program()).args(command.get_args());
+            prlimit.env("GETID_ID_MACHINE_CLAIM", "no").uid(USER).gid(USER);
+            prlimit.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            *command = prlimit;
+        });
+        assert!(said.contains("thread") && !said.contains("bug"), "{limit}: {said}");
+        assert!(!dir.path().join("getid-0.state").exists(), "{limit}: {said}");
+    }
+}
+
 /// Another server writes the record although this one holds the lock, as on a network file system that has lost it.
 #[test]
 fn a_second_holder_of_the_lock_stops_the_first() {

@@ -242,8 +242,9 @@ mod queue {
             let found = SavePoint { watermark: now, reference: now, max_borrow_ms: 2 };
             let clock = SteppedClock::default();
             let identity = Identity { server_id: 0, layout };
-            let start = Issuer::start(clock.clone(), identity, limits, NoStore::opened(Some(found)));
-            let (issuer, keeper) = block_on(start).expect("a start");
+            let start = Issuer::prepare(clock.clone(), identity, limits, NoStore::opened(Some(found)));
+            let (issuer, mut keeper) = block_on(start);
+            block_on(keeper.first_save()).expect("a start");
             let (kept, time) = (Arc::clone(&issuer), clock.clone());
             let over = Arc::new(AtomicBool::new(false));
             let ends = Arc::clone(&over);

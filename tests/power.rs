@@ -11,13 +11,15 @@ mod preload;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::Server;
+use common::{PATIENCE, Server, free_port, getid};
 use getid::id::{Layout, SavePoint};
 use getid::watermark::{FileStore, Folder, Identity, Record};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
 
 const STATE: &str = "getid-0.state";
 
@@ -73,6 +75,44 @@ fn every_order_but_the_right_one_is_caught() {
     cut_everywhere(&without).expect_err("nothing was written");
 }
 
+/// A start that is stopped in the middle of its first save: the record is there already, by a clock that may have been wrong,
+/// and no ID was given. It is as it was found, or says that there was none.
+#[test]
+fn a_start_that_is_stopped_takes_its_record_back() {
+    let work = tempfile::tempdir().expect("a folder");
+    let dir = work.path().join("state");
+    fs::create_dir(&dir).expect("made");
+    let (library, log) = (preload::layer(work.path(), "record"), work.path().join("log"));
+    let point = || Record::parse(&fs::read(dir.join(STATE)).expect("a record")).expect("a whole one").point;
+    let mut found = SavePoint::NOTHING;
+    for life in 0..3 {
+        let mut command = getid();
+        command.args(["serve", "--port", &free_port().to_string(), "--dir"]).arg(&dir);
+        command.env("LD_PRELOAD", &library).env("GETID_TEST_RECORD", &log).env("GETID_TEST_RECORD_DIR", &dir);
+        command.env("GETID_TEST_STOP", "rename").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the binary runs");
+        let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
+        let options = WaitPidFlag::WUNTRACED | WaitPidFlag::WNOHANG;
+        let end = Instant::now() + PATIENCE;
+        while !matches!(waitpid(pid, Some(options)).expect("its state"), WaitStatus::Stopped(..)) {
+            assert!(Instant::now() < end, "the first save does not come");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_ne!(point(), found, "life {life}: the first save is on the disk");
+        for signal in [Signal::SIGTERM, Signal::SIGCONT] {
+            kill(pid, signal).expect("the process is there");
+        }
+        assert_eq!(child.wait().expect("its end").code(), Some(0));
+        assert_eq!(point(), found, "life {life}");
+        if life == 1 {
+            let server = Server::start_in(&dir, &[]);
+            server.connect().id();
+            server.kill();
+            found = point();
+        }
+    }
+}
+
 /// Two lives of the binary, one killed and one stopped, and all that they did in their folder.
 fn record(skip: Option<&str>) -> Vec<Done> {
     let work = tempfile::tempdir().expect("a folder");
@@ -102,7 +142,7 @@ fn record(skip: Option<&str>) -> Vec<Done> {
 }
 
 impl Done {
-    /// A line of the log, if it is about a record: the lock file says nothing that a start believes.
+    /// A line of the log, if it is about a record: what the lock file says makes a start wait, and no more.
     fn of(line: &str) -> Option<Done> {
         let words: Vec<&str> = line.split(' ').collect();
         let name = |at: usize| words[at].to_owned();

@@ -8,7 +8,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind};
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::task::Poll;
@@ -577,7 +577,10 @@ async fn two_holders_of_one_lock() {
     let owner = Record::parse(&ours).unwrap().owner;
     assert_eq!((owner.term, first.term), (Term(1), Term(1)));
     let lock = fs::read_to_string(dir.path().join("getid-0.lock")).unwrap();
-    assert_eq!(lock, format!("pid {} term 1 nonce {:016x}\n", std::process::id(), owner.nonce));
+    let file = fs::metadata(dir.path().join("getid-0.lock")).unwrap();
+    let (pid, nonce) = (std::process::id(), owner.nonce);
+    let expected = format!("pid {pid} term 1 nonce {nonce:016x} device {} inode {}\n", file.dev(), file.ino());
+    assert_eq!(lock, expected);
 
     // One that started at the same moment, and one that started later.
     for other in [Owner { term: Term(1), nonce: owner.nonce ^ 1 }, Owner { term: Term(2), nonce: 5 }] {
@@ -620,6 +623,43 @@ async fn an_older_record_put_back() {
     assert_eq!((found, term), (Some(point(10)), Term(3)));
     second.save(point(100)).await.unwrap();
     assert_eq!(saved(dir.path()), point(100));
+}
+
+/// Whoever wrote a record that was copied may still run on the one that it was copied from. A lock file says which file it is,
+/// so that a copy of it, or a new one, is known; but only from the first save on.
+#[tokio::test]
+async fn a_folder_that_is_a_copy() {
+    let above = TempDir::new().unwrap();
+    let (dir, copy) = (above.path().join("dir"), above.path().join("copy"));
+    fs::create_dir(&dir).unwrap();
+    let opened = |dir: &Path| open(dir).is_copy;
+    assert!(opened(&dir) && opened(&dir), "nobody has saved with this claim");
+    let mut store = open(&dir);
+    store.save(point(10)).await.unwrap();
+    // A copy, made while it runs.
+    fs::create_dir(&copy).unwrap();
+    for name in ["getid-0.state", "getid-0.lock"] {
+        fs::copy(dir.join(name), copy.join(name)).unwrap();
+    }
+    drop(store);
+    assert!(!opened(&dir));
+    assert!(opened(&copy) && opened(&copy));
+    let mut store = open(&copy);
+    store.save(point(20)).await.unwrap();
+    drop(store);
+    assert!(!opened(&copy));
+    fs::remove_file(copy.join("getid-0.lock")).unwrap();
+    assert!(opened(&copy));
+    // An older getid did not say which file it was.
+    fs::write(dir.join("getid-0.lock"), "pid 1 term 7 nonce 00000000000000aa\n").unwrap();
+    assert!(opened(&dir));
+    // Moved away and back, it is what it was.
+    let mut store = open(&dir);
+    store.save(point(30)).await.unwrap();
+    drop(store);
+    fs::rename(&dir, above.path().join("away")).unwrap();
+    fs::rename(above.path().join("away"), &dir).unwrap();
+    assert!(!opened(&dir));
 }
 
 /// A record that is deleted or rots under a running server is nobody's: the server knows better, and writes it again.

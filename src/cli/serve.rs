@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use rand::RngExt as _;
@@ -150,6 +150,21 @@ impl Prepared {
         }
     }
 
+    /// The end of a start that comes to nothing, once its first save was begun: a clock that was wrong leaves no trace. A second
+    /// signal ends it at once.
+    async fn give_up<S: Store<Point = SavePoint>>(&self, keeper: Keeper<SystemClock, S>, signals: &mut Signals) {
+        let patience = last_save_patience(&self.config);
+        let why = tokio::select! {
+            ended = tokio::time::timeout(patience, keeper.give_up()) => match ended {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => format!("the disk has not answered within {} s", patience.as_secs()),
+            },
+            name = signals.stop() => format!("{name} received again"),
+        };
+        tracing::warn!("what the first save wrote could not be taken back: {why}");
+    }
+
     async fn serve<S: Store<Point = SavePoint>>(
         &mut self,
         listeners: Vec<Listener>,
@@ -164,17 +179,30 @@ impl Prepared {
             tracing::warn!("{warning}");
         }
         let config = &self.config;
-        let start = Issuer::start(SystemClock::new(), identity, server::limits(config), store);
-        let (issuer, keeper) = tokio::select! {
-            started = start => {
-                started.map_err(|error| format!("the first save of the state failed: {error}. Nothing was served"))?
-            }
-            // The disk may hang: a start can be stopped as well.
+        // Before the first save: a start that gets no thread leaves no trace either.
+        let thread = KeeperThread::start()?;
+        let nothing_served = |name| tracing::info!("{name} received, stopping. Nothing was served");
+        let prepare = Issuer::prepare(SystemClock::new(), identity, server::limits(config), store);
+        let (issuer, mut keeper) = tokio::select! {
+            prepared = prepare => prepared,
             name = signals.stop() => {
-                tracing::info!("{name} received, stopping. Nothing was served");
+                nothing_served(name);
                 return Ok(());
             }
         };
+        let saved = tokio::select! {
+            saved = keeper.first_save() => saved.map_err(Failure::from),
+            // The disk may hang: a start can be stopped as well.
+            name = signals.stop() => {
+                nothing_served(name);
+                self.give_up(keeper, &mut signals).await;
+                return Ok(());
+            }
+        };
+        if let Err(Failure(error)) = saved {
+            self.give_up(keeper, &mut signals).await;
+            return Err(Failure(format!("the first save of the state failed: {error}. Nothing was served")));
+        }
         issuer.set_max_wait_ms(config.id_max_wait_ms);
         let (stop_keeper, stopped) = oneshot::channel::<()>();
         let process = Process {
@@ -194,7 +222,7 @@ impl Prepared {
             self.tls.clone(),
             self.log.clone(),
         );
-        let keeper = keep_on_a_thread(keeper, stopped, StopsServer(Arc::clone(&server)))?;
+        let keeper = thread.keep(keeper, stopped, StopsServer(Arc::clone(&server)));
         banner(&server, found);
         let pid_file = config.pidfile.as_deref().and_then(write_pid_file);
         let (notifier, warning) = Notifier::open(config.supervised, std::env::var_os("NOTIFY_SOCKET"));
@@ -217,7 +245,7 @@ impl Prepared {
         if let Some(file) = pid_file {
             courtesy("pidfile", file.remove());
         }
-        let patience = Duration::from_secs(server.config.get().shutdown_timeout_s).max(LAST_SAVE_PATIENCE);
+        let patience = last_save_patience(&server.config.get());
         match tokio::time::timeout(patience, keeper).await {
             Ok(Ok(Ok(()))) => {
                 tracing::info!("the position is stored; bye");
@@ -237,35 +265,69 @@ impl Prepared {
     }
 }
 
-/// Runs the keeper on a thread of its own, with a runtime of its own: whatever clients have the other threads and their pools of
-/// helpers do, it samples the clock, saves, and serves those who wait. How it ended is received; nothing is after a panic.
-///
-/// # Errors
-///
-/// When the system gives no thread, or no descriptor for its runtime.
-fn keep_on_a_thread<S: Store<Point = SavePoint>>(
+/// A thread of the keeper's own, with a runtime of its own: whatever clients have the other threads and their pools of helpers
+/// do, it samples the clock, saves, and serves those who wait. It waits for its keeper, and ends when this is dropped instead.
+struct KeeperThread<S: Store<Point = SavePoint>> {
+    work: mpsc::Sender<Kept<S>>,
+}
+
+/// What a keeper's thread is given.
+struct Kept<S: Store<Point = SavePoint>> {
     keeper: Keeper<SystemClock, S>,
     stopped: oneshot::Receiver<()>,
     whatever_happens: StopsServer,
-) -> Result<oneshot::Receiver<Result<(), KeeperError>>, Failure> {
-    let (told, ended) = oneshot::channel();
-    let no_thread = |error| Failure(format!("the keeper of the watermark gets no thread: {error}"));
-    let runtime = io_threads::runtime().map_err(no_thread)?;
-    let work = move || {
-        let whatever_happens = whatever_happens;
-        let stop = async {
-            // A sender that is dropped means the end as well.
-            let _ = stopped.await;
+    told: oneshot::Sender<Result<(), KeeperError>>,
+}
+
+impl<S: Store<Point = SavePoint>> KeeperThread<S> {
+    /// # Errors
+    ///
+    /// When the system gives no thread, or no descriptor for its runtime.
+    fn start() -> Result<Self, Failure> {
+        let no_thread = |error| Failure(format!("the keeper of the watermark gets no thread: {error}"));
+        let (work, given) = mpsc::channel::<Kept<S>>();
+        let (ready, is_ready) = mpsc::channel();
+        let run = move || {
+            // Made here, as it may not be dropped on a thread that has one of its own.
+            let runtime = match io_threads::runtime() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(ready.send(Err(error))),
+            };
+            let _ = ready.send(Ok(()));
+            let Ok(Kept { keeper, stopped, whatever_happens, told }) = given.recv() else { return };
+            let stop = async {
+                // A sender that is dropped means the end as well.
+                let _ = stopped.await;
+            };
+            let result = runtime.block_on(keeper.run(stop));
+            drop(whatever_happens);
+            // Nobody listens when the process ends without waiting for the last save.
+            let _ = told.send(result);
+            // A save that hangs must not keep the process alive.
+            runtime.shutdown_background();
         };
-        let result = runtime.block_on(keeper.run(stop));
-        drop(whatever_happens);
-        // Nobody listens when the process ends without waiting for the last save.
-        let _ = told.send(result);
-        // A save that hangs must not keep the process alive.
-        runtime.shutdown_background();
-    };
-    std::thread::Builder::new().name("getid-keeper".to_owned()).spawn(work).map_err(no_thread)?;
-    Ok(ended)
+        std::thread::Builder::new().name("getid-keeper".to_owned()).spawn(run).map_err(no_thread)?;
+        is_ready.recv()?.map_err(no_thread)?;
+        Ok(KeeperThread { work })
+    }
+
+    /// Runs the keeper there. How it ended is received; nothing is after a panic.
+    fn keep(
+        self,
+        keeper: Keeper<SystemClock, S>,
+        stopped: oneshot::Receiver<()>,
+        whatever_happens: StopsServer,
+    ) -> oneshot::Receiver<Result<(), KeeperError>> {
+        let (told, ended) = oneshot::channel();
+        // Were the thread gone, the keeper would be dropped here, which closes the issuer and stops the server.
+        let _ = self.work.send(Kept { keeper, stopped, whatever_happens, told });
+        ended
+    }
+}
+
+/// How long the last save may take.
+fn last_save_patience(config: &Config) -> Duration {
+    Duration::from_secs(config.shutdown_timeout_s).max(LAST_SAVE_PATIENCE)
 }
 
 /// Stops the server when dropped. A keeper that ends in a panic leaves a server that can only refuse: better it ends with

@@ -47,6 +47,8 @@ pub enum Fault {
     LimitDropsAtStart,
     /// A start without a record does not wait for a server on a deleted folder.
     NoPause,
+    /// A start with a copy of a record does not wait for the server that still runs on the folder it was copied from.
+    NoPauseForACopy,
     /// A larger B is in force before the disk holds it.
     RaisesBeforeDurable,
     /// A save stores the B as configured now, not the largest of this life.
@@ -107,7 +109,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 47] = [
+    pub const ALL: [Fault; 48] = [
         Fault::NoWatermarkCheck,
         Fault::NoBorrowLimit,
         Fault::ForgetsNext,
@@ -127,6 +129,7 @@ impl Fault {
         Fault::StartSlips,
         Fault::LimitDropsAtStart,
         Fault::NoPause,
+        Fault::NoPauseForACopy,
         Fault::RaisesBeforeDurable,
         Fault::StoresConfiguredBorrow,
         Fault::InheritsForEver,

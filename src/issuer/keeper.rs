@@ -51,6 +51,31 @@ impl<C: Clock, M: Core, S: Store<Point = M::Point>> Keeper<C, S, M> {
         Keeper { issuer: ClosesIssuer(issuer), store }
     }
 
+    /// Makes the first write, after which IDs are given; none while the clock is absurd. May be dropped before it is done, and
+    /// is followed by [`Keeper::run`] or [`Keeper::give_up`].
+    ///
+    /// # Errors
+    ///
+    /// The first write must succeed: a server that cannot keep its promise does not start.
+    pub async fn first_save(&mut self) -> Result<(), SaveError<M::Point>> {
+        let issuer = &self.issuer.0;
+        match issuer.wanted() {
+            Some(point) => issuer.save(&mut self.store, point).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The end of a start that has come to nothing: the last act, once a save that was dropped has ended. So a clock that was
+    /// wrong leaves no trace, though a record was written by it.
+    ///
+    /// # Errors
+    ///
+    /// [`KeeperError`]: the record may be what the first save wrote.
+    pub async fn give_up(self) -> Result<(), KeeperError<M::Point>> {
+        let Keeper { issuer, store } = self;
+        last_act(&issuer.0, Some(store)).await
+    }
+
     /// Runs until `stop`, then closes the issuer for good and stores the exact position, once a save that is under way
     /// has ended. Dropping it closes the issuer, too.
     ///
@@ -120,12 +145,20 @@ impl<C: Clock, M: Core, S: Store<Point = M::Point>> Keeper<C, S, M> {
                 () = at(serve_after) => {}
             }
         }
-        match (issuer.close(), idle_store) {
-            _ if issuer.has_panicked() && !planted(Fault::PoisonedCloseIsStored) => Err(KeeperError::Bug),
-            // Past the core, which is closed for good and has nothing to learn from this save.
-            (Some(point), Some(mut store)) => store.save(point).await.map_err(KeeperError::LastSave),
-            _ => Ok(()),
-        }
+        last_act(issuer, idle_store).await
+    }
+}
+
+/// Closes the issuer for good, and stores what it says then.
+async fn last_act<C: Clock, M: Core, S: Store<Point = M::Point>>(
+    issuer: &Issuer<C, M>,
+    store: Option<Opened<S>>,
+) -> Result<(), KeeperError<M::Point>> {
+    match (issuer.close(), store) {
+        _ if issuer.has_panicked() && !planted(Fault::PoisonedCloseIsStored) => Err(KeeperError::Bug),
+        // Past the core, which is closed for good and has nothing to learn from this save.
+        (Some(point), Some(mut store)) => store.save(point).await.map_err(KeeperError::LastSave),
+        _ => Ok(()),
     }
 }
 

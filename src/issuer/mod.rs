@@ -54,11 +54,13 @@ use crate::watermark::{Identity, Opened, SaveError, Store};
 /// How long a request waits for a save that hangs before it is refused (DESIGN: 1 s).
 const SAVE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long a start without a record waits before it reads the clock, a little more than [`SAVE_SLACK_MS`].
+/// How long a start without a record, or with a copy of one, waits before it reads the clock, a little more than
+/// [`SAVE_SLACK_MS`].
 ///
 /// Without a record the position is R + B, past anything a run that is over gave out. But when a state folder is deleted
 /// and made anew under a running server, that one finds out at its next save only, and until then may give IDs as far as
-/// its last watermark reaches: R + B + 200 ms, R being that of the save. After this pause, R + B is past that too.
+/// its last watermark reaches: R + B + 200 ms, R being that of the save. After this pause, R + B is past that too. A folder
+/// that was put in the place of another with an older copy of the record in it is no different.
 const LOST_RUN_PAUSE: Duration = Duration::from_millis(SAVE_SLACK_MS + 50);
 
 /// `id-max-wait-ms` until somebody says another, ms.
@@ -108,20 +110,20 @@ pub(crate) enum Next {
 }
 
 impl<C: Clock> Issuer<C> {
-    /// Starts at what the store had `found`, and makes the first write. Without a record it takes 250 ms longer: whoever
-    /// had the state folder before must not be giving IDs any more.
+    /// An issuer that begins at what the store had found. It gives no ID before [`Keeper::first_save`].
     ///
-    /// # Errors
-    ///
-    /// The first write must succeed: a server that cannot keep its promise does not start.
-    pub async fn start<S: Store<Point = SavePoint>>(
+    /// Without a record, or with one that is a copy, it takes 250 ms longer: whoever had the state folder before must not be
+    /// giving IDs any more.
+    pub async fn prepare<S: Store<Point = SavePoint>>(
         clock: C,
         identity: Identity,
         limits: Limits,
         store: Opened<S>,
-    ) -> Result<(Arc<Issuer<C>>, Keeper<C, S>), SaveError> {
-        Issuer::start_core(clock, identity, store, |found, reading| Mint::new(identity.layout, limits, found, reading))
-            .await
+    ) -> (Arc<Issuer<C>>, Keeper<C, S>) {
+        Issuer::prepare_core(clock, identity, store, |found, reading| {
+            Mint::new(identity.layout, limits, found, reading)
+        })
+        .await
     }
 
     /// B as of the start, ms. Without a record to find, the next life relies on IDs not having been given further ahead.
@@ -139,14 +141,15 @@ impl<C: Clock> Issuer<C> {
 
 impl<C: Clock, M: Core> Issuer<C, M> {
     /// The same for the core that `make` makes of what was found and the clocks as they are then.
-    async fn start_core<S: Store<Point = M::Point>>(
+    async fn prepare_core<S: Store<Point = M::Point>>(
         clock: C,
         identity: Identity,
-        mut store: Opened<S>,
+        store: Opened<S>,
         make: impl FnOnce(Option<M::Point>, Reading) -> M,
-    ) -> Result<(Arc<Issuer<C, M>>, Keeper<C, S, M>), SaveError<M::Point>> {
+    ) -> (Arc<Issuer<C, M>>, Keeper<C, S, M>) {
         let found = store.point;
-        if found.is_none() && !planted(Fault::NoPause) {
+        let is_copy = store.is_copy && !planted(Fault::NoPauseForACopy);
+        if (found.is_none() || is_copy) && !planted(Fault::NoPause) {
             tokio::time::sleep(LOST_RUN_PAUSE).await;
         }
         let reading = clock.reading();
@@ -165,12 +168,8 @@ impl<C: Clock, M: Core> Issuer<C, M> {
             panicked: AtomicBool::new(false),
             stats: Stats::default(),
         });
-        let wanted = issuer.lock().core.wanted(reading.boot_ns);
-        if let Some(point) = wanted {
-            issuer.save(&mut store, point).await?;
-        }
         let keeper = Keeper::new(Arc::clone(&issuer), store);
-        Ok((issuer, keeper))
+        (issuer, keeper)
     }
 
     /// Draws up to `n` IDs in one step, without waiting. Fewer than `n`, or none, when a bound is near or others wait.

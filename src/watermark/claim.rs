@@ -8,6 +8,9 @@
 //! two locks under one name. So the claim is checked before each save, directly before the rename, and after it. All
 //! files are reached through the folder's handle: a write never lands in a folder that merely has the same name.
 //!
+//! Nor does it see that a folder is a copy, in the place of one that another process still holds. So the lock file says
+//! which file it is: another number there than its own, or none, and whoever wrote the record held another lock.
+//!
 //! Nor does a lock help where the file system loses it, as one over a network may. So lock file and record name their
 //! [`Owner`], and before the rename both are read: what another life has written is not replaced.
 //!
@@ -16,6 +19,7 @@
 //!
 //! Blocks. Everything here runs at the start, in a tool, or on a thread where waiting is allowed.
 
+use std::fmt::Write as _;
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
@@ -64,6 +68,8 @@ pub(crate) struct Claim {
     mode: Option<Mode>,
     /// This life.
     owner: Owner,
+    /// The lock file is not the one that the last holder had; until the first save of a life has succeeded.
+    is_copy: bool,
     /// Who wrote the record that is there: the one that was found, then this life. `None`: there was none that reads.
     written_by: Option<Owner>,
     /// A newer getid wrote the record that was found.
@@ -154,7 +160,8 @@ impl Claim {
         let mode = fstatat(&folder, names.state.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW)
             .ok()
             .map(|found| Mode::from_bits_truncate(found.st_mode & STATE_MODE.bits()));
-        let last = lock.try_clone().map(|lock| Written::read(lock).owner).ok().flatten();
+        let last = lock.try_clone().map(Written::read).unwrap_or_default();
+        let is_copy = last.file.is_none() || last.file != file_number(&lock);
         let mut claim = Claim {
             dir,
             names,
@@ -162,7 +169,8 @@ impl Claim {
             lock,
             temp: None,
             mode,
-            owner: last.unwrap_or_default(),
+            owner: last.owner.unwrap_or_default(),
+            is_copy,
             written_by: None,
             newer_was_found: false,
             spares: Vec::new(),
@@ -176,6 +184,19 @@ impl Claim {
     /// This life.
     pub(crate) fn owner(&self) -> Owner {
         self.owner
+    }
+
+    /// Whether whoever wrote the record may have held another lock, and hold it still.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.is_copy
+    }
+
+    /// A life has begun with this claim: from now on the lock file is the one that the writer of the record had.
+    pub(crate) fn settle(&mut self) {
+        if std::mem::take(&mut self.is_copy) {
+            // Where that fails, the next start waits once more than it needs to.
+            let _ = self.write_lock();
+        }
     }
 
     /// Another life of this process begins, with the record that is there.
@@ -203,7 +224,12 @@ impl Claim {
         self.lock.set_len(0)?;
         self.lock.rewind()?;
         let Owner { term, nonce } = self.owner;
-        self.lock.write_all(format!("pid {} term {term} nonce {nonce:016x}\n", std::process::id()).as_bytes())
+        let mut line = format!("pid {} term {term} nonce {nonce:016x}", std::process::id());
+        if let Some((device, inode)) = file_number(&self.lock).filter(|_| !self.is_copy) {
+            // Writing to a String does not fail.
+            let _ = write!(line, " device {device} inode {inode}");
+        }
+        self.lock.write_all(format!("{line}\n").as_bytes())
     }
 
     /// What is not as it should be about the folder, and does not keep a server from starting.
@@ -490,6 +516,8 @@ struct Written {
     pid: Option<u32>,
     /// An older getid wrote none.
     owner: Option<Owner>,
+    /// Device and inode of the lock file itself, once a life has begun with it. An older getid wrote none.
+    file: Option<(u64, u64)>,
 }
 
 impl Written {
@@ -504,7 +532,7 @@ impl Written {
 
     fn of(text: &[u8]) -> Written {
         let mut written = Written::default();
-        let (mut term, mut nonce) = (None, None);
+        let (mut term, mut nonce, mut device, mut inode) = (None, None, None, None);
         let text = String::from_utf8_lossy(text);
         // One line, and the pid first: an older getid wrote only that, and scripts look for it there.
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -513,10 +541,13 @@ impl Written {
                 "pid" => written.pid = pair[1].parse().ok(),
                 "term" => term = number(pair[1]).map(Term),
                 "nonce" => nonce = u64::from_str_radix(pair[1], 16).ok(),
+                "device" => device = number(pair[1]),
+                "inode" => inode = number(pair[1]),
                 _ => {}
             }
         }
         written.owner = term.zip(nonce).map(|(term, nonce)| Owner { term, nonce });
+        written.file = device.zip(inode);
         written
     }
 
@@ -569,6 +600,11 @@ fn is_at(file: &File, folder: &File, name: &str) -> Result<bool, Errno> {
         Err(Errno::ENOENT) => Ok(false),
         Err(errno) => Err(errno),
     }
+}
+
+/// Device and inode, which no two files have at one time.
+fn file_number(file: &File) -> Option<(u64, u64)> {
+    fstat(file).ok().map(|found| (found.st_dev, found.st_ino))
 }
 
 fn same_file(a: &FileStat, b: &FileStat) -> bool {

@@ -143,8 +143,8 @@ fn start_thread(folder: &Folder) -> Result<SaverThread, OpenError> {
 }
 
 fn opened(thread: SaverThread, (saver, point): (Saver, Option<SavePoint>)) -> Opened<FileStore> {
-    let (term, path) = (saver.claim.owner().term, saver.claim.state_path());
-    Opened { store: FileStore { thread, saver: State::Idle(Box::new(saver)), path }, point, term }
+    let (term, path, is_copy) = (saver.claim.owner().term, saver.claim.state_path(), saver.claim.is_copy());
+    Opened { store: FileStore { thread, saver: State::Idle(Box::new(saver)), path }, point, term, is_copy }
 }
 
 /// What the saving thread works on.
@@ -188,7 +188,10 @@ impl Saver {
         point.watermark = point.watermark.max(self.floor);
         let record = Record { identity: self.folder.identity, point, owner };
         match self.claim.save(&record.to_text())? {
-            None => Ok(()),
+            None => {
+                self.claim.settle();
+                Ok(())
+            }
             Some(lost) => Err(self.take_again(lost)),
         }
     }

@@ -80,6 +80,9 @@ pub struct Opened<S: Store> {
     pub point: Option<S::Point>,
     /// The number of this life.
     pub term: Term,
+    /// The claim that was taken is not the one that the writer of the record had: folder or lock file are others. Whoever
+    /// has that one may still be running, and hear of it at its next save only.
+    pub is_copy: bool,
 }
 
 impl<S: Store> Opened<S> {
@@ -177,7 +180,7 @@ pub struct NoStore;
 impl NoStore {
     /// A first life, or what a test wants it to have found.
     pub fn opened(point: Option<SavePoint>) -> Opened<NoStore> {
-        Opened { store: NoStore, point, term: Term::default() }
+        Opened { store: NoStore, point, term: Term::default(), is_copy: false }
     }
 }
 

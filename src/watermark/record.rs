@@ -137,7 +137,7 @@ impl Record {
     /// - Server-id: not. The record says nothing about the IDs of another server.
     /// - Epoch: only to an earlier one. Ticks then grow by the difference, and with them every new ID. With a later one
     ///   ticks shrink: either the watermark shrinks too, and IDs are given again, or it stays, and lies as far ahead of
-    ///   the clock as the epochs lie apart.
+    ///   the clock as the epochs lie apart. A record that says that no ID was given has none that could be.
     /// - Bit widths: freely. An ID's tick is its upper 42 bits whatever the widths are, so IDs at or past the watermark
     ///   are larger than all before it.
     ///
@@ -149,6 +149,9 @@ impl Record {
             return Err(Mismatch::ServerId { recorded: self.identity.server_id, configured: configured.server_id });
         }
         let (old, new) = (self.identity.layout.epoch(), configured.layout.epoch());
+        if self.point.is_nothing() {
+            return Ok(Record { identity: configured, ..*self });
+        }
         let Some(shift_ms) = old.unix_ms().checked_sub(new.unix_ms()) else {
             return Err(Mismatch::Epoch { recorded: old, configured: new });
         };
@@ -456,6 +459,18 @@ mod tests {
         assert_eq!(parsed(end + 1, end, 3000), Err(RecordError::Range));
         assert_eq!(parsed(end, end + 1, 3000), Err(RecordError::Range));
         assert!(parsed(end, end, borrow_max + 1).is_err());
+    }
+
+    /// A life that found nothing and gave nothing: a start is as one without a record, and that may have any epoch.
+    #[test]
+    fn no_ids_have_no_epoch() {
+        let nothing = Record { point: SavePoint::NOTHING, ..sample() };
+        for epoch in [0, Epoch::UNIX_MS_MAX] {
+            let configured = record(epoch, [2, 9, 10], 3, 0, 0).identity;
+            assert_eq!(nothing.adopted_by(configured), Ok(Record { identity: configured, ..nothing }));
+        }
+        let other = record(0, [2, 9, 10], 1, 0, 0).identity;
+        assert!(matches!(nothing.adopted_by(other), Err(Mismatch::ServerId { .. })));
     }
 
     #[test]

@@ -50,6 +50,7 @@ impl SimDisk {
             troubles: Vec::new(),
             claim: ClaimState::Held,
             saves: 0,
+            is_settled: false,
             life: 0,
             lives: 0,
         };
@@ -81,7 +82,8 @@ impl SimDisk {
         let store = self.store(identity);
         let point = self.point(identity);
         let term = store.owner.term;
-        Opened { store, point, term }
+        let is_copy = !self.lock().is_settled;
+        Opened { store, point, term, is_copy }
     }
 
     /// The record's point as a start with `identity` finds it.
@@ -266,7 +268,9 @@ impl Store for SimStore {
                 self.written_by = Some(self.owner);
             }
         }
-        self.disk.lock().saves += 1;
+        let mut state = self.disk.lock();
+        state.saves += 1;
+        state.is_settled = true;
         Ok(())
     }
 
@@ -339,6 +343,8 @@ struct State {
     troubles: Vec<(SaveStep, Trouble)>,
     claim: ClaimState,
     saves: u64,
+    /// Whoever wrote the record had the claim to this disk, and not to the one that it was copied from.
+    is_settled: bool,
     /// How often there was a crash or a kill.
     life: u64,
     /// How many stores there have been: their nonces.

@@ -23,8 +23,8 @@ pub(crate) fn roomy_issuer<C: Clock>(
     let now = identity.layout.epoch().tick_at(clock.wall_unix_ms()).expect("a sane clock");
     let found = SavePoint { watermark: now, reference: now, max_borrow_ms: 0 };
     runtime.block_on(async {
-        let start = Issuer::start(clock, identity, small, NoStore::opened(Some(found))).await;
-        let (issuer, keeper) = start.expect("a store that keeps nothing cannot fail");
+        let (issuer, mut keeper) = Issuer::prepare(clock, identity, small, NoStore::opened(Some(found))).await;
+        keeper.first_save().await.expect("a store that keeps nothing cannot fail");
         tokio::spawn(keeper.run(std::future::pending()));
         issuer.set_limits(limits);
         while issuer.status().mint.max_borrow_ms < max_borrow_ms {

@@ -3,12 +3,14 @@
  * GETID_TEST_RECORD      the file that gets the lines
  * GETID_TEST_RECORD_DIR  the folder, absolute
  * GETID_TEST_SKIP        "file" or "folder": such a sync says that it worked, and does nothing (a planted fault)
+ * GETID_TEST_STOP        "rename": the process stops itself (SIGSTOP) after the first one
  *
  * Lines: create NAME | write NAME HEX | sync NAME | sync-folder | rename FROM TO | unlink NAME
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,7 +111,12 @@ int fdatasync(int fd) { return sync_recorded(REAL(fdatasync), fd); }
 int renameat(int from_at, const char *from, int to_at, const char *to) {
     char name[256];
     int result = REAL(renameat)(from_at, from, to_at, to);
-    if (result == 0 && place(to_at, name) == 1) say_words("rename", from, to);
+    if (result == 0 && place(to_at, name) == 1) {
+        const char *stop = getenv("GETID_TEST_STOP");
+        static int stopped;
+        say_words("rename", from, to);
+        if (stop && !strcmp(stop, "rename") && !stopped++) kill(getpid(), SIGSTOP);
+    }
     return result;
 }
 

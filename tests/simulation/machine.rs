@@ -61,17 +61,21 @@ impl Machine {
     pub(crate) async fn try_start(&self) -> Result<Server, SaveError> {
         let opened = self.disk.open(self.identity);
         let Some(patience) = self.patience else { return self.start_with(opened).await };
-        let Opened { store, point, term } = opened;
+        let Opened { store, point, term, is_copy } = opened;
         let dropped = Arc::clone(&self.dropped_saves);
         let save_began = Arc::default();
         let began = Arc::clone(&save_began);
         let store = ImpatientStore { store: Arc::new(tokio::sync::Mutex::new(store)), patience, dropped, began };
-        let server = self.start_with(Opened { store, point, term }).await?;
+        let server = self.start_with(Opened { store, point, term, is_copy }).await?;
         Ok(Server { save_began, ..server })
     }
 
     pub(crate) async fn start_with(&self, store: Opened<impl Store<Point = SavePoint>>) -> Result<Server, SaveError> {
-        let (issuer, keeper) = Issuer::start(self.clock.clone(), self.identity, self.limits, store).await?;
+        let (issuer, mut keeper) = Issuer::prepare(self.clock.clone(), self.identity, self.limits, store).await;
+        if let Err(error) = keeper.first_save().await {
+            let _ = keeper.give_up().await;
+            return Err(error);
+        }
         issuer.set_max_wait_ms(self.max_wait_ms);
         let (stop, stopped) = oneshot::channel::<()>();
         let keeper = tokio::spawn(keeper.run(async {

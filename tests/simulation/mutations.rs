@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use getid::id::checks::{Fault, plant};
+
 use getid::id::{Blocked, Layout, Limits, Mint, Reading, Refusal, SavePoint, Tick};
+use getid::watermark::sim::SimDisk;
 
 use crate::clock::START_UNIX_MS;
 use crate::machine::{Machine, pass, timed};
@@ -52,6 +54,7 @@ fn scene(fault: Fault) -> Option<fn()> {
         Fault::FreshStopStoresPosition | Fault::FreshSaveStoresFound => a_life_without_an_id,
         Fault::CloseKeepsGate | Fault::CloseStoresWatermark => the_last_act,
         Fault::NoPause => a_start_without_a_record_waits,
+        Fault::NoPauseForACopy => a_copy_in_the_place_of_a_running_servers_folder,
         Fault::PoisonDoesNotClose | Fault::PoisonedCloseIsStored => a_panic_inside_a_draw,
         Fault::DroppedKeeperDoesNotClose => a_keeper_that_is_gone,
         _ => return None,
@@ -326,6 +329,34 @@ fn a_start_without_a_record_waits() {
     simulated(async {
         let (took, _) = timed(Machine::new().start()).await;
         assert!(took >= Duration::from_millis(250));
+    });
+}
+
+/// Its own server is at the borrow limit, and hears of it at its next save only.
+fn a_copy_in_the_place_of_a_running_servers_folder() {
+    simulated(async {
+        for offset_ms in (0..200).step_by(20) {
+            let mut machine = Machine::new().with_shard_range(0);
+            let first = machine.start().await;
+            let copy = machine.disk.text().expect("a record");
+            pass(3500).await;
+            machine.borrow_all(&first).await;
+            let client = first.client();
+            let greedy = tokio::spawn(async move { while client.draw(5).await.is_ok() {} });
+            pass(500 + offset_ms).await;
+
+            machine.disk.lose_claim("it is another folder");
+            machine.disk = SimDisk::new(9);
+            machine.disk.put_back(Some(&copy));
+            let second = machine.start().await;
+            second.draw(1500).await.expect("ids");
+            greedy.await.expect("a client");
+            machine.oracle.verdict().expect("no id twice");
+            // From now on it is a record of its own, and whoever wrote it is gone.
+            second.kill().await;
+            let (took, _) = timed(machine.start()).await;
+            assert!(took < Duration::from_millis(250), "{took:?}");
+        }
     });
 }
 

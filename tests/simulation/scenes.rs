@@ -6,8 +6,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use getid::id::checks::{Fault, plant};
-use getid::id::{BorrowPolicy, Epoch, Layout, Refusal};
-use getid::issuer::KeeperError;
+use getid::id::{BorrowPolicy, Epoch, Layout, Refusal, SavePoint};
+use getid::issuer::{Issuer, KeeperError};
 use getid::session::turn_ids_max;
 use getid::watermark::sim::{SimDisk, Trouble};
 use getid::watermark::{Identity, Mismatch, NoStore, Record, SaveError, SaveStep};
@@ -33,7 +33,7 @@ impl Machine {
     }
 
     /// Draws until the borrow limit is reached.
-    async fn borrow_all(&self, server: &Server) {
+    pub(crate) async fn borrow_all(&self, server: &Server) {
         let shard_bits = self.identity.layout.shard_bits();
         while server.status().mint.borrow_ms + 1 < self.limits.max_borrow_ms {
             let missing_ms = self.limits.max_borrow_ms - server.status().mint.borrow_ms;
@@ -324,7 +324,34 @@ async fn a_start_whose_first_save_fails_is_no_start() {
     let machine = Machine::new();
     machine.disk.trouble(SaveStep::SyncFolder, Trouble::Fail(ErrorKind::PermissionDenied), 1);
     assert!(matches!(machine.try_start().await, Err(SaveError::Io { .. })));
+    assert_eq!(machine.found(), Some(SavePoint::NOTHING), "it has come to nothing, and leaves no trace");
     machine.done();
+}
+
+/// A clock that is wrong at boot, and a stop in the middle of the first save, wherever that is.
+#[tokio::test(start_paused = true)]
+async fn a_start_that_is_stopped_leaves_no_trace() {
+    for with_record in [false, true] {
+        for step in SaveStep::ALL {
+            let machine = Machine::new();
+            if with_record {
+                let server = machine.start().await;
+                server.tick().await;
+                server.stop().await.expect("a last save");
+            }
+            let before = machine.found();
+            machine.clock.step_wall(1000 * 3_600_000);
+            machine.disk.trouble(step, Trouble::Slow(Duration::from_secs(1)), 1);
+            let opened = machine.disk.open(machine.identity);
+            let (_, mut keeper) =
+                Issuer::prepare(machine.clock.clone(), machine.identity, machine.limits, opened).await;
+            let stopped = tokio::time::timeout(Duration::from_millis(500), keeper.first_save()).await;
+            assert!(stopped.is_err(), "the disk is slow");
+            keeper.give_up().await.expect("a last save");
+            machine.disk.kill();
+            assert_eq!(machine.found(), Some(before.unwrap_or(SavePoint::NOTHING)), "{step:?}");
+        }
+    }
 }
 
 /// Someone deletes the state folder and makes it anew under a server that runs, and starts a second one.

@@ -604,11 +604,11 @@ impl Story {
         }
     }
 
-    /// An earlier epoch makes IDs larger; a later one is refused.
+    /// An earlier epoch makes IDs larger; a later one is refused where any were given.
     fn change_epoch(&mut self) {
         let old = self.machine.identity.layout.epoch();
         let by_ms = self.rng.within(1, 1_000_000_000);
-        if let Some(record) = self.machine.disk.record() {
+        if let Some(record) = self.machine.disk.record().filter(|record| !record.point.is_nothing()) {
             let recorded = record.identity.layout;
             let later = Epoch::from_unix_ms(recorded.epoch().unix_ms() + by_ms).expect("an epoch");
             let configured = Identity { layout: with_epoch(recorded, later), ..record.identity };
