@@ -11,6 +11,7 @@ mod preload;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -135,10 +136,34 @@ fn record(skip: Option<&str>) -> Vec<Done> {
             std::thread::sleep(Duration::from_millis(5));
         }
         drop(wire);
+        if signal == Signal::SIGKILL {
+            stand_still_between_saves(&server, || done(&log), skip);
+        }
         server.signal(signal);
         server.wait();
     }
-    fs::read_to_string(&log).expect("a log").lines().filter_map(Done::of).collect()
+    done(&log)
+}
+
+fn done(log: &Path) -> Vec<Done> {
+    fs::read_to_string(log).expect("a log").lines().filter_map(Done::of).collect()
+}
+
+/// Stops the process where no save is under way: who judges the log takes a save that has begun for one that ends.
+fn stand_still_between_saves(server: &Server, done: impl Fn() -> Vec<Done>, skip: Option<&str>) {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        server.signal(Signal::SIGSTOP);
+        let state = waitpid(server.pid(), Some(WaitPidFlag::WUNTRACED)).expect("its state");
+        assert!(matches!(state, WaitStatus::Stopped(..)), "{state:?}");
+        match done().last() {
+            Some(Done::SyncFolder) => return,
+            Some(Done::Rename(..)) if skip == Some("folder") => return,
+            last => assert!(Instant::now() < end, "a save that does not end: {last:?}"),
+        }
+        server.signal(Signal::SIGCONT);
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 impl Done {
