@@ -322,6 +322,37 @@ fn what_the_environment_gives_is_not_written() {
     }
 }
 
+/// A user that environment or command line make is made by them at the next start too, and a start takes no user twice.
+#[test]
+fn users_from_elsewhere_are_not_written_whatever_becomes_of_them() {
+    let variables = [("GETID_USER", "app on >hunter2 +ping")];
+    let words = ["--user", "ops on >hunter3 +@all"];
+    for (path, text) in [("t.conf", "hz 10\n"), ("t.toml", "hz = 10\n")] {
+        let given = files(&[(path, text)]);
+        let all = sources(path, &variables, &words);
+        let (mut config, _) = Config::load(&all, &given).unwrap();
+        for changed in [false, true] {
+            if changed {
+                for (user, rule) in config.users.iter_mut().zip(["+echo", "-@all"]) {
+                    user.rules.push(rule.to_owned());
+                }
+            }
+            let Rewritten { text: written, overridden, holds_secret } =
+                config.rewritten(Path::new(path), &all, &given).unwrap();
+            let written = String::from_utf8(written).unwrap();
+            assert_eq!((written.as_str(), holds_secret), (text, false));
+            assert_eq!(overridden, if changed { vec!["user"] } else { Vec::new() });
+            Config::load(&all, &files(&[(path, &written)])).unwrap();
+        }
+        // One that was made since is written, and stands beside them.
+        config.users.push(UserLine { name: "new".into(), rules: vec!["on".into()] });
+        let written = String::from_utf8(config.rewritten(Path::new(path), &all, &given).unwrap().text).unwrap();
+        assert!(written.contains("new") && !["app", "ops"].iter().any(|word| written.contains(word)), "{written}");
+        let written = files(&[(path, written.leak())]);
+        assert_eq!(Config::load(&all, &written).unwrap().0.users.len(), 3);
+    }
+}
+
 #[test]
 fn a_file_that_was_broken_meanwhile_is_left_alone() {
     let config = Config::default();

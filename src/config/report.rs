@@ -154,8 +154,13 @@ impl fmt::Display for Problem {
                 writeln!(f, ">>> '{}'", place.text)?;
             }
         }
-        for (index, place) in self.places.iter().enumerate() {
-            write!(f, "{}{place}", if index > 0 { ", " } else { "" })?;
+        let mut named = Vec::new();
+        for place in self.places.iter().map(ToString::to_string) {
+            // Two variables are both the environment.
+            if !named.contains(&place) {
+                write!(f, "{}{place}", if named.is_empty() { "" } else { ", " })?;
+                named.push(place);
+            }
         }
         if !self.places.is_empty() {
             f.write_str(": ")?;
@@ -404,6 +409,16 @@ mod tests {
         ] {
             assert_eq!(without_secrets(line), expected);
         }
+    }
+
+    #[test]
+    fn a_place_is_named_once() {
+        let places = ["GETID_A=1", "GETID_B=2"].map(Place::in_environment);
+        let shown = Problem::new(places.to_vec(), "", "they do not go together").to_string();
+        assert!(shown.ends_with("\nenvironment: they do not go together\n"), "{shown}");
+        let places = [2, 1].map(|line| Place::in_file(Path::new("a.conf"), line, "", None));
+        let shown = Problem::new(places.to_vec(), "", "nor these").to_string();
+        assert!(shown.ends_with("\na.conf:2, a.conf:1: nor these\n"), "{shown}");
     }
 
     #[test]

@@ -54,12 +54,17 @@ impl Config {
         let before = given.values(old.clone())?;
         let mut changed = self.differing(&before);
         // What the environment gives stays there: a password in it is in no file, and is not to get into one.
-        let environment = Environment::of(sources, files);
+        let environment = Outside::of(&Sources { file: None, words: Vec::new(), ..sources.clone() }, files);
+        let command_line = Outside::of(&Sources { file: None, environment: Vec::new(), ..sources.clone() }, files);
         changed.retain(|row| row.accumulates || !environment.gives(row, self));
         for row in &changed {
             let mut wanted = self.lines_wanted(row, &before, &document.own_lines(row.name));
             if row.accumulates {
                 environment.take_out(row, &document.own_lines(row.name), &mut wanted);
+                // A start takes no user twice.
+                if row.name == "user" {
+                    command_line.take_out(row, &document.own_lines(row.name), &mut wanted);
+                }
             }
             document.put(row, self, &wanted);
         }
@@ -79,14 +84,19 @@ impl Config {
             document.text()
         };
         let differing = self.differing(&given.values(text.clone())?);
-        if let Some(row) =
-            differing.iter().find(|row| !(environment.gives(row, self) || row.accumulates && environment.has(row)))
-        {
+        let comes_again = |row: &Directive| {
+            let adds_up = environment.has(row) || row.name == "user" && command_line.has(row);
+            environment.gives(row, self) || row.accumulates && adds_up
+        };
+        if let Some(row) = differing.iter().find(|row| !comes_again(row)) {
             return Err(format!("{} stands in an included file too, and that is not rewritten", row.name));
         }
         let over = Sources { file: None, ..sources.clone() };
         let mut next = given.draft(text.clone())?;
         read_all(&over, files, &mut next);
+        if let Some(problem) = next.problems().first() {
+            return Err(format!("the next start would not take it: {}", problem.one_line()));
+        }
         let overridden = self.differing(&Values::of(&next)).into_iter().map(|row| row.name).collect();
         let document: Box<dyn Document> =
             if is_toml { Box::new(TomlText::new(&text)?) } else { Box::new(ConfText::new(&text)) };
@@ -145,18 +155,17 @@ fn holds_secret(document: &dyn Document) -> bool {
     secrets::names().any(|name| document.own_lines(name).iter().any(|words| secrets::is_in(name, words)))
 }
 
-/// What the environment says by itself.
-struct Environment {
+/// What the environment or the command line says by itself.
+struct Outside {
     given: HashSet<&'static str>,
     values: Values,
 }
 
-impl Environment {
-    fn of(sources: &Sources, files: &dyn Files) -> Environment {
+impl Outside {
+    fn of(alone: &Sources, files: &dyn Files) -> Outside {
         let mut draft = Draft::new();
-        let alone = Sources { file: None, words: Vec::new(), ..sources.clone() };
-        read_all(&alone, files, &mut draft);
-        Environment { given: draft.names_set(), values: Values::of(&draft) }
+        read_all(alone, files, &mut draft);
+        Outside { given: draft.names_set(), values: Values::of(&draft) }
     }
 
     fn has(&self, row: &Directive) -> bool {
@@ -168,10 +177,12 @@ impl Environment {
         self.has(row) && self.values.lines(row) == Values::of(&Draft::of(in_force)).lines(row)
     }
 
-    /// Lines that it adds, unless the file has them too.
+    /// Takes out the lines about what it has a line of, whatever they have become since, unless the file has one too.
     fn take_out(&self, row: &Directive, own: &[Line], wanted: &mut Vec<Line>) {
         if self.has(row) {
-            self.values.lines(row).iter().filter(|line| !own.contains(line)).for_each(|line| take_out(wanted, line));
+            let given = self.values.lines(row);
+            let is_in = |lines: &[Line], name: &String| lines.iter().any(|line| line.first() == Some(name));
+            wanted.retain(|line| line.first().is_none_or(|name| is_in(own, name) || !is_in(&given, name)));
         }
     }
 }
