@@ -533,6 +533,7 @@ const GUARDED: &[&str] = &[
     "client|unpause",
     "client|unblock",
     "client|list",
+    "client|no-evict",
     "slowlog|reset",
     "latency|reset",
 ];

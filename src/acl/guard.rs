@@ -109,6 +109,8 @@ pub const fn is_guarded(verb: Verb) -> bool {
             | Verb::ClientUnpause
             | Verb::ClientUnblock
             | Verb::ClientList
+            // Others are closed in its place when memory is short.
+            | Verb::ClientNoEvict
             | Verb::SlowLogReset
             | Verb::LatencyReset
     )
