@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use commands::Baseline;
-pub use commands::{CommandCounters, CommandTotals, MeasuredDraw};
+pub use commands::{CommandCounters, CommandTotals, ERROR_CODES_MAX, MeasuredDraw};
 
 use crate::command::Verb;
 use crate::io_threads;

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use common::getid;
+use common::{Server, getid};
 use getid::command::TABLE;
 use getid::config::directive::Directive;
 use getid::config::redis;
@@ -273,4 +273,64 @@ fn every_command_is_listed() {
             assert!(row.contains(&format!("`{word}`")), "docs/protocol.md: {name} has no {word}: {row}");
         }
     }
+}
+
+/// Every field of INFO stands in the page, and the text has the bound that the page says.
+#[test]
+fn every_field_of_info_is_explained_and_they_are_bounded() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let certificate = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let path = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
+    std::fs::write(path("crt"), certificate.cert.pem()).expect("written");
+    std::fs::write(path("key"), certificate.signing_key.serialize_pem()).expect("written");
+    let tls_port = common::free_port().to_string();
+    let (crt, key) = (path("crt"), path("key"));
+    let tls = ["--tls-port", &tls_port, "--tls-cert-file", &crt, "--tls-key-file", &key, "--tls-auth-clients", "no"];
+    let server = Server::start(&tls);
+    let mut wire = server.connect();
+    // Each command is called, be it wrongly, so that it has its line; those that end or change a connection, from others.
+    for row in TABLE
+        .iter()
+        .flat_map(|row| if row.subcommands.is_empty() { std::slice::from_ref(row) } else { row.subcommands })
+    {
+        let arguments = " x".repeat(20);
+        let mut other = server.connect();
+        other.send(format!("{}{arguments}\r\n", row.full_name.replace('|', " ")));
+        other.line();
+    }
+    let text = wire.ask_bulk("INFO everything");
+    let page = read("docs/operating.md");
+    let (mut missing, mut named) = (Vec::new(), BTreeSet::new());
+    let mut bytes = 0;
+    for line in text.lines() {
+        // Numbers that have grown as far as they can.
+        let digits = line.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty());
+        let grown: usize = digits.map(|run| 20_usize.saturating_sub(run.len())).sum();
+        bytes += line.len() + 2 + grown;
+        let Some((field, _)) = line.split_once(':') else { continue };
+        if let Some(command) = field.strip_prefix("cmdstat_") {
+            // Its line in Latencystats, which it has once it ran.
+            bytes += "latency_percentiles_usec_:p50=.000,p99=.000,p99.9=.000\r\n".len() + command.len() + 3 * 20;
+        }
+        let name =
+            ["cmdstat_", "errorstat_", "latency_percentiles_usec_"].into_iter().find(|name| field.starts_with(name));
+        let name = name.unwrap_or(field);
+        named.insert(name.to_owned());
+        if !page.contains(&format!("`{name}`")) {
+            missing.push(name);
+        }
+    }
+    assert!(missing.is_empty(), "docs/operating.md says nothing of {missing:?}");
+    let rows = TABLE.iter().map(|row| row.subcommands.len().max(1)).sum::<usize>();
+    assert!(text.matches("\r\ncmdstat_").count() >= rows, "{rows} commands:\n{text}");
+    bytes += getid::metrics::ERROR_CODES_MAX * "errorstat_0123456789abcdef:count=18446744073709551615\r\n".len();
+    println!("{} bytes, {bytes} at most", text.len());
+    assert!(bytes < 64 << 10, "{bytes}");
+    // And nothing that is not there.
+    let section = page.split_once("## INFO, field by field").expect("the section").1;
+    let codes = section.split('`').skip(1).step_by(2);
+    let of_fields =
+        codes.filter(|code| code.contains('_') && code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
+    let gone: Vec<_> = of_fields.filter(|code| !named.contains(*code)).collect();
+    assert!(gone.is_empty(), "INFO has no {gone:?}");
 }

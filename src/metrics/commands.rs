@@ -21,6 +21,9 @@ use crate::telemetry::{BUCKETS, Histogram, bucket_of};
 /// One turn in so many has its draw measured.
 const MEASURED_EVERY: u64 = 16;
 
+/// First words of errors that a thread counts apart: more than there are. Others would count as `ERR`.
+pub const ERROR_CODES_MAX: usize = 64;
+
 /// What one thread counts of its commands.
 #[derive(Debug)]
 pub struct CommandCounters {
@@ -132,7 +135,10 @@ impl CommandCounters {
 
     /// Error replies of one code.
     pub fn add_error(&self, code: ErrorCode, count: u32) {
-        *self.lock_errors().entry(code).or_default() += u64::from(count);
+        let mut errors = self.lock_errors();
+        let is_one_too_many = errors.len() >= ERROR_CODES_MAX && !errors.contains_key(&code);
+        let code = if is_one_too_many { ErrorCode::of(b"") } else { code };
+        *errors.entry(code).or_default() += u64::from(count);
     }
 
     fn lock_errors(&self) -> MutexGuard<'_, BTreeMap<ErrorCode, u64>> {
@@ -405,5 +411,18 @@ mod tests {
         assert_eq!(since.histogram.total(), 2);
         assert_eq!(before.errors(threads()), [(ErrorCode::of(b"BUSY x"), 3)]);
         assert_eq!(before.command(threads(), Verb::MGetId).unwrap().failed, 1);
+    }
+
+    #[test]
+    fn codes_of_errors_are_bounded() {
+        let own = CommandCounters::default();
+        let codes = ERROR_CODES_MAX + 20;
+        for number in 0..codes {
+            own.add_error(ErrorCode::of(format!("E{number} x").as_bytes()), 1);
+        }
+        let errors = Baseline::of(std::iter::empty()).errors([&own].into_iter());
+        assert_eq!(errors.len(), ERROR_CODES_MAX + 1);
+        assert_eq!(errors.iter().map(|(_, count)| count).sum::<u64>(), codes as u64);
+        assert!(errors.contains(&(ErrorCode::of(b"ERR x"), 20)));
     }
 }
