@@ -231,3 +231,23 @@ fn who_changes_the_level_of_the_log_is_told_of() {
     }
     assert_eq!(server.count_log("audit: CONFIG SET"), 2);
 }
+
+#[test]
+fn the_flood_of_one_user_hides_no_other() {
+    let mut server =
+        Server::start(&["--requirepass", "pw", "--user", "loud on >pw -@all +config|resetstat", "--io-threads", "2"]);
+    let (mut loud, mut admin) = (server.connect(), server.connect());
+    assert_eq!((loud.ask("AUTH loud pw"), admin.ask("AUTH pw")), ("+OK".to_owned(), "+OK".to_owned()));
+    // More of them than have lines of their own, before and behind each change.
+    for name in ["timeout", "hz", "tcp-keepalive"] {
+        loud.send("CONFIG RESETSTAT\r\n".repeat(500));
+        assert_eq!(admin.ask(&format!("CONFIG SET {name} 20")), "+OK");
+        (0..500).for_each(|_| assert_eq!(loud.line(), "+OK"));
+        assert_eq!(admin.ask(&format!("CONFIG SET {name} 30")), "+OK");
+        let end = Instant::now() + PATIENCE;
+        while server.count_log(&format!(" names={name}")) != 2 {
+            assert!(Instant::now() < end, "{name}: {}", server.log_so_far());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}

@@ -7,8 +7,10 @@
 //!
 //! No clock: [`ClientLines::turn`] is told the time, and ends the spans that are over.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing::Level;
 
@@ -129,14 +131,21 @@ impl Kind {
 #[derive(Debug, Default)]
 pub struct ClientLines {
     kinds: [Seen; ROWS.len()],
+    /// Lines that say who did what, since the second began: each user has its own, up to [`USERS_MAX`] of them.
+    by_user: Mutex<HashMap<(usize, Arc<str>), u64>>,
     /// When [`ClientLines::turn`] was called last, in seconds of uptime.
     turned_s: AtomicU64,
 }
+
+/// Users and kinds whose lines are counted apart in a second; those beyond share one count.
+const USERS_MAX: usize = 64;
 
 #[derive(Debug, Default)]
 struct Seen {
     /// Since the span began.
     count: AtomicU64,
+    /// Not written, and not told yet.
+    left_out: AtomicU64,
 }
 
 impl ClientLines {
@@ -147,19 +156,39 @@ impl ClientLines {
 
     /// As [`ClientLines::admits`] for a line that stands for several events: all are counted, one line is written.
     pub fn admits_many(&self, kind: Kind, count: u64) -> bool {
-        let row = &ROWS[kind as usize];
-        let seen = &self.kinds[kind as usize].count;
-        let before = seen.fetch_add(1, Relaxed);
-        if before >= row.count_max {
+        let seen = &self.kinds[kind as usize];
+        let is_admitted = seen.count.fetch_add(1, Relaxed) < ROWS[kind as usize].count_max;
+        if !is_admitted {
             // What one line would have said of all of them.
-            seen.fetch_add(count.saturating_sub(1), Relaxed);
+            seen.left_out.fetch_add(count, Relaxed);
         }
-        before < row.count_max
+        is_admitted
+    }
+
+    /// As [`ClientLines::admits`] for a line that says what `user` did: nobody's flood hides what another user does.
+    pub fn admits_by(&self, kind: Kind, user: &Arc<str>) -> bool {
+        // Counts, each of which is changed at once.
+        let mut by_user = self.by_user.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = by_user.len() < USERS_MAX || by_user.contains_key(&(kind as usize, Arc::clone(user)));
+        if !is_known {
+            drop(by_user);
+            return self.admits(kind);
+        }
+        let count = by_user.entry((kind as usize, Arc::clone(user))).or_default();
+        *count += 1;
+        let is_admitted = *count <= ROWS[kind as usize].count_max;
+        if !is_admitted {
+            self.kinds[kind as usize].left_out.fetch_add(1, Relaxed);
+        }
+        is_admitted
     }
 
     /// Ends the spans that are over at `now_s` seconds of uptime; what was left out in them.
     pub fn turn(&self, now_s: u64) -> Vec<LeftOut> {
         let last_s = self.turned_s.swap(now_s, Relaxed);
+        if now_s != last_s {
+            self.by_user.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        }
         self.end(|row| now_s / row.every_s != last_s / row.every_s)
     }
 
@@ -169,10 +198,12 @@ impl ClientLines {
     }
 
     fn end(&self, is_over: impl Fn(&Row) -> bool) -> Vec<LeftOut> {
-        let over = ROWS.iter().zip(&self.kinds).filter(|(row, seen)| is_over(row) && seen.count.load(Relaxed) > 0);
-        let left_out = over.map(|(row, seen)| (row, seen.count.swap(0, Relaxed).saturating_sub(row.count_max)));
-        let left_out = left_out.filter(|(_, count)| *count > 0);
-        left_out.map(|(row, count)| LeftOut { kind: row.kind, count }).collect()
+        let over = ROWS.iter().zip(&self.kinds).filter(|(row, _)| is_over(row));
+        let left_out = over.map(|(row, seen)| {
+            seen.count.store(0, Relaxed);
+            LeftOut { kind: row.kind, count: seen.left_out.swap(0, Relaxed) }
+        });
+        left_out.filter(|left_out| left_out.count > 0).collect()
     }
 }
 
@@ -215,6 +246,12 @@ impl LeftOut {
 /// Writes a line of a kind that clients cause, if it is shown at all and its kind has room for it:
 /// `client_line!(lines, InputLimit, "client {id} is closed")`.
 macro_rules! client_line {
+    ($lines:expr, $kind:ident, by: $user:expr, target: $target:expr, $($message:tt)+) => {{
+        const KIND: $crate::logging::lines::Kind = $crate::logging::lines::Kind::$kind;
+        if ::tracing::enabled!(target: $target, KIND.level()) && $lines.admits_by(KIND, $user) {
+            ::tracing::event!(target: $target, KIND.level(), $($message)+);
+        }
+    }};
     ($lines:expr, $kind:ident, target: $target:expr, $($message:tt)+) => {{
         const KIND: $crate::logging::lines::Kind = $crate::logging::lines::Kind::$kind;
         if ::tracing::enabled!(target: $target, KIND.level()) && $lines.admits(KIND) {
@@ -256,6 +293,23 @@ mod tests {
         );
         assert_eq!(lines.turn(2), []);
         assert!(lines.admits(Kind::AuditClient), "a new span");
+    }
+
+    #[test]
+    fn what_a_user_does_is_hidden_by_no_other() {
+        let lines = ClientLines::default();
+        let [loud, quiet]: [Arc<str>; 2] = ["loud".into(), "quiet".into()];
+        let written = (0..1000).filter(|_| lines.admits_by(Kind::AuditConfig, &loud)).count();
+        assert_eq!(written, 10);
+        assert!(lines.admits_by(Kind::AuditConfig, &quiet) && lines.admits_by(Kind::AuditAcl, &loud));
+        assert_eq!(lines.turn(1), [LeftOut { kind: Kind::AuditConfig, count: 990 }]);
+        assert!(lines.admits_by(Kind::AuditConfig, &loud), "a new span");
+        // However many users: those beyond the bound share one count.
+        let users: Vec<Arc<str>> = (0..1000).map(|number| number.to_string().into()).collect();
+        let written = users.iter().filter(|user| lines.admits_by(Kind::AuditConfig, user)).count();
+        assert_eq!(written, USERS_MAX - 1 + 10);
+        assert_eq!(lines.by_user.lock().unwrap().len(), USERS_MAX);
+        assert!(lines.admits_by(Kind::AuditConfig, &loud), "who has a count keeps it");
     }
 
     #[test]

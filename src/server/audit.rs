@@ -6,7 +6,7 @@
 //! audit: CONFIG SET user=admin client=7 addr=10.0.0.7:50012 names="timeout, requirepass"
 //! ```
 //!
-//! Never with a password, a value or a rule. Each kind has a bound and a count ([`crate::logging::lines`]).
+//! Never with a password, a value or a rule. Each kind has a bound for each user, and a count ([`crate::logging::lines`]).
 
 use std::sync::Arc;
 
@@ -108,12 +108,12 @@ impl<C: Clock> Server<C> {
         let Actor { user, id, addr } = by.into();
         macro_rules! line {
             ($kind:ident, $message:literal $(, $field:ident)*) => {
-                client_line!(lines, $kind, target: AUDIT, user = %user, client = id, addr = %addr, $($field,)* $message)
+                client_line!(lines, $kind, by: &user, target: AUDIT, user = %user, client = id, addr = %addr, $($field,)* $message)
             };
         }
         match act {
             Act::Login { user } => {
-                client_line!(lines, AuditLogin, target: AUDIT, user, client = id, addr = %addr, "logged in");
+                client_line!(lines, AuditLogin, by: &Arc::from(user), target: AUDIT, user, client = id, addr = %addr, "logged in");
             }
             Act::LoginFailed { name, count } => {
                 if lines.admits_many(Kind::AuditLoginFailed, count) {
