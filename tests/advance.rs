@@ -134,6 +134,28 @@ fn a_damaged_record_with_the_ids_far_ahead_of_the_clock() {
     place.life();
 }
 
+/// The tables are far behind, as copies of them may be: three lives of IDs have not arrived. What is left of the record says
+/// how far they came, even its watermark alone.
+#[test]
+fn a_damaged_record_that_says_its_watermark() {
+    let damages: [fn(&str) -> String; 3] = [
+        |text| text.replacen("\nnonce ", "\nnonce x", 1),
+        |text| text[text.find("\nwatermark").expect("a line")..].to_owned(),
+        |text| text[..text.find("\nreference").expect("a line")].to_owned() + "\n\0\0\0\0",
+    ];
+    for damage in damages {
+        let mut place = Place::new(&[]);
+        place.put_ahead(600_000);
+        let known = place.life();
+        place.life();
+        place.life();
+        let text = fs::read_to_string(place.state()).expect("a record");
+        fs::write(place.state(), damage(&text)).expect("written");
+        place.follow_the_remedy(known);
+        place.life();
+    }
+}
+
 #[test]
 fn a_large_borrow_limit() {
     let mut place = Place::new(&["--id-max-borrow-ms", "60000"]);

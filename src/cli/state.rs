@@ -4,7 +4,8 @@
 //! or that was lost with its disk; and the first step when a server takes over from one that kept no record. It takes
 //! the same claim as a server does, so it cannot happen under one that runs.
 //!
-//! It never goes back: what is written is the later of what was there and what was asked for. There is no way to undo a
+//! It never goes back: what is written is the later of what was there and what was asked for. Of a record that is damaged,
+//! the lines count that are whole. There is no way to undo a
 //! step too far, so one that is more than a day ahead of the clock is refused unless it is forced.
 //!
 //! The largest ID in a table is not the largest that was given: some were still under way when it was looked up. All that
@@ -31,6 +32,7 @@ use crate::timestamp::Time;
 use crate::watermark::claim::{Claim, Names, holder};
 use crate::watermark::envelope::salvaged_borrow_ms;
 use crate::watermark::file::{BORROW_MS_MAX, advance_command};
+use crate::watermark::record::salvaged_ticks;
 use crate::watermark::{Identity, MachineClaim, MachineError, Record};
 
 const DAY_MS: u64 = 86_400_000;
@@ -385,7 +387,12 @@ fn duration(ms: u64) -> String {
 /// What there was before.
 enum Before {
     Nothing,
-    Unusable { bytes: Vec<u8>, error: String },
+    /// `is_ours`: it is damaged, and not another server's.
+    Unusable {
+        bytes: Vec<u8>,
+        error: String,
+        is_ours: bool,
+    },
     Record(Record),
 }
 
@@ -411,9 +418,9 @@ fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configured) -> Res
             Ok(record) if record.identity.server_id == server_id => Before::Record(record),
             Ok(other) => {
                 let error = format!("it is the record of server-id {}", other.identity.server_id);
-                Before::Unusable { bytes, error }
+                Before::Unusable { bytes, error, is_ours: false }
             }
-            Err(error) => Before::Unusable { bytes, error: error.to_string() },
+            Err(error) => Before::Unusable { bytes, error: error.to_string(), is_ours: true },
         },
     };
     let base = match &before {
@@ -432,12 +439,17 @@ fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configured) -> Res
         Before::Record(record) => Some(carried_over(record, identity)).filter(|point| !point.is_nothing()),
         Before::Nothing | Before::Unusable { .. } => None,
     };
-    let recorded_ms = match &before {
-        Before::Unusable { bytes, .. } => salvaged_borrow_ms(bytes, BORROW_MS_MAX),
-        Before::Nothing | Before::Record(_) => old.map_or(0, |old| old.max_borrow_ms),
+    // A record that reads counts, and what can be read of one that does not.
+    let floor = match &before {
+        Before::Unusable { bytes, is_ours, .. } => {
+            let salvaged = is_ours.then(|| salvaged_ticks(bytes, layout.epoch()));
+            let (watermark, reference) = salvaged.unwrap_or((Tick(0), Tick(0)));
+            SavePoint { watermark, reference, max_borrow_ms: salvaged_borrow_ms(bytes, BORROW_MS_MAX) }
+        }
+        Before::Nothing | Before::Record(_) => old.unwrap_or(SavePoint::NOTHING),
     };
-    let max_borrow_ms = recorded_ms.max(config.id_max_borrow_ms).max(args.max_borrow.unwrap_or(0));
-    let point = advanced(old, target, max_borrow_ms, layout.epoch(), now_unix_ms);
+    let max_borrow_ms = floor.max_borrow_ms.max(config.id_max_borrow_ms).max(args.max_borrow.unwrap_or(0));
+    let point = advanced(floor, old.is_some(), target, max_borrow_ms, layout.epoch(), now_unix_ms);
     if point.watermark == Tick::END {
         let last = UtcMs(Tick::LAST.unix_ms(layout.epoch()));
         return Err(format!("there would be no IDs past this record: the time of IDs ends {last}"));
@@ -473,6 +485,9 @@ fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configured) -> Res
     line("after", &describe(point.watermark, layout, now_unix_ms));
     if !matches!(&before, Before::Record(before) if before.identity == identity) {
         line("layout", &describe_layout(layout));
+    }
+    if matches!(before, Before::Unusable { .. }) && floor.watermark > Tick(0) {
+        line("salvaged", &format_args!("watermark {}", describe(floor.watermark, layout, now_unix_ms)));
     }
     line("borrow", &format_args!("IDs under way were at most {max_borrow_ms} ms ahead (--max-borrow, if it was more)"));
     line("ids", &format_args!("every new ID will be at least {}", first_id(point.watermark)));
@@ -516,20 +531,27 @@ fn carried_over(record: &Record, identity: Identity) -> SavePoint {
 }
 
 /// The later of what there was and what is asked for.
-fn advanced(old: Option<SavePoint>, target: Target, max_borrow_ms: u64, epoch: Epoch, now_unix_ms: i64) -> SavePoint {
+///
+/// `is_known`: what there was says all that was given.
+fn advanced(
+    floor: SavePoint,
+    is_known: bool,
+    target: Target,
+    max_borrow_ms: u64,
+    epoch: Epoch,
+    now_unix_ms: i64,
+) -> SavePoint {
     let now = epoch.tick_at(now_unix_ms).unwrap_or(Tick(0));
     // Whoever gave that ID, or gives IDs now, has given none past this: B ahead of its time, and the room of one save.
     let past = |tick: Tick| tick.max(now).plus_ms(1 + max_borrow_ms + SAVE_SLACK_MS);
-    let wanted = match (target, old) {
-        (Target::Past(tick), _) => past(tick),
-        (Target::From(tick), Some(_)) => tick,
-        // Nobody knows what was given.
-        (Target::From(tick), None) => tick.max(past(now)),
+    let wanted = match target {
+        Target::Past(tick) => past(tick),
+        Target::From(tick) if is_known => tick,
+        Target::From(tick) => tick.max(past(now)),
     };
-    let old = old.unwrap_or(SavePoint { watermark: Tick(0), reference: Tick(0), max_borrow_ms });
-    let watermark = old.watermark.max(wanted);
+    let watermark = floor.watermark.max(wanted);
     // Any lower, and the watermark would lie beyond the borrow limit: requests would wait until time has come there.
-    let reference = old.reference.max(Tick(watermark.0.saturating_sub(max_borrow_ms)));
+    let reference = floor.reference.max(Tick(watermark.0.saturating_sub(max_borrow_ms)));
     SavePoint { watermark, reference, max_borrow_ms }
 }
 

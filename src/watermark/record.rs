@@ -21,7 +21,7 @@
 //!
 //! Pure. Reading and writing files is `claim`'s; what to do about the answer is the caller's.
 
-use super::envelope::{Envelope, Owner, RecordError, number, quoted, sealed};
+use super::envelope::{Envelope, Owner, RecordError, TEXT_BYTES_MAX, number, quoted, sealed};
 use crate::id::{Epoch, Layout, SavePoint, Tick, UtcMs};
 
 /// The kind of these records.
@@ -83,7 +83,7 @@ impl Record {
     fn body(&self) -> Vec<String> {
         let layout = self.identity.layout;
         let epoch = layout.epoch();
-        let tick = |name: &str, tick: Tick| format!("{name} {} {}", tick.0, UtcMs(tick.unix_ms(epoch)));
+        let tick = |name: &str, tick: Tick| tick_line(name, tick, epoch);
         vec![
             format!("epoch {} {}", epoch.unix_ms(), UtcMs(Tick(0).unix_ms(epoch))),
             format!(
@@ -159,6 +159,26 @@ impl Record {
         let point = self.point.in_earlier_epoch(shift_ms);
         Ok(Record { identity: configured, point, ..*self })
     }
+}
+
+/// A tick and its time.
+fn tick_line(name: &str, tick: Tick, epoch: Epoch) -> String {
+    format!("{name} {} {}", tick.0, UtcMs(tick.unix_ms(epoch)))
+}
+
+/// Watermark and R as a damaged record says them in lines that are whole: tick and time must say the same by `epoch`, which
+/// a damage leaves to no line by chance. 0: none. For a remedy that goes past them, never for a start.
+pub(crate) fn salvaged_ticks(bytes: &[u8], epoch: Epoch) -> (Tick, Tick) {
+    let bytes = &bytes[..bytes.len().min(TEXT_BYTES_MAX)];
+    let said = |name: &str| {
+        let ticks = bytes.split(|&byte| byte == b'\n').filter_map(|line| {
+            let line = std::str::from_utf8(line).ok()?;
+            let tick = line.strip_prefix(name)?.split(' ').nth(1).and_then(number).map(Tick)?;
+            (tick <= Tick::END && line == tick_line(name, tick, epoch)).then_some(tick)
+        });
+        ticks.max().unwrap_or(Tick(0))
+    };
+    (said("watermark"), said("reference"))
 }
 
 /// The lines of the body, in order, with their numbers.
@@ -459,6 +479,27 @@ mod tests {
         assert_eq!(parsed(end + 1, end, 3000), Err(RecordError::Range));
         assert_eq!(parsed(end, end + 1, 3000), Err(RecordError::Range));
         assert!(parsed(end, end, borrow_max + 1).is_err());
+    }
+
+    #[test]
+    fn lines_that_are_whole_are_salvaged() {
+        let epoch = Epoch::DEFAULT;
+        let text = sample().to_text();
+        let (watermark, reference) = (sample().point.watermark, sample().point.reference);
+        let salvaged = |text: &str| salvaged_ticks(text.as_bytes(), epoch);
+        assert_eq!(salvaged(&text.replace("nonce 9f86", "nonce ????")), (watermark, reference));
+        assert_eq!(salvaged(&text[text.find("watermark").unwrap()..]), (watermark, reference));
+        assert_eq!(salvaged(&text[..text.find("reference").unwrap()]), (watermark, Tick(0)));
+        assert_eq!(salvaged(&text.replace("375145820123", "375145820122")), (Tick(0), reference));
+        assert_eq!(salvaged(&text.replace("15:10:17.123Z", "15:10:17.124Z")), (watermark, Tick(0)));
+        assert_eq!(
+            salvaged_ticks(text.as_bytes(), Epoch::from_unix_ms(0).unwrap()),
+            (Tick(0), Tick(0)),
+            "another epoch"
+        );
+        for junk in ["", "watermark", "watermark \n", "watermark 1 \n", "watermark 99999999999999999999 x\n"] {
+            assert_eq!(salvaged(junk), (Tick(0), Tick(0)), "{junk:?}");
+        }
     }
 
     /// A life that found nothing and gave nothing: a start is as one without a record, and that may have any epoch.
