@@ -6,7 +6,7 @@
 mod common;
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -27,14 +27,14 @@ use socket2::{Domain, Socket, Type};
 const PW: &str = "30c952fab122c3f9759f02a6d95c3758b246b4fee239957b2d4fee46e26170c4";
 
 /// All of a reply, as lines.
-fn reply(wire: &mut Wire, inline: &str) -> Vec<String> {
+fn reply<S: Read + Write>(wire: &mut Wire<S>, inline: &str) -> Vec<String> {
     wire.send(format!("{inline}\r\n"));
     let mut lines = Vec::new();
     rest_of_reply(wire, &mut lines);
     lines
 }
 
-fn rest_of_reply(wire: &mut Wire, lines: &mut Vec<String>) {
+fn rest_of_reply<S: Read + Write>(wire: &mut Wire<S>, lines: &mut Vec<String>) {
     let head = wire.line();
     let count = head.get(1..).and_then(|count| count.parse::<i64>().ok()).unwrap_or(0);
     match head.as_bytes().first() {
@@ -815,13 +815,85 @@ fn documented_users() -> Vec<(String, String, String)> {
     users.collect()
 }
 
-/// Every command that a user of the page may run, in forms that ask for much: no secret comes back, and nothing has changed.
+/// Passwords that nobody has been told who tries to become another, in the order in which they were set.
+const SECRETS: [&str; 3] = ["first-secret", "second-secret", "third-secret"];
+
+/// What would tell them: the passwords, and their digests.
+fn telltales() -> Vec<String> {
+    let digests = SECRETS.map(|secret| getid::acl::Digest::of(secret.as_bytes()).to_string());
+    SECRETS.map(str::to_owned).into_iter().chain(digests).collect()
+}
+
+/// Who has not logged in may run nothing.
+fn a_stranger_may_do_nothing<S: Read + Write>(wire: &mut Wire<S>, way: &str) {
+    for command in rows().filter(|command| !command.flags.has(Flags::NO_AUTH)) {
+        let Some(request) = request_of(command) else { continue };
+        let said = wire.ask(&request);
+        assert!(said.contains("NOAUTH "), "{way}: {request}: {said}");
+    }
+}
+
+/// A user tries every command that it may run, in forms that ask for much: no secret comes back. And every one that it may
+/// not, which is refused.
+fn tries_to_become_another<S: Read + Write>(wire: &mut Wire<S>, way: &str, [name, password, line]: [&str; 3]) {
+    let mut all = Users::default();
+    let rules: Vec<&str> = line.split(' ').skip(1).collect();
+    all.define(name.as_bytes(), &rules).unwrap();
+    let user = all.get(name.as_bytes()).unwrap();
+    assert_eq!(wire.ask(&format!("AUTH {name} {password}")), "+OK", "{way}");
+    let (mut requests, mut refused): (Vec<String>, Vec<String>) = Default::default();
+    for command in rows().filter(|command| !command.flags.has(Flags::NO_AUTH)) {
+        if !user.may(command) {
+            refused.extend(request_of(command));
+            continue;
+        }
+        requests.extend(request_of(command));
+        let whole = command.full_name.replace('|', " ");
+        requests.extend(
+            ["*", "requirepass", "REQUIREPASS", "*pass*", "all", "everything", "1000", "-1"]
+                .map(|arg| format!("{whole} {arg}")),
+        );
+    }
+    requests.push("HELLO 3".to_owned());
+    requests.push(format!("HELLO 2 AUTH {name} {password}"));
+    // In MULTI and by any way round too.
+    refused.extend(
+        ["CONFIG SET requirepass x", "ACL SETUSER default nopass", "CLIENT KILL TYPE normal", "SHUTDOWN"]
+            .map(str::to_owned),
+    );
+    requests.extend(["MULTI", "CONFIG SET requirepass x", "ACL SETUSER default nopass", "EXEC"].map(str::to_owned));
+    requests.extend(["AUTH default (redacted)", "AUTH hidden (redacted)"].map(str::to_owned));
+    let telltales = telltales();
+    for (at, request) in requests.iter().chain(&refused).enumerate() {
+        // Another each time: SLOWLOG shows those before.
+        let end = format!("end-{at}");
+        wire.send(format!("{request}\r\nPING {end}\r\n"));
+        let mut said = Vec::new();
+        while said.last().is_none_or(|line| *line != end) {
+            said.push(wire.line());
+            assert!(said.len() < 100_000, "{request}");
+        }
+        assert!(at < requests.len() || said[0].contains("NOPERM "), "{way}: {name}: {request}: {said:?}");
+        let said = said.join("\n");
+        for secret in &telltales {
+            assert!(!said.contains(secret), "{way}: {name}: {request}: {said}");
+        }
+    }
+    assert_eq!(wire.ask("RESET"), "+RESET");
+    assert!(wire.ask("PING").starts_with("-NOAUTH"));
+}
+
+/// Each user of the page by each way in, to a place among the others and to one that is kept for operators: nobody gets more
+/// than the page says, and nothing has changed.
 #[test]
 fn no_documented_user_becomes_another() {
-    const SECRETS: [&str; 3] = ["first-secret", "second-secret", "third-secret"];
+    const PLACES: usize = 8;
     let users = documented_users();
     assert!(users.len() >= 2, "{users:?}");
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("getid.sock");
     let mut words = vec!["--requirepass", SECRETS[0], "--slowlog-log-slower-than", "0", "--io-threads", "2"];
+    words.extend(["--unixsocket", socket.to_str().unwrap(), "--maxclients", "8", "--auth-timeout", "0"]);
     for (_, _, line) in &users {
         words.extend(["--user", line]);
     }
@@ -831,50 +903,32 @@ fn no_documented_user_becomes_another() {
     // What SLOWLOG could tell of.
     assert_eq!(admin.ask(&format!("ACL SETUSER hidden on >{} +@all", SECRETS[2])), "+OK");
     assert_eq!(admin.ask(&format!("CONFIG SET requirepass {}", SECRETS[1])), "+OK");
-    let digests: Vec<String> = SECRETS.map(|secret| getid::acl::Digest::of(secret.as_bytes()).to_string()).into();
     let (list, settings) = (reply(&mut admin, "ACL LIST"), reply(&mut admin, "CONFIG GET *"));
-    assert!(list.concat().contains(&digests[1]) && settings.iter().any(|value| value == SECRETS[1]));
-    for (name, password, line) in &users {
-        let mut all = Users::default();
-        let rules: Vec<&str> = line.split(' ').skip(1).collect();
-        all.define(name.as_bytes(), &rules).unwrap();
-        let user = all.get(name.as_bytes()).unwrap();
-        let mut wire = server.connect();
-        assert_eq!(wire.ask(&format!("AUTH {name} {password}")), "+OK");
-        let mut requests: Vec<String> = Vec::new();
-        for command in rows().filter(|command| user.may(command) && !command.flags.has(Flags::NO_AUTH)) {
-            requests.extend(request_of(command));
-            let whole = command.full_name.replace('|', " ");
-            requests.extend(
-                ["*", "requirepass", "REQUIREPASS", "*pass*", "all", "everything", "1000", "-1"]
-                    .map(|arg| format!("{whole} {arg}")),
-            );
-        }
-        requests.push("HELLO 3".to_owned());
-        requests.push(format!("HELLO 2 AUTH {name} {password}"));
-        // What it may not: each is refused, in MULTI and by any way round too.
-        requests.extend(
-            ["CONFIG SET requirepass x", "ACL SETUSER default nopass", "CLIENT KILL TYPE normal", "SHUTDOWN"]
-                .map(str::to_owned),
-        );
-        requests.extend(["MULTI", "CONFIG SET requirepass x", "ACL SETUSER default nopass", "EXEC"].map(str::to_owned));
-        requests.extend(["AUTH default (redacted)", "AUTH hidden (redacted)"].map(str::to_owned));
-        for (at, request) in requests.iter().enumerate() {
-            // Another each time: SLOWLOG shows those before.
-            let end = format!("end-{at}");
-            wire.send(format!("{request}\r\nPING {end}\r\n"));
-            let mut said = Vec::new();
-            while said.last().is_none_or(|line| *line != end) {
-                said.push(wire.line());
-                assert!(said.len() < 100_000, "{request}");
-            }
-            let said = said.join("\n");
-            for secret in SECRETS.iter().copied().chain(digests.iter().map(String::as_str)) {
-                assert!(!said.contains(secret), "{name}: {request}: {said}");
+    assert!(list.concat().contains(&telltales()[4]) && settings.iter().any(|value| value == SECRETS[1]));
+    let mut others: Vec<Wire> = Vec::new();
+    for place in ["a place", "an operator's place"] {
+        {
+            let (mut tcp, mut unix) = (server.connect(), Wire::connect_unix(&socket));
+            let ways = [format!("TCP, {place}"), format!("Unix socket, {place}")];
+            a_stranger_may_do_nothing(&mut tcp, &ways[0]);
+            a_stranger_may_do_nothing(&mut unix, &ways[1]);
+            let connected: usize = admin.info("connected_clients").parse().unwrap();
+            assert_eq!(connected > PLACES, place != "a place", "{connected}");
+            for (name, password, line) in &users {
+                tries_to_become_another(&mut tcp, &ways[0], [name, password, line]);
+                tries_to_become_another(&mut unix, &ways[1], [name, password, line]);
             }
         }
-        assert_eq!(wire.ask("RESET"), "+RESET");
-        assert!(wire.ask("PING").starts_with("-NOAUTH"));
+        let end = Instant::now() + common::PATIENCE;
+        while admin.info("connected_clients") != (1 + others.len()).to_string() {
+            assert!(Instant::now() < end, "{} are left", admin.info("connected_clients"));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // From now on only the operators' places are left.
+        while others.len() < PLACES - 1 {
+            others.push(server.connect());
+            assert!(others.last_mut().unwrap().ask("PING").starts_with("-NOAUTH"));
+        }
     }
     assert_eq!(reply(&mut admin, "ACL LIST"), list);
     assert_eq!(reply(&mut admin, "CONFIG GET *"), settings);

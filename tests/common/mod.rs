@@ -4,6 +4,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -279,9 +280,9 @@ fn gather(child: &mut Child) -> mpsc::Receiver<String> {
 }
 
 /// A plain socket, for what no client library would send.
-pub struct Wire {
-    pub stream: TcpStream,
-    reader: BufReader<TcpStream>,
+pub struct Wire<S = TcpStream> {
+    pub stream: S,
+    reader: BufReader<S>,
 }
 
 impl Wire {
@@ -293,6 +294,25 @@ impl Wire {
         Wire { stream, reader }
     }
 
+    /// The lines until the server closes, or says no more for a while, or until the connection breaks.
+    pub fn try_lines(&mut self) -> Vec<String> {
+        self.stream.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+        let lines = self.reader.by_ref().lines().map_while(Result::ok).collect();
+        self.stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        lines
+    }
+}
+
+impl Wire<UnixStream> {
+    pub fn connect_unix(path: &Path) -> Wire<UnixStream> {
+        let stream = UnixStream::connect(path).expect("the server accepts");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let reader = BufReader::new(stream.try_clone().expect("a second handle"));
+        Wire { stream, reader }
+    }
+}
+
+impl<S: Read + Write> Wire<S> {
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).expect("sent");
     }
@@ -302,14 +322,6 @@ impl Wire {
         let mut line = String::new();
         self.reader.read_line(&mut line).expect("a line in time");
         line.trim_end_matches("\r\n").to_owned()
-    }
-
-    /// The lines until the server closes, or says no more for a while, or until the connection breaks.
-    pub fn try_lines(&mut self) -> Vec<String> {
-        self.stream.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
-        let lines = self.reader.by_ref().lines().map_while(Result::ok).collect();
-        self.stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        lines
     }
 
     /// Sends an inline command and returns the first line of its reply.
