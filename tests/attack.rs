@@ -432,19 +432,29 @@ fn the_comparison_under_attack_prints_every_row() {
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(json).expect("the figures")).expect("JSON");
     let attacks = report["attacks"].as_object().expect("attacks");
-    assert_eq!(attacks.len(), 20, "{text}");
+    assert_eq!(attacks.len(), 21, "{text}");
     for (name, kinds) in attacks {
         for kind in ["getid", "redis"] {
             let runs = kinds[kind].as_array().expect("runs");
             assert_eq!(runs.len(), 1, "{name}, {kind}");
-            for figure in ["peak_mib", "after_mib", "p50_us", "p99_us", "max_us", "requests"] {
+            for figure in [
+                "peak_mib",
+                "after_mib",
+                "p50_us",
+                "p99_us",
+                "max_us",
+                "ping_p99_us",
+                "id_p99_us",
+                "requests",
+                "probe_connections",
+            ] {
                 assert!(runs[0][figure].as_f64().is_some_and(|figure| figure > 0.0), "{name}, {kind}: {}", runs[0]);
             }
         }
     }
     assert_eq!(attacks["declare-password"]["getid"][0]["closed"], 50);
-    // Two tables, with a row for each attack.
-    assert_eq!(text.lines().filter(|line| line.starts_with("| ")).count(), 2 * (20 + 1), "{text}");
+    // Three tables, with a row for each attack.
+    assert_eq!(text.lines().filter(|line| line.starts_with("| ")).count(), 3 * (21 + 1), "{text}");
     // Its folder is gone, and so are the servers that were in it.
     assert_eq!(std::fs::read_dir(dir.path()).expect("the folder").count(), 1);
 }
