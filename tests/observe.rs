@@ -283,6 +283,12 @@ fn the_slow_log_has_what_was_sent() {
     assert!(wire.ask("AUTH hidden").starts_with("-ERR"));
     assert!(wire.ask("AUTH me hidden").starts_with("-WRONGPASS"));
     assert!(wire.ask("HELLO 9 AUTH me hidden").starts_with("-NOPROTO"));
+    // A name that is mistyped, quotes or a value that are forgotten.
+    for words in
+        ["requirepas hidden", "requirepass a hidden", "timeout requirepass hidden", "hz 10 REQUIREPASS x hidden"]
+    {
+        assert!(wire.ask(&format!("CONFIG SET {words}")).starts_with("-ERR"), "{words}");
+    }
     let slow = format!("{:?}", ask(&mut wire, "SLOWLOG GET"));
     assert!(slow.contains("(redacted)") && !slow.contains("hidden"), "{slow}");
 

@@ -13,7 +13,7 @@ use super::directive::{Directive, Secrecy};
 use super::draft::Draft;
 use super::read::{Files, Sources};
 use super::redis::REDIS_DIRECTIVES;
-use super::report::{Place, Problem, Warning};
+use super::report::{Place, Problem, Warning, is_secret};
 use crate::acl::PASSWORD_BYTES_MAX;
 
 /// The name of systemd's credential (`LoadCredential=`, `SetCredentialEncrypted=`) that holds the password.
@@ -41,6 +41,11 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// Whether the directive of this name, in any letter case, holds a secret.
 pub fn is_secret_directive(name: &[u8]) -> bool {
     names().any(|secret| secret.as_bytes().eq_ignore_ascii_case(name))
+}
+
+/// Whether a word may be meant to be such a name: who mistypes it has sent the secret all the same.
+pub fn may_be_secret_directive(word: &[u8]) -> bool {
+    str::from_utf8(word).is_ok_and(is_secret)
 }
 
 /// Whether these words of a directive have a password in them, or a digest of one.
@@ -181,7 +186,7 @@ fn is_open(path: &Path, what: &str, files: &dyn Files) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::{is_secret, may_show_secret, without_secrets};
+    use super::super::report::{may_show_secret, without_secrets};
     use super::*;
 
     /// Words in names of what may be a secret.
@@ -227,12 +232,16 @@ mod tests {
         assert!(["requirepass", "user", "masterauth", "tls-key-file-pass"].iter().all(|name| names.contains(name)));
         for name in names {
             assert!(is_secret_directive(name.to_uppercase().as_bytes()), "{name}");
+            assert!(may_be_secret_directive(name.to_uppercase().as_bytes()), "{name}");
+            assert!(may_be_secret_directive(&name.as_bytes()[1..]), "{name}, mistyped");
             assert!(is_secret(name) && may_show_secret(&format!("{name} = 'x'")), "{name}");
             assert_eq!(without_secrets(&format!("{name} x >x")), format!("{name} (hidden)"));
             assert!(is_in(name, &["x".to_owned(), ">x".to_owned()]), "{name}");
             assert!(!is_in(name, &[String::new()]), "{name}");
         }
         for row in Directive::ALL.iter().filter(|row| row.secrecy == Secrecy::Open) {
+            let names_a_secret = row.name == "requirepass-file";
+            assert_eq!(may_be_secret_directive(row.name.as_bytes()), names_a_secret, "{}", row.name);
             assert!(!is_secret_directive(row.name.as_bytes()) && !is_in(row.name, &["x".to_owned(), ">x".to_owned()]));
         }
     }

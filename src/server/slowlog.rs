@@ -8,7 +8,7 @@ use crate::clients::Client;
 use crate::clock::{self, Clock};
 use crate::command::Flags;
 use crate::config::Config;
-use crate::config::secrets::is_secret_directive;
+use crate::config::secrets::may_be_secret_directive;
 use crate::resp::Value;
 use crate::session::{Noted, Reply, SlowLogAsk, Timing};
 use crate::telemetry::{Entry, SlowLog};
@@ -20,7 +20,7 @@ pub fn timing(config: &Config) -> Timing {
         0 => u64::MAX,
         ms => ms.saturating_mul(1_000_000),
     };
-    Timing { now_ns: clock::stopwatch_ns, noted_ns: slow_ns.min(event_ns), is_secret: is_secret_directive }
+    Timing { now_ns: clock::stopwatch_ns, noted_ns: slow_ns.min(event_ns), is_secret: may_be_secret_directive }
 }
 
 impl<C: Clock> Server<C> {

@@ -359,10 +359,13 @@ fn redact(command: &'static Command, args: &mut [&[u8]], is_secret: fn(&[u8]) ->
         "auth" => args.iter_mut().skip(1).for_each(|arg| *arg = REDACTED),
         "acl|setuser" => args.iter_mut().skip(2).for_each(|arg| *arg = REDACTED),
         "config|set" => {
-            for pair in args.get_mut(2..).unwrap_or_default().chunks_exact_mut(2) {
-                if is_secret(pair[0]) {
-                    pair[1] = REDACTED;
-                }
+            let words = args.get_mut(2..).unwrap_or_default();
+            if words.len().is_multiple_of(2) {
+                let secrets = words.chunks_exact_mut(2).filter(|pair| is_secret(pair[0]));
+                secrets.for_each(|pair| pair[1] = REDACTED);
+            } else if let Some(at) = words.iter().position(|word| is_secret(word)) {
+                // Who forgets a value, or the quotes around one, has sent the password all the same.
+                words[at + 1..].fill(REDACTED);
             }
         }
         "hello" => {
