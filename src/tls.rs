@@ -424,7 +424,7 @@ impl Settings {
         }
         let Some(folder) = &self.ca_cert_dir else { return Ok(all) };
         let what = What::AuthorityDir;
-        let fail = |error| TlsError::Read { what, path: folder.clone(), error };
+        let fail = |error| TlsError::Folder { path: folder.clone(), error };
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(folder).map_err(fail)? {
             let path = entry.map_err(fail)?.path();
@@ -453,7 +453,7 @@ impl Settings {
             }
         }
         if all.len() == before {
-            return Err(TlsError::Nothing { what, path: folder.clone(), instead: Instead::Empty });
+            return Err(TlsError::EmptyFolder { path: folder.clone() });
         }
         Ok(all)
     }
@@ -549,6 +549,20 @@ pub enum TlsError {
         /// Its directive.
         what: What,
         /// The file.
+        path: PathBuf,
+    },
+    /// A folder that does not open.
+    #[error("tls-ca-cert-dir {}: cannot be read: {error}. Give a folder of PEM files that getid's user may read", .path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A folder without a certificate.
+    #[error("tls-ca-cert-dir {}: no certificate in any of its files. Give a folder of authorities' certificates, PEM", .path.display())]
+    EmptyFolder {
+        /// The folder.
         path: PathBuf,
     },
     /// A folder that is more than one of authorities.

@@ -858,7 +858,11 @@ fn authorities_may_lie_in_a_folder() {
     let (all, _) = words(&[]);
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
     let said = refused(files.dir.path(), &all, |_| {});
-    assert!(said.contains("tls-ca-cert-dir authorities: no certificate in it"), "{said}");
+    assert!(said.contains("tls-ca-cert-dir authorities: no certificate in any of its files. Give a folder"), "{said}");
+    let none: Vec<&str> = all.iter().map(|word| if *word == "authorities" { "none" } else { word }).collect();
+    let said = refused(files.dir.path(), &none, |_| {});
+    assert!(said.contains("tls-ca-cert-dir none: cannot be read: No such file or directory"), "{said}");
+    assert!(said.contains("Give a folder of PEM files"), "{said}");
     write("own.pem", &files.authority.pem);
     write("README", "these are ours");
     std::fs::create_dir(folder.join("old")).expect("made");
