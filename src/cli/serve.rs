@@ -152,17 +152,23 @@ impl Prepared {
 
     /// The end of a start that comes to nothing, once its first save was begun: a clock that was wrong leaves no trace. A second
     /// signal ends it at once.
-    async fn give_up<S: Store<Point = SavePoint>>(&self, keeper: Keeper<SystemClock, S>, signals: &mut Signals) {
+    ///
+    /// # Errors
+    ///
+    /// Why what the first save wrote may still be there.
+    async fn give_up<S: Store<Point = SavePoint>>(
+        &self,
+        keeper: Keeper<SystemClock, S>,
+        signals: &mut Signals,
+    ) -> Result<(), String> {
         let patience = last_save_patience(&self.config);
-        let why = tokio::select! {
+        tokio::select! {
             ended = tokio::time::timeout(patience, keeper.give_up()) => match ended {
-                Ok(Ok(())) => return,
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => format!("the disk has not answered within {} s", patience.as_secs()),
+                Ok(result) => result.map_err(|error| error.to_string()),
+                Err(_) => Err(format!("the disk has not answered within {} s", patience.as_secs())),
             },
-            name = signals.stop() => format!("{name} received again"),
-        };
-        tracing::warn!("what the first save wrote could not be taken back: {why}");
+            name = signals.stop() => Err(format!("{name} received again")),
+        }
     }
 
     async fn serve<S: Store<Point = SavePoint>>(
@@ -195,12 +201,13 @@ impl Prepared {
             // The disk may hang: a start can be stopped as well.
             name = signals.stop() => {
                 nothing_served(name);
-                self.give_up(keeper, &mut signals).await;
+                courtesy("what the first save wrote could not be taken back", self.give_up(keeper, &mut signals).await);
                 return Ok(());
             }
         };
         if let Err(Failure(error)) = saved {
-            self.give_up(keeper, &mut signals).await;
+            // On a disk that fails this fails too, as a rule, and the first error says why.
+            let _ = self.give_up(keeper, &mut signals).await;
             return Err(Failure(format!("the first save of the state failed: {error}. Nothing was served")));
         }
         issuer.set_max_wait_ms(config.id_max_wait_ms);

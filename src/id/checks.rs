@@ -79,6 +79,8 @@ pub enum Fault {
     RetakeForgetsBorrow,
     /// A life that gave no ID stores its position at a clean stop.
     FreshStopStoresPosition,
+    /// A start that is stopped leaves what its first save wrote.
+    StoppedStartLeavesRecord,
     /// A save of a life that gave no ID yet stores what it found.
     FreshSaveStoresFound,
     /// Draws go on after the last act.
@@ -109,7 +111,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 48] = [
+    pub const ALL: [Fault; 49] = [
         Fault::NoWatermarkCheck,
         Fault::NoBorrowLimit,
         Fault::ForgetsNext,
@@ -145,6 +147,7 @@ impl Fault {
         Fault::RetakeForgetsReference,
         Fault::RetakeForgetsBorrow,
         Fault::FreshStopStoresPosition,
+        Fault::StoppedStartLeavesRecord,
         Fault::FreshSaveStoresFound,
         Fault::CloseKeepsGate,
         Fault::CloseStoresWatermark,

@@ -51,6 +51,7 @@ fn scene(fault: Fault) -> Option<fn()> {
         | Fault::RetakeWithoutSlack
         | Fault::RetakeForgetsReference
         | Fault::RetakeForgetsBorrow => a_claim_that_is_retaken,
+        Fault::StoppedStartLeavesRecord => a_start_that_is_stopped,
         Fault::FreshStopStoresPosition | Fault::FreshSaveStoresFound => a_life_without_an_id,
         Fault::CloseKeepsGate | Fault::CloseStoresWatermark => the_last_act,
         Fault::NoPause => a_start_without_a_record_waits,
@@ -358,6 +359,10 @@ fn a_copy_in_the_place_of_a_running_servers_folder() {
             assert!(took < Duration::from_millis(250), "{took:?}");
         }
     });
+}
+
+fn a_start_that_is_stopped() {
+    simulated(scenes::a_start_that_is_stopped_leaves_no_trace());
 }
 
 fn a_panic_inside_a_draw() {
