@@ -139,11 +139,13 @@ fn ends_word(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, b',' | b';' | b'"' | b'\'' | b'`' | b'[' | b']' | b'|' | b'\x0b')
 }
 
-/// What programs print around an ID: `1)` and `(integer)` of redis-cli, the borders of mysql's tables.
+/// What programs print around an ID: `1)` and `(integer)` of redis-cli, the borders of mysql's and psql's tables, and what heads
+/// a column of IDs there and in CSV: `id`, `order_id`.
 fn is_decoration(word: &str) -> bool {
     let ordinal = word.strip_suffix(')').is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
-    let border = word.starts_with("+-") && word.bytes().all(|byte| matches!(byte, b'+' | b'-'));
-    word.is_empty() || ordinal && word.len() > 1 || word == "(integer)" || border
+    let border = word.bytes().all(|byte| matches!(byte, b'+' | b'-'));
+    let head = word.eq_ignore_ascii_case("id") || word.to_ascii_lowercase().ends_with("_id");
+    word.is_empty() || ordinal && word.len() > 1 || word == "(integer)" || border || head
 }
 
 fn read(word: &str) -> Result<Id, Mistake> {
@@ -237,10 +239,10 @@ mod tests {
         let no_id = |word: &str| Err(Mistake::NoId { word: word.to_owned() });
         for piece in [1, 7, 1000] {
             assert_eq!(
-                words(b"7\nid,8\n-1\n(error) BUSY, try \"later\"\n9\n", piece),
+                words(b"7\nan,8\n-1\n(error) BUSY, try \"later\"\n9\n", piece),
                 [
                     (1, Ok(7)),
-                    (2, no_id("id")),
+                    (2, no_id("an")),
                     (2, Ok(8)),
                     (3, no_id("-1")),
                     (4, Err(Mistake::ServerError { text: "BUSY, try \"later\"".to_owned() })),
