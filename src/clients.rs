@@ -84,6 +84,8 @@ pub struct Client {
     output_bytes: AtomicUsize,
     /// Memory that its buffers take while it waits, bytes.
     held_bytes: AtomicUsize,
+    /// Those of them that count as free already, for it was chosen to go.
+    leaving_bytes: AtomicUsize,
     /// Since when it has not logged in though it has to, in seconds of uptime; [`NOT_A_STRANGER`] if it has, or need not.
     stranger_since_s: AtomicU64,
     /// Shared with lists that are being written; replaced then, else changed in place.
@@ -374,6 +376,8 @@ pub struct Clients {
     connected: Mutex<BTreeMap<u64, Arc<Client>>>,
     /// Memory that buffers of all clients take while they wait, bytes.
     held_bytes: AtomicUsize,
+    /// Those of them that belong to clients which were chosen to go and are still there.
+    leaving_bytes: AtomicUsize,
     /// How much that may be (`maxmemory-clients`); `usize::MAX`: any.
     held_bytes_max: AtomicUsize,
     last_id: AtomicU64,
@@ -385,6 +389,7 @@ impl Default for Clients {
         Clients {
             connected: Mutex::default(),
             held_bytes: AtomicUsize::new(0),
+            leaving_bytes: AtomicUsize::new(0),
             held_bytes_max: AtomicUsize::new(usize::MAX),
             last_id: AtomicU64::new(0),
             gone: tokio::sync::Notify::new(),
@@ -408,17 +413,33 @@ impl Clients {
         self.held_bytes_max.store(bytes, Ordering::Relaxed);
     }
 
-    /// Those that must go for the others to have enough memory, the largest first, and not those that asked to be spared
-    /// (`CLIENT NO-EVICT`). Who was told to end counts as gone.
-    pub fn too_large(&self) -> Vec<Arc<Client>> {
-        let bytes_max = self.held_bytes_max.load(Ordering::Relaxed);
-        if self.held_bytes() <= bytes_max {
+    /// Whether those of them that are to stay take more than they may.
+    fn holds_too_much(&self) -> bool {
+        let leaving = self.leaving_bytes.load(Ordering::Relaxed);
+        self.held_bytes().saturating_sub(leaving) > self.held_bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Chooses those that must go for the others to have enough memory, the largest first, and not those that asked to be spared
+    /// (`CLIENT NO-EVICT`). They count as gone from now on: it takes a while until the last of them is, and meanwhile every
+    /// read would look at all clients again.
+    pub fn choose_too_large(&self) -> Vec<Arc<Client>> {
+        // Held all the while: one that leaves cannot do so between being chosen and being counted.
+        let connected = self.lock();
+        if !self.holds_too_much() {
             return Vec::new();
         }
-        let alive = self.alive();
-        let held: Vec<usize> = alive.iter().map(|client| client.held_bytes()).collect();
-        let may_go = |at: usize| !alive[at].lock_profile().no_evict;
-        evicted(&held, bytes_max, may_go).into_iter().map(|at| Arc::clone(&alive[at])).collect()
+        let is_to_stay =
+            |client: &&Arc<Client>| client.stopping() != Stop::Now && client.leaving_bytes.load(Ordering::Relaxed) == 0;
+        let to_stay: Vec<&Arc<Client>> = connected.values().filter(is_to_stay).collect();
+        let held: Vec<usize> = to_stay.iter().map(|client| client.held_bytes()).collect();
+        let may_go = |at: usize| !to_stay[at].lock_profile().no_evict;
+        let chosen = evicted(&held, self.held_bytes_max.load(Ordering::Relaxed), may_go);
+        let leave = |at: usize| {
+            to_stay[at].leaving_bytes.store(held[at], Ordering::Relaxed);
+            self.leaving_bytes.fetch_add(held[at], Ordering::Relaxed);
+            Arc::clone(to_stay[at])
+        };
+        chosen.into_iter().map(leave).collect()
     }
 
     /// A number for a new connection.
@@ -451,6 +472,7 @@ impl Clients {
             input_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
             held_bytes: AtomicUsize::new(0),
+            leaving_bytes: AtomicUsize::new(0),
             stranger_since_s: AtomicU64::new(if profile.authenticated { NOT_A_STRANGER } else { uptime_s }),
             profile: Mutex::new(Arc::new(profile)),
             wait: AtomicU8::new(wait::NONE),
@@ -566,8 +588,13 @@ impl Admission {
             all.fetch_sub(before - bytes, Ordering::Relaxed);
             return false;
         }
-        let sum = all.fetch_add(bytes - before, Ordering::Relaxed) + (bytes - before);
-        sum > self.clients.held_bytes_max.load(Ordering::Relaxed)
+        all.fetch_add(bytes - before, Ordering::Relaxed);
+        if self.client.leaving_bytes.load(Ordering::Relaxed) > 0 {
+            // It has not seen yet that it is to go.
+            self.client.leaving_bytes.fetch_add(bytes - before, Ordering::Relaxed);
+            self.clients.leaving_bytes.fetch_add(bytes - before, Ordering::Relaxed);
+        }
+        self.clients.holds_too_much()
     }
 }
 
@@ -575,6 +602,8 @@ impl Drop for Admission {
     fn drop(&mut self) {
         self.note_held(0);
         self.clients.lock().remove(&self.client.id);
+        // Nobody chooses it any more.
+        self.clients.leaving_bytes.fetch_sub(self.client.leaving_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
         self.clients.gone.notify_waiters();
     }
 }

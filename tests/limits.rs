@@ -8,9 +8,13 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{Server, Wire};
+use getid::clients::{Admission, Clients, Endpoint};
+use getid::config::Config;
+use getid::session::Session;
 use socket2::{Domain, Socket, Type};
 
 /// The most that a server may hold for a client that does not read: one turn of IDs and what was gathered before.
@@ -315,6 +319,36 @@ fn over_maxmemory_clients_the_largest_are_closed() {
     assert!(wire.ask("CONFIG SET maxmemory-clients 101%").contains("neither a memory size nor a percentage"));
     assert_eq!(wire.ask("CONFIG SET maxmemory-clients 0"), "+OK");
     assert_eq!(wire.info("maxmemory_clients"), "0");
+}
+
+/// It takes a while until the last of them has left, and meanwhile every read would look at all clients again.
+#[test]
+fn who_was_chosen_to_go_counts_as_gone() {
+    let clients = Arc::<Clients>::default();
+    clients.set_held_bytes_max(100);
+    let rules = Arc::new(getid::server::rules(&Config::default()).expect("the default rules"));
+    let admit = |_| {
+        let profile = Session::new(clients.next_id(), Arc::clone(&rules)).profile().clone();
+        let end = || Endpoint::Unix(Arc::default());
+        clients.admit(profile, end(), end(), 0, 0, usize::MAX).expect("a place")
+    };
+    let mut all: Vec<Admission> = (0..4).map(admit).collect();
+    let chosen = || clients.choose_too_large().iter().map(|client| client.id).collect::<Vec<_>>();
+    assert!(!all[0].note_held(60) && !all[1].note_held(30));
+    assert!(all[2].note_held(20));
+    assert_eq!(chosen(), [1]);
+    assert_eq!(clients.held_bytes(), 110);
+    assert!(!all[3].note_held(50));
+    // It may even grow before it sees that it is to go.
+    assert!(!all[0].note_held(70));
+    assert!(chosen().is_empty());
+    assert!(all[3].note_held(55));
+    assert_eq!(chosen(), [4]);
+    // They go, in whatever order, and the others have all of the room.
+    drop(all.pop());
+    drop(all.remove(0));
+    assert_eq!(clients.held_bytes(), 50);
+    assert!(!all[0].note_held(80) && all[0].note_held(81));
 }
 
 /// The heap of the C library would keep most of it, between small pieces that stay: half of `maxmemory-clients` and more.

@@ -34,7 +34,7 @@ impl<C: Clock> Server<C> {
     /// Closes the largest clients if all together hold more than `maxmemory-clients`.
     #[cold]
     pub(crate) fn evict_clients(&self) {
-        for client in self.clients.too_large() {
+        for client in self.clients.choose_too_large() {
             self.metrics.evicted.fetch_add(1, Relaxed);
             client_line!(
                 self.lines,
