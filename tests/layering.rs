@@ -22,6 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "clock",
             "command",
             "config",
+            "files",
             "id",
             "io_threads",
             "issuer",
