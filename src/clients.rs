@@ -175,11 +175,12 @@ impl Client {
 
     /// How the wait that goes on was ended by [`Client::unblock`], if it was.
     pub fn unblocked(&self) -> Option<Unblock> {
-        match self.wait.load(Ordering::Acquire) {
-            wait::UNBLOCKED => Some(Unblock::Timeout),
-            wait::UNBLOCKED_BY_ERROR => Some(Unblock::Error),
-            _ => None,
-        }
+        wait::unblocked(self.wait.load(Ordering::Acquire))
+    }
+
+    /// The same for a wait that is over: nobody is told after this that it was ended.
+    pub fn end_wait(&self) -> Option<Unblock> {
+        wait::unblocked(self.wait.swap(wait::NONE, Ordering::AcqRel))
     }
 
     /// Bytes of a request that is not complete yet.
@@ -329,7 +330,7 @@ impl Snapshot {
             client.peer,
             client.local,
             client.fd,
-            profile.name,
+            profile.names.name,
             self.uptime_s.saturating_sub(client.since_s),
             self.idle_s,
             self.flags(client),
@@ -341,14 +342,16 @@ impl Snapshot {
                 Protocol::Resp2 => 2,
                 Protocol::Resp3 => 3,
             },
-            profile.lib_name,
-            profile.lib_version,
+            profile.names.lib_name,
+            profile.names.lib_version,
         )
     }
 }
 
 /// What a client waits for, as one byte that two may change.
 mod wait {
+    use crate::session::Unblock;
+
     pub(super) const NONE: u8 = 0;
     pub(super) const FOR_IDS: u8 = 1;
     /// For IDs until `CLIENT UNBLOCK`, and by which of its words.
@@ -356,6 +359,14 @@ mod wait {
     pub(super) const UNBLOCKED_BY_ERROR: u8 = 3;
     /// For the end of `CLIENT PAUSE`.
     pub(super) const HELD: u8 = 4;
+
+    pub(super) fn unblocked(wait: u8) -> Option<Unblock> {
+        match wait {
+            UNBLOCKED => Some(Unblock::Timeout),
+            UNBLOCKED_BY_ERROR => Some(Unblock::Error),
+            _ => None,
+        }
+    }
 }
 
 /// See [`Client::waits_for_ids`].

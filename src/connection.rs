@@ -278,6 +278,8 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         let mut used = 0;
         // When others began to wait for this client, as far as it is known to have more to say than IDs.
         let mut busy_since_ns = None;
+        // `CLIENT UNBLOCK` ends the wait of all that has been read, be it in several turns.
+        let mut unblocked = None;
         loop {
             self.follow_rules();
             let Buffers { input, turn, drawn, .. } = &mut *buffers;
@@ -287,11 +289,13 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             drawn.clear();
             let began_ns = self.begins_measured_draw(turn);
             let mut draw = None;
-            let refusal = match self.try_draw(turn.ids, drawn) {
+            let tried = if unblocked.is_some() { Ok(turn.ids) } else { self.try_draw(turn.ids, drawn) };
+            let refusal = match tried {
                 Ok(0) => {
                     draw = began_ns.map(|began| MeasuredDraw { ns: since(began), waited: false });
                     None
                 }
+                Ok(_) if unblocked.is_some() => unblocked.map(NoIds::Unblocked),
                 Ok(missing) => {
                     let began_ns = clock::stopwatch_ns();
                     // Boxed: it is rare, and its state would otherwise be part of every idle connection.
@@ -301,6 +305,9 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 }
                 Err(refusal) => Some(NoIds::Refused(refusal)),
             };
+            if let Some(NoIds::Unblocked(how)) = refusal {
+                unblocked = Some(how);
+            }
             let Buffers { input, output, turn, drawn } = &mut *buffers;
             match &refusal {
                 None => self.session.write(turn, Ok(drawn), output),
@@ -575,7 +582,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             self.server.note_draw_wait(draw.ns);
         }
         if share_ns >= self.session.rules().timing.noted_ns {
-            self.server.note_ids(&self.admission.client, &self.session.profile().name, turn.replies(), share_ns);
+            self.server.note_ids(&self.admission.client, &self.session.profile().names.name, turn.replies(), share_ns);
         }
     }
 
@@ -587,7 +594,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             own.add_error(code, count);
         }
         for noted in turn.account.take_noted() {
-            self.server.note(&self.admission.client, &self.session.profile().name, noted);
+            self.server.note(&self.admission.client, &self.session.profile().names.name, noted);
         }
         let mut shown = turn.account.shown().peekable();
         if shown.peek().is_some() {
@@ -638,7 +645,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
         let (verb, ns) = (asker.command.verb, asker.ns);
         own.add(&[Calls { verb, calls: 1, failed, rejected: 0, ns, bucket: bucket_of(ns) }]);
         if ns >= self.session.rules().timing.noted_ns {
-            self.server.note(&self.admission.client, &self.session.profile().name, asker);
+            self.server.note(&self.admission.client, &self.session.profile().names.name, asker);
         }
     }
 
@@ -731,12 +738,17 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                 None => return Err(io::ErrorKind::ConnectionAborted.into()),
                 Some(Some(result)) => {
                     client.note_active(self.server.metrics.uptime_s.load(Relaxed));
-                    return result;
+                    // Whoever ended the wait was told so, though the IDs may have come at that moment.
+                    let unblocked = client.end_wait().map(|how| Waited::NoIds(NoIds::Unblocked(how)));
+                    return result.map(|waited| unblocked.unwrap_or(waited));
                 }
                 Some(None) => match peer_of(&self.io).await {
                     // Nobody is there to read the answer: the place in the queue goes to the next.
                     Peer::Gone => return Err(io::ErrorKind::ConnectionReset.into()),
-                    Peer::HalfClosed if stops_half_closed => return Ok(Waited::HalfClosed),
+                    Peer::HalfClosed if stops_half_closed => {
+                        let unblocked = client.end_wait().map(|how| Waited::NoIds(NoIds::Unblocked(how)));
+                        return Ok(unblocked.unwrap_or(Waited::HalfClosed));
+                    }
                     Peer::HalfClosed | Peer::There => {
                         // From now on, not from when it was due: a thread that is late must not catch up on looks.
                         look.as_mut().reset(Instant::now() + every);
@@ -1078,5 +1090,19 @@ impl Buffers {
                 kept.push(self);
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+
+    /// Ten thousand of them are what an idle server holds: what few clients need has a box of its own.
+    #[test]
+    fn an_idle_connection_is_small() {
+        let own = size_of::<Connection<SystemClock, TcpStream>>();
+        let (listed, shown) = (size_of::<Client>(), size_of::<crate::session::Profile>());
+        assert!(own <= 528 && listed <= 224 && shown <= 88, "{own} for itself, {listed} and {shown} in the list");
     }
 }

@@ -493,13 +493,19 @@ fn the_profile_follows_the_conversation() {
     assert_eq!((&*profile.user, profile.last_command, profile.queued), ("default", "NULL", None));
     shell.talk(b"AUTH secret\r\nSELECT 3\r\nCLIENT SETNAME n\r\nCLIENT SETINFO LIB-VER 1\r\nMULTI\r\nPING\r\n", 9);
     let profile = shell.session.profile().clone();
-    assert_eq!((&*profile.user, profile.database, &*profile.name, &*profile.lib_version), ("default", 3, "n", "1"));
+    assert_eq!(
+        (&*profile.user, profile.database, &*profile.names.name, &*profile.names.lib_version),
+        ("default", 3, "n", "1")
+    );
     assert_eq!((profile.last_command, profile.queued), ("ping", Some(1)));
     shell.talk(b"EXEC\r\nCLIENT LIST\r\n", 9);
     assert_eq!((shell.session.profile().last_command, shell.session.profile().queued), ("client|list", None));
     shell.talk(b"RESET\r\n", 9);
     let profile = shell.session.profile();
-    assert_eq!((&*profile.user, profile.database, &*profile.name, &*profile.lib_version), ("default", 0, "", "1"));
+    assert_eq!(
+        (&*profile.user, profile.database, &*profile.names.name, &*profile.names.lib_version),
+        ("default", 0, "", "1")
+    );
 }
 
 /// Others are shown the profile only when this says so.

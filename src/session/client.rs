@@ -219,7 +219,9 @@ impl Client {
     /// `RESET`, as far as it is not about the transaction. What `SETINFO` said stays, as in Redis: it is still true.
     fn reset(&mut self) {
         self.profile.database = 0;
-        self.profile.name = Arc::default();
+        if !self.profile.names.name.is_empty() {
+            self.profile.names_mut().name = Arc::default();
+        }
         self.profile.protocol = Protocol::Resp2;
         self.profile.no_evict = false;
         self.profile.no_touch = false;
@@ -384,7 +386,7 @@ impl Client {
 
             Verb::ClientId => turn.push_with(|out| resp::write_id(self.profile.id, out)),
             Verb::ClientGetName => {
-                let name = match &*self.profile.name {
+                let name = match &*self.profile.names.name {
                     "" => Value::Null,
                     name => Value::from(name),
                 };
@@ -392,7 +394,7 @@ impl Client {
             }
             Verb::ClientSetName => match checked_name(arg(args, 2), "Client names") {
                 Ok(name) => {
-                    self.profile.name = name;
+                    self.profile.names_mut().name = name;
                     turn.push(OK);
                 }
                 Err(error) => turn.push_error(error),
@@ -561,7 +563,7 @@ impl Client {
                 }
                 (Some(name), _) if option.eq_ignore_ascii_case(b"setname") => {
                     match checked_name(name, "Client names") {
-                        Ok(name) => self.profile.name = name,
+                        Ok(name) => self.profile.names_mut().name = name,
                         Err(error) => return turn.push_error(error),
                     }
                     at += 2;
@@ -645,9 +647,9 @@ impl Client {
     fn set_info(&mut self, args: Args<'_>, turn: &mut Turn) {
         let (option, value) = (arg(args, 2), arg(args, 3));
         let field = if option.eq_ignore_ascii_case(b"lib-name") {
-            &mut self.profile.lib_name
+            &mut self.profile.names_mut().lib_name
         } else if option.eq_ignore_ascii_case(b"lib-ver") {
-            &mut self.profile.lib_version
+            &mut self.profile.names_mut().lib_version
         } else {
             let option = quote(option, OPTION_BYTES_MAX);
             return turn.push_error([b"ERR Unrecognized option '", option, b"'"].concat());

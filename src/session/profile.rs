@@ -1,7 +1,7 @@
 //! What others may see of a session: `CLIENT LIST` and `CLIENT INFO` are made of it.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::resp::Protocol;
 
@@ -10,12 +10,8 @@ use crate::resp::Protocol;
 pub struct Profile {
     /// The connection's number, as `CLIENT ID` and `HELLO` say it.
     pub id: u64,
-    /// `CLIENT SETNAME`; empty when never set.
-    pub name: Arc<str>,
-    /// `CLIENT SETINFO LIB-NAME`; empty when never set.
-    pub lib_name: Arc<str>,
-    /// `CLIENT SETINFO LIB-VER`; empty when never set.
-    pub lib_version: Arc<str>,
+    /// What it calls itself: one for all that have said nothing of it.
+    pub names: Arc<Names>,
     /// The user it is, authenticated or not: the default one at first, as in Redis.
     pub user: Arc<str>,
     /// Which user of that name: see [`crate::acl::User::incarnation`].
@@ -38,19 +34,28 @@ pub struct Profile {
     pub authenticated: bool,
 }
 
+/// What a client calls itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// `CLIENT SETNAME`; empty when never set.
+    pub name: Arc<str>,
+    /// `CLIENT SETINFO LIB-NAME`; empty when never set.
+    pub lib_name: Arc<str>,
+    /// `CLIENT SETINFO LIB-VER`; empty when never set.
+    pub lib_version: Arc<str>,
+}
+
+static NO_NAMES: LazyLock<Arc<Names>> = LazyLock::new(Arc::default);
+
 /// `last_command` before the first.
 pub(super) const NO_COMMAND: &str = "NULL";
 
 impl Profile {
     /// That of a connection that has said nothing yet.
     pub(super) fn new(id: u64, user: Arc<str>) -> Profile {
-        // Empty ones share an allocation that is made at compile time.
-        let none: Arc<str> = Arc::default();
         Profile {
             id,
-            name: none.clone(),
-            lib_name: none.clone(),
-            lib_version: none,
+            names: Arc::clone(&NO_NAMES),
             user,
             incarnation: 0,
             database: 0,
@@ -85,6 +90,11 @@ impl Watched {
     #[inline]
     pub(super) fn take_changed(&mut self) -> Option<&Profile> {
         std::mem::take(&mut self.has_changed).then_some(&self.profile)
+    }
+
+    /// What it calls itself, to be changed.
+    pub(super) fn names_mut(&mut self) -> &mut Names {
+        Arc::make_mut(&mut self.names)
     }
 
     /// This command ran last; mostly it is the one that ran before.

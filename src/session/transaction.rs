@@ -3,9 +3,10 @@
 //! The default pipelines of several libraries wrap everything in `MULTI`, so a transaction of 100,000 `GETID` is an
 //! ordinary thing. Commands are kept as one run of bytes (each argument behind its length) and a row of the table each,
 //! 25 bytes for a `GETID`; both buffers are used again. `EXEC` may take several turns: the session goes on with
-//! [`Transaction::next`] before it looks at more input.
+//! [`Transaction::next`] before it looks at more input. Most clients never send `MULTI`: what it takes is made when it comes.
 //!
-//! Invariant: `next <= queue.len()`, and `read` is where command `next` begins in `bytes`.
+//! Invariants: while it runs, there is something `held`; `next <= queue.len()`, and `read` is where command `next` begins in
+//! `bytes`.
 
 use crate::acl::LOGINS_IN_TRANSACTION_MAX;
 use crate::command::{Command, Verb};
@@ -25,11 +26,19 @@ const QUIET_BYTES: usize = 512;
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     phase: Phase,
+    held: Option<Box<Held>>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
     queue: Vec<Queued>,
     bytes: Vec<u8>,
     spans: Vec<Span>,
     /// Logins among the commands that wait.
     logins: u32,
+    /// Behind `EXEC`: which command is next, and where it begins.
+    next: usize,
+    read: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +49,7 @@ enum Phase {
     /// Behind `MULTI`. `failed`: a command was rejected, so `EXEC` will not run the others.
     Queueing { failed: bool },
     /// Behind `EXEC`.
-    Running { next: usize, read: usize },
+    Running,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +90,7 @@ impl Transaction {
     /// Whether `EXEC` still has commands to run.
     #[inline]
     pub(super) fn is_running(&self) -> bool {
-        matches!(self.phase, Phase::Running { .. })
+        matches!(self.phase, Phase::Running)
     }
 
     /// Whether it is between `MULTI` and the end of `EXEC`.
@@ -93,7 +102,7 @@ impl Transaction {
     /// Whether [`Transaction::release_memory`] has nothing to do and there is nothing to count.
     #[inline]
     pub(super) fn is_quiet(&self) -> bool {
-        !self.is_open() && self.bytes.capacity() <= QUIET_BYTES
+        !self.is_open() && self.held.as_ref().is_none_or(|held| held.bytes.capacity() <= QUIET_BYTES)
     }
 
     /// Whether `EXEC` must not run.
@@ -103,17 +112,17 @@ impl Transaction {
 
     /// How many commands wait; `None` outside of `MULTI`.
     pub(super) fn queued(&self) -> Option<usize> {
-        (self.phase != Phase::Idle).then_some(self.queue.len())
+        (self.phase != Phase::Idle).then(|| self.held.as_ref().map_or(0, |held| held.queue.len()))
     }
 
     /// Whether `EXEC` would draw IDs.
     pub(super) fn asks_for_ids(&self) -> bool {
-        self.queue.iter().any(|queued| queued.command.verb.draws_ids())
+        self.held.iter().flat_map(|held| &held.queue).any(|queued| queued.command.verb.draws_ids())
     }
 
     /// How many logins `EXEC` would try.
     pub(super) fn logins(&self) -> u32 {
-        self.logins
+        self.held.as_ref().map_or(0, |held| held.logins)
     }
 
     /// `MULTI`.
@@ -137,35 +146,31 @@ impl Transaction {
             return Ok(());
         }
         let bytes_max = bytes_max.min(TRANSACTION_BYTES_MAX);
+        let held = self.held.get_or_insert_default();
         let added: usize = args.iter().map(|arg| arg.len() + LEN_BYTES).sum();
-        if self.queued_bytes() + size_of::<Queued>() + added > bytes_max {
+        if held.queued_bytes() + size_of::<Queued>() + added > bytes_max {
             self.fail();
             return Err(TooLarge::Bytes { bytes_max });
         }
         if is_login(command, args) {
-            if self.logins >= LOGINS_IN_TRANSACTION_MAX {
+            if held.logins >= LOGINS_IN_TRANSACTION_MAX {
                 self.fail();
                 return Err(TooLarge::Logins);
             }
-            self.logins += 1;
+            held.logins += 1;
         }
-        self.bytes.reserve(added);
+        held.bytes.reserve(added);
         for arg in args {
-            self.bytes.extend_from_slice(&u32_of(arg.len()).to_ne_bytes());
-            self.bytes.extend_from_slice(arg);
+            held.bytes.extend_from_slice(&u32_of(arg.len()).to_ne_bytes());
+            held.bytes.extend_from_slice(arg);
         }
-        self.queue.push(Queued { command, args: u32_of(args.len()) });
+        held.queue.push(Queued { command, args: u32_of(args.len()) });
         Ok(())
-    }
-
-    /// What the commands take, bytes.
-    fn queued_bytes(&self) -> usize {
-        self.bytes.len() + self.queue.len() * size_of::<Queued>()
     }
 
     /// Bytes of memory held.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + self.queue.capacity() * size_of::<Queued>() + self.spans.capacity() * size_of::<Span>()
+        self.held.as_ref().map_or(0, |held| held.memory_bytes())
     }
 
     /// Gives back the room of a large transaction that is over. That of a small one is kept, so that it costs no allocation.
@@ -178,11 +183,11 @@ impl Transaction {
     /// `EXEC`: from now on [`Transaction::next`] gives the commands. Returns how many.
     pub(super) fn run(&mut self) -> usize {
         debug_assert_eq!(self.phase, Phase::Queueing { failed: false });
-        let len = self.queue.len();
+        let len = self.queued().unwrap_or_default();
         if len == 0 {
             self.discard();
         } else {
-            self.phase = Phase::Running { next: 0, read: 0 };
+            self.phase = Phase::Running;
         }
         len
     }
@@ -195,33 +200,55 @@ impl Transaction {
 
     #[inline(never)]
     fn take_next(&mut self) -> Option<(&'static Command, Args<'_>)> {
-        let Phase::Running { next, mut read } = self.phase else { return None };
-        let Queued { command, args } = self.queue[next];
-        self.spans.clear();
+        let Held { queue, bytes, spans, next, read, .. } = self.held.as_deref_mut()?;
+        let Queued { command, args } = queue[*next];
+        spans.clear();
         for _ in 0..args {
-            let start = read + LEN_BYTES;
-            let len = self.bytes[read..start].try_into().map_or(0, u32::from_ne_bytes) as usize;
-            self.spans.push(Span { start, end: start + len });
-            read = start + len;
+            let start = *read + LEN_BYTES;
+            let len = bytes[*read..start].try_into().map_or(0, u32::from_ne_bytes) as usize;
+            spans.push(Span { start, end: start + len });
+            *read = start + len;
         }
-        self.phase = Phase::Running { next: next + 1, read };
-        Some((command, Args::new(&self.bytes, &self.spans)))
+        *next += 1;
+        Some((command, Args::new(bytes, spans)))
     }
 
     /// Ends it once the last command has run. Apart from [`Transaction::next`], whose arguments are still in use then.
     pub(super) fn end_if_done(&mut self) {
-        if let Phase::Running { next, read } = self.phase {
-            debug_assert!(next <= self.queue.len() && read <= self.bytes.len());
-            if next == self.queue.len() {
-                self.discard();
-            }
+        if self.is_running() && self.held.as_ref().is_none_or(|held| held.has_ended()) {
+            self.discard();
         }
     }
 
     /// Forgets everything: `DISCARD`, `RESET`, the end of `EXEC`.
     pub(super) fn discard(&mut self) {
         self.phase = Phase::Idle;
+        if let Some(held) = &mut self.held {
+            held.clear();
+        }
+    }
+}
+
+impl Held {
+    /// What the commands take, bytes.
+    fn queued_bytes(&self) -> usize {
+        self.bytes.len() + self.queue.len() * size_of::<Queued>()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.queue.capacity() * size_of::<Queued>() + self.spans.capacity() * size_of::<Span>()
+    }
+
+    /// Whether the last command has run.
+    fn has_ended(&self) -> bool {
+        debug_assert!(self.next <= self.queue.len() && self.read <= self.bytes.len());
+        self.next == self.queue.len()
+    }
+
+    fn clear(&mut self) {
         self.logins = 0;
+        self.next = 0;
+        self.read = 0;
         self.queue.clear();
         self.bytes.clear();
         self.spans.clear();
