@@ -2,8 +2,8 @@
 //!
 //! A handshake that does not go on must not keep others out, and one that only needs a little more time must not be ended.
 //! So when there are as many as there may be, the oldest one of the address that has the most is ended, if it has had
-//! [`GRACE`], or [`GRACE_IN_RUSH`] while others from there finish theirs; until one has, the next connection waits, and those
-//! behind it wait in the system's queue. A flood from one address costs that address, and thousands of clients that come
+//! [`GRACE`], or [`GRACE_IN_RUSH`] while that address has just come, or others from there finish theirs; until one has, the
+//! next connection waits, and those behind it wait in the system's queue. A flood from one address costs that address, and thousands of clients that come
 //! back at once take turns.
 
 use std::cmp::Reverse;
@@ -23,8 +23,8 @@ use crate::tls;
 /// client. That is longer than two round trips to the other side of the world.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The same while handshakes from that address get done: one program that opens a thousand connections needs a millisecond
-/// or more of its own for each.
+/// The same while handshakes from that address get done, and so long from the first: one program that opens a thousand
+/// connections needs a millisecond or more of its own for each, and may begin all before it finishes one.
 const GRACE_IN_RUSH: Duration = Duration::from_secs(3);
 
 /// An address from which none was done for so long is not in such a rush.
@@ -58,9 +58,10 @@ impl Handshakes {
             let freed = self.freed.notified();
             {
                 let mut under_way = self.lock();
-                match under_way.step(count_max, Instant::now()) {
+                let now = Instant::now();
+                match under_way.step(count_max, now) {
                     Step::Begin => {
-                        let (number, handshake) = under_way.add(source);
+                        let (number, handshake) = under_way.add(source, now);
                         return Place { all: Arc::clone(self), source, number, handshake };
                     }
                     Step::End(handshake) => under_way.end(&handshake),
@@ -108,8 +109,10 @@ struct UnderWay {
 }
 
 /// Those from one address; there is none of these without a handshake.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct OfSource {
+    /// Since when there has been one all the time.
+    since: Instant,
     /// The oldest first.
     by_number: BTreeMap<u64, Arc<Handshake>>,
     /// When the last one was done.
@@ -141,7 +144,8 @@ impl UnderWay {
             return Step::Wait;
         };
         let is_within = |since: Instant, span| now.saturating_duration_since(since) < span;
-        let grace = if most.done_at.is_some_and(|at| is_within(at, RUSH)) { GRACE_IN_RUSH } else { GRACE };
+        let is_in_rush = is_within(most.since, GRACE_IN_RUSH) || most.done_at.is_some_and(|at| is_within(at, RUSH));
+        let grace = if is_in_rush { GRACE_IN_RUSH } else { GRACE };
         let had_grace =
             |handshake: &&Arc<Handshake>| handshake.waits_since.get().is_some_and(|since| !is_within(*since, grace));
         match most.by_number.values().find(had_grace) {
@@ -150,11 +154,13 @@ impl UnderWay {
         }
     }
 
-    fn add(&mut self, source: Source) -> (u64, Arc<Handshake>) {
+    fn add(&mut self, source: Source, now: Instant) -> (u64, Arc<Handshake>) {
         self.last_number += 1;
         self.count += 1;
         let handshake = Arc::<Handshake>::default();
-        self.by_source.entry(source).or_default().by_number.insert(self.last_number, Arc::clone(&handshake));
+        let of = self.by_source.entry(source);
+        let of = of.or_insert_with(|| OfSource { since: now, by_number: BTreeMap::new(), done_at: None });
+        of.by_number.insert(self.last_number, Arc::clone(&handshake));
         (self.last_number, handshake)
     }
 
@@ -247,7 +253,7 @@ mod tests {
     fn under_way(of: &[u8], at: Instant) -> UnderWay {
         let mut all = UnderWay::default();
         for last in of {
-            all.add(source(*last)).1.waits_since.set(at).expect("not set yet");
+            all.add(source(*last), at).1.waits_since.set(at).expect("not set yet");
         }
         all
     }
@@ -262,7 +268,8 @@ mod tests {
     #[test]
     fn the_oldest_of_the_address_that_has_the_most_goes_and_only_after_its_time() {
         let begun = Instant::now();
-        let late = begun + GRACE;
+        // They have just come.
+        let late = begun + GRACE_IN_RUSH;
         let all = under_way(&[1, 2, 3, 2, 1, 2], begun);
         assert!(matches!(all.step(7, begun), Step::Begin));
         assert!(matches!(all.step(6, late - Duration::from_millis(1)), Step::Wait));
@@ -277,8 +284,8 @@ mod tests {
     fn one_that_waits_for_the_server_is_not_ended() {
         let begun = Instant::now();
         let mut all = UnderWay::default();
-        let (_, first) = all.add(source(1));
-        let (_, second) = all.add(source(1));
+        let (_, first) = all.add(source(1), begun - GRACE_IN_RUSH);
+        let (_, second) = all.add(source(1), begun);
         assert!(matches!(all.step(2, begun + 10 * GRACE), Step::Wait));
         second.waits_since.set(begun).expect("not set yet");
         assert_eq!(ended(&all, 2, begun + GRACE), Some((source(1), 2)));
@@ -290,6 +297,11 @@ mod tests {
     fn who_comes_in_great_number_and_gets_done_has_more_time() {
         let begun = Instant::now();
         let mut all = under_way(&[1, 1, 2], begun);
+        assert_eq!(ended(&all, 3, begun + GRACE), None, "all have just come");
+        // As after a while of others from there.
+        for of in all.by_source.values_mut() {
+            of.since -= GRACE_IN_RUSH;
+        }
         all.note_done(source(2), begun + GRACE);
         assert_eq!(ended(&all, 3, begun + GRACE), Some((source(1), 1)), "it was another's");
         all.note_done(source(1), begun + GRACE);
@@ -303,9 +315,9 @@ mod tests {
     fn one_at_a_time_is_ended_and_its_place_is_given_back() {
         let begun = Instant::now();
         let mut all = under_way(&[1, 1], begun);
-        let Step::End(chosen) = all.step(2, begun + GRACE) else { panic!("none was ended") };
+        let Step::End(chosen) = all.step(2, begun + GRACE_IN_RUSH) else { panic!("none was ended") };
         all.end(&chosen);
-        assert!(matches!(all.step(2, begun + GRACE), Step::Wait), "its place is not free yet");
+        assert!(matches!(all.step(2, begun + GRACE_IN_RUSH), Step::Wait), "its place is not free yet");
         all.remove(source(1), 1);
         assert_eq!((all.count, all.ending), (1, 0));
         assert!(matches!(all.step(2, begun), Step::Begin));
