@@ -242,7 +242,9 @@ fn who_has_finished_sending_gets_every_reply_all_the_same() {
 #[test]
 fn who_waits_for_ids_holds_its_request_and_no_more() {
     const CLIENTS: usize = 200;
-    let server = Server::start(&[]);
+    // So few IDs a millisecond that everybody comes to wait, however slow the machine.
+    let narrow = ["--id-range", "2", "--shard-range", "6", "--random-range", "13", "--id-max-wait-ms", "3600000"];
+    let server = Server::start(&narrow);
     let mut watch = server.connect();
     let mut waiting: Vec<TcpStream> = (0..CLIENTS).map(|_| server.connect().stream).collect();
     let before = server.memory_kb("VmRSS");
@@ -265,17 +267,17 @@ fn who_waits_for_ids_holds_its_request_and_no_more() {
     });
     let end = Instant::now() + PATIENCE;
     // IDs are borrowed for three seconds; from then on all that have not got theirs wait.
-    while watch.info("ids_issued").parse::<usize>().expect("a number") < 1_900_000 {
-        assert!(Instant::now() < end, "{} IDs", watch.info("ids_issued"));
+    let mut blocked = 0;
+    while blocked < CLIENTS * 3 / 4 {
+        assert!(Instant::now() < end, "{blocked} clients wait");
         std::thread::sleep(Duration::from_millis(5));
+        blocked = watch.info("blocked_clients").parse().expect("a number");
     }
-    let blocked: usize = watch.info("blocked_clients").parse().expect("a number");
     let held: usize = watch.info("client_buffers_bytes").parse().expect("a number");
     let per_client = server.memory_kb("VmRSS").saturating_sub(before) * 1024 / CLIENTS as u64;
     println!("{blocked} clients wait; {per_client} bytes a client are resident, {held} are counted");
-    assert!(blocked > CLIENTS / 4, "{blocked} clients wait");
     // The buffers that are shared by those who work are among it.
-    assert!(per_client < 96 * 1024, "{per_client} bytes for a client that waits");
+    assert!(per_client < 32 * 1024, "{per_client} bytes for a client that waits");
     assert!((blocked * 1000..CLIENTS * 24 * 1024).contains(&held), "{held} bytes are counted");
     stop.store(true, Ordering::Relaxed);
     drop(reader.join());
