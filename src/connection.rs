@@ -289,13 +289,15 @@ impl<C: Clock, T: Transport> Connection<C, T> {
             drawn.clear();
             let began_ns = self.begins_measured_draw(turn);
             let mut draw = None;
-            let tried = if unblocked.is_some() { Ok(turn.ids) } else { self.try_draw(turn.ids, drawn) };
+            let tried = match unblocked {
+                Some(how) if turn.ids > 0 => Err(NoIds::Unblocked(how)),
+                _ => self.try_draw(turn.ids, drawn).map_err(NoIds::Refused),
+            };
             let refusal = match tried {
                 Ok(0) => {
                     draw = began_ns.map(|began| MeasuredDraw { ns: since(began), waited: false });
                     None
                 }
-                Ok(_) if unblocked.is_some() => unblocked.map(NoIds::Unblocked),
                 Ok(missing) => {
                     let began_ns = clock::stopwatch_ns();
                     // Boxed: it is rare, and its state would otherwise be part of every idle connection.
@@ -303,7 +305,7 @@ impl<C: Clock, T: Transport> Connection<C, T> {
                     draw = Some(MeasuredDraw { ns: since(began_ns), waited: true });
                     refusal
                 }
-                Err(refusal) => Some(NoIds::Refused(refusal)),
+                Err(refusal) => Some(refusal),
             };
             if let Some(NoIds::Unblocked(how)) = refusal {
                 unblocked = Some(how);

@@ -17,6 +17,7 @@ use common::{PATIENCE, Server, free_port, getid};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
 };
+use tempfile::TempDir;
 
 /// Each tool in a run that is short and checks that IDs, or signs of life, come.
 const TOOLS: [&[&str]; 5] = [
@@ -100,7 +101,30 @@ fn shown(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// An authority, a server's certificate for localhost and 127.0.0.1, a client's.
+/// A folder with an authority, a server's certificate for localhost and 127.0.0.1, and a client's.
+struct Certificates {
+    dir: TempDir,
+}
+
+impl Certificates {
+    fn new() -> Certificates {
+        let dir = tempfile::tempdir().unwrap();
+        certificates(dir.path());
+        Certificates { dir }
+    }
+
+    /// The path of a file in the folder.
+    fn file(&self, name: &str) -> String {
+        self.dir.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// The words for a server with TLS at a port.
+    fn server_words(&self, tls_port: &str) -> [String; 6] {
+        let (cert, key) = (self.file("localhost.pem"), self.file("localhost.key"));
+        ["--tls-port", tls_port, "--tls-cert-file", &cert, "--tls-key-file", &key].map(str::to_owned)
+    }
+}
+
 fn certificates(dir: &Path) {
     let params = |name: &str| CertificateParams::new(vec![name.to_owned(), "127.0.0.1".to_owned()]).unwrap();
     let mut authority = params("authority");
@@ -122,26 +146,15 @@ fn certificates(dir: &Path) {
 
 #[test]
 fn every_tool_by_every_way_with_and_without_a_login() {
-    let dir = tempfile::tempdir().unwrap();
-    certificates(dir.path());
-    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let (ca, cert, key) = (file("ca.pem"), file("localhost.pem"), file("localhost.key"));
-    let password_file = file("password");
+    let certificates = Certificates::new();
+    let ca = certificates.file("ca.pem");
+    let password_file = certificates.file("password");
     std::fs::write(&password_file, "s:cr t\n").unwrap();
     for login in [false, true] {
-        let (socket, tls_port) = (file(if login { "a" } else { "b" }), free_port().to_string());
-        let mut words = vec![
-            "--unixsocket",
-            &socket,
-            "--tls-port",
-            &tls_port,
-            "--tls-cert-file",
-            &cert,
-            "--tls-key-file",
-            &key,
-            "--tls-auth-clients",
-            "no",
-        ];
+        let (socket, tls_port) = (certificates.file(if login { "a" } else { "b" }), free_port().to_string());
+        let tls = certificates.server_words(&tls_port);
+        let mut words: Vec<&str> = tls.iter().map(String::as_str).collect();
+        words.extend(["--unixsocket", &socket, "--tls-auth-clients", "no"]);
         if login {
             words.extend(["--requirepass", "s:cr t"]);
         }
@@ -180,28 +193,14 @@ fn every_tool_by_every_way_with_and_without_a_login() {
 
 #[test]
 fn a_client_certificate_and_a_user() {
-    let dir = tempfile::tempdir().unwrap();
-    certificates(dir.path());
-    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let (ca, cert, key) = (file("ca.pem"), file("localhost.pem"), file("localhost.key"));
-    let (own, own_key) = (file("alice.pem"), file("alice.key"));
+    let certificates = Certificates::new();
+    let ca = certificates.file("ca.pem");
+    let (own, own_key) = (certificates.file("alice.pem"), certificates.file("alice.key"));
     let tls_port = free_port().to_string();
-    let server = Server::start(&[
-        "--tls-port",
-        &tls_port,
-        "--tls-cert-file",
-        &cert,
-        "--tls-key-file",
-        &key,
-        "--tls-ca-cert-file",
-        &ca,
-        "--user",
-        "alice",
-        "on",
-        ">secret",
-        "+@all",
-        "~*",
-    ]);
+    let tls = certificates.server_words(&tls_port);
+    let mut words: Vec<&str> = tls.iter().map(String::as_str).collect();
+    words.extend(["--tls-ca-cert-file", &ca, "--user", "alice", "on", ">secret", "+@all", "~*"]);
+    let server = Server::start(&words);
     let at = ["-p", &tls_port, "--cacert", &ca, "--user", "alice", "--password", "secret"];
     for words in TOOLS {
         succeeds(words, &[&at[..], &["--cert", &own, "--key", &own_key]].concat());

@@ -52,23 +52,18 @@ static void wait_to_sync(int fd) {
     while (is_there(path) && hangs("sync")) usleep(5000);
 }
 
-int open(const char *path, int flags, ...) {
-    va_list more;
-    va_start(more, flags);
-    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, mode_t) : 0;
-    va_end(more);
-    wait_to_open(path);
-    return REAL(open)(path, flags, mode);
-}
+#define WAITING_OPEN(name) \
+    int name(const char *path, int flags, ...) { \
+        va_list more; \
+        va_start(more, flags); \
+        mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, mode_t) : 0; \
+        va_end(more); \
+        wait_to_open(path); \
+        return REAL(name)(path, flags, mode); \
+    }
 
-int open64(const char *path, int flags, ...) {
-    va_list more;
-    va_start(more, flags);
-    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, mode_t) : 0;
-    va_end(more);
-    wait_to_open(path);
-    return REAL(open64)(path, flags, mode);
-}
+WAITING_OPEN(open)
+WAITING_OPEN(open64)
 
 int fsync(int fd) {
     wait_to_sync(fd);
