@@ -11,6 +11,7 @@ FROM rust:1.95-slim-bookworm AS build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY benches benches
+COPY crates crates
 COPY src src
 RUN cargo build --release --locked --bin getid
 

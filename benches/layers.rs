@@ -11,12 +11,12 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use getid::clock::{Clock, SystemClock};
+use getid::claim::Identity;
 use getid::command::Vocabulary;
-use getid::id::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
 use getid::resp::{DecodeLimits, Decoded, Decoder, IdWriter, write_id};
 use getid::session::{Rules, Session, TURN_IDS_MAX, Timing, Turn};
-use getid::watermark::Identity;
+use getid::system::clock::{Clock, SystemClock};
+use getid_core::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
 use roomy::roomy_issuer;
 
 #[path = "../tests/common/roomy.rs"]
@@ -24,7 +24,7 @@ mod roomy;
 
 /// Wide enough that no bench borrows.
 fn layout() -> Layout {
-    Layout::new(getid::id::Epoch::DEFAULT, 1, 19, 1).expect("21 bits")
+    Layout::new(getid_core::Epoch::DEFAULT, 1, 19, 1).expect("21 bits")
 }
 
 fn scheme() -> Arc<Scheme> {
@@ -77,7 +77,7 @@ fn encode(c: &mut Criterion) {
             black_box(output.len())
         });
     });
-    let ids: Vec<u64> = scheme.ids(reservation(100)).map(getid::id::Id::get).collect();
+    let ids: Vec<u64> = scheme.ids(reservation(100)).map(getid_core::Id::get).collect();
     group.throughput(Throughput::Elements(100));
     group.bench_function("100 ids, itoa alone", |b| {
         let mut digits = itoa::Buffer::new();

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use getid::acl::{User, Users, parse_file};
+use getid::claim::record::Record;
 use getid::command::Vocabulary;
 use getid::config::{Config, Files, Sources};
-use getid::glob::Pattern;
-use getid::id::{Layout, RandomCycle, Reservation, Scheme, Slot};
 use getid::resp::Value;
 use getid::session::{Rules, Session, TURN_IDS_MAX, Turn};
-use getid::watermark::record::Record;
+use getid::text::glob::Pattern;
+use getid_core::{Layout, RandomCycle, Reservation, Scheme, Slot};
 
 /// Limits that a few kilobytes of input can reach.
 const BULK_BYTES_MAX: usize = 512;

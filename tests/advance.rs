@@ -15,9 +15,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Server, Wire, binary, refused};
-use getid::clock::{Clock as _, SystemClock};
-use getid::id::{Epoch, Layout, SavePoint};
-use getid::watermark::{Identity, Owner, Record};
+use getid::claim::{Identity, Owner, Record};
+use getid::system::clock::{Clock as _, SystemClock};
+use getid_core::{Epoch, Layout, SavePoint};
 
 /// IDs that a life gives at least; the tables have only the eleventh of them.
 const COUNT: usize = 1500;

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use getid::clock::SystemClock;
+use getid::claim::Identity;
 use getid::command::Vocabulary;
-use getid::id::{Layout, RandomCycle, Scheme};
 use getid::session::{Rules, Session, TURN_IDS_MAX, Timing, Turn};
-use getid::watermark::Identity;
+use getid::system::clock::SystemClock;
+use getid_core::{Layout, RandomCycle, Scheme};
 use roomy::roomy_issuer;
 
 #[path = "common/roomy.rs"]

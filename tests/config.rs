@@ -18,7 +18,7 @@ use getid::config::{
     BindAddr, BorrowPolicy, Config, FILE_BYTES_MAX, FILES_MAX, Files, INCLUDE_DEPTH_MAX, LogLevel, Report, Sources,
     StateKind, Warning, quote,
 };
-use getid::glob::Pattern;
+use getid::text::glob::Pattern;
 use proptest::prelude::*;
 
 type Loaded = Result<(Config, Vec<Warning>), Report>;

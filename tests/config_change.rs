@@ -14,7 +14,7 @@ use getid::config::directive::{Change, Directive, Secrecy};
 use getid::config::load::FilesFrom;
 use getid::config::redis::REDIS_DIRECTIVES;
 use getid::config::{Config, Files, Pair, Rewritten, Sources, UserLine};
-use getid::files::{Readers, behind_links, replace};
+use getid::system::files::{Readers, behind_links, replace};
 use proptest::prelude::*;
 
 /// Files by their paths.

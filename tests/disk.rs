@@ -21,8 +21,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Server, Wire, binary, getid, refused};
-use getid::id::{Epoch, Layout, SavePoint, Tick};
-use getid::watermark::{Identity, Owner, Record};
+use getid::claim::{Identity, Owner, Record};
+use getid_core::{Epoch, Layout, SavePoint, Tick};
 
 /// A short lead, so that a disk that fails is met within half a second.
 const SHORT: [&str; 4] = ["--id-max-borrow-ms", "500", "--id-watermark-lead-ms", "400"];

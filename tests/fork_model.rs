@@ -5,7 +5,7 @@
 
 mod id_support;
 
-use getid::id::{Generator, Id, Layout, Parts, RandomCycle, Scheme, Slot, Tick};
+use getid_core::{Generator, Id, Layout, Parts, RandomCycle, Scheme, Slot, Tick};
 use id_support::{Rng, splits};
 
 /// Millisecond and counter, as the fork keeps them.

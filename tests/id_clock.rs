@@ -2,8 +2,8 @@
 
 mod id_support;
 
-use getid::id::checks::{Fault, plant};
-use getid::id::{ClockEvent, ClockFault, Epoch, Reading, ReferenceClock, SavePoint, Severity, Tick};
+use getid_core::checks::{Fault, plant};
+use getid_core::{ClockEvent, ClockFault, Epoch, Reading, ReferenceClock, SavePoint, Severity, Tick};
 use id_support::Rng;
 
 const HOUR: i64 = 3_600_000;

@@ -2,7 +2,7 @@
 
 mod id_support;
 
-use getid::id::{
+use getid_core::{
     Epoch, Generator, Id, Layout, LayoutError, Parts, RandomCycle, Reservation, Scheme, Slot, Tick, UtcMs,
 };
 use id_support::{Rng, scheme, splits};

@@ -10,8 +10,8 @@ mod id_support;
 
 use std::sync::Arc;
 
-use getid::id::checks::{Fault, plant};
-use getid::id::{
+use getid_core::checks::{Fault, plant};
+use getid_core::{
     Blocked, BorrowPolicy, Core as _, Epoch, Id, Layout, Limits, Mint, RandomCycle, Reading, Refusal, SavePoint,
     Scheme, Tick,
 };
@@ -230,7 +230,7 @@ impl World {
         life.drew = true;
         check(reservation.len > 0 && u64::from(reservation.len) <= n, || format!("{n} asked, {reservation:?}"))?;
         let end = reservation.first.0 + u64::from(reservation.len);
-        let last_tick = getid::id::Slot(end - 1).tick(shard_bits);
+        let last_tick = getid_core::Slot(end - 1).tick(shard_bits);
         let borrow_end = Tick(life.reference.0 + max_borrow_ms);
         check(last_tick < borrow_end, || format!("{last_tick:?} at or past R + B, {borrow_end:?}"))?;
         let may_hold = [self.disk, life.flight.as_ref().map(|flight| flight.point)];
@@ -243,7 +243,7 @@ impl World {
             check(self.last < Some(id), || format!("{id} after {:?}", self.last))?;
             self.last = Some(id);
             let parts = life.scheme.layout().split(id);
-            let tick = getid::id::Slot(slot).tick(shard_bits);
+            let tick = getid_core::Slot(slot).tick(shard_bits);
             check((parts.tick, parts.server) == (tick, SERVER), || format!("{id} says {parts:?}, not {tick:?}"))?;
         }
         self.ids += u64::from(reservation.len);

@@ -4,7 +4,7 @@ mod id_support;
 
 use std::sync::Arc;
 
-use getid::id::{
+use getid_core::{
     Blocked, BorrowPolicy, ClockEvent, Epoch, Layout, Limits, Mint, Reading, Refusal, Reservation, SavePoint, Slot,
     Tick,
 };
@@ -1108,7 +1108,7 @@ fn an_absurd_clock_stores_nothing_at_the_end() {
 
 #[test]
 fn borrowing_and_overload() {
-    use getid::id::{Core, Overload};
+    use getid_core::{Core, Overload};
     let mut scene = Scene::running(Limits::default());
     scene.pass(3000).one().expect("served");
     scene.pass(10);

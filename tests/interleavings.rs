@@ -16,18 +16,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 // The names by which the issuer's source, below, knows the rest of the crate.
-use getid::{clock, id, plural, telemetry, watermark};
+use getid::{claim, stats, system, text};
 
-use getid::clock::Clock;
-use getid::id::{Blocked, Layout, Limits, Mint, Reading, Reservation, SavePoint, Tick};
-use getid::watermark::Identity;
+use getid::claim::Identity;
+use getid::system::clock::Clock;
+use getid_core::{Blocked, Layout, Limits, Mint, Reading, Reservation, SavePoint, Tick};
 use roomy::roomy_issuer;
 
 #[path = "common/roomy.rs"]
 mod roomy;
 
 /// The issuer with other locks.
-#[path = "../src/issuer/mod.rs"]
+#[path = "../src/generators/time/mod.rs"]
 #[allow(dead_code, unreachable_pub, unused_imports, reason = "the crate's own source, of which this uses a part")]
 mod issuer;
 
@@ -199,9 +199,9 @@ mod queue {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
     use std::task::Poll;
 
-    use getid::id::checks::{Fault, plant};
-    use getid::id::{Layout, Limits, Refusal, Reservation, SavePoint};
-    use getid::watermark::{Identity, NoStore};
+    use getid::claim::{Identity, NoStore};
+    use getid_core::checks::{Fault, plant};
+    use getid_core::{Layout, Limits, Refusal, Reservation, SavePoint};
     use shuttle::future::block_on;
     use shuttle::thread;
 
@@ -212,7 +212,7 @@ mod queue {
     #[derive(Clone, Default)]
     struct SteppedClock(Arc<AtomicU64>);
 
-    impl getid::clock::Clock for SteppedClock {
+    impl getid::system::clock::Clock for SteppedClock {
         fn boot_ns(&self) -> u64 {
             self.0.load(SeqCst)
         }

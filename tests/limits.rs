@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{Server, Wire};
-use getid::clients::{Admission, Clients, Endpoint};
 use getid::config::Config;
+use getid::server::registry::{Admission, Clients, Endpoint};
 use getid::session::Session;
 use socket2::{Domain, Socket, Type};
 

@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use common::{PATIENCE, Server, Wire, refused};
-use getid::watermark::Record;
+use getid::claim::Record;
 
 /// Unix ms of tick 0.
 const EPOCH_MS: u64 = 1_420_041_600_000;
@@ -368,7 +368,7 @@ const PLANTED_SERVER: &str = "PLANTED_SERVER_WORDS";
 #[test]
 fn a_server_in_which_a_draw_panics() {
     let Ok(words) = std::env::var(PLANTED_SERVER) else { return };
-    let _planted = getid::id::checks::plant(getid::id::checks::Fault::DrawPanics);
+    let _planted = getid_core::checks::plant(getid_core::checks::Fault::DrawPanics);
     let end = getid::cli::serve::run(words.lines().map(str::to_owned).collect());
     std::process::exit(i32::from(end != std::process::ExitCode::SUCCESS));
 }

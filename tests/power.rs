@@ -16,8 +16,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Server, free_port, getid};
-use getid::id::{Layout, SavePoint};
-use getid::watermark::{FileStore, Folder, Identity, Record};
+use getid::claim::{FileStore, Folder, Identity, Record};
+use getid_core::{Layout, SavePoint};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;

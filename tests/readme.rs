@@ -232,7 +232,7 @@ fn the_table_of_layouts_is_computed_right() {
 /// Every text with which requests are refused has its remedy.
 #[test]
 fn every_refusal_is_explained() {
-    use getid::id::{ClockFault, Layout, Refusal};
+    use getid_core::{ClockFault, Layout, Refusal};
     let text = read("docs/operating.md");
     let refusals = [
         (

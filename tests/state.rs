@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use getid::claim::{FileStore, Folder as Place, Identity, Owner, Record, Term};
 use getid::cli::state::{StateArgs, run_at};
-use getid::id::{Epoch, Layout, SavePoint, Tick};
-use getid::watermark::{FileStore, Folder as Place, Identity, Owner, Record, Term};
+use getid_core::{Epoch, Layout, SavePoint, Tick};
 use tempfile::TempDir;
 
 #[derive(Parser)]

@@ -16,16 +16,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
-use getid::clients::Endpoint;
-use getid::clock::{Clock as _, SystemClock};
+use getid::claim::Identity;
 use getid::config::{Config, LogFormat, LogLevel, Sources};
-use getid::connection::{Connection, Transport};
-use getid::id::{Epoch, Layout};
-use getid::io_threads::{IoThreads, runtime};
 use getid::logging::{Log, LogOptions};
+use getid::server::connection::{Connection, Transport};
+use getid::server::registry::Endpoint;
 use getid::server::{Process, Server, rules};
 use getid::session::Session;
-use getid::watermark::Identity;
+use getid::system::clock::{Clock as _, SystemClock};
+use getid::system::io_threads::{IoThreads, runtime};
+use getid_core::{Epoch, Layout};
 use roomy::roomy_issuer;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 

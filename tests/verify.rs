@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use getid::id::{Epoch, Layout, Parts, Tick};
+use getid_core::{Epoch, Layout, Parts, Tick};
 use nix::time::{ClockId, clock_gettime};
 
 /// What the server does wrong.

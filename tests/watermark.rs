@@ -14,10 +14,10 @@ use std::process::{Command, Stdio};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use getid::id::{Epoch, Layout, SavePoint, Tick};
-use getid::watermark::envelope::Envelope;
-use getid::watermark::sim::{SimDisk, Trouble};
-use getid::watermark::{FileStore, Folder, Identity, Opened, Owner, Record, SaveError, SaveStep, Store, Term};
+use getid::claim::envelope::Envelope;
+use getid::claim::sim::{SimDisk, Trouble};
+use getid::claim::{FileStore, Folder, Identity, Opened, Owner, Record, SaveError, SaveStep, Store, Term};
+use getid_core::{Epoch, Layout, SavePoint, Tick};
 use tempfile::TempDir;
 
 fn identity(server_id: u32) -> Identity {

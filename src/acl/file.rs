@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use super::{LINE_BYTES_MAX, RuleError, SetUserError, User, Users, check_size, merge_selectors, user};
-use crate::printable::printable;
+use crate::text::printable::printable;
 
 /// A mistake in an ACL file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use super::output::{finish, print};
 use super::startup::{self, Purpose, Startup};
+use crate::claim::{Folder, Identity, check_record};
+use crate::cli::supervision::PidFile;
 use crate::config::{Config, Report, StateKind};
-use crate::files;
 use crate::server;
-use crate::supervision::PidFile;
-use crate::tls;
-use crate::watermark::{Folder, Identity, check_record};
+use crate::server::tls;
+use crate::system::files;
 
 /// Checks the configuration that `getid serve` with the same words would use.
 pub(super) fn run(words: Vec<String>) -> ExitCode {

@@ -7,14 +7,14 @@ use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Args;
+use getid_core::{Id, Layout};
 use serde::Serialize;
 
 use super::layout::LayoutArgs;
 use super::output::{complain, finish, print};
-use crate::id::{Id, Layout};
-use crate::plural::counted;
-use crate::printable::printable;
-use crate::timestamp;
+use crate::text::plural::counted;
+use crate::text::printable::printable;
+use crate::text::timestamp;
 use crate::tools::paste::{Mistake, Scanner};
 
 /// Arguments of `getid decode`.

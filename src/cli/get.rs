@@ -7,8 +7,8 @@ use clap::Args;
 
 use super::output::{complain, finish, print};
 use super::server_args::{SERVER_HELP, ServerArgs};
-use crate::plural::counted;
-use crate::printable::printable;
+use crate::text::plural::counted;
+use crate::text::printable::printable;
 use crate::tools::address::names_server;
 use crate::tools::client::Endpoint;
 use crate::tools::replies::{Reply, push_request};

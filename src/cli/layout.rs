@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use getid_core::{Epoch, Layout};
 
 use crate::config::load::RealFiles;
 use crate::config::{Config, Sources};
-use crate::id::{Epoch, Layout};
-use crate::timestamp;
+use crate::text::timestamp;
 
 /// Flags that say how the bits of IDs are divided.
 ///

@@ -18,6 +18,7 @@ mod sources;
 mod span;
 mod startup;
 pub mod state;
+pub mod supervision;
 mod verify;
 
 use std::ffi::OsString;
@@ -26,8 +27,8 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
-use crate::clock::{Clock as _, SystemClock};
 use crate::config::directive::Directive;
+use crate::system::clock::{Clock as _, SystemClock};
 
 /// Reads the command line of this process and does what it says.
 pub fn run() -> ExitCode {

@@ -14,7 +14,7 @@ use clap::Args;
 
 use super::output::{complain, finish, print};
 use super::server_args::{SERVER_HELP, ServerArgs};
-use crate::printable::printable;
+use crate::text::printable::printable;
 use crate::tools::replies::{Reply, push_request};
 
 /// How long it may take when nobody says, ms.

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use getid_core::SavePoint;
 use rand::RngExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -18,19 +19,18 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use super::startup::{self, Purpose, Startup};
-use crate::allocator;
-use crate::clock::{Clock as _, SystemClock};
+use crate::claim::{FileStore, Folder, Identity, MachineClaim, MachineError, NoStore, Opened, Store};
+use crate::cli::supervision::{Notifier, PidFile, watchdog_every};
 use crate::config::{Config, Sources, StateKind};
-use crate::id::SavePoint;
-use crate::io_threads::{self, IoThreads};
-use crate::issuer::{Issuer, Keeper, KeeperError};
+use crate::generators::time::{Issuer, Keeper, KeeperError};
 use crate::logging::{self, Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
+use crate::server::tls;
 use crate::server::{self, Listener, Process, Server};
 use crate::session::Rules;
-use crate::supervision::{Notifier, PidFile, watchdog_every};
-use crate::timestamp;
-use crate::tls;
-use crate::watermark::{FileStore, Folder, Identity, MachineClaim, MachineError, NoStore, Opened, Store};
+use crate::system::allocator;
+use crate::system::clock::{Clock as _, SystemClock};
+use crate::system::io_threads::{self, IoThreads};
+use crate::text::timestamp;
 
 /// The last save gets at least this long, however short `shutdown-timeout` is: it is what a restart resumes from.
 const LAST_SAVE_PATIENCE: Duration = Duration::from_secs(2);

@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use getid_core::{Layout, Tick};
 use serde::Serialize;
 
 use super::layout::LayoutArgs;
 use super::output::{complain, finish, print};
 use super::wall_unix_ms;
-use crate::id::{Layout, Tick};
-use crate::timestamp::{self, Time};
+use crate::text::timestamp::{self, Time};
 
 /// Arguments of `getid span`.
 #[derive(Args)]

@@ -20,20 +20,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use getid_core::mint::SAVE_SLACK_MS;
+use getid_core::reference::JUMP_MS_MAX;
+use getid_core::{Epoch, Id, Layout, SavePoint, Tick, UtcMs};
 
 use super::layout::LayoutArgs;
 use super::output;
+use crate::claim::envelope::salvaged_borrow_ms;
+use crate::claim::folder::{BORROW_MS_MAX, advance_command};
+use crate::claim::lock::{Claim, Names, holder};
+use crate::claim::record::salvaged_ticks;
+use crate::claim::{Identity, MachineClaim, MachineError, Record};
 use crate::config::load::{Dir, RealFiles};
 use crate::config::{Config, Sources, StateKind};
-use crate::id::mint::SAVE_SLACK_MS;
-use crate::id::reference::JUMP_MS_MAX;
-use crate::id::{Epoch, Id, Layout, SavePoint, Tick, UtcMs};
-use crate::timestamp::Time;
-use crate::watermark::claim::{Claim, Names, holder};
-use crate::watermark::envelope::salvaged_borrow_ms;
-use crate::watermark::file::{BORROW_MS_MAX, advance_command};
-use crate::watermark::record::salvaged_ticks;
-use crate::watermark::{Identity, MachineClaim, MachineError, Record};
+use crate::text::timestamp::Time;
 
 const DAY_MS: u64 = 86_400_000;
 
@@ -249,7 +249,7 @@ fn server_ids(dir: &Path) -> io::Result<Vec<u32>> {
 
 fn look(dir: &Path, server_id: u32, config: &Config) -> Sight {
     let path = dir.join(Names::of(server_id).state);
-    let record = crate::watermark::claim::read(&path)
+    let record = crate::claim::lock::read(&path)
         .map_err(|error| error.to_string())
         .and_then(|bytes| Record::parse(&bytes.unwrap_or_default()).map_err(|error| error.to_string()))
         .and_then(|record| {

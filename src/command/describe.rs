@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use super::{Argument, Categories, Command, Vocabulary};
-use crate::glob::Pattern;
 use crate::resp::{Args, Value};
+use crate::text::glob::Pattern;
 
 /// `COMMAND` (no names) and `COMMAND INFO name ...`: an array of ten fields for each, null for a name that is unknown. Of
 /// more names than there are commands, those that come again are left out.

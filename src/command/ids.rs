@@ -2,10 +2,11 @@
 
 use std::str;
 
+use getid_core::{Id, Layout};
+
 use super::quote;
-use crate::id::{Id, Layout};
 use crate::resp::{Value, parse_integer};
-use crate::timestamp::{Time, format_rfc3339};
+use crate::text::timestamp::{Time, format_rfc3339};
 
 /// How much of an argument an error text quotes, bytes.
 const QUOTED_BYTES_MAX: usize = 64;

@@ -6,6 +6,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
+use getid_core::Epoch;
+use getid_core::layout::LOW_BITS;
+
 use super::draft::Draft;
 use super::fault::Fault;
 use super::{
@@ -13,9 +16,7 @@ use super::{
     SyslogFacility, TlsAuthClients, TlsAuthClientsUser, UserLine, suites,
 };
 use crate::acl::{Protection, Users};
-use crate::id::Epoch;
-use crate::id::layout::LOW_BITS;
-use crate::timestamp::{self, TimeError};
+use crate::text::timestamp::{self, TimeError};
 
 /// One directive.
 #[derive(Debug)]

@@ -2,13 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
+use getid_core::{Epoch, Layout};
+
 use super::directive::{Directive, GENERATOR_WORDS};
 use super::fault::Fault;
 use super::redis;
 use super::report::{Place, Problem, Warning, did_you_mean, is_secret, known_names};
 use super::secrets;
 use super::{Config, TlsAuthClients, TlsAuthClientsUser};
-use crate::id::{Epoch, Layout};
 
 /// One line of any source: a directive and its words.
 #[derive(Clone, Debug)]

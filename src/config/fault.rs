@@ -1,9 +1,10 @@
 //! What can be wrong with one value.
 
+use getid_core::LayoutError;
+
 use super::report::did_you_mean;
 use crate::acl::{RuleError, SetUserError};
-use crate::id::LayoutError;
-use crate::timestamp::TimeError;
+use crate::text::timestamp::TimeError;
 
 /// Why a directive cannot have the value it was given. `Display` says what was found and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

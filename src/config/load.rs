@@ -10,8 +10,8 @@ use nix::unistd::{AccessFlags, eaccess};
 
 use super::read::Files;
 use super::{Config, Report, StateKind, default_dir};
-use crate::files;
-use crate::glob;
+use crate::system::files;
+use crate::text::glob;
 
 /// Files of this machine.
 #[derive(Clone, Copy, Debug, Default)]

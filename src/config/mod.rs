@@ -25,6 +25,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
+use getid_core::Layout;
+
 pub use self::change::{Changed, Pair, SetError};
 pub use self::choices::{
     BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
@@ -37,8 +39,7 @@ pub use self::report::{Place, Problem, Report, Warning};
 pub use self::rewrite::Rewritten;
 pub use self::words::quote;
 use crate::acl::{Origin, Protection};
-use crate::glob::Pattern;
-use crate::id::Layout;
+use crate::text::glob::Pattern;
 
 /// Everything that can be configured; a field is named as its directive, with its unit last.
 ///

@@ -14,7 +14,7 @@ use super::fault::Fault;
 use super::report::{Place, Problem, is_secret, without_secrets};
 use super::words::{quote, split};
 use super::{redis, toml};
-use crate::glob;
+use crate::text::glob;
 
 /// Where settings come from, the strongest last.
 #[derive(Clone, Debug, Default)]

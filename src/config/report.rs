@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use super::directive::Directive;
 use super::secrets;
-use crate::printable::printable_up_to;
+use crate::text::printable::printable_up_to;
 
 /// Errors shown in one report. A log file given by mistake has thousands of bad lines; after a screenful nobody reads on.
 const PROBLEMS_SHOWN_MAX: usize = 50;

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use tracing::field::{Field, Visit};
 
-use crate::printable::{is_unprintable, printable};
+use crate::text::printable::{is_unprintable, printable};
 
 /// Bytes of a message: the longest of ours is a report of a start that failed.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;

@@ -11,7 +11,7 @@ use tracing::Level;
 
 use super::queue::{Entry, Queue};
 use super::{LogError, Shape};
-use crate::files;
+use crate::system::files;
 
 /// Standard output, standard error, or a file.
 #[derive(Debug)]

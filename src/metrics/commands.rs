@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use super::bump;
 use crate::command::{self, Verb};
 use crate::session::{Calls, ErrorCode};
-use crate::telemetry::{BUCKETS, Histogram, bucket_of};
+use crate::stats::{BUCKETS, Histogram, bucket_of};
 
 /// One turn in so many has its draw measured.
 const MEASURED_EVERY: u64 = 16;

@@ -12,13 +12,13 @@ use rand::RngExt as _;
 use super::pieces::{Items, Pieces};
 use super::{Act, Actor, Server};
 use crate::acl::{Denial, Guesses, LineFault, Reason, Seen, SetUserError, Source, User, Users, parse_file};
-use crate::clients::{Client, Stop};
-use crate::clock::{self, Clock};
-use crate::files::{self, Readers};
 use crate::logging::AUDIT;
 use crate::logging::lines::client_line;
 use crate::resp::Value;
+use crate::server::registry::{Client, Stop};
 use crate::session::{AclEffect, AclFileEffect, Rules};
+use crate::system::clock::{self, Clock};
+use crate::system::files::{self, Readers};
 
 /// The largest ACL file, bytes: more than [`crate::acl::USERS_MAX`] users of an ordinary kind.
 pub const ACL_FILE_BYTES_MAX: usize = 16 << 20;

@@ -11,11 +11,11 @@
 use std::sync::Arc;
 
 use super::Server;
-use crate::clients::{Client, Endpoint};
-use crate::clock::Clock;
 use crate::logging::AUDIT;
 use crate::logging::lines::Kind;
 use crate::logging::lines::client_line;
+use crate::server::registry::{Client, Endpoint};
+use crate::system::clock::Clock;
 
 /// What somebody did.
 #[derive(Clone, Copy, Debug)]

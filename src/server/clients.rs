@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::pieces::ClientLines;
 use super::{Act, Server};
-use crate::clients::{Client, Stop};
-use crate::clock::Clock;
-use crate::connection::CutOff;
 use crate::logging::lines::client_line;
 use crate::resp::Value;
+use crate::server::connection::CutOff;
+use crate::server::registry::{Client, Stop};
 use crate::session::{Breach, ClientFilter, ClientKill, ClientKind, Pause, Unblock};
+use crate::system::clock::Clock;
 
 /// How long `CLIENT KILL` waits for the connections that it ends.
 const KILL_PATIENCE: Duration = Duration::from_millis(100);

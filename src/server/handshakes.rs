@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::acl::Source;
-use crate::tls;
+use crate::server::tls;
 
 /// How long a handshake is left alone though others wait for its place: from the first time that the server waits for the
 /// client. That is longer than two round trips to the other side of the world.

@@ -7,11 +7,11 @@ use std::fmt::Write as _;
 use std::sync::{MutexGuard, PoisonError};
 
 use super::Server;
-use crate::clock::Clock;
 use crate::command::{self, Command};
 use crate::resp::Value;
 use crate::session::LatencyAsk;
-use crate::telemetry::{Event, Events};
+use crate::stats::{Event, Events};
+use crate::system::clock::Clock;
 
 /// A client waited for IDs: at the borrow limit, for the watermark, or behind others that did.
 pub(super) const DRAW_WAIT: &str = "draw-wait";

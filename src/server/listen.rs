@@ -12,8 +12,8 @@ use tokio::net::{TcpListener, UnixListener};
 
 use super::handshakes::handshakes_max;
 use crate::config::{BindAddr, Config};
-use crate::files::{self, FileId};
-use crate::tls;
+use crate::server::tls;
+use crate::system::files::{self, FileId};
 
 /// A port that is taken is asked for this often, for a second in all.
 const BIND_TRIES: u32 = 20;

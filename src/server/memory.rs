@@ -3,11 +3,11 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Server;
-use crate::clock::Clock;
-use crate::info;
-use crate::plural::counted;
 use crate::resp::Value;
+use crate::server::info;
 use crate::session::MemoryAsk;
+use crate::system::clock::Clock;
+use crate::text::plural::counted;
 
 /// Resident memory from which MEMORY DOCTOR looks for a reason, bytes.
 const MUCH_BYTES: u64 = 256 << 20;

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Server;
-use crate::clients::{Client, Stop};
-use crate::clock::Clock;
 use crate::logging::lines::client_line;
+use crate::server::registry::{Client, Stop};
+use crate::system::clock::Clock;
 
 /// Bytes that a monitor may be behind.
 pub const MONITOR_BYTES_MAX: usize = 4 << 20;
@@ -174,7 +174,7 @@ impl Drop for Monitoring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clients::{Clients, Endpoint};
+    use crate::server::registry::{Clients, Endpoint};
     use crate::session::Session;
 
     fn monitors(count: usize) -> (Arc<Monitors>, Vec<Monitoring>) {

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use getid_core::Refusal;
+
 use super::pieces::Pieces;
 use super::{Act, Actor, Server};
 use crate::acl::REDACTED;
-use crate::clients::{Client, Stop};
-use crate::clock::Clock;
 use crate::command;
 use crate::config::secrets::is_secret_directive;
-use crate::glob::Pattern;
-use crate::id::Refusal;
-use crate::info;
 use crate::resp::Value;
+use crate::server::info;
+use crate::server::registry::{Client, Stop};
 use crate::session::{AclEffect, Effect, Shutdown, SlowLogAsk, WaitingEffect};
+use crate::system::clock::Clock;
+use crate::text::glob::Pattern;
 
 /// What has become of an [`Effect`].
 pub enum Performed {

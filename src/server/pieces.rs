@@ -7,8 +7,8 @@
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
-use crate::clients::{Client, Snapshot};
 use crate::resp::{self, Protocol, Value};
+use crate::server::registry::{Client, Snapshot};
 
 /// An answer that is written piece by piece.
 pub trait Pieces: Send {

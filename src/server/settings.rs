@@ -8,22 +8,22 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 
+use getid_core::{Layout, Limits, RandomCycle, Scheme};
 use rand::seq::SliceRandom as _;
 
 use super::{Act, Actor, Server, open_files, room_for_clients, timing};
 use crate::acl::{DEFAULT_USER, PASSWORD_BYTES_MAX, Protection, User, Users};
-use crate::clock::Clock;
 use crate::command::Vocabulary;
 use crate::config::load::FilesFrom;
 use crate::config::secrets;
 use crate::config::{self, Changed, Config, Pair, Report, SetError, StateKind, UserLine};
-use crate::files::{self, Readers};
-use crate::id::{self, Layout, Limits, RandomCycle, Scheme};
-use crate::info;
 use crate::logging::lines::client_line;
 use crate::resp::Value;
+use crate::server::info;
+use crate::server::tls;
 use crate::session::{Rules, turn_ids_max};
-use crate::tls;
+use crate::system::clock::Clock;
+use crate::system::files::{self, Readers};
 
 /// What sessions of a new server go by. Its random cycle is another at each start: two lives, or two servers, do not walk
 /// through the tables in step.
@@ -93,8 +93,8 @@ pub fn limits(config: &Config) -> Limits {
         lead_ms: config.id_watermark_lead_ms,
         max_clock_jump_ms: config.id_max_clock_jump_ms,
         policy: match config.id_borrow_policy {
-            config::BorrowPolicy::Wait => id::BorrowPolicy::Wait,
-            config::BorrowPolicy::Error => id::BorrowPolicy::Error,
+            config::BorrowPolicy::Wait => getid_core::BorrowPolicy::Wait,
+            config::BorrowPolicy::Error => getid_core::BorrowPolicy::Error,
         },
     }
 }

@@ -4,14 +4,14 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::pieces::Items;
 use super::{Pieces, Server};
-use crate::clients::Client;
-use crate::clock::{self, Clock};
 use crate::command::Flags;
 use crate::config::Config;
 use crate::config::secrets::may_be_secret_directive;
 use crate::resp::Value;
+use crate::server::registry::Client;
 use crate::session::{Noted, Reply, SlowLogAsk, Timing};
-use crate::telemetry::{Entry, SlowLog};
+use crate::stats::{Entry, SlowLog};
+use crate::system::clock::{self, Clock};
 
 /// How sessions time commands under this configuration, and which of them they tell one by one.
 pub fn timing(config: &Config) -> Timing {

@@ -7,7 +7,7 @@
 use super::turn::TURN_BYTES_MAX;
 use crate::command::{Command, Flags, TABLE, Verb};
 use crate::resp::Args;
-use crate::telemetry::{bucket_of, trimmed};
+use crate::stats::{bucket_of, trimmed};
 
 /// How commands are timed, and what is told of them.
 #[derive(Clone, Copy, Debug)]

@@ -5,8 +5,9 @@
 
 use std::fmt;
 
-use crate::id::Id;
-use crate::timestamp::Time;
+use getid_core::Id;
+
+use crate::text::timestamp::Time;
 
 /// A wish of a command that only the shell can fulfil.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use getid_core::Scheme;
+
 use super::account::Timing;
 use crate::acl::{Protection, Users};
 use crate::command::Vocabulary;
-use crate::id::Scheme;
 use crate::resp::DecodeLimits;
 
 /// What all sessions of a server go by. A changed setting is a new `Rules`, given to [`super::Session::set_rules`].

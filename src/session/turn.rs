@@ -5,10 +5,11 @@
 //!
 //! Invariant: `ids` is the sum of all counts in `replies`, and the [`Reply::Encoded`] lengths sum up to `encoded.len()`.
 
+use getid_core::Layout;
+
 use super::account::Account;
 use super::effect::Effect;
 use crate::acl::Denial;
-use crate::id::Layout;
 use crate::resp::{self, Protocol, ProtocolError, Value};
 
 /// IDs a turn may hold at most before it ends, not counting those of the command that passes the bound.

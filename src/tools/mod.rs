@@ -5,6 +5,8 @@
 //! arguments.
 
 pub mod address;
+pub mod bench;
 pub mod client;
 pub mod paste;
 pub mod replies;
+pub mod verify;

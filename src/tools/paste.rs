@@ -9,7 +9,7 @@
 
 use std::fmt;
 
-use crate::id::Id;
+use getid_core::Id;
 
 /// Bytes of a word that are kept: more than any ID has, and enough to recognize what else it was.
 const WORD_BYTES_MAX: usize = 64;

@@ -13,7 +13,7 @@
 
 use std::num::NonZeroUsize;
 
-use crate::id::Id;
+use getid_core::Id;
 
 /// Bytes of one line of a reply; longer ones are no Redis's.
 const LINE_BYTES_MAX: usize = 64 * 1024;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid::clock::Clock;
-use getid::id::{Limits, SavePoint};
-use getid::issuer::Issuer;
-use getid::watermark::{Identity, NoStore};
+use getid::claim::{Identity, NoStore};
+use getid::generators::time::Issuer;
+use getid::system::clock::Clock;
+use getid_core::{Limits, SavePoint};
 use tokio::runtime::Runtime;
 
 /// An issuer that may borrow `max_borrow_ms` and has borrowed nothing. Its keeper runs as long as `runtime` does.

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)]
 
-use getid::id::{Epoch, Layout, RandomCycle, Scheme};
+use getid_core::{Epoch, Layout, RandomCycle, Scheme};
 
 /// `SplitMix64`: small, seeded, good enough to walk with.
 #[derive(Clone, Debug)]

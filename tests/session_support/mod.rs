@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use getid::acl::{Protection, Users};
 use getid::command::{Vocabulary, describe_id, describe_span};
 use getid::config::Config;
-use getid::id::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
 use getid::resp::{DecodeLimits, Decoded, Decoder, Value};
 use getid::session::{
     AclEffect, ClientFilter, ClientKind, Effect, LatencyAsk, Rules, Session, SlowLogAsk, TURN_IDS_MAX, Timing, Turn,
     WaitingEffect,
 };
+use getid_core::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
 
 /// How a session is set up for a conversation.
 #[derive(Clone, Debug)]

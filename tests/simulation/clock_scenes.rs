@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use getid::clock::Clock;
-use getid::id::{Refusal, Tick};
-use getid::watermark::SaveStep;
-use getid::watermark::sim::Trouble;
+use getid::claim::SaveStep;
+use getid::claim::sim::Trouble;
+use getid::system::clock::Clock;
+use getid_core::{Refusal, Tick};
 
 use crate::clock::START_UNIX_MS;
 use crate::machine::{Machine, Server, pass, timed};

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use getid::id::{Layout, Limits, RandomCycle, Refusal, SavePoint, Scheme, Tick};
-use getid::issuer::{Issuer, IssuerStatus, KeeperError, MAX_WAIT_MS};
-use getid::watermark::sim::SimDisk;
-use getid::watermark::{Identity, OpenError, Opened, Record, SaveError, Store, Term};
+use getid::claim::sim::SimDisk;
+use getid::claim::{Identity, OpenError, Opened, Record, SaveError, Store, Term};
+use getid::generators::time::{Issuer, IssuerStatus, KeeperError, MAX_WAIT_MS};
+use getid_core::{Layout, Limits, RandomCycle, Refusal, SavePoint, Scheme, Tick};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;

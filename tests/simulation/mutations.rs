@@ -6,10 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use getid::id::checks::{Fault, plant};
+use getid_core::checks::{Fault, plant};
 
-use getid::id::{Blocked, Layout, Limits, Mint, Reading, Refusal, SavePoint, Tick};
-use getid::watermark::sim::SimDisk;
+use getid::claim::sim::SimDisk;
+use getid_core::{Blocked, Layout, Limits, Mint, Reading, Refusal, SavePoint, Tick};
 
 use crate::clock::START_UNIX_MS;
 use crate::machine::{Machine, pass, timed};

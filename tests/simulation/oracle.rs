@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use getid::id::{Reservation, Scheme, Tick};
+use getid_core::{Reservation, Scheme, Tick};
 
 /// An ID's bits below its tick.
 const LOW_BITS: u32 = 21;

@@ -5,12 +5,12 @@ use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::time::Duration;
 
-use getid::id::checks::{Fault, plant};
-use getid::id::{BorrowPolicy, Epoch, Layout, Refusal, SavePoint};
-use getid::issuer::{Issuer, KeeperError};
+use getid::claim::sim::{SimDisk, Trouble};
+use getid::claim::{Identity, Mismatch, NoStore, Record, SaveError, SaveStep};
+use getid::generators::time::{Issuer, KeeperError};
 use getid::session::turn_ids_max;
-use getid::watermark::sim::{SimDisk, Trouble};
-use getid::watermark::{Identity, Mismatch, NoStore, Record, SaveError, SaveStep};
+use getid_core::checks::{Fault, plant};
+use getid_core::{BorrowPolicy, Epoch, Layout, Refusal, SavePoint};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 

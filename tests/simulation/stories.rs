@@ -1,6 +1,6 @@
 //! Thousands of lives.
 
-use getid::id::checks::{Rare, seen};
+use getid_core::checks::{Rare, seen};
 
 use crate::story::{Tally, play};
 

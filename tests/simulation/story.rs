@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use getid::clock::Clock;
-use getid::id::checks::{Rare, seen};
-use getid::id::{BorrowPolicy, Epoch, Layout, Limits, Refusal, Tick};
-use getid::watermark::sim::{SimDisk, Trouble};
-use getid::watermark::{Identity, Mismatch, NoStore, Record, SaveStep};
+use getid::claim::sim::{SimDisk, Trouble};
+use getid::claim::{Identity, Mismatch, NoStore, Record, SaveStep};
+use getid::system::clock::Clock;
+use getid_core::checks::{Rare, seen};
+use getid_core::{BorrowPolicy, Epoch, Layout, Limits, Refusal, Tick};
 use tokio::task::JoinSet;
 
 use crate::clock::{START_UNIX_MS, SimClock};

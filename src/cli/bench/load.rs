@@ -18,8 +18,8 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use super::usage::ThreadTime;
-use crate::bench::{Share, Workload};
-use crate::printable::printable;
+use crate::text::printable::printable;
+use crate::tools::bench::{Share, Workload};
 use crate::tools::client::{self, ClientError, Endpoint};
 use crate::tools::replies::{Counts, ErrorReplies, Replies};
 

@@ -10,9 +10,9 @@ use serde::Serialize;
 use super::BenchArgs;
 use super::load::{Plan, Tally};
 use super::usage::Used;
-use crate::bench::{Limit, Mark, Point, Share};
-use crate::plural::{counted, thousands};
-use crate::printable::printable;
+use crate::text::plural::{counted, thousands};
+use crate::text::printable::printable;
+use crate::tools::bench::{Limit, Mark, Point, Share};
 
 /// The report; its JSON has these fields under these names.
 #[derive(Serialize)]

@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
-use crate::bench::Share;
+use crate::tools::bench::Share;
 
 /// Linux has no process from here on (`PID_MAX_LIMIT`); larger numbers would spoil the clock's id.
 pub(super) const PID_MAX: i32 = 1 << 22;

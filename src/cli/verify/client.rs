@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
+use getid_core::Id;
 use hdrhistogram::Histogram;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{Interest, Ready};
 
 use super::super::wall_unix_ms;
-use crate::id::Id;
-use crate::plural::counted;
-use crate::printable::printable;
+use crate::text::plural::counted;
+use crate::text::printable::printable;
 use crate::tools::client::{ClientError, Connection, Endpoint};
 use crate::tools::replies::{ErrorReplies, Gathered, NotAReply, Replies, Reply, push_request};
-use crate::verify::{Asked, Seen, Watch};
+use crate::tools::verify::{Asked, Seen, Watch};
 
 /// Bytes of one read.
 const READ_BYTES: usize = 16 * 1024;

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use getid_core::{Id, Layout};
 use serde::Serialize;
 
 use super::{Drawn, Findings, Judged, Kind, VerifyArgs};
-use crate::id::{Id, Layout};
-use crate::plural::{counted, thousands};
-use crate::printable::printable;
-use crate::timestamp;
-use crate::verify::{EvennessVerdict, Found};
+use crate::text::plural::{counted, thousands};
+use crate::text::printable::printable;
+use crate::text::timestamp;
+use crate::tools::verify::{EvennessVerdict, Found};
 
 /// The report; its JSON has these fields under these names, and IDs as strings.
 #[derive(Serialize)]

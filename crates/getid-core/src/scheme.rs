@@ -1,0 +1,137 @@
+//! From slots to IDs: everything that never moves while a server runs.
+//!
+//! A [`Reservation`] is what the generator hands out: consecutive slots, and how many IDs were given before them. The
+//! [`Scheme`] turns it into IDs without any shared state, so it can be done outside the issuer's lock.
+//!
+//! Invariant: the random part counts IDs given, not slots. At one ID per ms every slot is a multiple of
+//! `2^shard_bits`, and a cycle over slots would visit very few values.
+
+use crate::checks::{Fault, planted};
+use crate::layout::{Id, LOW_BITS, Layout};
+use crate::source::Piece;
+use crate::time::{Slot, Tick};
+
+/// A permutation of `0..2^random_bits`, visited in order, one step per ID given.
+///
+/// Any `2^random_bits` consecutive IDs carry every value exactly once: that is why IDs spread evenly over
+/// `id % 1024` tables. It is evenness that users buy, not secrecy.
+#[derive(Clone, Debug)]
+pub struct RandomCycle {
+    values: Box<[u32]>,
+}
+
+impl RandomCycle {
+    /// A cycle over `values`; `None` unless they are a permutation of `0..2^r` for some r of 0..=21.
+    pub fn new(values: Vec<u32>) -> Option<RandomCycle> {
+        let len = values.len();
+        if !len.is_power_of_two() || len > 1 << LOW_BITS {
+            return None;
+        }
+        let mut seen = vec![false; len];
+        for &value in &values {
+            let place = seen.get_mut(value as usize)?;
+            if std::mem::replace(place, true) {
+                return None;
+            }
+        }
+        Some(RandomCycle { values: values.into_boxed_slice() })
+    }
+
+    /// The random part of the ID that was given as number `count` (0 is the first).
+    #[inline]
+    pub fn value_at(&self, count: u64) -> u32 {
+        // The length is a power of two, so the mask is the remainder, and upper bits of `count` do not matter.
+        #[allow(clippy::cast_possible_truncation)]
+        let place = count as usize & (self.values.len() - 1);
+        self.values[place]
+    }
+
+    /// How many values the cycle has, `2^random_bits`.
+    pub fn period(&self) -> usize {
+        self.values.len()
+    }
+}
+
+/// Layout, server-id and random cycle together.
+#[derive(Clone, Debug)]
+pub struct Scheme {
+    layout: Layout,
+    server_id: u32,
+    cycle: RandomCycle,
+    server_part: u64,
+}
+
+impl Scheme {
+    /// The scheme of one server; `None` when `server_id` or the cycle's length does not fit the layout.
+    pub fn new(layout: Layout, server_id: u32, cycle: RandomCycle) -> Option<Scheme> {
+        let fits = layout.has_server(server_id) && cycle.period() == 1 << layout.random_bits();
+        let server_part = u64::from(server_id) << (LOW_BITS - layout.server_bits());
+        fits.then_some(Scheme { layout, server_id, cycle, server_part })
+    }
+
+    /// The layout.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The server-id.
+    pub fn server_id(&self) -> u32 {
+        self.server_id
+    }
+
+    /// The ID at `slot`, given as number `count`.
+    #[inline]
+    pub fn id(&self, slot: Slot, count: u64) -> Id {
+        let shard_bits = self.layout.shard_bits();
+        debug_assert!(slot.tick(shard_bits) <= Tick::LAST, "the generator hands out no slot past the 42 bits");
+        let random = u64::from(self.cycle.value_at(count));
+        // Without the mask, a counter of 32 bits spills into server and tick, as the fork's does.
+        let shard = if planted(Fault::NoMask) { slot.0 & u64::from(u32::MAX) } else { slot.shard(shard_bits) };
+        let number =
+            (slot.tick(shard_bits).0 << LOW_BITS) | self.server_part | (shard << self.layout.random_bits()) | random;
+        Id::from_number(number)
+    }
+
+    /// The IDs of a reservation, ascending.
+    pub fn ids(&self, reservation: Reservation) -> impl ExactSizeIterator<Item = Id> + '_ {
+        (0..reservation.len).map(move |i| {
+            let step = u64::from(i);
+            self.id(Slot(reservation.first.0 + step), reservation.count.wrapping_add(step))
+        })
+    }
+}
+
+/// `len` consecutive slots taken in one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// The first slot.
+    pub first: Slot,
+    /// How many IDs this server had given before the first of these.
+    pub count: u64,
+    /// How many slots.
+    pub len: u32,
+}
+
+impl Reservation {
+    /// Whether `next` begins where this one ends, so that both together are one.
+    pub fn is_followed_by(&self, next: Reservation) -> bool {
+        let len = u64::from(self.len);
+        self.first.0.checked_add(len) == Some(next.first.0)
+            && self.count.wrapping_add(len) == next.count
+            && self.len.checked_add(next.len).is_some()
+    }
+}
+
+impl Piece for Reservation {
+    fn ids(&self) -> u32 {
+        self.len
+    }
+
+    fn append(&mut self, next: Reservation) -> bool {
+        let fits = self.is_followed_by(next);
+        if fits {
+            self.len += next.len;
+        }
+        fits
+    }
+}

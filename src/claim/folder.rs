@@ -1,0 +1,449 @@
+//! The record as a file in a folder, saved without ever blocking the runtime.
+//!
+//! A save is write, fsync, a look at what is about to be replaced, rename, fsync of the folder (`SaveStep`), on a thread
+//! of its own: a disk that hangs stops one save and nothing else, and nothing else stops a save.
+//!
+//! # When the claim is lost
+//!
+//! Someone deletes the folder, or the lock file in it, under a running server. Nothing can be saved then, and a second
+//! server may have started in a new folder of the same name. The store looks again at every save, and goes on once it
+//! can hold a claim that is as good as the one of a restart:
+//!
+//! - Nobody else holds the lock there: it takes it. So no other server gives IDs from now on.
+//! - It tells what record it found there ([`SaveError::ClaimRetaken`]), and the caller raises its position as a start
+//!   with that record (or without one) would. So what another server gave in between is not given again: a server saves
+//!   before it gives. It goes on telling until the caller saves for the new term.
+//! - The folder that was opened at the start has been deleted. If it has only been moved, or hidden by a mount, it may
+//!   come back with the old record in it, and a later start would believe that; so the store waits for it to come back,
+//!   or for a restart, which is the operator's decision for the new one.
+//! - The record was not written by another process that believes to hold the same lock. That happens on network file
+//!   systems, which may lose a lock without a word. Who wrote last goes on, and the other one stops until its restart.
+//!   This narrows the gap and does not close it: between the look and the rename there is still a moment.
+//!
+//! A claim that was found lost and then is as it was (the folder was put back) has been lost all the same: meanwhile
+//! another server may have had a folder of that name. So it is taken again, too.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use getid_core::{Epoch, Layout, SavePoint, Tick};
+use nix::unistd::{AccessFlags, eaccess};
+use tokio::sync::oneshot;
+
+use super::envelope::salvaged_borrow_ms;
+use super::lock::{Claim, Lost, Names};
+use super::saver::SaverThread;
+use super::{Identity, Mismatch, Opened, Record, RecordError, SaveError, Store, Term};
+
+const DAY_MS: u64 = 86_400_000;
+
+/// The largest B that can be configured, ms (`id-max-borrow-ms`).
+pub(crate) const BORROW_MS_MAX: u64 = 3_600_000;
+
+/// Where a server's record is, and whose it is.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    /// The directive `dir`.
+    pub dir: PathBuf,
+    /// Whose record.
+    pub identity: Identity,
+    /// B as configured, ms (`id-max-borrow-ms`): for the remedies that errors name.
+    pub max_borrow_ms: u64,
+}
+
+/// The record of one server in a folder, and the claim to it.
+#[derive(Debug)]
+pub struct FileStore {
+    thread: SaverThread,
+    saver: State,
+    /// The record's path.
+    path: PathBuf,
+}
+
+/// Where the saver is: here, or with its thread, from which it comes back with the answer.
+#[derive(Debug)]
+enum State {
+    Idle(Box<Saver>),
+    Saving(oneshot::Receiver<(Box<Saver>, Result<(), SaveError>)>),
+    /// The thread has ended, which it does not do.
+    Gone,
+}
+
+impl FileStore {
+    /// [`Store::open`] on this thread, where that may wait for up to a second.
+    ///
+    /// The point comes back [carried over](Record::adopted_by) to the folder's identity. Its times may lie ahead of the
+    /// clock, as they do when that was set back; to say so is the caller's. Files that a crash left half-written are
+    /// removed.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`].
+    pub fn open_here(folder: &Folder) -> Result<Opened<FileStore>, OpenError> {
+        let thread = start_thread(folder)?;
+        Ok(opened(thread, Saver::open(folder)?))
+    }
+
+    /// Waits for a save that was left running. What it came to is told once more by the next one: an error of the disk
+    /// by failing too, and a claim taken again by its term.
+    async fn settle(&mut self) -> Result<(), SaveError> {
+        let State::Saving(running) = &mut self.saver else { return Ok(()) };
+        // It stays there while this waits, so this can be dropped at any time.
+        let Ok((saver, result)) = running.await else {
+            self.saver = State::Gone;
+            return Err(self.gone());
+        };
+        self.saver = State::Idle(saver);
+        result
+    }
+
+    fn gone(&self) -> SaveError {
+        let source = Arc::new(io::Error::other("the thread that saves has ended"));
+        SaveError::Io { action: "save", path: self.path.clone(), source }
+    }
+}
+
+impl Store for FileStore {
+    type Place = Folder;
+    type Point = SavePoint;
+
+    async fn open(folder: Folder) -> Result<Opened<FileStore>, OpenError> {
+        let thread = start_thread(&folder)?;
+        let place = folder.clone();
+        match thread.run(move || Saver::open(&place)).await {
+            Ok(saver) => Ok(opened(thread, saver?)),
+            Err(ended) => Err(OpenError::Folder { path: folder.dir, source: io::Error::other(ended) }),
+        }
+    }
+
+    async fn save(&mut self, point: SavePoint, term: Term) -> Result<(), SaveError> {
+        let _ = self.settle().await;
+        let State::Idle(mut saver) = std::mem::replace(&mut self.saver, State::Gone) else { return Err(self.gone()) };
+        self.saver = State::Saving(self.thread.run(move || {
+            // What a panic can leave behind is a file that the next save removes.
+            let result = catch_unwind(AssertUnwindSafe(|| saver.save(point, term)));
+            let result = result.unwrap_or_else(|_| {
+                let source = Arc::new(io::Error::other("it ran into a bug"));
+                Err(SaveError::Io { action: "finish the save of", path: saver.claim.state_path(), source })
+            });
+            (saver, result)
+        }));
+        self.settle().await
+    }
+
+    async fn release(mut self) {
+        let _ = self.settle().await;
+    }
+}
+
+fn start_thread(folder: &Folder) -> Result<SaverThread, OpenError> {
+    SaverThread::start().map_err(|source| OpenError::Thread { path: folder.dir.clone(), source })
+}
+
+fn opened(thread: SaverThread, (saver, point): (Saver, Option<SavePoint>)) -> Opened<FileStore> {
+    let (term, path, is_copy) = (saver.claim.owner().term, saver.claim.state_path(), saver.claim.is_copy());
+    Opened { store: FileStore { thread, saver: State::Idle(Box::new(saver)), path }, point, term, is_copy }
+}
+
+/// What the saving thread works on.
+#[derive(Debug)]
+struct Saver {
+    claim: Claim,
+    folder: Folder,
+    /// The watermark that was found when the claim was taken: nothing lower is written, whatever the caller wants.
+    floor: Tick,
+    /// The latest that was found since the caller was told last; `None`: nothing.
+    found: Option<SavePoint>,
+    /// The claim was found lost, and has not been taken again.
+    is_lost: bool,
+}
+
+impl Saver {
+    fn open(folder: &Folder) -> Result<(Saver, Option<SavePoint>), OpenError> {
+        let claim = Claim::take(&folder.dir, Names::of(folder.identity.server_id))?;
+        for warning in claim.warnings() {
+            tracing::warn!("{warning}");
+        }
+        let point = read_record(&claim, folder)?.map(|record| record.point);
+        let floor = point.map_or(Tick(0), |point| point.watermark);
+        Ok((Saver { claim, folder: folder.clone(), floor, found: None, is_lost: false }, point))
+    }
+
+    fn save(&mut self, mut point: SavePoint, term: Term) -> Result<(), SaveError> {
+        if let Some(lost) = self.claim.check()? {
+            return Err(self.take_again(lost));
+        }
+        if self.is_lost {
+            let lost = self.claim.read_back()?.unwrap_or(Lost::ForAWhile);
+            return Err(self.take_again(lost));
+        }
+        let owner = self.claim.owner();
+        if term != owner.term {
+            // A save was dropped that has found this out.
+            return Err(self.retaken());
+        }
+        self.found = None;
+        point.watermark = point.watermark.max(self.floor);
+        let record = Record { identity: self.folder.identity, point, owner };
+        match self.claim.save(&record.to_text())? {
+            None => {
+                self.claim.settle();
+                Ok(())
+            }
+            Some(lost) => Err(self.take_again(lost)),
+        }
+    }
+
+    /// Takes the claim anew where that is as safe as a restart (see the module), and says what it found.
+    fn take_again(&mut self, lost: Lost) -> SaveError {
+        self.is_lost = true;
+        let what = self.claim.describe(lost);
+        let taken = match lost {
+            Lost::FolderGone | Lost::FolderHidden | Lost::Overwritten { .. } => return SaveError::ClaimLost { what },
+            Lost::OlderRecord { .. } | Lost::ForAWhile => {
+                let found = read_record(&self.claim, &self.folder);
+                found.inspect(|_| self.claim.begin_life())
+            }
+            Lost::FolderReplaced | Lost::LockGone | Lost::LockReplaced => {
+                Claim::take(self.claim.dir(), Names::of(self.folder.identity.server_id)).and_then(|mut claim| {
+                    let found = read_record(&claim, &self.folder)?;
+                    claim.outlive(self.claim.owner().term);
+                    self.claim = claim;
+                    Ok(found)
+                })
+            }
+        };
+        match taken {
+            Ok(found) => {
+                self.is_lost = false;
+                if let Some(Record { point, .. }) = found {
+                    self.floor = self.floor.max(point.watermark);
+                    self.found = Some(self.found.map_or(point, |known| known.later(point)));
+                }
+                self.retaken()
+            }
+            Err(error) => SaveError::ClaimLost { what: format!("{what}, and {error}") },
+        }
+    }
+
+    fn retaken(&self) -> SaveError {
+        SaveError::ClaimRetaken { found: self.found, term: self.claim.owner().term }
+    }
+}
+
+/// The record in a claimed folder, for the configured server.
+fn read_record(claim: &Claim, folder: &Folder) -> Result<Option<Record>, OpenError> {
+    claim.read()?.map(|bytes| usable(&bytes, claim.dir(), &claim.state_path(), folder)).transpose()
+}
+
+/// Whether a start could claim `folder` and go on at the record that is in it now; nothing is claimed, and without a record it
+/// could go on.
+///
+/// # Errors
+///
+/// What the start would say.
+pub fn check_record(folder: &Folder) -> Result<(), OpenError> {
+    let names = Names::of(folder.identity.server_id);
+    let lock = folder.dir.join(names.lock);
+    // A save makes a file as well.
+    let makes = eaccess(&folder.dir, AccessFlags::W_OK | AccessFlags::X_OK);
+    let opens = if lock.exists() { eaccess(&lock, AccessFlags::R_OK | AccessFlags::W_OK) } else { Ok(()) };
+    opens.and(makes).map_err(|errno| OpenError::Io {
+        action: "open the lock file",
+        path: lock,
+        source: errno.into(),
+    })?;
+    let path = folder.dir.join(names.state);
+    match super::lock::read(&path) {
+        Ok(Some(bytes)) => usable(&bytes, &folder.dir, &path, folder).map(|_| ()),
+        Ok(None) => Ok(()),
+        Err(source) => Err(OpenError::Io { action: "read the record", path, source }),
+    }
+}
+
+/// A record that was read from `path`, in `dir`, if this server may go on at it.
+fn usable(bytes: &[u8], dir: &Path, path: &Path, folder: &Folder) -> Result<Record, OpenError> {
+    let Folder { identity, max_borrow_ms, .. } = *folder;
+    let remedy =
+        |recorded_ms: u64, old_epoch| advance_command(dir, identity, max_borrow_ms.max(recorded_ms), old_epoch);
+    let record = Record::parse(bytes).map_err(|source| {
+        let remedy = remedy(salvaged_borrow_ms(bytes, BORROW_MS_MAX), None);
+        let remedy = match source {
+            RecordError::Newer { .. } => format!("start the newer getid that wrote it, or run {remedy}"),
+            _ => format!("run {remedy}"),
+        };
+        OpenError::Record { path: path.to_owned(), source, remedy }
+    })?;
+    let recorded_ms = record.point.max_borrow_ms;
+    record.adopted_by(identity).map_err(|source| {
+        let remedy = match source {
+            Mismatch::ServerId { recorded, .. } => format!(
+                "put each record back under its own name (this one is getid-{recorded}.state), or run {}",
+                remedy(recorded_ms, None)
+            ),
+            Mismatch::Epoch { recorded, configured } => format!(
+                "set id-epoch back to {}; or, if IDs may run {} days ahead of the clock, run {}",
+                recorded.unix_ms(),
+                (configured.unix_ms() - recorded.unix_ms()) / DAY_MS,
+                remedy(recorded_ms, Some(recorded))
+            ),
+        };
+        OpenError::Mismatch { path: path.to_owned(), source, remedy }
+    })
+}
+
+/// The command that makes a record for `identity`, as the remedy in an error. `old_epoch`: the one it replaces.
+///
+/// It says B, which nobody knows who runs it: the margin past the ID that is looked up has to hold what was under way.
+pub(crate) fn advance_command(dir: &Path, identity: Identity, max_borrow_ms: u64, old_epoch: Option<Epoch>) -> String {
+    let Identity { server_id, layout } = identity;
+    let dir = shell_word(&dir.display().to_string());
+    let mut words = vec![format!("getid state advance {dir} --server-id {server_id}")];
+    let widths = |layout: Layout| (layout.server_bits(), layout.shard_bits(), layout.random_bits());
+    if widths(layout) != widths(Layout::default()) {
+        let (id, shard, random) = widths(layout);
+        words.push(format!("--id-range {id} --shard-range {shard} --random-range {random}"));
+    }
+    if old_epoch.is_some() || layout.epoch() != Epoch::DEFAULT {
+        words.push(format!("--epoch {}", layout.epoch().unix_ms()));
+    }
+    words.push(format!("--max-borrow {max_borrow_ms}"));
+    // IDs of the old epoch say times this far ahead in the new one, which may be more than `advance` believes unasked.
+    if old_epoch.is_some() {
+        words.push("--force".to_owned());
+    }
+    format!("`{} --past-id ID`, ID being the largest in any table", words.join(" "))
+}
+
+/// `text` as one word for a shell.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,".contains(c);
+    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+/// Why a server must not start on what it found. `Display` is one sentence with path, cause and remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The folder cannot be opened.
+    #[error("cannot open the folder {}: {source}; {}", path.display(), folder_remedy(source))]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The thread that saves cannot be started.
+    #[error(
+        "cannot start a thread to save to {}: {source}; raise the limit of processes (ulimit -u, TasksMax=)",
+        path.display()
+    )]
+    Thread {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file in the folder cannot be used.
+    #[error("cannot {action} {}: {source}; getid must be able to write to its folder (dir)", path.display())]
+    Io {
+        /// What failed, as in "cannot lock ...".
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another process holds the claim.
+    #[error(
+        "{whose} is in use: {} is locked by {holder}; stop that process, or set another server-id or dir",
+        path.display()
+    )]
+    Held {
+        /// The lock file.
+        path: PathBuf,
+        /// What it is the lock of, such as "server-id 0".
+        whose: String,
+        /// The other process, as "pid 123".
+        holder: String,
+    },
+    /// The record does not read: damaged, or of a newer format.
+    #[error("cannot use the record {}: {source}; to go on, {remedy}", path.display())]
+    Record {
+        /// The record's file.
+        path: PathBuf,
+        /// What is wrong.
+        source: RecordError,
+        /// What to run.
+        remedy: String,
+    },
+    /// The record is not for this configuration.
+    #[error("cannot use the record {}: {source}; to go on, {remedy}", path.display())]
+    Mismatch {
+        /// The record's file.
+        path: PathBuf,
+        /// What differs.
+        source: Mismatch,
+        /// What to set or run.
+        remedy: String,
+    },
+}
+
+fn folder_remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "make it, or name another with dir",
+        io::ErrorKind::NotADirectory => "dir must name a folder",
+        _ => "getid must be able to read and write it (dir)",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// Callers that give up on a disk that hangs, again and again, leave one save waiting and not one each.
+    #[tokio::test]
+    async fn one_save_at_a_time() {
+        let dir = TempDir::new().unwrap();
+        let identity = Identity { server_id: 0, layout: Layout::default() };
+        let folder = Folder { dir: dir.path().to_owned(), identity, max_borrow_ms: 3000 };
+        let point = SavePoint { watermark: Tick(10), reference: Tick(0), max_borrow_ms: 3000 };
+        let Opened { mut store, term, .. } = FileStore::open_here(&folder).unwrap();
+
+        let (hang, disk) = std::sync::mpsc::channel::<()>();
+        let State::Idle(saver) = std::mem::replace(&mut store.saver, State::Gone) else { panic!() };
+        store.saver = State::Saving(store.thread.run(move || {
+            let _ = disk.recv();
+            (saver, Ok(()))
+        }));
+        for _ in 0..3 {
+            let mut save = Box::pin(store.save(point, term));
+            assert!(save.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        assert!(!dir.path().join("getid-0.state").exists());
+        drop(hang);
+        store.save(point, term).await.unwrap();
+        assert!(dir.path().join("getid-0.state").exists());
+    }
+
+    /// A thread that is gone is an error, and not a save that never ends.
+    #[tokio::test]
+    async fn a_thread_that_is_gone() {
+        let dir = TempDir::new().unwrap();
+        let identity = Identity { server_id: 0, layout: Layout::default() };
+        let folder = Folder { dir: dir.path().to_owned(), identity, max_borrow_ms: 3000 };
+        let point = SavePoint { watermark: Tick(10), reference: Tick(0), max_borrow_ms: 3000 };
+        let Opened { mut store, term, .. } = FileStore::open(folder).await.unwrap();
+        assert!(store.thread.run(|| panic!("planted")).await.is_err());
+        for _ in 0..2 {
+            let error = store.save(point, term).await.unwrap_err().to_string();
+            assert!(error.ends_with("getid-0.state: the thread that saves has ended"), "{error}");
+        }
+        store.release().await;
+    }
+}

@@ -1,0 +1,162 @@
+//! One server for each server-id on a machine, whatever folder it has.
+//!
+//! Two servers with one server-id give the same IDs, and a lock in a folder only keeps them apart in that folder. So a
+//! server also takes a name that a machine has once: an abstract Unix socket, `getid.claim.SERVER-ID.EPOCH`. It is bound
+//! and never listened on; the system gives it up with the process, however that ends, and leaves no file. A second name
+//! beside it, which everybody can read in `/proc/net/unix`, says who the holder is and which folder it has.
+//!
+//! Names belong to a network namespace: containers that have networks of their own do not see each other's. And any
+//! local user may take a name first, so the refusal says how to do without.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use getid_core::Epoch;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::text::printable::printable;
+
+/// How often a name that is taken is tried again, [`PAUSE`] apart: a process that was killed may not be gone yet.
+const TRIES: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest name of an abstract socket, in bytes (`unix(7)`: 108, one of them the zero in front).
+const NAME_BYTES_MAX: usize = 107;
+
+/// Where the system lists its Unix sockets.
+const SOCKETS: &str = "/proc/net/unix";
+
+/// The right to one server-id on this machine, until it is dropped.
+#[derive(Debug)]
+pub struct MachineClaim {
+    _claim: Socket,
+    /// For those who are refused; a server goes on without it.
+    _holder: Option<Socket>,
+}
+
+/// Why there is no claim.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// Another process has it.
+    #[error(
+        "server-id {server_id} is in use on this machine: {holder}. Two servers with one server-id give the same IDs. Stop \
+         that process, or set another server-id; or, where this is meant, set id-machine-claim no"
+    )]
+    Held {
+        /// The server-id.
+        server_id: u32,
+        /// The other process and its folder, as far as they are known.
+        holder: String,
+    },
+    /// The system gives no such names, or not to this process.
+    #[error(
+        "cannot claim server-id {server_id} for this machine: {source}. Another server with it in another folder would not \
+         be noticed (id-machine-claim no takes this line away)"
+    )]
+    Io {
+        /// The server-id.
+        server_id: u32,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl MachineClaim {
+    /// Takes the claim to `server_id` in IDs that count from `epoch`. `dir` is the state folder, for those who are
+    /// refused; `None`: there is none. Blocks for 200 ms at most.
+    ///
+    /// # Errors
+    ///
+    /// [`MachineError`].
+    pub fn take(server_id: u32, epoch: Epoch, dir: Option<&Path>) -> Result<MachineClaim, MachineError> {
+        let name = format!("getid.claim.{server_id}.{}", epoch.unix_ms());
+        let mut tries = 1;
+        let claim = loop {
+            match bind(&name) {
+                Ok(claim) => break claim,
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < TRIES => {}
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                    return Err(MachineError::Held { server_id, holder: holder(server_id, epoch) });
+                }
+                Err(source) => return Err(MachineError::Io { server_id, source }),
+            }
+            tries += 1;
+            thread::sleep(PAUSE);
+        };
+        let dir = dir.map_or_else(|| "no state folder".to_owned(), |dir| absolute(dir).display().to_string());
+        let mut note = format!("{}{} {}", holder_prefix(server_id, epoch), std::process::id(), printable(&dir));
+        note.truncate((0..=NAME_BYTES_MAX).rev().find(|&at| note.is_char_boundary(at)).unwrap_or(0));
+        Ok(MachineClaim { _claim: claim, _holder: bind(&note).ok() })
+    }
+}
+
+/// A socket that has `name` in the abstract namespace, and that nobody can reach.
+fn bind(name: &str) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.bind(&SockAddr::unix(format!("\0{name}"))?)?;
+    Ok(socket)
+}
+
+fn holder_prefix(server_id: u32, epoch: Epoch) -> String {
+    format!("getid.holder.{server_id}.{}.", epoch.unix_ms())
+}
+
+/// Who holds the claim, as it says itself.
+fn holder(server_id: u32, epoch: Epoch) -> String {
+    let prefix = format!("@{}", holder_prefix(server_id, epoch));
+    let list = std::fs::read(SOCKETS).unwrap_or_default();
+    let list = String::from_utf8_lossy(&list);
+    let note = list.lines().find_map(|line| line.find(&prefix).map(|at| &line[at + prefix.len()..]));
+    match note.and_then(|note| note.split_once(' ')) {
+        Some((pid, dir)) if pid.parse::<u32>().is_ok() => format!("pid {pid} has it, with {}", printable(dir)),
+        _ => "another process has it (ss -xa shows the socket @getid.claim)".to_owned(),
+    }
+}
+
+fn absolute(dir: &Path) -> PathBuf {
+    std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Server-ids and epochs that no server on this machine has.
+    fn epoch(n: u64) -> Epoch {
+        Epoch::from_unix_ms(1_000_000 + u64::from(std::process::id()) * 100 + n).unwrap()
+    }
+
+    #[test]
+    fn one_claim_a_machine() {
+        let claim = MachineClaim::take(3, epoch(0), Some(Path::new("/a folder"))).unwrap();
+        let refused = MachineClaim::take(3, epoch(0), Some(Path::new("/another"))).unwrap_err().to_string();
+        let expected = format!(
+            "server-id 3 is in use on this machine: pid {} has it, with /a folder. Two servers with one server-id give the \
+             same IDs. Stop that process, or set another server-id; or, where this is meant, set id-machine-claim no",
+            std::process::id()
+        );
+        assert_eq!(refused, expected);
+        let _other_id = MachineClaim::take(4, epoch(0), None).unwrap();
+        let _other_epoch = MachineClaim::take(3, epoch(1), None).unwrap();
+        drop(claim);
+        MachineClaim::take(3, epoch(0), None).unwrap();
+    }
+
+    /// A folder that is too long for a name, or breaks lines, is shown as far as it goes.
+    #[test]
+    fn odd_folders() {
+        let _claim = MachineClaim::take(3, epoch(2), Some(Path::new(&format!("/a\nb/{}", "ü".repeat(100))))).unwrap();
+        let refused = MachineClaim::take(3, epoch(2), None).unwrap_err().to_string();
+        assert!(refused.contains("with /a\\nb/üüü") && refused.len() < 400, "{refused}");
+    }
+
+    /// Somebody else took the name.
+    #[test]
+    fn a_holder_that_does_not_say_who_it_is() {
+        let _squatter = bind(&format!("getid.claim.3.{}", epoch(3).unix_ms())).unwrap();
+        let refused = MachineClaim::take(3, epoch(3), None).unwrap_err().to_string();
+        assert!(refused.contains("another process has it (ss -xa shows the socket @getid.claim)"), "{refused}");
+    }
+}

@@ -1,0 +1,555 @@
+//! The record of kind `time`: what a server that gives IDs by the clock writes down about itself.
+//!
+//! ```text
+//! getid state 2
+//! # server-id 0 has given no ID at or past the watermark, and after a restart gives none before it.
+//! # Never delete or edit this file, or IDs are given twice. To read it: getid state show. To mend: getid state advance.
+//! kind time
+//! key 0
+//! term 7
+//! nonce 9f86d081884c7d65
+//! max-borrow-ms 3000
+//! epoch 1420041600000 2014-12-31T16:00:00.000Z
+//! layout id-range 2 shard-range 9 random-range 10
+//! watermark 375145820123 2026-11-21T15:10:20.123Z
+//! reference 375145817123 2026-11-21T15:10:17.123Z
+//! checksum crc32 440dd966
+//! ```
+//!
+//! The first lines and the last are the [envelope](super::envelope)'s, which every kind of record has; the key is the
+//! server-id. The body's four lines are told here, as strictly: what is read is compared with what would be written.
+//!
+//! Pure. Reading and writing files is `claim`'s; what to do about the answer is the caller's.
+
+use getid_core::{Epoch, Layout, SavePoint, Tick, UtcMs};
+
+use super::envelope::{Envelope, Owner, RecordError, TEXT_BYTES_MAX, number, quoted, sealed};
+
+/// The kind of these records.
+pub const KIND: &str = "time";
+
+/// What is on disk of one server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Whose it is.
+    pub identity: Identity,
+    /// Where its next life starts.
+    pub point: SavePoint,
+    /// Who wrote it.
+    pub owner: Owner,
+}
+
+/// Who a record belongs to: what must not change unnoticed between two lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The directive `server-id`.
+    pub server_id: u32,
+    /// Epoch and bit widths.
+    pub layout: Layout,
+}
+
+impl Record {
+    /// The text that goes to disk.
+    pub fn to_text(&self) -> String {
+        Envelope {
+            kind: KIND.to_owned(),
+            key: self.identity.server_id.to_string(),
+            owner: self.owner,
+            max_borrow_ms: self.point.max_borrow_ms,
+            body: self.body(),
+        }
+        .to_text(&self.comments())
+    }
+
+    /// The text as version 1 had it, for tests: without owner and B.
+    #[doc(hidden)]
+    pub fn to_text_v1(&self) -> String {
+        let mut lines = vec![format!("server-id {}", self.identity.server_id)];
+        lines.extend(self.body());
+        sealed(1, &self.comments(), lines.iter())
+    }
+
+    fn comments(&self) -> [String; 2] {
+        [
+            format!(
+                "server-id {} has given no ID at or past the watermark, and after a restart gives none before it.",
+                self.identity.server_id
+            ),
+            "Never delete or edit this file, or IDs are given twice. \
+             To read it: getid state show. To mend: getid state advance."
+                .to_owned(),
+        ]
+    }
+
+    fn body(&self) -> Vec<String> {
+        let layout = self.identity.layout;
+        let epoch = layout.epoch();
+        let tick = |name: &str, tick: Tick| tick_line(name, tick, epoch);
+        vec![
+            format!("epoch {} {}", epoch.unix_ms(), UtcMs(Tick(0).unix_ms(epoch))),
+            format!(
+                "layout id-range {} shard-range {} random-range {}",
+                layout.server_bits(),
+                layout.shard_bits(),
+                layout.random_bits()
+            ),
+            tick("watermark", self.point.watermark),
+            tick("reference", self.point.reference),
+        ]
+    }
+
+    /// The record in a file's bytes, of this version or an older one.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError`] for anything but the exact text of a whole record.
+    pub fn parse(bytes: &[u8]) -> Result<Record, RecordError> {
+        let opened = Envelope::parse(bytes)?;
+        let Envelope { kind, key, owner, max_borrow_ms, body } = opened.envelope;
+        if kind != KIND {
+            return Err(RecordError::Kind { found: kind, expected: KIND });
+        }
+        let server_id = number(&key).and_then(|id| u32::try_from(id).ok()).ok_or(RecordError::Range)?;
+        let mut fields = Fields { lines: body.iter().map(String::as_str).zip(opened.body_line..) };
+        let [epoch] = fields.numbers("epoch", ["epoch"], "a Unix time in ms")?;
+        let [id_range, shard_range, random_range] =
+            fields.numbers("layout", ["layout id-range", "shard-range", "random-range"], "widths that sum to 21")?;
+        let [watermark] = fields.numbers("watermark", ["watermark"], "a tick")?;
+        let [reference] = fields.numbers("reference", ["reference"], "a tick")?;
+
+        let record = (|| {
+            let width = |value: u64| u32::try_from(value).ok();
+            let epoch = Epoch::from_unix_ms(epoch)?;
+            let layout = Layout::new(epoch, width(id_range)?, width(shard_range)?, width(random_range)?).ok()?;
+            let server_id = Some(server_id).filter(|&id| layout.has_server(id))?;
+            let point = SavePoint { watermark: Tick(watermark), reference: Tick(reference), max_borrow_ms };
+            let fits = point.watermark <= Tick::END && point.reference <= Tick::END;
+            fits.then_some(Record { identity: Identity { server_id, layout }, point, owner })
+        })()
+        .ok_or(RecordError::Range)?;
+        same_lines(&body, opened.body_line, &record.body())?;
+        Ok(record)
+    }
+
+    /// This record for a server with the `configured` identity: the same instants, in its ticks.
+    ///
+    /// What may change between two lives and what may not:
+    ///
+    /// - Server-id: not. The record says nothing about the IDs of another server.
+    /// - Epoch: only to an earlier one. Ticks then grow by the difference, and with them every new ID. With a later one
+    ///   ticks shrink: either the watermark shrinks too, and IDs are given again, or it stays, and lies as far ahead of
+    ///   the clock as the epochs lie apart. A record that says that no ID was given has none that could be.
+    /// - Bit widths: freely. An ID's tick is its upper 42 bits whatever the widths are, so IDs at or past the watermark
+    ///   are larger than all before it.
+    ///
+    /// # Errors
+    ///
+    /// [`Mismatch`] for another server-id or a later epoch.
+    pub fn adopted_by(&self, configured: Identity) -> Result<Record, Mismatch> {
+        if self.identity.server_id != configured.server_id {
+            return Err(Mismatch::ServerId { recorded: self.identity.server_id, configured: configured.server_id });
+        }
+        let (old, new) = (self.identity.layout.epoch(), configured.layout.epoch());
+        if self.point.is_nothing() {
+            return Ok(Record { identity: configured, ..*self });
+        }
+        let Some(shift_ms) = old.unix_ms().checked_sub(new.unix_ms()) else {
+            return Err(Mismatch::Epoch { recorded: old, configured: new });
+        };
+        // Past the 42 bits both stop at Tick::END, where no ID is left to give.
+        let point = self.point.in_earlier_epoch(shift_ms);
+        Ok(Record { identity: configured, point, ..*self })
+    }
+}
+
+/// A tick and its time.
+fn tick_line(name: &str, tick: Tick, epoch: Epoch) -> String {
+    format!("{name} {} {}", tick.0, UtcMs(tick.unix_ms(epoch)))
+}
+
+/// Watermark and R as a damaged record says them in lines that are whole: tick and time must say the same by `epoch`, which
+/// a damage leaves to no line by chance. 0: none. For a remedy that goes past them, never for a start.
+pub(crate) fn salvaged_ticks(bytes: &[u8], epoch: Epoch) -> (Tick, Tick) {
+    let bytes = &bytes[..bytes.len().min(TEXT_BYTES_MAX)];
+    let said = |name: &str| {
+        let ticks = bytes.split(|&byte| byte == b'\n').filter_map(|line| {
+            let line = std::str::from_utf8(line).ok()?;
+            let tick = line.strip_prefix(name)?.split(' ').nth(1).and_then(number).map(Tick)?;
+            (tick <= Tick::END && line == tick_line(name, tick, epoch)).then_some(tick)
+        });
+        ticks.max().unwrap_or(Tick(0))
+    };
+    (said("watermark"), said("reference"))
+}
+
+/// The lines of the body, in order, with their numbers.
+struct Fields<'a, I: Iterator<Item = (&'a str, usize)>> {
+    lines: I,
+}
+
+impl<'a, I: Iterator<Item = (&'a str, usize)>> Fields<'a, I> {
+    /// The numbers of the next line, which has to read `word number word number ...`; what follows is checked later.
+    fn numbers<const N: usize>(
+        &mut self,
+        name: &'static str,
+        words: [&'static str; N],
+        meaning: &'static str,
+    ) -> Result<[u64; N], RecordError> {
+        let (line, number) = self.lines.next().ok_or(RecordError::Missing { name })?;
+        let mut rest = line;
+        let mut take = |word: &str| {
+            let after = rest.strip_prefix(word)?.strip_prefix(' ')?;
+            let (digits, after) = after.split_once(' ').unwrap_or((after, ""));
+            rest = after;
+            digits.parse::<u64>().ok()
+        };
+        let mut values = [0; N];
+        for (value, word) in values.iter_mut().zip(words) {
+            *value = take(word).ok_or_else(|| RecordError::Line {
+                line: number,
+                found: quoted(line),
+                expected: format!("{name} with {meaning}"),
+            })?;
+        }
+        Ok(values)
+    }
+}
+
+/// Compares a body with the one that its own record would have.
+///
+/// This is what makes the parser strict in one place: leading zeros, second blanks, times that contradict their tick
+/// and further lines are all differences.
+fn same_lines(found: &[String], first_line: usize, canonical: &[String]) -> Result<(), RecordError> {
+    for (at, found) in found.iter().enumerate() {
+        let expected = canonical.get(at).map_or("the checksum", String::as_str);
+        if found != expected {
+            let (line, found) = (first_line + at, quoted(found));
+            return Err(RecordError::Line { line, found, expected: expected.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// Why a record must not be used by the configured server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Mismatch {
+    /// It is another server's: a copied or renamed file.
+    #[error("it is the record of server-id {recorded}, and this is server-id {configured}")]
+    ServerId {
+        /// In the record.
+        recorded: u32,
+        /// In the configuration.
+        configured: u32,
+    },
+    /// It counts from an earlier epoch, so its IDs would be given again.
+    #[error(
+        "it counts from epoch {} ({}), and id-epoch is {} ({}), which is later: IDs would be given again",
+        recorded.unix_ms(), UtcMs(Tick(0).unix_ms(*recorded)),
+        configured.unix_ms(), UtcMs(Tick(0).unix_ms(*configured))
+    )]
+    Epoch {
+        /// In the record.
+        recorded: Epoch,
+        /// In the configuration.
+        configured: Epoch,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::claim::Term;
+    use crate::claim::envelope::LAST_WORDS;
+
+    fn record(epoch: u64, ranges: [u32; 3], server_id: u32, watermark: u64, reference: u64) -> Record {
+        let epoch = Epoch::from_unix_ms(epoch).unwrap();
+        let layout = Layout::new(epoch, ranges[0], ranges[1], ranges[2]).unwrap();
+        let point = SavePoint { watermark: Tick(watermark), reference: Tick(reference), max_borrow_ms: 3000 };
+        let owner = Owner { term: Term(7), nonce: 0x9f86_d081_884c_7d65 };
+        Record { identity: Identity { server_id, layout }, point, owner }
+    }
+
+    fn sample() -> Record {
+        record(Epoch::DEFAULT.unix_ms(), [2, 9, 10], 3, 375_145_820_123, 375_145_817_123)
+    }
+
+    fn any_record() -> impl Strategy<Value = Record> {
+        let widths = (0..=21_u32).prop_flat_map(|id| (Just(id), 0..=21 - id));
+        (0..=Epoch::UNIX_MS_MAX, widths, any::<u32>(), 0..=Tick::END.0, 0..=Tick::END.0).prop_map(
+            |(epoch, (id, shard), server, watermark, reference)| {
+                let server_id = u32::try_from(u64::from(server) % (1 << id)).unwrap();
+                record(epoch, [id, shard, 21 - id - shard], server_id, watermark, reference)
+            },
+        )
+    }
+
+    /// `text` with the checksum that belongs to it, as someone who edits well would write it.
+    fn sealed(body: &str) -> String {
+        format!("{body}{LAST_WORDS}{:08x}\n", crc32fast::hash(body.as_bytes()))
+    }
+
+    fn body(record: &Record) -> String {
+        let text = record.to_text();
+        text[..text.find(LAST_WORDS).unwrap()].to_owned()
+    }
+
+    #[test]
+    fn text_is_readable() {
+        assert_eq!(
+            sample().to_text(),
+            "getid state 2\n\
+             # server-id 3 has given no ID at or past the watermark, and after a restart gives none before it.\n\
+             # Never delete or edit this file, or IDs are given twice. To read it: getid state show. \
+             To mend: getid state advance.\n\
+             kind time\n\
+             key 3\n\
+             term 7\n\
+             nonce 9f86d081884c7d65\n\
+             max-borrow-ms 3000\n\
+             epoch 1420041600000 2014-12-31T16:00:00.000Z\n\
+             layout id-range 2 shard-range 9 random-range 10\n\
+             watermark 375145820123 2026-11-20T15:10:20.123Z\n\
+             reference 375145817123 2026-11-20T15:10:17.123Z\n\
+             checksum crc32 52184934\n"
+        );
+    }
+
+    /// To the letter what getid wrote before records had an owner and B.
+    #[test]
+    fn version_1_is_read() {
+        let text = "getid state 1\n\
+             # server-id 3 has given no ID at or past the watermark, and after a restart gives none before it.\n\
+             # Never delete or edit this file, or IDs are given twice. To read it: getid state show. \
+             To mend: getid state advance.\n\
+             server-id 3\n\
+             epoch 1420041600000 2014-12-31T16:00:00.000Z\n\
+             layout id-range 2 shard-range 9 random-range 10\n\
+             watermark 375145820123 2026-11-20T15:10:20.123Z\n\
+             reference 375145817123 2026-11-20T15:10:17.123Z\n\
+             checksum crc32 45617d34\n";
+        let sample = sample();
+        let read = Record::parse(text.as_bytes()).unwrap();
+        assert_eq!(read.identity, sample.identity);
+        assert_eq!(read.point, SavePoint { max_borrow_ms: 0, ..sample.point });
+        assert_eq!(read.owner, Owner::default());
+        assert_eq!(sample.to_text_v1(), text);
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found() {
+        let text = sample().to_text().into_bytes();
+        for at in 0..text.len() {
+            for bit in 0..8 {
+                let mut damaged = text.clone();
+                damaged[at] ^= 1 << bit;
+                assert!(Record::parse(&damaged).is_err(), "bit {bit} of byte {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_cut_is_found() {
+        let text = sample().to_text().into_bytes();
+        for len in 0..text.len() {
+            assert!(Record::parse(&text[..len]).is_err(), "first {len} bytes");
+            assert!(Record::parse(&text[text.len() - len..]).is_err(), "last {len} bytes");
+        }
+    }
+
+    /// One damage a line: how the text is changed, and what the error says.
+    #[test]
+    fn damage_is_named() {
+        fn check(bytes: &[u8], error: &str) {
+            assert_eq!(Record::parse(bytes).unwrap_err().to_string(), error);
+        }
+        let text = sample().to_text();
+        let body = body(&sample());
+        let resealed = |from: &str, to: &str| {
+            assert!(body.contains(from), "{from}");
+            sealed(&body.replace(from, to)).into_bytes()
+        };
+
+        check(b"", "the file is empty");
+        check(&[b'x'; 5000], "it has 5000 bytes, a record has at most 4096");
+        check(&[0; 512], "byte 0x00 at offset 0 is no printable ASCII");
+        check("gétid".as_bytes(), "byte 0xc3 at offset 1 is no printable ASCII");
+        check(b"port 7890\n", "it starts with 'port 7890' where 'getid state 2' is expected");
+        check(
+            format!("{}\n", "y".repeat(100)).as_bytes(),
+            &format!("it starts with '{}...' where 'getid state 2' is expected", "y".repeat(80)),
+        );
+        check(&text.as_bytes()[..text.len() - 1], "it ends in the middle of the line 'checksum crc32 52184934'");
+        check(
+            body.as_bytes(),
+            "its last line is 'reference 375145817123 2026-11-20T15:10:17.123Z' where 'checksum crc32 ' and 8 hex \
+             digits are expected",
+        );
+        check(
+            format!("{text}x\n").as_bytes(),
+            "its last line is 'x' where 'checksum crc32 ' and 8 hex digits are expected",
+        );
+        check(
+            text.replace("watermark 375", "watermark 374").as_bytes(),
+            "its checksum is 52184934, the text has 081be9fb",
+        );
+        check(&resealed("state 2", "state 3"), "it is of format version 3, this getid reads versions 1 to 2");
+        check(&resealed("state 2", "state 1"), "line 4 is 'kind time' where 'server-id with a number' is expected");
+        check(&resealed("state 2", "state 0"), "line 1 is 'getid state 0' where 'getid state 2' is expected");
+        check(&resealed("state 2", "state 01"), "line 1 is 'getid state 01' where 'getid state 2' is expected");
+        check(&sealed("getid state 1\n").into_bytes(), "the line 'server-id ...' is missing");
+        check(&sealed("getid state 2\n").into_bytes(), "the line 'kind ...' is missing");
+        check(
+            &resealed("kind time", "kind Time"),
+            "line 4 is 'kind Time' where 'kind with lower-case letters' is expected",
+        );
+        check(&resealed("kind time", "kind sequence"), "it is a record of kind 'sequence' where 'time' is expected");
+        check(&resealed("term 7", "term 07"), "line 6 is 'term 07' where 'term with a number' is expected");
+        check(
+            &resealed("nonce 9f86", "nonce 9F86"),
+            "line 7 is 'nonce 9F86d081884c7d65' where 'nonce with 16 hex digits' is expected",
+        );
+        check(
+            &resealed("max-borrow-ms 3000", "max-borrow-ms 1099511627777"),
+            "line 8 is 'max-borrow-ms 1099511627777' where 'max-borrow-ms with a number of ms' is expected",
+        );
+        check(
+            &resealed("key 3\n", "key +3\n"),
+            "line 5 is 'key +3' where 'key with letters, digits and ._-' is expected",
+        );
+        check(&resealed("key 3\n", "key 4\n"), "its numbers contradict each other or lie out of range");
+        check(&resealed("key 3\n", "key 03\n"), "its numbers contradict each other or lie out of range");
+        check(&resealed("key 3\n", "key x\n"), "its numbers contradict each other or lie out of range");
+        check(&resealed("random-range 10", "random-range 11"), "its numbers contradict each other or lie out of range");
+        check(
+            &resealed("key 3\n", "key  3\n"),
+            "line 5 is 'key  3' where 'key with letters, digits and ._-' is expected",
+        );
+        check(
+            &resealed("2026-11-20T15:10:20", "2026-11-20T15:10:21"),
+            "line 11 is 'watermark 375145820123 2026-11-20T15:10:21.123Z' where \
+             'watermark 375145820123 2026-11-20T15:10:20.123Z' is expected",
+        );
+        check(&sealed(&format!("{body}more\n")).into_bytes(), "line 13 is 'more' where 'the checksum' is expected");
+        check(&sealed(&format!("{body}# more\n")).into_bytes(), "line 13 is '# more' where 'the checksum' is expected");
+    }
+
+    #[test]
+    fn comments_of_another_release_are_fine() {
+        let body = body(&sample());
+        let lines: Vec<&str> = body.lines().filter(|line| !line.starts_with('#')).collect();
+        for comments in ["", "# one\n", "# one\n#\n# three\n"] {
+            let text = sealed(&format!("{}\n{comments}{}\n", lines[0], lines[1..].join("\n")));
+            assert_eq!(Record::parse(text.as_bytes()), Ok(sample()));
+        }
+    }
+
+    /// Recorded epoch and point, configured epoch, and what becomes of it.
+    #[test]
+    fn epochs_move_one_way() {
+        fn check(recorded: u64, (watermark, reference): (u64, u64), configured: u64, expected: Option<(u64, u64)>) {
+            let found = record(recorded, [2, 9, 10], 3, watermark, reference);
+            let identity = record(configured, [3, 8, 10], 3, 0, 0).identity;
+            let adopted = found.adopted_by(identity);
+            match expected {
+                Some((watermark, reference)) => {
+                    assert_eq!(adopted, Ok(record(configured, [3, 8, 10], 3, watermark, reference)));
+                    assert!(watermark >= found.point.watermark.0, "IDs below the old watermark could come again");
+                }
+                None => assert!(matches!(adopted, Err(Mismatch::Epoch { .. }))),
+            }
+        }
+        let end = Tick::END.0;
+        check(1000, (70, 60), 1000, Some((70, 60)));
+        check(1000, (70, 60), 999, Some((71, 61)));
+        check(1000, (70, 60), 0, Some((1070, 1060)));
+        check(1000, (end - 1, 60), 0, Some((end, 1060)));
+        check(1000, (70, 60), 1001, None);
+    }
+
+    #[test]
+    fn the_last_number_of_a_range_is_in_it() {
+        let parsed = |watermark, reference, max_borrow_ms| {
+            let mut record = record(Epoch::DEFAULT.unix_ms(), [2, 9, 10], 3, watermark, reference);
+            record.point.max_borrow_ms = max_borrow_ms;
+            Record::parse(record.to_text().as_bytes()).map(|read| read == record)
+        };
+        let (end, borrow_max) = (Tick::END.0, crate::claim::envelope::BORROW_MS_MAX);
+        assert_eq!(parsed(end, end, borrow_max), Ok(true));
+        assert_eq!(parsed(end + 1, end, 3000), Err(RecordError::Range));
+        assert_eq!(parsed(end, end + 1, 3000), Err(RecordError::Range));
+        assert!(parsed(end, end, borrow_max + 1).is_err());
+    }
+
+    #[test]
+    fn lines_that_are_whole_are_salvaged() {
+        let epoch = Epoch::DEFAULT;
+        let text = sample().to_text();
+        let (watermark, reference) = (sample().point.watermark, sample().point.reference);
+        let salvaged = |text: &str| salvaged_ticks(text.as_bytes(), epoch);
+        assert_eq!(salvaged(&text.replace("nonce 9f86", "nonce ????")), (watermark, reference));
+        assert_eq!(salvaged(&text[text.find("watermark").unwrap()..]), (watermark, reference));
+        assert_eq!(salvaged(&text[..text.find("reference").unwrap()]), (watermark, Tick(0)));
+        assert_eq!(salvaged(&text.replace("375145820123", "375145820122")), (Tick(0), reference));
+        assert_eq!(salvaged(&text.replace("15:10:17.123Z", "15:10:17.124Z")), (watermark, Tick(0)));
+        assert_eq!(
+            salvaged_ticks(text.as_bytes(), Epoch::from_unix_ms(0).unwrap()),
+            (Tick(0), Tick(0)),
+            "another epoch"
+        );
+        for junk in ["", "watermark", "watermark \n", "watermark 1 \n", "watermark 99999999999999999999 x\n"] {
+            assert_eq!(salvaged(junk), (Tick(0), Tick(0)), "{junk:?}");
+        }
+    }
+
+    /// A life that found nothing and gave nothing: a start is as one without a record, and that may have any epoch.
+    #[test]
+    fn no_ids_have_no_epoch() {
+        let nothing = Record { point: SavePoint::NOTHING, ..sample() };
+        for epoch in [0, Epoch::UNIX_MS_MAX] {
+            let configured = record(epoch, [2, 9, 10], 3, 0, 0).identity;
+            assert_eq!(nothing.adopted_by(configured), Ok(Record { identity: configured, ..nothing }));
+        }
+        let other = record(0, [2, 9, 10], 1, 0, 0).identity;
+        assert!(matches!(nothing.adopted_by(other), Err(Mismatch::ServerId { .. })));
+    }
+
+    #[test]
+    fn another_server_is_refused() {
+        let other = record(Epoch::DEFAULT.unix_ms(), [2, 9, 10], 1, 0, 0).identity;
+        let error = sample().adopted_by(other).unwrap_err();
+        assert_eq!(error.to_string(), "it is the record of server-id 3, and this is server-id 1");
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(record in any_record()) {
+            prop_assert_eq!(Record::parse(record.to_text().as_bytes()), Ok(record));
+            prop_assert!(record.to_text().len() < 800);
+            let old = Record::parse(record.to_text_v1().as_bytes());
+            let point = SavePoint { max_borrow_ms: 0, ..record.point };
+            prop_assert_eq!(old, Ok(Record { point, owner: Owner::default(), ..record }));
+        }
+
+        #[test]
+        fn any_bytes_get_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..700)) {
+            prop_assert!(Record::parse(&bytes).is_err());
+        }
+
+        /// Even with a checksum that fits, only the one text of a record is a record.
+        #[test]
+        fn edited_and_sealed(record in any_record(), at in any::<prop::sample::Index>(), byte in b' '..=b'~') {
+            let mut edited = body(&record).into_bytes();
+            let at = at.index(edited.len());
+            edited[at] = byte;
+            let edited = sealed(&String::from_utf8(edited).unwrap());
+            if let Ok(read) = Record::parse(edited.as_bytes()) {
+                let facts = |text: &str| -> Vec<String> {
+                    text.lines().filter(|line| !line.starts_with('#') && !line.starts_with(LAST_WORDS)).map(str::to_owned).collect()
+                };
+                prop_assert_eq!(facts(&read.to_text()), facts(&edited));
+            }
+        }
+    }
+}

@@ -1,0 +1,456 @@
+//! A disk that loses, tears, stalls and crashes on command, for tests.
+//!
+//! It knows one folder with one record in it, saved by the same [`SaveStep`]s as a real one. What a step did is
+//! volatile until a sync made it durable, and a crash keeps any of what a real disk could have kept:
+//!
+//! - a name leads to what it led to at the last sync of the folder, or to anything it was renamed to since;
+//! - a file that was not synced has all, the beginning, the beginning and zeros, or nothing of its text;
+//! - a sync that failed has made nothing durable, and a later one of the same file says yes and still has not.
+//!
+//! Two ways to use it. Step by step, without `async`: [`SimDisk::perform`], [`SimDisk::crash`]. Or as a store:
+//! [`SimDisk::store`]; a crash is then to drop the server and its store at any await point, and to call
+//! [`SimDisk::crash`]. The delays are tokio's, so that a paused clock rules them.
+//!
+//! Not here: a disk that lies (says it synced, and did not). No protocol survives that.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use getid_core::SavePoint;
+
+use super::envelope::Envelope;
+use super::{Identity, OpenError, Opened, Owner, Record, SaveError, SaveStep, Store, Term};
+
+/// A simulated disk. Clones are the same disk.
+#[derive(Clone, Debug)]
+pub struct SimDisk {
+    state: Arc<Mutex<State>>,
+}
+
+/// What a step of a save runs into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// It takes that long, and works.
+    Slow(Duration),
+    /// It fails, as on a full or broken disk. A write has then written a part.
+    Fail(io::ErrorKind),
+    /// It never returns.
+    Hang,
+}
+
+impl SimDisk {
+    /// An empty disk. All that it leaves to chance comes from `seed`.
+    pub fn new(seed: u64) -> SimDisk {
+        let state = State {
+            random: seed,
+            files: Vec::new(),
+            temp: None,
+            names: vec![None],
+            troubles: Vec::new(),
+            claim: ClaimState::Held,
+            saves: 0,
+            is_settled: false,
+            life: 0,
+            lives: 0,
+        };
+        SimDisk { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// A store on this disk, as one life of a server has it. After a crash or a kill it does nothing.
+    ///
+    /// There is no lock: what two lives that overlap do to each other's record is for a test to find out.
+    pub fn store(&self, identity: Identity) -> SimStore {
+        let (owner, written_by) = self.begin_life();
+        SimStore {
+            disk: self.clone(),
+            identity,
+            life: self.lock().life,
+            owner,
+            written_by,
+            found: None,
+            is_lost: false,
+        }
+    }
+
+    /// [`SimDisk::store`] with what it finds.
+    ///
+    /// # Panics
+    ///
+    /// When the record is not for `identity`.
+    pub fn open(&self, identity: Identity) -> Opened<SimStore> {
+        let store = self.store(identity);
+        let point = self.point(identity);
+        let term = store.owner.term;
+        let is_copy = !self.lock().is_settled;
+        Opened { store, point, term, is_copy }
+    }
+
+    /// The record's point as a start with `identity` finds it.
+    fn point(&self, identity: Identity) -> Option<SavePoint> {
+        self.record().map(|record| match record.adopted_by(identity) {
+            Ok(record) => record.point,
+            Err(error) => panic!("{error}"),
+        })
+    }
+
+    /// The owner of a new life, and of the record that is there.
+    fn begin_life(&self) -> (Owner, Option<Owner>) {
+        let found = self.owner();
+        let mut state = self.lock();
+        state.lives += 1;
+        (Owner { term: found.map_or(Term(0), |found| found.term).next(), nonce: state.lives }, found)
+    }
+
+    /// Who wrote the record that is there.
+    fn owner(&self) -> Option<Owner> {
+        self.text().and_then(|text| Envelope::parse(&text).ok()).map(|opened| opened.envelope.owner)
+    }
+
+    /// The record's text as a process sees it now.
+    pub fn text(&self) -> Option<Vec<u8>> {
+        let state = self.lock();
+        state.names.last().copied().flatten().map(|file| state.files[file].text.clone())
+    }
+
+    /// The record as a process sees it now.
+    ///
+    /// # Panics
+    ///
+    /// When there is a text that is no record: the steps of a save never lead there.
+    pub fn record(&self) -> Option<Record> {
+        self.text().map(|text| match Record::parse(&text) {
+            Ok(record) => record,
+            Err(error) => panic!("{error}: {:?}", String::from_utf8_lossy(&text)),
+        })
+    }
+
+    /// How many saves have been completed.
+    pub fn saves(&self) -> u64 {
+        self.lock().saves
+    }
+
+    /// The next `times` times that `step` is done, it runs into `trouble`. Troubles of a step queue up.
+    pub fn trouble(&self, step: SaveStep, trouble: Trouble, times: usize) {
+        self.lock().troubles.extend(std::iter::repeat_n((step, trouble), times));
+    }
+
+    /// No more troubles. What hangs goes on hanging.
+    pub fn heal(&self) {
+        self.lock().troubles.clear();
+    }
+
+    /// Someone deletes the folder and makes it anew, and another server holds it: saves fail, saying `what`.
+    pub fn lose_claim(&self, what: &str) {
+        let mut state = self.lock();
+        state.claim = ClaimState::Lost(what.to_owned());
+        state.names = vec![None];
+        state.temp = None;
+    }
+
+    /// The other server is gone, and has left `text` (`None`: no record). The next save takes the claim again.
+    pub fn free_claim(&self, text: Option<&str>) {
+        let mut state = self.lock();
+        state.claim = ClaimState::Free;
+        state.temp = None;
+        let file = text.map(|text| state.new_file(text.as_bytes().to_vec(), true));
+        state.names = vec![file];
+    }
+
+    /// The folder is put back as it was, with `text` in it: nobody is told.
+    pub fn return_claim(&self, text: Option<&[u8]>) {
+        self.put_back(text);
+        self.lock().claim = ClaimState::Held;
+    }
+
+    /// Someone puts an older record back, or another file in its place; nobody is told. `None`: takes it away.
+    pub fn put_back(&self, text: Option<&[u8]>) {
+        let mut state = self.lock();
+        let file = text.map(|text| state.new_file(text.to_vec(), true));
+        state.names = vec![file];
+        state.temp = None;
+    }
+
+    /// One step of a save, at once; troubles that take time are ignored here.
+    ///
+    /// # Errors
+    ///
+    /// What [`Trouble::Fail`] says.
+    pub fn perform(&self, step: SaveStep, text: &str) -> io::Result<()> {
+        self.lock().perform(step, text)
+    }
+
+    /// All that a crash now could leave, each once.
+    pub fn after_crash(&self) -> Vec<Option<Vec<u8>>> {
+        let state = self.lock();
+        let mut all: Vec<Option<Vec<u8>>> = Vec::new();
+        for &name in &state.names {
+            let texts = match name {
+                None => vec![None],
+                Some(file) => state.files[file].after_crash().into_iter().map(Some).collect(),
+            };
+            for text in texts {
+                if !all.contains(&text) {
+                    all.push(text);
+                }
+            }
+        }
+        all
+    }
+
+    /// Power fails and comes back: one of the states that [`SimDisk::after_crash`] lists, by the seed.
+    pub fn crash(&self) {
+        let mut all = self.after_crash();
+        let mut state = self.lock();
+        let index = state.next_below(all.len());
+        state.restart_with(all.swap_remove(index));
+    }
+
+    /// The process is killed and the system lives on: what was written is there, durable or not.
+    pub fn kill(&self) {
+        let mut state = self.lock();
+        state.life += 1;
+        state.temp = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A [`Store`] on a [`SimDisk`].
+///
+/// A save that is dropped stops where it is, which is one of the things that a save on a real disk may do.
+#[derive(Clone, Debug)]
+pub struct SimStore {
+    disk: SimDisk,
+    identity: Identity,
+    /// The life of the computer it belongs to: a store from before a crash can do nothing any more.
+    life: u64,
+    owner: Owner,
+    /// Who wrote the record that it found.
+    written_by: Option<Owner>,
+    /// What was found since the caller was told last.
+    found: Option<SavePoint>,
+    /// The claim was found lost, and has not been taken again.
+    is_lost: bool,
+}
+
+impl Store for SimStore {
+    type Place = (SimDisk, Identity);
+    type Point = SavePoint;
+
+    async fn open((disk, identity): (SimDisk, Identity)) -> Result<Opened<SimStore>, OpenError> {
+        Ok(disk.open(identity))
+    }
+
+    async fn save(&mut self, point: SavePoint, term: Term) -> Result<(), SaveError> {
+        self.check_claim()?;
+        if term != self.owner.term {
+            return Err(SaveError::ClaimRetaken { found: self.found, term: self.owner.term });
+        }
+        self.found = None;
+        let text = Record { identity: self.identity, point, owner: self.owner }.to_text();
+        for step in SaveStep::ALL {
+            let trouble = self.disk.lock().take_trouble(step, |trouble| !matches!(trouble, Trouble::Fail(_)));
+            match trouble {
+                Some(Trouble::Slow(delay)) => tokio::time::sleep(delay).await,
+                Some(Trouble::Hang) => std::future::pending().await,
+                // An await point before each step, where a test may drop this future.
+                _ => tokio::task::yield_now().await,
+            }
+            self.check_claim()?;
+            if step == SaveStep::Rename {
+                self.check_owner()?;
+            }
+            self.disk.perform(step, &text).map_err(|source| io_error(step, source))?;
+            if step == SaveStep::Rename {
+                self.written_by = Some(self.owner);
+            }
+        }
+        let mut state = self.disk.lock();
+        state.saves += 1;
+        state.is_settled = true;
+        Ok(())
+    }
+
+    async fn release(self) {}
+}
+
+impl SimStore {
+    /// The life that it speaks for.
+    pub fn term(&self) -> Term {
+        self.owner.term
+    }
+
+    fn check_claim(&mut self) -> Result<(), SaveError> {
+        let mut state = self.disk.lock();
+        if state.life != self.life {
+            return Err(SaveError::ClaimLost { what: "this store is from before the crash".to_owned() });
+        }
+        match &state.claim {
+            ClaimState::Held if self.is_lost => {
+                drop(state);
+                Err(self.take_again())
+            }
+            ClaimState::Held => Ok(()),
+            ClaimState::Lost(what) => {
+                self.is_lost = true;
+                Err(SaveError::ClaimLost { what: what.clone() })
+            }
+            ClaimState::Free => {
+                state.claim = ClaimState::Held;
+                drop(state);
+                Err(self.take_again())
+            }
+        }
+    }
+
+    /// As a real store does: by what it reads, directly before the rename.
+    fn check_owner(&mut self) -> Result<(), SaveError> {
+        match self.disk.owner() {
+            Some(by) if by != self.owner && Some(by) != self.written_by => {
+                if by.term < self.owner.term {
+                    return Err(self.take_again());
+                }
+                Err(SaveError::ClaimLost { what: format!("term {} has written the record", by.term) })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn take_again(&mut self) -> SaveError {
+        self.is_lost = false;
+        let term = self.owner.term;
+        (self.owner, self.written_by) = self.disk.begin_life();
+        self.owner.term = self.owner.term.max(term.next());
+        let found = self.disk.point(self.identity);
+        self.found = found.into_iter().chain(self.found).reduce(SavePoint::later);
+        SaveError::ClaimRetaken { found: self.found, term: self.owner.term }
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    /// Where the random numbers are.
+    random: u64,
+    /// Every file there ever was; names and `temp` point here.
+    files: Vec<File>,
+    /// The temporary file of the save under way.
+    temp: Option<usize>,
+    /// What the record's name leads to: first what is durable, then each rename since the folder's last sync.
+    names: Vec<Option<usize>>,
+    troubles: Vec<(SaveStep, Trouble)>,
+    claim: ClaimState,
+    saves: u64,
+    /// Whoever wrote the record had the claim to this disk, and not to the one that it was copied from.
+    is_settled: bool,
+    /// How often there was a crash or a kill.
+    life: u64,
+    /// How many stores there have been: their nonces.
+    lives: u64,
+}
+
+#[derive(Debug)]
+struct File {
+    text: Vec<u8>,
+    synced: Synced,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Synced {
+    No,
+    Yes,
+    /// A sync has failed, and the system has forgotten what was not written.
+    Never,
+}
+
+#[derive(Debug)]
+enum ClaimState {
+    Held,
+    Lost(String),
+    Free,
+}
+
+impl State {
+    fn perform(&mut self, step: SaveStep, text: &str) -> io::Result<()> {
+        let failure = match self.take_trouble(step, |trouble| matches!(trouble, Trouble::Fail(_))) {
+            Some(Trouble::Fail(kind)) => Some(io::Error::from(kind)),
+            _ => None,
+        };
+        match step {
+            SaveStep::Write => {
+                let len = if failure.is_some() { self.next_below(text.len() + 1) } else { text.len() };
+                self.temp = Some(self.new_file(text.as_bytes()[..len].to_vec(), false));
+            }
+            SaveStep::SyncFile => {
+                if let Some(temp) = self.temp {
+                    let file = &mut self.files[temp];
+                    file.synced = match (file.synced, &failure) {
+                        (Synced::No, None) => Synced::Yes,
+                        (Synced::No, Some(_)) => Synced::Never,
+                        (done, _) => done,
+                    };
+                }
+            }
+            SaveStep::Rename if failure.is_none() => {
+                let temp = self.temp.take().ok_or(io::ErrorKind::NotFound)?;
+                self.names.push(Some(temp));
+            }
+            SaveStep::SyncFolder if failure.is_none() => {
+                self.names.drain(..self.names.len() - 1);
+            }
+            SaveStep::ReadBack | SaveStep::Rename | SaveStep::SyncFolder => {}
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn new_file(&mut self, text: Vec<u8>, synced: bool) -> usize {
+        self.files.push(File { text, synced: if synced { Synced::Yes } else { Synced::No } });
+        self.files.len() - 1
+    }
+
+    /// The first trouble of `step`, if it is one that the caller wants.
+    fn take_trouble(&mut self, step: SaveStep, wanted: impl Fn(&Trouble) -> bool) -> Option<Trouble> {
+        let index = self.troubles.iter().position(|(at, _)| *at == step)?;
+        wanted(&self.troubles[index].1).then(|| self.troubles.remove(index).1)
+    }
+
+    fn restart_with(&mut self, text: Option<Vec<u8>>) {
+        self.files.clear();
+        let name = text.map(|text| self.new_file(text, true));
+        self.names = vec![name];
+        self.temp = None;
+        self.life += 1;
+    }
+
+    /// 0..`bound`, by the seed (`SplitMix64`).
+    fn next_below(&mut self, bound: usize) -> usize {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((z ^ (z >> 31)) % bound as u64).expect("below a usize")
+    }
+}
+
+impl File {
+    fn after_crash(&self) -> Vec<Vec<u8>> {
+        if self.synced == Synced::Yes {
+            return vec![self.text.clone()];
+        }
+        let mut all = vec![self.text.clone(), Vec::new()];
+        for cut in [1, self.text.len() / 2, self.text.len().saturating_sub(1)] {
+            let beginning = &self.text[..cut.min(self.text.len())];
+            let mut zeros = beginning.to_vec();
+            zeros.resize(self.text.len(), 0);
+            all.extend([beginning.to_vec(), zeros]);
+        }
+        all
+    }
+}
+
+fn io_error(step: SaveStep, source: io::Error) -> SaveError {
+    SaveError::Io { action: step.action(), path: PathBuf::from("simulated.state"), source: Arc::new(source) }
+}

@@ -1,0 +1,256 @@
+//! `getid bench`: a load generator for any server that speaks Redis's protocol.
+//!
+//! The question: how many requests a second does a server answer, how long does a batch of them take, and what does a
+//! request cost in CPU time? The last is the steady figure on a machine with other work: it hardly depends on how fast
+//! the other side was.
+//!
+//! The load is closed: each connection sends its next batch when the last reply of the one before is there. So the
+//! latency is that of a server under as much load as it takes; it says nothing of a server at a given rate.
+//!
+//! A run goes from idle to idle: nothing is in flight when it starts, and it ends with the last reply. So CPU time and
+//! replies belong together to the last one.
+
+mod load;
+mod report;
+mod usage;
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use self::load::{Crew, Plan, Stop, Until};
+use self::report::Report;
+use self::usage::{PID_MAX, ServerUsage};
+use super::output::{complain, finish, print};
+use super::server_args::{SERVER_HELP, ServerArgs};
+use super::verify::seconds;
+use crate::text::plural::thousands;
+use crate::tools::address::names_server;
+use crate::tools::bench::{Workload, csv, svg};
+
+/// How long a run is when nobody says.
+const SECONDS_DEFAULT: f64 = 5.0;
+
+/// How long to wait for a connection, and for a reply, when nobody says, ms.
+const TIMEOUT_MS_DEFAULT: u64 = 10_000;
+
+/// Exit code when the command line is wrong or the run could not be made.
+const EXIT_FAILED: u8 = 2;
+
+/// Descriptors for everything that is no connection.
+const RESERVED_FILES: u64 = 32;
+
+/// A process that has just answered goes to sleep, and its CPU time is counted up, within this.
+const SETTLE: Duration = Duration::from_millis(2);
+
+/// Arguments of `getid bench`.
+#[derive(Args)]
+#[command(override_usage = "getid bench [SERVER] [COMMAND]... [OPTIONS]", after_help = format!("\
+{SERVER_HELP}
+
+The command is GETID unless its words follow; those that begin with - go behind --. The first word is the server where it has
+a colon or a slash in it.
+
+Words of the report:
+  request     one command, which gets one reply; MULTI and EXEC are requests too
+  batch       what a connection has in flight: --pipeline commands, or as many transactions. One write sends it, and
+              the next follows when its last reply has come
+  latency     of a batch: from its write to its last reply
+  busy        share of the run in which the busiest thread ran
+  waited      share in which it could have run but something else had the processor: on a quiet machine 0 %
+
+With --pid the CPU time of the server is told too, from which its cost per request follows. It must run on this machine.
+Keep load and server on different processors (taskset), or each measures the other.
+
+The last line says what was the limit. If it was the load generator itself, the requests per second are its own. Over TLS
+the generator's part is large: give it a processor of its own.
+
+Exit code 0: done; 1: the server sent error replies; where it sends nothing else, the run ends at once; 2: the command line is
+wrong, or a connection failed.
+
+Examples:
+  getid bench
+  getid bench -c 50 -P 16 --seconds 10 --pid $(pidof getid)
+  getid bench -P 100 MGETID 100
+  getid bench --transaction 16 GETID               # MULTI, 16 GETID, EXEC
+  getid bench -p 6379 -c 50 INCR counter           # any server that speaks Redis's protocol
+  getid bench rediss://ids.example.com:7891 --cacert ca.pem --password-file /etc/getid/password
+  getid bench --seconds 30 --svg latency.svg --csv latency.csv
+  taskset -c 1 getid bench --json --unix /run/getid/getid.sock"))]
+pub(super) struct BenchArgs {
+    /// The server, and the command to send, word by word [default: GETID]
+    #[arg(value_name = "SERVER|COMMAND", allow_negative_numbers = true)]
+    words: Vec<String>,
+    /// Connections
+    #[arg(short, long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    connections: u32,
+    /// Commands in flight on each connection, or transactions
+    #[arg(short = 'P', long, value_name = "DEPTH", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pipeline: u32,
+    /// Send MULTI, N times the command, EXEC
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    transaction: Option<u32>,
+    /// Send for so many seconds [default: 5, unless --requests is given]
+    #[arg(short, long, value_name = "S", value_parser = seconds, conflicts_with = "requests")]
+    seconds: Option<f64>,
+    /// Send so many requests, or as many more as whole transactions take
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    requests: Option<u64>,
+    /// Send for so many seconds before anything is measured
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    warm_up: Option<f64>,
+    /// Threads that share the connections; more than one only with processors to spare
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    threads: u32,
+    /// The server's process, to tell its CPU time
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..=i64::from(PID_MAX)))]
+    pid: Option<i32>,
+    /// Go on though every request gets an error
+    #[arg(long)]
+    keep_going: bool,
+    /// Write the latency curve to a file, as a table
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write the latency curve to a file, as a picture
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    at: ServerArgs,
+}
+
+/// Sends, counts, reports.
+pub(super) fn run(args: &BenchArgs) -> ExitCode {
+    match measure(args) {
+        Ok(report) => {
+            let printed = print(|out| {
+                if args.json {
+                    serde_json::to_writer(&mut *out, &report)?;
+                    writeln!(out)
+                } else {
+                    write!(out, "{report}")
+                }
+            });
+            finish(printed, if report.ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Err(Stop::Refused(message)) => {
+            complain(&message);
+            ExitCode::FAILURE
+        }
+        Err(Stop::Failed(message)) => {
+            complain(&message);
+            ExitCode::from(EXIT_FAILED)
+        }
+    }
+}
+
+fn measure(args: &BenchArgs) -> Result<Report, Stop> {
+    let (server, command) = match args.words.split_first() {
+        Some((first, rest)) if names_server(first) => (Some(first.as_str()), rest),
+        _ => (None, args.words.as_slice()),
+    };
+    let command = if command.is_empty() { vec!["GETID".to_owned()] } else { command.to_vec() };
+    let endpoint = args.at.endpoint(server, TIMEOUT_MS_DEFAULT)?;
+    let workload = Workload::new(&command, args.transaction, args.pipeline).map_err(|error| error.to_string())?;
+    allow_open_files(u64::from(args.connections))?;
+    // Before minutes of load rather than behind them.
+    let csv_file = args.csv.as_deref().map(open_for_writing).transpose()?;
+    let svg_file = args.svg.as_deref().map(open_for_writing).transpose()?;
+    let server = args.pid.map(ServerUsage::of).transpose()?;
+
+    let unit_requests = u64::from(workload.unit_requests());
+    let bar = progress_bar(args);
+    let plan = Arc::new(Plan {
+        endpoint,
+        workload,
+        keep_going: args.keep_going,
+        units_left: AtomicU64::new(0),
+        shows_progress: !bar.is_hidden(),
+        replies_seen: AtomicU64::new(0),
+    });
+    let crew = Crew::connect(&plan, args.connections, args.threads)?;
+    let until_after = |seconds: f64| Until::Time(Instant::now() + Duration::from_secs_f64(seconds));
+    if let Some(seconds) = args.warm_up {
+        bar.set_message("warming up");
+        crew.run(until_after(seconds), |_| bar.tick())?;
+    }
+
+    std::thread::sleep(SETTLE);
+    let before = server.as_ref().map(ServerUsage::read).transpose()?;
+    let until = match (args.seconds, args.requests) {
+        (None, Some(requests)) => Until::Units(requests.div_ceil(unit_requests)),
+        (seconds, _) => until_after(seconds.unwrap_or(SECONDS_DEFAULT)),
+    };
+    let started = Instant::now();
+    let tally = crew.run(until, |replies| {
+        let elapsed = started.elapsed();
+        bar.set_position(match until {
+            Until::Units(_) => replies,
+            Until::Time(_) => u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+        });
+        let rate = u128::from(replies) * 1000 / elapsed.as_millis().max(1);
+        let rate = thousands(u64::try_from(rate).unwrap_or(u64::MAX));
+        bar.set_message(format!("{} requests, {rate} a second", thousands(replies)));
+    });
+    bar.finish_and_clear();
+    let tally = tally?;
+    std::thread::sleep(SETTLE);
+    let after = server.as_ref().map(ServerUsage::read).transpose()?;
+    let used = before.zip(after).map(|(before, after)| after.since(args.pid.unwrap_or_default(), &before));
+    let points = report::curve(&tally.latency_ns);
+    let report = Report::new(args, &plan, command, tally, used);
+    if let Some((path, file)) = args.csv.as_deref().zip(csv_file) {
+        write_file(path, file, &csv(&points))?;
+    }
+    if let Some((path, file)) = args.svg.as_deref().zip(svg_file) {
+        write_file(path, file, &svg(&report.title(), &report.subtitle(), &points, &report.marks()))?;
+    }
+    Ok(report)
+}
+
+/// What was in the file stays there until there is something to replace it by.
+fn open_for_writing(path: &Path) -> Result<File, String> {
+    let opened = File::options().write(true).create(true).truncate(false).open(path);
+    opened.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn write_file(path: &Path, mut file: File, text: &str) -> Result<(), String> {
+    let emptied = if file.metadata().is_ok_and(|metadata| metadata.is_file()) { file.set_len(0) } else { Ok(()) };
+    emptied.and_then(|()| file.write_all(text.as_bytes())).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// On standard error, and only when that is a terminal: indicatif sees to it.
+fn progress_bar(args: &BenchArgs) -> ProgressBar {
+    let (len, template) = match (args.seconds, args.requests) {
+        (None, Some(requests)) => (requests, "{bar:30} {percent:>3} %  {msg}"),
+        (seconds, _) => {
+            let ms = Duration::from_secs_f64(seconds.unwrap_or(SECONDS_DEFAULT)).as_millis();
+            (u64::try_from(ms).unwrap_or(u64::MAX), "{bar:30} {elapsed:>4}  {msg}")
+        }
+    };
+    let bar = ProgressBar::new(len);
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// Raises the limit of open files, as far as the system lets a process do so itself.
+fn allow_open_files(connections: u64) -> Result<(), String> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let wanted = connections + RESERVED_FILES;
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
+    if soft >= wanted || setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).is_ok() {
+        return Ok(());
+    }
+    Err(format!("{connections} connections need {wanted} open files, the limit is {hard} (ulimit -n)"))
+}

@@ -1,0 +1,371 @@
+//! What a process manager is told: a pid in a file, and readiness by systemd's protocol.
+//!
+//! Both are courtesies to others. Where they fail, the caller logs it and serves on, as Redis does.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::config::Supervised;
+use crate::system::files::{self, FileId, Readers};
+
+/// How long a service manager that hangs may hold up a message. It delays a start and a stop; it must not prevent them, and
+/// whoever shares the thread goes on.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Tells the service manager how far the server is: `sd_notify(3)`, without the library. Lives in a runtime.
+#[derive(Debug)]
+pub struct Notifier {
+    socket: Option<tokio::net::UnixDatagram>,
+}
+
+impl Notifier {
+    /// A notifier for `supervised`, with the value of `NOTIFY_SOCKET`.
+    ///
+    /// There is always one; where nobody can be told it does nothing. The warning says so if somebody wanted it.
+    pub fn open(supervised: Supervised, notify_socket: Option<OsString>) -> (Notifier, Option<NotifyWarning>) {
+        let silent = |warning| (Notifier { socket: None }, warning);
+        let address = notify_socket.filter(|value| !value.is_empty());
+        match (supervised, address) {
+            (Supervised::No, _) | (Supervised::Auto, None) => silent(None),
+            (Supervised::Upstart, _) => silent(Some(NotifyWarning::Upstart)),
+            (Supervised::Systemd, None) => silent(Some(NotifyWarning::NoSocket)),
+            (Supervised::Systemd | Supervised::Auto, Some(address)) => match connect(&address) {
+                Ok(socket) => (Notifier { socket: Some(socket) }, None),
+                Err(error) => silent(Some(NotifyWarning::Connect { address, error })),
+            },
+        }
+    }
+
+    /// The server answers clients from now on. `status` is what `systemctl status` shows.
+    ///
+    /// # Errors
+    ///
+    /// When the service manager does not take the message.
+    pub async fn ready(&self, status: &str) -> io::Result<()> {
+        self.send(&format!("READY=1\nSTATUS={}\n", one_line(status))).await
+    }
+
+    /// The server has begun to stop.
+    ///
+    /// # Errors
+    ///
+    /// When the service manager does not take the message.
+    pub async fn stopping(&self) -> io::Result<()> {
+        self.send("STOPPING=1\nSTATUS=Stopping\n").await
+    }
+
+    /// The server is alive: to be said as often as [`watchdog_every`] tells.
+    ///
+    /// # Errors
+    ///
+    /// When the service manager does not take the message.
+    pub async fn alive(&self) -> io::Result<()> {
+        self.send("WATCHDOG=1\n").await
+    }
+
+    /// Whether anybody is told.
+    pub fn is_heard(&self) -> bool {
+        self.socket.is_some()
+    }
+
+    /// What `systemctl status` is to show from now on.
+    ///
+    /// # Errors
+    ///
+    /// When the service manager does not take the message.
+    pub async fn status(&self, status: &str) -> io::Result<()> {
+        self.send(&format!("STATUS={}\n", one_line(status))).await
+    }
+
+    async fn send(&self, message: &str) -> io::Result<()> {
+        let Some(socket) = &self.socket else { return Ok(()) };
+        match tokio::time::timeout(PATIENCE, socket.send(message.as_bytes())).await {
+            Ok(sent) => sent.map(|_| ()),
+            Err(_) => Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("it has not taken the message for {} s", PATIENCE.as_secs()),
+            )),
+        }
+    }
+}
+
+/// How often a service manager that has `WatchdogSec=` is to hear that the server is alive: twice in the time after which
+/// it would kill it, as `sd_watchdog_enabled(3)` advises. From the values of `WATCHDOG_USEC` and `WATCHDOG_PID`; `None`
+/// without a watchdog, or with one that is meant for another process.
+pub fn watchdog_every(usec: Option<&OsStr>, pid: Option<&OsStr>) -> Option<Duration> {
+    let number = |text: &OsStr| text.to_str()?.parse::<u64>().ok();
+    if pid.is_some_and(|pid| number(pid) != Some(u64::from(std::process::id()))) {
+        return None;
+    }
+    let half_us = number(usec?)? / 2;
+    (half_us > 0).then(|| Duration::from_micros(half_us))
+}
+
+/// A line break would begin another assignment.
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
+}
+
+fn connect(address: &OsString) -> io::Result<tokio::net::UnixDatagram> {
+    let bytes = address.as_bytes();
+    let address = match bytes.first() {
+        Some(b'@') => SocketAddr::from_abstract_name(&bytes[1..])?,
+        Some(b'/') => SocketAddr::from_pathname(address)?,
+        _ => return Err(io::Error::new(io::ErrorKind::Unsupported, "neither a path nor an abstract socket")),
+    };
+    let socket = UnixDatagram::unbound()?;
+    socket.connect_addr(&address)?;
+    socket.set_nonblocking(true)?;
+    tokio::net::UnixDatagram::from_std(socket)
+}
+
+/// Why nobody will be told, though somebody wanted it.
+#[derive(Debug)]
+pub enum NotifyWarning {
+    /// `supervised systemd`, but systemd did not start this process with `Type=notify`.
+    NoSocket,
+    /// `supervised upstart`.
+    Upstart,
+    /// The socket does not take a connection.
+    Connect {
+        /// What `NOTIFY_SOCKET` says.
+        address: OsString,
+        /// The OS error.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for NotifyWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotifyWarning::NoSocket => f.write_str(
+                "supervised is systemd, but NOTIFY_SOCKET is not set: nobody is told about start and stop; \
+                 the unit needs Type=notify",
+            ),
+            NotifyWarning::Upstart => {
+                f.write_str("supervised upstart is not supported: the server starts as with supervised no")
+            }
+            NotifyWarning::Connect { address, error } => {
+                write!(f, "NOTIFY_SOCKET {}: {error}: systemd is not told about start and stop", address.display())
+            }
+        }
+    }
+}
+
+/// The process id in a file (`pidfile`), for scripts that send signals.
+#[derive(Debug)]
+pub struct PidFile {
+    path: PathBuf,
+    id: FileId,
+}
+
+/// Bytes of a pid file that are looked at: a number has at most ten digits.
+const PID_BYTES_MAX: usize = 64;
+
+impl PidFile {
+    /// Writes this process's id to `path`. What a crash left there is replaced, as Redis does, but not the file of a getid
+    /// that runs. The file is a new one: what a link of this name leads to is not touched.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written, or is another server's; the message names the path.
+    pub fn write(path: &Path) -> Result<PidFile, PidFileError> {
+        let wrap = |error| PidFileError { path: path.to_owned(), error };
+        let path = std::path::absolute(path).map_err(wrap)?;
+        if let Some(pid) = running_getid(&path) {
+            let sentence =
+                format!("it is that of the getid with pid {pid}, which runs, and is left to it; name another");
+            return Err(wrap(io::Error::other(sentence)));
+        }
+        let text = format!("{}\n", std::process::id());
+        let written = match files::replace(&path, text.as_bytes(), Readers::Everybody) {
+            // A file in /run that was made for us, in a folder that is not ours.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                files::overwrite(&path, text.as_bytes()).map_err(|_| error)
+            }
+            written => written,
+        };
+        written.map_err(wrap)?;
+        let id = files::id_of(&path).ok_or_else(|| wrap(io::ErrorKind::NotFound.into()))?;
+        Ok(PidFile { path, id })
+    }
+
+    /// Whether it could be written, for who asks beforehand: another getid that runs may be the one that is to be started anew.
+    /// `soon` is a folder that the start is going to make.
+    ///
+    /// # Errors
+    ///
+    /// As [`PidFile::write`].
+    pub fn check(path: &Path, soon: Option<&Path>) -> Result<(), PidFileError> {
+        let checked = match files::can_replace(path, soon) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                files::can_overwrite(path).map_err(|_| error)
+            }
+            checked => checked,
+        };
+        checked.map_err(|error| PidFileError { path: path.to_owned(), error })
+    }
+
+    /// Removes the file at a clean exit, unless it is another one by then.
+    ///
+    /// # Errors
+    ///
+    /// When it is ours and can't be removed. One that is gone already is no error.
+    pub fn remove(self) -> Result<(), PidFileError> {
+        files::remove_if(&self.path, self.id).map_err(|error| PidFileError { path: self.path, error })
+    }
+}
+
+/// The process that a pid file names, if it is another one, runs, and has the name that this one has.
+fn running_getid(path: &Path) -> Option<u32> {
+    let text = files::read(path, PID_BYTES_MAX).ok()?;
+    let pid: u32 = str::from_utf8(&text).ok()?.trim().parse().ok()?;
+    let name_of = |pid: &str| fs::read(format!("/proc/{pid}/comm")).ok();
+    (pid != std::process::id() && name_of(&pid.to_string())? == name_of("self")?).then_some(pid)
+}
+
+/// Why there is no pid file.
+#[derive(Debug, thiserror::Error)]
+#[error("pid file {}: {error}", path.display())]
+pub struct PidFileError {
+    /// Its path.
+    pub path: PathBuf,
+    /// The OS error.
+    pub error: io::Error,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn received(socket: &UnixDatagram) -> String {
+        let mut bytes = [0; 1024];
+        let len = socket.recv(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..len]).into_owned()
+    }
+
+    #[tokio::test]
+    async fn systemd_is_told_of_start_status_and_stop() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let systemd = UnixDatagram::bind(&path).unwrap();
+        for supervised in [Supervised::Auto, Supervised::Systemd] {
+            let (notifier, warning) = Notifier::open(supervised, Some(path.clone().into()));
+            assert!(warning.is_none());
+            notifier.ready("server-id 3\nREADY=0").await.unwrap();
+            assert_eq!(received(&systemd), "READY=1\nSTATUS=server-id 3 READY=0\n");
+            notifier.status("1 client").await.unwrap();
+            assert_eq!(received(&systemd), "STATUS=1 client\n");
+            notifier.stopping().await.unwrap();
+            assert_eq!(received(&systemd), "STOPPING=1\nSTATUS=Stopping\n");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_manager_that_hangs_holds_up_nobody_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let _systemd = UnixDatagram::bind(&path).unwrap();
+        let (notifier, _) = Notifier::open(Supervised::Auto, Some(path.into()));
+        // Some messages have room.
+        let told = async { while notifier.alive().await.is_ok() {} };
+        let others = std::cell::Cell::new(0);
+        let turns = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                others.set(others.get() + 1);
+            }
+        };
+        tokio::select! { () = told => {}, () = turns => {} }
+        assert!(others.get() >= 19, "{others:?}");
+        let error = notifier.alive().await.unwrap_err().to_string();
+        assert!(error.contains("has not taken the message for 2 s"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn an_abstract_socket_is_reached() {
+        let name = format!("getid-test-notify-{}", std::process::id());
+        let systemd = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        let (notifier, warning) = Notifier::open(Supervised::Auto, Some(format!("@{name}").into()));
+        assert!(warning.is_none());
+        notifier.ready("").await.unwrap();
+        assert_eq!(received(&systemd), "READY=1\nSTATUS=\n");
+    }
+
+    async fn check(supervised: Supervised, socket: Option<&str>, warning_has: Option<&str>) {
+        let (notifier, warning) = Notifier::open(supervised, socket.map(Into::into));
+        let warning = warning.map(|warning| warning.to_string());
+        match warning_has {
+            None => assert_eq!(warning, None),
+            Some(part) => assert!(warning.as_deref().is_some_and(|text| text.contains(part)), "{warning:?}"),
+        }
+        notifier.ready("nobody listens").await.unwrap();
+    }
+
+    #[test]
+    fn the_watchdog_hears_twice_in_its_time() {
+        let check = |usec: Option<&str>, pid: Option<&str>, expected_ms: Option<u64>| {
+            let every = watchdog_every(usec.map(OsStr::new), pid.map(OsStr::new));
+            assert_eq!(every, expected_ms.map(Duration::from_millis), "{usec:?} {pid:?}");
+        };
+        let own = std::process::id().to_string();
+        check(None, None, None);
+        check(Some("30000000"), None, Some(15_000));
+        check(Some("30000000"), Some(&own), Some(15_000));
+        check(Some("30000000"), Some("1"), None);
+        check(Some("30000000"), Some("x"), None);
+        check(Some("0"), None, None);
+        check(Some("soon"), None, None);
+    }
+
+    #[tokio::test]
+    async fn nobody_is_told_where_nobody_is() {
+        check(Supervised::No, Some("/run/systemd/notify"), None).await;
+        check(Supervised::Auto, None, None).await;
+        check(Supervised::Auto, Some(""), None).await;
+        check(Supervised::Systemd, None, Some("Type=notify")).await;
+        check(Supervised::Systemd, Some("/nonexistent/notify"), Some("/nonexistent/notify")).await;
+        check(Supervised::Systemd, Some("vsock:2:1234"), Some("vsock")).await;
+        check(Supervised::Upstart, Some("/run/x"), Some("upstart")).await;
+    }
+
+    #[test]
+    fn a_pid_file_is_written_and_removed_while_it_is_ours() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("getid.pid");
+        fs::write(&path, "1234567890\nleft by a crash\n").unwrap();
+        let file = PidFile::write(&path).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
+        file.remove().unwrap();
+        assert!(!path.exists());
+
+        // Another one has taken its name since, be it with the same number in it.
+        let file = PidFile::write(&path).unwrap();
+        let other = PidFile::write(&path).unwrap();
+        file.remove().unwrap();
+        assert!(path.exists());
+        other.remove().unwrap();
+        assert!(!path.exists());
+
+        // A link is replaced, and what it leads to stays.
+        let victim = dir.path().join("victim");
+        fs::write(&victim, "mine").unwrap();
+        std::os::unix::fs::symlink(&victim, &path).unwrap();
+        PidFile::write(&path).unwrap().remove().unwrap();
+        assert_eq!((fs::read_to_string(&victim).unwrap().as_str(), path.exists()), ("mine", false));
+
+        let file = PidFile::write(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        file.remove().unwrap();
+
+        let error = PidFile::write(&dir.path().join("no/getid.pid")).unwrap_err().to_string();
+        assert!(error.contains("no/getid.pid: No such file"), "{error}");
+    }
+}

@@ -1,0 +1,373 @@
+//! `getid verify`: draws IDs as clients do, and judges them.
+//!
+//! Each connection is a task that keeps `--pipeline` requests in flight and shows every reply to its watch. What is
+//! sound and what is not is decided in [`crate::tools::verify`]; here are sockets, clocks and the report.
+//!
+//! Reading and writing go on at the same time. A client that only writes while a server waits for it to read would
+//! stand still with it.
+
+mod client;
+mod report;
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use getid_core::Layout;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use self::client::{Load, Plan};
+use self::report::Report;
+use super::layout::LayoutArgs;
+use super::output::{complain, finish, print};
+use super::server_args::{SERVER_HELP, ServerArgs};
+use crate::text::plural::{counted, thousands};
+use crate::tools::client::Endpoint;
+use crate::tools::replies::ErrorReplies;
+use crate::tools::verify::record::{Reader, RecordError, Writer};
+use crate::tools::verify::{
+    Earlier, Findings, JudgeError, JudgeOptions, Judged, Kind, MODULUS_MAX, ServerWatch, Watch, WatchOptions, judge,
+};
+
+/// How long a run is when nobody says.
+const SECONDS_DEFAULT: f64 = 10.0;
+
+/// How long to wait for a connection, and for a reply, when nobody says, ms.
+const TIMEOUT_MS_DEFAULT: u64 = 10_000;
+
+/// Exit code when the command line is wrong or the run could not be made.
+const EXIT_FAILED: u8 = 2;
+
+/// Arguments of `getid verify`.
+#[derive(Args)]
+#[command(after_help = format!("\
+{SERVER_HELP}
+
+What is checked:
+  no id twice                         over all connections, servers and earlier runs
+  order on each connection            each id is larger than the one before
+  real-time order across connections  an id asked for after another's reply came is larger, on each server
+  server-id                           as --server-id says, or one for each server, and another for each
+  time against the clock              the id's time lies between request and reply, give or take the tolerance
+  evenness                            over id % MODULUS; to the letter with --exclusive or where the run got every id
+  later than earlier runs             with --after: larger than all that a server-id gave in the files of --against
+  replies as asked for                an integer to GETID, so many to MGETID
+
+Each SERVER must be one server, not a balancer in front of several. Error replies such as BUSY or MISCONF are counted and
+reported; they are no violation. Exit code 0: no violation; 1: a violation; 2: the command line is wrong, or a
+connection failed. With --json ids are strings, for they are larger than 2^53.
+
+Examples:
+  getid verify
+  getid verify -c 50 --pipeline 16 --seconds 30 127.0.0.1:7890
+  getid verify --batch 100 --ids 100000000 /run/getid/getid.sock
+  getid verify --server-id 0,1,2,3 a:7890 b:7890 c:7890 d:7890
+  getid verify --record before.ids --tolerate-disconnects    # and kill -9 the server meanwhile
+  getid verify --against before.ids --after
+  getid verify rediss://ids.example.com:7891 --cacert ca.pem --password-file /etc/getid/password"))]
+pub(super) struct VerifyArgs {
+    /// Servers
+    #[arg(value_name = "SERVER")]
+    servers: Vec<String>,
+    /// Connections to each server
+    #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    connections: u32,
+    /// Draw for so many seconds [default: 10, unless --ids is given]
+    #[arg(short, long, value_name = "S", value_parser = seconds)]
+    seconds: Option<f64>,
+    /// Draw so many IDs, from all servers together
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    ids: Option<u64>,
+    /// Requests in flight on each connection
+    #[arg(short = 'P', long, value_name = "D", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pipeline: u32,
+    /// Draw by MGETID, so many IDs a request, instead of GETID
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    batch: Option<u32>,
+    /// The server-ids to expect, one for each server
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
+    server_id: Vec<u32>,
+    /// Judge evenness over id % M
+    #[arg(long, value_name = "M", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=i64::from(MODULUS_MAX)))]
+    modulus: u32,
+    /// Nobody else draws from these servers: evenness must hold to the letter
+    #[arg(long)]
+    exclusive: bool,
+    /// How far an ID's time may lie from this machine's clock
+    #[arg(long, value_name = "MS", default_value_t = 5000, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64 / 2))]
+    clock_tolerance_ms: u64,
+    /// Write the IDs of this run to a file
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// The record of an earlier run, to be checked as one with this; may be given several times
+    #[arg(long, value_name = "FILE")]
+    against: Vec<PathBuf>,
+    /// All IDs must be larger than those of the earlier runs, for each server-id
+    #[arg(long, requires = "against")]
+    after: bool,
+    /// A connection that breaks is reported and no failure
+    #[arg(long)]
+    tolerate_disconnects: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    at: ServerArgs,
+    #[command(flatten)]
+    layout: LayoutArgs,
+}
+
+/// Seconds as an argument says them.
+pub(super) fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 1e7 => Ok(seconds),
+        _ => Err("must be more than 0 and at most 10000000".to_owned()),
+    }
+}
+
+/// Draws, judges, reports.
+pub(super) fn run(args: &VerifyArgs) -> ExitCode {
+    match verify(args) {
+        Ok((report, code)) => {
+            let printed = print(|out| {
+                if args.json {
+                    serde_json::to_writer(&mut *out, &report)?;
+                    out.write_all(b"\n")
+                } else {
+                    write!(out, "{report}")
+                }
+            });
+            finish(printed, code)
+        }
+        Err(message) => {
+            complain(&message);
+            ExitCode::from(EXIT_FAILED)
+        }
+    }
+}
+
+fn verify(args: &VerifyArgs) -> Result<(Report, ExitCode), String> {
+    let layout = args.layout.layout()?;
+    let targets = targets(args)?;
+    // Before an hour of drawing rather than behind it.
+    let earlier = args.against.iter().map(|path| open_earlier(path, layout)).collect::<Result<Vec<_>, _>>()?;
+    let mut record = args.record.as_deref().map(|path| RecordFile::create(path, layout)).transpose()?;
+
+    let bar = progress_bar(args);
+    let mut drawn = draw(args, layout, &targets, &bar)?;
+
+    bar.set_message("checking");
+    // Replies that were lost on the way are gaps in what the run saw.
+    let exclusive = args.exclusive && drawn.disconnects.is_empty();
+    let options = JudgeOptions { layout, modulus: args.modulus, exclusive, after: args.after };
+    let judged = judge(&drawn.servers, &mut drawn.watches, earlier, options, |id| match &mut record {
+        Some(record) => record.writer.add(id),
+        None => Ok(()),
+    });
+    let judged = judged.map_err(|error| match (error, &args.record) {
+        (JudgeError::Write(error), Some(path)) => format!("{}: {error}", path.display()),
+        (error, _) => error.to_string(),
+    })?;
+    if let Some(record) = record {
+        record.finish()?;
+    }
+    bar.finish_and_clear();
+    let failed = drawn.ids() == 0 || (!drawn.disconnects.is_empty() && !args.tolerate_disconnects);
+    let report = Report::new(args, layout, drawn, judged);
+    let code = match (report.violations, failed) {
+        (0, false) => ExitCode::SUCCESS,
+        (0, true) => ExitCode::from(EXIT_FAILED),
+        _ => ExitCode::FAILURE,
+    };
+    Ok((report, code))
+}
+
+fn targets(args: &VerifyArgs) -> Result<Vec<Arc<Endpoint>>, String> {
+    let targets = args.at.shared_endpoints(&args.servers, TIMEOUT_MS_DEFAULT)?;
+    if !args.server_id.is_empty() && args.server_id.len() != targets.len() {
+        let (ids, servers) = (args.server_id.len() as u64, targets.len() as u64);
+        return Err(format!("--server-id names {} for {}", counted(ids, "server-id"), counted(servers, "server")));
+    }
+    Ok(targets)
+}
+
+/// What a run brought.
+struct Drawn {
+    servers: Vec<Arc<ServerWatch>>,
+    watches: Vec<Watch>,
+    elapsed: Duration,
+    latency_us: hdrhistogram::Histogram<u64>,
+    requests: u64,
+    /// Error replies, and how often each came.
+    errors: ErrorReplies,
+    /// Connections that broke: which, and why.
+    disconnects: Vec<String>,
+}
+
+impl Drawn {
+    fn ids(&self) -> u64 {
+        self.watches.iter().map(|watch| watch.ids.len() as u64).sum()
+    }
+}
+
+fn draw(args: &VerifyArgs, layout: Layout, targets: &[Arc<Endpoint>], bar: &ProgressBar) -> Result<Drawn, String> {
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("starting threads: {error}"))?;
+    runtime.block_on(draw_all(args, layout, targets, bar))
+}
+
+async fn draw_all(
+    args: &VerifyArgs,
+    layout: Layout,
+    targets: &[Arc<Endpoint>],
+    bar: &ProgressBar,
+) -> Result<Drawn, String> {
+    let tolerance = i64::try_from(args.clock_tolerance_ms).unwrap_or(i64::MAX);
+    let watch_options = WatchOptions { layout, clock_tolerance_ms: tolerance };
+    let plan = Arc::new(Plan {
+        batch: args.batch,
+        pipeline: args.pipeline as usize,
+        ids_left: AtomicU64::new(args.ids.unwrap_or(u64::MAX)),
+        ids_seen: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+    });
+
+    // All connections stand before the first ID is drawn, so that they meet.
+    let mut servers = Vec::new();
+    let mut loads = Vec::new();
+    for (index, target) in targets.iter().enumerate() {
+        let server = Arc::new(ServerWatch::new(target.to_string(), args.server_id.get(index).copied()));
+        for connection in 1..=args.connections as usize {
+            let watch = Watch::new(Arc::clone(&server), connection, watch_options);
+            let load = Load::connect(target, &plan, watch).await.map_err(|error| format!("{target}: {error}"))?;
+            loads.push(load);
+        }
+        servers.push(server);
+    }
+
+    let started = Instant::now();
+    let seconds = args.seconds.or(args.ids.is_none().then_some(SECONDS_DEFAULT));
+    let deadline = seconds.map(|seconds| started + Duration::from_secs_f64(seconds));
+    let mut tasks = tokio::task::JoinSet::new();
+    for load in loads {
+        tasks.spawn(load.run());
+    }
+    let mut drawn = Drawn {
+        servers,
+        watches: Vec::new(),
+        elapsed: Duration::ZERO,
+        latency_us: client::new_histogram(),
+        requests: 0,
+        errors: ErrorReplies::default(),
+        disconnects: Vec::new(),
+    };
+    let mut tick = tokio::time::interval(Duration::from_millis(100));
+    loop {
+        let until = deadline.filter(|_| !plan.stop.load(Ordering::Relaxed));
+        tokio::select! {
+            ended = tasks.join_next() => match ended {
+                None => break,
+                Some(Ok(outcome)) => drawn.absorb(outcome),
+                Some(Err(error)) => return Err(format!("a connection's task failed: {error}")),
+            },
+            // Who stops a run still wants to know what it found.
+            Ok(()) = tokio::signal::ctrl_c() => plan.stop.store(true, Ordering::Relaxed),
+            () = sleep_until(until) => plan.stop.store(true, Ordering::Relaxed),
+            _ = tick.tick() => {
+                let seen = plan.ids_seen.load(Ordering::Relaxed);
+                match args.ids {
+                    Some(_) => bar.set_position(seen),
+                    None => bar.set_position(u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)),
+                }
+                bar.set_message(format!("{} ids", thousands(seen)));
+            }
+        }
+    }
+    drawn.elapsed = started.elapsed();
+    drawn.watches.sort_by_key(|watch| watch.connection);
+    Ok(drawn)
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Drawn {
+    fn absorb(&mut self, outcome: client::Outcome) {
+        let client::Outcome { watch, latency_us, requests, errors, disconnect } = outcome;
+        if let Some(reason) = disconnect {
+            self.disconnects.push(format!("{} connection {}: {reason}", watch.server.name, watch.connection));
+        }
+        self.errors.absorb(&errors);
+        self.requests += requests;
+        // Both have the same bounds, so nothing is out of range.
+        let _ = self.latency_us.add(latency_us);
+        self.watches.push(watch);
+    }
+}
+
+/// On standard error, and only when that is a terminal: indicatif sees to it.
+fn progress_bar(args: &VerifyArgs) -> ProgressBar {
+    let (len, template) = match (args.ids, args.seconds) {
+        (Some(ids), _) => (ids, "{bar:40} {percent:>3}%  {msg}"),
+        (None, seconds) => {
+            let ms = Duration::from_secs_f64(seconds.unwrap_or(SECONDS_DEFAULT)).as_millis();
+            (u64::try_from(ms).unwrap_or(u64::MAX), "{bar:40} {elapsed:>4}  {msg}")
+        }
+    };
+    let bar = ProgressBar::new(len);
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn open_earlier(path: &Path, layout: Layout) -> Result<Earlier<'static>, String> {
+    let name = path.display().to_string();
+    let opened = File::open(path).map_err(RecordError::Io).and_then(|file| Reader::new(BufReader::new(file)));
+    let reader = opened.map_err(|error| format!("{name}: {error}"))?;
+    if reader.layout() != layout {
+        return Err(format!(
+            "{name}: its ids have the layout {}, this run's have {}",
+            report::layout_text(reader.layout()),
+            report::layout_text(layout)
+        ));
+    }
+    Ok(Earlier { name, ids: Box::new(reader) })
+}
+
+/// The record under a temporary name until it is whole, so that an earlier one of that name outlives a failed run, and
+/// may even be read by this one.
+struct RecordFile {
+    path: PathBuf,
+    unfinished: PathBuf,
+    writer: Writer<BufWriter<File>>,
+}
+
+impl RecordFile {
+    fn create(path: &Path, layout: Layout) -> Result<RecordFile, String> {
+        let mut unfinished = path.as_os_str().to_owned();
+        unfinished.push(".unfinished");
+        let unfinished = PathBuf::from(unfinished);
+        let file = File::create(&unfinished).and_then(|file| Writer::new(BufWriter::new(file), layout));
+        let writer = file.map_err(|error| format!("{}: {error}", unfinished.display()))?;
+        Ok(RecordFile { path: path.to_owned(), unfinished, writer })
+    }
+
+    fn finish(self) -> Result<(), String> {
+        let RecordFile { path, unfinished, writer } = self;
+        let written = writer
+            .finish()
+            .and_then(|out| out.into_inner().map_err(io::IntoInnerError::into_error))
+            .and_then(|file| file.sync_all())
+            .and_then(|()| std::fs::rename(&unfinished, &path));
+        written.map_err(|error| format!("{}: {error}", path.display()))
+    }
+}

@@ -1,0 +1,3 @@
+//! What gives IDs. The time-ordered generator is the one kind so far.
+
+pub mod time;

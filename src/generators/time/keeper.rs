@@ -1,0 +1,252 @@
+//! What runs beside the requests: it samples the clock, moves the watermark ahead before anybody needs it, and serves those who
+//! wait.
+//!
+//! It has a thread and a runtime of its own, which a server starts before it takes the first connection: nothing that clients
+//! do may hold a save.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use getid_core::checks::{Fault, planted};
+use getid_core::{Core, Mint, SavePoint};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+
+use super::{Issuer, Next};
+use crate::claim::{Opened, SaveError, Store};
+use crate::stats::{RefusalNews, Refusals};
+use crate::system::clock::Clock;
+use crate::text::plural::counted;
+
+/// Pause after a save that failed, before the next try: short enough that a full disk that was cleaned is noticed at
+/// once, long enough that a dead one is not hammered.
+const SAVE_RETRY: Duration = Duration::from_millis(250);
+
+/// Borrowing is reported in one warning a second at most.
+const BORROW_REPORT_EVERY: Duration = Duration::from_secs(1);
+
+/// The task beside the issuer.
+pub struct Keeper<C: Clock, S: Store, M: Core = Mint> {
+    issuer: ClosesIssuer<C, M>,
+    pub(crate) store: Opened<S>,
+}
+
+/// Why a keeper did not end well.
+#[derive(Debug, thiserror::Error)]
+pub enum KeeperError<P: std::fmt::Debug + 'static = SavePoint> {
+    /// The last save failed.
+    #[error("the last save failed: {0}. The next start goes on at the last watermark, as after a crash")]
+    LastSave(#[source] SaveError<P>),
+    /// A draw ended in a panic. Nobody knows what state it left, so no more IDs are given and nothing is stored.
+    #[error(
+        "a draw of IDs ran into a bug; please report the lines above. No more IDs are given, and the next start goes on at \
+         the last watermark, as after a crash"
+    )]
+    Bug,
+}
+
+impl<C: Clock, M: Core, S: Store<Point = M::Point>> Keeper<C, S, M> {
+    pub(super) fn new(issuer: Arc<Issuer<C, M>>, store: Opened<S>) -> Self {
+        Keeper { issuer: ClosesIssuer(issuer), store }
+    }
+
+    /// Makes the first write, after which IDs are given; none while the clock is absurd. May be dropped before it is done, and
+    /// is followed by [`Keeper::run`] or [`Keeper::give_up`].
+    ///
+    /// # Errors
+    ///
+    /// The first write must succeed: a server that cannot keep its promise does not start.
+    pub async fn first_save(&mut self) -> Result<(), SaveError<M::Point>> {
+        let issuer = &self.issuer.0;
+        match issuer.wanted() {
+            Some(point) => issuer.save(&mut self.store, point).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The end of a start that has come to nothing: the last act, once a save that was dropped has ended. So a clock that was
+    /// wrong leaves no trace, though a record was written by it.
+    ///
+    /// # Errors
+    ///
+    /// [`KeeperError`]: the record may be what the first save wrote.
+    pub async fn give_up(self) -> Result<(), KeeperError<M::Point>> {
+        let Keeper { issuer, store } = self;
+        if planted(Fault::StoppedStartLeavesRecord) {
+            return Ok(());
+        }
+        last_act(&issuer.0, Some(store)).await
+    }
+
+    /// Runs until `stop`, then closes the issuer for good and stores the exact position, once a save that is under way
+    /// has ended. Dropping it closes the issuer, too.
+    ///
+    /// # Errors
+    ///
+    /// [`KeeperError`]: the next start goes on at the last watermark. After a panic inside a draw it ends by itself.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), KeeperError<M::Point>> {
+        let Keeper { issuer: guard, store } = self;
+        let issuer = &*guard.0;
+        let mut stop = pin!(stop);
+        let mut stopping = false;
+        let mut pace = Pace::new(issuer.lock().core.sample_every_ms());
+        let mut retry_at: Option<Instant> = None;
+        let mut reported = None;
+        let mut refusals = Refusals::default();
+        // It is here, or with the save under way, which hands it back.
+        let mut idle_store = Some(store);
+        let mut save: Option<Pin<Box<_>>> = None;
+        loop {
+            let serve_after = match issuer.serve() {
+                Next::After(wait) => Some(Instant::now() + wait),
+                Next::Idle | Next::More => None,
+            };
+            if issuer.has_panicked() && !stopping {
+                issuer.close();
+                if !planted(Fault::PoisonedCloseIsStored) {
+                    return Err(KeeperError::Bug);
+                }
+                stopping = true;
+            }
+            if retry_at.is_none_or(|at| Instant::now() >= at) && !stopping {
+                retry_at = None;
+                let wanted = if idle_store.is_some() { issuer.wanted() } else { None };
+                if let Some(point) = wanted
+                    && let Some(mut store) = idle_store.take()
+                {
+                    save = Some(Box::pin(async move {
+                        let result = issuer.save(&mut store, point).await;
+                        (store, result)
+                    }));
+                }
+            }
+            if stopping && idle_store.is_some() {
+                break;
+            }
+            // Always in this order, so that a simulated life is the same each time.
+            tokio::select! {
+                biased;
+                (store, result) = in_flight(&mut save) => {
+                    save = None;
+                    idle_store = Some(store);
+                    let pauses = !matches!(result, Ok(()) | Err(SaveError::ClaimRetaken { .. }));
+                    retry_at = pauses.then(|| Instant::now() + SAVE_RETRY);
+                }
+                () = &mut stop, if !stopping => {
+                    stopping = true;
+                    issuer.close();
+                }
+                () = issuer.woken() => {}
+                // The clock is sampled on while a slow disk takes its time.
+                _ = pace.tick.tick() => {
+                    issuer.sample();
+                    report_borrowing(issuer, &mut reported);
+                    log_refusals(issuer, &mut refusals);
+                    pace.follow(issuer.lock().core.sample_every_ms());
+                }
+                () = at(serve_after) => {}
+            }
+        }
+        last_act(issuer, idle_store).await
+    }
+}
+
+/// Closes the issuer for good, and stores what it says then.
+async fn last_act<C: Clock, M: Core, S: Store<Point = M::Point>>(
+    issuer: &Issuer<C, M>,
+    store: Option<Opened<S>>,
+) -> Result<(), KeeperError<M::Point>> {
+    match (issuer.close(), store) {
+        _ if issuer.has_panicked() && !planted(Fault::PoisonedCloseIsStored) => Err(KeeperError::Bug),
+        // Past the core, which is closed for good and has nothing to learn from this save.
+        (Some(point), Some(mut store)) => store.save(point).await.map_err(KeeperError::LastSave),
+        _ => Ok(()),
+    }
+}
+
+/// The save under way; never, if there is none.
+async fn in_flight<T>(save: &mut Option<Pin<Box<impl Future<Output = T>>>>) -> T {
+    match save {
+        Some(save) => save.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// How often the clock is sampled.
+struct Pace {
+    every_ms: u64,
+    tick: Interval,
+}
+
+impl Pace {
+    fn new(every_ms: u64) -> Pace {
+        let mut tick = tokio::time::interval(Duration::from_millis(every_ms));
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Pace { every_ms, tick }
+    }
+
+    fn follow(&mut self, every_ms: u64) {
+        if every_ms != self.every_ms {
+            *self = Pace::new(every_ms);
+            self.tick.reset();
+        }
+    }
+}
+
+/// One warning a second at most, while more is asked for than the layout holds.
+fn report_borrowing<C: Clock, M: Core>(issuer: &Issuer<C, M>, reported: &mut Option<Instant>) {
+    let now = Instant::now();
+    if reported.is_some_and(|at| now < at + BORROW_REPORT_EVERY) {
+        return;
+    }
+    let warning = issuer.borrowing();
+    if let Some(warning) = warning {
+        *reported = Some(now);
+        tracing::warn!("{warning}");
+    }
+}
+
+/// A line when draws begin to be refused, one a minute while they are, and one when they are served again.
+fn log_refusals<C: Clock, M: Core>(issuer: &Issuer<C, M>, refusals: &mut Refusals) {
+    let status = issuer.status();
+    let now_ms = issuer.now_ns() / 1_000_000;
+    let Some(news) = refusals.sample(now_ms, status.refusals, status.refusing.is_some()) else { return };
+    let why = match &status.refusing {
+        Some(refusal) => format!(": {refusal}"),
+        // Some are, and one ID would not be.
+        None => ": more are asked for than the layout holds".to_owned(),
+    };
+    match news {
+        RefusalNews::Begun => {
+            tracing::error!("IDs are refused from now on{why}");
+        }
+        RefusalNews::Lasting { refused, for_ms } => {
+            tracing::error!("IDs have been refused for {} s, {}{why}", for_ms / 1000, counted(refused, "draw"));
+        }
+        RefusalNews::Over { refused, for_ms } => tracing::warn!(
+            "IDs are given again; they were refused for {}.{:03} s, {}",
+            for_ms / 1000,
+            for_ms % 1000,
+            counted(refused, "draw")
+        ),
+    }
+}
+
+/// Without its keeper nobody moves the watermark, and nobody serves those who wait: they must not wait for ever.
+struct ClosesIssuer<C: Clock, M: Core>(Arc<Issuer<C, M>>);
+
+impl<C: Clock, M: Core> Drop for ClosesIssuer<C, M> {
+    fn drop(&mut self) {
+        if !planted(Fault::DroppedKeeperDoesNotClose) {
+            self.0.close();
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! Who waits for IDs, and whose turn it is: deficit round robin, and the arithmetic of admission. Pure.
+//!
+//! First come, first served by whole turns makes a request for one ID wait for 8,192 of each greedy neighbour. So the draws
+//! that wait are served in rounds: each gets one small slice a round, [`FairQueue::slice`] IDs, and goes to the end of the
+//! round. A connection waits with one draw at a time, so rounds over draws are rounds over connections, and a request for one
+//! ID waits for at most one slice of each other connection.
+//!
+//! Three rules bound it:
+//!
+//! - **Admission.** A draw that would wait longer than `id-max-wait-ms`, by what is queued and the layout's rate, is not let
+//!   in. What is queued before a draw of one slice is no more than one slice of each other: it is let in while that is little,
+//!   or a few greedy clients could keep everybody else out. A draw that finds the queue empty is let in whatever it asks for,
+//!   or it could never be served.
+//! - **Age.** Those who come later get slices too, so a large draw may wait longer than was foreseen. Once that is
+//!   `id-max-wait-ms`, it goes before all who came after it, whole: nobody starves.
+//! - **Leaving.** A draw that is given up leaves at once, and what it asked for is no longer counted.
+//!
+//! Invariants: `queued` is the sum of what the waiting draws miss, each of which misses at least one; `by_turn` names each of
+//! them once. With at most one draw of more than a slice that found the queue empty, `queued` is at most twice what the layout
+//! holds in `id-max-wait-ms`, plus one draw.
+
+use std::collections::BTreeMap;
+
+use getid_core::checks::{Fault, planted};
+
+/// A slice is what the layout holds in this part of a millisecond, and at least one ID: with a hundred connections in the
+/// queue, a request for one ID waits about 6 ms, whatever the layout.
+const SLICES_PER_MS: u64 = 16;
+
+/// Names a draw in the queue; a later one is larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(u64);
+
+/// Draws that wait, each with a `T` of the caller's.
+#[derive(Debug)]
+pub struct FairQueue<T> {
+    ids_per_ms: u64,
+    slice: u32,
+    max_wait_ms: u64,
+    by_arrival: BTreeMap<Ticket, Waiter<T>>,
+    /// Each draw by its place in the rounds.
+    by_turn: BTreeMap<u64, Ticket>,
+    arrivals: u64,
+    turns: u64,
+    queued: u64,
+}
+
+#[derive(Debug)]
+struct Waiter<T> {
+    missing: u32,
+    /// Whether it has got some IDs.
+    begun: bool,
+    /// What is left of its slice of this round, at least 1.
+    slice_left: u32,
+    turn: u64,
+    since_ns: u64,
+    payload: T,
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Who.
+    pub ticket: Ticket,
+    /// How many IDs it may have now, at least 1.
+    pub ids: u32,
+    /// How many it misses altogether.
+    pub missing: u32,
+    /// Whether it has got some already.
+    pub begun: bool,
+}
+
+/// Why a draw is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong {
+    /// How long it would wait, ms.
+    pub wait_ms: u64,
+    /// `id-max-wait-ms`.
+    pub max_wait_ms: u64,
+}
+
+impl<T> FairQueue<T> {
+    /// An empty queue for a layout of so many shard bits.
+    pub fn new(shard_bits: u32, max_wait_ms: u64) -> FairQueue<T> {
+        let ids_per_ms = 1_u64 << shard_bits.min(31);
+        FairQueue {
+            ids_per_ms,
+            slice: u32::try_from(ids_per_ms / SLICES_PER_MS).unwrap_or(u32::MAX).max(1),
+            max_wait_ms,
+            by_arrival: BTreeMap::new(),
+            by_turn: BTreeMap::new(),
+            arrivals: 0,
+            turns: 0,
+            queued: 0,
+        }
+    }
+
+    /// Whether nobody waits.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.queued == 0
+    }
+
+    /// How many draws wait.
+    pub fn len(&self) -> usize {
+        self.by_arrival.len()
+    }
+
+    /// How many IDs they miss altogether.
+    pub fn queued(&self) -> u64 {
+        self.queued
+    }
+
+    /// The most IDs a draw gets before the next has its turn.
+    pub fn slice(&self) -> u32 {
+        self.slice
+    }
+
+    /// What the layout holds in a millisecond.
+    pub fn ids_per_ms(&self) -> u64 {
+        self.ids_per_ms
+    }
+
+    /// `id-max-wait-ms`.
+    pub fn max_wait_ms(&self) -> u64 {
+        self.max_wait_ms
+    }
+
+    /// Changes `id-max-wait-ms`: for draws to come, and for the age at which those that wait go first.
+    pub fn set_max_wait_ms(&mut self, max_wait_ms: u64) {
+        self.max_wait_ms = max_wait_ms;
+    }
+
+    /// Whether a draw of `n` may wait. `late_ms` is how long until time has come as far as the first free slot.
+    ///
+    /// # Errors
+    ///
+    /// It would wait longer than `id-max-wait-ms`.
+    pub fn admit(&self, n: u32, late_ms: u64) -> Result<(), TooLong> {
+        let before = if n <= self.slice {
+            self.queued.min(u64::from(self.slice).saturating_mul(self.len() as u64))
+        } else {
+            self.queued
+        };
+        let itself = if self.is_empty() { 0 } else { u64::from(n) };
+        let wait_ms = late_ms.saturating_add((before + itself).div_ceil(self.ids_per_ms));
+        if planted(Fault::LetsEverybodyWait) {
+            return Ok(());
+        }
+        if wait_ms <= self.max_wait_ms { Ok(()) } else { Err(TooLong { wait_ms, max_wait_ms: self.max_wait_ms }) }
+    }
+
+    /// Adds a draw that misses `n` IDs, at least 1, at the end of the round. `begun`: it has some already.
+    pub fn join(&mut self, now_ns: u64, n: u32, begun: bool, payload: T) -> Ticket {
+        assert!(n > 0, "a draw of no ids does not wait");
+        let ticket = Ticket(self.arrivals);
+        let turn = self.turns;
+        self.arrivals += 1;
+        self.turns += 1;
+        self.by_turn.insert(turn, ticket);
+        let slice_left = if planted(Fault::ServesWholeDraws) { n } else { self.slice };
+        let waiter = Waiter { missing: n, begun, slice_left, turn, since_ns: now_ns, payload };
+        self.by_arrival.insert(ticket, waiter);
+        self.queued += u64::from(n);
+        ticket
+    }
+
+    /// Takes a draw out that is given up or refused; `None` if it is not in the queue any more.
+    pub fn leave(&mut self, ticket: Ticket) -> Option<T> {
+        let waiter = self.by_arrival.remove(&ticket)?;
+        self.by_turn.remove(&waiter.turn);
+        self.queued -= u64::from(waiter.missing);
+        Some(waiter.payload)
+    }
+
+    /// Whose turn it is at `now_ns`: the eldest if it has waited too long, else the next of the round.
+    pub fn turn(&self, now_ns: u64) -> Option<Turn> {
+        let (&eldest, waiter) = self.by_arrival.first_key_value()?;
+        let waited_ms = now_ns.saturating_sub(waiter.since_ns) / 1_000_000;
+        if waited_ms >= self.max_wait_ms && !planted(Fault::NobodyIsEldest) {
+            return Some(Turn { ticket: eldest, ids: waiter.missing, missing: waiter.missing, begun: waiter.begun });
+        }
+        let (_, &ticket) = self.by_turn.first_key_value()?;
+        let waiter = self.by_arrival.get(&ticket)?;
+        let ids = waiter.missing.min(waiter.slice_left);
+        Some(Turn { ticket, ids, missing: waiter.missing, begun: waiter.begun })
+    }
+
+    /// Notes that a draw got `n` IDs, at least 1 and at most what it misses. Its payload, and whether that was all: then it has
+    /// left the queue.
+    pub fn give(&mut self, ticket: Ticket, n: u32) -> Option<Given<'_, T>> {
+        let missing = self.by_arrival.get(&ticket)?.missing;
+        assert!((1..=missing).contains(&n), "{n} ids for a draw that misses {missing}");
+        if n == missing {
+            return self.leave(ticket).map(Given::All);
+        }
+        self.queued -= u64::from(n);
+        let waiter = self.by_arrival.get_mut(&ticket)?;
+        waiter.missing -= n;
+        waiter.begun = true;
+        waiter.slice_left = waiter.slice_left.saturating_sub(n);
+        if waiter.slice_left == 0 {
+            // Its slice is used up: the others first.
+            self.by_turn.remove(&waiter.turn);
+            waiter.turn = self.turns;
+            waiter.slice_left = self.slice;
+            self.turns += 1;
+            self.by_turn.insert(waiter.turn, ticket);
+        }
+        Some(Given::Some(&waiter.payload))
+    }
+
+    /// The draw that has waited longest, how many IDs it misses, and since when it waits.
+    pub fn eldest(&self) -> Option<(Ticket, u32, u64)> {
+        self.by_arrival.first_key_value().map(|(&ticket, waiter)| (ticket, waiter.missing, waiter.since_ns))
+    }
+}
+
+/// What a draw has after [`FairQueue::give`].
+#[derive(Debug)]
+pub enum Given<'a, T> {
+    /// All it asked for: it has left the queue.
+    All(T),
+    /// Some of it: it waits for more.
+    Some(&'a T),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Serves `n` IDs in the order of turns; who got how many, piece by piece.
+    fn serve(queue: &mut FairQueue<u32>, now_ns: u64, mut n: u32) -> Vec<(u32, u32)> {
+        let mut served: Vec<(u32, u32)> = Vec::new();
+        while let Some(turn) = queue.turn(now_ns).filter(|_| n > 0) {
+            let ids = turn.ids.min(n);
+            n -= ids;
+            let who = match queue.give(turn.ticket, ids).expect("in the queue") {
+                Given::All(who) | Given::Some(&who) => who,
+            };
+            match served.last_mut() {
+                Some((last, got)) if *last == who => *got += ids,
+                _ => served.push((who, ids)),
+            }
+        }
+        served
+    }
+
+    #[test]
+    fn rounds_of_slices_and_a_single_id_waits_for_one_slice_of_each() {
+        let mut queue = FairQueue::new(6, 5000);
+        assert_eq!(queue.slice(), 4);
+        for who in 0..3 {
+            queue.join(0, 10, false, who);
+        }
+        // A slice that was cut goes on where it was cut.
+        assert_eq!(serve(&mut queue, 0, 6), [(0, 4), (1, 2)]);
+        queue.join(0, 1, false, 9);
+        assert_eq!(serve(&mut queue, 0, 100), [(1, 2), (2, 4), (0, 4), (9, 1), (1, 4), (2, 4), (0, 2), (1, 2), (2, 2)]);
+        assert!(queue.is_empty() && queue.turn(0).is_none());
+    }
+
+    #[test]
+    fn who_has_waited_too_long_goes_before_all_who_came_later() {
+        let mut queue = FairQueue::new(4, 1000);
+        queue.join(0, 50, false, 0);
+        queue.join(600 * MS, 50, false, 1);
+        assert_eq!(serve(&mut queue, 999 * MS, 4), [(0, 1), (1, 1), (0, 1), (1, 1)]);
+        assert_eq!(serve(&mut queue, 1000 * MS, 50), [(0, 48), (1, 2)]);
+        // It has left, and the next is not old enough.
+        queue.join(1000 * MS, 3, false, 2);
+        assert_eq!(serve(&mut queue, 1599 * MS, 2), [(1, 1), (2, 1)]);
+        assert_eq!(serve(&mut queue, 1600 * MS, 100), [(1, 45), (2, 2)]);
+    }
+
+    /// Whoever has got some is never refused for the rest, so the queue has to remember it.
+    #[test]
+    fn a_draw_that_got_some_has_begun() {
+        let mut queue = FairQueue::new(4, 1000);
+        let begun = |queue: &FairQueue<u32>| queue.turn(0).map(|turn| (turn.begun, turn.missing));
+        let first = queue.join(5, 3, false, 0);
+        assert_eq!(begun(&queue), Some((false, 3)));
+        assert!(matches!(queue.give(first, 1), Some(Given::Some(0))));
+        assert_eq!(begun(&queue), Some((true, 2)));
+        // Some of it was had before it came.
+        let second = queue.join(6, 2, true, 1);
+        assert_eq!(queue.eldest(), Some((first, 2, 5)));
+        assert_eq!(queue.leave(first), Some(0));
+        assert_eq!(begun(&queue), Some((true, 2)));
+        assert_eq!(queue.eldest(), Some((second, 2, 6)));
+        assert_eq!(queue.leave(second), Some(1));
+        assert_eq!(queue.eldest(), None);
+    }
+
+    #[test]
+    fn admission_is_what_is_queued_by_the_layouts_rate() {
+        // 512 IDs a ms; 1000 ms hold 512,000.
+        let mut queue = FairQueue::new(9, 1000);
+        // Nobody waits: whatever it asks for.
+        assert_eq!(queue.admit(u32::MAX, 0), Ok(()));
+        assert_eq!(queue.admit(1, 1001), Err(TooLong { wait_ms: 1001, max_wait_ms: 1000 }));
+        for who in 0..51 {
+            assert_eq!(queue.admit(10_000, 0), Ok(()));
+            queue.join(0, 10_000, false, who);
+        }
+        assert_eq!(queue.queued(), 510_000);
+        assert_eq!(queue.admit(2_000, 0), Ok(()));
+        assert_eq!(queue.admit(2_001, 0), Err(TooLong { wait_ms: 1001, max_wait_ms: 1000 }));
+        assert_eq!(queue.admit(2_000, 1), Err(TooLong { wait_ms: 1001, max_wait_ms: 1000 }));
+        let last = queue.join(0, 2_000, false, 51);
+        // A single ID waits for 52 slices of 32, whatever else is queued: 4 ms.
+        assert_eq!(queue.admit(1, 0), Ok(()));
+        assert_eq!(queue.admit(32, 996), Ok(()));
+        assert_eq!(queue.admit(32, 997), Err(TooLong { wait_ms: 1001, max_wait_ms: 1000 }));
+        assert!(queue.admit(33, 0).is_err());
+        assert_eq!(queue.leave(last), Some(51));
+        assert_eq!(queue.leave(last), None);
+        assert_eq!(queue.admit(33, 0), Ok(()));
+        queue.set_max_wait_ms(0);
+        assert!(queue.admit(33, 0).is_err());
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Ask { n: u32 },
+        Leave { which: usize },
+        Serve { n: u32 },
+        Pass { ms: u64 },
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            3 => prop_oneof![1..3_u32, 1..200_u32].prop_map(|n| Step::Ask { n }),
+            1 => any::<usize>().prop_map(|which| Step::Leave { which }),
+            3 => (1..60_u32).prop_map(|n| Step::Serve { n }),
+            2 => (0..40_u64).prop_map(|ms| Step::Pass { ms }),
+        ];
+        prop::collection::vec(step, 1..120)
+    }
+
+    /// A draw as the test sees it.
+    #[derive(Clone, Debug)]
+    struct Seen {
+        ticket: Ticket,
+        missing: u32,
+        since_ns: u64,
+        /// IDs that others got since it came, or since its own last slice, while nobody was overdue.
+        passed: BTreeMap<u32, u32>,
+    }
+
+    proptest! {
+        /// Whatever comes, goes and is served: nothing is lost or given twice, nobody gets two slices while another waits for
+        /// its first, the eldest goes first once it is overdue, and the queue is bounded.
+        #[test]
+        fn nothing_is_lost_and_nobody_is_passed_over(shard_bits in 0..8_u32, steps in steps()) {
+            let max_wait_ms = 50;
+            let mut queue = FairQueue::new(shard_bits, max_wait_ms);
+            let (slice, per_ms) = (queue.slice(), queue.ids_per_ms());
+            let mut seen: BTreeMap<u32, Seen> = BTreeMap::new();
+            let mut now_ns = 0;
+            for (who, step) in (0_u32..).zip(steps) {
+                match step {
+                    Step::Ask { n } => {
+                        if queue.admit(n, 0).is_ok() {
+                            let ticket = queue.join(now_ns, n, false, who);
+                            seen.insert(who, Seen { ticket, missing: n, since_ns: now_ns, passed: BTreeMap::new() });
+                        } else {
+                            prop_assert!(!queue.is_empty(), "who finds nobody there is let in");
+                            let before = if n <= slice { seen.len() as u64 * u64::from(slice) } else { u64::MAX };
+                            prop_assert!(queue.queued().min(before) + u64::from(n) > max_wait_ms * per_ms);
+                        }
+                    }
+                    Step::Leave { which } => {
+                        if let Some(&who) = seen.keys().nth(which % seen.len().max(1)) {
+                            let gone = seen.remove(&who).expect("there");
+                            prop_assert_eq!(queue.leave(gone.ticket), Some(who));
+                        }
+                    }
+                    Step::Serve { n: mut left } => {
+                        while let Some(turn) = queue.turn(now_ns).filter(|_| left > 0) {
+                            let (&eldest, old) = seen.first_key_value().expect("somebody waits");
+                            let overdue = now_ns - old.since_ns >= max_wait_ms * MS;
+                            let (&who, _) = seen.iter().find(|(_, seen)| seen.ticket == turn.ticket).expect("it waits");
+                            let ids = turn.ids.min(left);
+                            left -= ids;
+                            if overdue {
+                                prop_assert_eq!(who, eldest, "the eldest has waited too long");
+                            } else {
+                                prop_assert!(turn.ids <= slice);
+                                for (_, other) in seen.iter_mut().filter(|(other, _)| **other != who) {
+                                    let passed = other.passed.entry(who).or_default();
+                                    *passed += ids;
+                                    prop_assert!(*passed <= slice, "two slices before another's turn");
+                                }
+                            }
+                            let missing = seen[&who].missing - ids;
+                            match queue.give(turn.ticket, ids).expect("in the queue") {
+                                Given::All(payload) => {
+                                    prop_assert_eq!((payload, missing), (who, 0));
+                                    seen.remove(&who);
+                                    for other in seen.values_mut() {
+                                        other.passed.remove(&who);
+                                    }
+                                }
+                                Given::Some(&payload) => {
+                                    prop_assert_eq!(payload, who);
+                                    let served = seen.get_mut(&who).expect("there");
+                                    served.missing = missing;
+                                    served.passed.clear();
+                                    prop_assert!(missing > 0);
+                                }
+                            }
+                            if overdue {
+                                for other in seen.values_mut() {
+                                    other.passed.clear();
+                                }
+                            }
+                        }
+                    }
+                    Step::Pass { ms } => now_ns += ms * MS,
+                }
+                let queued: u64 = seen.values().map(|seen| u64::from(seen.missing)).sum();
+                prop_assert_eq!((queue.queued(), queue.len()), (queued, seen.len()));
+                prop_assert_eq!(queue.is_empty(), seen.is_empty());
+                prop_assert!(queued <= 2 * max_wait_ms * per_ms + 200 + u64::from(slice));
+            }
+            while let Some(turn) = queue.turn(now_ns) {
+                prop_assert!(queue.give(turn.ticket, turn.ids).is_some());
+            }
+            prop_assert!(queue.is_empty());
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! What the server counts about itself, for INFO.
+//!
+//! Counters are added to once a read, never once a request, and summed only when somebody asks. Those of every read are
+//! kept per thread: threads that share a counter pass its cache line to and fro. Relaxed is enough, for each figure
+//! stands for itself.
+
+mod commands;
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use commands::Baseline;
+pub use commands::{CommandCounters, CommandTotals, ERROR_CODES_MAX, MeasuredDraw};
+
+use crate::command::Verb;
+use crate::session::ErrorCode;
+use crate::system::io_threads;
+
+/// Samples of the request counter that the momentary rate is taken over.
+const RATE_SAMPLES: usize = 16;
+
+/// The counters of one server. All only grow, until [`Metrics::reset`].
+#[derive(Debug, Default)]
+pub struct Metrics {
+    /// One for each thread that serves connections.
+    work: Box<[ThreadWork]>,
+    /// What they stood at when they were last reset: each has one writer, which nobody else may disturb.
+    work_before: std::sync::Mutex<Work>,
+    /// Connections accepted, refused ones included.
+    pub connections: AtomicU64,
+    /// Connections refused over `maxclients`.
+    pub connections_rejected: AtomicU64,
+    /// Connections closed after a broken protocol.
+    pub protocol_errors: AtomicU64,
+    /// Connections closed for a request larger than `client-query-buffer-limit`, which counts as a broken protocol too.
+    pub input_limit_closed: AtomicU64,
+    /// Connections closed for a line of HTTP, which counts as a broken protocol too.
+    pub http_closed: AtomicU64,
+    /// Connections closed for `client-output-buffer-limit`.
+    pub output_limit_closed: AtomicU64,
+    /// Connections closed for `client-output-timeout`.
+    pub output_timeout_closed: AtomicU64,
+    /// Connections closed because all clients' buffers together passed `maxmemory-clients`.
+    pub evicted: AtomicU64,
+    /// Connections closed because nobody logged in within `auth-timeout`.
+    pub strangers_closed: AtomicU64,
+    /// Handshakes of TLS that were ended for others' sake.
+    pub handshakes_evicted: AtomicU64,
+    /// Connections closed for being idle longer than `timeout`.
+    pub idle_closed: AtomicU64,
+    /// Connections that ended in a panic; each is a bug to report.
+    pub panics: AtomicU64,
+    /// `accept` calls that failed (no descriptors left, for one).
+    pub accept_errors: AtomicU64,
+    /// Logins that failed.
+    pub acl_denied_logins: AtomicU64,
+    /// Commands that their user may not run.
+    pub acl_denied_commands: AtomicU64,
+    /// The most clients at one time.
+    pub clients_peak: AtomicU64,
+    /// The largest resident memory seen, in bytes.
+    pub memory_peak: AtomicU64,
+    /// Seconds since the server started, kept by the housekeeping: no clock call per turn.
+    pub uptime_s: AtomicU64,
+    /// Requests a second of late.
+    pub rate: Rate,
+    /// Bytes read a second of late.
+    pub input_rate: Rate,
+    /// Bytes written a second of late.
+    pub output_rate: Rate,
+    /// CPU time of the thread that the server was started on, in microseconds in the kernel and outside of it; kept by
+    /// the housekeeping, which runs there.
+    pub main_cpu_us: [AtomicU64; 2],
+    /// What commands and errors are counted from.
+    baseline: Mutex<Baseline>,
+}
+
+/// What one thread has done, in cache lines of its own (two: they are fetched in pairs).
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct ThreadWork {
+    requests: AtomicU64,
+    reads: AtomicU64,
+    writes: AtomicU64,
+    input_bytes: AtomicU64,
+    output_bytes: AtomicU64,
+    commands: CommandCounters,
+}
+
+/// What all threads have done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Requests answered, errors included.
+    pub requests: u64,
+    /// Reads that brought something.
+    pub reads: u64,
+    /// Writes to clients.
+    pub writes: u64,
+    /// Bytes read from clients.
+    pub input_bytes: u64,
+    /// Bytes written to clients.
+    pub output_bytes: u64,
+}
+
+impl Metrics {
+    /// Counters for so many threads that serve connections.
+    pub fn new(io_threads: usize) -> Metrics {
+        Metrics { work: (0..io_threads.max(1)).map(|_| ThreadWork::default()).collect(), ..Metrics::default() }
+    }
+
+    /// Adds what one read brought and became; to be called on the thread that did it.
+    #[inline]
+    pub fn add_read(&self, read: Work) {
+        let Some(own) = self.work.get(io_threads::current()) else { return };
+        bump(&own.requests, read.requests);
+        bump(&own.reads, read.reads);
+        bump(&own.writes, read.writes);
+        bump(&own.input_bytes, read.input_bytes);
+        bump(&own.output_bytes, read.output_bytes);
+    }
+
+    /// What the calling thread counts of its commands; `None` on a thread that serves no connections.
+    #[inline]
+    pub fn own_commands(&self) -> Option<&CommandCounters> {
+        self.work.get(io_threads::current()).map(|own| &own.commands)
+    }
+
+    /// A command's totals over all threads; `None` if it was never called nor rejected.
+    pub fn command(&self, verb: Verb) -> Option<CommandTotals> {
+        self.lock_baseline().command(self.commands(), verb)
+    }
+
+    /// Error replies by code.
+    pub fn errors(&self) -> Vec<(ErrorCode, u64)> {
+        self.lock_baseline().errors(self.commands())
+    }
+
+    fn commands(&self) -> impl Iterator<Item = &CommandCounters> + Clone {
+        self.work.iter().map(|own| &own.commands)
+    }
+
+    fn lock_baseline(&self) -> MutexGuard<'_, Baseline> {
+        // Only replaced whole.
+        self.baseline.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The sums over all threads, since the last reset.
+    pub fn work(&self) -> Work {
+        let before = *self.work_before.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.work_of_all_time();
+        Work {
+            requests: all.requests.wrapping_sub(before.requests),
+            reads: all.reads.wrapping_sub(before.reads),
+            writes: all.writes.wrapping_sub(before.writes),
+            input_bytes: all.input_bytes.wrapping_sub(before.input_bytes),
+            output_bytes: all.output_bytes.wrapping_sub(before.output_bytes),
+        }
+    }
+
+    /// Begins to count anew, as `CONFIG RESETSTAT` asks for. As in Redis, peaks and the uptime stay.
+    pub fn reset(&self) {
+        *self.work_before.lock().unwrap_or_else(PoisonError::into_inner) = self.work_of_all_time();
+        let counters = [
+            &self.connections,
+            &self.connections_rejected,
+            &self.protocol_errors,
+            &self.input_limit_closed,
+            &self.http_closed,
+            &self.output_limit_closed,
+            &self.output_timeout_closed,
+            &self.evicted,
+            &self.strangers_closed,
+            &self.handshakes_evicted,
+            &self.idle_closed,
+            &self.panics,
+            &self.accept_errors,
+            &self.acl_denied_logins,
+            &self.acl_denied_commands,
+        ];
+        for counter in counters {
+            counter.store(0, Relaxed);
+        }
+        self.rate.reset();
+        self.input_rate.reset();
+        self.output_rate.reset();
+        *self.lock_baseline() = Baseline::of(self.commands());
+    }
+
+    /// The sums over all threads, whatever was reset: for rates.
+    pub fn work_of_all_time(&self) -> Work {
+        self.work.iter().fold(Work::default(), |sum, own| Work {
+            requests: sum.requests + own.requests.load(Relaxed),
+            reads: sum.reads + own.reads.load(Relaxed),
+            writes: sum.writes + own.writes.load(Relaxed),
+            input_bytes: sum.input_bytes + own.input_bytes.load(Relaxed),
+            output_bytes: sum.output_bytes + own.output_bytes.load(Relaxed),
+        })
+    }
+}
+
+/// Adds to a counter that only this thread writes: no locked instruction is needed.
+#[inline]
+fn bump(counter: &AtomicU64, by: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(by), Relaxed);
+}
+
+/// The mean rate over the last 16 samples, as `instantaneous_ops_per_sec` is defined in Redis.
+#[derive(Debug, Default)]
+pub struct Rate {
+    samples: std::sync::Mutex<RateSamples>,
+}
+
+#[derive(Debug, Default)]
+struct RateSamples {
+    per_s: [u64; RATE_SAMPLES],
+    next: usize,
+    last_total: u64,
+}
+
+impl Rate {
+    /// Takes one sample: the counter stands at `total`, `elapsed_ms` after the last sample.
+    pub fn sample(&self, total: u64, elapsed_ms: u64) {
+        let Ok(mut samples) = self.samples.lock() else { return };
+        let per_s = total.saturating_sub(samples.last_total) * 1000 / elapsed_ms.max(1);
+        samples.last_total = total;
+        let next = samples.next;
+        samples.per_s[next] = per_s;
+        samples.next = (next + 1) % RATE_SAMPLES;
+    }
+
+    /// Forgets the samples, and not where the counter stands.
+    fn reset(&self) {
+        if let Ok(mut samples) = self.samples.lock() {
+            samples.per_s = [0; RATE_SAMPLES];
+        }
+    }
+
+    /// The mean of the samples, per second.
+    pub fn per_s(&self) -> u64 {
+        self.samples.lock().map_or(0, |samples| samples.per_s.iter().sum::<u64>() / RATE_SAMPLES as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_summed_over_threads() {
+        let metrics = Metrics::new(2);
+        metrics.add_read(Work { requests: 3, reads: 1, writes: 1, input_bytes: 45, output_bytes: 63 });
+        metrics.add_read(Work { requests: 1, reads: 1, writes: 2, input_bytes: 15, output_bytes: 21 });
+        assert_eq!(metrics.work(), Work { requests: 4, reads: 2, writes: 3, input_bytes: 60, output_bytes: 84 });
+    }
+
+    #[test]
+    fn a_reset_counts_from_nought_and_disturbs_no_writer() {
+        let metrics = Metrics::new(1);
+        let read = Work { requests: 3, reads: 1, writes: 1, input_bytes: 45, output_bytes: 63 };
+        metrics.add_read(read);
+        metrics.connections.fetch_add(7, Relaxed);
+        metrics.clients_peak.fetch_max(5, Relaxed);
+        metrics.reset();
+        assert_eq!((metrics.work(), metrics.connections.load(Relaxed)), (Work::default(), 0));
+        assert_eq!(metrics.clients_peak.load(Relaxed), 5);
+        metrics.add_read(read);
+        assert_eq!(metrics.work(), read);
+        assert_eq!(metrics.work_of_all_time().requests, 6);
+        metrics.reset();
+        assert_eq!(metrics.work(), Work::default());
+    }
+
+    #[test]
+    fn a_reset_while_others_count_loses_nothing_of_what_comes_after() {
+        let metrics = Metrics::new(1);
+        std::thread::scope(|scope| {
+            // Every thread that serves no connections counts as the first: here there is one.
+            let writer = scope.spawn(|| {
+                for _ in 0..100_000 {
+                    metrics.add_read(Work { requests: 1, ..Work::default() });
+                }
+            });
+            while !writer.is_finished() {
+                metrics.reset();
+                assert!(metrics.work().requests <= 100_000);
+            }
+        });
+        assert_eq!(metrics.work_of_all_time().requests, 100_000);
+    }
+
+    #[test]
+    fn the_rate_is_a_mean_that_fades() {
+        let rate = Rate::default();
+        let mut total = 0;
+        for _ in 0..RATE_SAMPLES {
+            total += 500;
+            rate.sample(total, 100);
+        }
+        assert_eq!(rate.per_s(), 5000);
+        for _ in 0..RATE_SAMPLES {
+            rate.sample(total, 100);
+        }
+        assert_eq!(rate.per_s(), 0);
+    }
+}

@@ -1,0 +1,97 @@
+//! The machine's clocks, read in one place.
+//!
+//! Everything pure takes times as arguments; this is where they come from. Both clocks are read through libc, so that
+//! libfaketime and other preloads reach them and a test can set the clock of an unchanged binary back.
+//!
+//! Deliberately not here: any judgement. What a clock that jumps means is for [`getid_core::ReferenceClock`].
+
+use getid_core::Reading;
+use nix::time::ClockId;
+
+/// A source of time: the system's, or a simulated one.
+pub trait Clock: Send + Sync + 'static {
+    /// Nanoseconds of a clock that counts suspend and is never set; 0: it could not be read, and no time has passed as
+    /// far as anybody knows.
+    fn boot_ns(&self) -> u64;
+
+    /// The wall clock, Unix time in microseconds.
+    fn wall_unix_us(&self) -> i64;
+
+    /// The wall clock, Unix time in milliseconds.
+    fn wall_unix_ms(&self) -> i64 {
+        self.wall_unix_us().div_euclid(1000)
+    }
+
+    /// Both clocks, one right after the other.
+    fn reading(&self) -> Reading {
+        Reading { wall_unix_ms: self.wall_unix_ms(), boot_ns: self.boot_ns() }
+    }
+}
+
+/// `CLOCK_REALTIME` and `CLOCK_BOOTTIME`, or `CLOCK_MONOTONIC` where there is no clock that counts suspend.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock {
+    carrier: ClockId,
+}
+
+impl SystemClock {
+    /// Finds out which clocks this machine has.
+    pub fn new() -> SystemClock {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if ClockId::CLOCK_BOOTTIME.now().is_ok() {
+            return SystemClock { carrier: ClockId::CLOCK_BOOTTIME };
+        }
+        SystemClock { carrier: ClockId::CLOCK_MONOTONIC }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    #[inline]
+    fn boot_ns(&self) -> u64 {
+        // The clock was there at `new`. Should it ever fail, IDs borrow and at last wait, they do not repeat.
+        self.carrier.now().map_or(0, |t| {
+            let seconds = t.tv_sec().max(0).cast_unsigned();
+            let nanos = t.tv_nsec().max(0).cast_unsigned();
+            seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+        })
+    }
+
+    fn wall_unix_us(&self) -> i64 {
+        // A wall clock that cannot be read is as absurd as one before the epoch, and is answered alike.
+        ClockId::CLOCK_REALTIME
+            .now()
+            .map_or(i64::MIN, |t| t.tv_sec().saturating_mul(1_000_000).saturating_add(t.tv_nsec() / 1000))
+    }
+}
+
+/// Nanoseconds of a clock that is never set and stands still while the machine is suspended, for how long things take; its
+/// zero means nothing.
+#[inline]
+pub fn stopwatch_ns() -> u64 {
+    // There is no machine without it; on one, everything would take no time.
+    ClockId::CLOCK_MONOTONIC.now().map_or(0, |t| {
+        let seconds = t.tv_sec().max(0).cast_unsigned();
+        seconds.saturating_mul(1_000_000_000).saturating_add(t.tv_nsec().max(0).cast_unsigned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_move_forward_and_know_the_century() {
+        let clock = SystemClock::new();
+        let first = clock.boot_ns();
+        let reading = clock.reading();
+        assert!(first > 0);
+        assert!(reading.boot_ns >= first);
+        assert!(reading.wall_unix_ms > 1_700_000_000_000, "the wall clock of a build machine is past 2023");
+    }
+}

@@ -1,0 +1,281 @@
+//! Times as people write them: Unix milliseconds, RFC 3339, a date, a date with a time, `now`.
+//!
+//! `DECODEID`, `IDSPAN`, `id-epoch` and the tools all read and write times. They share this module so that what one of
+//! them prints another one reads, and that a time without a zone means the same everywhere: UTC. Pure: the current time
+//! is passed in.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use jiff::Timestamp;
+use jiff::civil;
+use jiff::fmt::temporal::{Pieces, PiecesOffset};
+use jiff::tz::Offset;
+
+use crate::text::printable::printable_up_to;
+
+/// A time as it was given: fixed, or whatever the time is when it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Time {
+    /// Unix milliseconds.
+    At(i64),
+    /// `now`.
+    Now,
+}
+
+impl Time {
+    /// Reads a time in one of these forms:
+    ///
+    /// - `1488793021966`: Unix milliseconds, with or without a minus
+    /// - `2017-03-06T09:37:01.966+08:00`: RFC 3339; a blank may replace the `T`, one may precede the zone
+    /// - `2017-03-06 09:37:01`, `2017-03-06 09:37`: the same without a zone, which means UTC
+    /// - `2017-03-06`: the first millisecond of that day, in UTC or the zone that follows
+    /// - `now`
+    ///
+    /// A zone is `Z`, `UTC` or an offset such as `+08:00`. What is finer than a millisecond is cut off, towards the past.
+    ///
+    /// # Errors
+    ///
+    /// [`TimeError`] when the text is none of these, or beyond the years -9999 to 9999.
+    pub fn parse(text: &str) -> Result<Time, TimeError> {
+        if text.eq_ignore_ascii_case("now") {
+            return Ok(Time::Now);
+        }
+        let unix_ms = if is_integer(text) { parse_number(text) } else { parse_date(text) };
+        unix_ms.map(Time::At)
+    }
+
+    /// The time in Unix milliseconds, when it is now `now_unix_ms`.
+    pub fn unix_ms(self, now_unix_ms: i64) -> i64 {
+        match self {
+            Time::At(unix_ms) => unix_ms,
+            Time::Now => now_unix_ms,
+        }
+    }
+}
+
+/// A fixed time, as [`Time::parse`] reads it, in Unix milliseconds. `now` is none.
+///
+/// # Errors
+///
+/// As [`Time::parse`]; [`TimeError::NotFixed`] for `now`.
+pub fn parse_unix_ms(text: &str) -> Result<i64, TimeError> {
+    match Time::parse(text) {
+        Ok(Time::At(unix_ms)) => Ok(unix_ms),
+        Ok(Time::Now) => Err(TimeError::NotFixed),
+        Err(TimeError::Syntax { text, .. }) => Err(TimeError::Syntax { text, takes_now: false }),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_integer(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn parse_number(text: &str) -> Result<i64, TimeError> {
+    let unix_ms: Option<i64> = text.parse().ok().filter(|&unix_ms| Timestamp::from_millisecond(unix_ms).is_ok());
+    unix_ms.ok_or_else(|| TimeError::Range { text: shortened(text) })
+}
+
+fn parse_date(text: &str) -> Result<i64, TimeError> {
+    let syntax = || TimeError::Syntax { text: shortened(text), takes_now: true };
+    // Longer than any time; a parser need not see it.
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(syntax());
+    }
+    let standard = with_standard_zone(text);
+    let pieces = Pieces::parse(standard.as_ref()).map_err(|_| syntax())?;
+    // A named zone (`[Asia/Shanghai]`) would need a database of zones, which differs between machines.
+    if pieces.time_zone_annotation().is_some() {
+        return Err(syntax());
+    }
+    let offset = match pieces.offset() {
+        None | Some(PiecesOffset::Zulu) => Offset::UTC,
+        Some(PiecesOffset::Numeric(numeric)) => numeric.offset(),
+        Some(_) => return Err(syntax()),
+    };
+    let time = pieces.time().unwrap_or_else(civil::Time::midnight);
+    let timestamp =
+        offset.to_timestamp(pieces.date().to_datetime(time)).map_err(|_| TimeError::Range { text: shortened(text) })?;
+    let unix_ms = timestamp.as_nanosecond().div_euclid(1_000_000);
+    i64::try_from(unix_ms).map_err(|_| TimeError::Range { text: shortened(text) })
+}
+
+/// Zones as programs print them, in the form of RFC 3339: `... UTC` is `...Z`, a blank before an offset is none, and a
+/// date with a zone is its midnight.
+fn with_standard_zone(text: &str) -> Cow<'_, str> {
+    const DATE_BYTES: usize = "2017-03-06".len();
+    let named = text.strip_suffix("UTC").map(|rest| format!("{}Z", rest.trim_end_matches(' ')));
+    let text = named.map_or(Cow::Borrowed(text), Cow::Owned);
+    let (before, zone) = match text.rfind(['Z', '+', '-']) {
+        // The dashes of a date are none of a zone.
+        Some(at) if at >= DATE_BYTES => text.split_at(at),
+        _ => return text,
+    };
+    let before = before.strip_suffix(' ').unwrap_or(before);
+    let time = if before.len() == DATE_BYTES { "T00:00" } else { "" };
+    Cow::Owned(format!("{before}{time}{zone}"))
+}
+
+/// The longest text that is read as a date, bytes. RFC 3339 with nanoseconds and an offset takes 35.
+const TEXT_BYTES_MAX: usize = 256;
+
+/// Unix milliseconds as RFC 3339 in UTC, always with three digits of a second: `2017-03-06T09:37:01.966Z`.
+///
+/// Beyond the years -9999 to 9999, which no ID can carry, the bare number.
+pub fn format_rfc3339(unix_ms: i64) -> String {
+    match Timestamp::from_millisecond(unix_ms) {
+        Ok(timestamp) => format!("{timestamp:.3}"),
+        Err(_) => unix_ms.to_string(),
+    }
+}
+
+/// Why a text is no time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TimeError {
+    /// None of the forms that [`Time::parse`] reads.
+    Syntax {
+        /// The text, cut after 64 characters.
+        text: String,
+        /// Whether `now` would have been one of them.
+        takes_now: bool,
+    },
+    /// Beyond the years -9999 to 9999.
+    Range {
+        /// The text, cut after 64 characters.
+        text: String,
+    },
+    /// `now`, where the time must be the same tomorrow.
+    NotFixed,
+}
+
+impl fmt::Display for TimeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TimeError::Syntax { text, takes_now } => {
+                let now = if *takes_now { "now, " } else { "" };
+                write!(
+                    f,
+                    "'{text}' is no time: write Unix milliseconds, {now}2017-03-06, '2017-03-06 09:37:01' (UTC) or \
+                     2017-03-06T09:37:01.966+08:00"
+                )
+            }
+            TimeError::Range { text } => write!(f, "'{text}' lies beyond the years -9999 to 9999"),
+            TimeError::NotFixed => {
+                write!(f, "'now' is another time at each start; write a fixed one, such as 2017-03-06T09:37:01.966Z")
+            }
+        }
+    }
+}
+
+impl std::error::Error for TimeError {}
+
+/// Error messages quote what a client sent; this keeps them to one short, printable line.
+fn shortened(text: &str) -> String {
+    const CHARS_MAX: usize = 64;
+    printable_up_to(text, CHARS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, unix_ms: i64, formatted: &str) {
+        assert_eq!(parse_unix_ms(text), Ok(unix_ms));
+        assert_eq!(format_rfc3339(unix_ms), formatted);
+        assert_eq!(parse_unix_ms(formatted), Ok(unix_ms));
+    }
+
+    #[test]
+    fn numbers_and_rfc3339_mean_the_same() {
+        check("1488793021966", 1_488_793_021_966, "2017-03-06T09:37:01.966Z");
+        check("2017-03-06T09:37:01.966Z", 1_488_793_021_966, "2017-03-06T09:37:01.966Z");
+        check("2017-03-06 09:37:01.966Z", 1_488_793_021_966, "2017-03-06T09:37:01.966Z");
+        check("2015-01-01T00:00:00+08:00", 1_420_041_600_000, "2014-12-31T16:00:00.000Z");
+        check("0", 0, "1970-01-01T00:00:00.000Z");
+        check("-1", -1, "1969-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn without_a_zone_it_is_utc() {
+        let midnight = 1_488_758_400_000;
+        for (text, unix_ms) in [
+            ("2017-03-06", midnight),
+            ("2017-03-06 00:00:00", midnight),
+            ("2017-03-06T00:00", midnight),
+            ("2017-03-06 00:00:00Z", midnight),
+            ("2017-03-06 00:00:00 UTC", midnight),
+            ("2017-03-06 UTC", midnight),
+            ("2017-03-06Z", midnight),
+            ("2017-03-06+08:00", midnight - 8 * 3_600_000),
+            ("2017-03-06 -05:00", midnight + 5 * 3_600_000),
+            ("2017-03-06 09:37:01.966", 1_488_793_021_966),
+            ("2017-03-06 17:37:01.966 +08:00", 1_488_793_021_966),
+            ("2017-03-06 17:37:01.966+0800", 1_488_793_021_966),
+            ("2017-03-06 17:37:01.966 +08", 1_488_793_021_966),
+        ] {
+            assert_eq!(Time::parse(text), Ok(Time::At(unix_ms)), "{text}");
+        }
+    }
+
+    #[test]
+    fn now_is_when_it_is_asked_for() {
+        assert_eq!((Time::parse("now"), Time::parse("NOW")), (Ok(Time::Now), Ok(Time::Now)));
+        assert_eq!((Time::Now.unix_ms(7), Time::At(5).unix_ms(7)), (7, 5));
+        assert_eq!(parse_unix_ms("now"), Err(TimeError::NotFixed));
+    }
+
+    #[test]
+    fn finer_than_a_millisecond_is_cut_towards_the_past() {
+        assert_eq!(parse_unix_ms("2017-03-06T09:37:01.966999Z"), Ok(1_488_793_021_966));
+        assert_eq!(parse_unix_ms("1969-12-31T23:59:59.9999Z"), Ok(-1));
+    }
+
+    #[test]
+    fn what_is_no_time_is_named() {
+        for text in [
+            "",
+            "-",
+            "+5",
+            "1.5",
+            "0x10",
+            "12 ",
+            "２",
+            "yesterday",
+            "now ",
+            "2017-02-30",
+            "2017-03-06T25:00",
+            "Z",
+            "UTC",
+            "2017-03-06 09:37:01  +08:00",
+            "2017-03-06T09:37:01 Europe/Rome",
+            "2017-03-06T09:37:01Z[Europe/Rome]",
+            "10:00",
+            "2017-03-06T09:37:01[Europe/Rome]",
+            "06.03.2017",
+            "03/06/2017",
+            "2017-3-6",
+            "2017-03-06 nonsense",
+        ] {
+            assert_eq!(
+                parse_unix_ms(text),
+                Err(TimeError::Syntax { text: text.to_owned(), takes_now: false }),
+                "{text:?}"
+            );
+        }
+        for text in ["99999999999999999999", "9223372036854775807", "-9223372036854775808"] {
+            assert_eq!(parse_unix_ms(text), Err(TimeError::Range { text: text.to_owned() }), "{text:?}");
+        }
+        let long = parse_unix_ms(&"x\n".repeat(1000)).unwrap_err().to_string();
+        assert!(long.len() < 300 && !long.contains('\n'), "{long}");
+    }
+
+    #[test]
+    fn every_number_is_formatted() {
+        assert_eq!(format_rfc3339(i64::MAX), i64::MAX.to_string());
+        assert_eq!(format_rfc3339(i64::MIN), i64::MIN.to_string());
+        assert_eq!(format_rfc3339(253_402_207_199_999), "9999-12-30T21:59:59.999Z");
+    }
+}

@@ -1,0 +1,534 @@
+//! The tools' client: reaches a server by TCP, TLS or a Unix socket, and logs in.
+//!
+//! A connection is made with one time limit for all of it: finding the host, connecting, the handshake, the login. From
+//! then on it is a pair of `read` and `write`, that block or do not, so that an epoll of many connections, a task of
+//! tokio's and a health check use the same one.
+//!
+//! Every error says what to do about it: who types a command line has nobody else to ask.
+
+mod tls;
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::OnceLock;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, SockAddr, Type};
+use tokio_rustls::rustls::{self, ClientConnection};
+
+pub use self::tls::{Tls, TlsFileError, TlsFiles};
+use super::address::Address;
+use super::replies::{Gathered, NotAReply, Replies, Reply, push_request};
+use crate::text::printable::printable;
+
+/// A server, and all that is needed to reach it.
+#[derive(Debug)]
+pub struct Endpoint {
+    /// Where it listens.
+    pub address: Address,
+    /// How it proves who it is; `None`: it is spoken to in clear.
+    pub tls: Option<Tls>,
+    /// What AUTH says.
+    pub login: Option<Login>,
+    /// Selected after the login, unless it is 0.
+    pub database: u32,
+    /// For a connection that is ready to be asked, and for a reply.
+    pub timeout: Duration,
+    /// What the host's name was found to mean.
+    pub addresses: OnceLock<Vec<SocketAddr>>,
+}
+
+/// Who logs in.
+#[derive(Clone)]
+pub struct Login {
+    /// Without one: the default user.
+    pub user: Option<String>,
+    /// The password.
+    pub password: String,
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// Why a server could not be reached, or did not answer as a server of Redis's protocol does. `Display` has the remedy, and
+/// nothing in it that a terminal would obey.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The host has no address.
+    #[error("the host has no address: {0}. Is the name right?")]
+    Lookup(String),
+    /// No connection.
+    #[error("{}", connect_sentence(.0))]
+    Connect(io::Error),
+    /// No connection in time.
+    #[error("no connection within {0} ms: is the address right, and does a firewall let this through?")]
+    ConnectTimeout(u128),
+    /// It took the connection and does not answer in time.
+    #[error(
+        "no answer within {ms} ms: does the server hang, or does this port {}?",
+        if *.tls { "not speak TLS" } else { "speak TLS (--tls)" }
+    )]
+    Timeout {
+        /// The limit.
+        ms: u128,
+        /// Whether the connection is encrypted.
+        tls: bool,
+    },
+    /// The connection ended.
+    #[error("the server closed the connection{}", if *.tls { "" } else { "; if this port speaks TLS: --tls" })]
+    Closed {
+        /// Whether the connection was encrypted.
+        tls: bool,
+    },
+    /// No TLS.
+    #[error("TLS: {}", tls_sentence(.0))]
+    Tls(rustls::Error),
+    /// The host's name is none that a certificate can have.
+    #[error("TLS: '{0}' is no name that a certificate can have; --sni NAME says which to expect")]
+    ServerName(String),
+    /// What came is no reply.
+    #[error("{}", not_a_reply_sentence(.0))]
+    NotAReply(NotAReply),
+    /// More replies than were asked for.
+    #[error("the server sent more replies than there were requests: is it a Redis protocol server?")]
+    TooMany,
+    /// AUTH or SELECT was refused.
+    #[error("{command}: {}{}", printable(.text), login_help(.text))]
+    Refused {
+        /// What was asked.
+        command: &'static str,
+        /// What was answered.
+        text: String,
+    },
+    /// Anything else.
+    #[error("{0}")]
+    Io(io::Error),
+}
+
+fn connect_sentence(error: &io::Error) -> String {
+    let help = match error.kind() {
+        io::ErrorKind::ConnectionRefused => ": nobody listens there. Is the server running, and is this its port?",
+        io::ErrorKind::NotFound => ": is this the server's unixsocket, and is the server running?",
+        io::ErrorKind::PermissionDenied => ": unixsocketperm of the server says who may connect",
+        io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => ": is the address right?",
+        _ => "",
+    };
+    format!("{error}{help}")
+}
+
+fn tls_sentence(error: &rustls::Error) -> String {
+    use rustls::{CertificateError, Error};
+    let help = match error {
+        Error::InvalidMessage(_) => "the server does not speak TLS on this port: leave --tls out, or name its tls-port",
+        Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            "nobody who is trusted here has signed the server's certificate: --cacert FILE names who did"
+        }
+        Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => "the server's certificate is for another name: --sni NAME says which to expect",
+        Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
+            "the server's certificate has expired: the server needs a new one"
+        }
+        Error::AlertReceived(_) => "the server refused: it may want a client certificate (--cert and --key)",
+        Error::NoCertificatesPresented => "the server has no certificate",
+        _ => return printable(&error.to_string()).into_owned(),
+    };
+    format!("{help} ({})", printable(&error.to_string()))
+}
+
+fn not_a_reply_sentence(error: &NotAReply) -> String {
+    if error.is_tls() {
+        return "the server speaks TLS on this port: --tls".to_owned();
+    }
+    format!("{}; is it a server of that kind, and the right port?", printable(&error.to_string()))
+}
+
+fn login_help(text: &str) -> &'static str {
+    match text.split(' ').next() {
+        Some("WRONGPASS") => {
+            " The password comes from --password-file, --password, the URL, REDISCLI_AUTH or GETID_REQUIREPASS"
+        }
+        Some("NOAUTH") => " --password-file FILE or REDISCLI_AUTH gives the password, --user the user",
+        Some("ERR") if text.contains("without any password") => " (nothing needs REDISCLI_AUTH or a password here)",
+        _ => "",
+    }
+}
+
+impl Endpoint {
+    /// Connects and logs in, within the timeout.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] for the first thing that goes wrong.
+    pub fn connect(&self) -> Result<Connection, ClientError> {
+        self.connect_by(&Deadline::after(self.timeout))
+    }
+
+    /// Connects, logs in, sends requests and waits for as many replies, all within the timeout. An error reply may be the
+    /// last one: of a server that turns a client away.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] for the first thing that goes wrong.
+    pub fn ask_once(&self, requests: &[u8], replies: usize) -> Result<Vec<Reply>, ClientError> {
+        let deadline = Deadline::after(self.timeout);
+        self.connect_by(&deadline)?.exchange(requests, replies, &deadline)
+    }
+
+    fn connect_by(&self, deadline: &Deadline) -> Result<Connection, ClientError> {
+        let socket = self.open(deadline)?;
+        let tls = self.tls.as_ref().map(|tls| tls.connection(&self.address).map(Box::new)).transpose()?;
+        let mut connection = Connection { socket, tls };
+        connection.shake_hands(deadline)?;
+        self.log_in(&mut connection, deadline)?;
+        Ok(connection)
+    }
+
+    fn open(&self, deadline: &Deadline) -> Result<Socket, ClientError> {
+        let Address::Tcp { host, port } = &self.address else { return self.open_unix(deadline) };
+        let addresses = if let Some(addresses) = self.addresses.get() {
+            addresses
+        } else {
+            let found = look_up(host, *port, deadline)?;
+            self.addresses.get_or_init(|| found)
+        };
+        let mut last_error = ClientError::Lookup(format!("'{host}'"));
+        for address in addresses {
+            let left = deadline.left().ok_or_else(|| deadline.connect_timeout())?;
+            last_error = match TcpStream::connect_timeout(address, left) {
+                Ok(stream) => {
+                    // Without it a request that is written in two pieces waits for the first one's acknowledgement.
+                    stream.set_nodelay(true).map_err(ClientError::Io)?;
+                    return Ok(Socket::Tcp(stream));
+                }
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => deadline.connect_timeout(),
+                Err(error) => ClientError::Connect(error),
+            };
+        }
+        Err(last_error)
+    }
+
+    /// A Unix socket whose queue is full blocks whoever connects for as long as its server does not accept.
+    fn open_unix(&self, deadline: &Deadline) -> Result<Socket, ClientError> {
+        let Address::Unix(path) = &self.address else { return Err(deadline.connect_timeout()) };
+        let address = SockAddr::unix(path).map_err(ClientError::Connect)?;
+        let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None).map_err(ClientError::Io)?;
+        socket.set_nonblocking(true).map_err(ClientError::Io)?;
+        while let Err(error) = socket.connect(&address) {
+            if !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) {
+                return Err(ClientError::Connect(error));
+            }
+            // Its queue is full, and nothing tells when it no longer is.
+            deadline.left().ok_or_else(|| deadline.connect_timeout())?;
+            thread::sleep(Duration::from_millis(5));
+        }
+        socket.set_nonblocking(false).map_err(ClientError::Io)?;
+        Ok(Socket::Unix(UnixStream::from(OwnedFd::from(socket))))
+    }
+
+    fn log_in(&self, connection: &mut Connection, deadline: &Deadline) -> Result<(), ClientError> {
+        let mut requests = Vec::new();
+        let mut commands = Vec::new();
+        if let Some(Login { user, password }) = &self.login {
+            let words: Vec<&str> = [Some("AUTH"), user.as_deref(), Some(password)].into_iter().flatten().collect();
+            push_request(&mut requests, &words);
+            commands.push("AUTH");
+        }
+        if self.database > 0 {
+            push_request(&mut requests, &["SELECT", &self.database.to_string()]);
+            commands.push("SELECT");
+        }
+        if commands.is_empty() {
+            return Ok(());
+        }
+        let replies = connection.exchange(&requests, commands.len(), deadline)?;
+        for (command, reply) in commands.into_iter().zip(replies) {
+            if let Reply::Error(text) = reply {
+                return Err(ClientError::Refused { command, text });
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends requests on a connection that [`Endpoint::connect`] made, and waits for as many replies, as
+    /// [`Endpoint::ask_once`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] when they do not come within the timeout.
+    pub fn ask(&self, connection: &mut Connection, requests: &[u8], replies: usize) -> Result<Vec<Reply>, ClientError> {
+        connection.exchange(requests, replies, &Deadline::after(self.timeout))
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&printable(&self.address.to_string()))
+    }
+}
+
+/// Addresses of a host. Nothing can stop the system's resolver, but waiting for its thread can end.
+fn look_up(host: &str, port: u16, deadline: &Deadline) -> Result<Vec<SocketAddr>, ClientError> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    let (sender, receiver) = mpsc::channel();
+    let name = host.to_owned();
+    thread::spawn(move || sender.send((name.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>)));
+    let left = deadline.left().unwrap_or_default();
+    match receiver.recv_timeout(left) {
+        Ok(Ok(addresses)) if !addresses.is_empty() => Ok(addresses),
+        Ok(Ok(_)) => Err(ClientError::Lookup(format!("'{}'", printable(host)))),
+        Ok(Err(error)) => Err(ClientError::Lookup(format!("'{}': {error}", printable(host)))),
+        Err(_) => Err(ClientError::Lookup(format!("'{}' was not found within {} ms", printable(host), deadline.ms()))),
+    }
+}
+
+/// Until when something may take.
+#[derive(Debug)]
+struct Deadline {
+    at: Instant,
+    timeout: Duration,
+}
+
+impl Deadline {
+    fn after(timeout: Duration) -> Deadline {
+        Deadline { at: Instant::now() + timeout, timeout }
+    }
+
+    /// `None`: it has passed.
+    fn left(&self) -> Option<Duration> {
+        Some(self.at.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
+    }
+
+    fn ms(&self) -> u128 {
+        self.timeout.as_millis()
+    }
+
+    fn connect_timeout(&self) -> ClientError {
+        ClientError::ConnectTimeout(self.ms())
+    }
+}
+
+/// An open connection, logged in.
+#[derive(Debug)]
+pub struct Connection {
+    socket: Socket,
+    tls: Option<Box<ClientConnection>>,
+}
+
+#[derive(Debug)]
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Connection {
+    /// From now on nothing waits: what cannot be done yet is [`io::ErrorKind::WouldBlock`].
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn set_nonblocking(&self) -> io::Result<()> {
+        match &self.socket {
+            Socket::Tcp(stream) => stream.set_nonblocking(true),
+            Socket::Unix(stream) => stream.set_nonblocking(true),
+        }
+    }
+
+    /// Reads what there is. 0: the server closed. Where the connection is encrypted, what was received may be more than
+    /// `buffer` holds: read until it would block.
+    ///
+    /// # Errors
+    ///
+    /// Those of the socket; [`io::ErrorKind::InvalidData`] for what is no TLS.
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(tls) = &mut self.tls else { return self.socket.read(buffer) };
+        loop {
+            match tls.reader().read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // A server that ends without a goodbye has ended all the same.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                done => return done,
+            }
+            if tls.read_tls(&mut self.socket)? == 0 {
+                return Ok(0);
+            }
+            tls.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        }
+    }
+
+    /// Takes some of `bytes` to be sent; what TLS has encrypted and not sent yet goes first.
+    ///
+    /// # Errors
+    ///
+    /// Those of the socket.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(tls) = &mut self.tls else { return self.socket.write(bytes) };
+        while tls.wants_write() {
+            tls.write_tls(&mut self.socket)?;
+        }
+        let taken = tls.writer().write(bytes)?;
+        self.flush().or_else(|error| if error.kind() == io::ErrorKind::WouldBlock { Ok(()) } else { Err(error) })?;
+        Ok(taken)
+    }
+
+    /// Sends what was encrypted and not sent yet.
+    ///
+    /// # Errors
+    ///
+    /// Those of the socket.
+    pub fn flush(&mut self) -> io::Result<()> {
+        if let Some(tls) = &mut self.tls {
+            while tls.wants_write() {
+                tls.write_tls(&mut self.socket)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether bytes were taken to be sent that are not sent yet.
+    pub fn has_unsent(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// Whether it is encrypted.
+    pub fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Gives the next blocking calls what is left of the time.
+    fn arm(&self, deadline: &Deadline) -> io::Result<()> {
+        let left = Some(deadline.left().ok_or(io::ErrorKind::TimedOut)?);
+        match &self.socket {
+            Socket::Tcp(stream) => stream.set_read_timeout(left).and(stream.set_write_timeout(left)),
+            Socket::Unix(stream) => stream.set_read_timeout(left).and(stream.set_write_timeout(left)),
+        }
+    }
+
+    fn shake_hands(&mut self, deadline: &Deadline) -> Result<(), ClientError> {
+        let failed = |error: io::Error| error_of(error, deadline, true);
+        loop {
+            self.arm(deadline).map_err(failed)?;
+            let Some(tls) = &mut self.tls else { return Ok(()) };
+            if tls.wants_write() {
+                tls.write_tls(&mut self.socket).map_err(failed)?;
+            } else if !tls.is_handshaking() {
+                return Ok(());
+            } else {
+                if tls.read_tls(&mut self.socket).map_err(failed)? == 0 {
+                    return Err(ClientError::Closed { tls: true });
+                }
+                tls.process_new_packets().map_err(ClientError::Tls)?;
+            }
+        }
+    }
+
+    /// Blocking: sends, and reads until so many replies have come, or one that says that no more will.
+    fn exchange(&mut self, requests: &[u8], count: usize, deadline: &Deadline) -> Result<Vec<Reply>, ClientError> {
+        let is_tls = self.is_tls();
+        let failed = |error: io::Error| error_of(error, deadline, is_tls);
+        // A server that refuses connections may have replied and closed already: its words are worth more than our error.
+        let mut unsent = None;
+        let mut rest = requests;
+        while !rest.is_empty() && unsent.is_none() {
+            self.arm(deadline).map_err(failed)?;
+            match self.write(rest) {
+                Ok(taken) => rest = &rest[taken..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => unsent = Some(error),
+            }
+        }
+        let (mut scanner, mut gathered) = (Replies::default(), Gathered::default());
+        let mut buffer = [0; 4096];
+        while gathered.replies.len() < count {
+            self.arm(deadline).map_err(failed)?;
+            let ended = match self.read(&mut buffer) {
+                Ok(0) => ClientError::Closed { tls: is_tls },
+                Ok(n) => {
+                    scanner.scan(&buffer[..n], &mut gathered).map_err(ClientError::NotAReply)?;
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => error_of(error, deadline, is_tls),
+            };
+            // Last words.
+            if gathered.replies.last().is_some_and(|reply| matches!(reply, Reply::Error(_))) {
+                return Ok(gathered.replies);
+            }
+            return Err(match unsent {
+                Some(error) if matches!(ended, ClientError::Io(_)) => failed(error),
+                _ => ended,
+            });
+        }
+        if gathered.replies.len() > count {
+            return Err(ClientError::TooMany);
+        }
+        Ok(gathered.replies)
+    }
+}
+
+/// What a failed read or write means.
+fn error_of(error: io::Error, deadline: &Deadline, tls: bool) -> ClientError {
+    match error.kind() {
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => ClientError::Timeout { ms: deadline.ms(), tls },
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => ClientError::Closed { tls },
+        io::ErrorKind::InvalidData => match error.downcast::<rustls::Error>() {
+            Ok(error) => ClientError::Tls(error),
+            Err(error) => ClientError::Io(error),
+        },
+        _ => ClientError::Io(error),
+    }
+}
+
+impl ClientError {
+    /// What a failed read or write of a connection means that has done so before.
+    pub fn of(error: io::Error, connection: &Connection, timeout: Duration) -> ClientError {
+        error_of(error, &Deadline::after(timeout), connection.is_tls())
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Socket::Tcp(stream) => stream.as_fd(),
+            Socket::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl AsRawFd for Connection {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => stream.read(buffer),
+            Socket::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => stream.write(bytes),
+            Socket::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

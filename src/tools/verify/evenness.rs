@@ -1,0 +1,218 @@
+//! Whether IDs spread evenly over `id % modulus`.
+//!
+//! The promise: any 2^random-range consecutive IDs of a server carry every random value once. So for a modulus that
+//! divides 2^random-range there are two tests.
+//!
+//! - Exact. Look at a server's IDs in ascending order through a window of 2^random-range: if no random value is ever
+//!   twice in it, the promise was kept to the letter. This holds when the run got every ID the server gave.
+//! - Chi-square, when the exact one does not hold, because others draw too or the server started anew in between: then
+//!   the run saw a sample. For df = modulus - 1 the bound is `df + 2 sqrt(df x) + 2 x` with x = 40, which a chi-square
+//!   variable passes with a probability below e^-40 (Laurent and Massart 2000, lemma 1). It needs 10 IDs for each residue.
+//!
+//! Other moduli are reported and not judged: nothing is promised about them.
+
+use getid_core::{Id, Layout};
+use serde::Serialize;
+
+/// Residues that are counted at most; above, the table would be larger than what it tells.
+pub const MODULUS_MAX: u32 = 1 << 21;
+
+/// IDs for each residue that chi-square needs.
+const IDS_PER_RESIDUE_MIN: f64 = 10.0;
+
+/// The exponent of a false alarm's probability.
+const ALARM_EXPONENT: f64 = 40.0;
+
+/// Counts the residues of one server's IDs, which come ascending.
+#[derive(Clone, Debug)]
+pub struct Evenness {
+    layout: Layout,
+    modulus: u32,
+    counts: Vec<u64>,
+    ids: u64,
+    /// For each random value, how many IDs had come when it was seen last; 0: never.
+    last_seen: Vec<u64>,
+    /// Values that came again within the window.
+    repeats: u64,
+}
+
+impl Evenness {
+    /// Counts for a modulus of 1 to [`MODULUS_MAX`].
+    pub fn new(layout: Layout, modulus: u32) -> Evenness {
+        let modulus = modulus.clamp(1, MODULUS_MAX);
+        let values = 1_usize << layout.random_bits();
+        Evenness { layout, modulus, counts: vec![0; modulus as usize], ids: 0, last_seen: vec![0; values], repeats: 0 }
+    }
+
+    /// The next larger ID.
+    pub fn add(&mut self, id: Id) {
+        self.ids += 1;
+        if let Ok(residue) = usize::try_from(id.get() % u64::from(self.modulus)) {
+            self.counts[residue] += 1;
+        }
+        let window = self.last_seen.len() as u64;
+        let last = &mut self.last_seen[self.layout.split(id).random as usize];
+        if *last != 0 && self.ids - *last < window {
+            self.repeats += 1;
+        }
+        *last = self.ids;
+    }
+
+    /// What the counts say. `exclusive`: the run got every ID, so the promise is judged to the letter.
+    pub fn verdict(&self, exclusive: bool) -> EvennessVerdict {
+        let promised = self.last_seen.len().is_multiple_of(self.modulus as usize);
+        let exact = self.repeats == 0;
+        let (chi_square, chi_square_max) = (self.chi_square(), self.chi_square_max());
+        let enough = to_f64(self.ids) >= IDS_PER_RESIDUE_MIN * f64::from(self.modulus);
+        let even = if !promised {
+            None
+        } else if exact {
+            Some(true)
+        } else if exclusive {
+            Some(false)
+        } else if enough {
+            Some(chi_square <= chi_square_max)
+        } else {
+            None
+        };
+        EvennessVerdict {
+            modulus: self.modulus,
+            promised,
+            even,
+            exact,
+            count_min: self.counts.iter().min().copied().unwrap_or(0),
+            count_max: self.counts.iter().max().copied().unwrap_or(0),
+            chi_square,
+            chi_square_max,
+        }
+    }
+
+    fn chi_square(&self) -> f64 {
+        if self.ids == 0 {
+            return 0.0;
+        }
+        let expected = to_f64(self.ids) / f64::from(self.modulus);
+        self.counts.iter().map(|&count| (to_f64(count) - expected).powi(2) / expected).sum()
+    }
+
+    fn chi_square_max(&self) -> f64 {
+        let df = f64::from(self.modulus - 1);
+        df + 2.0 * (df * ALARM_EXPONENT).sqrt() + 2.0 * ALARM_EXPONENT
+    }
+}
+
+/// Evenness of one server's IDs.
+#[derive(Clone, Debug, Serialize)]
+pub struct EvennessVerdict {
+    /// The modulus.
+    pub modulus: u32,
+    /// Whether the layout promises evenness over it.
+    pub promised: bool,
+    /// The judgement; none without a promise, or with too few IDs.
+    pub even: Option<bool>,
+    /// Whether each 2^random-range IDs in a row carried every random value once.
+    pub exact: bool,
+    /// How often the rarest residue came.
+    pub count_min: u64,
+    /// How often the most frequent residue came.
+    pub count_max: u64,
+    /// Pearson's statistic.
+    pub chi_square: f64,
+    /// What it may be.
+    pub chi_square_max: f64,
+}
+
+impl std::fmt::Display for EvennessVerdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let EvennessVerdict { modulus, promised, even, exact, count_min, count_max, chi_square, chi_square_max } = self;
+        write!(f, "id % {modulus}: each residue {count_min} to {count_max} times; ")?;
+        match (even, exact) {
+            (None, _) if !promised => write!(f, "not judged, for {modulus} does not divide 2^random-range"),
+            (None, _) => f.write_str("too few ids to judge"),
+            (Some(true), true) => f.write_str("exactly even"),
+            (Some(even), _) => {
+                let word = if *even { "even" } else { "uneven" };
+                write!(f, "{word}, chi-square {chi_square:.0} of at most {chi_square_max:.0}")
+            }
+        }
+    }
+}
+
+/// Counts are far below 2^53, where doubles are exact.
+#[expect(clippy::cast_precision_loss, reason = "counts of IDs are far below 2^53")]
+fn to_f64(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use getid_core::{Parts, Tick};
+
+    /// IDs with these random values, one a tick.
+    fn verdict(modulus: u32, exclusive: bool, values: impl Iterator<Item = u32>) -> EvennessVerdict {
+        let layout = Layout::default();
+        let mut evenness = Evenness::new(layout, modulus);
+        for (tick, random) in (0..).zip(values) {
+            evenness.add(layout.compose(Parts { tick: Tick(tick), server: 1, shard: 0, random }));
+        }
+        evenness.verdict(exclusive)
+    }
+
+    /// A permutation of 0..1024, over and over.
+    fn cycle() -> impl Iterator<Item = u32> {
+        (0_u32..).map(|i| (i.wrapping_mul(389) + 17) % 1024)
+    }
+
+    /// Numbers without any order (splitmix64).
+    fn noise() -> impl Iterator<Item = u32> {
+        (1_u64..).map(|i| {
+            let mut z = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            (z >> 50) as u32 % 1024
+        })
+    }
+
+    #[test]
+    fn a_cycle_is_exactly_even_from_the_first_id_on() {
+        for len in [0, 1, 1023, 1024, 100_000] {
+            for modulus in [1, 2, 64, 1024] {
+                let verdict = verdict(modulus, true, cycle().take(len));
+                assert_eq!((verdict.even, verdict.exact), (Some(true), true), "{len} {modulus}");
+            }
+        }
+    }
+
+    #[test]
+    fn samples_and_independent_values_pass_unless_the_run_is_exclusive() {
+        for values in [
+            Box::new(noise().take(200_000)) as Box<dyn Iterator<Item = u32>>,
+            // Two in three, without rhythm: what another client leaves.
+            Box::new(cycle().zip(noise()).filter(|(_, n)| n % 3 != 0).map(|(v, _)| v).take(200_000)),
+        ] {
+            let values: Vec<u32> = values.collect();
+            let shared = verdict(1024, false, values.iter().copied());
+            assert_eq!((shared.even, shared.exact), (Some(true), false), "{shared}");
+            assert_eq!(verdict(1024, true, values.into_iter()).even, Some(false));
+        }
+    }
+
+    #[test]
+    fn skew_is_caught() {
+        // One residue twice as often as the others.
+        let skewed = verdict(1024, false, noise().map(|v| if v == 7 { 8 } else { v }).take(400_000));
+        assert_eq!(skewed.even, Some(false), "{skewed}");
+        // The random part counts slots instead of IDs: two values only.
+        let two = verdict(1024, false, (0..20_000).map(|i| i % 2 * 512));
+        assert_eq!(two.even, Some(false), "{two}");
+        assert!(two.to_string().contains("uneven"), "{two}");
+    }
+
+    #[test]
+    fn what_is_not_promised_is_not_judged() {
+        assert_eq!(verdict(1000, true, (0..100_000).map(|_| 5)).even, None);
+        assert_eq!(verdict(2048, true, cycle().take(100_000)).even, None);
+        assert_eq!(verdict(1024, false, noise().take(1000)).even, None);
+    }
+}

@@ -1,0 +1,472 @@
+//! What is checked when all IDs are there: one merge of all sources, ascending.
+
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::io;
+use std::sync::Arc;
+
+use getid_core::{Id, Layout};
+
+use super::evenness::{Evenness, EvennessVerdict};
+use super::record::RecordError;
+use super::watch::{ServerWatch, Watch};
+use super::{Findings, Kind, Place};
+
+/// How to judge.
+#[derive(Clone, Copy, Debug)]
+pub struct JudgeOptions {
+    /// How the IDs are made.
+    pub layout: Layout,
+    /// Evenness is judged over `id % modulus`.
+    pub modulus: u32,
+    /// Nobody else drew IDs, and no reply was lost: evenness holds to the letter.
+    pub exclusive: bool,
+    /// Each ID of this run must be larger than all earlier ones of its server-id.
+    pub after: bool,
+}
+
+/// The IDs of an earlier run, ascending.
+pub struct Earlier<'a> {
+    /// The file's name.
+    pub name: String,
+    /// Its IDs.
+    pub ids: Box<dyn Iterator<Item = Result<u64, RecordError>> + 'a>,
+}
+
+/// What the merge found.
+#[derive(Debug, Default)]
+pub struct Judged {
+    /// Violations.
+    pub findings: Findings,
+    /// For each server, in the order given, what its IDs are; none where none came.
+    pub servers: Vec<Option<ServerIds>>,
+    /// IDs of earlier runs.
+    pub earlier_ids: u64,
+}
+
+/// This run's IDs of one server.
+#[derive(Debug)]
+pub struct ServerIds {
+    /// How many.
+    pub ids: u64,
+    /// The lowest.
+    pub lowest: Id,
+    /// The highest.
+    pub highest: Id,
+    /// How evenly they spread.
+    pub evenness: EvennessVerdict,
+}
+
+/// Why there is no judgement.
+#[derive(Debug, thiserror::Error)]
+pub enum JudgeError {
+    /// A record can't be read.
+    #[error("{name}: {error}")]
+    Record {
+        /// The file.
+        name: String,
+        /// Why.
+        error: RecordError,
+    },
+    /// This run's record can't be written.
+    #[error("writing the record: {0}")]
+    Write(io::Error),
+}
+
+/// Merges the IDs of all watches and earlier runs, checks them, and hands this run's IDs to `record`, ascending.
+///
+/// `servers` are those of the watches. The watches' IDs are sorted in place where they did not ascend.
+///
+/// # Errors
+///
+/// When an earlier run's record is damaged, or `record` fails.
+pub fn judge(
+    servers: &[Arc<ServerWatch>],
+    watches: &mut [Watch],
+    earlier: Vec<Earlier<'_>>,
+    options: JudgeOptions,
+    mut record: impl FnMut(Id) -> io::Result<()>,
+) -> Result<Judged, JudgeError> {
+    for watch in watches.iter_mut() {
+        if !watch.ids.is_sorted() {
+            watch.ids.sort_unstable();
+        }
+    }
+    let watches = &*watches;
+    let server_of: Vec<Option<usize>> =
+        watches.iter().map(|watch| servers.iter().position(|server| Arc::ptr_eq(server, &watch.server))).collect();
+    let mut findings = Findings::default();
+    let mut tallies: Vec<Option<Tally>> = servers.iter().map(|_| None).collect();
+    let mut numbers: BTreeMap<u32, Number> = BTreeMap::new();
+    let mut earlier_ids = 0;
+    let mut last: Option<(u64, usize)> = None;
+    let mut merge = Merge::new(watches, earlier)?;
+    while let Some((number, source)) = merge.next()? {
+        let Some(id) = Id::new(number) else { continue };
+        if let Some((_, before)) = last.filter(|&(before, _)| before == number) {
+            let (one, other) = (merge.place(before), merge.place(source));
+            findings.add(Kind::Duplicate, || format!("{id} on {one} and on {other}"));
+        }
+        last = Some((number, source));
+
+        let server_id = options.layout.split(id).server;
+        if source >= watches.len() {
+            earlier_ids += 1;
+            // IDs ascend here, so all that this run got of this server-id so far lies at or below an earlier ID.
+            if let Some(number) = numbers.get_mut(&server_id) {
+                number.not_after = number.ids;
+                number.earlier = Some((id, source));
+            }
+            continue;
+        }
+        record(id).map_err(JudgeError::Write)?;
+        if options.after {
+            numbers.entry(server_id).or_insert(Number { lowest: id, ids: 0, not_after: 0, earlier: None }).ids += 1;
+        }
+        if let Some(tally) = server_of[source].and_then(|server| tallies.get_mut(server)) {
+            let new =
+                || Tally { ids: 0, lowest: id, highest: id, evenness: Evenness::new(options.layout, options.modulus) };
+            let tally = tally.get_or_insert_with(new);
+            tally.ids += 1;
+            tally.highest = id;
+            tally.evenness.add(id);
+        }
+    }
+
+    for (server_id, Number { lowest, not_after, earlier, .. }) in numbers {
+        if let Some((earlier, source)) = earlier {
+            findings.add_many(Kind::AfterEarlier, not_after, || {
+                let place = merge.place(source);
+                format!(
+                    "{not_after} ids of server-id {server_id}, from {lowest} on, are not above {earlier} of {place}"
+                )
+            });
+        }
+    }
+    check_server_ids_differ(servers, &mut findings);
+    let mut judged = Judged { findings, servers: Vec::new(), earlier_ids };
+    for (server, tally) in servers.iter().zip(tallies) {
+        judged.servers.push(tally.map(|Tally { ids, lowest, highest, evenness }| {
+            let evenness = evenness.verdict(options.exclusive);
+            if evenness.even == Some(false) {
+                judged.findings.add(Kind::Evenness, || format!("{}: {evenness}", server.name));
+            }
+            ServerIds { ids, lowest, highest, evenness }
+        }));
+    }
+    Ok(judged)
+}
+
+/// This run's IDs of one server.
+struct Tally {
+    ids: u64,
+    lowest: Id,
+    highest: Id,
+    evenness: Evenness,
+}
+
+/// This run's IDs of one server-id, which is what earlier runs are compared by: addresses change.
+struct Number {
+    lowest: Id,
+    ids: u64,
+    /// How many of them are not above `earlier`.
+    not_after: u64,
+    /// The largest ID of an earlier run above one of these, and its source.
+    earlier: Option<(Id, usize)>,
+}
+
+/// Two servers with one server-id will give the same IDs, whether they already have or not.
+fn check_server_ids_differ(servers: &[Arc<ServerWatch>], findings: &mut Findings) {
+    let mut names: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
+    for server in servers {
+        if let Some(server_id) = server.server_id() {
+            names.entry(server_id).or_default().push(&server.name);
+        }
+    }
+    for (server_id, names) in names.into_iter().filter(|(_, names)| names.len() > 1) {
+        findings.add(Kind::ServerId, || format!("{} have the same server-id {server_id}", names.join(" and ")));
+    }
+}
+
+/// All sources in one ascending sequence. Sources below the number of watches are this run's.
+struct Merge<'a> {
+    watches: &'a [Watch],
+    names: Vec<String>,
+    iterators: Vec<Box<dyn Iterator<Item = Result<u64, RecordError>> + 'a>>,
+    heads: BinaryHeap<Reverse<(u64, usize)>>,
+}
+
+impl<'a> Merge<'a> {
+    fn new(watches: &'a [Watch], earlier: Vec<Earlier<'a>>) -> Result<Merge<'a>, JudgeError> {
+        let mut iterators: Vec<Box<dyn Iterator<Item = Result<u64, RecordError>> + 'a>> = Vec::new();
+        for watch in watches {
+            iterators.push(Box::new(watch.ids.iter().copied().map(Ok)));
+        }
+        let mut names = Vec::new();
+        for Earlier { name, ids } in earlier {
+            names.push(name);
+            iterators.push(ids);
+        }
+        let mut merge = Merge { watches, names, iterators, heads: BinaryHeap::new() };
+        for source in 0..merge.iterators.len() {
+            if let Some(id) = merge.pull(source)? {
+                merge.heads.push(Reverse((id, source)));
+            }
+        }
+        Ok(merge)
+    }
+
+    fn next(&mut self) -> Result<Option<(u64, usize)>, JudgeError> {
+        let Some(&Reverse((id, source))) = self.heads.peek() else { return Ok(None) };
+        let following = self.pull(source)?;
+        if let Some(mut head) = self.heads.peek_mut() {
+            match following {
+                Some(following) => *head = Reverse((following, source)),
+                None => {
+                    PeekMut::pop(head);
+                }
+            }
+        }
+        Ok(Some((id, source)))
+    }
+
+    fn pull(&mut self, source: usize) -> Result<Option<u64>, JudgeError> {
+        self.iterators[source].next().transpose().map_err(|error| {
+            let name = self.names.get(source - self.watches.len()).cloned().unwrap_or_default();
+            JudgeError::Record { name, error }
+        })
+    }
+
+    fn place(&self, source: usize) -> Place<'_> {
+        match self.watches.get(source) {
+            Some(watch) => Place::Connection { server: &watch.server.name, connection: watch.connection },
+            None => Place::Record(&self.names[source - self.watches.len()]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::{Reader, Writer};
+    use super::super::watch::{Seen, WatchOptions};
+    use super::*;
+    use getid_core::{Parts, Tick};
+
+    /// What a run sees: an ID of this server at this tick, or what is to be done to the IDs.
+    struct Run {
+        servers: Vec<Arc<ServerWatch>>,
+        watches: Vec<Watch>,
+    }
+
+    impl Run {
+        /// A run over servers with these server-ids expected, two connections each.
+        fn new(servers: &[Option<u32>]) -> Run {
+            let options = WatchOptions { layout: Layout::default(), clock_tolerance_ms: 10 };
+            let servers: Vec<_> =
+                (0..).zip(servers).map(|(i, id)| Arc::new(ServerWatch::new(format!("s{i}"), *id))).collect();
+            let watches = servers
+                .iter()
+                .flat_map(|server| (1..=2).map(|number| Watch::new(Arc::clone(server), number, options)))
+                .collect();
+            Run { servers, watches }
+        }
+
+        /// A sound ID of `server` at `tick` arrives on connection `watch`, asked for just before.
+        fn gives(&mut self, watch: usize, server: u32, tick: u64) {
+            let asked = self.watches[watch].server.ask();
+            self.gives_asked(watch, asked, server, tick);
+        }
+
+        fn gives_asked(&mut self, watch: usize, asked: super::super::Asked, server: u32, tick: u64) {
+            let unix_ms = Tick(tick).unix_ms(Layout::default().epoch());
+            let seen = Seen { asked_unix_ms: unix_ms - 1, received_unix_ms: unix_ms + 1 };
+            self.watches[watch].received(asked, seen, id(server, tick));
+        }
+
+        /// All findings, by kind.
+        #[track_caller]
+        fn check(mut self, earlier: &[&[Id]], expected: &[(Kind, u64)]) {
+            let options = JudgeOptions { layout: Layout::default(), modulus: 1024, exclusive: true, after: true };
+            let files: Vec<Vec<u8>> = earlier.iter().map(|ids| recorded(ids)).collect();
+            let earlier = files
+                .iter()
+                .map(|file| Earlier { name: "before".to_owned(), ids: Box::new(Reader::new(&file[..]).unwrap()) })
+                .collect();
+            let mut ids = Vec::new();
+            let judged = judge(&self.servers, &mut self.watches, earlier, options, |id| {
+                ids.push(id);
+                Ok(())
+            });
+            let mut findings = judged.unwrap().findings;
+            for watch in self.watches {
+                findings.absorb(watch.findings);
+            }
+            assert!(ids.is_sorted());
+            let found: Vec<_> = Kind::ALL
+                .into_iter()
+                .map(|kind| (kind, findings.of(kind).count))
+                .filter(|(_, count)| *count > 0)
+                .collect();
+            assert_eq!(found, expected, "{findings:?}");
+        }
+    }
+
+    fn id(server: u32, tick: u64) -> Id {
+        let random = (tick.wrapping_mul(389) % 1024) as u32;
+        Layout::default().compose(Parts { tick: Tick(tick), server, shard: 0, random })
+    }
+
+    fn recorded(ids: &[Id]) -> Vec<u8> {
+        let mut writer = Writer::new(Vec::new(), Layout::default()).unwrap();
+        for &id in ids {
+            writer.add(id).unwrap();
+        }
+        writer.finish().unwrap()
+    }
+
+    #[test]
+    fn a_sound_run_has_no_findings() {
+        let mut run = Run::new(&[None, Some(1)]);
+        for tick in 1000..20_000 {
+            run.gives((tick % 2) as usize, 0, tick);
+            run.gives(2 + (tick % 2) as usize, 1, tick);
+        }
+        run.check(&[&[id(0, 998), id(0, 999)], &[id(2, 999_999)]], &[]);
+    }
+
+    #[test]
+    fn a_planted_duplicate_is_caught_across_servers_and_connections_and_runs() {
+        // On two connections of one server, both asked before either was answered.
+        let mut run = Run::new(&[None]);
+        let asked = run.servers[0].ask();
+        run.gives_asked(0, asked, 0, 5);
+        run.gives_asked(1, asked, 0, 5);
+        run.check(&[], &[(Kind::Duplicate, 1), (Kind::Evenness, 1)]);
+
+        // On one connection.
+        let mut run = Run::new(&[None]);
+        let asked = run.servers[0].ask();
+        run.gives_asked(0, asked, 0, 5);
+        run.gives_asked(0, asked, 0, 5);
+        run.check(&[], &[(Kind::Duplicate, 1), (Kind::ConnectionOrder, 1), (Kind::Evenness, 1)]);
+
+        // On two servers that wear one server-id.
+        let mut run = Run::new(&[None, None]);
+        run.gives(0, 3, 5);
+        run.gives(2, 3, 5);
+        run.check(&[], &[(Kind::Duplicate, 1), (Kind::ServerId, 1)]);
+
+        // Before and after a crash.
+        let mut run = Run::new(&[None]);
+        run.gives(0, 0, 5);
+        run.gives(0, 0, 6);
+        run.check(&[&[id(0, 1), id(0, 5)]], &[(Kind::Duplicate, 1), (Kind::AfterEarlier, 1)]);
+    }
+
+    #[test]
+    fn a_planted_inversion_is_caught() {
+        let mut run = Run::new(&[None]);
+        let asked = run.servers[0].ask();
+        run.gives_asked(0, asked, 0, 6);
+        run.gives_asked(0, asked, 0, 5);
+        run.check(&[], &[(Kind::ConnectionOrder, 1)]);
+    }
+
+    #[test]
+    fn a_planted_real_time_inversion_is_caught_and_overlapping_requests_are_free() {
+        let mut run = Run::new(&[None, None]);
+        let overlapping = run.servers[0].ask();
+        run.gives(0, 0, 6);
+        run.gives_asked(1, overlapping, 0, 4);
+        run.gives(1, 0, 5);
+        // Another server's clock is its own.
+        run.gives(2, 1, 3);
+        run.check(&[], &[(Kind::RealTimeOrder, 1)]);
+    }
+
+    #[test]
+    fn a_planted_server_id_is_caught() {
+        let mut run = Run::new(&[Some(1), None]);
+        run.gives(0, 2, 5);
+        run.gives(0, 1, 6);
+        run.gives(2, 3, 5);
+        run.gives(3, 0, 6);
+        run.check(&[], &[(Kind::ServerId, 2)]);
+    }
+
+    #[test]
+    fn a_planted_time_is_caught() {
+        let mut run = Run::new(&[None]);
+        let tick = Tick(100_000);
+        let unix_ms = tick.unix_ms(Layout::default().epoch());
+        for (asked_ms, received_ms) in [(-10, -10), (10, 10), (-11, -11), (11, 11), (-5000, 5000)] {
+            let seen = Seen { asked_unix_ms: unix_ms + asked_ms, received_unix_ms: unix_ms + received_ms };
+            let server = Arc::new(ServerWatch::new("s".to_owned(), None));
+            let mut watch = Watch::new(server, 1, WatchOptions { layout: Layout::default(), clock_tolerance_ms: 10 });
+            watch.received(watch.server.ask(), seen, id(0, tick.0));
+            run.watches[0].findings.absorb(watch.findings);
+        }
+        run.check(&[], &[(Kind::Clock, 2)]);
+    }
+
+    #[test]
+    fn a_planted_skew_is_caught() {
+        let mut run = Run::new(&[None]);
+        for tick in 0..20_000 {
+            // Each second tick: half of the random values.
+            run.gives(0, 0, tick * 2);
+        }
+        run.check(&[], &[(Kind::Evenness, 1)]);
+    }
+
+    #[test]
+    fn ids_not_above_an_earlier_run_are_counted_for_each_server_id() {
+        let mut run = Run::new(&[None, None]);
+        for tick in 10..20 {
+            run.gives(0, 0, tick);
+            run.gives(2, 1, tick);
+        }
+        // Server-id 0 was at 12 before; server-id 1 was behind.
+        run.check(&[&[id(1, 9), Id::new(id(0, 12).get() + 1).unwrap()], &[id(0, 11 - 5)]], &[(Kind::AfterEarlier, 3)]);
+    }
+
+    #[test]
+    fn a_damaged_record_is_named() {
+        let mut file = recorded(&[id(0, 1)]);
+        // The first byte of the first block's IDs, behind the header and the block's head.
+        file[28 + 8] ^= 1;
+        let mut run = Run::new(&[None]);
+        let options = JudgeOptions { layout: Layout::default(), modulus: 1, exclusive: false, after: false };
+        let earlier = Earlier { name: "runs/monday".to_owned(), ids: Box::new(Reader::new(&file[..]).unwrap()) };
+        let error = judge(&run.servers, &mut run.watches, vec![earlier], options, |_| Ok(())).unwrap_err();
+        assert!(error.to_string().starts_with("runs/monday: the record is damaged"), "{error}");
+    }
+
+    /// What an operator's long run costs: `cargo test --release judges_100_million -- --ignored --nocapture`, under
+    /// `/usr/bin/time -v` for the memory.
+    #[test]
+    #[ignore = "takes 1 GB of memory, and minutes in a debug build"]
+    #[expect(clippy::cast_possible_truncation, reason = "the numbers are small")]
+    fn judges_100_million() {
+        const IDS: u64 = 100_000_000;
+        let mut run = Run::new(&[None; 25]);
+        let watches = run.watches.len() as u64;
+        for i in 0..IDS {
+            let server = (i % watches) / 2;
+            let parts = Parts {
+                tick: Tick(i >> 14),
+                server: (server % 4) as u32,
+                shard: (i >> 5) as u32 % 512,
+                random: (i % 1024) as u32,
+            };
+            run.watches[(i % watches) as usize].ids.push(Layout::default().compose(parts).get());
+        }
+        let options = JudgeOptions { layout: Layout::default(), modulus: 1024, exclusive: false, after: false };
+        let mut writer = Writer::new(io::sink(), Layout::default()).unwrap();
+        let started = std::time::Instant::now();
+        let judged = judge(&run.servers, &mut run.watches, Vec::new(), options, |id| writer.add(id)).unwrap();
+        println!("judged in {:?}, {:?}", started.elapsed(), judged.findings.of(Kind::Duplicate).count);
+        assert_eq!(judged.servers.iter().flatten().map(|server| server.ids).sum::<u64>(), IDS);
+    }
+}

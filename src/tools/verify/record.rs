@@ -1,0 +1,326 @@
+//! A run's IDs in a file, so that runs before and after a crash are checked as one.
+//!
+//! All numbers little-endian:
+//!
+//! ```text
+//! header   8 bytes "getidse\n", version u32 = 1, epoch u64 (Unix ms), id-range u8, shard-range u8, random-range u8, 0 u8,
+//!          CRC-32 of all that u32
+//! blocks   ids u32 (1..=65,536), bytes u32, the ids, CRC-32 of all that u32
+//! end      0 u32, 8 u32, ids in the file u64, CRC-32 of all that u32
+//! ```
+//!
+//! IDs ascend through the whole file. Each is the difference to the one before (to 0 for the first) as LEB128, two to
+//! four bytes for a busy server. A file without its end was not finished, and is refused like a damaged one.
+
+use std::io::{self, Read, Write};
+
+use getid_core::{Epoch, Id, Layout};
+
+const MAGIC: &[u8; 8] = b"getidse\n";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 24;
+
+/// IDs of one block: what the reader holds at a time.
+const BLOCK_IDS_MAX: u32 = 1 << 16;
+
+/// LEB128 of 64 bits has at most 10 bytes.
+const BLOCK_BYTES_MAX: u32 = BLOCK_IDS_MAX * 10;
+
+/// Writes a record. [`Writer::finish`] makes it whole.
+#[derive(Debug)]
+pub struct Writer<W> {
+    out: W,
+    last: u64,
+    ids: u64,
+    block: Vec<u8>,
+    block_ids: u32,
+}
+
+impl<W: Write> Writer<W> {
+    /// Starts a record of IDs of `layout`.
+    ///
+    /// # Errors
+    ///
+    /// As `out` has them.
+    pub fn new(mut out: W, layout: Layout) -> io::Result<Writer<W>> {
+        let mut header = Vec::with_capacity(HEADER_BYTES + 4);
+        header.extend_from_slice(MAGIC);
+        header.extend_from_slice(&VERSION.to_le_bytes());
+        header.extend_from_slice(&layout.epoch().unix_ms().to_le_bytes());
+        for bits in [layout.server_bits(), layout.shard_bits(), layout.random_bits(), 0] {
+            header.push(bits.to_le_bytes()[0]);
+        }
+        write_checked(&mut out, &header)?;
+        Ok(Writer { out, last: 0, ids: 0, block: Vec::new(), block_ids: 0 })
+    }
+
+    /// Adds an ID, not smaller than the one before.
+    ///
+    /// # Errors
+    ///
+    /// As `out` has them.
+    ///
+    /// # Panics
+    ///
+    /// When it is smaller.
+    pub fn add(&mut self, id: Id) -> io::Result<()> {
+        assert!(id.get() >= self.last, "a record ascends");
+        let mut delta = id.get() - self.last;
+        while delta >= 0x80 {
+            self.block.push((delta & 0x7f) as u8 | 0x80);
+            delta >>= 7;
+        }
+        self.block.push((delta & 0x7f) as u8);
+        self.last = id.get();
+        self.ids += 1;
+        self.block_ids += 1;
+        if self.block_ids == BLOCK_IDS_MAX { self.end_block() } else { Ok(()) }
+    }
+
+    /// Writes what is left and the end; gives `out` back.
+    ///
+    /// # Errors
+    ///
+    /// As `out` has them.
+    pub fn finish(mut self) -> io::Result<W> {
+        if self.block_ids > 0 {
+            self.end_block()?;
+        }
+        self.block = self.ids.to_le_bytes().to_vec();
+        self.end_block()?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn end_block(&mut self) -> io::Result<()> {
+        let bytes = u32::try_from(self.block.len()).map_err(io::Error::other)?;
+        let mut whole = Vec::with_capacity(self.block.len() + 12);
+        whole.extend_from_slice(&self.block_ids.to_le_bytes());
+        whole.extend_from_slice(&bytes.to_le_bytes());
+        whole.append(&mut self.block);
+        self.block_ids = 0;
+        write_checked(&mut self.out, &whole)
+    }
+}
+
+fn write_checked(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    out.write_all(bytes)?;
+    out.write_all(&crc32fast::hash(bytes).to_le_bytes())
+}
+
+/// Reads a record block by block: its IDs, ascending. After an error it ends.
+#[derive(Debug)]
+pub struct Reader<R> {
+    input: R,
+    layout: Layout,
+    last: u64,
+    ids: u64,
+    block: std::vec::IntoIter<u64>,
+    ended: bool,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    ///
+    /// When it is none, damaged, or of a later version.
+    pub fn new(mut input: R) -> Result<Reader<R>, RecordError> {
+        let mut header = [0; HEADER_BYTES];
+        read_exact(&mut input, &mut header)?;
+        if &header[..8] != MAGIC {
+            return Err(RecordError::NoRecord);
+        }
+        let version = u32_at(&header, 8);
+        if version != VERSION {
+            return Err(RecordError::Version { version });
+        }
+        check_crc(&mut input, &[&header], 0)?;
+        let damaged = RecordError::Damaged { ids: 0 };
+        let epoch = Epoch::from_unix_ms(u64_at(&header, 12));
+        let layout =
+            epoch.and_then(|epoch| Layout::new(epoch, header[20].into(), header[21].into(), header[22].into()).ok());
+        let layout = layout.ok_or(damaged)?;
+        Ok(Reader { input, layout, last: 0, ids: 0, block: Vec::new().into_iter(), ended: false })
+    }
+
+    /// The layout of its IDs.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Reads the next block; false at the end.
+    fn read_block(&mut self) -> Result<bool, RecordError> {
+        let damaged = RecordError::Damaged { ids: self.ids };
+        let mut head = [0; 8];
+        read_exact(&mut self.input, &mut head)?;
+        let (ids, bytes) = (u32_at(&head, 0), u32_at(&head, 4));
+        // Before memory is taken for them.
+        if ids > BLOCK_IDS_MAX || bytes > BLOCK_BYTES_MAX || (ids == 0 && bytes != 8) {
+            return Err(damaged);
+        }
+        let mut body = vec![0; bytes as usize];
+        read_exact(&mut self.input, &mut body)?;
+        check_crc(&mut self.input, &[&head, &body], self.ids)?;
+        if ids == 0 {
+            return if u64_at(&body, 0) == self.ids { Ok(false) } else { Err(damaged) };
+        }
+        let mut numbers = Vec::with_capacity(ids as usize);
+        let mut rest = body.as_slice();
+        for _ in 0..ids {
+            let id = take_leb128(&mut rest).and_then(|delta| self.last.checked_add(delta)).and_then(Id::new);
+            let Some(id) = id else { return Err(damaged) };
+            self.last = id.get();
+            numbers.push(id.get());
+        }
+        if !rest.is_empty() {
+            return Err(damaged);
+        }
+        self.ids += u64::from(ids);
+        self.block = numbers.into_iter();
+        Ok(true)
+    }
+}
+
+impl<R: Read> Iterator for Reader<R> {
+    type Item = Result<u64, RecordError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(id) = self.block.next() {
+                return Some(Ok(id));
+            }
+            if self.ended {
+                return None;
+            }
+            match self.read_block() {
+                Ok(true) => {}
+                Ok(false) => self.ended = true,
+                Err(error) => {
+                    self.ended = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}
+
+/// Why a record can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The OS says no.
+    #[error(transparent)]
+    Io(io::Error),
+    /// It ends before its end.
+    #[error("the record is cut short: its run did not finish, or the file was not copied whole")]
+    CutShort,
+    /// It does not start as one.
+    #[error("this is no record of getid verify")]
+    NoRecord,
+    /// Of a later getid.
+    #[error("the record has version {version}, this getid reads version {VERSION}")]
+    Version {
+        /// What it says.
+        version: u32,
+    },
+    /// A checksum is wrong, or what stands under a right one makes no sense.
+    #[error("the record is damaged after {ids} ids")]
+    Damaged {
+        /// How many IDs were good.
+        ids: u64,
+    },
+}
+
+fn read_exact(input: &mut impl Read, bytes: &mut [u8]) -> Result<(), RecordError> {
+    input.read_exact(bytes).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => RecordError::CutShort,
+        _ => RecordError::Io(error),
+    })
+}
+
+fn check_crc(input: &mut impl Read, parts: &[&[u8]], ids: u64) -> Result<(), RecordError> {
+    let mut crc = [0; 4];
+    read_exact(input, &mut crc)?;
+    let mut hasher = crc32fast::Hasher::new();
+    for part in parts {
+        hasher.update(part);
+    }
+    if hasher.finalize().to_le_bytes() == crc { Ok(()) } else { Err(RecordError::Damaged { ids }) }
+}
+
+fn take_leb128(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let part = u64::from(byte & 0x7f);
+        if shift == 63 && part > 1 {
+            return None;
+        }
+        value |= part << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut four = [0; 4];
+    four.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(four)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut eight = [0; 8];
+    eight.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(eight)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(ids: &[u64]) -> Vec<u8> {
+        let mut writer = Writer::new(Vec::new(), Layout::default()).unwrap();
+        for &id in ids {
+            writer.add(Id::new(id).unwrap()).unwrap();
+        }
+        writer.finish().unwrap()
+    }
+
+    fn read(bytes: &[u8]) -> Result<Vec<u64>, RecordError> {
+        Reader::new(bytes)?.collect()
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let many: Vec<u64> = (0..200_000).map(|i| 144_182_182_078_841_378 + i * i).collect();
+        for ids in [&[][..], &[0], &[0, 0, 1, 127, 128, 1 << 62, (1 << 63) - 1], &many] {
+            let bytes = written(ids);
+            assert_eq!(read(&bytes).unwrap(), ids);
+            assert_eq!(Reader::new(&bytes[..]).unwrap().layout(), Layout::default());
+        }
+    }
+
+    #[test]
+    fn each_damaged_byte_and_each_cut_is_noticed() {
+        let bytes = written(&[5, 1000, 1 << 40]);
+        for at in 0..bytes.len() {
+            assert!(read(&bytes[..at]).is_err(), "cut at {at}");
+            for bit in 0..8 {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1 << bit;
+                assert!(read(&damaged).is_err(), "byte {at} bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_later_version_is_said() {
+        let mut bytes = written(&[]);
+        bytes[8] = 2;
+        assert!(read(&bytes).unwrap_err().to_string().contains("version 2"));
+        assert!(matches!(read(b"SQLite format 3 and much more"), Err(RecordError::NoRecord)));
+    }
+}
