@@ -3,8 +3,8 @@
 //! Each promise stands on a line somewhere that could be forgotten. Every such line asks [`planted`] whether it shall be
 //! forgotten now; a test plants the fault and must see some other test fail. This is the one list of them.
 //!
-//! In a release [`planted`] is the constant `false`, and nothing of this is left. In a build with debug assertions, as
-//! `cargo test` makes them, a fault holds for one thread, from [`plant`] until what that returned is dropped.
+//! In a release [`planted`] is the constant `false`, and nothing of this is left. With the feature `planted-faults`, as
+//! `cargo test` makes them, a fault holds for one thread, from `plant` until what that returned is dropped.
 
 /// What can be forgotten, by what is then done instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
