@@ -2,7 +2,7 @@
 //!
 //! A row is a client and a way to use it. Its script in `tests/clients/` prints `version NAME X.Y`, then `ok CHECK` for each
 //! check, and fails loudly at the first that does not hold; a test here asserts that exactly the checks of its row were
-//! printed. What a client has no way to do stands in `ROWS` with the reason, and README's table says the same.
+//! printed. What a client has no way to do stands in `ROWS` with the reason, and the table in docs/clients.md says the same.
 //!
 //! Scripts read where the servers are from `MATRIX_PORT`, `MATRIX_TLS_PORT` (the same server), `MATRIX_PASSWORD_PORT`
 //! (another, with the password `MATRIX_PASSWORD`) and `MATRIX_CA` (who signed the certificate); all are on 127.0.0.1.
@@ -40,7 +40,7 @@ const CHECKS: [&str; 10] =
     ["connect", "getid", "mgetid", "error", "pipeline", "multi", "pool", "reconnect", "password", "tls"];
 
 struct Row {
-    /// As README names it.
+    /// As the table in docs/clients.md names it.
     client: &'static str,
     mode: &'static str,
     /// Checks that it has no way to do, and why.
@@ -106,17 +106,17 @@ impl Row {
         CHECKS.iter().copied().filter(has).collect()
     }
 
-    /// Its line in README's table, without the version.
+    /// Its line in the table, without the version.
     fn cells(&self) -> [String; 3] {
         let list: Vec<String> = self.without.iter().map(|(check, why)| format!("`{check}`: {why}")).collect();
         [self.client.to_owned(), self.mode.to_owned(), list.join("; ")]
     }
 }
 
-/// The lines of README's table of clients: client, mode, version, and what it does without.
-fn readme_table() -> Vec<[String; 4]> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    let text = std::fs::read_to_string(path).expect("README");
+/// The lines of the table of clients in docs/clients.md: client, mode, version, and what it does without.
+fn documented_table() -> Vec<[String; 4]> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/clients.md");
+    let text = std::fs::read_to_string(path).expect("the page");
     let table = text.split_once("| client | used as | version | without |\n").expect("the table").1;
     let cells = |line: &str| -> [String; 4] {
         let cells: Vec<String> = line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
@@ -126,8 +126,8 @@ fn readme_table() -> Vec<[String; 4]> {
 }
 
 #[test]
-fn the_table_in_readme_is_this_one() {
-    let shown = readme_table();
+fn the_table_in_the_documents_is_this_one() {
+    let shown = documented_table();
     let cells: Vec<[String; 3]> =
         shown.iter().map(|[client, mode, _, without]| [client.clone(), mode.clone(), without.clone()]).collect();
     assert_eq!(cells, ROWS.each_ref().map(Row::cells));
@@ -212,7 +212,7 @@ impl Servers {
     }
 }
 
-/// Compares what a row printed with what it must print, and its version with README's.
+/// Compares what a row printed with what it must print, and its version with the one in docs/clients.md.
 fn judge(row: &Row, printed: &str) {
     let [client, mode, ..] = row.cells();
     let mut lines = printed.lines();
@@ -221,9 +221,9 @@ fn judge(row: &Row, printed: &str) {
     let expected: Vec<String> = row.checks().iter().map(|check| format!("ok {check}")).collect();
     assert_eq!(lines.collect::<Vec<_>>(), expected, "{client} {mode}");
     println!("{client} {version} {mode}");
-    let shown = readme_table().into_iter().find(|cells| cells[..2] == [client.clone(), mode.clone()]);
-    let [_, _, shown, _] = shown.expect("a line in README");
-    assert!(!row.pinned || shown == version, "README says {client} {shown}; this is {version}");
+    let shown = documented_table().into_iter().find(|cells| cells[..2] == [client.clone(), mode.clone()]);
+    let [_, _, shown, _] = shown.expect("a line in the table");
+    assert!(!row.pinned || shown == version, "docs/clients.md says {client} {shown}; this is {version}");
 }
 
 /// Runs a row's script to its end.

@@ -13,17 +13,16 @@ use getid::command::TABLE;
 use getid::config::directive::Directive;
 use getid::config::redis;
 
-const PAGES: &[&str] = &[
-    "README.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-    "ARCHITECTURE.md",
-    "docs/access.md",
-    "docs/clients.md",
-    "docs/fork.md",
-    "docs/operating.md",
-    "docs/protocol.md",
-];
+/// README, the pages beside it, and everything in `docs/`.
+fn pages() -> Vec<String> {
+    let beside = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "ARCHITECTURE.md", "benches/README.md"];
+    let mut pages: Vec<String> = beside.map(str::to_owned).to_vec();
+    for entry in std::fs::read_dir(root().join("docs")).expect("the folder") {
+        pages.push(format!("docs/{}", entry.expect("an entry").file_name().to_str().expect("text")));
+    }
+    assert!(pages.len() > 10, "{pages:?}");
+    pages
+}
 
 /// Commands whose output depends on nothing but their words and files of this repository.
 const EXACT: &[&str] = &["getid decode ", "getid span ", "getid check-config ", "getid --version"];
@@ -91,7 +90,7 @@ fn sessions(page: &str) -> Vec<(String, String)> {
 #[test]
 fn commands_that_need_no_server_print_what_is_shown() {
     let mut checked = 0;
-    for page in PAGES {
+    for page in &pages() {
         for (command, shown) in sessions(page) {
             if !EXACT.iter().any(|start| command.starts_with(start)) || command.contains(['|', '>']) {
                 continue;
@@ -128,7 +127,7 @@ fn the_clients_shown_are_the_examples_that_tests_run() {
 #[test]
 fn directives_that_are_named_exist() {
     let mut named = BTreeSet::new();
-    for page in PAGES {
+    for page in &pages() {
         // `id-max-borrow-ms` or `id-borrow-policy error`, as code in a sentence.
         for code in prose(page).split('`').skip(1).step_by(2) {
             let word = code.split(' ').next().unwrap_or_default();
@@ -152,15 +151,19 @@ fn directives_that_are_named_exist() {
     assert!(unknown.is_empty(), "no directives: {unknown:?}");
 }
 
-/// What is written alike and is something else: programs, packages, ACL rules, fields of CLIENT LIST.
+/// What is written alike and is something else: programs, packages, ACL rules, fields of CLIENT LIST, attacks of the bench.
 const NO_DIRECTIVES: &[&str] = &[
     "argv-mem",
     "cargo-fuzz",
     "check-config",
+    "cut-off",
+    "declare-password",
+    "error-flood",
     "go-redis",
     "lib-name",
     "lib-ver",
     "multi-mem",
+    "never-read",
     "node-redis",
     "php-redis",
     "redis-benchmark",
@@ -175,12 +178,13 @@ const NO_DIRECTIVES: &[&str] = &[
     "rust-version",
     "sanitize-payload",
     "skip-sanitize-payload",
+    "stop-short",
     "tot-mem",
 ];
 
 #[test]
 fn links_lead_somewhere() {
-    for page in PAGES {
+    for page in &pages() {
         let folder = Path::new(page).parent().expect("a folder");
         for link in prose(page).split("](").skip(1) {
             let link = link.split(')').next().unwrap_or_default();
@@ -213,7 +217,7 @@ fn anchor_of(heading: &str) -> String {
 
 #[test]
 fn the_table_of_layouts_is_computed_right() {
-    let text = read("README.md");
+    let text = read("docs/ids.md");
     let number = |cell: &str| cell.trim().replace(',', "").parse::<u64>().ok();
     let rows: Vec<Vec<u64>> = text
         .lines()
@@ -299,7 +303,7 @@ fn every_field_of_info_is_explained_and_they_are_bounded() {
         other.line();
     }
     let text = wire.ask_bulk("INFO everything");
-    let page = read("docs/operating.md");
+    let page = read("docs/info.md");
     let (mut missing, mut named) = (Vec::new(), BTreeSet::new());
     let mut bytes = 0;
     for line in text.lines() {
@@ -320,15 +324,14 @@ fn every_field_of_info_is_explained_and_they_are_bounded() {
             missing.push(name);
         }
     }
-    assert!(missing.is_empty(), "docs/operating.md says nothing of {missing:?}");
+    assert!(missing.is_empty(), "docs/info.md says nothing of {missing:?}");
     let rows = TABLE.iter().map(|row| row.subcommands.len().max(1)).sum::<usize>();
     assert!(text.matches("\r\ncmdstat_").count() >= rows, "{rows} commands:\n{text}");
     bytes += getid::metrics::ERROR_CODES_MAX * "errorstat_0123456789abcdef:count=18446744073709551615\r\n".len();
     println!("{} bytes, {bytes} at most", text.len());
     assert!(bytes < 64 << 10, "{bytes}");
     // And nothing that is not there.
-    let section = page.split_once("## INFO, field by field").expect("the section").1;
-    let codes = section.split('`').skip(1).step_by(2);
+    let codes = page.split('`').skip(1).step_by(2);
     let of_fields =
         codes.filter(|code| code.contains('_') && code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
     let gone: Vec<_> = of_fields.filter(|code| !named.contains(*code)).collect();

@@ -237,10 +237,10 @@ fn check_config_refuses_what_a_start_may_not_write() {
     }
 }
 
-/// docs/operating.md takes the server's pid out of its lock file.
+/// docs/tools.md takes the server's pid out of its lock file.
 #[test]
 fn the_lock_file_gives_the_pid_as_the_page_reads_it() {
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operating.md")).expect("the page");
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/tools.md")).expect("the page");
     let (_, after) = page.split_once("kill -9 $(").expect("it kills a server");
     let (sed, _) = after.split_once(" ~/.local/state/getid/getid-0.lock)").expect("by its lock file");
     let server = Server::start(&[]);

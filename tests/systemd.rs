@@ -1,4 +1,4 @@
-//! What `config/getid.service` says is true of the binary, and README says how to install it.
+//! What `config/getid.service` says is true of the binary, and docs/operating.md says how to install it.
 
 #![allow(missing_docs, reason = "a test file")]
 
@@ -93,11 +93,11 @@ fn it_is_hardened() {
     assert_eq!(service("SystemCallFilter"), ["@system-service", "~@privileged @resources"]);
 }
 
-/// README's line that sets the server-id, on a copy of the file that it installs; and it comes before the start.
+/// The line in docs/operating.md that sets the server-id, on a copy of the file that it installs; and it comes before the start.
 #[test]
-fn readme_sets_the_server_id_before_the_start() {
-    let readme = read("README.md");
-    let (before, _) = readme.split_once("systemctl enable --now getid").expect("the start");
+fn the_page_sets_the_server_id_before_the_start() {
+    let page = read("docs/operating.md");
+    let (before, _) = page.split_once("systemctl enable --now getid").expect("the start");
     let line = before.lines().find(|line| line.starts_with("sudo sed ")).expect("a line that sets it");
     let line = line.split("     #").next().expect("without its comment").trim_start_matches("sudo ");
     let dir = tempfile::tempdir().expect("a folder");
@@ -112,17 +112,17 @@ fn readme_sets_the_server_id_before_the_start() {
 }
 
 #[test]
-fn readme_installs_what_the_unit_names() {
-    let readme = read("README.md");
+fn the_page_installs_what_the_unit_names() {
+    let page = read("docs/operating.md");
     let command = the_one("ExecStart");
     let user = the_one("User");
     for path in command.split(' ').filter(|word| word.starts_with("/usr") || word.starts_with("/etc")) {
-        assert!(readme.contains(path), "README does not say where {path} comes from");
+        assert!(page.contains(path), "docs/operating.md does not say where {path} comes from");
     }
     for line in
         [format!("useradd --system --shell /usr/sbin/nologin {user}"), "systemctl enable --now getid".to_owned()]
     {
-        assert!(readme.contains(&line), "README has no: {line}");
+        assert!(page.contains(&line), "docs/operating.md has no: {line}");
     }
 }
 
