@@ -17,7 +17,7 @@ use crate::logging::lines::client_line;
 use crate::resp::Value;
 use crate::server::registry::{Client, Stop};
 use crate::session::{AclEffect, AclFileEffect, Rules};
-use crate::system::clock::{self, Clock};
+use crate::system::clock::{self, Clock as _};
 use crate::system::files::{self, Readers};
 
 /// The largest ACL file, bytes: more than [`crate::acl::USERS_MAX`] users of an ordinary kind.
@@ -51,7 +51,7 @@ pub fn load_users(path: &Path) -> Result<Users, AclFileError> {
     parse_file(&path.to_string_lossy(), &text).map_err(AclFileError::Faults)
 }
 
-impl<C: Clock> Server<C> {
+impl Server {
     /// Does what needs no disk.
     pub(super) fn acl(&self, wish: AclEffect, client: &Client) -> Value {
         match wish {

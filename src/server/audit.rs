@@ -15,7 +15,6 @@ use crate::logging::AUDIT;
 use crate::logging::lines::Kind;
 use crate::logging::lines::client_line;
 use crate::server::registry::{Client, Endpoint};
-use crate::system::clock::Clock;
 
 /// What somebody did.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +99,7 @@ impl From<&Client> for Actor {
     }
 }
 
-impl<C: Clock> Server<C> {
+impl Server {
     /// Writes the line of an act.
     #[cold]
     pub fn audit(&self, act: Act<'_>, by: impl Into<Actor>) {

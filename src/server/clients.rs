@@ -11,12 +11,11 @@ use crate::resp::Value;
 use crate::server::connection::CutOff;
 use crate::server::registry::{Client, Stop};
 use crate::session::{Breach, ClientFilter, ClientKill, ClientKind, Pause, Unblock};
-use crate::system::clock::Clock;
 
 /// How long `CLIENT KILL` waits for the connections that it ends.
 const KILL_PATIENCE: Duration = Duration::from_millis(100);
 
-impl<C: Clock> Server<C> {
+impl Server {
     pub(super) fn client_list(&self, filter: &ClientFilter) -> ClientLines {
         let uptime_s = self.metrics.uptime_s.load(Relaxed);
         let clients = match filter {

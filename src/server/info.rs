@@ -20,13 +20,13 @@ use crate::metrics::{CommandTotals, Metrics};
 use crate::server::Server;
 use crate::server::registry::Endpoint;
 use crate::session::Pause;
-use crate::system::clock::Clock;
+use crate::system::clock::Clock as _;
 use crate::text::timestamp;
 
 /// A section: its name, whether it is one of the default ones, and what writes it.
-type Section<C> = (&'static str, bool, fn(&Server<C>, &mut Text));
+type Section = (&'static str, bool, fn(&Server, &mut Text));
 
-fn sections<C: Clock>() -> [Section<C>; 14] {
+fn sections() -> [Section; 14] {
     [
         ("Server", true, server),
         ("Clients", true, clients),
@@ -47,12 +47,12 @@ fn sections<C: Clock>() -> [Section<C>; 14] {
 
 /// INFO with the sections named, in any letter case: the default ones when none or `default` is, every one with `all` or
 /// `everything`.
-pub fn text<C: Clock>(of: &Server<C>, names: &[String]) -> String {
+pub fn text(of: &Server, names: &[String]) -> String {
     let asked = |name: &str| names.iter().any(|asked| asked.eq_ignore_ascii_case(name));
     let all = asked("all") || asked("everything");
     let default = names.is_empty() || asked("default");
     let mut out = Text(String::with_capacity(8192));
-    for (title, is_default, write) in sections::<C>() {
+    for (title, is_default, write) in sections() {
         if all || (default && is_default) || asked(title) {
             if !out.0.is_empty() {
                 out.0.push_str("\r\n");
@@ -148,7 +148,7 @@ impl Text {
     }
 }
 
-fn server<C: Clock>(of: &Server<C>, out: &mut Text) {
+fn server(of: &Server, out: &mut Text) {
     let identity = of.issuer.identity();
     let layout = identity.layout;
     let uptime_s = of.metrics.uptime_s.load(Relaxed);
@@ -179,7 +179,7 @@ fn server<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("random_range", layout.random_bits());
 }
 
-fn clients<C: Clock>(of: &Server<C>, out: &mut Text) {
+fn clients(of: &Server, out: &mut Text) {
     let clients = of.clients.all();
     out.line("connected_clients", clients.len());
     out.line("cluster_connections", 0);
@@ -200,7 +200,7 @@ fn clients<C: Clock>(of: &Server<C>, out: &mut Text) {
 }
 
 /// Under the names that later versions of Redis have for them.
-fn paused<C: Clock>(of: &Server<C>, out: &mut Text) {
+fn paused(of: &Server, out: &mut Text) {
     let pause = of.pauses.remaining();
     out.line("paused_reason", if pause.is_some() { "client_pause" } else { "none" });
     out.line(
@@ -214,7 +214,7 @@ fn paused<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("paused_timeout_milliseconds", pause.map_or(0, |(_, left_ms)| left_ms));
 }
 
-fn memory<C: Clock>(of: &Server<C>, out: &mut Text) {
+fn memory(of: &Server, out: &mut Text) {
     let resident = note_memory(&of.metrics);
     let peak = of.metrics.memory_peak.load(Relaxed);
     let startup = of.memory_startup.load(Relaxed);
@@ -240,7 +240,7 @@ fn memory<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("mem_clients_normal", resident.saturating_sub(startup));
 }
 
-fn persistence<C: Clock>(of: &Server<C>, out: &mut Text) {
+fn persistence(of: &Server, out: &mut Text) {
     let status = of.issuer.status();
     out.line("loading", 0);
     out.line("async_loading", 0);
@@ -250,7 +250,7 @@ fn persistence<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("rdb_saves", status.saves);
 }
 
-fn stats<C: Clock>(of: &Server<C>, out: &mut Text) {
+fn stats(of: &Server, out: &mut Text) {
     let metrics = &of.metrics;
     let work = metrics.work();
     let is_threaded = of.config.get().io_threads > 1;
@@ -298,7 +298,7 @@ fn stats<C: Clock>(of: &Server<C>, out: &mut Text) {
     out.line("log_lines_dropped", of.log.dropped());
 }
 
-fn cpu<C: Clock>(of: &Server<C>, out: &mut Text) {
+fn cpu(of: &Server, out: &mut Text) {
     for (who, suffix) in [(UsageWho::RUSAGE_SELF, ""), (UsageWho::RUSAGE_CHILDREN, "_children")] {
         if let Ok(usage) = getrusage(who) {
             out.line(&format!("used_cpu_sys{suffix}"), Seconds(usage.system_time()));
@@ -312,7 +312,7 @@ fn cpu<C: Clock>(of: &Server<C>, out: &mut Text) {
     }
 }
 
-fn commandstats<C: Clock>(of: &Server<C>, out: &mut Text) {
+fn commandstats(of: &Server, out: &mut Text) {
     for command in command::rows() {
         let Some(totals) = of.metrics.command(command.verb) else { continue };
         let CommandTotals { calls, failed, rejected, ns, .. } = totals;
@@ -330,13 +330,13 @@ fn commandstats<C: Clock>(of: &Server<C>, out: &mut Text) {
     }
 }
 
-fn errorstats<C: Clock>(of: &Server<C>, out: &mut Text) {
+fn errorstats(of: &Server, out: &mut Text) {
     for (code, count) in of.metrics.errors() {
         out.line(&format!("errorstat_{}", code.word()), format_args!("count={count}"));
     }
 }
 
-fn latencystats<C: Clock>(of: &Server<C>, out: &mut Text) {
+fn latencystats(of: &Server, out: &mut Text) {
     for command in command::rows() {
         let Some(totals) = of.metrics.command(command.verb).filter(|totals| totals.calls > 0) else { continue };
         let at = |per_mille| Micros(totals.histogram.percentile_ns(per_mille));
@@ -347,7 +347,7 @@ fn latencystats<C: Clock>(of: &Server<C>, out: &mut Text) {
     }
 }
 
-fn generator<C: Clock>(of: &Server<C>, out: &mut Text) {
+fn generator(of: &Server, out: &mut Text) {
     let status = of.issuer.status();
     let mint = &status.mint;
     let config = of.config.get();

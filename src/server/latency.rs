@@ -11,14 +11,14 @@ use crate::command::{self, Command};
 use crate::resp::Value;
 use crate::session::LatencyAsk;
 use crate::stats::{Event, Events};
-use crate::system::clock::Clock;
+use crate::system::clock::Clock as _;
 
 /// A client waited for IDs: at the borrow limit, for the watermark, or behind others that did.
 pub(super) const DRAW_WAIT: &str = "draw-wait";
 /// A save of the watermark, successful or not.
 pub(super) const WATERMARK_SAVE: &str = "watermark-save";
 
-impl<C: Clock> Server<C> {
+impl Server {
     /// Something took `ms` milliseconds; kept from `latency-monitor-threshold` on.
     pub fn note_event(&self, name: &'static str, ms: u64) {
         let from_ms = self.config.get().latency_monitor_threshold_ms;

@@ -6,13 +6,12 @@ use super::Server;
 use crate::resp::Value;
 use crate::server::info;
 use crate::session::MemoryAsk;
-use crate::system::clock::Clock;
 use crate::text::plural::counted;
 
 /// Resident memory from which MEMORY DOCTOR looks for a reason, bytes.
 const MUCH_BYTES: u64 = 256 << 20;
 
-impl<C: Clock> Server<C> {
+impl Server {
     /// `MEMORY DOCTOR` and `MEMORY STATS`.
     pub(super) fn answer_memory(&self, ask: MemoryAsk) -> Value {
         match ask {

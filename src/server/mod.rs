@@ -64,7 +64,7 @@ use crate::server::published::Published;
 use crate::server::registry::{Admission, Clients, Endpoint, Stop};
 use crate::session::{Rules, Session};
 use crate::stats::{Events, SlowLog};
-use crate::system::clock::{Clock, SystemClock};
+use crate::system::clock::Clock as _;
 use crate::system::io_threads::IoThreads;
 use crate::text::plural::counted;
 
@@ -75,13 +75,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const REFUSAL_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Everything the connections of a process share.
-pub struct Server<C: Clock = SystemClock> {
+pub struct Server {
     /// The configuration in force.
     pub config: Published<Config>,
     /// What sessions go by; connections look at it before each read.
     pub rules: Published<Rules>,
     /// Gives the IDs.
-    pub issuer: Arc<Issuer<C>>,
+    pub issuer: Arc<Issuer>,
     /// What INFO counts.
     pub metrics: Metrics,
     /// Who is connected.
@@ -143,17 +143,17 @@ pub struct Process {
     pub tcp_port: u16,
 }
 
-impl<C: Clock> Server<C> {
+impl Server {
     /// A server that has not opened anything yet.
     pub fn new(
         config: Config,
         rules: Arc<Rules>,
-        issuer: Arc<Issuer<C>>,
+        issuer: Arc<Issuer>,
         process: Process,
         io_threads: IoThreads,
         tls: Option<Arc<tls::Acceptor>>,
         log: Log,
-    ) -> Arc<Server<C>> {
+    ) -> Arc<Server> {
         let clients = Arc::new(Clients::default());
         clients.set_held_bytes_max(config.maxmemory_clients.bytes(info::memory_limit()));
         Arc::new(Server {

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::Server;
 use crate::logging::lines::client_line;
 use crate::server::registry::{Client, Stop};
-use crate::system::clock::Clock;
 
 /// Bytes that a monitor may be behind.
 pub const MONITOR_BYTES_MAX: usize = 4 << 20;
@@ -131,7 +130,7 @@ impl Monitors {
     }
 }
 
-impl<C: Clock> Server<C> {
+impl Server {
     /// Gives lines to all monitors.
     pub fn feed_monitors(&self, lines: &[u8]) {
         for client in self.monitors.feed(lines) {

@@ -14,7 +14,7 @@ use crate::resp::Value;
 use crate::server::info;
 use crate::server::registry::{Client, Stop};
 use crate::session::{AclEffect, Effect, Shutdown, SlowLogAsk, WaitingEffect};
-use crate::system::clock::Clock;
+use crate::system::clock::Clock as _;
 use crate::text::glob::Pattern;
 
 /// What has become of an [`Effect`].
@@ -38,7 +38,7 @@ const CONFIG_GET_BYTES_MAX: usize = 16 << 10;
 /// How many of them may be patterns, each of which takes a microsecond a directive at worst.
 const CONFIG_GET_PATTERNS_MAX: usize = 32;
 
-impl<C: Clock> Server<C> {
+impl Server {
     /// Does what a command asks of the server, or says that it waits: [`Server::perform_waiting`] does it then.
     pub fn perform(&self, effect: Effect, client: &Client) -> Performed {
         let uptime_s = self.metrics.uptime_s.load(Relaxed);

@@ -22,7 +22,6 @@ use crate::resp::Value;
 use crate::server::info;
 use crate::server::tls;
 use crate::session::{Rules, turn_ids_max};
-use crate::system::clock::Clock;
 use crate::system::files::{self, Readers};
 
 /// What sessions of a new server go by. Its random cycle is another at each start: two lives, or two servers, do not walk
@@ -106,7 +105,7 @@ struct Ready {
     tls: Option<tls::Loaded>,
 }
 
-impl<C: Clock> Server<C> {
+impl Server {
     /// `CONFIG SET`.
     pub(super) fn config_set(&self, pairs: &[Pair], who: Actor) -> Value {
         match self.change_config(pairs, who) {

@@ -11,7 +11,7 @@ use crate::resp::Value;
 use crate::server::registry::Client;
 use crate::session::{Noted, Reply, SlowLogAsk, Timing};
 use crate::stats::{Entry, SlowLog};
-use crate::system::clock::{self, Clock};
+use crate::system::clock::{self, Clock as _};
 
 /// How sessions time commands under this configuration, and which of them they tell one by one.
 pub fn timing(config: &Config) -> Timing {
@@ -23,7 +23,7 @@ pub fn timing(config: &Config) -> Timing {
     Timing { now_ns: clock::stopwatch_ns, noted_ns: slow_ns.min(event_ns), is_secret: may_be_secret_directive }
 }
 
-impl<C: Clock> Server<C> {
+impl Server {
     /// A command that took long by the session's [`Timing`], and the name of the client that sent it.
     pub fn note(&self, client: &Client, name: &Arc<str>, noted: Noted) {
         let config = self.config.get();

@@ -37,7 +37,7 @@ use crate::server::tls;
 use crate::server::{Act, MONITORS_MAX, Monitoring, Performed, Pieces, Server};
 use crate::session::{Calls, Effect, ErrorCode, Reply, Session, TURN_NS_MAX, Turn, Unblock};
 use crate::stats::bucket_of;
-use crate::system::clock::{self, Clock};
+use crate::system::clock::{self, Clock as _};
 
 /// Room for one read: 16 KiB, as Redis's. A thousand `GETID` as arrays are 14 KB.
 const READ_BYTES: usize = 16 * 1024;
@@ -148,8 +148,8 @@ impl Transport for tls::Stream {
 ///
 /// It lives in one allocation from accept to end: an `async fn` that takes it by value would hold a copy of it at each
 /// level of calls, and ten thousand idle clients would cost twice as much.
-pub struct Connection<C: Clock, T> {
-    server: Arc<Server<C>>,
+pub struct Connection<T> {
+    server: Arc<Server>,
     io: T,
     session: Session,
     /// The version of the rules that the session was last given; 0, the first, when it was made with them or with later ones.
@@ -181,9 +181,9 @@ struct Buffers {
     drawn: Vec<Reservation>,
 }
 
-impl<C: Clock, T: Transport> Connection<C, T> {
+impl<T: Transport> Connection<T> {
     /// A connection of a client that was admitted.
-    pub fn new(server: Arc<Server<C>>, admission: Admission, session: Session, io: T) -> Box<Self> {
+    pub fn new(server: Arc<Server>, admission: Admission, session: Session, io: T) -> Box<Self> {
         let work = Work::default();
         Box::new(Connection {
             server,
@@ -898,19 +898,19 @@ fn since(began_ns: u64) -> u64 {
 }
 
 /// Counts a connection that ends in a panic, and says whose it was. Only its own client is cut off.
-pub(crate) struct PanicWatch<C: Clock, W: fmt::Display> {
-    server: Arc<Server<C>>,
+pub(crate) struct PanicWatch<W: fmt::Display> {
+    server: Arc<Server>,
     whose: W,
 }
 
-impl<C: Clock, W: fmt::Display> PanicWatch<C, W> {
+impl<W: fmt::Display> PanicWatch<W> {
     /// Watches until it is dropped.
-    pub(crate) fn new(server: &Arc<Server<C>>, whose: W) -> Self {
+    pub(crate) fn new(server: &Arc<Server>, whose: W) -> Self {
         PanicWatch { server: Arc::clone(server), whose }
     }
 }
 
-impl<C: Clock, W: fmt::Display> Drop for PanicWatch<C, W> {
+impl<W: fmt::Display> Drop for PanicWatch<W> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.server.metrics.panics.fetch_add(1, Relaxed);
@@ -1098,12 +1098,11 @@ impl Buffers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::system::clock::SystemClock;
 
     /// Ten thousand of them are what an idle server holds: what few clients need has a box of its own.
     #[test]
     fn an_idle_connection_is_small() {
-        let own = size_of::<Connection<SystemClock, TcpStream>>();
+        let own = size_of::<Connection<TcpStream>>();
         let (listed, shown) = (size_of::<Client>(), size_of::<crate::session::Profile>());
         assert!(own <= 528 && listed <= 224 && shown <= 88, "{own} for itself, {listed} and {shown} in the list");
     }
