@@ -14,7 +14,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use getid::claim::Identity;
 use getid::command::Vocabulary;
 use getid::resp::{DecodeLimits, Decoded, Decoder, IdWriter, write_id};
-use getid::session::{Rules, Session, TURN_IDS_MAX, Timing, Turn};
+use getid::session::{Session, Settings, TURN_IDS_MAX, Timing, Turn};
 use getid::system::clock::{Clock, SystemClock};
 use getid_core::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
 use roomy::roomy_issuer;
@@ -133,7 +133,7 @@ fn decode(c: &mut Criterion) {
 }
 
 fn turn(c: &mut Criterion) {
-    let rules = Arc::new(Rules {
+    let settings = Arc::new(Settings {
         vocabulary: Vocabulary::new(&[]).expect("no renames"),
         scheme: scheme(),
         id_mgetid_max: 100,
@@ -157,7 +157,7 @@ fn turn(c: &mut Criterion) {
         ("16 MGETID 100", mgetid.repeat(16)),
         ("MULTI, 16 GETID, EXEC", transaction),
     ] {
-        let mut session = Session::new(1, Arc::clone(&rules));
+        let mut session = Session::new(1, Arc::clone(&settings));
         let mut turn = Turn::default();
         let mut output = Vec::new();
         group.bench_function(name, |b| {

@@ -13,7 +13,7 @@ use getid::claim::record::Record;
 use getid::command::Vocabulary;
 use getid::config::{Config, Files, Sources};
 use getid::resp::Value;
-use getid::session::{Rules, Session, TURN_IDS_MAX, Turn};
+use getid::session::{Session, Settings, TURN_IDS_MAX, Turn};
 use getid::text::glob::Pattern;
 use getid_core::{Layout, RandomCycle, Reservation, Scheme, Slot};
 
@@ -26,16 +26,16 @@ const REQUEST_BYTES_MAX: usize = 2048;
 /// However the bytes arrive, the replies are the same, every read makes progress, and memory stays in bounds.
 pub(crate) fn requests(bytes: &[u8]) {
     let [setup, cut, input @ ..] = bytes else { return };
-    let rules = Arc::new(rules(setup & 1 == 1));
-    let whole = replies(&rules, input, usize::MAX);
-    let pieces = replies(&rules, input, usize::from(*cut).max(1));
+    let settings = Arc::new(settings(setup & 1 == 1));
+    let whole = replies(&settings, input, usize::MAX);
+    let pieces = replies(&settings, input, usize::from(*cut).max(1));
     assert_eq!(whole.escape_ascii().to_string(), pieces.escape_ascii().to_string(), "cut every {cut} bytes");
 }
 
-fn rules(needs_password: bool) -> Rules {
+fn settings(needs_password: bool) -> Settings {
     let layout = Layout::default();
     let cycle = RandomCycle::new((0..1 << layout.random_bits()).collect()).expect("a permutation");
-    Rules {
+    Settings {
         vocabulary: Vocabulary::default(),
         scheme: Arc::new(Scheme::new(layout, 0, cycle).expect("server 0 fits")),
         id_mgetid_max: 100,
@@ -50,8 +50,8 @@ fn rules(needs_password: bool) -> Rules {
 }
 
 /// All that comes back for `input` sent in pieces of `cut` bytes.
-fn replies(rules: &Arc<Rules>, input: &[u8], cut: usize) -> Vec<u8> {
-    let mut session = Session::new(7, Arc::clone(rules));
+fn replies(settings: &Arc<Settings>, input: &[u8], cut: usize) -> Vec<u8> {
+    let mut session = Session::new(7, Arc::clone(settings));
     let (mut turn, mut output, mut pending) = (Turn::default(), Vec::new(), Vec::new());
     let mut next = Reservation { first: Slot(0), count: 0, len: 0 };
     for piece in input.chunks(cut.min(input.len()).max(1)) {

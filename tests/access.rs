@@ -20,7 +20,7 @@ use getid::acl::{Origin, Users};
 use getid::command::{Command, Flags, TABLE};
 use getid::config::load::RealFiles;
 use getid::config::{Config, Sources};
-use getid::session::{Rules, Session, Turn};
+use getid::session::{Session, Settings, Turn};
 use socket2::{Domain, Socket, Type};
 
 /// `printf pw | sha256sum`
@@ -539,14 +539,14 @@ const GUARDED: &[&str] = &[
 ];
 
 /// What a server with these words goes by.
-fn rules_of(words: &str) -> Arc<Rules> {
+fn settings_of(words: &str) -> Arc<Settings> {
     let words = words.split("--").filter(|option| !option.trim().is_empty()).flat_map(|option| {
         let (name, value) = option.trim().split_once(' ').unwrap();
         [format!("--{name}"), value.to_owned()]
     });
     let sources = Sources { words: words.collect(), ..Sources::default() };
     let (config, _) = Config::load(&sources, &RealFiles).unwrap();
-    Arc::new(getid::server::rules(&config).unwrap())
+    Arc::new(getid::server::session_settings(&config).unwrap())
 }
 
 /// A session as the server makes it, without sockets: requests in, replies out, effects left alone.
@@ -556,8 +556,8 @@ struct Bare {
 }
 
 impl Bare {
-    fn new(rules: &Arc<Rules>, origin: Origin) -> Bare {
-        Bare { session: Session::new(1, Arc::clone(rules)).from(origin), turn: Turn::default() }
+    fn new(settings: &Arc<Settings>, origin: Origin) -> Bare {
+        Bare { session: Session::new(1, Arc::clone(settings)).from(origin), turn: Turn::default() }
     }
 
     /// The replies to these lines, each to its end; an effect is none.
@@ -606,7 +606,7 @@ fn what_changes_the_server_needs_a_login_from_elsewhere() {
     ];
     let mut tried = 0;
     for (mode, guards) in modes {
-        let rules = rules_of(&format!("{mode} {users}"));
+        let settings = settings_of(&format!("{mode} {users}"));
         for origin in [Origin::ThisMachine, Origin::Elsewhere] {
             for (login, has_proved) in logins {
                 for command in rows() {
@@ -615,7 +615,7 @@ fn what_changes_the_server_needs_a_login_from_elsewhere() {
                         guards && origin == Origin::Elsewhere && !has_proved && GUARDED.contains(&command.full_name);
                     let case = format!("{mode:?} {origin:?} {login:?} {request:?}");
                     for lines in [request.clone(), format!("MULTI\n{request}")] {
-                        let mut bare = Bare::new(&rules, origin);
+                        let mut bare = Bare::new(&settings, origin);
                         bare.ask(login);
                         let said = bare.ask(&lines);
                         // Some are refused in MULTI whoever sends them.
@@ -635,21 +635,21 @@ fn what_changes_the_server_needs_a_login_from_elsewhere() {
 /// A login is to a user, not to a name: who was deleted and made again in the meantime is another.
 #[test]
 fn a_login_does_not_pass_to_the_next_user_of_that_name() {
-    let rules = rules_of("--user x on >pw +@all");
-    let with = |users: Users| Arc::new(Rules { users: Arc::new(users), ..Rules::clone(&rules) });
+    let settings = settings_of("--user x on >pw +@all");
+    let with = |users: Users| Arc::new(Settings { users: Arc::new(users), ..Settings::clone(&settings) });
     let set = |users: &Users, rule: &str| users.with_user(b"x", &["on", rule, "+@all"]).unwrap();
-    let mut bare = Bare::new(&rules, Origin::ThisMachine);
+    let mut bare = Bare::new(&settings, Origin::ThisMachine);
     assert_eq!(bare.ask("AUTH x pw\nACL WHOAMI"), "+OK\r\n$1\r\nx\r\n");
-    let changed = set(&rules.users, ">more");
-    bare.session.set_rules(with(changed.clone()));
+    let changed = set(&settings.users, ">more");
+    bare.session.set_settings(with(changed.clone()));
     assert_eq!(bare.ask("ACL WHOAMI"), "$1\r\nx\r\n");
     let again = set(&changed.without(&["x"]).0, ">pw");
-    bare.session.set_rules(with(again.clone()));
+    bare.session.set_settings(with(again.clone()));
     assert!(bare.session.has_lost_user());
     assert_eq!(bare.ask("ACL WHOAMI"), "");
     assert!(bare.turn.close);
     // Not even when its own user comes back.
-    bare.session.set_rules(with(changed));
+    bare.session.set_settings(with(changed));
     assert_eq!(bare.ask("AUTH x pw"), "");
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use getid::claim::Identity;
 use getid::command::Vocabulary;
-use getid::session::{Rules, Session, TURN_IDS_MAX, Timing, Turn};
+use getid::session::{Session, Settings, TURN_IDS_MAX, Timing, Turn};
 use getid::system::clock::SystemClock;
 use getid_core::{Layout, RandomCycle, Scheme};
 use roomy::roomy_issuer;
@@ -21,7 +21,7 @@ const MGETID: &[u8] = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n";
 fn allocations(input: &[u8]) -> u64 {
     let layout = Layout::default();
     let cycle = RandomCycle::new((0..1 << layout.random_bits()).collect()).expect("a permutation");
-    let rules = Arc::new(Rules {
+    let settings = Arc::new(Settings {
         vocabulary: Vocabulary::default(),
         scheme: Arc::new(Scheme::new(layout, 0, cycle).expect("it fits")),
         id_mgetid_max: 100,
@@ -38,7 +38,7 @@ fn allocations(input: &[u8]) -> u64 {
     let identity = Identity { server_id: 0, layout };
     let issuer = roomy_issuer(&runtime, SystemClock::new(), identity, 1 << 30);
 
-    let mut session = Session::new(1, rules);
+    let mut session = Session::new(1, settings);
     let (mut turn, mut output) = (Turn::default(), Vec::new());
     let mut round = || {
         output.clear();

@@ -326,9 +326,9 @@ fn over_maxmemory_clients_the_largest_are_closed() {
 fn who_was_chosen_to_go_counts_as_gone() {
     let clients = Arc::<Clients>::default();
     clients.set_held_bytes_max(100);
-    let rules = Arc::new(getid::server::rules(&Config::default()).expect("the default rules"));
+    let settings = Arc::new(getid::server::session_settings(&Config::default()).expect("the default settings"));
     let admit = |_| {
-        let profile = Session::new(clients.next_id(), Arc::clone(&rules)).profile().clone();
+        let profile = Session::new(clients.next_id(), Arc::clone(&settings)).profile().clone();
         let end = || Endpoint::Unix(Arc::default());
         clients.admit(profile, end(), end(), 0, 0, usize::MAX).expect("a place")
     };

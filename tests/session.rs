@@ -21,13 +21,13 @@ use getid::acl::Users;
 use getid::command::{TABLE, Verb};
 use getid::resp::{Value, encode};
 use getid::session::{
-    Reply, Rules, Session, TRANSACTION_BYTES_MAX, TURN_BYTES_MAX, TURN_IDS_MAX, TURN_NS_MAX, Timing, Turn,
+    Reply, Session, Settings, TRANSACTION_BYTES_MAX, TURN_BYTES_MAX, TURN_IDS_MAX, TURN_NS_MAX, Timing, Turn,
 };
 use proptest::prelude::*;
 use redis_protocol::resp2::decode::decode as decode_resp2;
 use redis_protocol::resp2::types::{OwnedFrame as Frame2, Resp2Frame as _};
 use redis_protocol::resp3::decode::complete::decode as decode_resp3;
-use session_support::{Conversation, Feed, Options, RedisServer, Shell, as_arrays, conversations, rules, show};
+use session_support::{Conversation, Feed, Options, RedisServer, Shell, as_arrays, conversations, settings, show};
 
 /// Holds one conversation in every way it can be sent, and says where it went wrong.
 fn check(conversation: &Conversation) -> Result<(), String> {
@@ -211,14 +211,14 @@ fn a_pipeline_of_mgetid_comes_in_bounded_turns() {
 /// A layout of few IDs a second: pipelines and transactions come in turns that are as small, and each ID comes all the same.
 #[test]
 fn where_ids_are_few_turns_are_small() {
-    let rules = Rules { turn_ids_max: 10, ..rules(&Options::default()) };
+    let settings = Settings { turn_ids_max: 10, ..settings(&Options::default()) };
     for input in [
         b"*1\r\n$5\r\nGETID\r\n".repeat(500),
         b"GETID\r\n".repeat(500),
         b"MGETID 4\r\n".repeat(125),
         [&b"MULTI\r\n"[..], &b"GETID\r\n".repeat(500), b"EXEC\r\n"].concat(),
     ] {
-        let mut session = Session::new(1, Arc::new(rules.clone()));
+        let mut session = Session::new(1, Arc::new(settings.clone()));
         let mut turn = Turn::default();
         let (mut rest, mut ids) = (&input[..], 0);
         loop {
@@ -298,7 +298,7 @@ fn what_multi_queues_is_bounded() {
 
 #[test]
 fn a_turn_costs_no_memory_once_warm() {
-    let mut session = Session::new(1, Arc::new(rules(&Options::default())));
+    let mut session = Session::new(1, Arc::new(settings(&Options::default())));
     let mut turn = Turn::default();
     let input = b"GETID\r\nPING\r\n".repeat(100);
     session.read(&input, &mut turn);
@@ -476,7 +476,7 @@ fn everything_is_resp3_after_hello_3() {
 
 #[test]
 fn the_answer_to_an_effect_is_in_the_clients_protocol() {
-    let mut session = Session::new(1, Arc::new(rules(&Options::default())));
+    let mut session = Session::new(1, Arc::new(settings(&Options::default())));
     let mut turn = Turn::default();
     let mut output = Vec::new();
     session.read(b"HELLO 3\r\n", &mut turn);
@@ -586,7 +586,7 @@ fn refusals_in_a_row_are_counted() {
 fn new_rules_hold_from_the_next_read_on() {
     let mut shell = Shell::new(&Options::default());
     assert_eq!(shell.talk(b"PING\r\n", 9), b"+PONG\r\n");
-    shell.session.set_rules(Arc::new(rules(&Options { password: true, renamed: true, ..Options::default() })));
+    shell.session.set_settings(Arc::new(settings(&Options { password: true, renamed: true, ..Options::default() })));
     // Who was let in stays in, until RESET.
     let output = shell.talk(b"PING\r\nSHUTDOWN\r\nRESET\r\nPING\r\n", 9);
     let expected = "+PONG\r\n-ERR unknown command 'SHUTDOWN', with args beginning with: \r\n+RESET\r\n\
@@ -623,9 +623,9 @@ fn hurrying_clock() -> u64 {
 
 #[test]
 fn a_turn_ends_when_its_commands_took_long() {
-    let mut rules = rules(&Options::default());
-    rules.timing = Timing { now_ns: hurrying_clock, ..rules.timing };
-    let mut session = Session::new(7, Arc::new(rules));
+    let mut settings = settings(&Options::default());
+    settings.timing = Timing { now_ns: hurrying_clock, ..settings.timing };
+    let mut session = Session::new(7, Arc::new(settings));
     for input in [
         b"COMMAND COUNT\r\n".repeat(100),
         [&b"MULTI\r\n"[..], &b"COMMAND COUNT\r\n".repeat(100), b"EXEC\r\n"].concat(),
@@ -765,8 +765,8 @@ fn what_is_refused_is_not_kept() {
 #[test]
 fn what_a_user_may_not_run_is_not_kept_and_stands_in_the_log() {
     let users = Users::default().with_user(b"default", &[b"-echo".to_vec()]).unwrap();
-    let rules = Rules { users: Arc::new(users), ..rules(&Options::default()) };
-    let mut session = Session::new(7, Arc::new(rules));
+    let settings = Settings { users: Arc::new(users), ..settings(&Options::default()) };
+    let mut session = Session::new(7, Arc::new(settings));
     let request = array_of(&[b"ECHO", &vec![b'x'; 500_000]]);
     let (mut turn, mut output) = (Turn::default(), Vec::new());
     let used = session.read(&request[..100_000], &mut turn);

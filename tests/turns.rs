@@ -21,7 +21,7 @@ use getid::config::{Config, LogFormat, LogLevel, Sources};
 use getid::logging::{Log, LogOptions};
 use getid::server::connection::{Connection, Transport};
 use getid::server::registry::Endpoint;
-use getid::server::{Process, Server, rules};
+use getid::server::{Process, Server, session_settings};
 use getid::session::Session;
 use getid::system::clock::{Clock as _, SystemClock};
 use getid::system::io_threads::{IoThreads, runtime};
@@ -109,9 +109,9 @@ fn server(runtime: &tokio::runtime::Runtime) -> Arc<Server> {
         executable: String::new(),
         tcp_port: 0,
     };
-    let rules = Arc::new(rules(&config).expect("the default rules"));
+    let settings = Arc::new(session_settings(&config).expect("the default settings"));
     let io_threads = IoThreads::start(1).expect("this thread");
-    Server::new(config, rules, issuer, process, io_threads, None, Log::start(options).expect("the log"))
+    Server::new(config, settings, issuer, process, io_threads, None, Log::start(options).expect("the log"))
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn who_always_has_more_to_say_lets_others_go_first() {
     for (what, requests, piece) in floods {
         let in_a_row = Arc::new(AtomicUsize::new(0));
         let io = Flood { requests, at: 0, piece, reads: 0, in_a_row: Arc::clone(&in_a_row) };
-        let session = Session::new(server.clients.next_id(), server.rules.get());
+        let session = Session::new(server.clients.next_id(), server.settings.get());
         let end = || Endpoint::Unix(Arc::default());
         let admission = server.clients.admit(session.profile().clone(), end(), end(), 0, 0, 1).expect("a place");
         let mut most = 0;

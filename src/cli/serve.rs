@@ -26,7 +26,7 @@ use crate::generators::time::{Issuer, Keeper, KeeperError};
 use crate::logging::{self, Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
 use crate::server::tls;
 use crate::server::{self, Listener, Process, Server};
-use crate::session::Rules;
+use crate::session::Settings;
 use crate::system::allocator;
 use crate::system::clock::{Clock as _, SystemClock};
 use crate::system::io_threads::{self, IoThreads};
@@ -72,7 +72,7 @@ impl<E: Display> From<E> for Failure {
 struct Prepared {
     config: Config,
     warnings: Vec<String>,
-    rules: Arc<Rules>,
+    settings: Arc<Settings>,
     log: Log,
     config_file: String,
     sources: Sources,
@@ -83,13 +83,13 @@ struct Prepared {
 }
 
 fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
-    let Startup { config, warnings, rules, config_file, sources, started_in, makes_dir } =
+    let Startup { config, warnings, settings, config_file, sources, started_in, makes_dir } =
         Startup::load(words, Purpose::Start)?;
     let log = Log::start(log_options(&config))?;
     log.tell_panics();
     let config_file = config_file.map_or_else(String::new, |file| file.display().to_string());
-    let rules = Arc::new(rules);
-    Ok(Prepared { config, warnings, rules, log, config_file, sources, started_in, makes_dir, tls: None })
+    let settings = Arc::new(settings);
+    Ok(Prepared { config, warnings, settings, log, config_file, sources, started_in, makes_dir, tls: None })
 }
 
 impl Prepared {
@@ -222,7 +222,7 @@ impl Prepared {
         };
         let server = Server::new(
             config.clone(),
-            Arc::clone(&self.rules),
+            Arc::clone(&self.settings),
             issuer,
             process,
             io_threads,

@@ -9,7 +9,7 @@ use super::{access, sources};
 use crate::config::load::{Dir, RealFiles};
 use crate::config::{Config, Report, Sources, StateKind};
 use crate::server::{self, TooFewFiles};
-use crate::session::Rules;
+use crate::session::Settings;
 
 /// A configuration that can be run.
 pub(super) struct Startup {
@@ -18,7 +18,7 @@ pub(super) struct Startup {
     /// What may not be meant, in sentences.
     pub(super) warnings: Vec<String>,
     /// What sessions go by.
-    pub(super) rules: Rules,
+    pub(super) settings: Settings,
     /// Absolute.
     pub(super) config_file: Option<PathBuf>,
     /// Without what is nobody's business.
@@ -50,7 +50,7 @@ impl Startup {
         let config_file = sources.file.take().map(|file| std::path::absolute(&file).unwrap_or(file));
         // A folder that is gone has no files.
         let started_in = std::env::current_dir().unwrap_or_default();
-        let mut rules = server::rules(&config)?;
+        let mut settings = server::session_settings(&config)?;
         let dir = Dir::find(&config, &sources.environment, &started_in)?;
         // The rest of the environment is nobody's business.
         sources.environment.retain(|(name, _)| name.as_encoded_bytes().starts_with(b"GETID_"));
@@ -65,12 +65,12 @@ impl Startup {
             }
         }
         if let Some(users) = access::load_file(&config)? {
-            rules.users = std::sync::Arc::new(users);
+            settings.users = std::sync::Arc::new(users);
         }
         let mut warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
         warnings.extend(own_warnings(&config, &dir));
-        warnings.extend(access::warnings(&config, &rules.users));
-        Ok(Startup { config, warnings, rules, config_file, sources, started_in, makes_dir: dir.is_missing })
+        warnings.extend(access::warnings(&config, &settings.users));
+        Ok(Startup { config, warnings, settings, config_file, sources, started_in, makes_dir: dir.is_missing })
     }
 }
 

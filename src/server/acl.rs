@@ -16,7 +16,7 @@ use crate::logging::AUDIT;
 use crate::logging::lines::client_line;
 use crate::resp::Value;
 use crate::server::registry::{Client, Stop};
-use crate::session::{AclEffect, AclFileEffect, Rules};
+use crate::session::{AclEffect, AclFileEffect, Settings};
 use crate::system::clock::{self, Clock as _};
 use crate::system::files::{self, Readers};
 
@@ -89,7 +89,7 @@ impl Server {
 
     /// `ACL LIST`; digests of passwords are for who may set users.
     pub(super) fn acl_list(&self, shows_secrets: bool) -> Box<dyn Pieces> {
-        let users: Vec<_> = self.rules.get().users.iter().cloned().collect();
+        let users: Vec<_> = self.settings.get().users.iter().cloned().collect();
         let held = size_of_val(&*users);
         let line = move |user: Arc<User>| {
             let rules = if shows_secrets { user.describe() } else { user.describe_redacted() };
@@ -100,7 +100,7 @@ impl Server {
 
     /// `ACL USERS`
     pub(super) fn acl_users(&self) -> Box<dyn Pieces> {
-        let users: Vec<_> = self.rules.get().users.iter().cloned().collect();
+        let users: Vec<_> = self.settings.get().users.iter().cloned().collect();
         let held = size_of_val(&*users);
         Box::new(Items::new(users.into_iter().map(|user| Value::from(&**user.name())), held))
     }
@@ -150,7 +150,7 @@ impl Server {
     }
 
     fn acl_save(&self, path: &Path, who: Actor) -> Value {
-        match save_users(path, &self.rules.get().users) {
+        match save_users(path, &self.settings.get().users) {
             Ok(()) => {
                 self.audit(Act::AclSave, who);
                 Value::OK
@@ -163,9 +163,9 @@ impl Server {
     }
 
     fn set_user(&self, name: &[u8], rules: &[Vec<u8>], client: &Client) -> Value {
-        let set: Result<(), SetUserError> = self.rules.update(|now| {
+        let set: Result<(), SetUserError> = self.settings.update(|now| {
             let users = Arc::new(now.users.with_user(name, rules)?);
-            Ok(Rules { users, ..now.clone() })
+            Ok(Settings { users, ..now.clone() })
         });
         match set {
             Ok(()) => {
@@ -177,8 +177,8 @@ impl Server {
     }
 
     fn update_users(&self, make: impl FnOnce(&Users) -> Users) {
-        let done = self.rules.update(|now| {
-            Ok::<_, std::convert::Infallible>(Rules { users: Arc::new(make(&now.users)), ..now.clone() })
+        let done = self.settings.update(|now| {
+            Ok::<_, std::convert::Infallible>(Settings { users: Arc::new(make(&now.users)), ..now.clone() })
         });
         let Ok(()) = done;
     }
@@ -186,7 +186,7 @@ impl Server {
     /// Ends the connections of users that are no more, or that are others of the same name by now; `own`, which still gets its
     /// answer, after that.
     fn cut_off_strangers(&self, own: u64) {
-        let users = Arc::clone(&self.rules.get().users);
+        let users = Arc::clone(&self.settings.get().users);
         for client in self.clients.all() {
             let (name, incarnation) = client.user();
             if users.get(name.as_bytes()).is_none_or(|user| user.incarnation() != incarnation) {
@@ -229,7 +229,7 @@ impl Server {
     /// Takes refusals into the log; what the client is, was published before.
     #[cold]
     pub fn note_denials(&self, denials: Vec<Denial>, client: &Client) {
-        let users = Arc::clone(&self.rules.get().users);
+        let users = Arc::clone(&self.settings.get().users);
         let source = client.peer.source();
         let now_ms = self.issuer.clock().wall_unix_ms();
         let len_max = usize::try_from(self.config.get().acllog_max_len).unwrap_or(usize::MAX);

@@ -78,8 +78,8 @@ impl Server {
         if names.is_empty() {
             wanted.extend(command::rows());
         } else {
-            let rules = self.rules.get();
-            let found = names.iter().filter_map(|name| rules.vocabulary.find_full(name));
+            let settings = self.settings.get();
+            let found = names.iter().filter_map(|name| settings.vocabulary.find_full(name));
             for command in found.flat_map(|command| std::iter::once(command).chain(command.subcommands)) {
                 if !wanted.iter().any(|known| known.verb == command.verb) {
                     wanted.push(command);

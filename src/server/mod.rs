@@ -44,7 +44,7 @@ pub use listen::{
 pub use monitor::{MONITOR_BYTES_MAX, MONITORS_BYTES_MAX, MONITORS_MAX, Monitoring, Monitors};
 pub use perform::Performed;
 pub use pieces::Pieces;
-pub use settings::{limits, rules};
+pub use settings::{limits, session_settings};
 pub use slowlog::timing;
 use socket2::TcpKeepalive;
 use tokio::io::AsyncWriteExt;
@@ -62,7 +62,7 @@ use crate::server::connection::{Connection, PanicWatch, Transport};
 use crate::server::pause::Pauses;
 use crate::server::published::Published;
 use crate::server::registry::{Admission, Clients, Endpoint, Stop};
-use crate::session::{Rules, Session};
+use crate::session::{Session, Settings};
 use crate::stats::{Events, SlowLog};
 use crate::system::clock::Clock as _;
 use crate::system::io_threads::IoThreads;
@@ -79,7 +79,7 @@ pub struct Server {
     /// The configuration in force.
     pub config: Published<Config>,
     /// What sessions go by; connections look at it before each read.
-    pub rules: Published<Rules>,
+    pub settings: Published<Settings>,
     /// Gives the IDs.
     pub issuer: Arc<Issuer>,
     /// What INFO counts.
@@ -147,7 +147,7 @@ impl Server {
     /// A server that has not opened anything yet.
     pub fn new(
         config: Config,
-        rules: Arc<Rules>,
+        settings: Arc<Settings>,
         issuer: Arc<Issuer>,
         process: Process,
         io_threads: IoThreads,
@@ -158,7 +158,7 @@ impl Server {
         clients.set_held_bytes_max(config.maxmemory_clients.bytes(info::memory_limit()));
         Arc::new(Server {
             config: Published::new(Arc::new(config)),
-            rules: Published::new(rules),
+            settings: Published::new(settings),
             issuer,
             metrics: Metrics::new(io_threads.count()),
             clients,
@@ -316,7 +316,7 @@ impl Server {
             client_line!(self.lines, SocketOptions, "client at {peer}: socket options: {error}");
         }
         let origin = Origin::of(peer.ip());
-        let is_open = || self.rules.get().users.default_user().is_nopass();
+        let is_open = || self.settings.get().users.default_user().is_nopass();
         if config.protection().turns_away(origin, is_open()) {
             self.metrics.connections_rejected.fetch_add(1, Relaxed);
             return None;
@@ -388,7 +388,7 @@ impl Server {
     /// Makes a client of who has come, if there is a place.
     fn admit(&self, Arrival { origin, peer, local, fd }: Arrival) -> Option<(Admission, Session)> {
         let uptime_s = self.metrics.uptime_s.load(Relaxed);
-        let session = Session::new(self.clients.next_id(), self.rules.get()).from(origin);
+        let session = Session::new(self.clients.next_id(), self.settings.get()).from(origin);
         let profile = session.profile().clone();
         let admission = self.clients.admit(profile, peer, local, fd, uptime_s, self.places(origin))?;
         // On another thread than the one that stops the server: it may have told all clients before this was one.
@@ -467,7 +467,7 @@ impl Server {
     fn close_strangers(&self, uptime_s: u64) {
         let timeout_s = self.config.get().auth_timeout_s;
         // While the default user is open to all nobody has to.
-        if timeout_s == 0 || self.rules.get().users.default_user().is_open() {
+        if timeout_s == 0 || self.settings.get().users.default_user().is_open() {
             return;
         }
         for client in self.clients.all() {

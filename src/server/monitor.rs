@@ -179,9 +179,9 @@ mod tests {
     fn monitors(count: usize) -> (Arc<Monitors>, Vec<Monitoring>) {
         let (clients, monitors) = (Arc::<Clients>::default(), Arc::<Monitors>::default());
         let end = || Endpoint::Unix(Arc::default());
-        let rules = Arc::new(crate::server::rules(&crate::config::Config::default()).unwrap());
+        let settings = Arc::new(crate::server::session_settings(&crate::config::Config::default()).unwrap());
         let add = |_| {
-            let profile = Session::new(clients.next_id(), Arc::clone(&rules)).profile().clone();
+            let profile = Session::new(clients.next_id(), Arc::clone(&settings)).profile().clone();
             let admission = clients.admit(profile, end(), end(), 0, 0, usize::MAX).unwrap();
             monitors.add(&admission.client).expect("there is room")
         };

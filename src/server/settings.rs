@@ -21,7 +21,7 @@ use crate::logging::lines::client_line;
 use crate::resp::Value;
 use crate::server::info;
 use crate::server::tls;
-use crate::session::{Rules, turn_ids_max};
+use crate::session::{Settings, turn_ids_max};
 use crate::system::files::{self, Readers};
 
 /// What sessions of a new server go by. Its random cycle is another at each start: two lives, or two servers, do not walk
@@ -30,7 +30,7 @@ use crate::system::files::{self, Readers};
 /// # Errors
 ///
 /// A report: a command renamed twice, a password that is too long.
-pub fn rules(config: &Config) -> Result<Rules, Report> {
+pub fn session_settings(config: &Config) -> Result<Settings, Report> {
     let vocabulary = Vocabulary::new(&config.rename_commands)
         .map_err(|sentence| Report::from_sentence(format!("rename-command: {sentence}")))?;
     check_password(config).map_err(|sentence| Report::from_sentence(format!("requirepass: {sentence}")))?;
@@ -38,14 +38,14 @@ pub fn rules(config: &Config) -> Result<Rules, Report> {
     let layout = config.layout;
     let scheme = Scheme::new(layout, config.server_id, random_cycle(layout))
         .ok_or_else(|| Report::from_sentence(format!("server-id {} does not fit id-range", config.server_id)))?;
-    Ok(Rules::of(config, vocabulary, Arc::new(scheme), Arc::new(users)))
+    Ok(Settings::of(config, vocabulary, Arc::new(scheme), Arc::new(users)))
 }
 
-impl Rules {
+impl Settings {
     /// What sessions go by, at the start and after each change. Users change by ways of their own; names of commands and the
     /// scheme stay for the life of the process.
-    fn of(config: &Config, vocabulary: Vocabulary, scheme: Arc<Scheme>, users: Arc<Users>) -> Rules {
-        Rules {
+    fn of(config: &Config, vocabulary: Vocabulary, scheme: Arc<Scheme>, users: Arc<Users>) -> Settings {
+        Settings {
             vocabulary,
             scheme,
             id_mgetid_max: config.id_mgetid_max,
@@ -227,13 +227,13 @@ impl Server {
         if new.loglevel != old.loglevel {
             self.log.set_level(new.loglevel);
         }
-        let Ok(()) = self.rules.update(|rules| {
+        let Ok(()) = self.settings.update(|settings| {
             let users = if ready.sets_password {
-                Arc::new(rules.users.with_default_password(new.requirepass.as_deref()))
+                Arc::new(settings.users.with_default_password(new.requirepass.as_deref()))
             } else {
-                Arc::clone(&rules.users)
+                Arc::clone(&settings.users)
             };
-            Ok::<_, Infallible>(Rules::of(&new, rules.vocabulary.clone(), Arc::clone(&rules.scheme), users))
+            Ok::<_, Infallible>(Settings::of(&new, settings.vocabulary.clone(), Arc::clone(&settings.scheme), users))
         });
         let Ok(()) = self.config.update(|_| Ok::<_, Infallible>(new));
     }
@@ -273,9 +273,9 @@ impl Server {
                     Ok::<_, Infallible>(Config { requirepass: Some(password.clone()), ..Config::clone(now) })
                 });
                 if !is_ignored {
-                    let Ok(()) = self.rules.update(|now| {
+                    let Ok(()) = self.settings.update(|now| {
                         let users = Arc::new(now.users.with_default_password(Some(&password)));
-                        Ok::<_, Infallible>(Rules { users, ..now.clone() })
+                        Ok::<_, Infallible>(Settings { users, ..now.clone() })
                     });
                 }
                 tracing::info!("SIGHUP: the password in {} is another one now", path.display());
@@ -307,7 +307,7 @@ impl Server {
             // They stand there, and ACL SAVE writes them.
             return config;
         }
-        let users = Arc::clone(&self.rules.get().users);
+        let users = Arc::clone(&self.settings.get().users);
         let default = Users::default().with_default_password(requirepass.as_deref());
         let by_requirepass = users.default_user().describe() == default.default_user().describe()
             && !config.users.iter().any(|line| line.name == DEFAULT_USER);

@@ -20,7 +20,7 @@ impl Client {
     /// Runs one of them: an answer, or an effect whose answer it is.
     pub(super) fn acl(&self, command: &'static Command, args: Args<'_>, turn: &mut Turn) {
         let protocol = self.profile.protocol;
-        let users = &self.rules.users;
+        let users = &self.settings.users;
         // As in Redis, which counts these words itself.
         let too_many = matches!(command.verb, Verb::AclCat | Verb::AclGenPass | Verb::AclLog) && args.len() > 3;
         if too_many {
@@ -96,11 +96,11 @@ impl Client {
     /// `ACL DRYRUN user command ...`
     fn dry_run(&self, args: Args<'_>, turn: &mut Turn) {
         let name = arg(args, 2);
-        let Some(user) = self.rules.users.get(name) else {
+        let Some(user) = self.settings.users.get(name) else {
             return turn.push_error([b"ERR User '", quote(name, OPTION_BYTES_MAX), b"' not found"].concat());
         };
         let asked = args.behind(3);
-        let Ok(command) = self.rules.vocabulary.resolve(asked) else {
+        let Ok(command) = self.settings.vocabulary.resolve(asked) else {
             let name = quote(asked.name(), OPTION_BYTES_MAX);
             return turn.push_error([b"ERR Command '", name, b"' not found"].concat());
         };

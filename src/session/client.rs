@@ -12,7 +12,7 @@ use super::clients;
 use super::effect::{Effect, Pause, Shutdown, WaitingEffect};
 use super::profile::{Profile, Watched};
 use super::replies::{Replies, Wanted};
-use super::rules::Rules;
+use super::settings::Settings;
 use super::transaction::Transaction;
 use super::turn::Turn;
 use crate::acl::{self, CommandSet, Context, DEFAULT_USER, Denial, Origin, Reason, User};
@@ -45,20 +45,20 @@ fn no_permission(command: &Command) -> String {
     format!("NOPERM this user has no permissions to run the '{}' command", command.full_name)
 }
 
-fn named_getid(rules: &Rules) -> Option<&'static Command> {
-    rules.vocabulary.find(b"GETID").filter(|command| command.verb == Verb::GetId)
+fn named_getid(settings: &Settings) -> Option<&'static Command> {
+    settings.vocabulary.find(b"GETID").filter(|command| command.verb == Verb::GetId)
 }
 
 /// What commands change.
 #[derive(Debug)]
 pub(super) struct Client {
-    pub(super) rules: Arc<Rules>,
+    pub(super) settings: Arc<Settings>,
     pub(super) profile: Watched,
     pub(super) limits: DecodeLimits,
     pub(super) replies: Replies,
     /// What `CLIENT PAUSE` holds.
     pub(super) pause: Option<Pause>,
-    /// Whom commands are run as: of [`Rules::users`].
+    /// Whom commands are run as: of [`Settings::users`].
     user: Arc<User>,
     /// What the user may run here whatever the arguments: without guarded commands, where that is so.
     allowed: CommandSet,
@@ -79,12 +79,12 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(id: u64, rules: Arc<Rules>) -> Client {
-        let user = Arc::clone(rules.users.default_user());
+    pub(super) fn new(id: u64, settings: Arc<Settings>) -> Client {
+        let user = Arc::clone(settings.users.default_user());
         let profile = Watched::new(Profile::new(id, Arc::clone(user.name())));
         let mut client = Client {
-            limits: rules.limits(),
-            rules,
+            limits: settings.limits(),
+            settings,
             profile,
             replies: Replies::default(),
             pause: None,
@@ -102,14 +102,14 @@ impl Client {
         client
     }
 
-    /// Goes by other rules. Who has authenticated remains so; a connection whose user is gone has ended.
-    pub(super) fn set_rules(&mut self, rules: Arc<Rules>) {
-        self.rules = rules;
-        let user = self.rules.users.get(self.user.name().as_bytes()).filter(|user| user.is_same(&self.user));
+    /// Goes by other settings. Who has authenticated remains so; a connection whose user is gone has ended.
+    pub(super) fn set_settings(&mut self, settings: Arc<Settings>) {
+        self.settings = settings;
+        let user = self.settings.users.get(self.user.name().as_bytes()).filter(|user| user.is_same(&self.user));
         if let Some(user) = user {
             self.be(Arc::clone(user), self.logged_in, self.has_proved);
         } else {
-            self.be(Arc::clone(self.rules.users.default_user()), false, false);
+            self.be(Arc::clone(self.settings.users.default_user()), false, false);
             self.has_lost_user = true;
             self.is_special = true;
         }
@@ -166,19 +166,19 @@ impl Client {
 
     /// Whether it is refused for want of a login, whatever the user may do.
     pub(super) fn is_guarded_from(&self, command: &Command) -> bool {
-        acl::is_guarded(command.verb) && self.rules.protection.guards(self.origin, self.has_proved)
+        acl::is_guarded(command.verb) && self.settings.protection.guards(self.origin, self.has_proved)
     }
 
-    /// Becomes this user; all that follows from who it is, and from the rules, is settled here.
+    /// Becomes this user; all that follows from who it is, and from the settings, is settled here.
     fn be(&mut self, user: Arc<User>, logged_in: bool, has_proved: bool) {
         self.logged_in = logged_in;
         self.has_proved = has_proved;
-        self.allowed = user.allowed(self.rules.protection.guards(self.origin, has_proved));
+        self.allowed = user.allowed(self.settings.protection.guards(self.origin, has_proved));
         // As in Redis, nobody needs to log in while the default user is open to all.
-        let authenticated = logged_in || self.rules.users.default_user().is_open();
-        self.limits = DecodeLimits { authenticated, ..self.rules.limits() };
+        let authenticated = logged_in || self.settings.users.default_user().is_open();
+        self.limits = DecodeLimits { authenticated, ..self.settings.limits() };
         self.profile.authenticated = authenticated;
-        self.getid = named_getid(&self.rules).filter(|command| user.may(command));
+        self.getid = named_getid(&self.settings).filter(|command| user.may(command));
         if self.profile.user != *user.name() {
             self.profile.user = Arc::clone(user.name());
         }
@@ -188,7 +188,7 @@ impl Client {
 
     /// Back to where a connection begins: the default user, logged in if that one is open to all.
     fn forget_login(&mut self) {
-        let user = Arc::clone(self.rules.users.default_user());
+        let user = Arc::clone(self.settings.users.default_user());
         let logged_in = user.is_open();
         self.be(user, logged_in, false);
     }
@@ -301,21 +301,21 @@ impl Client {
     #[inline]
     pub(super) fn begin(&mut self, command: &'static Command, turn: &mut Turn) -> Begun {
         self.note(command, turn);
-        turn.account.begin(&self.rules.timing)
+        turn.account.begin(&self.settings.timing)
     }
 
     /// The command that began has run, but for its effect.
     #[inline]
     pub(super) fn end(&mut self, begun: Begun, command: &'static Command, args: Args<'_>, turn: &mut Turn) {
         let asks = turn.effect.is_some();
-        turn.account.end(begun, &self.rules.timing, command, args, asks);
+        turn.account.end(begun, &self.settings.timing, command, args, asks);
     }
 
     /// Shows a command to monitors, if there are any.
     #[inline]
     pub(super) fn show(&self, command: &'static Command, args: Args<'_>, turn: &mut Turn) {
         if turn.account.is_watched() {
-            turn.account.show(command, self.profile.database, args.iter(), self.rules.timing.is_secret);
+            turn.account.show(command, self.profile.database, args.iter(), self.settings.timing.is_secret);
         }
     }
 
@@ -323,14 +323,14 @@ impl Client {
     pub(super) fn show_exec(&self, turn: &mut Turn) {
         if let Some(command) = TABLE.iter().find(|command| command.verb == Verb::Exec) {
             let args = [&b"EXEC"[..]].into_iter();
-            turn.account.show(command, self.profile.database, args, self.rules.timing.is_secret);
+            turn.account.show(command, self.profile.database, args, self.settings.timing.is_secret);
         }
     }
 
     fn mgetid(&self, args: Args<'_>, turn: &mut Turn) {
         let counted = parse_integer(arg(args, 1));
         match counted.map(u32::try_from) {
-            Some(Ok(count @ 1..)) if count <= self.rules.id_mgetid_max => {
+            Some(Ok(count @ 1..)) if count <= self.settings.id_mgetid_max => {
                 turn.account.ids(Verb::MGetId, 1, 0);
                 return turn.push_ids(count);
             }
@@ -344,7 +344,7 @@ impl Client {
 
     fn perform_other(&mut self, command: &'static Command, args: Args<'_>, turn: &mut Turn) {
         let protocol = self.profile.protocol;
-        let vocabulary = &self.rules.vocabulary;
+        let vocabulary = &self.settings.vocabulary;
         let names = || NamesFrom { args, next: 2 };
         match command.verb {
             Verb::GetId | Verb::MGetId => unreachable!("perform has run it"),
@@ -419,7 +419,7 @@ impl Client {
                 Ok(filter) => turn.effect = Some(Effect::ClientList(filter)),
                 Err(error) => turn.push_error(error),
             },
-            Verb::ClientKill => match clients::kill(args, |user| self.rules.users.get(user).is_some()) {
+            Verb::ClientKill => match clients::kill(args, |user| self.settings.users.get(user).is_some()) {
                 Ok(kill) => turn.effect = Some(Effect::Waits(WaitingEffect::ClientKill(Box::new(kill)))),
                 Err(error) => turn.push_error(error),
             },
@@ -534,7 +534,7 @@ impl Client {
             return turn.push_error(format!("ERR value is out of range, value must between {least} and {most}"));
         }
         match u32::try_from(index) {
-            Ok(index) if index < self.rules.databases => {
+            Ok(index) if index < self.settings.databases => {
                 self.profile.database = index;
                 turn.push(OK);
             }
@@ -601,7 +601,7 @@ impl Client {
     fn auth(&mut self, args: Args<'_>, turn: &mut Turn) {
         let (user, password) = match (args.get(1), args.get(2), args.len()) {
             // The one form in which a user may think that the password matters.
-            (Some(_), None, _) if self.rules.users.default_user().is_nopass() => {
+            (Some(_), None, _) if self.settings.users.default_user().is_nopass() => {
                 return turn.push_error(NO_PASSWORD_SET);
             }
             (Some(password), None, _) => (DEFAULT_USER.as_bytes(), password),
@@ -619,7 +619,7 @@ impl Client {
     fn log_in(&mut self, user: &[u8], password: &[u8], word: &[u8], turn: &mut Turn) -> bool {
         debug_assert!(self.leave > 0, "a request that tries a password is held until there is leave");
         self.leave = self.leave.saturating_sub(1);
-        if let Some(user) = self.rules.users.log_in(user, password).map(Arc::clone) {
+        if let Some(user) = self.settings.users.log_in(user, password).map(Arc::clone) {
             // Any word does for a user without a password: that proves nothing.
             let has_proved = !user.is_nopass();
             self.be(user, true, has_proved);
@@ -636,7 +636,7 @@ impl Client {
 
     /// By a certificate: whatever its passwords, and it proves who it is.
     pub(super) fn log_in_as(&mut self, name: &str) -> bool {
-        let user = self.rules.users.get(name.as_bytes()).filter(|user| user.is_enabled()).map(Arc::clone);
+        let user = self.settings.users.get(name.as_bytes()).filter(|user| user.is_enabled()).map(Arc::clone);
         let is_known = user.is_some();
         if let Some(user) = user {
             self.be(user, true, true);

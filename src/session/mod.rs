@@ -31,7 +31,7 @@ mod diagnose;
 mod effect;
 mod profile;
 mod replies;
-mod rules;
+mod settings;
 mod straight;
 mod transaction;
 mod turn;
@@ -47,7 +47,7 @@ pub use effect::{
 };
 use getid_core::{Id, Reservation, Scheme};
 pub use profile::Profile;
-pub use rules::Rules;
+pub use settings::Settings;
 pub use transaction::TRANSACTION_BYTES_MAX;
 use transaction::{Transaction, is_login};
 pub use turn::{Breach, Reply, TURN_BYTES_MAX, TURN_IDS_MAX, Turn, turn_ids_max};
@@ -70,11 +70,11 @@ pub struct Session {
 
 impl Session {
     /// The session of connection number `id`.
-    pub fn new(id: u64, rules: Arc<Rules>) -> Session {
+    pub fn new(id: u64, settings: Arc<Settings>) -> Session {
         Session {
             decoder: Decoder::default(),
             transaction: Transaction::default(),
-            client: Client::new(id, rules),
+            client: Client::new(id, settings),
             answer_muted: false,
             refused: None,
         }
@@ -111,16 +111,16 @@ impl Session {
 
     /// What it goes by.
     #[inline]
-    pub fn rules(&self) -> &Rules {
-        &self.client.rules
+    pub fn settings(&self) -> &Settings {
+        &self.client.settings
     }
 
-    /// Goes by other rules from the next read on. Who has authenticated remains so; if the user is gone, the next read
+    /// Goes by other settings from the next read on. Who has authenticated remains so; if the user is gone, the next read
     /// ends the connection.
     ///
-    /// A turn is written by the rules it was read by: not between [`Session::read`] and [`Session::write`].
-    pub fn set_rules(&mut self, rules: Arc<Rules>) {
-        self.client.set_rules(rules);
+    /// A turn is written by the settings it was read by: not between [`Session::read`] and [`Session::write`].
+    pub fn set_settings(&mut self, settings: Arc<Settings>) {
+        self.client.set_settings(settings);
     }
 
     /// Holds requests from the next read on, or does so no longer (`CLIENT PAUSE`); see [`Turn::held`].
@@ -157,7 +157,7 @@ impl Session {
     ///
     /// `input` begins with the first byte that was not used yet. See [`Turn`] for what to do next; `turn` is emptied first.
     pub fn read(&mut self, input: &[u8], turn: &mut Turn) -> usize {
-        turn.clear(self.client.rules.turn_ids_max);
+        turn.clear(self.client.settings.turn_ids_max);
         let Session { decoder, transaction, client, refused, .. } = self;
         turn.muted = client.replies.are_muted();
         if client.is_special {
@@ -174,7 +174,7 @@ impl Session {
                 break;
             }
             if let Some((command, args)) = transaction.next() {
-                // Rules may have changed since it was queued.
+                // Settings may have changed since it was queued.
                 if client.may_run(command, args) {
                     client.perform(command, args, turn);
                 } else {
@@ -271,7 +271,7 @@ impl Session {
         };
         match drawn {
             Ok(reservations) => {
-                let mut ids = Ids::new(&self.client.rules.scheme, reservations);
+                let mut ids = Ids::new(&self.client.settings.scheme, reservations);
                 let (mut integers, mut bulks) = (IdWriter::integers(), IdWriter::bulks());
                 output.reserve(turn.encoded().len() + turn.ids as usize * resp::ID_BYTES_MAX);
                 assert_eq!(ids.left, u64::from(turn.ids), "a turn is written with the IDs it asked for");
@@ -312,7 +312,7 @@ impl Session {
     /// Writes the next reply that needs IDs, as far as `drawn` goes, and what stands before it, and takes all that off the
     /// turn and off `drawn`. For clients that get their replies one by one; what is left is written by [`Session::write`].
     pub fn write_next(&self, turn: &mut Turn, drawn: &mut Vec<Reservation>, output: &mut Vec<u8>) {
-        let mut ids = Ids::new(&self.client.rules.scheme, drawn);
+        let mut ids = Ids::new(&self.client.settings.scheme, drawn);
         while let Some((reply, piece)) = turn.take_next(u32::try_from(ids.left).unwrap_or(u32::MAX)) {
             match reply {
                 Reply::Encoded { .. } => {
@@ -422,7 +422,7 @@ impl Refused {
 /// far, the last one perhaps cut short, and `len` is how many there will be.
 #[inline]
 fn check(transaction: &Transaction, client: &Client, args: Args<'_>, len: usize) -> Result<&'static Command, Refused> {
-    let command = match client.rules.vocabulary.resolve(args) {
+    let command = match client.settings.vocabulary.resolve(args) {
         Err(_) if is_http(args) => return Err(Refused::Http),
         // By a name that is a command too, such as TIME: nothing else ends a first line so.
         Ok(_) if client.has_said_nothing() && args.len() == len && ends_as_http(args) => return Err(Refused::Http),
@@ -519,7 +519,7 @@ fn take(transaction: &mut Transaction, client: &mut Client, args: Args<'_>, turn
             client.perform(command, args, turn);
         }
         Verb::Quit => client.perform(command, args, turn),
-        _ if transaction.is_queueing() => match transaction.push(command, args, client.rules.request_bytes_max) {
+        _ if transaction.is_queueing() => match transaction.push(command, args, client.settings.request_bytes_max) {
             Ok(()) => {
                 client.profile.set_last_command(command.full_name);
                 turn.account.end_lap();

@@ -15,7 +15,7 @@ use getid::command::{Vocabulary, describe_id, describe_span};
 use getid::config::Config;
 use getid::resp::{DecodeLimits, Decoded, Decoder, Value};
 use getid::session::{
-    AclEffect, ClientFilter, ClientKind, Effect, LatencyAsk, Rules, Session, SlowLogAsk, TURN_IDS_MAX, Timing, Turn,
+    AclEffect, ClientFilter, ClientKind, Effect, LatencyAsk, Session, Settings, SlowLogAsk, TURN_IDS_MAX, Timing, Turn,
     WaitingEffect,
 };
 use getid_core::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
@@ -39,11 +39,11 @@ impl Default for Options {
     }
 }
 
-/// Rules as the default configuration makes them.
-pub(crate) fn rules(options: &Options) -> Rules {
+/// Settings as the default configuration makes them.
+pub(crate) fn settings(options: &Options) -> Settings {
     let renames = [("config", "hidden"), ("shutdown", "")].map(|(from, to)| (from.to_owned(), to.to_owned()));
     let cycle = RandomCycle::new((0..1024).collect()).unwrap();
-    Rules {
+    Settings {
         vocabulary: Vocabulary::new(if options.renamed { &renames } else { &[] }).unwrap(),
         scheme: Arc::new(Scheme::new(Layout::default(), 0, cycle).unwrap()),
         id_mgetid_max: 100,
@@ -60,7 +60,7 @@ pub(crate) fn rules(options: &Options) -> Rules {
 /// A shell without clock and network: IDs are counted from the tick of DESIGN's first vector, in pieces of up to three,
 /// and effects have canned answers.
 pub(crate) struct Shell {
-    rules: Rules,
+    settings: Settings,
     pub(crate) session: Session,
     pub(crate) turn: Turn,
     pub(crate) closed: bool,
@@ -74,10 +74,10 @@ pub(crate) struct Shell {
 
 impl Shell {
     pub(crate) fn new(options: &Options) -> Shell {
-        let rules = rules(options);
+        let settings = settings(options);
         Shell {
-            session: Session::new(7, Arc::new(rules.clone())),
-            rules,
+            session: Session::new(7, Arc::new(settings.clone())),
+            settings,
             turn: Turn::default(),
             closed: false,
             turns: 0,
@@ -139,18 +139,18 @@ impl Shell {
 
     /// Users change as in a server; nothing is kept in a log or a file.
     fn acl(&mut self, wish: &AclEffect) -> Value {
-        let now = Arc::clone(&self.rules.users);
+        let now = Arc::clone(&self.settings.users);
         let answer = match wish {
             AclEffect::SetUser { name, rules } => match now.with_user(name, rules) {
                 Ok(users) => {
-                    self.rules.users = Arc::new(users);
+                    self.settings.users = Arc::new(users);
                     Value::OK
                 }
                 Err(error) => Value::error(error.reply(rules)),
             },
             AclEffect::DelUser { names } => {
                 let (users, gone) = now.without(names);
-                self.rules.users = Arc::new(users);
+                self.settings.users = Arc::new(users);
                 Value::Integer(i64::try_from(gone.len()).unwrap())
             }
             AclEffect::List { shows_secrets } => {
@@ -160,7 +160,7 @@ impl Shell {
             AclEffect::Users => return Value::Array(now.iter().map(|user| Value::from(&**user.name())).collect()),
             wish => Value::error(format!("ERR {wish:?}")),
         };
-        self.session.set_rules(Arc::new(self.rules.clone()));
+        self.session.set_settings(Arc::new(self.settings.clone()));
         answer
     }
 

@@ -152,8 +152,8 @@ pub struct Connection<T> {
     server: Arc<Server>,
     io: T,
     session: Session,
-    /// The version of the rules that the session was last given; 0, the first, when it was made with them or with later ones.
-    rules: u64,
+    /// The version of the settings that the session was last given; 0, the first, when it was made with them or with later ones.
+    settings: u64,
     /// The beginning of a request whose end has not come; empty for most connections most of the time.
     rest: Vec<u8>,
     /// What was done since it was last counted.
@@ -190,7 +190,7 @@ impl<T: Transport> Connection<T> {
             admission,
             io,
             session,
-            rules: 0,
+            settings: 0,
             rest: Vec::new(),
             work,
             unbroken_bytes: 0,
@@ -281,7 +281,7 @@ impl<T: Transport> Connection<T> {
         // `CLIENT UNBLOCK` ends the wait of all that has been read, be it in several turns.
         let mut unblocked = None;
         loop {
-            self.follow_rules();
+            self.follow_settings();
             let Buffers { input, turn, drawn, .. } = &mut *buffers;
             turn.account.watch(self.server.monitors.any());
             used += self.session.read(&input[used..], turn);
@@ -498,7 +498,7 @@ impl<T: Transport> Connection<T> {
             self.server.audit(Act::Login { user: &self.session.profile().user }, &*self.admission.client);
         }
         // Either who deletes the user sees this login, or it is seen here that the user is gone.
-        self.follow_rules();
+        self.follow_settings();
         turn.close |= self.session.has_lost_user();
         if !turn.denials.is_empty() {
             self.server.note_denials(std::mem::take(&mut turn.denials), &self.admission.client);
@@ -516,12 +516,12 @@ impl<T: Transport> Connection<T> {
     /// connection is to end.
     fn introduce(&mut self) -> bool {
         if let Some(name) = self.io.take_user() {
-            self.follow_rules();
+            self.follow_settings();
             if self.session.log_in_as(&name) {
                 self.publish();
                 self.server.audit(Act::Login { user: &self.session.profile().user }, &*self.admission.client);
                 // As behind AUTH: the user may have gone at this moment.
-                self.follow_rules();
+                self.follow_settings();
                 return !self.session.has_lost_user();
             }
         }
@@ -559,7 +559,7 @@ impl<T: Transport> Connection<T> {
             return None;
         }
         let own = self.server.metrics.own_commands()?;
-        let is_measured = own.is_measured_next() || self.session.rules().timing.noted_ns < MEASURE_ALL_BELOW_NS;
+        let is_measured = own.is_measured_next() || self.session.settings().timing.noted_ns < MEASURE_ALL_BELOW_NS;
         is_measured.then(clock::stopwatch_ns)
     }
 
@@ -583,7 +583,7 @@ impl<T: Transport> Connection<T> {
         if draw.waited {
             self.server.note_draw_wait(draw.ns);
         }
-        if share_ns >= self.session.rules().timing.noted_ns {
+        if share_ns >= self.session.settings().timing.noted_ns {
             self.server.note_ids(&self.admission.client, &self.session.profile().names.name, turn.replies(), share_ns);
         }
     }
@@ -646,18 +646,18 @@ impl<T: Transport> Connection<T> {
         }
         let (verb, ns) = (asker.command.verb, asker.ns);
         own.add(&[Calls { verb, calls: 1, failed, rejected: 0, ns, bucket: bucket_of(ns) }]);
-        if ns >= self.session.rules().timing.noted_ns {
+        if ns >= self.session.settings().timing.noted_ns {
             self.server.note(&self.admission.client, &self.session.profile().names.name, asker);
         }
     }
 
-    /// Goes by the rules, and the pause, that are in force by now.
+    /// Goes by the settings, and the pause, that are in force by now.
     #[inline]
-    fn follow_rules(&mut self) {
-        let version = self.server.rules.version();
-        if version != self.rules {
-            self.rules = version;
-            self.session.set_rules(self.server.rules.get());
+    fn follow_settings(&mut self) {
+        let version = self.server.settings.version();
+        if version != self.settings {
+            self.settings = version;
+            self.session.set_settings(self.server.settings.get());
         }
         self.session.set_pause(self.server.pauses.holds());
     }

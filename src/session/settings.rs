@@ -9,14 +9,14 @@ use crate::acl::{Protection, Users};
 use crate::command::Vocabulary;
 use crate::resp::DecodeLimits;
 
-/// What all sessions of a server go by. A changed setting is a new `Rules`, given to [`super::Session::set_rules`].
+/// What all sessions of a server go by. A changed setting is a new `Settings`, given to [`super::Session::set_settings`].
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub struct Settings {
     /// The commands by the names they go by here.
     pub vocabulary: Vocabulary,
     /// How a reservation becomes IDs.
     pub scheme: Arc<Scheme>,
-    /// The most IDs one `MGETID` may ask for (`id-mgetid-max`). A turn holds up to [`Rules::turn_ids_max`] more, and counts
+    /// The most IDs one `MGETID` may ask for (`id-mgetid-max`). A turn holds up to [`Settings::turn_ids_max`] more, and counts
     /// them as `u32`: at most 2^31.
     pub id_mgetid_max: u32,
     /// IDs a turn may hold before it ends: see [`super::turn_ids_max`].
@@ -35,7 +35,7 @@ pub struct Rules {
     pub timing: Timing,
 }
 
-impl Rules {
+impl Settings {
     /// What the decoder allows a client that has authenticated.
     pub(super) fn limits(&self) -> DecodeLimits {
         DecodeLimits {
