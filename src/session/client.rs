@@ -7,12 +7,12 @@
 use std::str;
 use std::sync::Arc;
 
-use super::account::Begun;
 use super::clients;
 use super::effect::{Effect, Pause, Shutdown, WaitingEffect};
 use super::profile::{Profile, Watched};
 use super::replies::{Replies, Wanted};
 use super::settings::Settings;
+use super::tally::Begun;
 use super::transaction::Transaction;
 use super::turn::Turn;
 use crate::acl::{self, CommandSet, Context, DEFAULT_USER, Denial, Origin, Reason, User};
@@ -235,7 +235,7 @@ impl Client {
     pub(super) fn getids(&mut self, count: u32, turn: &mut Turn) {
         if let Some(command) = self.getid {
             turn.commands += count;
-            turn.account.ids(Verb::GetId, count, 0);
+            turn.tally.ids(Verb::GetId, count, 0);
             turn.push_each_id(count);
             self.profile.set_last_command(command.full_name);
         }
@@ -273,7 +273,7 @@ impl Client {
         match command.verb {
             Verb::GetId => {
                 self.note(command, turn);
-                turn.account.ids(Verb::GetId, 1, 0);
+                turn.tally.ids(Verb::GetId, 1, 0);
                 turn.push_each_id(1);
                 self.show(command, args, turn);
             }
@@ -301,21 +301,21 @@ impl Client {
     #[inline]
     pub(super) fn begin(&mut self, command: &'static Command, turn: &mut Turn) -> Begun {
         self.note(command, turn);
-        turn.account.begin(&self.settings.timing)
+        turn.tally.begin(&self.settings.timing)
     }
 
     /// The command that began has run, but for its effect.
     #[inline]
     pub(super) fn end(&mut self, begun: Begun, command: &'static Command, args: Args<'_>, turn: &mut Turn) {
         let asks = turn.effect.is_some();
-        turn.account.end(begun, &self.settings.timing, command, args, asks);
+        turn.tally.end(begun, &self.settings.timing, command, args, asks);
     }
 
     /// Shows a command to monitors, if there are any.
     #[inline]
     pub(super) fn show(&self, command: &'static Command, args: Args<'_>, turn: &mut Turn) {
-        if turn.account.is_watched() {
-            turn.account.show(command, self.profile.database, args.iter(), self.settings.timing.is_secret);
+        if turn.tally.is_watched() {
+            turn.tally.show(command, self.profile.database, args.iter(), self.settings.timing.is_secret);
         }
     }
 
@@ -323,7 +323,7 @@ impl Client {
     pub(super) fn show_exec(&self, turn: &mut Turn) {
         if let Some(command) = TABLE.iter().find(|command| command.verb == Verb::Exec) {
             let args = [&b"EXEC"[..]].into_iter();
-            turn.account.show(command, self.profile.database, args, self.settings.timing.is_secret);
+            turn.tally.show(command, self.profile.database, args, self.settings.timing.is_secret);
         }
     }
 
@@ -331,10 +331,10 @@ impl Client {
         let counted = parse_integer(arg(args, 1));
         match counted.map(u32::try_from) {
             Some(Ok(count @ 1..)) if count <= self.settings.id_mgetid_max => {
-                turn.account.ids(Verb::MGetId, 1, 0);
+                turn.tally.ids(Verb::MGetId, 1, 0);
                 return turn.push_ids(count);
             }
-            _ => turn.account.ids(Verb::MGetId, 1, 1),
+            _ => turn.tally.ids(Verb::MGetId, 1, 1),
         }
         match counted {
             Some(count) => turn.push_error(format!("ERR parameters error! argv[1] = {count}")),

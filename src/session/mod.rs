@@ -23,7 +23,6 @@
 //! Invariant: every request gets exactly one reply, in the order of requests, and each turn's replies are written with the
 //! IDs drawn for that turn before the next one is read.
 
-mod account;
 mod acl;
 mod client;
 mod clients;
@@ -33,12 +32,12 @@ mod profile;
 mod replies;
 mod settings;
 mod straight;
+mod tally;
 mod transaction;
 mod turn;
 
 use std::sync::Arc;
 
-pub use account::{Account, Calls, ErrorCode, Noted, TURN_NS_MAX, Timing};
 use client::Client;
 pub use client::NAME_BYTES_MAX;
 pub use effect::{
@@ -48,6 +47,7 @@ pub use effect::{
 use getid_core::{Id, Reservation, Scheme};
 pub use profile::Profile;
 pub use settings::Settings;
+pub use tally::{Calls, ErrorCode, Noted, TURN_NS_MAX, Tally, Timing};
 pub use transaction::TRANSACTION_BYTES_MAX;
 use transaction::{Transaction, is_login};
 pub use turn::{Breach, Reply, TURN_BYTES_MAX, TURN_IDS_MAX, Turn, turn_ids_max};
@@ -184,7 +184,7 @@ impl Session {
                 transaction.end_if_done();
                 if !transaction.is_running() {
                     client.profile.set_last_command("exec");
-                    if turn.account.is_watched() {
+                    if turn.tally.is_watched() {
                         client.show_exec(turn);
                     }
                 }
@@ -196,7 +196,7 @@ impl Session {
             }
             let rest = &input[used..];
             if client.takes_straight_path()
-                && !turn.account.is_watched()
+                && !turn.tally.is_watched()
                 && decoder.is_between_requests()
                 && !transaction.is_queueing()
             {
@@ -522,11 +522,11 @@ fn take(transaction: &mut Transaction, client: &mut Client, args: Args<'_>, turn
         _ if transaction.is_queueing() => match transaction.push(command, args, client.settings.request_bytes_max) {
             Ok(()) => {
                 client.profile.set_last_command(command.full_name);
-                turn.account.end_lap();
+                turn.tally.end_lap();
                 turn.push(b"+QUEUED\r\n");
             }
             Err(error) => {
-                turn.account.rejected(command.verb);
+                turn.tally.rejected(command.verb);
                 turn.push_error(error.to_string());
             }
         },
@@ -568,7 +568,7 @@ fn reject(
     turn: &mut Turn,
 ) {
     if let Some(command) = command {
-        turn.account.rejected(command.verb);
+        turn.tally.rejected(command.verb);
     }
     if command.is_some_and(|command| command.verb == Verb::Exec) {
         transaction.discard();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use getid_core::Scheme;
 
-use super::account::Timing;
+use super::tally::Timing;
 use crate::acl::{Protection, Users};
 use crate::command::Vocabulary;
 use crate::resp::DecodeLimits;

@@ -7,8 +7,8 @@
 
 use getid_core::Layout;
 
-use super::account::Account;
 use super::effect::Effect;
+use super::tally::Tally;
 use crate::acl::Denial;
 use crate::resp::{self, Protocol, ProtocolError, Value};
 
@@ -111,7 +111,7 @@ pub struct Turn {
     /// Bytes that are missing at least before another read makes sense; a hint, 0 when `more` or `close` is set.
     pub wanted: usize,
     /// What it did, for INFO and those who look on.
-    pub account: Account,
+    pub tally: Tally,
     /// Whether replies are thrown away.
     pub(super) muted: bool,
     /// Whether it ends here: what follows is muted, and this is not, or the other way round.
@@ -152,7 +152,7 @@ impl Turn {
         self.held = false;
         self.logins_held = 0;
         self.wanted = 0;
-        self.account.clear();
+        self.tally.clear();
         self.muted = false;
         self.ended = false;
         if self.has_access_news {
@@ -172,12 +172,12 @@ impl Turn {
     pub fn shrink(&mut self) {
         self.replies.shrink_to_fit();
         self.encoded.shrink_to_fit();
-        self.account.shrink();
+        self.tally.shrink();
     }
 
     /// Bytes of memory that its replies take.
     pub fn memory_bytes(&self) -> usize {
-        self.replies.capacity() * size_of::<Reply>() + self.encoded.capacity() + self.account.memory_bytes()
+        self.replies.capacity() * size_of::<Reply>() + self.encoded.capacity() + self.tally.memory_bytes()
     }
 
     /// How many IDs the next reply needs, at most `most` of a run of single ones; `None`: there are none left to draw.
@@ -252,9 +252,7 @@ impl Turn {
 
     /// Whether a bound is reached.
     pub(super) fn is_full(&self) -> bool {
-        self.ids >= self.ids_max
-            || self.encoded.len() + self.forgotten_bytes >= TURN_BYTES_MAX
-            || self.account.is_full()
+        self.ids >= self.ids_max || self.encoded.len() + self.forgotten_bytes >= TURN_BYTES_MAX || self.tally.is_full()
     }
 
     /// `more` commands that each get one ID as an integer.
@@ -298,7 +296,7 @@ impl Turn {
 
     /// Adds an error: code and text, without the `-`.
     pub(super) fn push_error(&mut self, text: impl AsRef<[u8]>) {
-        self.account.error(text.as_ref());
+        self.tally.error(text.as_ref());
         self.push_with(|out| resp::write_error(text, out));
     }
 
@@ -307,14 +305,14 @@ impl Turn {
         let before = self.encoded.len();
         self.push_with(|out| error.write_reply(out));
         if self.encoded.len() > before {
-            self.account.error(b"ERR ");
+            self.tally.error(b"ERR ");
         }
     }
 
     /// Adds a reply that has a structure, or that differs between the protocols.
     pub(super) fn push_value(&mut self, value: &Value, protocol: Protocol) {
         if let Value::Error(text) = value {
-            self.account.error(text.as_bytes());
+            self.tally.error(text.as_bytes());
         }
         self.push_with(|out| resp::encode(value, protocol, out));
     }

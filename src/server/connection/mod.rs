@@ -283,7 +283,7 @@ impl<T: Transport> Connection<T> {
         loop {
             self.follow_settings();
             let Buffers { input, turn, drawn, .. } = &mut *buffers;
-            turn.account.watch(self.server.monitors.any());
+            turn.tally.watch(self.server.monitors.any());
             used += self.session.read(&input[used..], turn);
             self.work.requests += u64::from(turn.commands);
             drawn.clear();
@@ -350,7 +350,7 @@ impl<T: Transport> Connection<T> {
             }
             let turn = &mut buffers.turn;
             if last {
-                if busy_since_ns.is_some() || turn.account.spent_ns() >= SHORT_TURN_NS {
+                if busy_since_ns.is_some() || turn.tally.spent_ns() >= SHORT_TURN_NS {
                     give_way(&mut busy_since_ns, SHORT_TURN_NS).await;
                 } else if self.unbroken_bytes >= UNBROKEN_BYTES {
                     self.unbroken_bytes = 0;
@@ -358,7 +358,7 @@ impl<T: Transport> Connection<T> {
                 }
                 break;
             }
-            busy_since_ns.get_or_insert_with(|| clock::stopwatch_ns().saturating_sub(turn.account.spent_ns()));
+            busy_since_ns.get_or_insert_with(|| clock::stopwatch_ns().saturating_sub(turn.tally.spent_ns()));
             give_way(&mut busy_since_ns, SLICE_NS).await;
             // Replies that nobody hears never come to the socket, where a wish to end is seen.
             if self.admission.client.stopping() == Stop::Now {
@@ -567,11 +567,11 @@ impl<T: Transport> Connection<T> {
     #[inline]
     fn count(&self, turn: &mut Turn, draw: Option<MeasuredDraw>) {
         let Some(own) = self.server.metrics.own_commands() else { return };
-        own.add(turn.account.calls());
+        own.add(turn.tally.calls());
         if let Some(draw) = draw {
             self.count_draw(turn, draw);
         }
-        if turn.account.has_more() {
+        if turn.tally.has_more() {
             self.count_more(turn);
         }
     }
@@ -579,7 +579,7 @@ impl<T: Transport> Connection<T> {
     #[cold]
     fn count_draw(&self, turn: &Turn, draw: MeasuredDraw) {
         let Some(own) = self.server.metrics.own_commands() else { return };
-        let share_ns = own.charge(turn.account.calls(), draw);
+        let share_ns = own.charge(turn.tally.calls(), draw);
         if draw.waited {
             self.server.note_draw_wait(draw.ns);
         }
@@ -592,13 +592,13 @@ impl<T: Transport> Connection<T> {
     #[cold]
     fn count_more(&self, turn: &mut Turn) {
         let Some(own) = self.server.metrics.own_commands() else { return };
-        for &(code, count) in turn.account.errors() {
+        for &(code, count) in turn.tally.errors() {
             own.add_error(code, count);
         }
-        for noted in turn.account.take_noted() {
+        for noted in turn.tally.take_noted() {
             self.server.note(&self.admission.client, &self.session.profile().names.name, noted);
         }
-        let mut shown = turn.account.shown().peekable();
+        let mut shown = turn.tally.shown().peekable();
         if shown.peek().is_some() {
             let now_us = self.server.issuer.clock().wall_unix_us();
             let (unix_s, us) = (now_us.div_euclid(1_000_000), now_us.rem_euclid(1_000_000));
@@ -635,7 +635,7 @@ impl<T: Transport> Connection<T> {
 
     /// The command whose effect was performed.
     fn count_effect(&self, turn: &mut Turn, value: Option<&Value>, performed_ns: u64) {
-        let (Some(own), Some(mut asker)) = (self.server.metrics.own_commands(), turn.account.take_asker()) else {
+        let (Some(own), Some(mut asker)) = (self.server.metrics.own_commands(), turn.tally.take_asker()) else {
             return;
         };
         asker.ns += performed_ns;

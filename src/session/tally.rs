@@ -14,7 +14,7 @@ use crate::stats::{bucket_of, trimmed};
 pub struct Timing {
     /// A clock in nanoseconds that is never set; its zero means nothing.
     pub now_ns: fn() -> u64,
-    /// Commands that take this long, in ns, are told one by one ([`Account::take_noted`]); `u64::MAX`: none.
+    /// Commands that take this long, in ns, are told one by one ([`Tally::take_noted`]); `u64::MAX`: none.
     pub noted_ns: u64,
     /// Whether the directive of this name, in any letter case, holds a secret: of `CONFIG SET` that is not told.
     pub is_secret: fn(&[u8]) -> bool,
@@ -95,7 +95,7 @@ const REDACTED: &[u8] = crate::acl::REDACTED.as_bytes();
 
 /// What a turn did. Used again and again, as the turn is.
 #[derive(Debug, Default)]
-pub struct Account {
+pub struct Tally {
     calls: Vec<Calls>,
     errors: Vec<(ErrorCode, u32)>,
     /// All errors.
@@ -121,7 +121,7 @@ pub(super) struct Begun {
     error_replies: u32,
 }
 
-impl Account {
+impl Tally {
     /// What ran, each command at least once.
     #[inline]
     pub fn calls(&self) -> &[Calls] {
@@ -425,9 +425,9 @@ mod tests {
         let vocabulary = Vocabulary::default();
         let command = vocabulary.find(line[0]).unwrap();
         let command = line.get(1).and_then(|name| command.subcommand(name)).unwrap_or(command);
-        let mut account = Account::default();
-        account.show(command, 3, line.iter().copied(), Timing::default().is_secret);
-        let shown: Vec<_> = account.shown().collect();
+        let mut tally = Tally::default();
+        tally.show(command, 3, line.iter().copied(), Timing::default().is_secret);
+        let shown: Vec<_> = tally.shown().collect();
         let expected: Vec<_> = (!expected.is_empty()).then_some((3, expected.as_bytes())).into_iter().collect();
         assert_eq!(shown, expected);
     }
@@ -441,10 +441,10 @@ mod tests {
     #[test]
     fn a_command_is_shown_up_to_a_bound() {
         let large = vec![0; 200 << 10];
-        let mut account = Account::default();
+        let mut tally = Tally::default();
         let watch = Vocabulary::default().find(b"watch").unwrap();
-        account.show(watch, 0, [&b"watch"[..], &large, b"a", b"b"].into_iter(), |_| true);
-        let (_, shown) = account.shown().next().unwrap();
+        tally.show(watch, 0, [&b"watch"[..], &large, b"a", b"b"].into_iter(), |_| true);
+        let (_, shown) = tally.shown().next().unwrap();
         assert!(shown.len() < 5 * SHOWN_BYTES_MAX, "{} bytes", shown.len());
         let text = String::from_utf8_lossy(shown);
         assert!(
@@ -521,15 +521,15 @@ mod tests {
 
     #[test]
     fn calls_of_a_command_are_one_entry() {
-        let mut account = Account::default();
+        let mut tally = Tally::default();
         for _ in 0..3 {
-            account.ids(Verb::GetId, 5, 0);
-            account.ids(Verb::MGetId, 1, 1);
+            tally.ids(Verb::GetId, 5, 0);
+            tally.ids(Verb::MGetId, 1, 1);
         }
-        account.rejected(Verb::MGetId);
+        tally.rejected(Verb::MGetId);
         let entry = |verb, calls, failed, rejected| Calls { verb, calls, failed, rejected, ns: 0, bucket: 0 };
-        assert_eq!(account.calls(), [entry(Verb::GetId, 15, 0, 0), entry(Verb::MGetId, 3, 3, 1)]);
-        account.clear();
-        assert_eq!(account.calls(), []);
+        assert_eq!(tally.calls(), [entry(Verb::GetId, 15, 0, 0), entry(Verb::MGetId, 3, 3, 1)]);
+        tally.clear();
+        assert_eq!(tally.calls(), []);
     }
 }
