@@ -328,9 +328,9 @@ fn who_was_chosen_to_go_counts_as_gone() {
     clients.set_held_bytes_max(100);
     let settings = Arc::new(getid::server::session_settings(&Config::default()).expect("the default settings"));
     let admit = |_| {
-        let profile = Session::new(clients.next_id(), Arc::clone(&settings)).profile().clone();
+        let view = Session::new(clients.next_id(), Arc::clone(&settings)).view().clone();
         let end = || Endpoint::Unix(Arc::default());
-        clients.admit(profile, end(), end(), 0, 0, usize::MAX).expect("a place")
+        clients.admit(view, end(), end(), 0, 0, usize::MAX).expect("a place")
     };
     let mut all: Vec<Admission> = (0..4).map(admit).collect();
     let chosen = || clients.choose_too_large().iter().map(|client| client.id).collect::<Vec<_>>();

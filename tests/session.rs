@@ -489,32 +489,26 @@ fn the_answer_to_an_effect_is_in_the_clients_protocol() {
 #[test]
 fn the_profile_follows_the_conversation() {
     let mut shell = Shell::new(&Options { password: true, ..Options::default() });
-    let profile = shell.session.profile();
-    assert_eq!((&*profile.user, profile.last_command, profile.queued), ("default", "NULL", None));
+    let view = shell.session.view();
+    assert_eq!((&*view.user, view.last_command, view.queued), ("default", "NULL", None));
     shell.talk(b"AUTH secret\r\nSELECT 3\r\nCLIENT SETNAME n\r\nCLIENT SETINFO LIB-VER 1\r\nMULTI\r\nPING\r\n", 9);
-    let profile = shell.session.profile().clone();
-    assert_eq!(
-        (&*profile.user, profile.database, &*profile.names.name, &*profile.names.lib_version),
-        ("default", 3, "n", "1")
-    );
-    assert_eq!((profile.last_command, profile.queued), ("ping", Some(1)));
+    let view = shell.session.view().clone();
+    assert_eq!((&*view.user, view.database, &*view.names.name, &*view.names.lib_version), ("default", 3, "n", "1"));
+    assert_eq!((view.last_command, view.queued), ("ping", Some(1)));
     shell.talk(b"EXEC\r\nCLIENT LIST\r\n", 9);
-    assert_eq!((shell.session.profile().last_command, shell.session.profile().queued), ("client|list", None));
+    assert_eq!((shell.session.view().last_command, shell.session.view().queued), ("client|list", None));
     shell.talk(b"RESET\r\n", 9);
-    let profile = shell.session.profile();
-    assert_eq!(
-        (&*profile.user, profile.database, &*profile.names.name, &*profile.names.lib_version),
-        ("default", 0, "", "1")
-    );
+    let view = shell.session.view();
+    assert_eq!((&*view.user, view.database, &*view.names.name, &*view.names.lib_version), ("default", 0, "", "1"));
 }
 
-/// Others are shown the profile only when this says so.
+/// Others are shown the view only when this says so.
 #[test]
 fn whatever_changes_the_profile_says_so_and_what_repeats_does_not() {
     let mut shell = Shell::new(&Options { password: true, ..Options::default() });
-    let mut shown = shell.session.take_changed_profile().cloned();
+    let mut shown = shell.session.take_changed_view().cloned();
     assert!(shown.is_some(), "nobody has seen the first");
-    assert_eq!(shell.session.take_changed_profile(), None);
+    assert_eq!(shell.session.take_changed_view(), None);
     let requests: [&[u8]; 16] = [
         b"AUTH secret\r\n",
         b"*1\r\n$5\r\nGETID\r\n",
@@ -536,13 +530,13 @@ fn whatever_changes_the_profile_says_so_and_what_repeats_does_not() {
     for request in requests {
         shell.talk(request, 9);
         let text = request.escape_ascii();
-        shown = shell.session.take_changed_profile().cloned().or(shown);
-        assert_eq!(shown.as_ref(), Some(shell.session.profile()), "behind {text}");
+        shown = shell.session.take_changed_view().cloned().or(shown);
+        assert_eq!(shown.as_ref(), Some(shell.session.view()), "behind {text}");
     }
     shell.talk(b"AUTH secret\r\nGETID\r\n", 9);
-    assert!(shell.session.take_changed_profile().is_some());
+    assert!(shell.session.take_changed_view().is_some());
     shell.talk(b"*1\r\n$5\r\nGETID\r\n*1\r\n$5\r\nGETID\r\nGETID\r\n", 9);
-    assert_eq!(shell.session.take_changed_profile(), None, "the same again");
+    assert_eq!(shell.session.take_changed_view(), None, "the same again");
 }
 
 /// The server cuts such a client off; until that has happened it must not go on as another, who may be allowed more.

@@ -137,7 +137,7 @@ fn who_always_has_more_to_say_lets_others_go_first() {
         let io = Flood { requests, at: 0, piece, reads: 0, in_a_row: Arc::clone(&in_a_row) };
         let session = Session::new(server.clients.next_id(), server.settings.get());
         let end = || Endpoint::Unix(Arc::default());
-        let admission = server.clients.admit(session.profile().clone(), end(), end(), 0, 0, 1).expect("a place");
+        let admission = server.clients.admit(session.view().clone(), end(), end(), 0, 0, 1).expect("a place");
         let mut most = 0;
         runtime.block_on(async {
             let flood = tokio::spawn(Connection::new(Arc::clone(&server), admission, session, io).run());

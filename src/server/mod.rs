@@ -389,8 +389,8 @@ impl Server {
     fn admit(&self, Arrival { origin, peer, local, fd }: Arrival) -> Option<(Admission, Session)> {
         let uptime_s = self.metrics.uptime_s.load(Relaxed);
         let session = Session::new(self.clients.next_id(), self.settings.get()).from(origin);
-        let profile = session.profile().clone();
-        let admission = self.clients.admit(profile, peer, local, fd, uptime_s, self.places(origin))?;
+        let view = session.view().clone();
+        let admission = self.clients.admit(view, peer, local, fd, uptime_s, self.places(origin))?;
         // On another thread than the one that stops the server: it may have told all clients before this was one.
         if self.is_stopping() {
             admission.client.stop(Stop::Drain);

@@ -181,8 +181,8 @@ mod tests {
         let end = || Endpoint::Unix(Arc::default());
         let settings = Arc::new(crate::server::session_settings(&crate::config::Config::default()).unwrap());
         let add = |_| {
-            let profile = Session::new(clients.next_id(), Arc::clone(&settings)).profile().clone();
-            let admission = clients.admit(profile, end(), end(), 0, 0, usize::MAX).unwrap();
+            let view = Session::new(clients.next_id(), Arc::clone(&settings)).view().clone();
+            let admission = clients.admit(view, end(), end(), 0, 0, usize::MAX).unwrap();
             monitors.add(&admission.client).expect("there is room")
         };
         let all = (0..count).map(add).collect();

@@ -13,7 +13,7 @@ use std::task::Waker;
 
 use crate::acl::Source;
 use crate::resp::Protocol;
-use crate::session::{Profile, Unblock};
+use crate::session::{ClientView, Unblock};
 
 /// One end of a connection.
 #[derive(Clone, Debug)]
@@ -89,7 +89,7 @@ pub struct Client {
     /// Since when it has not logged in though it has to, in seconds of uptime; [`NOT_A_STRANGER`] if it has, or need not.
     stranger_since_s: AtomicU64,
     /// Shared with lists that are being written; replaced then, else changed in place.
-    profile: Mutex<Arc<Profile>>,
+    view: Mutex<Arc<ClientView>>,
     /// One of the constants of [`wait`].
     wait: AtomicU8,
     stop: AtomicU8,
@@ -190,20 +190,19 @@ impl Client {
 
     /// Whether the client is behind `MONITOR`: then it is not idle either.
     pub fn monitors(&self) -> bool {
-        self.lock_profile().monitors
+        self.lock_view().monitors
     }
 
     /// Replaces what the session says of itself.
-    pub fn publish(&self, profile: &Profile) {
-        let mut published = self.lock_profile();
-        if **published != *profile {
-            if published.authenticated != profile.authenticated {
+    pub fn publish(&self, view: &ClientView) {
+        let mut published = self.lock_view();
+        if **published != *view {
+            if published.authenticated != view.authenticated {
                 // It was active just now.
-                let since_s =
-                    if profile.authenticated { NOT_A_STRANGER } else { self.active_s.load(Ordering::Relaxed) };
+                let since_s = if view.authenticated { NOT_A_STRANGER } else { self.active_s.load(Ordering::Relaxed) };
                 self.stranger_since_s.store(since_s, Ordering::Relaxed);
             }
-            Arc::make_mut(&mut published).clone_from(profile);
+            Arc::make_mut(&mut published).clone_from(view);
         }
     }
 
@@ -247,7 +246,7 @@ impl Client {
     pub fn snapshot(&self, uptime_s: u64) -> Snapshot {
         let small = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
         Snapshot {
-            profile: self.lock_profile().clone(),
+            view: self.lock_view().clone(),
             uptime_s,
             idle_s: u32::try_from(self.idle_s(uptime_s)).unwrap_or(u32::MAX),
             input_bytes: small(self.input_bytes()),
@@ -265,13 +264,13 @@ impl Client {
 
     /// The name and the incarnation of the user it is, as of its last login; the default one while it has not logged in.
     pub fn user(&self) -> (Arc<str>, u64) {
-        let profile = self.lock_profile();
-        (Arc::clone(&profile.user), profile.incarnation)
+        let view = self.lock_view();
+        (Arc::clone(&view.user), view.incarnation)
     }
 
-    fn lock_profile(&self) -> MutexGuard<'_, Arc<Profile>> {
-        // A profile is only replaced whole, so one that a panic left is as good as any.
-        self.profile.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_view(&self) -> MutexGuard<'_, Arc<ClientView>> {
+        // A view is only replaced whole, so one that a panic left is as good as any.
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -280,7 +279,7 @@ impl Client {
 /// Small, for a list has one of each: text is made when it is written.
 #[derive(Debug)]
 pub struct Snapshot {
-    profile: Arc<Profile>,
+    view: Arc<ClientView>,
     uptime_s: u64,
     idle_s: u32,
     input_bytes: u32,
@@ -293,15 +292,15 @@ pub struct Snapshot {
 impl Snapshot {
     /// In Redis's order; `N` for none.
     fn flags(&self, client: &Client) -> impl fmt::Display {
-        let profile = &self.profile;
+        let view = &self.view;
         let all = [
-            ('O', profile.monitors),
-            ('x', profile.queued.is_some()),
+            ('O', view.monitors),
+            ('x', view.queued.is_some()),
             ('b', self.is_waiting),
             ('c', self.is_stopping),
             ('U', matches!(client.peer, Endpoint::Unix(_))),
-            ('e', profile.no_evict),
-            ('T', profile.no_touch),
+            ('e', view.no_evict),
+            ('T', view.no_touch),
         ];
         fmt::from_fn(move |f| {
             if !all.iter().any(|(_, holds)| *holds) {
@@ -317,7 +316,7 @@ impl Snapshot {
     }
 
     fn write(&self, client: &Client, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Snapshot { profile, input_bytes: qbuf, output_bytes: omem, .. } = self;
+        let Snapshot { view, input_bytes: qbuf, output_bytes: omem, .. } = self;
         // There is one output buffer, and it is no list.
         let total = u64::from(*qbuf).max(u64::from(self.held_bytes)).max(u64::from(*omem));
         let events = if *omem == 0 { "r" } else { "w" };
@@ -330,20 +329,20 @@ impl Snapshot {
             client.peer,
             client.local,
             client.fd,
-            profile.names.name,
+            view.names.name,
             self.uptime_s.saturating_sub(client.since_s),
             self.idle_s,
             self.flags(client),
-            profile.database,
-            profile.queued.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX)),
-            profile.last_command,
-            profile.user,
-            match profile.protocol {
+            view.database,
+            view.queued.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX)),
+            view.last_command,
+            view.user,
+            match view.protocol {
                 Protocol::Resp2 => 2,
                 Protocol::Resp3 => 3,
             },
-            profile.names.lib_name,
-            profile.names.lib_version,
+            view.names.lib_name,
+            view.names.lib_version,
         )
     }
 }
@@ -443,7 +442,7 @@ impl Clients {
             |client: &&Arc<Client>| client.stopping() != Stop::Now && client.leaving_bytes.load(Ordering::Relaxed) == 0;
         let to_stay: Vec<&Arc<Client>> = connected.values().filter(is_to_stay).collect();
         let held: Vec<usize> = to_stay.iter().map(|client| client.held_bytes()).collect();
-        let may_go = |at: usize| !to_stay[at].lock_profile().no_evict;
+        let may_go = |at: usize| !to_stay[at].lock_view().no_evict;
         let chosen = evicted(&held, self.held_bytes_max.load(Ordering::Relaxed), may_go);
         let leave = |at: usize| {
             to_stay[at].leaving_bytes.store(held[at], Ordering::Relaxed);
@@ -458,10 +457,10 @@ impl Clients {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Takes a client in, unless `clients_max` are connected already. Its id is its profile's.
+    /// Takes a client in, unless `clients_max` are connected already. Its id is its view's.
     pub fn admit(
         self: &Arc<Self>,
-        profile: Profile,
+        view: ClientView,
         peer: Endpoint,
         local: Endpoint,
         fd: i32,
@@ -472,7 +471,7 @@ impl Clients {
         if connected.len() >= clients_max {
             return None;
         }
-        let id = profile.id;
+        let id = view.id;
         let client = Arc::new(Client {
             id,
             peer,
@@ -484,8 +483,8 @@ impl Clients {
             output_bytes: AtomicUsize::new(0),
             held_bytes: AtomicUsize::new(0),
             leaving_bytes: AtomicUsize::new(0),
-            stranger_since_s: AtomicU64::new(if profile.authenticated { NOT_A_STRANGER } else { uptime_s }),
-            profile: Mutex::new(Arc::new(profile)),
+            stranger_since_s: AtomicU64::new(if view.authenticated { NOT_A_STRANGER } else { uptime_s }),
+            view: Mutex::new(Arc::new(view)),
             wait: AtomicU8::new(wait::NONE),
             stop: AtomicU8::new(0),
             waker: OnceLock::new(),

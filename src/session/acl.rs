@@ -19,7 +19,7 @@ const LOG_COUNT: usize = 10;
 impl Client {
     /// Runs one of them: an answer, or an effect whose answer it is.
     pub(super) fn acl(&self, command: &'static Command, args: Args<'_>, turn: &mut Turn) {
-        let protocol = self.profile.protocol;
+        let protocol = self.view.protocol;
         let users = &self.settings.users;
         // As in Redis, which counts these words itself.
         let too_many = matches!(command.verb, Verb::AclCat | Verb::AclGenPass | Verb::AclLog) && args.len() > 3;

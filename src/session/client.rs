@@ -7,9 +7,9 @@
 use std::str;
 use std::sync::Arc;
 
+use super::client_view::{ClientView, Watched};
 use super::clients;
 use super::effect::{Effect, Pause, Shutdown, WaitingEffect};
-use super::profile::{Profile, Watched};
 use super::replies::{Replies, Wanted};
 use super::settings::Settings;
 use super::tally::Begun;
@@ -53,7 +53,7 @@ fn named_getid(settings: &Settings) -> Option<&'static Command> {
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) settings: Arc<Settings>,
-    pub(super) profile: Watched,
+    pub(super) view: Watched,
     pub(super) limits: DecodeLimits,
     pub(super) replies: Replies,
     /// What `CLIENT PAUSE` holds.
@@ -81,11 +81,11 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(id: u64, settings: Arc<Settings>) -> Client {
         let user = Arc::clone(settings.users.default_user());
-        let profile = Watched::new(Profile::new(id, Arc::clone(user.name())));
+        let view = Watched::new(ClientView::new(id, Arc::clone(user.name())));
         let mut client = Client {
             limits: settings.limits(),
             settings,
-            profile,
+            view,
             replies: Replies::default(),
             pause: None,
             allowed: CommandSet::default(),
@@ -145,7 +145,7 @@ impl Client {
     /// Whether nothing was run yet.
     #[inline]
     pub(super) fn has_said_nothing(&self) -> bool {
-        self.profile.last_command == super::profile::NO_COMMAND
+        self.view.last_command == super::client_view::NO_COMMAND
     }
 
     /// Whether the user may run it: a bit test.
@@ -177,12 +177,12 @@ impl Client {
         // As in Redis, nobody needs to log in while the default user is open to all.
         let authenticated = logged_in || self.settings.users.default_user().is_open();
         self.limits = DecodeLimits { authenticated, ..self.settings.limits() };
-        self.profile.authenticated = authenticated;
+        self.view.authenticated = authenticated;
         self.getid = named_getid(&self.settings).filter(|command| user.may(command));
-        if self.profile.user != *user.name() {
-            self.profile.user = Arc::clone(user.name());
+        if self.view.user != *user.name() {
+            self.view.user = Arc::clone(user.name());
         }
-        self.profile.incarnation = user.incarnation();
+        self.view.incarnation = user.incarnation();
         self.user = user;
     }
 
@@ -218,14 +218,14 @@ impl Client {
 
     /// `RESET`, as far as it is not about the transaction. What `SETINFO` said stays, as in Redis: it is still true.
     fn reset(&mut self) {
-        self.profile.database = 0;
-        if !self.profile.names.name.is_empty() {
-            self.profile.names_mut().name = Arc::default();
+        self.view.database = 0;
+        if !self.view.names.name.is_empty() {
+            self.view.names_mut().name = Arc::default();
         }
-        self.profile.protocol = Protocol::Resp2;
-        self.profile.no_evict = false;
-        self.profile.no_touch = false;
-        self.profile.monitors = false;
+        self.view.protocol = Protocol::Resp2;
+        self.view.no_evict = false;
+        self.view.no_touch = false;
+        self.view.monitors = false;
         self.replies.reset();
         self.forget_login();
     }
@@ -237,7 +237,7 @@ impl Client {
             turn.commands += count;
             turn.tally.ids(Verb::GetId, count, 0);
             turn.push_each_id(count);
-            self.profile.set_last_command(command.full_name);
+            self.view.set_last_command(command.full_name);
         }
     }
 
@@ -294,7 +294,7 @@ impl Client {
     #[inline]
     fn note(&mut self, command: &'static Command, turn: &mut Turn) {
         turn.commands += 1;
-        self.profile.set_last_command(command.full_name);
+        self.view.set_last_command(command.full_name);
     }
 
     /// A command begins that is not an ID command.
@@ -315,7 +315,7 @@ impl Client {
     #[inline]
     pub(super) fn show(&self, command: &'static Command, args: Args<'_>, turn: &mut Turn) {
         if turn.tally.is_watched() {
-            turn.tally.show(command, self.profile.database, args.iter(), self.settings.timing.is_secret);
+            turn.tally.show(command, self.view.database, args.iter(), self.settings.timing.is_secret);
         }
     }
 
@@ -323,7 +323,7 @@ impl Client {
     pub(super) fn show_exec(&self, turn: &mut Turn) {
         if let Some(command) = TABLE.iter().find(|command| command.verb == Verb::Exec) {
             let args = [&b"EXEC"[..]].into_iter();
-            turn.tally.show(command, self.profile.database, args, self.settings.timing.is_secret);
+            turn.tally.show(command, self.view.database, args, self.settings.timing.is_secret);
         }
     }
 
@@ -343,7 +343,7 @@ impl Client {
     }
 
     fn perform_other(&mut self, command: &'static Command, args: Args<'_>, turn: &mut Turn) {
-        let protocol = self.profile.protocol;
+        let protocol = self.view.protocol;
         let vocabulary = &self.settings.vocabulary;
         let names = || NamesFrom { args, next: 2 };
         match command.verb {
@@ -384,9 +384,9 @@ impl Client {
             Verb::Auth => self.auth(args, turn),
             Verb::Watch | Verb::Unwatch => turn.push(OK),
 
-            Verb::ClientId => turn.push_with(|out| resp::write_id(self.profile.id, out)),
+            Verb::ClientId => turn.push_with(|out| resp::write_id(self.view.id, out)),
             Verb::ClientGetName => {
-                let name = match &*self.profile.names.name {
+                let name = match &*self.view.names.name {
                     "" => Value::Null,
                     name => Value::from(name),
                 };
@@ -394,7 +394,7 @@ impl Client {
             }
             Verb::ClientSetName => match checked_name(arg(args, 2), "Client names") {
                 Ok(name) => {
-                    self.profile.names_mut().name = name;
+                    self.view.names_mut().name = name;
                     turn.push(OK);
                 }
                 Err(error) => turn.push_error(error),
@@ -402,14 +402,14 @@ impl Client {
             Verb::ClientSetInfo => self.set_info(args, turn),
             Verb::ClientNoEvict => match on_or_off(arg(args, 2)) {
                 Some(on) => {
-                    self.profile.no_evict = on;
+                    self.view.no_evict = on;
                     turn.push(OK);
                 }
                 None => turn.push_error(SYNTAX),
             },
             Verb::ClientNoTouch => match on_or_off(arg(args, 2)) {
                 Some(on) => {
-                    self.profile.no_touch = on;
+                    self.view.no_touch = on;
                     turn.push(OK);
                 }
                 None => turn.push_error(SYNTAX),
@@ -535,7 +535,7 @@ impl Client {
         }
         match u32::try_from(index) {
             Ok(index) if index < self.settings.databases => {
-                self.profile.database = index;
+                self.view.database = index;
                 turn.push(OK);
             }
             _ => turn.push_error("ERR DB index is out of range"),
@@ -563,7 +563,7 @@ impl Client {
                 }
                 (Some(name), _) if option.eq_ignore_ascii_case(b"setname") => {
                     match checked_name(name, "Client names") {
-                        Ok(name) => self.profile.names_mut().name = name,
+                        Ok(name) => self.view.names_mut().name = name,
                         Err(error) => return turn.push_error(error),
                     }
                     at += 2;
@@ -584,18 +584,18 @@ impl Client {
             return turn.push_error(HELLO_NEEDS_AUTH);
         }
         if let Some(protocol) = protocol {
-            self.profile.protocol = protocol;
+            self.view.protocol = protocol;
         }
         let fields = Value::map([
             ("server", Value::from("redis")),
             ("version", Value::from(REDIS_VERSION)),
-            ("proto", Value::Integer(if self.profile.protocol == Protocol::Resp3 { 3 } else { 2 })),
-            ("id", Value::Integer(self.profile.id.cast_signed())),
+            ("proto", Value::Integer(if self.view.protocol == Protocol::Resp3 { 3 } else { 2 })),
+            ("id", Value::Integer(self.view.id.cast_signed())),
             ("mode", Value::from("standalone")),
             ("role", Value::from("master")),
             ("modules", Value::Array(Vec::new())),
         ]);
-        turn.push_value(&fields, self.profile.protocol);
+        turn.push_value(&fields, self.view.protocol);
     }
 
     fn auth(&mut self, args: Args<'_>, turn: &mut Turn) {
@@ -628,7 +628,7 @@ impl Client {
         }
         let kept = |text: &[u8]| String::from_utf8_lossy(&text[..text.len().min(NAME_BYTES_MAX)]).into_owned();
         // Only in `EXEC` does it run with commands queued.
-        let context = if self.profile.queued.is_some() { Context::Multi } else { Context::TopLevel };
+        let context = if self.view.queued.is_some() { Context::Multi } else { Context::TopLevel };
         let user = kept(user).into();
         turn.deny(Denial { reason: Reason::Auth, context, object: kept(word), user, count: 1 });
         false
@@ -647,9 +647,9 @@ impl Client {
     fn set_info(&mut self, args: Args<'_>, turn: &mut Turn) {
         let (option, value) = (arg(args, 2), arg(args, 3));
         let field = if option.eq_ignore_ascii_case(b"lib-name") {
-            &mut self.profile.names_mut().lib_name
+            &mut self.view.names_mut().lib_name
         } else if option.eq_ignore_ascii_case(b"lib-ver") {
-            &mut self.profile.names_mut().lib_version
+            &mut self.view.names_mut().lib_version
         } else {
             let option = quote(option, OPTION_BYTES_MAX);
             return turn.push_error([b"ERR Unrecognized option '", option, b"'"].concat());

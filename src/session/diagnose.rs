@@ -30,25 +30,25 @@ impl Client {
             Verb::MemoryStats => Effect::Memory(MemoryAsk::Stats),
             Verb::MemoryMallocStats => {
                 let text = Value::text("Stats not supported for the current allocator");
-                return turn.push_value(&text, self.profile.protocol);
+                return turn.push_value(&text, self.view.protocol);
             }
             // Memory that is free goes back to the system by itself.
             Verb::MemoryPurge => return turn.push(OK),
             Verb::MemoryUsage => {
                 return match check_memory_usage(args) {
                     // There is no key.
-                    Ok(()) => turn.push_value(&Value::Null, self.profile.protocol),
+                    Ok(()) => turn.push_value(&Value::Null, self.view.protocol),
                     Err(error) => turn.push_error(error),
                 };
             }
             // Inside of EXEC its lines would come between the replies.
-            _ if self.profile.queued.is_some() => {
+            _ if self.view.queued.is_some() => {
                 return turn.push_error("ERR MONITOR isn't allowed for DENY BLOCKING client");
             }
             // Redis does not answer either.
-            _ if self.profile.monitors => return,
+            _ if self.view.monitors => return,
             _ => {
-                self.profile.monitors = true;
+                self.view.monitors = true;
                 Effect::Monitor
             }
         });

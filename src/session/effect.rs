@@ -61,7 +61,7 @@ pub enum Effect {
     Latency(LatencyAsk),
     /// `MEMORY DOCTOR` and `MEMORY STATS`.
     Memory(MemoryAsk),
-    /// `MONITOR`: answer `+OK`; the client is fed from now on, for as long as its profile says so. Or an error, and
+    /// `MONITOR`: answer `+OK`; the client is fed from now on, for as long as its view says so. Or an error, and
     /// [`Session::take_monitoring_back`](super::Session::take_monitoring_back).
     Monitor,
     /// `CONFIG RESETSTAT`: begin to count anew; answer `+OK`.

@@ -25,10 +25,10 @@
 
 mod acl;
 mod client;
+mod client_view;
 mod clients;
 mod diagnose;
 mod effect;
-mod profile;
 mod replies;
 mod settings;
 mod straight;
@@ -40,12 +40,12 @@ use std::sync::Arc;
 
 use client::Client;
 pub use client::NAME_BYTES_MAX;
+pub use client_view::ClientView;
 pub use effect::{
     AclEffect, AclFileEffect, ClientFilter, ClientKill, ClientKind, Effect, LatencyAsk, MemoryAsk, Pause, Shutdown,
     SlowLogAsk, Unblock, WaitingEffect,
 };
 use getid_core::{Id, Reservation, Scheme};
-pub use profile::Profile;
 pub use settings::Settings;
 pub use tally::{Calls, ErrorCode, Noted, TURN_NS_MAX, Tally, Timing};
 pub use transaction::TRANSACTION_BYTES_MAX;
@@ -99,14 +99,14 @@ impl Session {
     }
 
     /// What others may see of it.
-    pub fn profile(&self) -> &Profile {
-        &self.client.profile
+    pub fn view(&self) -> &ClientView {
+        &self.client.view
     }
 
     /// The same if it may have changed since the last call, for those who are shown it.
     #[inline]
-    pub fn take_changed_profile(&mut self) -> Option<&Profile> {
-        self.client.profile.take_changed()
+    pub fn take_changed_view(&mut self) -> Option<&ClientView> {
+        self.client.view.take_changed()
     }
 
     /// What it goes by.
@@ -145,7 +145,7 @@ impl Session {
 
     /// `MONITOR` was refused: it does not monitor after all.
     pub fn take_monitoring_back(&mut self) {
-        self.client.profile.monitors = false;
+        self.client.view.monitors = false;
     }
 
     /// Whether `EXEC` still has commands to run.
@@ -183,12 +183,12 @@ impl Session {
                 }
                 transaction.end_if_done();
                 if !transaction.is_running() {
-                    client.profile.set_last_command("exec");
+                    client.view.set_last_command("exec");
                     if turn.tally.is_watched() {
                         client.show_exec(turn);
                     }
                 }
-                client.profile.queued = transaction.queued();
+                client.view.queued = transaction.queued();
                 if !client.replies.are_plain() {
                     settle(transaction, client, turn);
                 }
@@ -305,7 +305,7 @@ impl Session {
     /// Appends the shell's answer to an effect, in the client's protocol.
     pub fn reply(&mut self, answer: &Value, output: &mut Vec<u8>) {
         if !self.answer_muted {
-            resp::encode(answer, self.client.profile.protocol, output);
+            resp::encode(answer, self.client.view.protocol, output);
         }
     }
 
@@ -335,7 +335,7 @@ impl Session {
 
     /// The protocol to answer an effect in piece by piece, as [`Session::reply`] does in one; `None`: it is not wanted.
     pub fn answers_in(&self) -> Option<Protocol> {
-        (!self.answer_muted).then_some(self.client.profile.protocol)
+        (!self.answer_muted).then_some(self.client.view.protocol)
     }
 
     /// Whether the client has logged in, or need not.
@@ -521,7 +521,7 @@ fn take(transaction: &mut Transaction, client: &mut Client, args: Args<'_>, turn
         Verb::Quit => client.perform(command, args, turn),
         _ if transaction.is_queueing() => match transaction.push(command, args, client.settings.request_bytes_max) {
             Ok(()) => {
-                client.profile.set_last_command(command.full_name);
+                client.view.set_last_command(command.full_name);
                 turn.tally.end_lap();
                 turn.push(b"+QUEUED\r\n");
             }
@@ -532,7 +532,7 @@ fn take(transaction: &mut Transaction, client: &mut Client, args: Args<'_>, turn
         },
         _ => return client.perform(command, args, turn),
     }
-    client.profile.queued = transaction.queued();
+    client.view.queued = transaction.queued();
 }
 
 /// Whether this is a line of an HTTP request that can carry commands in its body, as in Redis.
@@ -579,7 +579,7 @@ fn reject(
         transaction.fail();
         turn.push_error(text);
     }
-    client.profile.queued = transaction.queued();
+    client.view.queued = transaction.queued();
 }
 
 /// Answers a request that its user may not make.
@@ -587,7 +587,7 @@ fn reject(
 fn refuse(transaction: &mut Transaction, client: &mut Client, command: &'static Command, turn: &mut Turn) {
     let context = if transaction.is_queueing() { Context::Multi } else { Context::TopLevel };
     client.deny(command, context, turn);
-    client.profile.set_last_command(command.full_name);
+    client.view.set_last_command(command.full_name);
     reject(transaction, client, Some(command), client.refusal_of(command).as_bytes(), turn);
 }
 

@@ -335,7 +335,7 @@ impl<T: Transport> Connection<T> {
             if let Some(breach) = turn.broken {
                 self.server.note_breach(breach, &self.admission.client);
             }
-            if self.monitoring.is_some() && (turn.close || !self.session.profile().monitors) {
+            if self.monitoring.is_some() && (turn.close || !self.session.view().monitors) {
                 self.monitoring = None;
             }
             let last = turn.close || !turn.more;
@@ -471,8 +471,8 @@ impl<T: Transport> Connection<T> {
     /// be killed, must be found while it waits.
     #[inline]
     fn publish(&mut self) {
-        if let Some(profile) = self.session.take_changed_profile() {
-            self.admission.client.publish(profile);
+        if let Some(view) = self.session.take_changed_view() {
+            self.admission.client.publish(view);
         }
     }
 
@@ -495,7 +495,7 @@ impl<T: Transport> Connection<T> {
         }
         self.publish();
         if right > 0 {
-            self.server.audit(Act::Login { user: &self.session.profile().user }, &*self.admission.client);
+            self.server.audit(Act::Login { user: &self.session.view().user }, &*self.admission.client);
         }
         // Either who deletes the user sees this login, or it is seen here that the user is gone.
         self.follow_settings();
@@ -519,7 +519,7 @@ impl<T: Transport> Connection<T> {
             self.follow_settings();
             if self.session.log_in_as(&name) {
                 self.publish();
-                self.server.audit(Act::Login { user: &self.session.profile().user }, &*self.admission.client);
+                self.server.audit(Act::Login { user: &self.session.view().user }, &*self.admission.client);
                 // As behind AUTH: the user may have gone at this moment.
                 self.follow_settings();
                 return !self.session.has_lost_user();
@@ -584,7 +584,7 @@ impl<T: Transport> Connection<T> {
             self.server.note_draw_wait(draw.ns);
         }
         if share_ns >= self.session.settings().timing.noted_ns {
-            self.server.note_ids(&self.admission.client, &self.session.profile().names.name, turn.replies(), share_ns);
+            self.server.note_ids(&self.admission.client, &self.session.view().names.name, turn.replies(), share_ns);
         }
     }
 
@@ -596,7 +596,7 @@ impl<T: Transport> Connection<T> {
             own.add_error(code, count);
         }
         for noted in turn.tally.take_noted() {
-            self.server.note(&self.admission.client, &self.session.profile().names.name, noted);
+            self.server.note(&self.admission.client, &self.session.view().names.name, noted);
         }
         let mut shown = turn.tally.shown().peekable();
         if shown.peek().is_some() {
@@ -647,7 +647,7 @@ impl<T: Transport> Connection<T> {
         let (verb, ns) = (asker.command.verb, asker.ns);
         own.add(&[Calls { verb, calls: 1, failed, rejected: 0, ns, bucket: bucket_of(ns) }]);
         if ns >= self.session.settings().timing.noted_ns {
-            self.server.note(&self.admission.client, &self.session.profile().names.name, asker);
+            self.server.note(&self.admission.client, &self.session.view().names.name, asker);
         }
     }
 
@@ -1103,7 +1103,7 @@ mod tests {
     #[test]
     fn an_idle_connection_is_small() {
         let own = size_of::<Connection<TcpStream>>();
-        let (listed, shown) = (size_of::<Client>(), size_of::<crate::session::Profile>());
+        let (listed, shown) = (size_of::<Client>(), size_of::<crate::session::ClientView>());
         assert!(own <= 528 && listed <= 224 && shown <= 88, "{own} for itself, {listed} and {shown} in the list");
     }
 }

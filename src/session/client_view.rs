@@ -7,7 +7,7 @@ use crate::resp::Protocol;
 
 /// The visible side of a session. Cheap to clone, so that a registry of connections can keep a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Profile {
+pub struct ClientView {
     /// The connection's number, as `CLIENT ID` and `HELLO` say it.
     pub id: u64,
     /// What it calls itself: one for all that have said nothing of it.
@@ -50,10 +50,10 @@ static NO_NAMES: LazyLock<Arc<Names>> = LazyLock::new(Arc::default);
 /// `last_command` before the first.
 pub(super) const NO_COMMAND: &str = "NULL";
 
-impl Profile {
+impl ClientView {
     /// That of a connection that has said nothing yet.
-    pub(super) fn new(id: u64, user: Arc<str>) -> Profile {
-        Profile {
+    pub(super) fn new(id: u64, user: Arc<str>) -> ClientView {
+        ClientView {
             id,
             names: Arc::clone(&NO_NAMES),
             user,
@@ -70,26 +70,26 @@ impl Profile {
     }
 }
 
-/// A profile that remembers whether it may have changed since somebody last looked: nearly all requests change nothing, and
+/// A view that remembers whether it may have changed since somebody last looked: nearly all requests change nothing, and
 /// comparing it with what others were shown costs more than drawing an ID.
 ///
 /// Whoever takes it mutably counts as one who changes it.
 #[derive(Debug)]
 pub(super) struct Watched {
-    profile: Profile,
+    view: ClientView,
     has_changed: bool,
 }
 
 impl Watched {
     /// One that nobody has looked at.
-    pub(super) fn new(profile: Profile) -> Watched {
-        Watched { profile, has_changed: true }
+    pub(super) fn new(view: ClientView) -> Watched {
+        Watched { view, has_changed: true }
     }
 
-    /// The profile if it may have changed since the last call.
+    /// The view if it may have changed since the last call.
     #[inline]
-    pub(super) fn take_changed(&mut self) -> Option<&Profile> {
-        std::mem::take(&mut self.has_changed).then_some(&self.profile)
+    pub(super) fn take_changed(&mut self) -> Option<&ClientView> {
+        std::mem::take(&mut self.has_changed).then_some(&self.view)
     }
 
     /// What it calls itself, to be changed.
@@ -100,25 +100,25 @@ impl Watched {
     /// This command ran last; mostly it is the one that ran before.
     #[inline]
     pub(super) fn set_last_command(&mut self, name: &'static str) {
-        if !std::ptr::eq(self.profile.last_command, name) {
+        if !std::ptr::eq(self.view.last_command, name) {
             self.has_changed = true;
-            self.profile.last_command = name;
+            self.view.last_command = name;
         }
     }
 }
 
 impl Deref for Watched {
-    type Target = Profile;
+    type Target = ClientView;
 
     #[inline]
-    fn deref(&self) -> &Profile {
-        &self.profile
+    fn deref(&self) -> &ClientView {
+        &self.view
     }
 }
 
 impl DerefMut for Watched {
-    fn deref_mut(&mut self) -> &mut Profile {
+    fn deref_mut(&mut self) -> &mut ClientView {
         self.has_changed = true;
-        &mut self.profile
+        &mut self.view
     }
 }
