@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::client_view::{ClientView, Watched};
 use super::clients;
 use super::effect::{Effect, Pause, Shutdown, WaitingEffect};
-use super::replies::{Replies, Wanted};
+use super::reply_mode::{ReplyMode, Wanted};
 use super::settings::Settings;
 use super::tally::Begun;
 use super::transaction::Transaction;
@@ -55,7 +55,7 @@ pub(super) struct Client {
     pub(super) settings: Arc<Settings>,
     pub(super) view: Watched,
     pub(super) limits: DecodeLimits,
-    pub(super) replies: Replies,
+    pub(super) reply_mode: ReplyMode,
     /// What `CLIENT PAUSE` holds.
     pub(super) pause: Option<Pause>,
     /// Whom commands are run as: of [`Settings::users`].
@@ -86,7 +86,7 @@ impl Client {
             limits: settings.limits(),
             settings,
             view,
-            replies: Replies::default(),
+            reply_mode: ReplyMode::default(),
             pause: None,
             allowed: CommandSet::default(),
             user,
@@ -226,7 +226,7 @@ impl Client {
         self.view.no_evict = false;
         self.view.no_touch = false;
         self.view.monitors = false;
-        self.replies.reset();
+        self.reply_mode.reset();
         self.forget_login();
     }
 
@@ -244,7 +244,7 @@ impl Client {
     /// Whether [`Client::getids`] may be used: nobody took GETID's name, and the user may run it and hear of it now.
     #[inline]
     pub(super) fn takes_straight_path(&self) -> bool {
-        self.limits.authenticated && self.getid.is_some() && self.pause.is_none() && self.replies.are_plain()
+        self.limits.authenticated && self.getid.is_some() && self.pause.is_none() && self.reply_mode.is_plain()
     }
 
     /// Whether a pause holds this command. What ends a pause, a connection or the server goes on, and what an operator who
@@ -376,7 +376,7 @@ impl Client {
             }
             Verb::Reset => {
                 self.reset();
-                turn.unmute_unless(self.replies.are_muted());
+                turn.unmute_unless(self.reply_mode.is_muted());
                 turn.push(b"+RESET\r\n");
             }
             Verb::Select => self.select(args, turn),
@@ -435,7 +435,7 @@ impl Client {
             },
             Verb::ClientReply => match clients::reply(arg(args, 2)) {
                 Some(wanted) => {
-                    self.replies.set(wanted);
+                    self.reply_mode.set(wanted);
                     if wanted == Wanted::On {
                         turn.unmute_unless(false);
                         turn.push(OK);

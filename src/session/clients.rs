@@ -3,7 +3,7 @@
 
 use super::client::{NOT_AN_INTEGER, OPTION_BYTES_MAX, SYNTAX};
 use super::effect::{ClientFilter, ClientKill, ClientKind, Effect, Pause, Unblock};
-use super::replies::Wanted;
+use super::reply_mode::Wanted;
 use crate::command::quote;
 use crate::resp::{Args, parse_integer};
 

@@ -29,7 +29,7 @@ mod client_view;
 mod clients;
 mod diagnose;
 mod effect;
-mod replies;
+mod reply_mode;
 mod settings;
 mod straight;
 mod tally;
@@ -159,7 +159,7 @@ impl Session {
     pub fn read(&mut self, input: &[u8], turn: &mut Turn) -> usize {
         turn.clear(self.client.settings.turn_ids_max);
         let Session { decoder, transaction, client, refused, .. } = self;
-        turn.muted = client.replies.are_muted();
+        turn.muted = client.reply_mode.is_muted();
         if client.is_special {
             if client.has_lost_user {
                 turn.close = true;
@@ -189,7 +189,7 @@ impl Session {
                     }
                 }
                 client.view.queued = transaction.queued();
-                if !client.replies.are_plain() {
+                if !client.reply_mode.is_plain() {
                     settle(transaction, client, turn);
                 }
                 continue;
@@ -245,7 +245,7 @@ impl Session {
                     turn.broken = Some(if is_too_large { Breach::TooLarge } else { Breach::Protocol });
                 }
             }
-            if !client.replies.are_plain() {
+            if !client.reply_mode.is_plain() {
                 settle(transaction, client, turn);
             }
         }
@@ -376,9 +376,9 @@ fn settle(transaction: &Transaction, client: &mut Client, turn: &mut Turn) {
     }
     // What holds for EXEC holds for all it runs.
     if !transaction.is_running() {
-        client.replies.next_request();
+        client.reply_mode.next_request();
     }
-    turn.ended = client.replies.are_muted() != turn.muted;
+    turn.ended = client.reply_mode.is_muted() != turn.muted;
 }
 
 /// Most arguments of a command that takes any number of them.

@@ -5,7 +5,7 @@
 
 /// What `CLIENT REPLY` asked for. The default is every reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Replies {
+pub(super) struct ReplyMode {
     off: bool,
     /// The request at hand is not answered.
     skip: bool,
@@ -21,23 +21,23 @@ pub(super) enum Wanted {
     Skip,
 }
 
-impl Replies {
+impl ReplyMode {
     /// Whether all is as at the beginning.
     #[inline]
-    pub(super) fn are_plain(self) -> bool {
+    pub(super) fn is_plain(self) -> bool {
         !(self.off || self.skip || self.skip_next)
     }
 
     /// Whether the request at hand is not answered.
     #[inline]
-    pub(super) fn are_muted(self) -> bool {
+    pub(super) fn is_muted(self) -> bool {
         self.off || self.skip
     }
 
     /// `CLIENT REPLY`. Only `ON` is answered itself.
     pub(super) fn set(&mut self, wanted: Wanted) {
         match wanted {
-            Wanted::On => *self = Replies { skip_next: self.skip_next, ..Replies::default() },
+            Wanted::On => *self = ReplyMode { skip_next: self.skip_next, ..ReplyMode::default() },
             Wanted::Off => self.off = true,
             Wanted::Skip => self.skip_next = !self.off,
         }
@@ -45,7 +45,7 @@ impl Replies {
 
     /// `RESET`, which is answered unless a `SKIP` came just before.
     pub(super) fn reset(&mut self) {
-        *self = Replies { skip: self.skip, ..Replies::default() };
+        *self = ReplyMode { skip: self.skip, ..ReplyMode::default() };
     }
 
     /// A request has been dealt with; an empty line is one too, as in Redis.
