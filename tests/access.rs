@@ -113,7 +113,7 @@ fn the_minimal_user_can_do_exactly_that() {
     assert_eq!(wire.ask("QUIT"), "+OK");
 }
 
-/// Who may not run GETID may not by its straight way either, from the moment the rules say so.
+/// Who may not run GETID may not by its fast path either, from the moment the rules say so.
 #[test]
 fn getid_can_be_taken_away_and_given_back() {
     let getids = b"*1\r\n$5\r\nGETID\r\n".repeat(2);

@@ -157,7 +157,7 @@ impl Decoder {
     /// `input` starts at the first byte that no request has used yet. After [`Decoded::Incomplete`] the caller calls
     /// again with the same bytes and more behind them.
     ///
-    /// A straight path for requests that are known byte for byte (`*1\r\n$5\r\nGETID\r\n`) belongs in front of this call
+    /// A fast path for requests that are known byte for byte (`*1\r\n$5\r\nGETID\r\n`) belongs in front of this call
     /// and may be taken whenever [`Decoder::is_between_requests`].
     ///
     /// # Errors

@@ -243,7 +243,7 @@ impl Client {
 
     /// Whether [`Client::getids`] may be used: nobody took GETID's name, and the user may run it and hear of it now.
     #[inline]
-    pub(super) fn takes_straight_path(&self) -> bool {
+    pub(super) fn takes_fast_path(&self) -> bool {
         self.limits.authenticated && self.getid.is_some() && self.pause.is_none() && self.reply_mode.is_plain()
     }
 

@@ -29,9 +29,9 @@ mod client_view;
 mod clients;
 mod diagnose;
 mod effect;
+mod fast_path;
 mod reply_mode;
 mod settings;
-mod straight;
 mod tally;
 mod transaction;
 mod turn;
@@ -195,12 +195,12 @@ impl Session {
                 continue;
             }
             let rest = &input[used..];
-            if client.takes_straight_path()
+            if client.takes_fast_path()
                 && !turn.tally.is_watched()
                 && decoder.is_between_requests()
                 && !transaction.is_queueing()
             {
-                let (count, bytes) = straight::leading_getids(rest, turn.ids_left());
+                let (count, bytes) = fast_path::leading_getids(rest, turn.ids_left());
                 if count > 0 {
                     client.getids(count, turn);
                     used += bytes;

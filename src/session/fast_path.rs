@@ -1,4 +1,4 @@
-//! The straight path: requests that are GETID byte for byte.
+//! The fast path: requests that are GETID byte for byte.
 //!
 //! Nearly all requests of nearly all servers are these fifteen bytes, and a pipeline is many of them in a row. Comparing
 //! two words tells such a request from any other; neither decoder nor vocabulary is asked. Whatever is not exactly this
