@@ -1,11 +1,11 @@
 //! `CONFIG SET`: some values of a configuration replaced, by the checks that a file goes through.
 //!
-//! All or nothing: the pairs go into a draft of the configuration in force, and only a draft that is right as a whole
-//! becomes a configuration. Error texts and the order of checks are Redis 7.0's; where Redis has no such rule, the text is
+//! All or nothing: a builder begins with the configuration in force and takes the pairs in; only when all of it is right does
+//! it become a configuration. Error texts and the order of checks are Redis 7.0's; where Redis has no such rule, the text is
 //! that of a mistake in a file.
 
 use super::directive::{Change, Directive};
-use super::draft::Draft;
+use super::builder::Builder;
 use super::fault::Fault;
 use super::read::words_of;
 use super::redis::{self, RedisDirective};
@@ -88,22 +88,22 @@ impl Config {
     /// values last.
     pub fn set(&self, pairs: &[Pair]) -> Result<Changed, SetError> {
         let targets = self.targets(pairs)?;
-        let mut draft = Draft::of(self);
+        let mut builder = Builder::of(self);
         let mut names = Vec::new();
         for (index, (target, (_, value))) in targets.iter().zip(pairs).enumerate() {
             match *target {
                 Target::Own(row) => {
                     let refuse = |reason| SetError::refused(row.name, reason);
                     if let Some(words) = words_for(row, value).map_err(refuse)? {
-                        row.set(&mut draft, &words).map_err(|fault| refuse(redis_text(row, &fault)))?;
+                        row.set(&mut builder, &words).map_err(|fault| refuse(redis_text(row, &fault)))?;
                     }
-                    draft.note_place(row.name, &Place::in_config_set(index));
+                    builder.note_place(row.name, &Place::in_config_set(index));
                     names.push(row.name);
                 }
                 Target::Redis(row) => keeps(row, value)?,
             }
         }
-        match draft.finish() {
+        match builder.finish() {
             Ok((config, _)) => Ok(Changed { config, names }),
             Err(problems) => {
                 let first = problems.first();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use getid_core::Epoch;
 use getid_core::layout::LOW_BITS;
 
-use super::draft::Draft;
+use super::builder::Builder;
 use super::fault::Fault;
 use super::{
     BindAddr, BorrowPolicy, ClientMemory, Config, LogFormat, LogLevel, OutputBufferLimit, StateKind, Supervised,
@@ -118,7 +118,7 @@ impl Directive {
     }
 
     /// Checks the words of a line and puts them where they belong.
-    pub(super) fn set(&self, draft: &mut Draft, words: &[String]) -> Result<(), Fault> {
+    pub(super) fn set(&self, builder: &mut Builder, words: &[String]) -> Result<(), Fault> {
         let (least, most) = self.words();
         if !(least..=most).contains(&words.len()) {
             let found = match words.len() {
@@ -134,14 +134,14 @@ impl Directive {
         }
         let word = words.first().map_or("", String::as_str);
         match self.value {
-            Value::Number { min, max, unit, set, .. } => set(draft, number(word, min, max, unit)?),
-            Value::Memory { min, set, .. } => set(draft, memory(word, min)?),
-            Value::YesNo { set, .. } => set(draft, choice(word, YES_NO)? == "yes"),
-            Value::Word { words, set, .. } => set(draft, choice(word, words)?),
-            Value::Mode { set, .. } => set(draft, mode(word)?),
-            Value::Text { set, .. } => set(draft, word),
-            Value::Path { set, .. } => set(draft, (!word.is_empty()).then(|| PathBuf::from(word))),
-            Value::Words { set, .. } => set(draft, words)?,
+            Value::Number { min, max, unit, set, .. } => set(builder, number(word, min, max, unit)?),
+            Value::Memory { min, set, .. } => set(builder, memory(word, min)?),
+            Value::YesNo { set, .. } => set(builder, choice(word, YES_NO)? == "yes"),
+            Value::Word { words, set, .. } => set(builder, choice(word, words)?),
+            Value::Mode { set, .. } => set(builder, mode(word)?),
+            Value::Text { set, .. } => set(builder, word),
+            Value::Path { set, .. } => set(builder, (!word.is_empty()).then(|| PathBuf::from(word))),
+            Value::Words { set, .. } => set(builder, words)?,
         }
         Ok(())
     }
@@ -174,39 +174,39 @@ pub(super) enum Value {
         min: i64,
         max: i64,
         unit: &'static str,
-        set: fn(&mut Draft, i64),
+        set: fn(&mut Builder, i64),
         get: fn(&Config) -> i64,
     },
     Memory {
         min: u64,
-        set: fn(&mut Draft, u64),
+        set: fn(&mut Builder, u64),
         get: fn(&Config) -> u64,
     },
     YesNo {
-        set: fn(&mut Draft, bool),
+        set: fn(&mut Builder, bool),
         get: fn(&Config) -> bool,
     },
     Word {
         words: &'static [&'static str],
-        set: fn(&mut Draft, &str),
+        set: fn(&mut Builder, &str),
         get: fn(&Config) -> &'static str,
     },
     Mode {
-        set: fn(&mut Draft, Option<u32>),
+        set: fn(&mut Builder, Option<u32>),
         get: fn(&Config) -> Option<u32>,
     },
     Text {
-        set: fn(&mut Draft, &str),
+        set: fn(&mut Builder, &str),
         get: fn(&Config) -> &str,
     },
     Path {
-        set: fn(&mut Draft, Option<PathBuf>),
+        set: fn(&mut Builder, Option<PathBuf>),
         get: fn(&Config) -> Option<&Path>,
     },
     Words {
         count: (usize, usize),
         expected: &'static str,
-        set: fn(&mut Draft, &[String]) -> Result<(), Fault>,
+        set: fn(&mut Builder, &[String]) -> Result<(), Fault>,
         get: Option<fn(&Config) -> String>,
     },
 }
@@ -273,7 +273,7 @@ macro_rules! number {
             min: $min,
             max: $max,
             unit: $unit,
-            set: |draft, value| draft.config.$field = fit(value),
+            set: |builder, value| builder.config.$field = fit(value),
             get: |config| i64::try_from(config.$field).unwrap_or(i64::MAX),
         }
     };
@@ -283,7 +283,7 @@ macro_rules! memory {
     ($min:expr, $field:ident) => {
         Value::Memory {
             min: $min,
-            set: |draft, value| draft.config.$field = fit(value),
+            set: |builder, value| builder.config.$field = fit(value),
             get: |config| config.$field as u64,
         }
     };
@@ -293,7 +293,7 @@ macro_rules! word {
     ($words:ident, $field:ident) => {
         Value::Word {
             words: $words::WORDS,
-            set: |draft, word| draft.config.$field = $words::from_word(word).unwrap_or_default(),
+            set: |builder, word| builder.config.$field = $words::from_word(word).unwrap_or_default(),
             get: |config| config.$field.word(),
         }
     };
@@ -301,7 +301,7 @@ macro_rules! word {
 
 macro_rules! path {
     ($field:ident) => {
-        Value::Path { set: |draft, path| draft.config.$field = path, get: |config| config.$field.as_deref() }
+        Value::Path { set: |builder, path| builder.config.$field = path, get: |config| config.$field.as_deref() }
     };
 }
 
@@ -462,7 +462,7 @@ const DIRECTIVES: &[Directive] = &[
 ];
 
 const ID_MACHINE_CLAIM: Value =
-    Value::YesNo { set: |draft, yes| draft.config.id_machine_claim = yes, get: |config| config.id_machine_claim };
+    Value::YesNo { set: |builder, yes| builder.config.id_machine_claim = yes, get: |config| config.id_machine_claim };
 
 /// Performed by the reader before any setter runs.
 const INCLUDE: Value = Value::Words { count: (1, 1), expected: "one path", set: |_, _| Ok(()), get: None };
@@ -470,14 +470,14 @@ const INCLUDE: Value = Value::Words { count: (1, 1), expected: "one path", set: 
 const BIND: Value = Value::Words {
     count: (1, usize::MAX),
     expected: "one or more IP addresses",
-    set: |draft, words| {
+    set: |builder, words| {
         // As in Redis, one empty word is no address at all.
         let words = if words == [""] { &[] } else { words };
         if words.len() > BIND_ADDRESSES_MAX {
             return Err(Fault::Addresses { found: words.len(), max: BIND_ADDRESSES_MAX });
         }
-        draft.config.bind = words.iter().map(|word| address(word)).collect::<Result<_, _>>()?;
-        draft.config.bind_given = true;
+        builder.config.bind = words.iter().map(|word| address(word)).collect::<Result<_, _>>()?;
+        builder.config.bind_given = true;
         Ok(())
     },
     get: Some(|config| {
@@ -488,21 +488,21 @@ const BIND: Value = Value::Words {
 };
 
 const UNIXSOCKETPERM: Value =
-    Value::Mode { set: |draft, mode| draft.config.unixsocketperm = mode, get: |config| config.unixsocketperm };
+    Value::Mode { set: |builder, mode| builder.config.unixsocketperm = mode, get: |config| config.unixsocketperm };
 
 const PROTECTED_MODE: Value = Value::Word {
     words: Protection::WORDS,
-    set: |draft, word| draft.config.protected_mode = Protection::from_word(word),
+    set: |builder, word| builder.config.protected_mode = Protection::from_word(word),
     get: |config| config.protection().word(),
 };
 
 const MAXMEMORY_CLIENTS: Value = Value::Words {
     count: (1, 1),
     expected: "a memory size or a percentage",
-    set: |draft, words| {
+    set: |builder, words| {
         let word = words.first().map_or("", String::as_str);
         let wrong = || Fault::ClientMemory { found: word.to_owned() };
-        draft.config.maxmemory_clients = match word.strip_suffix('%') {
+        builder.config.maxmemory_clients = match word.strip_suffix('%') {
             Some(digits) => {
                 let percent = digits.parse().ok().filter(|percent| (1..=100).contains(percent) && is_digits(digits));
                 ClientMemory::Percent(percent.ok_or_else(wrong)?)
@@ -518,7 +518,7 @@ const MAXMEMORY_CLIENTS: Value = Value::Words {
 };
 
 const REQUIREPASS: Value = Value::Text {
-    set: |draft, text| draft.config.requirepass = (!text.is_empty()).then(|| text.to_owned()),
+    set: |builder, text| builder.config.requirepass = (!text.is_empty()).then(|| text.to_owned()),
     get: |config| config.requirepass.as_deref().unwrap_or_default(),
 };
 
@@ -528,8 +528,8 @@ const TLS_SESSIONS_MAX: i64 = 100_000;
 const TLS_PROTOCOLS: Value = Value::Words {
     count: (1, 4),
     expected: "TLSv1.2, TLSv1.3 or both",
-    set: |draft, words| {
-        draft.config.tls_protocols = suites::protocols(&words.join(" "))?;
+    set: |builder, words| {
+        builder.config.tls_protocols = suites::protocols(&words.join(" "))?;
         Ok(())
     },
     get: Some(|config| config.tls_protocols.join(" ")),
@@ -538,8 +538,8 @@ const TLS_PROTOCOLS: Value = Value::Words {
 const TLS_CIPHERS: Value = Value::Words {
     count: (1, 1),
     expected: "names with colons between them",
-    set: |draft, words| {
-        draft.config.tls_ciphers = suites::suites_12(&words.concat())?;
+    set: |builder, words| {
+        builder.config.tls_ciphers = suites::suites_12(&words.concat())?;
         Ok(())
     },
     get: Some(|config| config.tls_ciphers.join(":")),
@@ -548,31 +548,31 @@ const TLS_CIPHERS: Value = Value::Words {
 const TLS_CIPHERSUITES: Value = Value::Words {
     count: (1, 1),
     expected: "names with colons between them",
-    set: |draft, words| {
-        draft.config.tls_ciphersuites = suites::suites_13(&words.concat())?;
+    set: |builder, words| {
+        builder.config.tls_ciphersuites = suites::suites_13(&words.concat())?;
         Ok(())
     },
     get: Some(|config| config.tls_ciphersuites.join(":")),
 };
 
 const TLS_PREFER_SERVER_CIPHERS: Value = Value::YesNo {
-    set: |draft, yes| draft.config.tls_prefer_server_ciphers = yes,
+    set: |builder, yes| builder.config.tls_prefer_server_ciphers = yes,
     get: |config| config.tls_prefer_server_ciphers,
 };
 
 const TLS_SESSION_CACHING: Value =
-    Value::YesNo { set: |draft, yes| draft.config.tls_session_caching = yes, get: |config| config.tls_session_caching };
+    Value::YesNo { set: |builder, yes| builder.config.tls_session_caching = yes, get: |config| config.tls_session_caching };
 
 const USER: Value = Value::Words {
     count: (1, usize::MAX),
     expected: "a name and its rules",
-    set: |draft, words| {
+    set: |builder, words| {
         let [name, rules @ ..] = words else { return Err(Fault::Empty) };
-        if draft.config.users.iter().any(|line| line.name == *name) {
+        if builder.config.users.iter().any(|line| line.name == *name) {
             return Err(Fault::UserTwice { name: name.clone() });
         }
         Users::default().define(name.as_bytes(), rules)?;
-        draft.config.users.push(UserLine { name: name.clone(), rules: rules.to_vec() });
+        builder.config.users.push(UserLine { name: name.clone(), rules: rules.to_vec() });
         Ok(())
     },
     get: None,
@@ -581,9 +581,9 @@ const USER: Value = Value::Words {
 const RENAME_COMMAND: Value = Value::Words {
     count: (2, 2),
     expected: "a command and its new name",
-    set: |draft, words| match words {
+    set: |builder, words| match words {
         [command, new_name] if !command.is_empty() => {
-            draft.config.rename_commands.push((command.clone(), new_name.clone()));
+            builder.config.rename_commands.push((command.clone(), new_name.clone()));
             Ok(())
         }
         _ => Err(Fault::RenameNothing),
@@ -604,9 +604,9 @@ const DAEMONIZE: Value = Value::Words {
 const DIR: Value = Value::Words {
     count: (1, 1),
     expected: "one path",
-    set: |draft, words| match words {
+    set: |builder, words| match words {
         [path] if !path.is_empty() => {
-            draft.config.dir = Some(PathBuf::from(path));
+            builder.config.dir = Some(PathBuf::from(path));
             Ok(())
         }
         _ => Err(Fault::Empty),
@@ -618,10 +618,10 @@ const DIR: Value = Value::Words {
 };
 
 const SYSLOG_ENABLED: Value =
-    Value::YesNo { set: |draft, yes| draft.config.syslog_enabled = yes, get: |config| config.syslog_enabled };
+    Value::YesNo { set: |builder, yes| builder.config.syslog_enabled = yes, get: |config| config.syslog_enabled };
 
 const SYSLOG_IDENT: Value = Value::Text {
-    set: |draft, text| text.clone_into(&mut draft.config.syslog_ident),
+    set: |builder, text| text.clone_into(&mut builder.config.syslog_ident),
     get: |config| &config.syslog_ident,
 };
 
@@ -629,13 +629,13 @@ const SYSLOG_IDENT: Value = Value::Text {
 const CLIENT_OUTPUT_BUFFER_LIMIT: Value = Value::Words {
     count: (4, 12),
     expected: "a class (normal, replica, pubsub), hard limit, soft limit and seconds",
-    set: |draft, words| {
+    set: |builder, words| {
         for group in words.chunks(4) {
             let [class, hard, soft, seconds] = group else {
                 let expected = "a class (normal, replica, pubsub), hard limit, soft limit and seconds";
                 return Err(Fault::Count { found: format!("{} values", words.len()), expected });
             };
-            let limits = &mut draft.config.client_output_buffer_limit;
+            let limits = &mut builder.config.client_output_buffer_limit;
             let limit = match class.to_ascii_lowercase().as_str() {
                 "normal" => &mut limits.normal,
                 "replica" | "slave" => &mut limits.replica,
@@ -666,7 +666,7 @@ const ID_RANGE: Value = Value::Number {
     min: 0,
     max: LOW_BITS as i64,
     unit: "",
-    set: |draft, bits| draft.id_range = fit(bits),
+    set: |builder, bits| builder.id_range = fit(bits),
     get: |config| config.layout.server_bits().into(),
 };
 
@@ -674,7 +674,7 @@ const SHARD_RANGE: Value = Value::Number {
     min: 0,
     max: LOW_BITS as i64,
     unit: "",
-    set: |draft, bits| draft.shard_range = fit(bits),
+    set: |builder, bits| builder.shard_range = fit(bits),
     get: |config| config.layout.shard_bits().into(),
 };
 
@@ -682,7 +682,7 @@ const RANDOM_RANGE: Value = Value::Number {
     min: 0,
     max: LOW_BITS as i64,
     unit: "",
-    set: |draft, bits| draft.random_range = fit(bits),
+    set: |builder, bits| builder.random_range = fit(bits),
     get: |config| config.layout.random_bits().into(),
 };
 
@@ -690,14 +690,14 @@ const SERVER_ID: Value = Value::Number {
     min: 0,
     max: (1 << LOW_BITS) - 1,
     unit: "",
-    set: |draft, number| {
-        draft.config.server_id = fit(number);
-        draft.config.server_id_given = true;
+    set: |builder, number| {
+        builder.config.server_id = fit(number);
+        builder.config.server_id_given = true;
     },
     get: |config| config.server_id.into(),
 };
 
-/// Taken apart by the draft: each pair goes through the row of its own name.
+/// Taken apart by the builder: each pair goes through the row of its own name.
 const ID_GENERATOR: Value = Value::Words {
     count: (2, 8),
     expected: "server-id, id-range, shard-range and random-range, each with its number",
@@ -717,8 +717,8 @@ const ID_GENERATOR: Value = Value::Words {
 const ID_EPOCH: Value = Value::Words {
     count: (1, 1),
     expected: "one time",
-    set: |draft, words| {
-        draft.epoch = epoch(words.first().map_or("", String::as_str))?;
+    set: |builder, words| {
+        builder.epoch = epoch(words.first().map_or("", String::as_str))?;
         Ok(())
     },
     get: Some(|config| config.layout.epoch().unix_ms().to_string()),

@@ -7,7 +7,7 @@
 mod change;
 mod choices;
 pub mod directive;
-mod draft;
+mod builder;
 mod fault;
 mod folder;
 pub mod load;
@@ -32,7 +32,7 @@ pub use self::choices::{
     BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
 use self::directive::{Directive, Secrecy};
-use self::draft::Draft;
+use self::builder::Builder;
 pub use self::folder::default_dir;
 pub use self::read::{FILE_BYTES_MAX, FILES_MAX, Files, INCLUDE_DEPTH_MAX, Sources};
 pub use self::report::{Place, Problem, Report, Warning};
@@ -187,11 +187,11 @@ impl Config {
     ///
     /// A [`Report`] of everything that is wrong, in all of them.
     pub fn load(sources: &Sources, files: &dyn Files) -> Result<(Config, Vec<Warning>), Report> {
-        let mut draft = Draft::new();
-        read::read_all(sources, files, &mut draft);
-        secrets::read_password(sources, files, &mut draft);
-        let exposed = secrets::exposed(&draft, files);
-        let (config, mut warnings) = draft.finish().map_err(Report::new)?;
+        let mut builder = Builder::new();
+        read::read_all(sources, files, &mut builder);
+        secrets::read_password(sources, files, &mut builder);
+        let exposed = secrets::exposed(&builder, files);
+        let (config, mut warnings) = builder.finish().map_err(Report::new)?;
         warnings.extend(exposed);
         Ok((config, warnings))
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::directive::Directive;
-use super::draft::{Draft, Setting};
+use super::builder::{Builder, Setting};
 use super::fault::Fault;
 use super::report::{Place, Problem, is_secret, without_secrets};
 use super::words::{quote, split};
@@ -58,9 +58,9 @@ pub const INCLUDE_DEPTH_MAX: usize = 16;
 /// Files of one configuration: at most 256 MiB are read, however files include each other.
 pub const FILES_MAX: usize = 256;
 
-/// Reads all sources into a draft, in the order of their precedence.
-pub(super) fn read_all(sources: &Sources, files: &dyn Files, draft: &mut Draft) {
-    let mut reader = Reader { files, draft, open: Vec::new(), files_read: 0 };
+/// Reads all sources into a builder, in the order of their precedence.
+pub(super) fn read_all(sources: &Sources, files: &dyn Files, builder: &mut Builder) {
+    let mut reader = Reader { files, builder, open: Vec::new(), files_read: 0 };
     if let Some(path) = &sources.file {
         reader.file(path, None);
     }
@@ -70,7 +70,7 @@ pub(super) fn read_all(sources: &Sources, files: &dyn Files, draft: &mut Draft) 
 
 struct Reader<'a> {
     files: &'a dyn Files,
-    draft: &'a mut Draft,
+    builder: &'a mut Builder,
     /// Files that are being read, the outermost first.
     open: Vec<PathBuf>,
     files_read: usize,
@@ -81,21 +81,21 @@ impl Reader<'_> {
         let whole = Place::in_file(path, 0, "", included_from.cloned());
         self.files_read += 1;
         if let Some(sentence) = self.not_readable(path) {
-            self.draft.problem(Problem::new(vec![whole], "", sentence));
+            self.builder.problem(Problem::new(vec![whole], "", sentence));
             return;
         }
         let bytes = match self.files.read(path, FILE_BYTES_MAX) {
             Ok(bytes) if bytes.len() <= FILE_BYTES_MAX => bytes,
             Ok(_) => {
                 let sentence = format!("is larger than {FILE_BYTES_MAX} bytes; is it a configuration file?");
-                self.draft.problem(Problem::new(vec![whole], "", sentence));
+                self.builder.problem(Problem::new(vec![whole], "", sentence));
                 return;
             }
             Err(error) => {
                 let help = (included_from.is_some() && path.is_relative())
                     .then(|| "the path of an include is relative to the folder getid was started in".to_owned());
                 let problem = Problem::new(vec![whole], "", format!("cannot be read: {error}"));
-                self.draft.problem(problem.with_help(help));
+                self.builder.problem(problem.with_help(help));
                 return;
             }
         };
@@ -125,7 +125,7 @@ impl Reader<'_> {
 
     fn conf_file(&mut self, path: &Path, bytes: &[u8], included_from: Option<&Arc<Place>>) {
         for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
-            if self.draft.is_hopeless() {
+            if self.builder.is_hopeless() {
                 return;
             }
             let line = line.trim_ascii();
@@ -136,7 +136,7 @@ impl Reader<'_> {
             let place = Place::in_file(path, index + 1, &text, included_from.cloned());
             match words_of(line) {
                 Ok(words) => self.line(words, place),
-                Err(sentence) => self.draft.problem(Problem::new(vec![place], "", sentence)),
+                Err(sentence) => self.builder.problem(Problem::new(vec![place], "", sentence)),
             }
         }
     }
@@ -147,18 +147,18 @@ impl Reader<'_> {
             Err(error) => {
                 let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
                 let place = Place::in_file(path, line, "", included_from.cloned());
-                self.draft.problem(Problem::new(vec![place], "", NOT_UTF8));
+                self.builder.problem(Problem::new(vec![place], "", NOT_UTF8));
                 return;
             }
         };
         for item in toml::read(text) {
-            if self.draft.is_hopeless() {
+            if self.builder.is_hopeless() {
                 return;
             }
             let place = Place::in_file(path, item.line, &item.text, included_from.cloned());
             match item.found {
                 Ok((name, words)) => self.setting(Setting { name, words, place }),
-                Err(sentence) => self.draft.problem(Problem::new(vec![place], item.subject, sentence)),
+                Err(sentence) => self.builder.problem(Problem::new(vec![place], item.subject, sentence)),
             }
         }
     }
@@ -183,7 +183,7 @@ impl Reader<'_> {
         let text = without_secrets(&format!("{variable}={}", value.to_string_lossy()));
         let place = Place::in_environment(&text);
         let Some(value) = value.to_str() else {
-            self.draft.problem(Problem::new(vec![place], variable, Fault::NotUtf8.to_string()));
+            self.builder.problem(Problem::new(vec![place], variable, Fault::NotUtf8.to_string()));
             return;
         };
         if Directive::find(&name).is_none() && redis::find(&name).is_none() {
@@ -197,7 +197,7 @@ impl Reader<'_> {
                     "variables that start with GETID_ set directives; unset this one if it is not for getid".to_owned()
                 }
             };
-            self.draft.problem(Problem::new(vec![place], variable, sentence).with_help(Some(help)));
+            self.builder.problem(Problem::new(vec![place], variable, sentence).with_help(Some(help)));
             return;
         }
         self.setting(Setting { name, words: vec![value.to_owned()], place });
@@ -209,7 +209,7 @@ impl Reader<'_> {
             let Some(option) = first.strip_prefix("--").filter(|name| !name.is_empty()) else {
                 let place = Place::on_command_line(&quote(first.as_bytes()));
                 let problem = Problem::new(vec![place], "", "must be a directive, such as --port 7890");
-                self.draft.problem(problem);
+                self.builder.problem(problem);
                 return;
             };
             if option == "config" || option.starts_with("config=") {
@@ -217,7 +217,7 @@ impl Reader<'_> {
                 let sentence = "names the configuration file, and needs one that is named once";
                 let help = "write 'getid serve FILE', or 'getid serve --config FILE'".to_owned();
                 let place = Place::on_command_line(&quote(first.as_bytes()));
-                self.draft.problem(Problem::new(vec![place], "config", sentence).with_help(Some(help)));
+                self.builder.problem(Problem::new(vec![place], "config", sentence).with_help(Some(help)));
                 return;
             }
             let count = tail.iter().position(|word| word.starts_with("--")).unwrap_or(tail.len());
@@ -257,12 +257,12 @@ impl Reader<'_> {
             match words_of(word.as_bytes()) {
                 Ok(words) => setting.words = words,
                 Err(sentence) => {
-                    self.draft.problem(Problem::new(vec![setting.place], directive.name, sentence));
+                    self.builder.problem(Problem::new(vec![setting.place], directive.name, sentence));
                     return;
                 }
             }
         }
-        self.draft.apply(&setting);
+        self.builder.apply(&setting);
         if setting.name == "include"
             && let [path] = setting.words.as_slice()
         {
@@ -272,7 +272,7 @@ impl Reader<'_> {
 
     fn include(&mut self, path: &str, place: Place) {
         if path.is_empty() {
-            self.draft.problem(Problem::new(vec![place], "include", Fault::Empty.to_string()));
+            self.builder.problem(Problem::new(vec![place], "include", Fault::Empty.to_string()));
             return;
         }
         let included_from = Arc::new(place);
@@ -285,7 +285,7 @@ impl Reader<'_> {
             Ok(paths) => paths.iter().for_each(|path| self.file_unless_full(path, &included_from)),
             Err(error) => {
                 let place = Place::clone(&included_from);
-                self.draft.problem(Problem::new(vec![place], "include", format!("cannot list '{path}': {error}")));
+                self.builder.problem(Problem::new(vec![place], "include", format!("cannot list '{path}': {error}")));
             }
         }
     }

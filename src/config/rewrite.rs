@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use getid_core::Epoch;
 
 use super::directive::{Directive, GENERATOR_WORDS};
-use super::draft::Draft;
+use super::builder::Builder;
 use super::read::{FILE_BYTES_MAX, Files, Sources, read_all, words_of};
 use super::rewrite_toml::TomlText;
 use super::words::quote;
@@ -93,7 +93,7 @@ impl Config {
             return Err(format!("{} stands in an included file too, and that is not rewritten", row.name));
         }
         let over = Sources { file: None, ..sources.clone() };
-        let mut next = given.draft(text.clone())?;
+        let mut next = given.builder(text.clone())?;
         read_all(&over, files, &mut next);
         if let Some(problem) = next.problems().first() {
             return Err(format!("the next start would not take it: {}", problem.one_line()));
@@ -107,7 +107,7 @@ impl Config {
 
     /// The directives that have another value here than in a file.
     fn differing(&self, file: &Values) -> Vec<&'static Directive> {
-        let own = Values::of(&Draft::of(self));
+        let own = Values::of(&Builder::of(self));
         let rows = Directive::ALL.iter().filter(|row| !matches!(row.name, "include" | "id-generator" | "daemonize"));
         rows.filter(|row| own.lines(row) != file.lines(row)).collect()
     }
@@ -164,9 +164,9 @@ struct Outside {
 
 impl Outside {
     fn of(alone: &Sources, files: &dyn Files) -> Outside {
-        let mut draft = Draft::new();
-        read_all(alone, files, &mut draft);
-        Outside { given: draft.names_set(), values: Values::of(&draft) }
+        let mut builder = Builder::new();
+        read_all(alone, files, &mut builder);
+        Outside { given: builder.names_set(), values: Values::of(&builder) }
     }
 
     fn has(&self, row: &Directive) -> bool {
@@ -175,7 +175,7 @@ impl Outside {
 
     /// Whether the value in force is the one that it gives.
     fn gives(&self, row: &Directive, in_force: &Config) -> bool {
-        self.has(row) && self.values.lines(row) == Values::of(&Draft::of(in_force)).lines(row)
+        self.has(row) && self.values.lines(row) == Values::of(&Builder::of(in_force)).lines(row)
     }
 
     /// Takes out the lines about what it has a line of, whatever they have become since, unless the file has one too.
@@ -256,12 +256,12 @@ struct Values {
 }
 
 impl Values {
-    fn of(draft: &Draft) -> Values {
+    fn of(builder: &Builder) -> Values {
         Values {
-            server_id: draft.config.server_id,
-            widths: [draft.id_range, draft.shard_range, draft.random_range],
-            epoch: draft.epoch,
-            config: draft.config.clone(),
+            server_id: builder.config.server_id,
+            widths: [builder.id_range, builder.shard_range, builder.random_range],
+            epoch: builder.epoch,
+            config: builder.config.clone(),
         }
     }
 
@@ -286,18 +286,18 @@ struct Given<'a> {
 
 impl Given<'_> {
     /// What the file would say with this text; environment and command line apart.
-    fn draft(&self, text: Vec<u8>) -> Result<Draft, String> {
-        let mut draft = Draft::new();
+    fn builder(&self, text: Vec<u8>) -> Result<Builder, String> {
+        let mut builder = Builder::new();
         let sources = Sources { file: Some(self.path.to_owned()), ..Sources::default() };
-        read_all(&sources, &Instead { text, given: self }, &mut draft);
-        match draft.problems().first() {
-            None => Ok(draft),
+        read_all(&sources, &Instead { text, given: self }, &mut builder);
+        match builder.problems().first() {
+            None => Ok(builder),
             Some(problem) => Err(problem.one_line()),
         }
     }
 
     fn values(&self, text: Vec<u8>) -> Result<Values, String> {
-        self.draft(text).map(|draft| Values::of(&draft))
+        self.builder(text).map(|builder| Values::of(&builder))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use super::Config;
 use super::directive::{Directive, Secrecy};
-use super::draft::Draft;
+use super::builder::Builder;
 use super::read::{Files, Sources};
 use super::redis::REDIS_DIRECTIVES;
 use super::report::{Place, Problem, Warning, is_secret};
@@ -107,9 +107,9 @@ pub fn read_password_file(path: &Path, files: &dyn Files) -> Result<String, Pass
 }
 
 /// Reads the password from the file that the sources name, or from systemd's credential when nothing else gives one.
-pub(super) fn read_password(sources: &Sources, files: &dyn Files, draft: &mut Draft) {
-    let named = draft.config.requirepass_file.clone();
-    let path = match (named, draft.config.requirepass.is_some()) {
+pub(super) fn read_password(sources: &Sources, files: &dyn Files, builder: &mut Builder) {
+    let named = builder.config.requirepass_file.clone();
+    let path = match (named, builder.config.requirepass.is_some()) {
         (None, true) => return,
         (None, false) => {
             let Some(path) = credential(sources) else { return };
@@ -120,22 +120,22 @@ pub(super) fn read_password(sources: &Sources, files: &dyn Files, draft: &mut Dr
             path
         }
         (Some(_), true) => {
-            let places = ["requirepass", "requirepass-file"].iter().filter_map(|name| draft.place_of(name).cloned());
+            let places = ["requirepass", "requirepass-file"].iter().filter_map(|name| builder.place_of(name).cloned());
             let sentence = "the password is given both by requirepass and by requirepass-file, must be in one place";
-            draft.problem(Problem::new(places.collect(), "", sentence));
+            builder.problem(Problem::new(places.collect(), "", sentence));
             return;
         }
         (Some(path), false) => path,
     };
     match read_password_file(&path, files) {
         Ok(password) => {
-            draft.config.requirepass = Some(password);
-            draft.config.password_file = Some(path);
+            builder.config.requirepass = Some(password);
+            builder.config.password_file = Some(path);
         }
         Err(error) => {
-            let place = draft.place_of("requirepass-file").cloned();
+            let place = builder.place_of("requirepass-file").cloned();
             let subject = if place.is_some() { "requirepass-file" } else { CREDENTIALS_DIRECTORY };
-            draft.problem(Problem::new(place.into_iter().collect(), subject, error.to_string()));
+            builder.problem(Problem::new(place.into_iter().collect(), subject, error.to_string()));
         }
     }
 }
@@ -147,15 +147,15 @@ fn credential(sources: &Sources) -> Option<PathBuf> {
 }
 
 /// Lines with a password, and password files, that everybody on the machine can read.
-pub(super) fn exposed(draft: &Draft, files: &dyn Files) -> Vec<Warning> {
+pub(super) fn exposed(builder: &Builder, files: &dyn Files) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    for (name, place) in draft.secrets() {
+    for (name, place) in builder.secrets() {
         let sentence = place.file().and_then(|path| is_open(path, "a password", files));
         warnings.extend(sentence.map(|sentence| Warning { place: place.clone(), subject: name.clone(), sentence }));
     }
     let name = "requirepass-file";
-    if let Some(sentence) = draft.config.password_file.as_ref().and_then(|path| is_open(path, "a password", files)) {
-        let place = draft.place_of(name).cloned().unwrap_or_else(|| Place::in_environment(""));
+    if let Some(sentence) = builder.config.password_file.as_ref().and_then(|path| is_open(path, "a password", files)) {
+        let place = builder.place_of(name).cloned().unwrap_or_else(|| Place::in_environment(""));
         warnings.push(Warning { place, subject: name.to_owned(), sentence });
     }
     warnings

@@ -24,7 +24,7 @@ pub(super) struct Setting {
 ///
 /// The widths stand beside the configuration because they may not add up until the last of them was read.
 #[derive(Default)]
-pub(super) struct Draft {
+pub(super) struct Builder {
     pub(super) config: Config,
     pub(super) id_range: u32,
     pub(super) shard_range: u32,
@@ -47,21 +47,21 @@ pub(super) struct Draft {
 /// Mistakes after which reading stops. Looking for what each unknown word may have meant takes some 100 us.
 const PROBLEMS_MAX: usize = 1000;
 
-impl Draft {
-    pub(super) fn new() -> Draft {
-        Draft::of(&Config::default())
+impl Builder {
+    pub(super) fn new() -> Builder {
+        Builder::of(&Config::default())
     }
 
     /// One that begins with what is in force, for changes of it.
-    pub(super) fn of(config: &Config) -> Draft {
+    pub(super) fn of(config: &Config) -> Builder {
         let layout = config.layout;
-        Draft {
+        Builder {
             id_range: layout.server_bits(),
             shard_range: layout.shard_bits(),
             random_range: layout.random_bits(),
             epoch: layout.epoch(),
             config: config.clone(),
-            ..Draft::default()
+            ..Builder::default()
         }
     }
 
