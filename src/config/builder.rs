@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use getid_core::{Epoch, Layout};
 
 use super::directive::{Directive, GENERATOR_WORDS};
-use super::fault::Fault;
 use super::redis;
 use super::report::{Place, Problem, Warning, did_you_mean, is_secret, known_names};
 use super::secrets;
+use super::value_error::ValueError;
 use super::{Config, TlsAuthClients, TlsAuthClientsUser};
 
 /// One line of any source: a directive and its words.
@@ -136,9 +136,9 @@ impl Builder {
         self.note_secret(directive.name, words, place);
         // What was refused in one line is right again in a later one.
         self.refused.remove(directive.name);
-        if let Err(fault) = directive.set(self, words) {
+        if let Err(error) = directive.set(self, words) {
             self.refused.insert(directive.name);
-            self.problems.push(refusal(subject, &fault, words, place));
+            self.problems.push(refusal(subject, &error, words, place));
         }
         self.set_at.insert(directive.name, place.clone());
     }
@@ -161,8 +161,8 @@ impl Builder {
         self.generator_at = Some(setting.place.clone());
         let (least, _) = directive.words();
         if setting.words.len() < least {
-            if let Err(fault) = directive.set(self, &setting.words) {
-                self.problems.push(refusal(directive.name, &fault, &setting.words, &setting.place));
+            if let Err(error) = directive.set(self, &setting.words) {
+                self.problems.push(refusal(directive.name, &error, &setting.words, &setting.place));
             }
             return;
         }
@@ -170,8 +170,8 @@ impl Builder {
         for pair in setting.words.chunks(2) {
             let word = pair[0].to_ascii_lowercase();
             let Some(name) = GENERATOR_WORDS.iter().copied().find(|name| *name == word) else {
-                let fault = Fault::GeneratorWord { found: pair[0].clone() };
-                self.problems.push(refusal(directive.name, &fault, &setting.words, &setting.place));
+                let error = ValueError::GeneratorWord { found: pair[0].clone() };
+                self.problems.push(refusal(directive.name, &error, &setting.words, &setting.place));
                 // What follows may be out of step: no second complaint about the same slip.
                 if pair.get(1).is_none_or(|value| value.parse::<i64>().is_err()) {
                     self.refused.extend(GENERATOR_WORDS);
@@ -179,18 +179,18 @@ impl Builder {
                 }
                 continue;
             };
-            let fault = match pair.get(1) {
-                None => Some(Fault::GeneratorValue { name }),
-                Some(_) if !seen.insert(name) => Some(Fault::GeneratorTwice { name }),
+            let error = match pair.get(1) {
+                None => Some(ValueError::GeneratorValue { name }),
+                Some(_) if !seen.insert(name) => Some(ValueError::GeneratorTwice { name }),
                 Some(_) => None,
             };
-            match (fault, Directive::find(name)) {
+            match (error, Directive::find(name)) {
                 (None, Some(row)) => {
                     self.set(row, &format!("id-generator: {name}"), &pair[1..], &setting.place);
                 }
-                (fault, _) => {
+                (error, _) => {
                     self.refused.insert(name);
-                    let problems = fault.map(|fault| refusal(directive.name, &fault, &setting.words, &setting.place));
+                    let problems = error.map(|error| refusal(directive.name, &error, &setting.words, &setting.place));
                     self.problems.extend(problems);
                 }
             }
@@ -206,9 +206,9 @@ impl Builder {
             Ok(layout) => self.config.layout = layout,
             Err(error) => {
                 let places = self.places(&widths);
-                let fault = Fault::from(error);
+                let error = ValueError::from(error);
                 let subject = self.subject_of(&places);
-                let problem = Problem::new(places, subject, fault.to_string()).with_help(fault.help());
+                let problem = Problem::new(places, subject, error.to_string()).with_help(error.help());
                 self.problems.push(problem);
                 return;
             }
@@ -327,7 +327,7 @@ impl Builder {
 }
 
 /// A line with a value that its directive cannot have.
-fn refusal(subject: &str, fault: &Fault, words: &[String], place: &Place) -> Problem {
+fn refusal(subject: &str, error: &ValueError, words: &[String], place: &Place) -> Problem {
     let habit = match words {
         _ if !place.is_in_file() => None,
         [first, rest @ ..] if (first == "=" || first == ":") && !is_secret(subject) => {
@@ -344,7 +344,7 @@ fn refusal(subject: &str, fault: &Fault, words: &[String], place: &Place) -> Pro
         }
         _ => None,
     };
-    Problem::new(vec![place.clone()], subject, fault.to_string()).with_help(fault.help()).with_help(habit)
+    Problem::new(vec![place.clone()], subject, error.to_string()).with_help(error.help()).with_help(habit)
 }
 
 /// A line that starts with a word nobody knows.

@@ -4,12 +4,12 @@
 //! it become a configuration. Error texts and the order of checks are Redis 7.0's; where Redis has no such rule, the text is
 //! that of a mistake in a file.
 
-use super::directive::{Change, Directive};
 use super::builder::Builder;
-use super::fault::Fault;
+use super::directive::{Change, Directive};
 use super::read::words_of;
 use super::redis::{self, RedisDirective};
 use super::report::{Place, Problem};
+use super::value_error::ValueError;
 use super::{Config, directive};
 
 /// A directive that `CONFIG SET` names, and its value, as a client sent them.
@@ -95,7 +95,7 @@ impl Config {
                 Target::Own(row) => {
                     let refuse = |reason| SetError::refused(row.name, reason);
                     if let Some(words) = words_for(row, value).map_err(refuse)? {
-                        row.set(&mut builder, &words).map_err(|fault| refuse(redis_text(row, &fault)))?;
+                        row.set(&mut builder, &words).map_err(|error| refuse(redis_text(row, &error)))?;
                     }
                     builder.note_place(row.name, &Place::in_config_set(index));
                     names.push(row.name);
@@ -143,7 +143,7 @@ fn words_for(row: &Directive, value: &[u8]) -> Result<Option<Vec<String>>, Strin
         }
         return Ok((!words.is_empty()).then_some(words));
     }
-    let word = String::from_utf8(value.to_vec()).map_err(|_| Fault::NotUtf8.to_string())?;
+    let word = String::from_utf8(value.to_vec()).map_err(|_| ValueError::NotUtf8.to_string())?;
     // A file may have 05, and always could. Redis's CONFIG SET may not.
     let digits = word.strip_prefix('-').unwrap_or(&word);
     if row.is_integer() && digits.len() > 1 && digits.starts_with('0') {
@@ -165,26 +165,26 @@ fn keeps(row: RedisDirective, value: &[u8]) -> Result<(), SetError> {
     Err(SetError::refused(row.name, reason))
 }
 
-/// A fault in the words that Redis has for it; clients and tools know them.
-fn redis_text(row: &Directive, fault: &Fault) -> String {
+/// A mistake in the words that Redis has for it; clients and tools know them.
+fn redis_text(row: &Directive, error: &ValueError) -> String {
     if row.name == "client-output-buffer-limit" {
-        let text = match fault {
-            Fault::Count { .. } => "Wrong number of arguments in buffer limit configuration.",
-            Fault::BufferClass { .. } => "Invalid client class specified in buffer limit configuration.",
+        let text = match error {
+            ValueError::Count { .. } => "Wrong number of arguments in buffer limit configuration.",
+            ValueError::BufferClass { .. } => "Invalid client class specified in buffer limit configuration.",
             _ => "Error in hard, soft or soft_seconds setting in buffer limit configuration.",
         };
         return text.to_owned();
     }
-    match fault {
-        Fault::Number { .. } => NOT_AN_INTEGER.to_owned(),
-        Fault::Range { found, .. } if found.parse::<i64>().is_err() => NOT_AN_INTEGER.to_owned(),
-        Fault::Range { min, max, .. } => format!("argument must be between {min} and {max} inclusive"),
-        Fault::Memory { .. } => "argument must be a memory value".to_owned(),
-        Fault::MemoryRange { min, .. } => {
+    match error {
+        ValueError::Number { .. } => NOT_AN_INTEGER.to_owned(),
+        ValueError::Range { found, .. } if found.parse::<i64>().is_err() => NOT_AN_INTEGER.to_owned(),
+        ValueError::Range { min, max, .. } => format!("argument must be between {min} and {max} inclusive"),
+        ValueError::Memory { .. } => "argument must be a memory value".to_owned(),
+        ValueError::MemoryRange { min, .. } => {
             format!("argument must be between {min} and {} inclusive", directive::MEMORY_MAX)
         }
-        Fault::Word { words, .. } if *words == directive::YES_NO => "argument must be 'yes' or 'no'".to_owned(),
-        Fault::Word { words, .. } => format!("argument(s) must be one of the following: {}", words.join(", ")),
+        ValueError::Word { words, .. } if *words == directive::YES_NO => "argument must be 'yes' or 'no'".to_owned(),
+        ValueError::Word { words, .. } => format!("argument(s) must be one of the following: {}", words.join(", ")),
         other => other.to_string(),
     }
 }

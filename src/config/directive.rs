@@ -10,7 +10,7 @@ use getid_core::Epoch;
 use getid_core::layout::LOW_BITS;
 
 use super::builder::Builder;
-use super::fault::Fault;
+use super::value_error::ValueError;
 use super::{
     BindAddr, BorrowPolicy, ClientMemory, Config, LogFormat, LogLevel, OutputBufferLimit, StateKind, Supervised,
     SyslogFacility, TlsAuthClients, TlsAuthClientsUser, UserLine, suites,
@@ -118,7 +118,7 @@ impl Directive {
     }
 
     /// Checks the words of a line and puts them where they belong.
-    pub(super) fn set(&self, builder: &mut Builder, words: &[String]) -> Result<(), Fault> {
+    pub(super) fn set(&self, builder: &mut Builder, words: &[String]) -> Result<(), ValueError> {
         let (least, most) = self.words();
         if !(least..=most).contains(&words.len()) {
             let found = match words.len() {
@@ -130,7 +130,7 @@ impl Directive {
                 Value::Words { expected, .. } => expected,
                 _ => "one value",
             };
-            return Err(Fault::Count { found, expected });
+            return Err(ValueError::Count { found, expected });
         }
         let word = words.first().map_or("", String::as_str);
         match self.value {
@@ -206,7 +206,7 @@ pub(super) enum Value {
     Words {
         count: (usize, usize),
         expected: &'static str,
-        set: fn(&mut Builder, &[String]) -> Result<(), Fault>,
+        set: fn(&mut Builder, &[String]) -> Result<(), ValueError>,
         get: Option<fn(&Config) -> String>,
     },
 }
@@ -474,7 +474,7 @@ const BIND: Value = Value::Words {
         // As in Redis, one empty word is no address at all.
         let words = if words == [""] { &[] } else { words };
         if words.len() > BIND_ADDRESSES_MAX {
-            return Err(Fault::Addresses { found: words.len(), max: BIND_ADDRESSES_MAX });
+            return Err(ValueError::Addresses { found: words.len(), max: BIND_ADDRESSES_MAX });
         }
         builder.config.bind = words.iter().map(|word| address(word)).collect::<Result<_, _>>()?;
         builder.config.bind_given = true;
@@ -501,7 +501,7 @@ const MAXMEMORY_CLIENTS: Value = Value::Words {
     expected: "a memory size or a percentage",
     set: |builder, words| {
         let word = words.first().map_or("", String::as_str);
-        let wrong = || Fault::ClientMemory { found: word.to_owned() };
+        let wrong = || ValueError::ClientMemory { found: word.to_owned() };
         builder.config.maxmemory_clients = match word.strip_suffix('%') {
             Some(digits) => {
                 let percent = digits.parse().ok().filter(|percent| (1..=100).contains(percent) && is_digits(digits));
@@ -560,16 +560,18 @@ const TLS_PREFER_SERVER_CIPHERS: Value = Value::YesNo {
     get: |config| config.tls_prefer_server_ciphers,
 };
 
-const TLS_SESSION_CACHING: Value =
-    Value::YesNo { set: |builder, yes| builder.config.tls_session_caching = yes, get: |config| config.tls_session_caching };
+const TLS_SESSION_CACHING: Value = Value::YesNo {
+    set: |builder, yes| builder.config.tls_session_caching = yes,
+    get: |config| config.tls_session_caching,
+};
 
 const USER: Value = Value::Words {
     count: (1, usize::MAX),
     expected: "a name and its rules",
     set: |builder, words| {
-        let [name, rules @ ..] = words else { return Err(Fault::Empty) };
+        let [name, rules @ ..] = words else { return Err(ValueError::Empty) };
         if builder.config.users.iter().any(|line| line.name == *name) {
-            return Err(Fault::UserTwice { name: name.clone() });
+            return Err(ValueError::UserTwice { name: name.clone() });
         }
         Users::default().define(name.as_bytes(), rules)?;
         builder.config.users.push(UserLine { name: name.clone(), rules: rules.to_vec() });
@@ -586,7 +588,7 @@ const RENAME_COMMAND: Value = Value::Words {
             builder.config.rename_commands.push((command.clone(), new_name.clone()));
             Ok(())
         }
-        _ => Err(Fault::RenameNothing),
+        _ => Err(ValueError::RenameNothing),
     },
     get: None,
 };
@@ -596,7 +598,7 @@ const DAEMONIZE: Value = Value::Words {
     expected: "one value",
     set: |_, words| {
         let word = words.first().map_or("", String::as_str);
-        if choice(word, YES_NO)? == "yes" { Err(Fault::Daemonize) } else { Ok(()) }
+        if choice(word, YES_NO)? == "yes" { Err(ValueError::Daemonize) } else { Ok(()) }
     },
     get: Some(|_| "no".to_owned()),
 };
@@ -609,7 +611,7 @@ const DIR: Value = Value::Words {
             builder.config.dir = Some(PathBuf::from(path));
             Ok(())
         }
-        _ => Err(Fault::Empty),
+        _ => Err(ValueError::Empty),
     },
     get: Some(|config| match &config.dir {
         Some(dir) if config.state_dir.as_os_str().is_empty() => dir.display().to_string(),
@@ -633,21 +635,21 @@ const CLIENT_OUTPUT_BUFFER_LIMIT: Value = Value::Words {
         for group in words.chunks(4) {
             let [class, hard, soft, seconds] = group else {
                 let expected = "a class (normal, replica, pubsub), hard limit, soft limit and seconds";
-                return Err(Fault::Count { found: format!("{} values", words.len()), expected });
+                return Err(ValueError::Count { found: format!("{} values", words.len()), expected });
             };
             let limits = &mut builder.config.client_output_buffer_limit;
             let limit = match class.to_ascii_lowercase().as_str() {
                 "normal" => &mut limits.normal,
                 "replica" | "slave" => &mut limits.replica,
                 "pubsub" => &mut limits.pubsub,
-                _ => return Err(Fault::BufferClass { found: class.clone() }),
+                _ => return Err(ValueError::BufferClass { found: class.clone() }),
             };
             let max = INT_MAX.unsigned_abs();
             let soft_s = seconds.parse().ok().filter(|soft_s| *soft_s <= max && is_digits(seconds));
             *limit = OutputBufferLimit {
                 hard_bytes: memory(hard, 0)?,
                 soft_bytes: memory(soft, 0)?,
-                soft_s: soft_s.ok_or_else(|| Fault::BufferSeconds { found: seconds.clone(), max })?,
+                soft_s: soft_s.ok_or_else(|| ValueError::BufferSeconds { found: seconds.clone(), max })?,
             };
         }
         Ok(())
@@ -729,21 +731,21 @@ fn fit<N, F: TryFrom<N>>(value: N) -> F {
     F::try_from(value).unwrap_or_else(|_| unreachable!("the row's range is wider than its field"))
 }
 
-fn number(word: &str, min: i64, max: i64, unit: &'static str) -> Result<i64, Fault> {
+fn number(word: &str, min: i64, max: i64, unit: &'static str) -> Result<i64, ValueError> {
     let digits = word.strip_prefix('-').unwrap_or(word);
     if !is_digits(digits) {
-        return Err(Fault::Number { found: word.to_owned(), min, max, unit });
+        return Err(ValueError::Number { found: word.to_owned(), min, max, unit });
     }
     // Digits that don't parse are too many.
     match word.parse() {
         Ok(number) if (min..=max).contains(&number) => Ok(number),
-        _ => Err(Fault::Range { found: word.to_owned(), min, max, unit }),
+        _ => Err(ValueError::Range { found: word.to_owned(), min, max, unit }),
     }
 }
 
 /// A size as Redis writes it: k is 1000, kb is 1024.
-pub(super) fn memory(word: &str, min: u64) -> Result<u64, Fault> {
-    let wrong = || Fault::Memory { found: word.to_owned() };
+pub(super) fn memory(word: &str, min: u64) -> Result<u64, ValueError> {
+    let wrong = || ValueError::Memory { found: word.to_owned() };
     let unit_at = word.find(|character: char| !character.is_ascii_digit()).unwrap_or(word.len());
     let (digits, unit) = word.split_at(unit_at);
     let factor: u128 = match unit.to_ascii_lowercase().as_str() {
@@ -763,24 +765,24 @@ pub(super) fn memory(word: &str, min: u64) -> Result<u64, Fault> {
     let bytes = digits.parse::<u128>().unwrap_or(u128::MAX).saturating_mul(factor);
     match u64::try_from(bytes) {
         Ok(bytes) if (min..=MEMORY_MAX).contains(&bytes) => Ok(bytes),
-        _ => Err(Fault::MemoryRange { found: word.to_owned(), min }),
+        _ => Err(ValueError::MemoryRange { found: word.to_owned(), min }),
     }
 }
 
-fn choice(word: &str, words: &'static [&'static str]) -> Result<&'static str, Fault> {
+fn choice(word: &str, words: &'static [&'static str]) -> Result<&'static str, ValueError> {
     let found = words.iter().find(|candidate| candidate.eq_ignore_ascii_case(word));
-    found.copied().ok_or_else(|| Fault::Word { found: word.to_owned(), words })
+    found.copied().ok_or_else(|| ValueError::Word { found: word.to_owned(), words })
 }
 
-fn mode(word: &str) -> Result<Option<u32>, Fault> {
+fn mode(word: &str) -> Result<Option<u32>, ValueError> {
     let digits = word.len() <= 4 && !word.is_empty() && word.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
     let mode = digits.then(|| u32::from_str_radix(word, 8).ok()).flatten().filter(|mode| *mode <= 0o777);
-    let mode = mode.ok_or_else(|| Fault::Mode { found: word.to_owned() })?;
+    let mode = mode.ok_or_else(|| ValueError::Mode { found: word.to_owned() })?;
     Ok((mode != 0).then_some(mode))
 }
 
 /// `127.0.0.1`, `-::1`, and for all addresses of a kind `*` and `::*`.
-fn address(word: &str) -> Result<BindAddr, Fault> {
+fn address(word: &str) -> Result<BindAddr, ValueError> {
     let (optional, text) = match word.strip_prefix('-') {
         Some(text) => (true, text),
         None => (false, word),
@@ -788,16 +790,16 @@ fn address(word: &str) -> Result<BindAddr, Fault> {
     let ip = match text {
         "*" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         "::*" => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        _ => text.parse().map_err(|_| Fault::Address { found: word.to_owned() })?,
+        _ => text.parse().map_err(|_| ValueError::Address { found: word.to_owned() })?,
     };
     Ok(BindAddr { ip, optional })
 }
 
-fn epoch(word: &str) -> Result<Epoch, Fault> {
-    let out_of_range = || Fault::EpochRange { found: word.to_owned() };
+fn epoch(word: &str) -> Result<Epoch, ValueError> {
+    let out_of_range = || ValueError::EpochRange { found: word.to_owned() };
     let unix_ms = timestamp::parse_unix_ms(word).map_err(|error| match error {
         TimeError::Range { .. } => out_of_range(),
-        error => Fault::Epoch(error),
+        error => ValueError::Epoch(error),
     })?;
     u64::try_from(unix_ms).ok().and_then(Epoch::from_unix_ms).ok_or_else(out_of_range)
 }

@@ -4,11 +4,10 @@
 //! checks again. Whether the world fits the configuration (a folder that exists, a port that is free, a command that
 //! `rename-command` names) is for the shell to find out.
 
+mod builder;
 mod change;
 mod choices;
 pub mod directive;
-mod builder;
-mod fault;
 mod folder;
 pub mod load;
 mod read;
@@ -19,6 +18,7 @@ mod rewrite_toml;
 pub mod secrets;
 pub mod suites;
 mod toml;
+mod value_error;
 mod words;
 
 use std::fmt;
@@ -27,12 +27,12 @@ use std::path::PathBuf;
 
 use getid_core::Layout;
 
+use self::builder::Builder;
 pub use self::change::{Changed, Pair, SetError};
 pub use self::choices::{
     BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
 use self::directive::{Directive, Secrecy};
-use self::builder::Builder;
 pub use self::folder::default_dir;
 pub use self::read::{FILE_BYTES_MAX, FILES_MAX, Files, INCLUDE_DEPTH_MAX, Sources};
 pub use self::report::{Place, Problem, Report, Warning};

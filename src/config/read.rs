@@ -8,10 +8,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::directive::Directive;
 use super::builder::{Builder, Setting};
-use super::fault::Fault;
+use super::directive::Directive;
 use super::report::{Place, Problem, is_secret, without_secrets};
+use super::value_error::ValueError;
 use super::words::{quote, split};
 use super::{redis, toml};
 use crate::text::glob;
@@ -183,7 +183,7 @@ impl Reader<'_> {
         let text = without_secrets(&format!("{variable}={}", value.to_string_lossy()));
         let place = Place::in_environment(&text);
         let Some(value) = value.to_str() else {
-            self.builder.problem(Problem::new(vec![place], variable, Fault::NotUtf8.to_string()));
+            self.builder.problem(Problem::new(vec![place], variable, ValueError::NotUtf8.to_string()));
             return;
         };
         if Directive::find(&name).is_none() && redis::find(&name).is_none() {
@@ -272,7 +272,7 @@ impl Reader<'_> {
 
     fn include(&mut self, path: &str, place: Place) {
         if path.is_empty() {
-            self.builder.problem(Problem::new(vec![place], "include", Fault::Empty.to_string()));
+            self.builder.problem(Problem::new(vec![place], "include", ValueError::Empty.to_string()));
             return;
         }
         let included_from = Arc::new(place);
@@ -308,7 +308,7 @@ pub(super) fn words_of(line: &[u8]) -> Result<Vec<String>, String> {
     }
     let words = split(line).ok_or("the quotes don't balance: a quote is open, or text follows a closing one")?;
     let words = words.into_iter().map(String::from_utf8).collect::<Result<Vec<_>, _>>();
-    words.map_err(|_| Fault::NotUtf8.to_string())
+    words.map_err(|_| ValueError::NotUtf8.to_string())
 }
 
 const NOT_UTF8: &str = "is not UTF-8; save the file as UTF-8";

@@ -54,9 +54,9 @@ impl Report {
     /// # Panics
     ///
     /// Without a mistake, which would be the caller's.
-    pub fn from_lines(path: &Path, subject: &str, faults: impl Iterator<Item = (usize, String)>) -> Report {
+    pub fn from_lines(path: &Path, subject: &str, mistakes: impl Iterator<Item = (usize, String)>) -> Report {
         let problem = |(line, sentence)| Problem::new(vec![Place::in_file(path, line, "", None)], subject, sentence);
-        Report::new(faults.map(problem).collect())
+        Report::new(mistakes.map(problem).collect())
     }
 
     /// What is wrong in one line, without places and heads: for tools.

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use super::Config;
-use super::directive::{Directive, Secrecy};
 use super::builder::Builder;
+use super::directive::{Directive, Secrecy};
 use super::read::{Files, Sources};
 use super::redis::REDIS_DIRECTIVES;
 use super::report::{Place, Problem, Warning, is_secret};

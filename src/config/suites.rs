@@ -2,7 +2,7 @@
 //!
 //! Only names here. Which of them the library has is in [`crate::server::tls`], and a test holds both against each other.
 
-use super::fault::Fault;
+use super::value_error::ValueError;
 
 /// Versions of `tls-protocols`, by OpenSSL's names.
 pub const PROTOCOLS: &[&str] = &["TLSv1.2", "TLSv1.3"];
@@ -31,11 +31,15 @@ const NONE_12: &[&str] = &[
 ];
 
 /// The names of a list, each once, in their order; none for an empty one, which stands for all.
-fn names(text: &str, is_between: fn(char) -> bool, words: &'static [&'static str]) -> Result<Vec<&'static str>, Fault> {
+fn names(
+    text: &str,
+    is_between: fn(char) -> bool,
+    words: &'static [&'static str],
+) -> Result<Vec<&'static str>, ValueError> {
     let mut found = Vec::new();
     for word in text.split(is_between).filter(|word| !word.is_empty()) {
         let known = words.iter().find(|known| known.eq_ignore_ascii_case(word));
-        let known = known.copied().ok_or_else(|| Fault::Word { found: word.to_owned(), words })?;
+        let known = known.copied().ok_or_else(|| ValueError::Word { found: word.to_owned(), words })?;
         if !found.contains(&known) {
             found.push(known);
         }
@@ -44,17 +48,17 @@ fn names(text: &str, is_between: fn(char) -> bool, words: &'static [&'static str
 }
 
 /// `tls-protocols`: parted by blanks.
-pub(super) fn protocols(text: &str) -> Result<Vec<&'static str>, Fault> {
+pub(super) fn protocols(text: &str) -> Result<Vec<&'static str>, ValueError> {
     names(text, |character| character.is_ascii_whitespace(), PROTOCOLS)
 }
 
 /// `tls-ciphersuites`: parted by colons.
-pub(super) fn suites_13(text: &str) -> Result<Vec<&'static str>, Fault> {
+pub(super) fn suites_13(text: &str) -> Result<Vec<&'static str>, ValueError> {
     names(text, |character| character == ':', SUITES_13)
 }
 
 /// `tls-ciphers`: parted by colons, with those of OpenSSL's words that come to the same here.
-pub(super) fn suites_12(text: &str) -> Result<Vec<&'static str>, Fault> {
+pub(super) fn suites_12(text: &str) -> Result<Vec<&'static str>, ValueError> {
     let is_in = |words: &[&str], word: &str| words.iter().any(|known| known.eq_ignore_ascii_case(word));
     let (mut named, mut is_all) = (Vec::new(), false);
     for word in text.split(':') {

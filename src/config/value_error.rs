@@ -8,7 +8,7 @@ use crate::text::timestamp::TimeError;
 
 /// Why a directive cannot have the value it was given. `Display` says what was found and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Fault {
+pub(super) enum ValueError {
     #[error("{found} given, must be {expected}")]
     Count { found: String, expected: &'static str },
     #[error("'{found}' is not a whole number; must be {}", range(*.min, *.max, .unit))]
@@ -60,50 +60,51 @@ pub(super) enum Fault {
     Layout(#[from] LayoutError),
     #[error("the user '{name}' stands in a line before, must be defined once")]
     UserTwice { name: String },
-    #[error("{}", user_fault(.0))]
+    #[error("{}", user_error(.0))]
     User(#[from] SetUserError),
     #[error("a value is not UTF-8")]
     NotUtf8,
 }
 
-impl Fault {
+impl ValueError {
     /// The way out, where the sentence doesn't show it.
     pub(super) fn help(&self) -> Option<String> {
         let help = match self {
-            Fault::Number { found, unit, .. } if found.starts_with(|first: char| first.is_ascii_digit()) => match *unit
-            {
-                "" => "write the digits only".to_owned(),
-                unit => format!("the unit is always {unit}; write the digits only"),
-            },
-            Fault::Word { found, words } => {
+            ValueError::Number { found, unit, .. } if found.starts_with(|first: char| first.is_ascii_digit()) => {
+                match *unit {
+                    "" => "write the digits only".to_owned(),
+                    unit => format!("the unit is always {unit}; write the digits only"),
+                }
+            }
+            ValueError::Word { found, words } => {
                 let meant = did_you_mean(&found.to_ascii_lowercase(), words.iter().copied())?;
                 format!("did you mean '{meant}'?")
             }
-            Fault::GeneratorWord { found } => {
+            ValueError::GeneratorWord { found } => {
                 let words = super::directive::GENERATOR_WORDS;
                 let meant = did_you_mean(&found.to_ascii_lowercase(), words.iter().copied())?;
                 format!("did you mean '{meant}'?")
             }
-            Fault::Address { found }
+            ValueError::Address { found }
                 if found.bytes().any(|byte| byte.is_ascii_alphabetic()) && !found.contains(':') =>
             {
                 "names are not looked up; give the address".to_owned()
             }
-            Fault::Daemonize => {
+            ValueError::Daemonize => {
                 "write 'daemonize no' and let systemd (supervised systemd), a container or nohup keep it running"
                     .to_owned()
             }
-            Fault::User(SetUserError::Rule { error: RuleError::Unknown, .. }) => {
+            ValueError::User(SetUserError::Rule { error: RuleError::Unknown, .. }) => {
                 "commands and categories are those of getid and of Redis 7, such as +getid, +@connection or -@dangerous"
                     .to_owned()
             }
-            Fault::User(SetUserError::Rule { error: RuleError::Syntax, .. }) => {
+            ValueError::User(SetUserError::Rule { error: RuleError::Syntax, .. }) => {
                 "rules are such as on, >password, nopass, -@all, +getid or ~*".to_owned()
             }
-            Fault::User(SetUserError::Rule { error: RuleError::BadHash, .. }) => {
+            ValueError::User(SetUserError::Rule { error: RuleError::BadHash, .. }) => {
                 "printf %s 'the password' | sha256sum tells it; >password takes the password itself".to_owned()
             }
-            Fault::Layout(LayoutError::Sum { .. }) => {
+            ValueError::Layout(LayoutError::Sum { .. }) => {
                 "the defaults are id-range 2, shard-range 9, random-range 10".to_owned()
             }
             _ => return None,
@@ -113,7 +114,7 @@ impl Fault {
 }
 
 /// The rule is shown where it cannot be a password: a word that is no rule may be meant as one.
-fn user_fault(error: &SetUserError) -> String {
+fn user_error(error: &SetUserError) -> String {
     match error {
         SetUserError::Rule { index, rule, error } => {
             let rule = String::from_utf8_lossy(rule);
