@@ -7,6 +7,7 @@
 mod builder;
 mod change;
 mod choices;
+mod conf_syntax;
 pub mod directive;
 mod folder;
 pub mod load;
@@ -19,7 +20,6 @@ pub mod secrets;
 pub mod suites;
 mod toml;
 mod value_error;
-mod words;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -32,12 +32,12 @@ pub use self::change::{Changed, Pair, SetError};
 pub use self::choices::{
     BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
+pub use self::conf_syntax::quote;
 use self::directive::{Directive, Secrecy};
 pub use self::folder::default_dir;
 pub use self::read::{FILE_BYTES_MAX, FILES_MAX, Files, INCLUDE_DEPTH_MAX, Sources};
 pub use self::report::{Place, Problem, Report, Warning};
 pub use self::rewrite::Rewritten;
-pub use self::words::quote;
 use crate::acl::{Origin, Protection};
 use crate::text::glob::Pattern;
 

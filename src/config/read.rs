@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::builder::{Builder, Setting};
+use super::conf_syntax::{quote, split};
 use super::directive::Directive;
 use super::report::{Place, Problem, is_secret, without_secrets};
 use super::value_error::ValueError;
-use super::words::{quote, split};
 use super::{redis, toml};
 use crate::text::glob;
 

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use getid_core::Epoch;
 
 use super::builder::Builder;
+use super::conf_syntax::quote;
 use super::directive::{Directive, GENERATOR_WORDS};
 use super::read::{FILE_BYTES_MAX, Files, Sources, read_all, words_of};
 use super::rewrite_toml::TomlText;
-use super::words::quote;
 use super::{Config, OutputBufferLimits, secrets};
 use crate::acl::Users;
 

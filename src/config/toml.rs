@@ -12,9 +12,9 @@
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
+use super::conf_syntax::split;
 use super::directive::{Directive, yes_no};
 use super::report::{known_names, may_show_secret};
-use super::words::split;
 
 /// One setting of a TOML document, or what is wrong with it.
 pub(super) struct Item {
