@@ -6,9 +6,9 @@
 
 mod builder;
 mod change;
-mod choices;
 mod conf_syntax;
 pub mod directive;
+mod enums;
 mod folder;
 pub mod load;
 mod read;
@@ -29,11 +29,11 @@ use getid_core::Layout;
 
 use self::builder::Builder;
 pub use self::change::{Changed, Pair, SetError};
-pub use self::choices::{
-    BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
-};
 pub use self::conf_syntax::quote;
 use self::directive::{Directive, Secrecy};
+pub use self::enums::{
+    BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
+};
 pub use self::folder::default_dir;
 pub use self::read::{FILE_BYTES_MAX, FILES_MAX, Files, INCLUDE_DEPTH_MAX, Sources};
 pub use self::report::{Place, Problem, Report, Warning};

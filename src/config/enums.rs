@@ -1,7 +1,7 @@
 //! Values that are one word of a few.
 
 /// An enum whose variants are words of a configuration file.
-macro_rules! choices {
+macro_rules! word_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ macro_rules! choices {
     };
 }
 
-choices! {
+word_enum! {
     /// What happens to requests at the borrow limit (`id-borrow-policy`).
     BorrowPolicy {
         /// They wait, in order, until time catches up.
@@ -38,7 +38,7 @@ choices! {
     }
 }
 
-choices! {
+word_enum! {
     /// Where the watermark is kept (`id-state`).
     StateKind {
         /// In a file in `dir`.
@@ -49,7 +49,7 @@ choices! {
     }
 }
 
-choices! {
+word_enum! {
     /// The least serious event that is logged (`loglevel`).
     LogLevel {
         /// Everything.
@@ -66,7 +66,7 @@ choices! {
     }
 }
 
-choices! {
+word_enum! {
     /// How a log line is written (`log-format`).
     LogFormat {
         /// For people.
@@ -77,7 +77,7 @@ choices! {
     }
 }
 
-choices! {
+word_enum! {
     /// Who watches over the process (`supervised`).
     Supervised {
         /// Nobody is told anything, as in Redis. Under `Type=notify` a server that says nothing is killed as never ready:
@@ -94,7 +94,7 @@ choices! {
     }
 }
 
-choices! {
+word_enum! {
     /// Whether TLS clients show a certificate (`tls-auth-clients`).
     TlsAuthClients {
         /// They must, as in Redis.
@@ -107,7 +107,7 @@ choices! {
     }
 }
 
-choices! {
+word_enum! {
     /// Whose name a client's certificate gives the user (`tls-auth-clients-user`).
     TlsAuthClientsUser {
         /// Nobody's: a certificate lets a client in, no more.
@@ -118,7 +118,7 @@ choices! {
     }
 }
 
-choices! {
+word_enum! {
     /// The syslog facility (`syslog-facility`).
     SyslogFacility {
         /// `LOG_USER`
