@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use getid::acl::Protection;
 use getid::config::directive::Directive;
+use getid::config::ignored::{IGNORED_DIRECTIVES, find};
 use getid::config::load::{Dir, RealFiles};
-use getid::config::redis::{REDIS_DIRECTIVES, find};
 use getid::config::{
     BindAddr, BorrowPolicy, Config, FILE_BYTES_MAX, FILES_MAX, Files, INCLUDE_DEPTH_MAX, LogLevel, Report, Sources,
     StateKind, Warning, quote,
@@ -297,9 +297,9 @@ fn what_the_fork_has_commented_out_loads_too() {
 
 #[test]
 fn every_redis_directive_is_accepted_once_whatever_it_says() {
-    let lines: Vec<_> = REDIS_DIRECTIVES.iter().map(|row| format!("{} a b c\n{} d", row.name, row.name)).collect();
+    let lines: Vec<_> = IGNORED_DIRECTIVES.iter().map(|row| format!("{} a b c\n{} d", row.name, row.name)).collect();
     let (config, warnings) = conf(&lines.join("\n")).unwrap();
-    assert_eq!(warnings.len(), REDIS_DIRECTIVES.len());
+    assert_eq!(warnings.len(), IGNORED_DIRECTIVES.len());
     assert_eq!(config, Config::default());
     // The modules of Redis 8.
     assert_eq!(conf("search-timeout 500\nts-num-threads 3").unwrap().1.len(), 2);

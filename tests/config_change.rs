@@ -11,8 +11,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use getid::config::directive::{Change, Directive, Secrecy};
+use getid::config::ignored::IGNORED_DIRECTIVES;
 use getid::config::load::FilesFrom;
-use getid::config::redis::REDIS_DIRECTIVES;
 use getid::config::{Config, Files, Pair, Rewritten, Sources, UserLine};
 use getid::system::files::{Readers, behind_links, replace};
 use proptest::prelude::*;
@@ -275,7 +275,7 @@ fn what_config_get_says_of_protected_mode_changes_nothing() {
 #[test]
 fn a_file_with_any_secret_is_known_to_hold_one() {
     let own = Directive::ALL.iter().filter(|row| row.secrecy != Secrecy::Open).map(|row| row.name);
-    let known = REDIS_DIRECTIVES.iter().filter(|row| row.is_secret).map(|row| row.name);
+    let known = IGNORED_DIRECTIVES.iter().filter(|row| row.is_secret).map(|row| row.name);
     for name in own.chain(known) {
         let value = if name == "user" { "app on >hunter2" } else { "hunter2" };
         for (path, text) in [("t.conf", format!("{name} {value}\n")), ("t.toml", format!("{name} = \"{value}\"\n"))] {

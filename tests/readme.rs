@@ -11,7 +11,7 @@ use std::process::Stdio;
 use common::{Server, getid};
 use getid::command::TABLE;
 use getid::config::directive::Directive;
-use getid::config::redis;
+use getid::config::ignored;
 
 /// README, the pages beside it, and everything in `docs/`.
 fn pages() -> Vec<String> {
@@ -145,7 +145,7 @@ fn directives_that_are_named_exist() {
     assert!(named.contains("shard-range"));
     let unknown: Vec<_> = named
         .iter()
-        .filter(|name| Directive::find(name).is_none() && redis::find(name).is_none())
+        .filter(|name| Directive::find(name).is_none() && ignored::find(name).is_none())
         .filter(|name| !NO_DIRECTIVES.contains(&name.as_str()))
         .collect();
     assert!(unknown.is_empty(), "no directives: {unknown:?}");

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use getid_core::{Epoch, Layout};
 
 use super::directive::{Directive, GENERATOR_WORDS};
-use super::redis;
+use super::ignored;
 use super::report::{Place, Problem, Warning, did_you_mean, is_secret, known_names};
 use super::secrets;
 use super::value_error::ValueError;
@@ -98,7 +98,7 @@ impl Builder {
             } else {
                 self.set(directive, directive.name, &setting.words, &setting.place);
             }
-        } else if let Some(known) = redis::find(&setting.name) {
+        } else if let Some(known) = ignored::find(&setting.name) {
             let sentence = format!("accepted, but has no effect: {}", known.because.reason());
             self.warn_once(&setting.name, sentence, &setting.place);
             self.note_secret(&setting.name, &setting.words, &setting.place);

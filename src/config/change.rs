@@ -6,8 +6,8 @@
 
 use super::builder::Builder;
 use super::directive::{Change, Directive};
+use super::ignored::{self, IgnoredDirective};
 use super::read::words_of;
-use super::redis::{self, RedisDirective};
 use super::report::{Place, Problem};
 use super::value_error::ValueError;
 use super::{Config, directive};
@@ -59,7 +59,7 @@ const NAME_BYTES_MAX: usize = 128;
 #[derive(Clone, Copy)]
 enum Target {
     Own(&'static Directive),
-    Redis(RedisDirective),
+    Ignored(IgnoredDirective),
 }
 
 impl Target {
@@ -67,14 +67,14 @@ impl Target {
     fn find(name: &str, config: &Config) -> Option<Target> {
         match Directive::find(name) {
             Some(row) => row.get(config).map(|_| Target::Own(row)),
-            None => redis::find(name).filter(|row| row.default.is_some()).map(Target::Redis),
+            None => ignored::find(name).filter(|row| row.default.is_some()).map(Target::Ignored),
         }
     }
 
     fn name(self) -> &'static str {
         match self {
             Target::Own(row) => row.name,
-            Target::Redis(row) => row.name,
+            Target::Ignored(row) => row.name,
         }
     }
 }
@@ -100,7 +100,7 @@ impl Config {
                     builder.note_place(row.name, &Place::in_config_set(index));
                     names.push(row.name);
                 }
-                Target::Redis(row) => keeps(row, value)?,
+                Target::Ignored(row) => keeps(row, value)?,
             }
         }
         match builder.finish() {
@@ -154,7 +154,7 @@ fn words_for(row: &Directive, value: &[u8]) -> Result<Option<Vec<String>>, Strin
 
 /// A directive that means nothing here has one value: tools that set what is so already (`appendonly no`) are content,
 /// and whoever asks for more is told that they don't get it.
-fn keeps(row: RedisDirective, value: &[u8]) -> Result<(), SetError> {
+fn keeps(row: IgnoredDirective, value: &[u8]) -> Result<(), SetError> {
     let default = row.default.unwrap_or_default();
     let value = String::from_utf8_lossy(value);
     let size = |word: &str| directive::memory(word, 0).ok();

@@ -10,9 +10,9 @@ mod conf_syntax;
 pub mod directive;
 mod enums;
 mod folder;
+pub mod ignored;
 pub mod load;
 mod read;
-pub mod redis;
 mod report;
 mod rewrite;
 mod rewrite_toml;
@@ -204,7 +204,7 @@ impl Config {
         let wanted = |name: &str| patterns.iter().any(|pattern| pattern.matches(name.as_bytes()));
         let own = Directive::ALL.iter().filter(|row| wanted(row.name));
         let own = own.filter_map(|row| Some((row.name, row.get(self)?)));
-        let known = redis::REDIS_DIRECTIVES.iter().filter(|row| wanted(row.name));
+        let known = ignored::IGNORED_DIRECTIVES.iter().filter(|row| wanted(row.name));
         own.chain(known.filter_map(|row| Some((row.name, row.default?.to_owned())))).collect()
     }
 

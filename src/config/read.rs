@@ -13,7 +13,7 @@ use super::conf_syntax::{quote, split};
 use super::directive::Directive;
 use super::report::{Place, Problem, is_secret, without_secrets};
 use super::value_error::ValueError;
-use super::{redis, toml};
+use super::{ignored, toml};
 use crate::text::glob;
 
 /// Where settings come from, the strongest last.
@@ -186,7 +186,7 @@ impl Reader<'_> {
             self.builder.problem(Problem::new(vec![place], variable, ValueError::NotUtf8.to_string()));
             return;
         };
-        if Directive::find(&name).is_none() && redis::find(&name).is_none() {
+        if Directive::find(&name).is_none() && ignored::find(&name).is_none() {
             // It may be anybody's, and what it holds a secret.
             let place = Place::in_environment(&format!("{variable}=(hidden)"));
             let sentence = "no directive has this name";

@@ -326,7 +326,7 @@ pub(super) fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>)
 /// Names getid knows, its own first: the nearest of equals is then one that has an effect.
 pub(super) fn known_names() -> impl Iterator<Item = &'static str> {
     let own = Directive::ALL.iter().map(|row| row.name);
-    own.chain(super::redis::REDIS_DIRECTIVES.iter().map(|row| row.name))
+    own.chain(super::ignored::IGNORED_DIRECTIVES.iter().map(|row| row.name))
 }
 
 /// The most mistakes [`allowed_distance`] allows: words further apart need not be told from each other.

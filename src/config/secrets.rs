@@ -11,8 +11,8 @@ use std::sync::LazyLock;
 use super::Config;
 use super::builder::Builder;
 use super::directive::{Directive, Secrecy};
+use super::ignored::IGNORED_DIRECTIVES;
 use super::read::{Files, Sources};
-use super::redis::REDIS_DIRECTIVES;
 use super::report::{Place, Problem, Warning, is_secret};
 use crate::acl::PASSWORD_BYTES_MAX;
 
@@ -29,7 +29,7 @@ pub(super) const SEEN_BY_ALL: &str = "everybody on this machine sees the command
 /// may be the password of another server.
 static SECRETS: LazyLock<Vec<(&str, Secrecy)>> = LazyLock::new(|| {
     let own = Directive::ALL.iter().map(|row| (row.name, row.secrecy));
-    let known = REDIS_DIRECTIVES.iter().filter(|row| row.is_secret).map(|row| (row.name, Secrecy::Secret));
+    let known = IGNORED_DIRECTIVES.iter().filter(|row| row.is_secret).map(|row| (row.name, Secrecy::Secret));
     own.filter(|(_, secrecy)| *secrecy != Secrecy::Open).chain(known).collect()
 });
 
@@ -216,7 +216,7 @@ mod tests {
                 row.name
             );
         }
-        for row in REDIS_DIRECTIVES {
+        for row in IGNORED_DIRECTIVES {
             assert_eq!(
                 row.is_secret,
                 row.name.ends_with("pass") || row.name.starts_with("masterauth") || row.name == "masteruser",

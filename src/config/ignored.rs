@@ -10,7 +10,7 @@ use self::Because::{Cluster, Keys, Modules, Other, Persistence, Replication, Scr
 
 /// A directive of Redis without a meaning here.
 #[derive(Clone, Copy, Debug)]
-pub struct RedisDirective {
+pub struct IgnoredDirective {
     /// Its name.
     pub name: &'static str,
     /// What `CONFIG GET` says; `None`: the name is not shown, as one that only a file knows.
@@ -59,13 +59,13 @@ impl Because {
 }
 
 /// The Redis directive of this name, in lower case.
-pub fn find(name: &str) -> Option<RedisDirective> {
-    let listed = REDIS_DIRECTIVES.iter().find(|row| row.name == name).copied();
+pub fn find(name: &str) -> Option<IgnoredDirective> {
+    let listed = IGNORED_DIRECTIVES.iter().find(|row| row.name == name).copied();
     listed.or_else(|| MODULE_PREFIXES.iter().find(|module| name.starts_with(module.name)).copied())
 }
 
 /// Every Redis directive without a meaning here. None is in [`Directive::ALL`](super::directive::Directive::ALL), which a test checks.
-pub const REDIS_DIRECTIVES: &[RedisDirective] = &[
+pub const IGNORED_DIRECTIVES: &[IgnoredDirective] = &[
     row("aof-disable-auto-gc", Some("no"), Persistence),
     row("aof-load-corrupt-tail-max-size", None, Persistence),
     row("aof-load-truncated", Some("yes"), Persistence),
@@ -253,16 +253,16 @@ pub const REDIS_DIRECTIVES: &[RedisDirective] = &[
 ];
 
 /// The modules that come with Redis 8 have a few dozen directives each, known by their beginnings.
-const MODULE_PREFIXES: &[RedisDirective] =
+const MODULE_PREFIXES: &[IgnoredDirective] =
     &[row("search-", None, Modules), row("ts-", None, Modules), row("bf-", None, Modules), row("cf-", None, Modules)];
 
-const fn row(name: &'static str, default: Option<&'static str>, because: Because) -> RedisDirective {
-    RedisDirective { name, default, because, is_secret: false }
+const fn row(name: &'static str, default: Option<&'static str>, because: Because) -> IgnoredDirective {
+    IgnoredDirective { name, default, because, is_secret: false }
 }
 
-impl RedisDirective {
-    const fn secret(self) -> RedisDirective {
-        RedisDirective { is_secret: true, ..self }
+impl IgnoredDirective {
+    const fn secret(self) -> IgnoredDirective {
+        IgnoredDirective { is_secret: true, ..self }
     }
 }
 
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn no_name_stands_twice_or_in_both_tables() {
-        let mut names: Vec<_> = REDIS_DIRECTIVES.iter().map(|row| row.name).collect();
+        let mut names: Vec<_> = IGNORED_DIRECTIVES.iter().map(|row| row.name).collect();
         names.extend(Directive::ALL.iter().map(|row| row.name));
         names.sort_unstable();
         let twice: Vec<_> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
