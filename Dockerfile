@@ -3,9 +3,9 @@
 #   docker build -t getid .
 #   docker run -p 7890:7890 -e GETID_SERVER_ID=0 -v getid-0:/data getid
 #
-# Inside a container every client comes from "another machine", so this image listens on all addresses: whoever can reach the
-# published port gets IDs. What changes the server (CONFIG SET, ACL, SHUTDOWN ...) needs a login from there: set a password
-# (-e GETID_REQUIREPASS=...), or use a loopback connection inside the container.
+# Inside a container every client comes from "another machine", so this image listens on all addresses: whoever can
+# reach the published port gets IDs. What changes the server (CONFIG SET, ACL, SHUTDOWN ...) needs a login from there:
+# set a password (-e GETID_REQUIREPASS=...), or use a loopback connection inside the container.
 
 FROM rust:1.95-slim-bookworm AS build
 WORKDIR /src
@@ -22,9 +22,9 @@ RUN groupadd --system --gid 999 getid \
 COPY --from=build /src/target/release/getid /usr/local/bin/getid
 COPY config/getid.conf /etc/getid/getid.conf
 
-# Every directive can be set in a file that is mounted as /etc/getid/getid.conf, or as GETID_<NAME>, dashes as underscores:
-# GETID_SERVER_ID=2, GETID_SHARD_RANGE=12 ... Variables win over the file, these three too. Set another port by GETID_PORT, which
-# the health check knows as well.
+# Every directive can be set in a file that is mounted as /etc/getid/getid.conf, or as GETID_<NAME>, dashes as
+# underscores: GETID_SERVER_ID=2, GETID_SHARD_RANGE=12 ... Variables win over the file, these two too. Set another
+# port by GETID_PORT, which the health check knows as well.
 # Server-ids must differ from server to server; 0 is only a default.
 ENV GETID_BIND="* -::*" \
     GETID_DIR=/data

@@ -159,6 +159,7 @@ const NO_DIRECTIVES: &[&str] = &[
     "cut-off",
     "declare-password",
     "error-flood",
+    "getid-core",
     "go-redis",
     "lib-name",
     "lib-ver",
