@@ -19,18 +19,18 @@
 //! Lines with the target `audit` say who did what; in text their message begins with `audit: `.
 //!
 //! What clients say may end up in a line (a client's name, a bad command), so control characters are escaped: one
-//! event is always one line. What clients cause is bounded too ([`lines`]).
+//! event is always one line. What clients cause is bounded too ([`throttle`]).
 //!
 //! Invariant: logging never stops the server, and nobody who logs waits. Lines go into a queue with a bound; threads of
 //! the log's own write them, open the file again, and may hang on a pipe that nobody reads or a disk that does not answer.
 //! What has no room, or can't be written, is lost, counted and told. Spans are not shown; every event carries the fields
 //! it needs.
 
-pub mod lines;
 mod queue;
 mod record;
 mod syslog;
 mod target;
+pub mod throttle;
 
 use std::io::{self, IsTerminal, Write as _};
 use std::os::fd::AsFd as _;

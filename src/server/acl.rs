@@ -13,7 +13,7 @@ use super::pieces::{Items, Pieces};
 use super::{Act, Actor, Server};
 use crate::acl::{Denial, Guesses, LineFault, Reason, Seen, SetUserError, Source, User, Users, parse_file};
 use crate::logging::AUDIT;
-use crate::logging::lines::client_line;
+use crate::logging::throttle::throttled;
 use crate::resp::Value;
 use crate::server::registry::{Client, Stop};
 use crate::session::{AclEffect, AclFileEffect, Settings};
@@ -156,7 +156,7 @@ impl Server {
                 Value::OK
             }
             Err(error) => {
-                client_line!(self.lines, Settings, "ACL SAVE: '{}' was not written: {error}", path.display());
+                throttled!(self.throttle, Settings, "ACL SAVE: '{}' was not written: {error}", path.display());
                 Value::error(NOT_SAVED)
             }
         }

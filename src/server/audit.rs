@@ -6,14 +6,14 @@
 //! audit: CONFIG SET user=admin client=7 addr=10.0.0.7:50012 names="timeout, requirepass"
 //! ```
 //!
-//! Never with a password, a value or a rule. Each kind has a bound for each user, and a count ([`crate::logging::lines`]).
+//! Never with a password, a value or a rule. Each kind has a bound for each user, and a count ([`crate::logging::throttle`]).
 
 use std::sync::Arc;
 
 use super::Server;
 use crate::logging::AUDIT;
-use crate::logging::lines::Kind;
-use crate::logging::lines::client_line;
+use crate::logging::throttle::Kind;
+use crate::logging::throttle::throttled;
 use crate::server::registry::{Client, Endpoint};
 
 /// What somebody did.
@@ -103,19 +103,19 @@ impl Server {
     /// Writes the line of an act.
     #[cold]
     pub fn audit(&self, act: Act<'_>, by: impl Into<Actor>) {
-        let lines = &self.lines;
+        let throttle = &self.throttle;
         let Actor { user, id, addr } = by.into();
         macro_rules! line {
             ($kind:ident, $message:literal $(, $field:ident)*) => {
-                client_line!(lines, $kind, by: &user, target: AUDIT, user = %user, client = id, addr = %addr, $($field,)* $message)
+                throttled!(throttle, $kind, by: &user, target: AUDIT, user = %user, client = id, addr = %addr, $($field,)* $message)
             };
         }
         match act {
             Act::Login { user } => {
-                client_line!(lines, AuditLogin, by: &Arc::from(user), target: AUDIT, user, client = id, addr = %addr, "logged in");
+                throttled!(throttle, AuditLogin, by: &Arc::from(user), target: AUDIT, user, client = id, addr = %addr, "logged in");
             }
             Act::LoginFailed { name, count } => {
-                if lines.admits_many(Kind::AuditLoginFailed, count) {
+                if throttle.allows_many(Kind::AuditLoginFailed, count) {
                     tracing::warn!(
                         target: AUDIT, user = %user, client = id, addr = %addr, tried = name, count, "login failed"
                     );

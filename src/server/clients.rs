@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::pieces::ClientLines;
 use super::{Act, Server};
-use crate::logging::lines::client_line;
+use crate::logging::throttle::throttled;
 use crate::resp::Value;
 use crate::server::connection::CutOff;
 use crate::server::registry::{Client, Stop};
@@ -35,8 +35,8 @@ impl Server {
     pub(crate) fn evict_clients(&self) {
         for client in self.clients.choose_too_large() {
             self.metrics.evicted.fetch_add(1, Relaxed);
-            client_line!(
-                self.lines,
+            throttled!(
+                self.throttle,
                 Evicted,
                 "client {} at {} is closed with {} bytes: the buffers of all clients together take more than \
                  maxmemory-clients {}",
@@ -78,8 +78,8 @@ impl Server {
             Breach::Protocol => {}
             Breach::TooLarge => {
                 metrics.input_limit_closed.fetch_add(1, Relaxed);
-                client_line!(
-                    self.lines,
+                throttled!(
+                    self.throttle,
                     InputLimit,
                     "client {} at {} is closed: its request is larger than client-query-buffer-limit",
                     client.id,
@@ -88,8 +88,8 @@ impl Server {
             }
             Breach::Http => {
                 metrics.http_closed.fetch_add(1, Relaxed);
-                client_line!(
-                    self.lines,
+                throttled!(
+                    self.throttle,
                     Http,
                     "Possible SECURITY ATTACK detected. It looks like somebody is sending HTTP requests to getid. This is \
                      likely due to an attacker attempting to use Cross Protocol Scripting to compromise your getid \
@@ -109,8 +109,8 @@ impl Server {
             CutOff::Timeout { .. } => &metrics.output_timeout_closed,
         }
         .fetch_add(1, Relaxed);
-        client_line!(
-            self.lines,
+        throttled!(
+            self.throttle,
             OutputLimit,
             "client {} at {} is closed with {pending_bytes} bytes of output waiting: {reason}",
             client.id,

@@ -56,7 +56,7 @@ use crate::acl::{AclLog, Guesses, Origin};
 use crate::config::{Config, Sources};
 use crate::generators::time::Issuer;
 use crate::logging::Log;
-use crate::logging::lines::{ClientLines, LeftOut, client_line};
+use crate::logging::throttle::{LogThrottle, Suppressed, throttled};
 use crate::metrics::Metrics;
 use crate::server::connection::{Connection, PanicWatch, Transport};
 use crate::server::pause::Pauses;
@@ -108,8 +108,8 @@ pub struct Server {
     io_threads: IoThreads,
     /// What `loglevel` is told to.
     pub log: Log,
-    /// How many lines clients have caused of late.
-    pub lines: ClientLines,
+    /// Limits the lines that clients cause in the log.
+    pub throttle: LogThrottle,
     /// Of settings and users.
     changes: Changes,
     /// Whether the last `accept` failed: one line in the log for each time that begins and ends.
@@ -174,7 +174,7 @@ impl Server {
             guesses: Mutex::default(),
             io_threads,
             log,
-            lines: ClientLines::default(),
+            throttle: LogThrottle::default(),
             changes: Changes::start(),
             accept_fails: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
@@ -247,7 +247,7 @@ impl Server {
             self.clients.stop_all(Stop::Now);
             let _ = tokio::time::timeout(REFUSAL_PATIENCE, self.clients.all_gone()).await;
         }
-        self.lines.end_all().iter().for_each(LeftOut::tell);
+        self.throttle.end_all().iter().for_each(Suppressed::log);
     }
 
     async fn accept_all(self: Arc<Self>, listener: Listener) {
@@ -287,7 +287,7 @@ impl Server {
         match result {
             Ok(accepted) => {
                 if self.accept_fails.load(Relaxed) && self.accept_fails.swap(false, Relaxed) {
-                    client_line!(self.lines, AcceptsAgain, "clients can be accepted again");
+                    throttled!(self.throttle, AcceptsAgain, "clients can be accepted again");
                 }
                 Some(accepted)
             }
@@ -295,8 +295,8 @@ impl Server {
                 // Without a pause this would spin: the connection that could not be accepted is still there.
                 self.metrics.accept_errors.fetch_add(1, Relaxed);
                 if !self.accept_fails.swap(true, Relaxed) {
-                    client_line!(
-                        self.lines,
+                    throttled!(
+                        self.throttle,
                         AcceptFails,
                         "accepting a client failed: {error}. Trying on, every {ACCEPT_PAUSE:?}"
                     );
@@ -313,7 +313,7 @@ impl Server {
         let local = stream.local_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)));
         let config = self.config.get();
         if let Err(error) = set_options(stream, &config) {
-            client_line!(self.lines, SocketOptions, "client at {peer}: socket options: {error}");
+            throttled!(self.throttle, SocketOptions, "client at {peer}: socket options: {error}");
         }
         let origin = Origin::of(peer.ip());
         let is_open = || self.settings.get().users.default_user().is_nopass();
@@ -364,11 +364,11 @@ impl Server {
 
     fn note_unfinished(&self, unfinished: &Unfinished, peer: SocketAddr, count_max: usize) {
         match unfinished {
-            Unfinished::Failed(error) => client_line!(self.lines, Left, "client at {peer} is gone: {error}"),
+            Unfinished::Failed(error) => throttled!(self.throttle, Left, "client at {peer} is gone: {error}"),
             Unfinished::Evicted => {
                 self.metrics.handshakes_evicted.fetch_add(1, Relaxed);
-                client_line!(
-                    self.lines,
+                throttled!(
+                    self.throttle,
                     HandshakeEvicted,
                     "the TLS handshake of {peer} does not go on and is ended: {count_max} are under way, as many as may be, \
                      and another waits"
@@ -396,7 +396,7 @@ impl Server {
             admission.client.stop(Stop::Drain);
         }
         self.metrics.clients_peak.fetch_max(self.clients.len() as u64, Relaxed);
-        client_line!(self.lines, Connected, "client {} connected from {}", admission.client.id, admission.client.peer);
+        throttled!(self.throttle, Connected, "client {} connected from {}", admission.client.id, admission.client.peer);
         Some((admission, session))
     }
 
@@ -451,7 +451,7 @@ impl Server {
             if self.metrics.uptime_s.swap(uptime_s, Relaxed) != uptime_s {
                 self.close_idle(uptime_s);
                 self.close_strangers(uptime_s);
-                self.lines.turn(uptime_s).iter().for_each(LeftOut::tell);
+                self.throttle.end_windows(uptime_s).iter().for_each(Suppressed::log);
                 self.tell_of_guesses();
                 let now_s = self.issuer.clock().wall_unix_ms() / 1000;
                 if let Some(warning) = self.tls.as_ref().and_then(|tls| tls.warning(now_s)) {
@@ -475,8 +475,8 @@ impl Server {
             let is_late = client.stranger_s(uptime_s).is_some_and(|s| s > timeout_s) && !client.is_waiting();
             if is_late && client.stopping() != Stop::Now {
                 self.metrics.strangers_closed.fetch_add(1, Relaxed);
-                client_line!(
-                    self.lines,
+                throttled!(
+                    self.throttle,
                     AuthTimeout,
                     "client {} at {} is closed: it has not logged in within auth-timeout {timeout_s} s",
                     client.id,
@@ -495,7 +495,7 @@ impl Server {
         for client in self.clients.all() {
             if client.idle_s(uptime_s) > timeout_s && !client.is_waiting() && !client.monitors() {
                 self.metrics.idle_closed.fetch_add(1, Relaxed);
-                client_line!(self.lines, Idle, "client {} at {} was idle and is closed", client.id, client.peer);
+                throttled!(self.throttle, Idle, "client {} at {} was idle and is closed", client.id, client.peer);
                 client.stop(Stop::Now);
             }
         }

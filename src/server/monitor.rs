@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Server;
-use crate::logging::lines::client_line;
+use crate::logging::throttle::throttled;
 use crate::server::registry::{Client, Stop};
 
 /// Bytes that a monitor may be behind.
@@ -134,8 +134,8 @@ impl Server {
     /// Gives lines to all monitors.
     pub fn feed_monitors(&self, lines: &[u8]) {
         for client in self.monitors.feed(lines) {
-            client_line!(
-                self.lines,
+            throttled!(
+                self.throttle,
                 MonitorDropped,
                 "client {} at {} does not keep up with MONITOR and is closed",
                 client.id,

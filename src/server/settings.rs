@@ -17,7 +17,7 @@ use crate::command::Vocabulary;
 use crate::config::load::FilesFrom;
 use crate::config::secrets;
 use crate::config::{self, Changed, Config, Pair, Report, SetError, StateKind, UserLine};
-use crate::logging::lines::client_line;
+use crate::logging::throttle::throttled;
 use crate::resp::Value;
 use crate::server::info;
 use crate::server::tls;
@@ -158,7 +158,7 @@ impl Server {
             (Some(name), Some(settings)) => {
                 let loaded = tls::Loaded::new(settings).map_err(|error| SetError::refused(name, error.to_string()))?;
                 if let Some(note) = loaded.note() {
-                    client_line!(self.lines, Settings, "{note}");
+                    throttled!(self.throttle, Settings, "{note}");
                 }
                 Some(loaded)
             }
@@ -206,8 +206,8 @@ impl Server {
         self.issuer.set_max_wait_ms(new.id_max_wait_ms);
         let (borrow_ms, start_ms) = (new.id_max_borrow_ms, self.issuer.start_max_borrow_ms());
         if borrow_ms != old.id_max_borrow_ms && borrow_ms > start_ms {
-            client_line!(
-                self.lines,
+            throttled!(
+                self.throttle,
                 Settings,
                 "id-max-borrow-ms is {borrow_ms} now and was {start_ms} at the start. The state file says so too; configure \
                  it for the next start all the same, or that may give IDs again if the state file is lost or put back as it \
@@ -216,8 +216,8 @@ impl Server {
         }
         let has_ended = new.protection() == Protection::Nothing && old.protection() != Protection::Nothing;
         if has_ended && new.is_reached_from_elsewhere() {
-            client_line!(
-                self.lines,
+            throttled!(
+                self.throttle,
                 Settings,
                 "protected-mode is no now: other machines may do everything without a login while no password is needed"
             );
@@ -342,8 +342,8 @@ impl Server {
             Ok(overridden) => {
                 self.audit(Act::ConfigRewrite, who);
                 if !overridden.is_empty() {
-                    client_line!(
-                        self.lines,
+                    throttled!(
+                        self.throttle,
                         Settings,
                         "CONFIG REWRITE: environment or command line give other values to {}, and win over the file at the \
                          next start",
@@ -353,7 +353,7 @@ impl Server {
                 Value::Simple("OK".into())
             }
             Err(sentence) => {
-                client_line!(self.lines, Settings, "CONFIG REWRITE failed: {sentence}");
+                throttled!(self.throttle, Settings, "CONFIG REWRITE failed: {sentence}");
                 Value::error(format!("ERR Rewriting config file: {sentence}"))
             }
         }

@@ -29,7 +29,7 @@ pub use patience::CutOff;
 use patience::Patience;
 
 use crate::acl::Reason;
-use crate::logging::lines::client_line;
+use crate::logging::throttle::throttled;
 use crate::metrics::{MeasuredDraw, Work};
 use crate::resp::Value;
 use crate::server::registry::{Admission, Client, Stop};
@@ -210,9 +210,9 @@ impl<T: Transport> Connection<T> {
         self.server.metrics.add_read(std::mem::take(&mut self.work));
         let client = &self.admission.client;
         match result {
-            Ok(()) => client_line!(self.server.lines, Left, "client {} left", client.id),
+            Ok(()) => throttled!(self.server.throttle, Left, "client {} left", client.id),
             Err(error) => {
-                client_line!(self.server.lines, Left, "client {} at {} is gone: {error}", client.id, client.peer);
+                throttled!(self.server.throttle, Left, "client {} at {} is gone: {error}", client.id, client.peer);
             }
         }
     }
@@ -915,8 +915,8 @@ impl<W: fmt::Display> Drop for PanicWatch<W> {
         if std::thread::panicking() {
             self.server.metrics.panics.fetch_add(1, Relaxed);
             let whose = &self.whose;
-            client_line!(
-                self.server.lines,
+            throttled!(
+                self.server.throttle,
                 Bug,
                 "client {whose} ran into a bug and is closed; please report the lines above"
             );

@@ -1,0 +1,336 @@
+//! A rate limit for the lines that clients can cause.
+//!
+//! Whatever a client can do a hundred thousand times a second must not be logged a hundred thousand times a second: that
+//! would fill the disk that the state is on, and hide what else is in the log. So each such line has a [`Kind`], whose row
+//! says how many lines of it a window of time may have. When a window ends, one line says how many more there were, even
+//! when none follows.
+//!
+//! No clock: [`LogThrottle::end_windows`] is told the time.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing::Level;
+
+/// What a line is about; each kind has a limit of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Somebody connects.
+    Connected,
+    /// Somebody leaves, or is gone.
+    Left,
+    /// Options of a client's socket could not be set.
+    SocketOptions,
+    /// Closed for being idle longer than `timeout`.
+    Idle,
+    /// Closed for a request larger than `client-query-buffer-limit`.
+    InputLimit,
+    /// Closed for not taking its output.
+    OutputLimit,
+    /// Closed because the buffers of all clients together passed `maxmemory-clients`.
+    Evicted,
+    /// Closed for not logging in within `auth-timeout`.
+    AuthTimeout,
+    /// Closed during its TLS handshake, because too many others were in theirs.
+    HandshakeEvicted,
+    /// Closed for speaking HTTP: a browser may have been tricked into it.
+    Http,
+    /// `accept` began to fail, as it does at the limit of open files.
+    AcceptFails,
+    /// `accept` works again.
+    AcceptsAgain,
+    /// A monitor was closed for falling behind.
+    MonitorDropped,
+    /// A connection ended in a panic.
+    Bug,
+    /// `SHUTDOWN` was refused.
+    ShutdownRefused,
+    /// A change of settings failed, or deserves a warning.
+    Settings,
+    /// Logged in.
+    AuditLogin,
+    /// Failed to log in.
+    AuditLoginFailed,
+    /// `CONFIG SET`, `REWRITE`, `RESETSTAT`.
+    AuditConfig,
+    /// An `ACL` command that changes something.
+    AuditAcl,
+    /// `CLIENT KILL`, `PAUSE`, `UNPAUSE`.
+    AuditClient,
+    /// `MONITOR`.
+    AuditMonitor,
+    /// `SHUTDOWN`.
+    AuditShutdown,
+}
+
+/// The limit of one kind.
+struct Row {
+    kind: Kind,
+    level: Level,
+    /// Lines in a window.
+    count_max: u64,
+    /// The length of a window, seconds.
+    every_s: u64,
+    /// What was suppressed, for the line that says how many: "... : clients connected".
+    what: &'static str,
+}
+
+const fn row(kind: Kind, level: Level, count_max: u64, every_s: u64, what: &'static str) -> Row {
+    Row { kind, level, count_max, every_s, what }
+}
+
+const ROWS: [Row; 23] = [
+    // Whoever has these levels shown wants to see every line, but not a flood.
+    row(Kind::Connected, Level::TRACE, 1000, 1, "clients connected"),
+    row(Kind::Left, Level::DEBUG, 1000, 1, "clients left or are gone"),
+    row(Kind::SocketOptions, Level::DEBUG, 10, 1, "clients' sockets did not take their options"),
+    row(Kind::Idle, Level::DEBUG, 100, 1, "idle clients were closed"),
+    row(Kind::InputLimit, Level::WARN, 1, 1, "clients were closed for a request larger than client-query-buffer-limit"),
+    row(Kind::OutputLimit, Level::WARN, 1, 1, "clients were closed because they did not take their output"),
+    row(Kind::Evicted, Level::WARN, 1, 1, "clients were closed because all of them held more than maxmemory-clients"),
+    row(Kind::AuthTimeout, Level::WARN, 1, 1, "clients were closed because they did not log in within auth-timeout"),
+    row(
+        Kind::HandshakeEvicted,
+        Level::WARN,
+        1,
+        1,
+        "TLS handshakes were ended because as many as may be were under way",
+    ),
+    // As in Redis.
+    row(Kind::Http, Level::WARN, 1, 60, "connections were aborted as possible attacks by Cross Protocol Scripting"),
+    row(Kind::AcceptFails, Level::ERROR, 1, 1, "times accepting clients began to fail"),
+    row(Kind::AcceptsAgain, Level::WARN, 1, 1, "times clients could be accepted again"),
+    row(Kind::MonitorDropped, Level::WARN, 1, 1, "monitors did not keep up and were closed"),
+    row(Kind::Bug, Level::ERROR, 10, 1, "connections ended in a bug"),
+    row(Kind::ShutdownRefused, Level::ERROR, 1, 1, "SHUTDOWN commands were refused because the state cannot be saved"),
+    row(Kind::Settings, Level::WARN, 10, 1, "warnings about changes of settings were left out"),
+    row(Kind::AuditLogin, Level::INFO, 100, 1, "logins"),
+    row(Kind::AuditLoginFailed, Level::WARN, 10, 1, "failed logins"),
+    row(Kind::AuditConfig, Level::INFO, 10, 1, "CONFIG SET, REWRITE or RESETSTAT commands"),
+    row(Kind::AuditAcl, Level::INFO, 10, 1, "ACL commands"),
+    row(Kind::AuditClient, Level::WARN, 10, 1, "CLIENT KILL, PAUSE or UNPAUSE commands"),
+    row(Kind::AuditMonitor, Level::INFO, 10, 1, "MONITOR commands"),
+    row(Kind::AuditShutdown, Level::WARN, 10, 1, "SHUTDOWN commands"),
+];
+
+impl Kind {
+    /// The level of its lines.
+    pub const fn level(self) -> Level {
+        ROWS[self as usize].level
+    }
+
+    /// Whether its lines say who did what.
+    pub const fn is_audit(self) -> bool {
+        self as usize >= Kind::AuditLogin as usize
+    }
+}
+
+/// Counts lines of each kind in its current window.
+#[derive(Debug, Default)]
+pub struct LogThrottle {
+    kinds: [Window; ROWS.len()],
+    /// Lines that say who did what, since the second began: each user has a count of its own, up to [`USERS_MAX`] counts.
+    by_user: Mutex<HashMap<(usize, Arc<str>), u64>>,
+    /// When [`LogThrottle::end_windows`] was called last, in seconds of uptime.
+    checked_s: AtomicU64,
+}
+
+/// Pairs of user and kind that have a count of their own in a second; all others share the count of their kind.
+const USERS_MAX: usize = 64;
+
+#[derive(Debug, Default)]
+struct Window {
+    /// Lines asked for since it began.
+    count: AtomicU64,
+    /// Lines not written, and not reported yet.
+    suppressed: AtomicU64,
+}
+
+impl LogThrottle {
+    /// Counts a line; returns whether it may be written.
+    pub fn allows(&self, kind: Kind) -> bool {
+        self.allows_many(kind, 1)
+    }
+
+    /// As [`LogThrottle::allows`] for a line that stands for several events: all are counted, one line is written.
+    pub fn allows_many(&self, kind: Kind, count: u64) -> bool {
+        let window = &self.kinds[kind as usize];
+        let is_allowed = window.count.fetch_add(1, Relaxed) < ROWS[kind as usize].count_max;
+        if !is_allowed {
+            // The line would have stood for all of them.
+            window.suppressed.fetch_add(count, Relaxed);
+        }
+        is_allowed
+    }
+
+    /// As [`LogThrottle::allows`] for a line that says what `user` did: nobody's flood hides what another user does.
+    pub fn allows_by(&self, kind: Kind, user: &Arc<str>) -> bool {
+        // Counts, each of which is changed at once.
+        let mut by_user = self.by_user.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = by_user.len() < USERS_MAX || by_user.contains_key(&(kind as usize, Arc::clone(user)));
+        if !is_known {
+            drop(by_user);
+            return self.allows(kind);
+        }
+        let count = by_user.entry((kind as usize, Arc::clone(user))).or_default();
+        *count += 1;
+        let is_allowed = *count <= ROWS[kind as usize].count_max;
+        if !is_allowed {
+            self.kinds[kind as usize].suppressed.fetch_add(1, Relaxed);
+        }
+        is_allowed
+    }
+
+    /// Ends the windows that are over at `now_s` seconds of uptime; returns what was suppressed in them.
+    pub fn end_windows(&self, now_s: u64) -> Vec<Suppressed> {
+        let last_s = self.checked_s.swap(now_s, Relaxed);
+        if now_s != last_s {
+            self.by_user.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        }
+        self.end(|row| now_s / row.every_s != last_s / row.every_s)
+    }
+
+    /// Ends all windows; returns what was suppressed and not reported yet.
+    pub fn end_all(&self) -> Vec<Suppressed> {
+        self.end(|_| true)
+    }
+
+    fn end(&self, is_over: impl Fn(&Row) -> bool) -> Vec<Suppressed> {
+        let over = ROWS.iter().zip(&self.kinds).filter(|(row, _)| is_over(row));
+        let suppressed = over.map(|(row, window)| {
+            window.count.store(0, Relaxed);
+            Suppressed { kind: row.kind, count: window.suppressed.swap(0, Relaxed) }
+        });
+        suppressed.filter(|suppressed| suppressed.count > 0).collect()
+    }
+}
+
+/// Lines of a kind that were not written. `Display` is the line that reports them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Suppressed {
+    /// The kind of all of them.
+    pub kind: Kind,
+    /// How many there were, at least one.
+    pub count: u64,
+}
+
+impl fmt::Display for Suppressed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Row { what, every_s, .. } = ROWS[self.kind as usize];
+        let count = self.count;
+        match every_s {
+            1 => write!(f, "{count} more within a second that have no line of their own: {what}"),
+            _ => write!(f, "{count} more within {every_s} s that have no line of their own: {what}"),
+        }
+    }
+}
+
+impl Suppressed {
+    /// Writes the line that reports them.
+    pub fn log(&self) {
+        // The macros of tracing want a level known at compile time.
+        match (self.kind.level(), self.kind.is_audit()) {
+            (Level::ERROR, _) => tracing::error!("{self}"),
+            (Level::WARN, true) => tracing::warn!(target: super::AUDIT, "{self}"),
+            (Level::WARN, false) => tracing::warn!("{self}"),
+            (Level::INFO, true) => tracing::info!(target: super::AUDIT, "{self}"),
+            (Level::INFO, false) => tracing::info!("{self}"),
+            (Level::DEBUG, _) => tracing::debug!("{self}"),
+            (Level::TRACE, _) => tracing::trace!("{self}"),
+        }
+    }
+}
+
+/// Writes a line of a kind, if its level is shown and the throttle allows it:
+/// `throttled!(throttle, InputLimit, "client {id} is closed")`.
+macro_rules! throttled {
+    ($throttle:expr, $kind:ident, by: $user:expr, target: $target:expr, $($message:tt)+) => {{
+        const KIND: $crate::logging::throttle::Kind = $crate::logging::throttle::Kind::$kind;
+        if ::tracing::enabled!(target: $target, KIND.level()) && $throttle.allows_by(KIND, $user) {
+            ::tracing::event!(target: $target, KIND.level(), $($message)+);
+        }
+    }};
+    ($throttle:expr, $kind:ident, target: $target:expr, $($message:tt)+) => {{
+        const KIND: $crate::logging::throttle::Kind = $crate::logging::throttle::Kind::$kind;
+        if ::tracing::enabled!(target: $target, KIND.level()) && $throttle.allows(KIND) {
+            ::tracing::event!(target: $target, KIND.level(), $($message)+);
+        }
+    }};
+    ($throttle:expr, $kind:ident, $($message:tt)+) => {
+        throttled!($throttle, $kind, target: module_path!(), $($message)+)
+    };
+}
+
+pub(crate) use throttled;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_its_row() {
+        for (at, row) in ROWS.iter().enumerate() {
+            assert_eq!(row.kind as usize, at, "{:?}", row.kind);
+            assert!(row.count_max > 0 && row.every_s > 0);
+        }
+        assert_eq!(Kind::AuditShutdown as usize, ROWS.len() - 1);
+    }
+
+    #[test]
+    fn a_flood_is_ten_lines_and_a_count() {
+        let throttle = LogThrottle::default();
+        let written = (0..260_000).filter(|_| throttle.allows(Kind::AuditClient)).count();
+        assert_eq!(written, 10);
+        assert!(throttle.allows(Kind::AuditMonitor), "kinds do not share");
+        assert_eq!(throttle.end_windows(0), [], "the window is not over");
+        let suppressed = throttle.end_windows(1);
+        assert_eq!(suppressed, [Suppressed { kind: Kind::AuditClient, count: 259_990 }]);
+        assert_eq!(
+            suppressed[0].to_string(),
+            "259990 more within a second that have no line of their own: CLIENT KILL, PAUSE or UNPAUSE commands"
+        );
+        assert_eq!(throttle.end_windows(2), []);
+        assert!(throttle.allows(Kind::AuditClient), "a new window");
+    }
+
+    #[test]
+    fn what_a_user_does_is_hidden_by_no_other() {
+        let throttle = LogThrottle::default();
+        let [loud, quiet]: [Arc<str>; 2] = ["loud".into(), "quiet".into()];
+        let written = (0..1000).filter(|_| throttle.allows_by(Kind::AuditConfig, &loud)).count();
+        assert_eq!(written, 10);
+        assert!(throttle.allows_by(Kind::AuditConfig, &quiet) && throttle.allows_by(Kind::AuditAcl, &loud));
+        assert_eq!(throttle.end_windows(1), [Suppressed { kind: Kind::AuditConfig, count: 990 }]);
+        assert!(throttle.allows_by(Kind::AuditConfig, &loud), "a new window");
+        // However many users: those beyond the bound share one count.
+        let users: Vec<Arc<str>> = (0..1000).map(|number| number.to_string().into()).collect();
+        let written = users.iter().filter(|user| throttle.allows_by(Kind::AuditConfig, user)).count();
+        assert_eq!(written, USERS_MAX - 1 + 10);
+        assert_eq!(throttle.by_user.lock().unwrap().len(), USERS_MAX);
+        assert!(throttle.allows_by(Kind::AuditConfig, &loud), "who has a count keeps it");
+    }
+
+    #[test]
+    fn a_kind_may_have_a_longer_window() {
+        let throttle = LogThrottle::default();
+        assert!(throttle.allows(Kind::Http));
+        assert_eq!(throttle.end_windows(59), []);
+        assert!(!throttle.allows(Kind::Http));
+        assert_eq!(throttle.end_windows(61), [Suppressed { kind: Kind::Http, count: 1 }]);
+        assert!(throttle.allows(Kind::Http));
+        assert!(!throttle.allows(Kind::Http));
+        assert_eq!(throttle.end_all(), [Suppressed { kind: Kind::Http, count: 1 }]);
+    }
+
+    #[test]
+    fn a_line_that_stands_for_many_is_counted_as_many_when_it_is_suppressed() {
+        let throttle = LogThrottle::default();
+        for _ in 0..10 {
+            assert!(throttle.allows_many(Kind::AuditLoginFailed, 5));
+        }
+        assert!(!throttle.allows_many(Kind::AuditLoginFailed, 5));
+        assert_eq!(throttle.end_all(), [Suppressed { kind: Kind::AuditLoginFailed, count: 5 }]);
+    }
+}
