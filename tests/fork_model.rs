@@ -5,7 +5,7 @@
 
 mod id_support;
 
-use getid_core::{Generator, Id, Layout, Parts, RandomCycle, Scheme, Slot, Tick};
+use getid_core::{Id, Layout, Parts, RandomCycle, Scheme, Slot, Slots, Tick};
 use id_support::{Rng, splits};
 
 /// Millisecond and counter, as the fork keeps them.
@@ -39,7 +39,7 @@ fn gives_the_same_tick_and_shard_step_for_step() {
         let shard_bits = layout.shard_bits();
         let mask = (1 << shard_bits) - 1;
         let mut fork = Fork { shard_bits, time: 0, counter: 0, started: false };
-        let mut ours = Generator::new(shard_bits, Tick(0));
+        let mut ours = Slots::new(shard_bits, Tick(0));
         let mut now = 1_000_000_u64;
         for _ in 0..60 {
             match rng.below(10) {

@@ -2,9 +2,7 @@
 
 mod id_support;
 
-use getid_core::{
-    Epoch, Generator, Id, Layout, LayoutError, Parts, RandomCycle, Reservation, Scheme, Slot, Tick, UtcMs,
-};
+use getid_core::{Epoch, Id, Layout, LayoutError, Parts, RandomCycle, Reservation, Scheme, Slot, Slots, Tick, UtcMs};
 use id_support::{Rng, scheme, splits};
 
 /// DESIGN, section 1.
@@ -172,7 +170,7 @@ fn walks_under_every_split() {
     for layout in splits() {
         let shard_bits = layout.shard_bits();
         let scheme = scheme(layout, &mut rng);
-        let mut generator = Generator::new(shard_bits, Tick(0));
+        let mut slots = Slots::new(shard_bits, Tick(0));
         let mut now = rng.below(Tick::END.0 - (1 << 30)) + (1 << 20);
         let mut naive_next = 0_u128;
         let mut last = None;
@@ -185,7 +183,7 @@ fn walks_under_every_split() {
                 _ => now,
             };
             let n = u32::try_from(rng.skewed(9)).expect("small");
-            let reservation = generator.take(Tick(now), n, Tick::END).expect("far from the end");
+            let reservation = slots.take(Tick(now), n, Tick::END).expect("far from the end");
             assert_eq!((reservation.len, reservation.count), (n, given));
             for id in scheme.ids(reservation) {
                 let (tick, shard) = naive(&mut naive_next, now, shard_bits);
@@ -221,13 +219,13 @@ fn even_over_every_power_of_two() {
         let scheme = scheme(layout, &mut rng);
         let period = 1_u64 << layout.random_bits();
         for one_per_ms in [true, false] {
-            let mut generator = Generator::new(layout.shard_bits(), Tick(0));
+            let mut slots = Slots::new(layout.shard_bits(), Tick(0));
             let skipped = u32::try_from(rng.range(1, period)).expect("small");
-            generator.take(Tick(1_000_000), skipped, Tick::END).expect("far from the end");
+            slots.take(Tick(1_000_000), skipped, Tick::END).expect("far from the end");
             let ids: Vec<u64> = (0..period)
                 .map(|i| {
                     let now = Tick(2_000_000 + if one_per_ms { i } else { 0 });
-                    let one = generator.take(now, 1, Tick::END).expect("far from the end");
+                    let one = slots.take(now, 1, Tick::END).expect("far from the end");
                     scheme.id(one.first, one.count).get()
                 })
                 .collect();
@@ -250,10 +248,10 @@ fn even_over_long_cycles() {
         let period = 1_usize << random_bits;
         let cycle = RandomCycle::new(Rng(random_bits.into()).permutation(period)).expect("a permutation");
         let scheme = Scheme::new(layout, 1, cycle).expect("fits");
-        let mut generator = Generator::new(layout.shard_bits(), Tick(0));
+        let mut slots = Slots::new(layout.shard_bits(), Tick(0));
         let mut seen = vec![false; period];
         for _ in 0..period / 64 {
-            let some = generator.take(Tick(1_000_000), 64, Tick::END).expect("far from the end");
+            let some = slots.take(Tick(1_000_000), 64, Tick::END).expect("far from the end");
             for id in scheme.ids(some) {
                 let table = usize::try_from(id.get()).expect("64-bit") % period;
                 assert!(!std::mem::replace(&mut seen[table], true), "{layout:?}: table {table} twice");
@@ -269,21 +267,21 @@ fn the_end_of_the_42_bits_is_a_wall() {
         let in_tick = 1_u64 << shard_bits;
         let mut rng = Rng(1);
         let scheme = scheme(layout, &mut rng);
-        let mut generator = Generator::new(shard_bits, Tick(Tick::LAST.0 - 1));
-        assert_eq!(generator.room(Tick(0), Tick::END), 2 * in_tick);
+        let mut slots = Slots::new(shard_bits, Tick(Tick::LAST.0 - 1));
+        assert_eq!(slots.room(Tick(0), Tick::END), 2 * in_tick);
         // Whole or not at all, also when the ceiling would cut it to a piece that fits.
-        assert!(generator.take_piece(Tick(0), 2 * in_tick + 1, Tick::LAST).is_err());
-        assert!(generator.take_piece(Tick(0), u64::MAX, Tick::LAST).is_err());
-        assert_eq!(generator.count(), 0);
-        let most = generator.take_piece(Tick(0), 2 * in_tick - 1, Tick::END).expect("fits").expect("has room");
+        assert!(slots.take_piece(Tick(0), 2 * in_tick + 1, Tick::LAST).is_err());
+        assert!(slots.take_piece(Tick(0), u64::MAX, Tick::LAST).is_err());
+        assert_eq!(slots.count(), 0);
+        let most = slots.take_piece(Tick(0), 2 * in_tick - 1, Tick::END).expect("fits").expect("has room");
         let id = scheme.ids(Reservation { first: Slot(most.first.0 + u64::from(most.len) - 1), len: 1, ..most });
         assert!(id.last().expect("one").get() < 1 << 63);
-        let last = generator.take(Tick(0), 1, Tick::END).expect("the very last");
+        let last = slots.take(Tick(0), 1, Tick::END).expect("the very last");
         assert_eq!(layout.split(scheme.id(last.first, last.count)).tick, Tick::LAST);
-        assert_eq!(generator.position(), Tick::END);
+        assert_eq!(slots.position(), Tick::END);
         for now in [Tick(0), Tick::LAST, Tick::END, Tick(u64::MAX)] {
-            assert_eq!(generator.take(now, 1, Tick(u64::MAX)), None);
-            assert!(generator.take_piece(now, 1, Tick(u64::MAX)).is_err());
+            assert_eq!(slots.take(now, 1, Tick(u64::MAX)), None);
+            assert!(slots.take_piece(now, 1, Tick(u64::MAX)).is_err());
         }
     }
 }
@@ -293,22 +291,22 @@ fn the_end_of_the_42_bits_is_a_wall() {
 fn a_now_past_the_end_does_not_wrap() {
     for layout in splits() {
         for now in [Tick::END, Tick(1 << 43), Tick(1 << 63), Tick(u64::MAX)] {
-            let mut generator = Generator::new(layout.shard_bits(), Tick(0));
-            assert_eq!(generator.take(now, 1, Tick(u64::MAX)), None, "{layout:?} at {now:?}");
+            let mut slots = Slots::new(layout.shard_bits(), Tick(0));
+            assert_eq!(slots.take(now, 1, Tick(u64::MAX)), None, "{layout:?} at {now:?}");
         }
     }
 }
 
 #[test]
 fn a_ceiling_cuts_a_piece() {
-    let mut generator = Generator::new(2, Tick(0));
-    let piece = generator.take_piece(Tick(10), 100, Tick(13)).expect("no end of time").expect("room");
+    let mut slots = Slots::new(2, Tick(0));
+    let piece = slots.take_piece(Tick(10), 100, Tick(13)).expect("no end of time").expect("room");
     assert_eq!((piece.first, piece.len), (Slot(40), 12));
-    assert_eq!(generator.take_piece(Tick(10), 1, Tick(13)), Ok(None), "full to the brim");
-    assert_eq!(generator.take_piece(Tick(10), 1, Tick(5)), Ok(None), "a ceiling below the position");
-    assert_eq!(generator.take(Tick(10), 5, Tick(14)), None, "whole or none");
-    assert_eq!(generator.position(), Tick(13));
-    generator.take(Tick(10), 1, Tick(14)).expect("room for one");
-    assert_eq!(generator.position(), Tick(14), "a tick partly used is used");
-    assert_eq!(generator.take(Tick(20), 1, Tick(21)).expect("room").first, Slot(80), "time moves on");
+    assert_eq!(slots.take_piece(Tick(10), 1, Tick(13)), Ok(None), "full to the brim");
+    assert_eq!(slots.take_piece(Tick(10), 1, Tick(5)), Ok(None), "a ceiling below the position");
+    assert_eq!(slots.take(Tick(10), 5, Tick(14)), None, "whole or none");
+    assert_eq!(slots.position(), Tick(13));
+    slots.take(Tick(10), 1, Tick(14)).expect("room for one");
+    assert_eq!(slots.position(), Tick(14), "a tick partly used is used");
+    assert_eq!(slots.take(Tick(20), 1, Tick(21)).expect("room").first, Slot(80), "time moves on");
 }

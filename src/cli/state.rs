@@ -20,9 +20,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use getid_core::mint::SAVE_SLACK_MS;
-use getid_core::reference::JUMP_MS_MAX;
-use getid_core::{Epoch, Id, Layout, SavePoint, Tick, UtcMs};
+
+use getid_core::{Epoch, Id, JUMP_MS_MAX, Layout, SAVE_SLACK_MS, SavePoint, Tick, UtcMs};
 
 use super::layout::LayoutArgs;
 use super::output;

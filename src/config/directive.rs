@@ -6,8 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
-use getid_core::Epoch;
-use getid_core::layout::LOW_BITS;
+use getid_core::{Epoch, LOW_BITS};
 
 use super::builder::Builder;
 use super::value_error::ValueError;

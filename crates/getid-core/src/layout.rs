@@ -14,7 +14,7 @@ use std::fmt;
 use crate::time::{Epoch, Tick};
 
 /// Bits of the tick. 2^42 ms last 139 years.
-pub const TICK_BITS: u32 = 42;
+pub(crate) const TICK_BITS: u32 = 42;
 
 /// Bits below the tick, divided among server, shard and random.
 pub const LOW_BITS: u32 = 21;

@@ -2,18 +2,18 @@
 
 #[doc(hidden)]
 pub mod checks;
-pub mod generator;
-pub mod layout;
-pub mod mint;
-pub mod reference;
-pub mod scheme;
-pub mod source;
-pub mod time;
+mod clock;
+mod layout;
+mod mint;
+mod scheme;
+mod slots;
+mod source;
+mod time;
 
-pub use generator::Generator;
-pub use layout::{Id, Layout, LayoutError, Parts};
-pub use mint::{Blocked, BorrowPolicy, Limits, Mint, Refusal, SavePoint, Status};
-pub use reference::{ClockEvent, ClockFault, Reading, ReferenceClock, Severity};
+pub use clock::{ClockEvent, ClockFault, JUMP_MS_MAX, Reading, ReferenceClock, Severity};
+pub use layout::{Id, LOW_BITS, Layout, LayoutError, Parts};
+pub use mint::{Blocked, BorrowPolicy, Limits, Mint, Refusal, SAVE_SLACK_MS, SavePoint, Status};
 pub use scheme::{RandomCycle, Reservation, Scheme};
+pub use slots::{EndOfTime, Slots};
 pub use source::{Core, Overload, Piece};
 pub use time::{Epoch, Slot, Tick, UtcMs};

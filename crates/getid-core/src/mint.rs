@@ -1,4 +1,4 @@
-//! The mint: generator, reference clock, borrow limit and watermark in one place, so that one lock holds it all.
+//! The mint: slots, reference clock, borrow limit and watermark in one place, so that one lock holds it all.
 //!
 //! Words (see `CONVENTIONS`): R the reference clock, P the position, B `id-max-borrow-ms`, L `id-watermark-lead-ms`.
 //! The rules, all of them on the issuing path and none on a timer:
@@ -28,10 +28,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::checks::{Fault, Rare, any_planted, planted, saw};
-use crate::generator::Generator;
+use crate::clock::{ClockEvent, ClockFault, Reading, ReferenceClock};
 use crate::layout::Layout;
-use crate::reference::{ClockEvent, ClockFault, Reading, ReferenceClock};
 use crate::scheme::Reservation;
+use crate::slots::Slots;
 use crate::source::{Core, Overload};
 use crate::time::{Slot, Tick, UtcMs};
 
@@ -160,7 +160,7 @@ pub struct Mint {
     durable_borrow_ms: u64,
     /// The largest reservation, B/2 worth.
     piece_max: u32,
-    generator: Generator,
+    slots: Slots,
     reference: ReferenceClock,
     /// The watermark, or 0 while no IDs may be given: the one bound that a draw looks at beside R + B.
     gate: Tick,
@@ -224,7 +224,7 @@ impl Mint {
             // Nothing is given before a save in any case.
             durable_borrow_ms: u64::MAX,
             piece_max: 1,
-            generator: Generator::new(layout.shard_bits(), watermark),
+            slots: Slots::new(layout.shard_bits(), watermark),
             reference,
             gate: Tick(0),
             watermark,
@@ -271,7 +271,7 @@ impl Mint {
         let now = self.reference.advance(boot_ns);
         if let Ok(whole @ 1..) = u32::try_from(n)
             && whole <= self.piece_max
-            && let Some(reservation) = self.generator.take(now, whole, self.ceiling(now))
+            && let Some(reservation) = self.slots.take(now, whole, self.ceiling(now))
         {
             self.note_borrow(now, reservation);
             return Ok(reservation);
@@ -318,7 +318,7 @@ impl Mint {
             return Err(blocked);
         }
         let piece = n.min(u64::from(self.piece_max));
-        match self.generator.take_piece(now, piece, self.ceiling(now)) {
+        match self.slots.take_piece(now, piece, self.ceiling(now)) {
             Ok(Some(reservation)) => {
                 self.note_borrow(now, reservation);
                 Ok(reservation)
@@ -340,22 +340,22 @@ impl Mint {
         if let Some(text) = &self.claim_lost {
             return Err(Blocked::Refused(Refusal::ClaimLost(Arc::clone(text))));
         }
-        if n > self.generator.room(now, Tick::END) {
+        if n > self.slots.room(now, Tick::END) {
             let last_unix_ms = self.layout.last_unix_ms();
             return Err(Blocked::Refused(Refusal::EndOfTime { last_unix_ms }));
         }
         let piece = n.min(u64::from(self.piece_max));
         let borrow_end = Tick(now.0 + self.max_borrow_ms);
-        let in_limit = self.generator.room(now, borrow_end);
+        let in_limit = self.slots.room(now, borrow_end);
         if in_limit < piece && self.limits.policy == BorrowPolicy::Error && !begun {
-            let last = Slot(self.generator.first(now).0 + piece - 1);
+            let last = Slot(self.slots.first(now).0 + piece - 1);
             let ahead_ms = last.tick(self.layout.shard_bits()).ms_since(now);
             return Err(Blocked::Refused(Refusal::Busy { ahead_ms, max_borrow_ms: self.max_borrow_ms }));
         }
         if in_limit == 0 {
             return Err(Blocked::Borrow { until_boot_ns: self.time_for(now, piece) });
         }
-        if self.generator.room(now, self.ceiling(now)) == 0 {
+        if self.slots.room(now, self.ceiling(now)) == 0 {
             return Err(match &self.save_error {
                 Some(error) => Blocked::Refused(Refusal::Save { error: Arc::clone(error) }),
                 None => Blocked::Watermark,
@@ -368,7 +368,7 @@ impl Mint {
     fn time_for(&self, now: Tick, n: u64) -> u64 {
         let shard_bits = self.layout.shard_bits();
         let sensible = n.min(WAIT_MS_MAX.min(self.max_borrow_ms) << shard_bits);
-        let last = Slot(self.generator.first(now).0 + sensible - 1).tick(shard_bits);
+        let last = Slot(self.slots.first(now).0 + sensible - 1).tick(shard_bits);
         let reference = Tick((last.0 + 1).saturating_sub(self.max_borrow_ms));
         let seen = self.reference.seen_boot_ns();
         self.reference.boot_ns_at(reference).clamp(seen.saturating_add(WAIT_NS_MIN), seen.saturating_add(WAIT_NS_MAX))
@@ -377,13 +377,13 @@ impl Mint {
     /// How long, ms, until time has come so far that the first free slot lies within the borrow limit; 0: it does.
     pub fn late_ms(&mut self, boot_ns: u64) -> u64 {
         let now = self.reference.advance(boot_ns);
-        let next = self.generator.next().tick(self.layout.shard_bits());
+        let next = self.slots.next().tick(self.layout.shard_bits());
         next.ms_since(Tick(now.0 + self.max_borrow_ms))
     }
 
     /// IDs given in this life.
     pub fn ids_issued(&self) -> u64 {
-        self.generator.count()
+        self.slots.count()
     }
 
     /// Takes a reading of the clocks, about ten times a second, and says what to log.
@@ -411,7 +411,7 @@ impl Mint {
         };
         let found = self.found.filter(|_| !planted(Fault::StartForgetsWatermark));
         self.start.position = found.map_or(others, |point| point.watermark.max(others));
-        self.generator.reposition(self.start.position);
+        self.slots.reposition(self.start.position);
     }
 
     /// Which B is in force: the configured one once R and it have passed where this life began, and no larger one than
@@ -447,7 +447,7 @@ impl Mint {
             return self.limits.max_borrow_ms;
         }
         let inherited = if self.is_past_start() && !planted(Fault::InheritsForEver) {
-            self.generator.position().ms_since(now).min(self.start.max_borrow_ms)
+            self.slots.position().ms_since(now).min(self.start.max_borrow_ms)
         } else {
             self.start.max_borrow_ms
         };
@@ -473,7 +473,7 @@ impl Mint {
 
     /// The watermark that a save now would store.
     fn target(&self, now: Tick) -> Tick {
-        let position = self.generator.position();
+        let position = self.slots.position();
         let lead = position.max(now).plus_ms(self.limits.lead_ms);
         // By the B that is in force once this save has succeeded.
         let cap = now.plus_ms(self.wanted_borrow_ms + SAVE_SLACK_MS);
@@ -523,16 +523,16 @@ impl Mint {
         self.set_gate();
         self.saving = Some(Saving { point, stale: false });
         self.retry_at_ns = self.reference.seen_boot_ns().saturating_add(SAVE_RETRY_NS);
-        self.count_at_save = self.generator.count();
+        self.count_at_save = self.slots.count();
         Some(point)
     }
 
     fn is_worth_saving(&self, now: Tick, target: Tick) -> bool {
-        let position = self.generator.position().max(now);
+        let position = self.slots.position().max(now);
         let remaining_ms = self.watermark.ms_since(position);
         let room_ms = target.ms_since(position);
         let gain_ms = target.ms_since(self.watermark);
-        let idle = self.generator.count() == self.count_at_save;
+        let idle = self.slots.count() == self.count_at_save;
         // Near the borrow limit there is little room, and a slow sync must not eat it all.
         let is_low = if idle {
             remaining_ms * 2 <= room_ms
@@ -547,7 +547,7 @@ impl Mint {
     /// It fires once per sample at most.
     #[inline]
     pub fn is_save_due(&self) -> bool {
-        self.generator.next() >= self.save_from
+        self.slots.next() >= self.save_from
     }
 
     fn set_save_from(&mut self) {
@@ -629,9 +629,9 @@ impl Mint {
             saw(Rare::Retaken);
             let others = now.plus_ms(self.start.max_borrow_ms + self.start.slack_ms).max(self.watermark);
             if !planted(Fault::RetakeForgetsPosition) {
-                self.generator.skip_to(others);
+                self.slots.skip_to(others);
             }
-            self.start.position = self.generator.position();
+            self.start.position = self.slots.position();
         }
         self.saving = None;
         self.retry_at_ns = 0;
@@ -662,14 +662,14 @@ impl Mint {
             return None;
         }
         let max_borrow_ms = self.borrow_to_store(reference);
-        let position = self.generator.position();
+        let position = self.slots.position();
         let watermark = if planted(Fault::CloseStoresWatermark) { self.watermark } else { position };
         Some(SavePoint { watermark, reference, max_borrow_ms })
     }
 
     /// Whether this life has given no ID.
     fn is_fresh(&self) -> bool {
-        self.generator.count() == 0
+        self.slots.count() == 0
     }
 
     fn set_gate(&mut self) {
@@ -724,10 +724,10 @@ impl Mint {
     /// Everything INFO shows.
     pub fn status(&self, boot_ns: u64) -> Status {
         let reference = self.reference.at(boot_ns);
-        let next_tick = self.generator.next().tick(self.layout.shard_bits());
+        let next_tick = self.slots.next().tick(self.layout.shard_bits());
         Status {
-            ids_issued: self.generator.count(),
-            position: self.generator.position(),
+            ids_issued: self.slots.count(),
+            position: self.slots.position(),
             reference,
             watermark: self.watermark,
             borrow_ms: next_tick.ms_since(reference),
@@ -770,7 +770,7 @@ impl Core for Mint {
     }
 
     fn issued(&self) -> u64 {
-        self.generator.count()
+        self.slots.count()
     }
 
     fn overload(&self, overload: Overload) -> Refusal {
@@ -785,7 +785,7 @@ impl Core for Mint {
 
     fn borrowing(&self, boot_ns: u64, asked_per_s: u64) -> Option<String> {
         let reference = self.reference.at(boot_ns);
-        let borrow_ms = self.generator.next().tick(self.layout.shard_bits()).ms_since(reference);
+        let borrow_ms = self.slots.next().tick(self.layout.shard_bits()).ms_since(reference);
         let capacity_per_s = self.layout.capacity_per_s();
         (borrow_ms > 0 && asked_per_s > capacity_per_s).then(|| {
             format!(

@@ -10,8 +10,8 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use crate::clock::{ClockEvent, Reading};
 use crate::mint::{Blocked, Refusal};
-use crate::reference::{ClockEvent, Reading};
 
 /// A core, as an issuer sees it. Times are ns of a clock that is never set and counts suspend ([`Reading::boot_ns`]).
 pub trait Core: Debug + Send + 'static {

@@ -36,8 +36,9 @@ use std::task::Waker;
 use std::time::Duration;
 
 use getid_core::checks::{Fault, planted};
-use getid_core::mint::SAVE_SLACK_MS;
-use getid_core::{Blocked, ClockEvent, Core, Limits, Mint, Overload, Piece, Reading, Refusal, SavePoint, Severity};
+use getid_core::{
+    Blocked, ClockEvent, Core, Limits, Mint, Overload, Piece, Reading, Refusal, SAVE_SLACK_MS, SavePoint, Severity,
+};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 

@@ -1,4 +1,4 @@
-//! The generator: the only number that moves for every ID.
+//! Slots: the only number that moves for every ID.
 //!
 //! Giving `n` IDs is one line, however many and however busy the millisecond is:
 //!
@@ -19,16 +19,16 @@ use crate::time::{Slot, Tick};
 
 /// Next slot and IDs given.
 #[derive(Clone, Debug)]
-pub struct Generator {
+pub struct Slots {
     shard_bits: u32,
     next: Slot,
     count: u64,
 }
 
-impl Generator {
-    /// A generator that gives no slot below `position`.
-    pub fn new(shard_bits: u32, position: Tick) -> Generator {
-        Generator { shard_bits, next: Slot::first_of(position.min(Tick::END), shard_bits), count: 0 }
+impl Slots {
+    /// Begins at `position`: no slot below it is given.
+    pub fn new(shard_bits: u32, position: Tick) -> Slots {
+        Slots { shard_bits, next: Slot::first_of(position.min(Tick::END), shard_bits), count: 0 }
     }
 
     /// IDs given so far.

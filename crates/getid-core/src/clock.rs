@@ -24,10 +24,10 @@ use crate::mint::SavePoint;
 use crate::time::{Epoch, Tick, UtcMs};
 
 /// A difference between clocks that is worth an event, 128 ms: what NTP itself slews rather than steps (RFC 5905, STEPT).
-pub const NOTICE_MS: u64 = 128;
+const NOTICE_MS: u64 = 128;
 
 /// How long a large jump must have stood before it is followed: ten minutes.
-pub const JUMP_STANDS_MS: u64 = 600_000;
+const JUMP_STANDS_MS: u64 = 600_000;
 
 /// The largest jump that is ever followed, and how far past the last life's record a clock at start may be: 400 days.
 pub const JUMP_MS_MAX: u64 = 400 * 86_400_000;
