@@ -264,16 +264,14 @@ fn even_over_long_cycles() {
 fn the_end_of_the_42_bits_is_a_wall() {
     for layout in splits() {
         let shard_bits = layout.shard_bits();
-        let in_tick = 1_u64 << shard_bits;
+        let in_tick = 1_u32 << shard_bits;
         let mut rng = Rng(1);
         let scheme = scheme(layout, &mut rng);
         let mut slots = Slots::new(shard_bits, Tick(Tick::LAST.0 - 1));
-        assert_eq!(slots.room(Tick(0), Tick::END), 2 * in_tick);
-        // Whole or not at all, also when the ceiling would cut it to a piece that fits.
-        assert!(slots.take_piece(Tick(0), 2 * in_tick + 1, Tick::LAST).is_err());
-        assert!(slots.take_piece(Tick(0), u64::MAX, Tick::LAST).is_err());
+        assert_eq!(slots.room(Tick(0), Tick::END), 2 * u64::from(in_tick));
+        assert_eq!(slots.take(Tick(0), 2 * in_tick + 1, Tick::END), None, "whole or not at all");
         assert_eq!(slots.count(), 0);
-        let most = slots.take_piece(Tick(0), 2 * in_tick - 1, Tick::END).expect("fits").expect("has room");
+        let most = slots.take(Tick(0), 2 * in_tick - 1, Tick::END).expect("has room");
         let id = scheme.ids(Reservation { first: Slot(most.first.0 + u64::from(most.len) - 1), len: 1, ..most });
         assert!(id.last().expect("one").get() < 1 << 63);
         let last = slots.take(Tick(0), 1, Tick::END).expect("the very last");
@@ -281,7 +279,6 @@ fn the_end_of_the_42_bits_is_a_wall() {
         assert_eq!(slots.position(), Tick::END);
         for now in [Tick(0), Tick::LAST, Tick::END, Tick(u64::MAX)] {
             assert_eq!(slots.take(now, 1, Tick(u64::MAX)), None);
-            assert!(slots.take_piece(now, 1, Tick(u64::MAX)).is_err());
         }
     }
 }
@@ -298,12 +295,12 @@ fn a_now_past_the_end_does_not_wrap() {
 }
 
 #[test]
-fn a_ceiling_cuts_a_piece() {
+fn a_ceiling_bounds_what_is_taken() {
     let mut slots = Slots::new(2, Tick(0));
-    let piece = slots.take_piece(Tick(10), 100, Tick(13)).expect("no end of time").expect("room");
-    assert_eq!((piece.first, piece.len), (Slot(40), 12));
-    assert_eq!(slots.take_piece(Tick(10), 1, Tick(13)), Ok(None), "full to the brim");
-    assert_eq!(slots.take_piece(Tick(10), 1, Tick(5)), Ok(None), "a ceiling below the position");
+    assert_eq!(slots.room(Tick(10), Tick(13)), 12);
+    assert_eq!(slots.take(Tick(10), 12, Tick(13)).map(|some| (some.first, some.len)), Some((Slot(40), 12)));
+    assert_eq!(slots.take(Tick(10), 1, Tick(13)), None, "full to the brim");
+    assert_eq!(slots.take(Tick(10), 1, Tick(5)), None, "a ceiling below the position");
     assert_eq!(slots.take(Tick(10), 5, Tick(14)), None, "whole or none");
     assert_eq!(slots.position(), Tick(13));
     slots.take(Tick(10), 1, Tick(14)).expect("room for one");

@@ -12,8 +12,7 @@ use std::sync::Arc;
 
 use getid_core::checks::{Fault, plant};
 use getid_core::{
-    Blocked, BorrowPolicy, Core as _, Epoch, Id, Layout, Limits, Mint, RandomCycle, Reading, Refusal, SavePoint,
-    Scheme, Tick,
+    Blocked, BorrowPolicy, Epoch, Id, Layout, Limits, Mint, RandomCycle, Reading, Refusal, SavePoint, Scheme, Tick,
 };
 use id_support::Rng;
 
@@ -151,7 +150,7 @@ impl World {
             return self.keep(life, calm);
         }
         let n = self.rng.skewed(12);
-        self.draw(life, n).map(drop)
+        self.draw(life, u32::try_from(n).expect("small")).map(drop)
     }
 
     /// The keeper's round: sample, then save if wanted.
@@ -209,9 +208,9 @@ impl World {
         Ok(())
     }
 
-    fn draw(&mut self, life: &mut Life, n: u64) -> Result<bool, Broken> {
+    fn draw(&mut self, life: &mut Life, n: u32) -> Result<bool, Broken> {
         let max_borrow_ms = life.mint.status(self.now_ns).max_borrow_ms;
-        let drawn = life.mint.draw(self.now_ns, n);
+        let drawn = life.mint.draw(self.now_ns, n, false);
         self.check_reference(life)?;
         let shard_bits = life.scheme.layout().shard_bits();
         let reservation = match drawn {
@@ -228,7 +227,7 @@ impl World {
             Err(Blocked::Watermark) => return Ok(false),
         };
         life.drew = true;
-        check(reservation.len > 0 && u64::from(reservation.len) <= n, || format!("{n} asked, {reservation:?}"))?;
+        check(reservation.len > 0 && reservation.len <= n, || format!("{n} asked, {reservation:?}"))?;
         let end = reservation.first.0 + u64::from(reservation.len);
         let last_tick = getid_core::Slot(end - 1).tick(shard_bits);
         let borrow_end = Tick(life.reference.0 + max_borrow_ms);
@@ -276,7 +275,7 @@ impl World {
             return Ok(());
         }
         let served = self.draw(life, 1)?;
-        let next = life.mint.next_draw(self.now_ns);
+        let next = life.mint.can_draw(self.now_ns);
         check(served || matches!(next, Err(Blocked::Refused(_))), || format!("no service: {status:?}"))?;
         let absurd = matches!(
             next,
@@ -293,7 +292,7 @@ impl World {
             }
         }
         let point = life.mint.close();
-        let closed = life.mint.draw(self.now_ns, 1) == Err(Blocked::Refused(Refusal::Closed));
+        let closed = life.mint.draw(self.now_ns, 1, false) == Err(Blocked::Refused(Refusal::Closed));
         check(closed, || "drawn after close".to_owned())?;
         if let Some(point) = point {
             let after_last = self.last.map_or(Tick(0), |id| Tick((id.get() >> 21) + 1));

@@ -5,8 +5,8 @@ mod id_support;
 use std::sync::Arc;
 
 use getid_core::{
-    Blocked, BorrowPolicy, ClockEvent, Epoch, Layout, Limits, Mint, Reading, Refusal, Reservation, SavePoint, Slot,
-    Tick,
+    Blocked, BorrowPolicy, ClockEvent, Epoch, Layout, Limits, Mint, Overload, Reading, Refusal, Reservation, SavePoint,
+    Slot, Tick,
 };
 use proptest::prelude::*;
 
@@ -83,8 +83,8 @@ impl Scene {
         }
     }
 
-    fn draw(&mut self, n: u64) -> Result<Reservation, Blocked> {
-        let drawn = self.mint.draw(self.boot_ns, n);
+    fn draw(&mut self, n: u32) -> Result<Reservation, Blocked> {
+        let drawn = self.mint.draw(self.boot_ns, n, false);
         if self.mint.is_save_due() {
             self.save();
         }
@@ -306,14 +306,14 @@ fn a_draw_larger_than_half_the_limit_comes_in_pieces() {
     scene.pass(1000);
     let first = scene.draw(10_000_000).expect("a piece");
     assert_eq!(first.len, 1500 * 512);
-    let (mut given, mut next) = (u64::from(first.len), first.first.0 + u64::from(first.len));
+    let (mut given, mut next) = (first.len, first.first.0 + u64::from(first.len));
     let mut ms = 0;
     while given < 10_000_000 {
-        match scene.mint.draw_rest(scene.boot_ns, 10_000_000 - given) {
+        match scene.mint.draw(scene.boot_ns, 10_000_000 - given, true) {
             Ok(piece) => {
                 assert!(piece.first.0 >= next, "ascending");
                 next = piece.first.0 + u64::from(piece.len);
-                given += u64::from(piece.len);
+                given += piece.len;
             }
             Err(Blocked::Watermark | Blocked::Borrow { .. }) => {
                 scene.save();
@@ -337,7 +337,7 @@ fn a_life_needs_no_sample_to_begin() {
         let mut mint = Mint::new(Layout::default(), Limits::default(), found, reading(T0.cast_signed(), boot_ns));
         let wanted = mint.wanted_save(boot_ns).expect("a first save");
         mint.saved(wanted);
-        let drawn = mint.draw(boot_ns + MS, 1).expect("room for one");
+        let drawn = mint.draw(boot_ns + MS, 1, false).expect("room for one");
         assert_eq!(tick_of(drawn), first, "{found:?}");
     }
 }
@@ -381,7 +381,7 @@ fn the_highest_borrow_is_that_of_the_last_id() {
         let mut scene = Scene::start(None, Limits::default());
         scene.pass(6);
         let (boot_ns, ahead_ms) = (scene.boot_ns, T0 + 3000 - scene.r());
-        let drawn = if rest { scene.mint.draw_rest(boot_ns, 1024) } else { scene.mint.draw(boot_ns, 1024) };
+        let drawn = scene.mint.draw(boot_ns, 1024, rest);
         assert_eq!(drawn.expect("two ms of room").len, 1024);
         assert_eq!(scene.mint.status(boot_ns).highest_borrow_ms, ahead_ms + 1);
     }
@@ -393,7 +393,7 @@ fn a_draw_of_one_more_than_half_the_limit_is_cut() {
     scene.pass(1000);
     let piece_max = scene.mint.piece_max();
     assert_eq!(piece_max, 1500 * 512);
-    let drawn = scene.draw(u64::from(piece_max) + 1).expect("a piece");
+    let drawn = scene.draw(piece_max + 1).expect("a piece");
     assert_eq!(drawn.len, piece_max);
 }
 
@@ -406,8 +406,8 @@ fn a_wait_says_when_to_come_again_and_not_for_each_slot() {
     scene.pass(10);
     let (mut wakes, mut given) = (0, 0);
     while given < 1000 {
-        match scene.mint.draw_rest(scene.boot_ns, 1000 - given) {
-            Ok(piece) => given += u64::from(piece.len),
+        match scene.mint.draw(scene.boot_ns, 1000 - given, true) {
+            Ok(piece) => given += piece.len,
             Err(Blocked::Borrow { until_boot_ns }) => {
                 wakes += 1;
                 scene.pass((until_boot_ns - scene.boot_ns).div_ceil(MS));
@@ -434,7 +434,7 @@ fn a_large_draw_at_the_borrow_limit_comes_again_every_ten_ms() {
 
 #[test]
 fn how_late_the_first_free_slot_is() {
-    let mut scene = Scene::start(Some(point(T0 + 10_000, T0)), Limits::default());
+    let scene = Scene::start(Some(point(T0 + 10_000, T0)), Limits::default());
     assert_eq!(scene.mint.late_ms(scene.boot_ns), 7000);
     assert_eq!(scene.mint.late_ms(scene.boot_ns + 6999 * MS), 1);
     assert_eq!(scene.mint.late_ms(scene.boot_ns + 7000 * MS), 0);
@@ -474,7 +474,7 @@ fn policy_error_says_busy_and_uses_no_slot() {
     assert_eq!(scene.mint.status(scene.boot_ns).ids_issued, issued, "not a part of it");
     assert_eq!(scene.draw(512).expect("fits").len, 512);
     // A draw already begun waits, whatever the policy: or what was given is lost.
-    assert!(matches!(scene.mint.draw_rest(scene.boot_ns, 10), Err(Blocked::Borrow { .. })));
+    assert!(matches!(scene.mint.draw(scene.boot_ns, 10, true), Err(Blocked::Borrow { .. })));
     assert!(scene.mint.status(scene.boot_ns).refusals >= 3);
 }
 
@@ -704,15 +704,15 @@ fn a_draw_across_the_end_of_the_42_bits_is_refused_whole() {
     let mut scene = Scene::start_at((end - 5000).cast_signed(), found, Layout::default(), Limits::default());
     scene.pass(4010).one().expect("served");
     scene.pass(5);
-    let room = (end - scene.r()) * 512;
-    for n in [room + 1, u64::MAX] {
+    let room = u32::try_from((end - scene.r()) * 512).expect("small");
+    for n in [room + 1, u32::MAX] {
         let Err(Blocked::Refused(refusal)) = scene.draw(n) else { panic!("not refused") };
         assert_eq!(refusal.to_string(), "MISCONF end of time: no id can carry a time after 2154-05-14T23:35:11.103Z");
     }
     let mut given = 0;
     while given < room {
         match scene.draw(room - given) {
-            Ok(some) => given += u64::from(some.len),
+            Ok(some) => given += some.len,
             Err(Blocked::Watermark) => {
                 scene.save();
                 let (point, _) = scene.flight.take().expect("a save");
@@ -797,7 +797,7 @@ fn limits_change_while_running() {
     scene.mint.set_limits(Limits { max_borrow_ms: 100, lead_ms: 100, ..Limits::default() });
     assert!(matches!(scene.one(), Err(Blocked::Borrow { .. })));
     scene.pass(3000).one().expect("time has caught up");
-    assert_eq!(scene.mint.keeper_interval_ms(), 10);
+    assert_eq!(scene.mint.sample_interval_ms(), 10);
     assert_eq!(scene.mint.piece_max(), 50 * 512);
 }
 
@@ -892,7 +892,7 @@ fn soon(scene: &mut Scene) -> Option<Reservation> {
 #[derive(Clone, Debug)]
 enum Step {
     Limits(Limits),
-    Draw(u64),
+    Draw(u32),
     Pass(u64),
     /// Killed at once, and started again.
     Kill {
@@ -920,7 +920,7 @@ fn limits() -> impl Strategy<Value = Limits> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => limits().prop_map(Step::Limits),
-        6 => (1u64..2_000_000).prop_map(Step::Draw),
+        6 => (1u32..2_000_000).prop_map(Step::Draw),
         4 => (1u64..400).prop_map(Step::Pass),
         1 => any::<[bool; 2]>().prop_map(|[landed, keeps_limits]| Step::Kill { landed, keeps_limits }),
         1 => any::<bool>().prop_map(|has_record| Step::Retake { has_record }),
@@ -1108,7 +1108,6 @@ fn an_absurd_clock_stores_nothing_at_the_end() {
 
 #[test]
 fn borrowing_and_overload() {
-    use getid_core::{Core, Overload};
     let mut scene = Scene::running(Limits::default());
     scene.pass(3000).one().expect("served");
     scene.pass(10);

@@ -54,7 +54,7 @@ struct World {
     /// Slots given so far, in order.
     end: u64,
     /// IDs that each thread's draws ask for, still to come.
-    draws: [Vec<u64>; 2],
+    draws: [Vec<u32>; 2],
     saves: u32,
     ticks: u32,
     given: u64,
@@ -70,7 +70,7 @@ struct Seen {
 }
 
 impl World {
-    fn new(shard_bits: u32, limits: Limits, draws: [Vec<u64>; 2]) -> World {
+    fn new(shard_bits: u32, limits: Limits, draws: [Vec<u32>; 2]) -> World {
         let layout = Layout::new(Layout::default().epoch(), 21 - shard_bits, shard_bits, 0).expect("21");
         let reading = Reading { wall_unix_ms: WALL_UNIX_MS, boot_ns: 0 };
         let now = layout.epoch().tick_at(WALL_UNIX_MS).expect("a tick");
@@ -152,9 +152,9 @@ impl World {
 
     fn draw(&mut self, thread: usize, seen: &mut Seen) {
         let n = self.draws[thread].remove(0);
-        match self.mint.draw(self.now_ns, n) {
+        match self.mint.draw(self.now_ns, n, false) {
             Ok(Reservation { first, len, .. }) => {
-                assert!(u64::from(len) <= n && len > 0);
+                assert!(len <= n && len > 0);
                 assert!(first.0 >= self.end, "{first:?} was given before: they overlap, or their order is wrong");
                 self.end = first.0 + u64::from(len);
                 self.given += u64::from(len);
@@ -174,7 +174,7 @@ impl World {
     }
 }
 
-fn check_all_orders(shard_bits: u32, limits: Limits, draws: [Vec<u64>; 2]) -> Seen {
+fn check_all_orders(shard_bits: u32, limits: Limits, draws: [Vec<u32>; 2]) -> Seen {
     let mut seen = Seen::default();
     World::new(shard_bits, limits, draws).explore(&mut seen);
     println!("shard-range {shard_bits}, {limits:?}: {seen:?}");

@@ -141,7 +141,7 @@ impl Small {
     }
 
     fn draw(&mut self) -> Result<Tick, Blocked> {
-        self.mint.draw(self.boot_ns, 1).map(|drawn| drawn.first.tick(9))
+        self.mint.draw(self.boot_ns, 1, false).map(|drawn| drawn.first.tick(9))
     }
 
     fn tick(&mut self) -> Tick {

@@ -7,13 +7,11 @@ mod layout;
 mod mint;
 mod scheme;
 mod slots;
-mod source;
 mod time;
 
 pub use clock::{ClockEvent, ClockFault, JUMP_MS_MAX, Reading, ReferenceClock, Severity};
 pub use layout::{Id, LOW_BITS, Layout, LayoutError, Parts};
-pub use mint::{Blocked, BorrowPolicy, Limits, Mint, Refusal, SAVE_SLACK_MS, SavePoint, Status};
+pub use mint::{Blocked, BorrowPolicy, Limits, Mint, Overload, Refusal, SAVE_SLACK_MS, SavePoint, Status};
 pub use scheme::{RandomCycle, Reservation, Scheme};
-pub use slots::{EndOfTime, Slots};
-pub use source::{Core, Overload, Piece};
+pub use slots::Slots;
 pub use time::{Epoch, Slot, Tick, UtcMs};

@@ -32,7 +32,6 @@ use crate::clock::{ClockEvent, ClockFault, Reading, ReferenceClock};
 use crate::layout::Layout;
 use crate::scheme::Reservation;
 use crate::slots::Slots;
-use crate::source::{Core, Overload};
 use crate::time::{Slot, Tick, UtcMs};
 
 /// How far past R + B a watermark may be saved, ms: at the borrow limit, the room that one save makes.
@@ -161,7 +160,7 @@ pub struct Mint {
     /// The largest reservation, B/2 worth.
     piece_max: u32,
     slots: Slots,
-    reference: ReferenceClock,
+    clock: ReferenceClock,
     /// The watermark, or 0 while no IDs may be given: the one bound that a draw looks at beside R + B.
     gate: Tick,
     /// The lowest value the disk may hold.
@@ -212,7 +211,7 @@ impl Mint {
     /// It gives no ID before a first save has succeeded: [`Mint::wanted_save`] wants one at once.
     pub fn new(layout: Layout, limits: Limits, found: Option<SavePoint>, reading: Reading) -> Mint {
         let found = found.map(SavePoint::clamped);
-        let reference = ReferenceClock::new(layout.epoch(), limits.max_clock_jump_ms, found, reading);
+        let clock = ReferenceClock::new(layout.epoch(), limits.max_clock_jump_ms, found, reading);
         let watermark = found.map_or(Tick(0), |point| point.watermark);
         let mut mint = Mint {
             layout,
@@ -225,7 +224,7 @@ impl Mint {
             durable_borrow_ms: u64::MAX,
             piece_max: 1,
             slots: Slots::new(layout.shard_bits(), watermark),
-            reference,
+            clock,
             gate: Tick(0),
             watermark,
             highest: watermark,
@@ -256,9 +255,9 @@ impl Mint {
         mint
     }
 
-    /// Up to `n` consecutive slots, ascending; fewer where a bound cuts them, never none.
+    /// Up to `n` consecutive slots, ascending; fewer where a bound cuts them, never none. `begun`: it is the rest of a draw
+    /// that was cut. Ask for the rest before anyone else's draw if order matters.
     ///
-    /// Call again for the rest, through [`Mint::draw_rest`], before anyone else's draw if order matters.
     /// Under [`BorrowPolicy::Error`], a draw of no more than B/2 holds is given as a whole or refused as a whole as far
     /// as the borrow limit goes; a larger one is refused when its first B/2 can't be had, and once begun it waits,
     /// or no such draw could ever be served.
@@ -267,26 +266,15 @@ impl Mint {
     ///
     /// [`Blocked`], and no slot is used.
     #[inline]
-    pub fn draw(&mut self, boot_ns: u64, n: u64) -> Result<Reservation, Blocked> {
-        let now = self.reference.advance(boot_ns);
-        if let Ok(whole @ 1..) = u32::try_from(n)
-            && whole <= self.piece_max
-            && let Some(reservation) = self.slots.take(now, whole, self.ceiling(now))
+    pub fn draw(&mut self, boot_ns: u64, n: u32, begun: bool) -> Result<Reservation, Blocked> {
+        let now = self.clock.advance(boot_ns);
+        if (1..=self.piece_max).contains(&n)
+            && let Some(reservation) = self.slots.take(now, n, self.ceiling(now))
         {
             self.note_borrow(now, reservation);
             return Ok(reservation);
         }
-        self.draw_with_care(now, n, false)
-    }
-
-    /// [`Mint::draw`] for the rest of a draw that was cut: waits at the borrow limit under either policy.
-    ///
-    /// # Errors
-    ///
-    /// [`Blocked`], and no slot is used.
-    pub fn draw_rest(&mut self, boot_ns: u64, n: u64) -> Result<Reservation, Blocked> {
-        let now = self.reference.advance(boot_ns);
-        self.draw_with_care(now, n, true)
+        self.draw_near_a_bound(now, n, begun)
     }
 
     /// The exclusive bound of a draw at `now`.
@@ -309,74 +297,73 @@ impl Mint {
     }
 
     #[cold]
-    fn draw_with_care(&mut self, now: Tick, n: u64, begun: bool) -> Result<Reservation, Blocked> {
+    fn draw_near_a_bound(&mut self, now: Tick, n: u32, begun: bool) -> Result<Reservation, Blocked> {
         assert!(n > 0, "a draw of no ids");
-        if let Err(blocked) = self.answer(now, n, begun) {
-            if let Blocked::Refused(_) = &blocked {
-                self.refusals += 1;
-            }
-            return Err(blocked);
-        }
-        let piece = n.min(u64::from(self.piece_max));
-        match self.slots.take_piece(now, piece, self.ceiling(now)) {
-            Ok(Some(reservation)) => {
-                self.note_borrow(now, reservation);
-                Ok(reservation)
-            }
-            // `answer` has seen room for one at least.
-            Ok(None) | Err(_) => Err(Blocked::Watermark),
-        }
+        let available = self.available(now, n, begun).inspect_err(|blocked| {
+            self.refusals += u64::from(matches!(blocked, Blocked::Refused(_)));
+        })?;
+        // They are there: `available` has looked.
+        let reservation = self.slots.take(now, available, self.ceiling(now)).ok_or(Blocked::Watermark)?;
+        self.note_borrow(now, reservation);
+        Ok(reservation)
     }
 
-    /// What a draw of `n` at `now` comes to, without drawing: at least one slot, or why not. The one place that decides
-    /// it, for draws and for whoever asks how draws fare.
-    fn answer(&self, now: Tick, n: u64, begun: bool) -> Result<(), Blocked> {
+    /// What a draw of one ID would come to, without drawing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mint::draw`].
+    pub fn can_draw(&self, boot_ns: u64) -> Result<(), Blocked> {
+        self.available(self.clock.at(boot_ns), 1, false).map(drop)
+    }
+
+    /// How many slots a draw of `n` at `now` would get, at least one, or why none. The one place that decides it.
+    fn available(&self, now: Tick, n: u32, begun: bool) -> Result<u32, Blocked> {
         if self.closed {
             return Err(Blocked::Refused(Refusal::Closed));
         }
-        if let Some(fault) = self.reference.fault() {
+        if let Some(fault) = self.clock.fault() {
             return Err(Blocked::Refused(Refusal::Clock(fault)));
         }
         if let Some(text) = &self.claim_lost {
             return Err(Blocked::Refused(Refusal::ClaimLost(Arc::clone(text))));
         }
-        if n > self.slots.room(now, Tick::END) {
+        if u64::from(n) > self.slots.room(now, Tick::END) {
             let last_unix_ms = self.layout.last_unix_ms();
             return Err(Blocked::Refused(Refusal::EndOfTime { last_unix_ms }));
         }
-        let piece = n.min(u64::from(self.piece_max));
-        let borrow_end = Tick(now.0 + self.max_borrow_ms);
-        let in_limit = self.slots.room(now, borrow_end);
-        if in_limit < piece && self.limits.policy == BorrowPolicy::Error && !begun {
-            let last = Slot(self.slots.first(now).0 + piece - 1);
+        let piece = n.min(self.piece_max);
+        let in_limit = self.slots.room(now, Tick(now.0 + self.max_borrow_ms));
+        if in_limit < u64::from(piece) && self.limits.policy == BorrowPolicy::Error && !begun {
+            let last = Slot(self.slots.first(now).0 + u64::from(piece) - 1);
             let ahead_ms = last.tick(self.layout.shard_bits()).ms_since(now);
             return Err(Blocked::Refused(Refusal::Busy { ahead_ms, max_borrow_ms: self.max_borrow_ms }));
         }
         if in_limit == 0 {
             return Err(Blocked::Borrow { until_boot_ns: self.time_for(now, piece) });
         }
-        if self.slots.room(now, self.ceiling(now)) == 0 {
-            return Err(match &self.save_error {
+        match self.slots.room(now, self.ceiling(now)) {
+            0 => Err(match &self.save_error {
                 Some(error) => Blocked::Refused(Refusal::Save { error: Arc::clone(error) }),
                 None => Blocked::Watermark,
-            });
+            }),
+            room => Ok(u32::try_from(room).map_or(piece, |room| room.min(piece))),
         }
-        Ok(())
     }
 
     /// The boot time at which `n` slots, or a few ms worth of them, fit below the borrow limit.
-    fn time_for(&self, now: Tick, n: u64) -> u64 {
+    fn time_for(&self, now: Tick, n: u32) -> u64 {
         let shard_bits = self.layout.shard_bits();
-        let sensible = n.min(WAIT_MS_MAX.min(self.max_borrow_ms) << shard_bits);
+        let sensible = u64::from(n).min(WAIT_MS_MAX.min(self.max_borrow_ms) << shard_bits);
         let last = Slot(self.slots.first(now).0 + sensible - 1).tick(shard_bits);
         let reference = Tick((last.0 + 1).saturating_sub(self.max_borrow_ms));
-        let seen = self.reference.seen_boot_ns();
-        self.reference.boot_ns_at(reference).clamp(seen.saturating_add(WAIT_NS_MIN), seen.saturating_add(WAIT_NS_MAX))
+        let seen = self.clock.seen_boot_ns();
+        self.clock.boot_ns_at(reference).clamp(seen.saturating_add(WAIT_NS_MIN), seen.saturating_add(WAIT_NS_MAX))
     }
 
     /// How long, ms, until time has come so far that the first free slot lies within the borrow limit; 0: it does.
-    pub fn late_ms(&mut self, boot_ns: u64) -> u64 {
-        let now = self.reference.advance(boot_ns);
+    pub fn late_ms(&self, boot_ns: u64) -> u64 {
+        let now = self.clock.at(boot_ns);
         let next = self.slots.next().tick(self.layout.shard_bits());
         next.ms_since(Tick(now.0 + self.max_borrow_ms))
     }
@@ -389,8 +376,8 @@ impl Mint {
     /// Takes a reading of the clocks, about ten times a second, and says what to log.
     pub fn sample(&mut self, reading: Reading) -> Vec<ClockEvent> {
         let fresh = self.is_fresh();
-        let events = self.reference.sample(reading, !fresh);
-        if fresh && self.reference.fault().is_none() {
+        let events = self.clock.sample(reading, !fresh);
+        if fresh && self.clock.fault().is_none() {
             self.start_again();
             self.set_borrow();
             self.lower();
@@ -406,8 +393,8 @@ impl Mint {
     fn start_again(&mut self) {
         let others = match self.found {
             Some(_) if planted(Fault::StartsAtWatermark) => Tick(0),
-            _ if planted(Fault::StartsAtClock) => self.reference.start(),
-            _ => self.reference.start().plus_ms(self.start.max_borrow_ms + self.start.slack_ms),
+            _ if planted(Fault::StartsAtClock) => self.clock.start(),
+            _ => self.clock.start().plus_ms(self.start.max_borrow_ms + self.start.slack_ms),
         };
         let found = self.found.filter(|_| !planted(Fault::StartForgetsWatermark));
         self.start.position = found.map_or(others, |point| point.watermark.max(others));
@@ -437,7 +424,7 @@ impl Mint {
     }
 
     fn is_past_start(&self) -> bool {
-        self.reference.at(0).plus_ms(self.limits.max_borrow_ms) >= self.start.position
+        self.clock.at(0).plus_ms(self.limits.max_borrow_ms) >= self.start.position
     }
 
     /// The B that a save now would store: none that this life's IDs were given by is larger, and R and it reach past all
@@ -456,7 +443,7 @@ impl Mint {
 
     /// No ID given yet: a watermark that a wrong clock has left too high comes down.
     fn lower(&mut self) {
-        let now = self.reference.at(0);
+        let now = self.clock.at(0);
         let target = self.target(now);
         let cap = now.plus_ms(self.wanted_borrow_ms + SAVE_SLACK_MS).max(target);
         if self.highest > cap.plus_ms(LOWER_MS_MIN) && !planted(Fault::NeverLowers) {
@@ -488,12 +475,12 @@ impl Mint {
     /// write a second, two in three seconds when idle. After [`Blocked::Watermark`] it is always wanted, unless one is
     /// in flight or failed a moment ago.
     pub fn wanted_save(&mut self, boot_ns: u64) -> Option<SavePoint> {
-        let now = self.reference.advance(boot_ns);
+        let now = self.clock.advance(boot_ns);
         self.save_from = Slot(u64::MAX);
         // Longer than a pause: not the time that it was set by. The boot-time clock has gone back.
-        let pause_ns = self.retry_at_ns.saturating_sub(self.reference.seen_boot_ns());
+        let pause_ns = self.retry_at_ns.saturating_sub(self.clock.seen_boot_ns());
         let pauses = (1..=SAVE_RETRY_NS).contains(&pause_ns);
-        if self.saving.is_some() || self.closed || self.reference.fault().is_some() || pauses {
+        if self.saving.is_some() || self.closed || self.clock.fault().is_some() || pauses {
             return None;
         }
         let target = self.target(now);
@@ -522,7 +509,7 @@ impl Mint {
         self.highest = self.highest.max(watermark);
         self.set_gate();
         self.saving = Some(Saving { point, stale: false });
-        self.retry_at_ns = self.reference.seen_boot_ns().saturating_add(SAVE_RETRY_NS);
+        self.retry_at_ns = self.clock.seen_boot_ns().saturating_add(SAVE_RETRY_NS);
         self.count_at_save = self.slots.count();
         Some(point)
     }
@@ -551,7 +538,7 @@ impl Mint {
     }
 
     fn set_save_from(&mut self) {
-        let third = self.limits.lead_ms.min(self.watermark.ms_since(self.reference.at(0))) * 2 / 3;
+        let third = self.limits.lead_ms.min(self.watermark.ms_since(self.clock.at(0))) * 2 / 3;
         let from = Tick(self.watermark.0.saturating_sub(third));
         self.save_from =
             if self.saving.is_some() { Slot(u64::MAX) } else { Slot::first_of(from, self.layout.shard_bits()) };
@@ -609,7 +596,7 @@ impl Mint {
     /// that its folder is gone: it may give IDs as far as its watermark reaches. No IDs until a save has succeeded.
     pub fn claim_retaken(&mut self, boot_ns: u64, found: Option<SavePoint>, text: Arc<str>) {
         let found = found.map(SavePoint::clamped);
-        let now = self.reference.restart(boot_ns, found.map_or(Tick(0), |point| point.reference));
+        let now = self.clock.restart(boot_ns, found.map_or(Tick(0), |point| point.reference));
         let stored_borrow_ms = found.map_or(0, |point| point.max_borrow_ms);
         let stored_borrow_ms = if planted(Fault::RetakeForgetsBorrow) { 0 } else { stored_borrow_ms };
         let own_ms = self.start.max_borrow_ms.max(self.highest_borrow_limit_ms);
@@ -651,14 +638,14 @@ impl Mint {
     /// `None` when nothing may be written: the clock is absurd, or no save was ever wanted and the disk is as it was. A save
     /// in flight must have ended before the returned point is stored. It may be lower than the watermark on disk.
     pub fn close(&mut self) -> Option<SavePoint> {
-        let reference = self.reference.at(0);
+        let reference = self.clock.at(0);
         self.closed = true;
         self.set_gate();
         if self.is_fresh() && !planted(Fault::FreshStopStoresPosition) {
             saw(Rare::FreshStop);
             return self.wanted_any.then(|| self.found.unwrap_or(SavePoint::NOTHING));
         }
-        if self.reference.fault().is_some() {
+        if self.clock.fault().is_some() {
             return None;
         }
         let max_borrow_ms = self.borrow_to_store(reference);
@@ -675,7 +662,7 @@ impl Mint {
     fn set_gate(&mut self) {
         let open = (!self.closed || planted(Fault::CloseKeepsGate))
             && (self.claim_lost.is_none() || planted(Fault::LostClaimKeepsGate))
-            && (self.reference.fault().is_none() || planted(Fault::FaultKeepsGate));
+            && (self.clock.fault().is_none() || planted(Fault::FaultKeepsGate));
         self.gate = match open {
             false => Tick(0),
             true if planted(Fault::NoWatermarkCheck) => Tick::END,
@@ -696,7 +683,7 @@ impl Mint {
         // A limit that was taken back before the first ID leaves no trace.
         let used = if self.is_fresh() { 0 } else { self.highest_borrow_limit_ms };
         self.highest_borrow_limit_ms = used.max(max_borrow_ms);
-        self.reference.set_max_jump_ms(limits.max_clock_jump_ms);
+        self.clock.set_max_jump_ms(limits.max_clock_jump_ms);
         self.set_borrow();
     }
 
@@ -712,7 +699,7 @@ impl Mint {
     }
 
     /// How often [`Mint::sample`] and [`Mint::wanted_save`] should be called, ms: with a short lead more often.
-    pub fn keeper_interval_ms(&self) -> u64 {
+    pub fn sample_interval_ms(&self) -> u64 {
         (self.limits.lead_ms / 10).clamp(1, 100)
     }
 
@@ -721,59 +708,13 @@ impl Mint {
         self.piece_max
     }
 
-    /// Everything INFO shows.
-    pub fn status(&self, boot_ns: u64) -> Status {
-        let reference = self.reference.at(boot_ns);
-        let next_tick = self.slots.next().tick(self.layout.shard_bits());
-        Status {
-            ids_issued: self.slots.count(),
-            position: self.slots.position(),
-            reference,
-            watermark: self.watermark,
-            borrow_ms: next_tick.ms_since(reference),
-            max_borrow_ms: self.max_borrow_ms,
-            highest_borrow_ms: self.highest_borrow_ms,
-            clock_offset_ms: self.reference.offset_ms(),
-            rollbacks: self.reference.rollbacks(),
-            jumps: self.reference.jumps(),
-            holds_jump: self.reference.holds_jump(),
-            refusals: self.refusals,
-            capacity_per_s: self.layout.capacity_per_s(),
-            is_saving: self.saving.is_some(),
-            saves: self.saves,
-            save_error: self.save_error.clone(),
-        }
-    }
-}
-
-impl Core for Mint {
-    type Point = SavePoint;
-    type Drawn = Reservation;
-    type Status = Status;
-
-    #[inline]
-    fn draw(&mut self, boot_ns: u64, n: u64, begun: bool) -> Result<Reservation, Blocked> {
-        if begun { self.draw_rest(boot_ns, n) } else { Mint::draw(self, boot_ns, n) }
-    }
-
-    #[inline]
-    fn is_save_due(&self) -> bool {
-        Mint::is_save_due(self)
-    }
-
-    fn late_ms(&mut self, boot_ns: u64) -> u64 {
-        Mint::late_ms(self, boot_ns)
-    }
-
-    fn is_drawn_whole(&self) -> bool {
+    /// Whether a draw that has not begun is served whole or refused, rather than piece by piece.
+    pub fn is_drawn_whole(&self) -> bool {
         self.limits.policy == BorrowPolicy::Error
     }
 
-    fn issued(&self) -> u64 {
-        self.slots.count()
-    }
-
-    fn overload(&self, overload: Overload) -> Refusal {
+    /// The refusal of a draw that would have to wait too long.
+    pub fn overload(&self, overload: Overload) -> Refusal {
         let Overload { wait_ms, max_wait_ms, late_ms, asked_per_s } = overload;
         if late_ms > max_wait_ms {
             // It is not others that it would wait for.
@@ -783,8 +724,9 @@ impl Core for Mint {
         Refusal::Overload { wait_ms, max_wait_ms, asked_per_s, layout: self.layout }
     }
 
-    fn borrowing(&self, boot_ns: u64, asked_per_s: u64) -> Option<String> {
-        let reference = self.reference.at(boot_ns);
+    /// The warning to log while more is asked for than the layout holds, if so. `asked_per_s`: in the last second.
+    pub fn borrowing(&self, boot_ns: u64, asked_per_s: u64) -> Option<String> {
+        let reference = self.clock.at(boot_ns);
         let borrow_ms = self.slots.next().tick(self.layout.shard_bits()).ms_since(reference);
         let capacity_per_s = self.layout.capacity_per_s();
         (borrow_ms > 0 && asked_per_s > capacity_per_s).then(|| {
@@ -796,44 +738,28 @@ impl Core for Mint {
         })
     }
 
-    fn status(&self, boot_ns: u64) -> Status {
-        Mint::status(self, boot_ns)
-    }
-
-    fn next_draw(&self, boot_ns: u64) -> Result<(), Blocked> {
-        self.answer(self.reference.at(boot_ns), 1, false)
-    }
-
-    fn sample(&mut self, reading: Reading) -> Vec<ClockEvent> {
-        Mint::sample(self, reading)
-    }
-
-    fn sample_every_ms(&self) -> u64 {
-        self.keeper_interval_ms()
-    }
-
-    fn wanted(&mut self, boot_ns: u64) -> Option<SavePoint> {
-        self.wanted_save(boot_ns)
-    }
-
-    fn saved(&mut self, point: SavePoint) {
-        Mint::saved(self, point);
-    }
-
-    fn failed(&mut self, error: Arc<str>) {
-        self.save_failed(error);
-    }
-
-    fn lost(&mut self, text: Arc<str>) {
-        self.claim_lost(text);
-    }
-
-    fn retaken(&mut self, boot_ns: u64, found: Option<SavePoint>, text: Arc<str>) {
-        self.claim_retaken(boot_ns, found, text);
-    }
-
-    fn close(&mut self) -> Option<SavePoint> {
-        Mint::close(self)
+    /// Everything INFO shows.
+    pub fn status(&self, boot_ns: u64) -> Status {
+        let reference = self.clock.at(boot_ns);
+        let next_tick = self.slots.next().tick(self.layout.shard_bits());
+        Status {
+            ids_issued: self.slots.count(),
+            position: self.slots.position(),
+            reference,
+            watermark: self.watermark,
+            borrow_ms: next_tick.ms_since(reference),
+            max_borrow_ms: self.max_borrow_ms,
+            highest_borrow_ms: self.highest_borrow_ms,
+            clock_offset_ms: self.clock.offset_ms(),
+            rollbacks: self.clock.rollbacks(),
+            jumps: self.clock.jumps(),
+            holds_jump: self.clock.holds_jump(),
+            refusals: self.refusals,
+            capacity_per_s: self.layout.capacity_per_s(),
+            is_saving: self.saving.is_some(),
+            saves: self.saves,
+            save_error: self.save_error.clone(),
+        }
     }
 }
 
@@ -970,3 +896,16 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+/// How a draw would have to wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Overload {
+    /// For those before it in the queue, and itself, ms.
+    pub wait_ms: u64,
+    /// How long a draw may wait, ms (`id-max-wait-ms`).
+    pub max_wait_ms: u64,
+    /// [`Mint::late_ms`].
+    pub late_ms: u64,
+    /// How many are asked for in a second.
+    pub asked_per_s: u64,
+}

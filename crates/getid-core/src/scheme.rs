@@ -8,7 +8,6 @@
 
 use crate::checks::{Fault, planted};
 use crate::layout::{Id, LOW_BITS, Layout};
-use crate::source::Piece;
 use crate::time::{Slot, Tick};
 
 /// A permutation of `0..2^random_bits`, visited in order, one step per ID given.
@@ -113,25 +112,16 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Whether `next` begins where this one ends, so that both together are one.
-    pub fn is_followed_by(&self, next: Reservation) -> bool {
+    /// Makes `next` a part of this one where it begins at this one's end. False: it does not, and nothing has changed.
+    pub fn append(&mut self, next: Reservation) -> bool {
         let len = u64::from(self.len);
-        self.first.0.checked_add(len) == Some(next.first.0)
-            && self.count.wrapping_add(len) == next.count
-            && self.len.checked_add(next.len).is_some()
-    }
-}
-
-impl Piece for Reservation {
-    fn ids(&self) -> u32 {
-        self.len
-    }
-
-    fn append(&mut self, next: Reservation) -> bool {
-        let fits = self.is_followed_by(next);
-        if fits {
-            self.len += next.len;
+        let adjoins = self.first.0.checked_add(len) == Some(next.first.0) && self.count.wrapping_add(len) == next.count;
+        match self.len.checked_add(next.len) {
+            Some(sum) if adjoins => {
+                self.len = sum;
+                true
+            }
+            _ => false,
         }
-        fits
     }
 }

@@ -81,19 +81,6 @@ impl Slots {
         Some(reservation)
     }
 
-    /// Up to `n` slots: fewer when `ceiling` cuts them, none when it lies at or below the position.
-    ///
-    /// # Errors
-    ///
-    /// [`EndOfTime`] when the whole `n` would cross the end of the 42 bits: then nothing is given, whatever the ceiling.
-    pub fn take_piece(&mut self, now: Tick, n: u64, ceiling: Tick) -> Result<Option<Reservation>, EndOfTime> {
-        if n > self.room(now, Tick::END) {
-            return Err(EndOfTime);
-        }
-        let piece = u32::try_from(n.min(self.room(now, ceiling))).unwrap_or(u32::MAX);
-        Ok(if piece == 0 { None } else { self.take(now, piece, ceiling) })
-    }
-
     /// Moves the position, up or down: only while no ID was given, when the clock turns out to have been wrong.
     pub(crate) fn reposition(&mut self, position: Tick) {
         assert!(self.count == 0, "the position moves freely only before the first id");
@@ -105,7 +92,3 @@ impl Slots {
         self.next = self.next.max(Slot::first_of(position.min(Tick::END), self.shard_bits));
     }
 }
-
-/// A draw would cross the end of the 42 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EndOfTime;

@@ -9,8 +9,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
+use getid_core::SavePoint;
 use getid_core::checks::{Fault, planted};
-use getid_core::{Core, Mint, SavePoint};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::{Issuer, Next};
@@ -27,17 +27,17 @@ const SAVE_RETRY: Duration = Duration::from_millis(250);
 const BORROW_REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// The task beside the issuer.
-pub struct Keeper<C: Clock, S: Store, M: Core = Mint> {
-    issuer: ClosesIssuer<C, M>,
+pub struct Keeper<C: Clock, S: Store> {
+    issuer: ClosesIssuer<C>,
     pub(crate) store: Opened<S>,
 }
 
 /// Why a keeper did not end well.
 #[derive(Debug, thiserror::Error)]
-pub enum KeeperError<P: std::fmt::Debug + 'static = SavePoint> {
+pub enum KeeperError {
     /// The last save failed.
     #[error("the last save failed: {0}. The next start goes on at the last watermark, as after a crash")]
-    LastSave(#[source] SaveError<P>),
+    LastSave(#[source] SaveError<SavePoint>),
     /// A draw ended in a panic. Nobody knows what state it left, so no more IDs are given and nothing is stored.
     #[error(
         "a draw of IDs ran into a bug; please report the lines above. No more IDs are given, and the next start goes on at \
@@ -46,8 +46,8 @@ pub enum KeeperError<P: std::fmt::Debug + 'static = SavePoint> {
     Bug,
 }
 
-impl<C: Clock, M: Core, S: Store<Point = M::Point>> Keeper<C, S, M> {
-    pub(super) fn new(issuer: Arc<Issuer<C, M>>, store: Opened<S>) -> Self {
+impl<C: Clock, S: Store<Point = SavePoint>> Keeper<C, S> {
+    pub(super) fn new(issuer: Arc<Issuer<C>>, store: Opened<S>) -> Self {
         Keeper { issuer: ClosesIssuer(issuer), store }
     }
 
@@ -57,7 +57,7 @@ impl<C: Clock, M: Core, S: Store<Point = M::Point>> Keeper<C, S, M> {
     /// # Errors
     ///
     /// The first write must succeed: a server that cannot keep its promise does not start.
-    pub async fn first_save(&mut self) -> Result<(), SaveError<M::Point>> {
+    pub async fn first_save(&mut self) -> Result<(), SaveError<SavePoint>> {
         let issuer = &self.issuer.0;
         match issuer.wanted() {
             Some(point) => issuer.save(&mut self.store, point).await,
@@ -71,7 +71,7 @@ impl<C: Clock, M: Core, S: Store<Point = M::Point>> Keeper<C, S, M> {
     /// # Errors
     ///
     /// [`KeeperError`]: the record may be what the first save wrote.
-    pub async fn give_up(self) -> Result<(), KeeperError<M::Point>> {
+    pub async fn give_up(self) -> Result<(), KeeperError> {
         let Keeper { issuer, store } = self;
         if planted(Fault::StoppedStartLeavesRecord) {
             return Ok(());
@@ -85,12 +85,12 @@ impl<C: Clock, M: Core, S: Store<Point = M::Point>> Keeper<C, S, M> {
     /// # Errors
     ///
     /// [`KeeperError`]: the next start goes on at the last watermark. After a panic inside a draw it ends by itself.
-    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), KeeperError<M::Point>> {
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), KeeperError> {
         let Keeper { issuer: guard, store } = self;
         let issuer = &*guard.0;
         let mut stop = pin!(stop);
         let mut stopping = false;
-        let mut pace = Pace::new(issuer.lock().core.sample_every_ms());
+        let mut pace = Pace::new(issuer.lock().mint.sample_interval_ms());
         let mut retry_at: Option<Instant> = None;
         let mut reported = None;
         let mut refusals = Refusals::default();
@@ -143,7 +143,7 @@ impl<C: Clock, M: Core, S: Store<Point = M::Point>> Keeper<C, S, M> {
                     issuer.sample();
                     report_borrowing(issuer, &mut reported);
                     log_refusals(issuer, &mut refusals);
-                    pace.follow(issuer.lock().core.sample_every_ms());
+                    pace.follow(issuer.lock().mint.sample_interval_ms());
                 }
                 () = at(serve_after) => {}
             }
@@ -153,13 +153,13 @@ impl<C: Clock, M: Core, S: Store<Point = M::Point>> Keeper<C, S, M> {
 }
 
 /// Closes the issuer for good, and stores what it says then.
-async fn last_act<C: Clock, M: Core, S: Store<Point = M::Point>>(
-    issuer: &Issuer<C, M>,
+async fn last_act<C: Clock, S: Store<Point = SavePoint>>(
+    issuer: &Issuer<C>,
     store: Option<Opened<S>>,
-) -> Result<(), KeeperError<M::Point>> {
+) -> Result<(), KeeperError> {
     match (issuer.close(), store) {
         _ if issuer.has_panicked() && !planted(Fault::PoisonedCloseIsStored) => Err(KeeperError::Bug),
-        // Past the core, which is closed for good and has nothing to learn from this save.
+        // Past the mint, which is closed for good and has nothing to learn from this save.
         (Some(point), Some(mut store)) => store.save(point).await.map_err(KeeperError::LastSave),
         _ => Ok(()),
     }
@@ -202,7 +202,7 @@ impl Pace {
 }
 
 /// One warning a second at most, while more is asked for than the layout holds.
-fn report_borrowing<C: Clock, M: Core>(issuer: &Issuer<C, M>, reported: &mut Option<Instant>) {
+fn report_borrowing<C: Clock>(issuer: &Issuer<C>, reported: &mut Option<Instant>) {
     let now = Instant::now();
     if reported.is_some_and(|at| now < at + BORROW_REPORT_EVERY) {
         return;
@@ -215,7 +215,7 @@ fn report_borrowing<C: Clock, M: Core>(issuer: &Issuer<C, M>, reported: &mut Opt
 }
 
 /// A line when draws begin to be refused, one a minute while they are, and one when they are served again.
-fn log_refusals<C: Clock, M: Core>(issuer: &Issuer<C, M>, refusals: &mut Refusals) {
+fn log_refusals<C: Clock>(issuer: &Issuer<C>, refusals: &mut Refusals) {
     let status = issuer.status();
     let now_ms = issuer.now_ns() / 1_000_000;
     let Some(news) = refusals.sample(now_ms, status.refusals, status.refusing.is_some()) else { return };
@@ -241,9 +241,9 @@ fn log_refusals<C: Clock, M: Core>(issuer: &Issuer<C, M>, refusals: &mut Refusal
 }
 
 /// Without its keeper nobody moves the watermark, and nobody serves those who wait: they must not wait for ever.
-struct ClosesIssuer<C: Clock, M: Core>(Arc<Issuer<C, M>>);
+struct ClosesIssuer<C: Clock>(Arc<Issuer<C>>);
 
-impl<C: Clock, M: Core> Drop for ClosesIssuer<C, M> {
+impl<C: Clock> Drop for ClosesIssuer<C> {
     fn drop(&mut self) {
         if !planted(Fault::DroppedKeeperDoesNotClose) {
             self.0.close();

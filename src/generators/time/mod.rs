@@ -4,9 +4,9 @@
 //! inside it. A channel to an actor and back would cost more than everything else a request does. Only who would pass the
 //! watermark or the borrow limit waits, in a queue under the same lock.
 //!
-//! All decisions are made by what is pure: a [`Core`], such as [`Mint`], says which IDs may be given, [`queue`] whose turn it is and who may wait at
-//! all, [`demand`] how much is asked for. This file gives them the time and carries their wishes out; [`seat`](self) is the
-//! future that waits, [`keeper`](self) what runs beside the requests.
+//! All decisions are made by what is pure: [`Mint`] says which IDs may be given, [`queue`] whose turn it is and who may wait at all,
+//! [`demand`] how much is asked for. This file gives them the time and carries their wishes out; [`seat`](self) is the future
+//! that waits, [`keeper`](self) what runs beside the requests.
 //!
 //! Who waits does nothing: whoever comes by serves the queue, be it the keeper, who is woken when time or a save has made
 //! room, or a draw that has to wait itself. IDs are put into the seat of the one whose turn it is, so a connection whose thread
@@ -14,7 +14,7 @@
 //!
 //! # Why IDs ascend although draws are served in slices
 //!
-//! The promise: an ID whose request was sent after the reply with another ID was received is larger. The core gives slots in
+//! The promise: an ID whose request was sent after the reply with another ID was received is larger. The mint gives slots in
 //! ascending order, so whatever is drawn later is larger, and all that has to be seen is that the later request's IDs are drawn
 //! later than every ID of that reply. A reply is written when its whole turn has its IDs ([`Issuer::draw`] returns them all or
 //! none), so each slice of it was drawn before it was received. The other request was sent after that, and no ID is drawn for
@@ -37,7 +37,7 @@ use std::time::Duration;
 
 use getid_core::checks::{Fault, planted};
 use getid_core::{
-    Blocked, ClockEvent, Core, Limits, Mint, Overload, Piece, Reading, Refusal, SAVE_SLACK_MS, SavePoint, Severity,
+    Blocked, ClockEvent, Limits, Mint, Overload, Refusal, Reservation, SAVE_SLACK_MS, SavePoint, Severity,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -74,12 +74,10 @@ const TURNS_AT_ONCE: usize = 64;
 const TIMER_STEP: Duration = Duration::from_millis(1);
 
 /// Gives IDs to all connections of a process. Cheap to share by [`Arc`].
-///
-/// `M` is what it issues from; all that is said of IDs here holds for whatever a core gives.
-pub struct Issuer<C: Clock = SystemClock, M: Core = Mint> {
+pub struct Issuer<C: Clock = SystemClock> {
     clock: C,
     identity: Identity,
-    state: Mutex<State<M>>,
+    state: Mutex<State>,
     /// Told when there is something for the keeper to do: the watermark is near, or somebody waits.
     keeper: Notify,
     /// The zero of the times below. Waits are measured by the runtime's clock, as its timers are: a machine that was
@@ -93,9 +91,9 @@ pub struct Issuer<C: Clock = SystemClock, M: Core = Mint> {
 }
 
 /// What the lock holds.
-struct State<M: Core> {
-    core: M,
-    queue: FairQueue<Arc<Seat<M::Drawn>>>,
+struct State {
+    mint: Mint,
+    queue: FairQueue<Arc<Seat>>,
     demand: Demand,
 }
 
@@ -121,45 +119,18 @@ impl<C: Clock> Issuer<C> {
         limits: Limits,
         store: Opened<S>,
     ) -> (Arc<Issuer<C>>, Keeper<C, S>) {
-        Issuer::prepare_core(clock, identity, store, |found, reading| {
-            Mint::new(identity.layout, limits, found, reading)
-        })
-        .await
-    }
-
-    /// B as of the start, ms. Without a record to find, the next life relies on IDs not having been given further ahead.
-    pub fn start_max_borrow_ms(&self) -> u64 {
-        self.lock().core.start_max_borrow_ms()
-    }
-
-    /// Changes limits while running. Who waits goes by them too, at once. A borrow limit above
-    /// [`Issuer::start_max_borrow_ms`] is sound only with a store that keeps what is saved.
-    pub fn set_limits(&self, limits: Limits) {
-        self.lock().core.set_limits(limits);
-        self.keeper.notify_one();
-    }
-}
-
-impl<C: Clock, M: Core> Issuer<C, M> {
-    /// The same for the core that `make` makes of what was found and the clocks as they are then.
-    async fn prepare_core<S: Store<Point = M::Point>>(
-        clock: C,
-        identity: Identity,
-        store: Opened<S>,
-        make: impl FnOnce(Option<M::Point>, Reading) -> M,
-    ) -> (Arc<Issuer<C, M>>, Keeper<C, S, M>) {
         let found = store.point;
         let is_copy = store.is_copy && !planted(Fault::NoPauseForACopy);
         if (found.is_none() || is_copy) && !planted(Fault::NoPause) {
             tokio::time::sleep(LOST_RUN_PAUSE).await;
         }
         let reading = clock.reading();
-        let core = make(found, reading);
+        let mint = Mint::new(identity.layout, limits, found, reading);
         let issuer = Arc::new(Issuer {
             clock,
             identity,
             state: Mutex::new(State {
-                core,
+                mint,
                 queue: FairQueue::new(identity.layout.shard_bits(), MAX_WAIT_MS),
                 demand: Demand::new(reading.boot_ns),
             }),
@@ -173,21 +144,33 @@ impl<C: Clock, M: Core> Issuer<C, M> {
         (issuer, keeper)
     }
 
+    /// B as of the start, ms. Without a record to find, the next life relies on IDs not having been given further ahead.
+    pub fn start_max_borrow_ms(&self) -> u64 {
+        self.lock().mint.start_max_borrow_ms()
+    }
+
+    /// Changes limits while running. Who waits goes by them too, at once. A borrow limit above
+    /// [`Issuer::start_max_borrow_ms`] is sound only with a store that keeps what is saved.
+    pub fn set_limits(&self, limits: Limits) {
+        self.lock().mint.set_limits(limits);
+        self.keeper.notify_one();
+    }
+
     /// Draws up to `n` IDs in one step, without waiting. Fewer than `n`, or none, when a bound is near or others wait.
     ///
     /// # Errors
     ///
     /// A [`Refusal`]: no IDs now, and its text is the error reply.
     #[inline]
-    pub fn try_draw(&self, n: u32) -> Result<Option<M::Drawn>, Refusal> {
+    pub fn try_draw(&self, n: u32) -> Result<Option<Reservation>, Refusal> {
         let mut state = self.lock();
         assert!(n != 7 || !planted(Fault::DrawPanics), "a fault that a test has planted");
         if !state.queue.is_empty() && !planted(Fault::PassesTheQueue) {
             return Ok(None);
         }
         // The clock is read inside the lock: then the order of draws is the order of their times.
-        let result = state.core.draw(self.clock.boot_ns(), u64::from(n), false);
-        let save_is_due = state.core.is_save_due();
+        let result = state.mint.draw(self.clock.boot_ns(), n, false);
+        let save_is_due = state.mint.is_save_due();
         drop(state);
         if save_is_due {
             self.keeper.notify_one();
@@ -210,7 +193,7 @@ impl<C: Clock, M: Core> Issuer<C, M> {
     /// # Errors
     ///
     /// A [`Refusal`]; what `drawn` holds then is to be thrown away.
-    pub async fn draw(&self, n: u32, drawn: &mut Vec<M::Drawn>) -> Result<(), Refusal> {
+    pub async fn draw(&self, n: u32, drawn: &mut Vec<Reservation>) -> Result<(), Refusal> {
         if n == 0 {
             return Ok(());
         }
@@ -219,7 +202,7 @@ impl<C: Clock, M: Core> Issuer<C, M> {
             && let Some(reservation) = self.try_draw(n)?
         {
             drawn.push(reservation);
-            missing -= reservation.ids();
+            missing -= reservation.len;
         }
         if missing > 0 {
             drawn.append(&mut self.join(missing, !drawn.is_empty())?.await?);
@@ -228,7 +211,7 @@ impl<C: Clock, M: Core> Issuer<C, M> {
     }
 
     /// Takes a place in the queue for `n` IDs. `begun`: the draw has some already.
-    fn join(&self, n: u32, begun: bool) -> Result<Waiting<'_, C, M>, Refusal> {
+    fn join(&self, n: u32, begun: bool) -> Result<Waiting<'_, C>, Refusal> {
         let seat = Arc::new(Seat::new());
         let mut state = self.lock();
         let is_first = state.queue.is_empty();
@@ -249,13 +232,13 @@ impl<C: Clock, M: Core> Issuer<C, M> {
     }
 
     /// Whether a draw of `n` may wait.
-    fn admit(&self, state: &mut State<M>, n: u32) -> Result<(), Refusal> {
+    fn admit(&self, state: &mut State, n: u32) -> Result<(), Refusal> {
         let boot_ns = self.clock.boot_ns();
-        let late_ms = state.core.late_ms(boot_ns);
+        let late_ms = state.mint.late_ms(boot_ns);
         let Err(TooLong { wait_ms, max_wait_ms }) = state.queue.admit(n, late_ms) else { return Ok(()) };
         let queued = state.queue.queued() + u64::from(n);
         let asked_per_s = state.demand.at(boot_ns, self.settled_ids(state), queued);
-        Err(state.core.overload(Overload { wait_ms, max_wait_ms, late_ms, asked_per_s }))
+        Err(state.mint.overload(Overload { wait_ms, max_wait_ms, late_ms, asked_per_s }))
     }
 
     /// Serves the queue as far as time and watermark allow.
@@ -278,17 +261,17 @@ impl<C: Clock, M: Core> Issuer<C, M> {
         next
     }
 
-    fn serve_turns(&self, state: &mut State<M>, wakers: &mut Vec<Waker>) -> Next {
-        let State { core, queue, .. } = state;
+    fn serve_turns(&self, state: &mut State, wakers: &mut Vec<Waker>) -> Next {
+        let State { mint, queue, .. } = state;
         let now_ns = self.now_ns();
         let boot_ns = self.clock.boot_ns();
-        let is_whole = core.is_drawn_whole();
+        let is_whole = mint.is_drawn_whole();
         for _ in 0..TURNS_AT_ONCE {
             let Some(turn) = queue.turn(now_ns) else { return Next::Idle };
             // The rest of a draw waits at the borrow limit under either policy, or no large one could ever be served.
             let ids = if is_whole && !turn.begun { turn.missing } else { turn.ids };
-            match core.draw(boot_ns, u64::from(ids), turn.begun) {
-                Ok(piece) => match queue.give(turn.ticket, piece.ids()) {
+            match mint.draw(boot_ns, ids, turn.begun) {
+                Ok(piece) => match queue.give(turn.ticket, piece.len) {
                     Some(Given::All(seat)) => {
                         seat.put(piece);
                         wakers.extend(seat.end(Ok(())));
@@ -316,12 +299,7 @@ impl<C: Clock, M: Core> Issuer<C, M> {
     ///
     /// Who has waited behind others while the save hung has waited for it too: a thousand are refused together, not one a
     /// second. A save that has not begun has not made anybody wait.
-    fn refuse_impatient(
-        &self,
-        queue: &mut FairQueue<Arc<Seat<M::Drawn>>>,
-        now_ns: u64,
-        wakers: &mut Vec<Waker>,
-    ) -> Next {
+    fn refuse_impatient(&self, queue: &mut FairQueue<Arc<Seat>>, now_ns: u64, wakers: &mut Vec<Waker>) -> Next {
         let saving = self.saving_for();
         while let Some((ticket, missing, since_ns)) = queue.eldest() {
             let waited = Duration::from_nanos(now_ns.saturating_sub(since_ns)).min(saving);
@@ -342,16 +320,16 @@ impl<C: Clock, M: Core> Issuer<C, M> {
     }
 
     /// IDs given or refused since the start.
-    fn settled_ids(&self, state: &State<M>) -> u64 {
-        state.core.issued().saturating_add(self.stats.refused_ids.load(Relaxed))
+    fn settled_ids(&self, state: &State) -> u64 {
+        state.mint.ids_issued().saturating_add(self.stats.refused_ids.load(Relaxed))
     }
 
     /// What INFO says.
-    pub fn status(&self) -> IssuerStatus<M::Status> {
+    pub fn status(&self) -> IssuerStatus {
         let boot_ns = self.clock.boot_ns();
         let mut state = self.lock();
-        let mint = state.core.status(boot_ns);
-        let next_draw = state.core.next_draw(boot_ns);
+        let mint = state.mint.status(boot_ns);
+        let next_draw = state.mint.can_draw(boot_ns);
         let awaits_save = next_draw == Err(Blocked::Watermark);
         let refusing = match next_draw {
             Err(Blocked::Refused(refusal)) => Some(refusal),
@@ -399,7 +377,7 @@ impl<C: Clock, M: Core> Issuer<C, M> {
     fn borrowing(&self) -> Option<String> {
         let boot_ns = self.clock.boot_ns();
         let state = self.lock();
-        state.core.borrowing(boot_ns, state.demand.per_s())
+        state.mint.borrowing(boot_ns, state.demand.per_s())
     }
 
     /// Changes `id-max-wait-ms`, ms: how long a draw may have to wait, by what is queued before it; one that would wait longer
@@ -432,12 +410,12 @@ impl<C: Clock, M: Core> Issuer<C, M> {
         }
     }
 
-    /// One save, with its account kept and the core and the waiting told.
-    pub(crate) async fn save<S: Store<Point = M::Point>>(
+    /// One save, with its account kept and the mint and the waiting told.
+    pub(crate) async fn save<S: Store<Point = SavePoint>>(
         &self,
         store: &mut Opened<S>,
-        point: M::Point,
-    ) -> Result<(), SaveError<M::Point>> {
+        point: SavePoint,
+    ) -> Result<(), SaveError<SavePoint>> {
         let began = Instant::now();
         self.saving_since_ns.store(ns(began - self.born).max(1), Relaxed);
         let result = store.save(point).await;
@@ -445,15 +423,15 @@ impl<C: Clock, M: Core> Issuer<C, M> {
         let took = began.elapsed();
         self.stats.longest_save_us.fetch_max((ns(took) / 1000).max(1), Relaxed);
         let mut state = self.lock();
-        let core = &mut state.core;
+        let mint = &mut state.mint;
         match &result {
-            Ok(()) => core.saved(point),
+            Ok(()) => mint.saved(point),
             Err(error) => {
                 let text = error.to_string().into();
                 match error {
-                    SaveError::Io { .. } => core.failed(text),
-                    SaveError::ClaimLost { what } => core.lost(what.as_str().into()),
-                    SaveError::ClaimRetaken { found, .. } => core.retaken(self.clock.boot_ns(), *found, text),
+                    SaveError::Io { .. } => mint.save_failed(text),
+                    SaveError::ClaimLost { what } => mint.claim_lost(what.as_str().into()),
+                    SaveError::ClaimRetaken { found, .. } => mint.claim_retaken(self.clock.boot_ns(), *found, text),
                 }
             }
         }
@@ -475,7 +453,7 @@ impl<C: Clock, M: Core> Issuer<C, M> {
     }
 
     /// One line when saving begins to fail, fails in another way, or works again.
-    fn log_save(&self, result: &Result<(), SaveError<M::Point>>) {
+    fn log_save(&self, result: &Result<(), SaveError<SavePoint>>) {
         let outcome = SaveOutcome::of(result) as u8;
         let before = self.stats.last_save.swap(outcome, Relaxed);
         match result {
@@ -500,7 +478,7 @@ impl<C: Clock, M: Core> Issuer<C, M> {
     pub(crate) fn sample(&self) {
         let reading = self.clock.reading();
         let mut state = self.lock();
-        let events = state.core.sample(reading);
+        let events = state.mint.sample(reading);
         let (settled, queued) = (self.settled_ids(&state), state.queue.queued());
         state.demand.sample(reading.boot_ns, settled, queued);
         drop(state);
@@ -513,9 +491,9 @@ impl<C: Clock, M: Core> Issuer<C, M> {
     ///
     /// `None` when nothing may be written: the clock is absurd, or nobody knows what a panic inside a draw left. The next start
     /// goes on at the last watermark then, as after a crash.
-    pub(crate) fn close(&self) -> Option<M::Point> {
+    pub(crate) fn close(&self) -> Option<SavePoint> {
         let mut state = self.lock();
-        let last = state.core.close();
+        let last = state.mint.close();
         let mut wakers = Vec::new();
         while let Some((ticket, missing, _)) = state.queue.eldest() {
             self.note_refused(missing);
@@ -527,8 +505,8 @@ impl<C: Clock, M: Core> Issuer<C, M> {
     }
 
     /// The point to save now, if any.
-    pub(crate) fn wanted(&self) -> Option<M::Point> {
-        self.lock().core.wanted(self.clock.boot_ns())
+    pub(crate) fn wanted(&self) -> Option<SavePoint> {
+        self.lock().mint.wanted_save(self.clock.boot_ns())
     }
 
     /// Waits until there is something for the keeper to do.
@@ -541,14 +519,14 @@ impl<C: Clock, M: Core> Issuer<C, M> {
         self.panicked.load(Relaxed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<M>> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned: PoisonError<_>| {
             // A broken invariant inside a draw: nobody knows what state it left. Refuse rather than repeat, and let the keeper
             // end the process.
             let mut state = poisoned.into_inner();
             self.panicked.store(true, Relaxed);
             if !planted(Fault::PoisonDoesNotClose) {
-                state.core.close();
+                state.mint.close();
             }
             self.keeper.notify_one();
             state

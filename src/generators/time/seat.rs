@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 
 use getid_core::checks::{Fault, planted};
-use getid_core::{Core, Piece, Refusal};
+use getid_core::{Refusal, Reservation};
 use tokio::time::Instant;
 
 use super::queue::Ticket;
@@ -17,23 +17,23 @@ use crate::system::clock::Clock;
 
 /// What the one who serves and the one who waits share.
 #[derive(Debug)]
-pub(super) struct Seat<P>(Mutex<Contents<P>>);
+pub(super) struct Seat(Mutex<Contents>);
 
 #[derive(Debug)]
-struct Contents<P> {
-    drawn: Vec<P>,
+struct Contents {
+    drawn: Vec<Reservation>,
     /// How it ended.
     end: Option<Result<(), Refusal>>,
     waker: Option<Waker>,
 }
 
-impl<P: Piece> Seat<P> {
+impl Seat {
     pub(super) fn new() -> Self {
         Seat(Mutex::new(Contents { drawn: Vec::new(), end: None, waker: None }))
     }
 
     /// Adds IDs; neighbours of the last ones become one piece with them.
-    pub(super) fn put(&self, piece: P) {
+    pub(super) fn put(&self, piece: Reservation) {
         let drawn = &mut self.lock().drawn;
         if !drawn.last_mut().is_some_and(|last| last.append(piece)) {
             drawn.push(piece);
@@ -47,22 +47,22 @@ impl<P: Piece> Seat<P> {
         seat.waker.take()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Contents<P>> {
+    fn lock(&self) -> MutexGuard<'_, Contents> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Waits for all IDs of a draw. Dropping it gives the place back at once; IDs it has got already are lost, which is no harm.
-pub(super) struct Waiting<'a, C: Clock, M: Core> {
-    pub(super) issuer: &'a Issuer<C, M>,
-    pub(super) seat: Arc<Seat<M::Drawn>>,
+pub(super) struct Waiting<'a, C: Clock> {
+    pub(super) issuer: &'a Issuer<C>,
+    pub(super) seat: Arc<Seat>,
     pub(super) ticket: Ticket,
     pub(super) since: Instant,
     pub(super) is_over: bool,
 }
 
-impl<C: Clock, M: Core> Future for Waiting<'_, C, M> {
-    type Output = Result<Vec<M::Drawn>, Refusal>;
+impl<C: Clock> Future for Waiting<'_, C> {
+    type Output = Result<Vec<Reservation>, Refusal>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut seat = self.seat.lock();
@@ -79,7 +79,7 @@ impl<C: Clock, M: Core> Future for Waiting<'_, C, M> {
     }
 }
 
-impl<C: Clock, M: Core> Drop for Waiting<'_, C, M> {
+impl<C: Clock> Drop for Waiting<'_, C> {
     fn drop(&mut self) {
         if !self.is_over && !planted(Fault::LeaverKeepsItsPlace) {
             self.issuer.lock().queue.leave(self.ticket);

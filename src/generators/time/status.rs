@@ -6,7 +6,7 @@ use getid_core::{Refusal, Status};
 
 use crate::claim::SaveError;
 
-/// What the issuer counts beside its core's own figures.
+/// What the issuer counts beside the mint's own figures.
 #[derive(Debug, Default)]
 pub(super) struct Stats {
     pub(super) waits: AtomicU64,
@@ -47,9 +47,9 @@ impl SaveOutcome {
 
 /// Everything INFO says about the generator.
 #[derive(Clone, Debug)]
-pub struct IssuerStatus<T = Status> {
-    /// The core's own account.
-    pub mint: T,
+pub struct IssuerStatus {
+    /// The mint's own figures.
+    pub mint: Status,
     /// Draws that are waiting now.
     pub waiting: usize,
     /// IDs that they wait for.
