@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use super::output::{finish, print};
-use super::startup::{self, Purpose, Startup};
+use super::serve::pid_file::PidFile;
+use super::serve::startup::{self, Purpose, Startup};
 use crate::claim::{Folder, Identity, check_record};
-use crate::cli::supervision::PidFile;
 use crate::config::{Config, Report, StateKind};
 use crate::server;
 use crate::server::tls;

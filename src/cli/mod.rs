@@ -4,7 +4,6 @@
 //! `getid decode ... | head` ends quietly, and only complaints go to standard error. Exit codes: 0 as asked, 1 the
 //! answer is no (a bad ID, no PONG, a violation), 2 the command line itself is wrong.
 
-mod access;
 mod bench;
 mod check_config;
 mod decode;
@@ -14,11 +13,8 @@ mod output;
 mod ping;
 pub mod serve;
 mod server_args;
-mod sources;
 mod span;
-mod startup;
 pub mod state;
-pub mod supervision;
 mod verify;
 
 use std::ffi::OsString;

@@ -1,19 +1,16 @@
-//! What a process manager is told: a pid in a file, and readiness by systemd's protocol.
+//! Readiness, status and the watchdog by systemd's protocol.
 //!
-//! Both are courtesies to others. Where they fail, the caller logs it and serves on, as Redis does.
+//! Nothing depends on it: where it fails, the caller logs it and serves on, as Redis does.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::config::Supervised;
-use crate::system::files::{self, FileId, Readers};
 
 /// How long a service manager that hangs may hold up a message. It delays a start and a stop; it must not prevent them, and
 /// whoever shares the thread goes on.
@@ -21,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Tells the service manager how far the server is: `sd_notify(3)`, without the library. Lives in a runtime.
 #[derive(Debug)]
-pub struct Notifier {
+pub(super) struct Notifier {
     socket: Option<tokio::net::UnixDatagram>,
 }
 
@@ -29,7 +26,7 @@ impl Notifier {
     /// A notifier for `supervised`, with the value of `NOTIFY_SOCKET`.
     ///
     /// There is always one; where nobody can be told it does nothing. The warning says so if somebody wanted it.
-    pub fn open(supervised: Supervised, notify_socket: Option<OsString>) -> (Notifier, Option<NotifyWarning>) {
+    pub(super) fn open(supervised: Supervised, notify_socket: Option<OsString>) -> (Notifier, Option<NotifyWarning>) {
         let silent = |warning| (Notifier { socket: None }, warning);
         let address = notify_socket.filter(|value| !value.is_empty());
         match (supervised, address) {
@@ -48,7 +45,7 @@ impl Notifier {
     /// # Errors
     ///
     /// When the service manager does not take the message.
-    pub async fn ready(&self, status: &str) -> io::Result<()> {
+    pub(super) async fn ready(&self, status: &str) -> io::Result<()> {
         self.send(&format!("READY=1\nSTATUS={}\n", one_line(status))).await
     }
 
@@ -57,7 +54,7 @@ impl Notifier {
     /// # Errors
     ///
     /// When the service manager does not take the message.
-    pub async fn stopping(&self) -> io::Result<()> {
+    pub(super) async fn stopping(&self) -> io::Result<()> {
         self.send("STOPPING=1\nSTATUS=Stopping\n").await
     }
 
@@ -66,12 +63,12 @@ impl Notifier {
     /// # Errors
     ///
     /// When the service manager does not take the message.
-    pub async fn alive(&self) -> io::Result<()> {
+    pub(super) async fn alive(&self) -> io::Result<()> {
         self.send("WATCHDOG=1\n").await
     }
 
     /// Whether anybody is told.
-    pub fn is_heard(&self) -> bool {
+    pub(super) fn is_heard(&self) -> bool {
         self.socket.is_some()
     }
 
@@ -80,7 +77,7 @@ impl Notifier {
     /// # Errors
     ///
     /// When the service manager does not take the message.
-    pub async fn status(&self, status: &str) -> io::Result<()> {
+    pub(super) async fn status(&self, status: &str) -> io::Result<()> {
         self.send(&format!("STATUS={}\n", one_line(status))).await
     }
 
@@ -99,7 +96,7 @@ impl Notifier {
 /// How often a service manager that has `WatchdogSec=` is to hear that the server is alive: twice in the time after which
 /// it would kill it, as `sd_watchdog_enabled(3)` advises. From the values of `WATCHDOG_USEC` and `WATCHDOG_PID`; `None`
 /// without a watchdog, or with one that is meant for another process.
-pub fn watchdog_every(usec: Option<&OsStr>, pid: Option<&OsStr>) -> Option<Duration> {
+pub(super) fn watchdog_every(usec: Option<&OsStr>, pid: Option<&OsStr>) -> Option<Duration> {
     let number = |text: &OsStr| text.to_str()?.parse::<u64>().ok();
     if pid.is_some_and(|pid| number(pid) != Some(u64::from(std::process::id()))) {
         return None;
@@ -128,7 +125,7 @@ fn connect(address: &OsString) -> io::Result<tokio::net::UnixDatagram> {
 
 /// Why nobody will be told, though somebody wanted it.
 #[derive(Debug)]
-pub enum NotifyWarning {
+pub(super) enum NotifyWarning {
     /// `supervised systemd`, but systemd did not start this process with `Type=notify`.
     NoSocket,
     /// `supervised upstart`.
@@ -157,88 +154,6 @@ impl fmt::Display for NotifyWarning {
             }
         }
     }
-}
-
-/// The process id in a file (`pidfile`), for scripts that send signals.
-#[derive(Debug)]
-pub struct PidFile {
-    path: PathBuf,
-    id: FileId,
-}
-
-/// Bytes of a pid file that are looked at: a number has at most ten digits.
-const PID_BYTES_MAX: usize = 64;
-
-impl PidFile {
-    /// Writes this process's id to `path`. What a crash left there is replaced, as Redis does, but not the file of a getid
-    /// that runs. The file is a new one: what a link of this name leads to is not touched.
-    ///
-    /// # Errors
-    ///
-    /// When the file can't be written, or is another server's; the message names the path.
-    pub fn write(path: &Path) -> Result<PidFile, PidFileError> {
-        let wrap = |error| PidFileError { path: path.to_owned(), error };
-        let path = std::path::absolute(path).map_err(wrap)?;
-        if let Some(pid) = running_getid(&path) {
-            let sentence =
-                format!("it is that of the getid with pid {pid}, which runs, and is left to it; name another");
-            return Err(wrap(io::Error::other(sentence)));
-        }
-        let text = format!("{}\n", std::process::id());
-        let written = match files::replace(&path, text.as_bytes(), Readers::Everybody) {
-            // A file in /run that was made for us, in a folder that is not ours.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                files::overwrite(&path, text.as_bytes()).map_err(|_| error)
-            }
-            written => written,
-        };
-        written.map_err(wrap)?;
-        let id = files::id_of(&path).ok_or_else(|| wrap(io::ErrorKind::NotFound.into()))?;
-        Ok(PidFile { path, id })
-    }
-
-    /// Whether it could be written, for who asks beforehand: another getid that runs may be the one that is to be started anew.
-    /// `soon` is a folder that the start is going to make.
-    ///
-    /// # Errors
-    ///
-    /// As [`PidFile::write`].
-    pub fn check(path: &Path, soon: Option<&Path>) -> Result<(), PidFileError> {
-        let checked = match files::can_replace(path, soon) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                files::can_overwrite(path).map_err(|_| error)
-            }
-            checked => checked,
-        };
-        checked.map_err(|error| PidFileError { path: path.to_owned(), error })
-    }
-
-    /// Removes the file at a clean exit, unless it is another one by then.
-    ///
-    /// # Errors
-    ///
-    /// When it is ours and can't be removed. One that is gone already is no error.
-    pub fn remove(self) -> Result<(), PidFileError> {
-        files::remove_if(&self.path, self.id).map_err(|error| PidFileError { path: self.path, error })
-    }
-}
-
-/// The process that a pid file names, if it is another one, runs, and has the name that this one has.
-fn running_getid(path: &Path) -> Option<u32> {
-    let text = files::read(path, PID_BYTES_MAX).ok()?;
-    let pid: u32 = str::from_utf8(&text).ok()?.trim().parse().ok()?;
-    let name_of = |pid: &str| fs::read(format!("/proc/{pid}/comm")).ok();
-    (pid != std::process::id() && name_of(&pid.to_string())? == name_of("self")?).then_some(pid)
-}
-
-/// Why there is no pid file.
-#[derive(Debug, thiserror::Error)]
-#[error("pid file {}: {error}", path.display())]
-pub struct PidFileError {
-    /// Its path.
-    pub path: PathBuf,
-    /// The OS error.
-    pub error: io::Error,
 }
 
 #[cfg(test)]
@@ -334,38 +249,5 @@ mod tests {
         check(Supervised::Systemd, Some("/nonexistent/notify"), Some("/nonexistent/notify")).await;
         check(Supervised::Systemd, Some("vsock:2:1234"), Some("vsock")).await;
         check(Supervised::Upstart, Some("/run/x"), Some("upstart")).await;
-    }
-
-    #[test]
-    fn a_pid_file_is_written_and_removed_while_it_is_ours() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("getid.pid");
-        fs::write(&path, "1234567890\nleft by a crash\n").unwrap();
-        let file = PidFile::write(&path).unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
-        file.remove().unwrap();
-        assert!(!path.exists());
-
-        // Another one has taken its name since, be it with the same number in it.
-        let file = PidFile::write(&path).unwrap();
-        let other = PidFile::write(&path).unwrap();
-        file.remove().unwrap();
-        assert!(path.exists());
-        other.remove().unwrap();
-        assert!(!path.exists());
-
-        // A link is replaced, and what it leads to stays.
-        let victim = dir.path().join("victim");
-        fs::write(&victim, "mine").unwrap();
-        std::os::unix::fs::symlink(&victim, &path).unwrap();
-        PidFile::write(&path).unwrap().remove().unwrap();
-        assert_eq!((fs::read_to_string(&victim).unwrap().as_str(), path.exists()), ("mine", false));
-
-        let file = PidFile::write(&path).unwrap();
-        fs::remove_file(&path).unwrap();
-        file.remove().unwrap();
-
-        let error = PidFile::write(&dir.path().join("no/getid.pid")).unwrap_err().to_string();
-        assert!(error.contains("no/getid.pid: No such file"), "{error}");
     }
 }

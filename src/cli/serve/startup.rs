@@ -5,33 +5,33 @@
 
 use std::path::PathBuf;
 
-use super::{access, sources};
+use super::{access, words};
 use crate::config::load::{Dir, RealFiles};
 use crate::config::{Config, Report, Sources, StateKind};
 use crate::server::{self, TooFewFiles};
 use crate::session::Settings;
 
 /// A configuration that can be run.
-pub(super) struct Startup {
+pub(in crate::cli) struct Startup {
     /// All of it; `state_dir` is where it will be.
-    pub(super) config: Config,
+    pub(in crate::cli) config: Config,
     /// What may not be meant, in sentences.
-    pub(super) warnings: Vec<String>,
+    pub(in crate::cli) warnings: Vec<String>,
     /// What sessions go by.
-    pub(super) settings: Settings,
+    pub(in crate::cli) settings: Settings,
     /// Absolute.
-    pub(super) config_file: Option<PathBuf>,
+    pub(in crate::cli) config_file: Option<PathBuf>,
     /// Without what is nobody's business.
-    pub(super) sources: Sources,
+    pub(in crate::cli) sources: Sources,
     /// The folder that paths of `include` begin in.
-    pub(super) started_in: PathBuf,
+    pub(in crate::cli) started_in: PathBuf,
     /// Whether the folder of the state is not there yet.
-    pub(super) makes_dir: bool,
+    pub(in crate::cli) makes_dir: bool,
 }
 
 /// What the configuration is wanted for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(in crate::cli) enum Purpose {
     /// A server is to run: the folder is made if it is missing.
     Start,
     /// Nothing is to change.
@@ -44,8 +44,8 @@ impl Startup {
     /// # Errors
     ///
     /// Everything that is wrong.
-    pub(super) fn load(words: Vec<String>, purpose: Purpose) -> Result<Startup, Report> {
-        let mut sources = sources::sources(words);
+    pub(in crate::cli) fn load(words: Vec<String>, purpose: Purpose) -> Result<Startup, Report> {
+        let mut sources = words::sources(words);
         let (mut config, warnings) = Config::load(&sources, &RealFiles)?;
         let config_file = sources.file.take().map(|file| std::path::absolute(&file).unwrap_or(file));
         // A folder that is gone has no files.
@@ -81,7 +81,7 @@ impl Startup {
 /// # Errors
 ///
 /// When there is no room for a single client.
-pub(super) fn fit_clients(config: &mut Config, own_files: u64) -> Result<Option<String>, TooFewFiles> {
+pub(in crate::cli) fn fit_clients(config: &mut Config, own_files: u64) -> Result<Option<String>, TooFewFiles> {
     let asked = config.maxclients;
     config.maxclients = server::room_for_clients(asked, own_files, config.tls_port != 0)?;
     Ok((config.maxclients < asked).then(|| {

@@ -1,0 +1,276 @@
+//! A server's life: open everything, save once, serve, drain, save a last time.
+//!
+//! Order matters here. Sockets are bound before the state is touched, so that a start that fails for a busy port leaves
+//! no trace; the first save succeeds before the first client is accepted; and at the end the issuer's position is
+//! stored after the last reply was written.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use getid_core::SavePoint;
+use rand::RngExt as _;
+use tokio::sync::oneshot;
+
+use super::keeper_thread::{KeeperThread, StopsServer};
+use super::signals::{self, Signals};
+use super::startup::{self, Purpose, Startup};
+use super::supervision::Supervision;
+use super::{Failure, messages, warn_on_error};
+use crate::claim::{FileStore, Folder, Identity, MachineClaim, MachineError, NoStore, Opened, Store};
+use crate::config::{Config, StateKind};
+use crate::generators::time::{Issuer, Keeper, KeeperError};
+use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
+use crate::server::tls;
+use crate::server::{self, Listener, Process, Server};
+use crate::system::clock::{Clock as _, SystemClock};
+use crate::system::io_threads::{self, IoThreads};
+
+/// The last save may take at least this long, however short `shutdown-timeout` is: it is what a restart resumes from.
+const LAST_SAVE_TIMEOUT_MIN: Duration = Duration::from_secs(2);
+
+/// How long the last lines of the log may take: nobody may read them.
+const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Writes what is left of the log when dropped, after a panic too.
+struct FlushesLog(Log);
+
+impl Drop for FlushesLog {
+    fn drop(&mut self) {
+        self.0.flush(LAST_LINES_TIMEOUT);
+    }
+}
+
+/// A configuration that can be run, and its log.
+pub(super) struct Prepared {
+    startup: Startup,
+    log: Log,
+}
+
+/// Reads the configuration and opens the log.
+pub(super) fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
+    let startup = Startup::load(words, Purpose::Start)?;
+    let log = Log::start(log_options(&startup.config))?;
+    log.tell_panics();
+    Ok(Prepared { startup, log })
+}
+
+/// What is open before the state is touched.
+struct Opening {
+    listeners: Vec<Listener>,
+    io_threads: IoThreads,
+    tls: Option<Arc<tls::Acceptor>>,
+    identity: Identity,
+}
+
+impl Prepared {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let _last_lines = FlushesLog(self.log.clone());
+        let config = &self.startup.config;
+        tracing::info!("getid {} starts, pid {}", env!("CARGO_PKG_VERSION"), std::process::id());
+        for warning in &self.startup.warnings {
+            tracing::warn!("{warning}");
+        }
+        if self.startup.makes_dir {
+            tracing::info!("the folder {} was not there and has been made", config.state_dir.display());
+        }
+        // Before anything is opened: else the first thing that finds no descriptor would tell of it, in its own words.
+        let own_files = server::files_of_a_start(config.io_threads);
+        server::room_for_clients(config.maxclients, own_files, config.tls_port != 0)?;
+        let runtime = io_threads::runtime()?;
+        let io_threads = IoThreads::start(config.io_threads)?;
+        let log_is_elsewhere = config.logfile.is_some() || config.syslog_enabled;
+        let result = runtime.block_on(self.open_and_serve(io_threads));
+        if let (Err(Failure(text)), true) = (&result, log_is_elsewhere) {
+            // In the log too, which somebody looks at later.
+            tracing::error!("{}", text.trim_end());
+        }
+        // A task that hangs (a sync that never returns) must not keep the process alive.
+        runtime.shutdown_background();
+        result
+    }
+
+    async fn open_and_serve(self, io_threads: IoThreads) -> Result<(), Failure> {
+        let config = &self.startup.config;
+        // Not before the log is there to tell what is wrong with them.
+        let tls = tls::Settings::of(config).map(tls::Acceptor::load).transpose()?.map(Arc::new);
+        let listeners = server::listen(config, tls.as_ref())?;
+        let identity = Identity { server_id: config.server_id, layout: config.layout };
+        // Until the last save is done, and the process with it.
+        let _claim = claim_machine(config, identity)?;
+        let opening = Opening { listeners, io_threads, tls, identity };
+        match config.id_state {
+            StateKind::File => {
+                let dir = config.state_dir.clone();
+                let max_borrow_ms = config.id_max_borrow_ms;
+                let store = FileStore::open(Folder { dir, identity, max_borrow_ms }).await?;
+                self.serve(opening, store).await
+            }
+            StateKind::None => self.serve(opening, NoStore::opened(None)).await,
+        }
+    }
+
+    async fn serve<S: Store<Point = SavePoint>>(mut self, opening: Opening, store: Opened<S>) -> Result<(), Failure> {
+        let found = store.point;
+        let mut signals = Signals::listen();
+        // Everything is open by now: what is left is for clients.
+        if let Some(warning) = startup::fit_clients(&mut self.startup.config, server::open_files())? {
+            tracing::warn!("{warning}");
+        }
+        let config = &self.startup.config;
+        // Before the first save: a start that gets no thread leaves no trace either.
+        let thread = KeeperThread::start()?;
+        let begun = begin_life(config, opening.identity, store, &mut signals).await?;
+        let Some((issuer, keeper)) = begun else { return Ok(()) };
+        issuer.set_max_wait_ms(config.id_max_wait_ms);
+        let Opening { listeners, io_threads, tls, .. } = opening;
+        let process = self.process(&listeners);
+        let Prepared { startup: Startup { config, settings, .. }, log } = self;
+        let server = Server::new(config, Arc::new(settings), issuer, process, io_threads, tls, log);
+        let (stop_keeper, stopped) = oneshot::channel::<()>();
+        let keeper = thread.keep(keeper, stopped, StopsServer(Arc::clone(&server)));
+        messages::banner(&server, found);
+        let supervision = Supervision::begin(&server).await;
+        let signals = tokio::spawn(signals::obey(signals, Arc::clone(&server)));
+        tracing::info!("{}", messages::ready_line(&server, &listeners));
+
+        server.run(listeners).await;
+        signals.abort();
+        supervision.stopping().await;
+        // The receiver is gone only if the keeper has ended, and then there is nothing to stop.
+        let _ = stop_keeper.send(());
+        supervision.end();
+        wait_for_last_save(keeper, last_save_timeout(&server.config.get())).await
+    }
+
+    fn process(&self, listeners: &[Listener]) -> Process {
+        let Startup { config_file, sources, started_in, .. } = &self.startup;
+        Process {
+            run_id: run_id(),
+            config_file: config_file.as_ref().map_or_else(String::new, |file| file.display().to_string()),
+            sources: sources.clone(),
+            started_in: started_in.clone(),
+            executable: std::env::current_exe().map_or_else(|_| String::new(), |path| path.display().to_string()),
+            tcp_port: listeners.iter().find_map(Listener::port).unwrap_or(0),
+        }
+    }
+}
+
+/// The right to this server-id on this machine, if it is asked for and can be had.
+fn claim_machine(config: &Config, identity: Identity) -> Result<Option<MachineClaim>, MachineError> {
+    if !config.id_machine_claim {
+        return Ok(None);
+    }
+    let dir = std::env::current_dir().ok().filter(|_| config.id_state == StateKind::File);
+    match MachineClaim::take(identity.server_id, identity.layout.epoch(), dir.as_deref()) {
+        Ok(claim) => Ok(Some(claim)),
+        Err(held @ MachineError::Held { .. }) => Err(held),
+        // What was never promised keeps nobody from starting.
+        Err(error @ MachineError::Io { .. }) => {
+            tracing::warn!("{error}");
+            Ok(None)
+        }
+    }
+}
+
+/// Prepares the issuer and saves for the first time. `None`: a signal ended the start before that.
+async fn begin_life<S: Store<Point = SavePoint>>(
+    config: &Config,
+    identity: Identity,
+    store: Opened<S>,
+    signals: &mut Signals,
+) -> Result<Option<(Arc<Issuer>, Keeper<SystemClock, S>)>, Failure> {
+    let nothing_served = |name| tracing::info!("{name} received, stopping. Nothing was served");
+    let prepare = Issuer::prepare(SystemClock::new(), identity, server::limits(config), store);
+    let (issuer, mut keeper) = tokio::select! {
+        prepared = prepare => prepared,
+        name = signals.stop() => {
+            nothing_served(name);
+            return Ok(None);
+        }
+    };
+    let saved = tokio::select! {
+        saved = keeper.first_save() => saved,
+        // The disk may hang: a start can be stopped as well.
+        name = signals.stop() => {
+            nothing_served(name);
+            let given_up = give_up(keeper, config, signals).await;
+            warn_on_error("what the first save wrote could not be taken back", given_up);
+            return Ok(None);
+        }
+    };
+    if let Err(error) = saved {
+        // On a disk that fails this fails too, as a rule, and the first error says why.
+        let _ = give_up(keeper, config, signals).await;
+        return Err(Failure(format!("the first save of the state failed: {error}. Nothing was served")));
+    }
+    Ok(Some((issuer, keeper)))
+}
+
+/// The end of a start that fails once its first save was begun: a clock that was wrong leaves no trace. A second signal ends it
+/// at once.
+///
+/// # Errors
+///
+/// Why what the first save wrote may still be there.
+async fn give_up<S: Store<Point = SavePoint>>(
+    keeper: Keeper<SystemClock, S>,
+    config: &Config,
+    signals: &mut Signals,
+) -> Result<(), String> {
+    let timeout = last_save_timeout(config);
+    tokio::select! {
+        ended = tokio::time::timeout(timeout, keeper.give_up()) => match ended {
+            Ok(result) => result.map_err(|error| error.to_string()),
+            Err(_) => Err(format!("the disk has not answered within {} s", timeout.as_secs())),
+        },
+        name = signals.stop() => Err(format!("{name} received again")),
+    }
+}
+
+/// The exit of a server that has served: an error where its position may not be stored.
+async fn wait_for_last_save(
+    keeper: oneshot::Receiver<Result<(), KeeperError>>,
+    timeout: Duration,
+) -> Result<(), Failure> {
+    match tokio::time::timeout(timeout, keeper).await {
+        Ok(Ok(Ok(()))) => {
+            tracing::info!("the position is stored; bye");
+            Ok(())
+        }
+        Ok(Ok(Err(error))) => Err(Failure(error.to_string())),
+        Ok(Err(_gone)) => Err(Failure(
+            "the keeper of the watermark ran into a bug; please report the lines above. The next start goes on at the last \
+             watermark, as after a crash"
+                .to_owned(),
+        )),
+        Err(_) => Err(Failure(format!(
+            "the last save did not end within {} s. The next start goes on at the last watermark, as after a crash",
+            timeout.as_secs()
+        ))),
+    }
+}
+
+fn last_save_timeout(config: &Config) -> Duration {
+    Duration::from_secs(config.shutdown_timeout_s).max(LAST_SAVE_TIMEOUT_MIN)
+}
+
+fn log_options(config: &Config) -> LogOptions {
+    LogOptions {
+        level: config.loglevel,
+        file: config.logfile.clone(),
+        format: config.log_format,
+        syslog: config.syslog_enabled.then(|| SyslogOptions {
+            ident: config.syslog_ident.clone(),
+            facility: config.syslog_facility.number(),
+            socket: PathBuf::from(SYSLOG_SOCKET),
+        }),
+        now_unix_ms: || SystemClock::new().wall_unix_ms(),
+    }
+}
+
+/// 40 hex digits.
+fn run_id() -> String {
+    let mut rng = rand::rng();
+    (0..40).map(|_| char::from(b"0123456789abcdef"[rng.random_range(0..16)])).collect()
+}

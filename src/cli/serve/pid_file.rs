@@ -1,0 +1,129 @@
+//! The pid file, for scripts that send signals.
+//!
+//! Nothing depends on it: where it fails, the caller logs it and serves on, as Redis does.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::system::files::{self, FileId, Readers};
+
+/// The process id in a file (`pidfile`), for scripts that send signals.
+#[derive(Debug)]
+pub(in crate::cli) struct PidFile {
+    path: PathBuf,
+    id: FileId,
+}
+
+/// Bytes of a pid file that are looked at: a number has at most ten digits.
+const PID_BYTES_MAX: usize = 64;
+
+impl PidFile {
+    /// Writes this process's id to `path`. What a crash left there is replaced, as Redis does, but not the file of a getid
+    /// that runs. The file is a new one: what a link of this name leads to is not touched.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written, or is another server's; the message names the path.
+    pub(in crate::cli) fn write(path: &Path) -> Result<PidFile, PidFileError> {
+        let wrap = |error| PidFileError { path: path.to_owned(), error };
+        let path = std::path::absolute(path).map_err(wrap)?;
+        if let Some(pid) = running_getid(&path) {
+            let sentence =
+                format!("it is that of the getid with pid {pid}, which runs, and is left to it; name another");
+            return Err(wrap(io::Error::other(sentence)));
+        }
+        let text = format!("{}\n", std::process::id());
+        let written = match files::replace(&path, text.as_bytes(), Readers::Everybody) {
+            // A file in /run that was made for us, in a folder that is not ours.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                files::overwrite(&path, text.as_bytes()).map_err(|_| error)
+            }
+            written => written,
+        };
+        written.map_err(wrap)?;
+        let id = files::id_of(&path).ok_or_else(|| wrap(io::ErrorKind::NotFound.into()))?;
+        Ok(PidFile { path, id })
+    }
+
+    /// Whether it could be written, for who asks beforehand: another getid that runs may be the one that is to be started anew.
+    /// `soon` is a folder that the start is going to make.
+    ///
+    /// # Errors
+    ///
+    /// As [`PidFile::write`].
+    pub(in crate::cli) fn check(path: &Path, soon: Option<&Path>) -> Result<(), PidFileError> {
+        let checked = match files::can_replace(path, soon) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                files::can_overwrite(path).map_err(|_| error)
+            }
+            checked => checked,
+        };
+        checked.map_err(|error| PidFileError { path: path.to_owned(), error })
+    }
+
+    /// Removes the file at a clean exit, unless it is another one by then.
+    ///
+    /// # Errors
+    ///
+    /// When it is ours and can't be removed. One that is gone already is no error.
+    pub(in crate::cli) fn remove(self) -> Result<(), PidFileError> {
+        files::remove_if(&self.path, self.id).map_err(|error| PidFileError { path: self.path, error })
+    }
+}
+
+/// The process that a pid file names, if it is another one, runs, and has the name that this one has.
+fn running_getid(path: &Path) -> Option<u32> {
+    let text = files::read(path, PID_BYTES_MAX).ok()?;
+    let pid: u32 = str::from_utf8(&text).ok()?.trim().parse().ok()?;
+    let name_of = |pid: &str| fs::read(format!("/proc/{pid}/comm")).ok();
+    (pid != std::process::id() && name_of(&pid.to_string())? == name_of("self")?).then_some(pid)
+}
+
+/// Why there is no pid file.
+#[derive(Debug, thiserror::Error)]
+#[error("pid file {}: {error}", path.display())]
+pub(in crate::cli) struct PidFileError {
+    /// Its path.
+    pub path: PathBuf,
+    /// The OS error.
+    pub error: io::Error,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pid_file_is_written_and_removed_while_it_is_ours() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("getid.pid");
+        fs::write(&path, "1234567890\nleft by a crash\n").unwrap();
+        let file = PidFile::write(&path).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
+        file.remove().unwrap();
+        assert!(!path.exists());
+
+        // Another one has taken its name since, be it with the same number in it.
+        let file = PidFile::write(&path).unwrap();
+        let other = PidFile::write(&path).unwrap();
+        file.remove().unwrap();
+        assert!(path.exists());
+        other.remove().unwrap();
+        assert!(!path.exists());
+
+        // A link is replaced, and what it leads to stays.
+        let victim = dir.path().join("victim");
+        fs::write(&victim, "mine").unwrap();
+        std::os::unix::fs::symlink(&victim, &path).unwrap();
+        PidFile::write(&path).unwrap().remove().unwrap();
+        assert_eq!((fs::read_to_string(&victim).unwrap().as_str(), path.exists()), ("mine", false));
+
+        let file = PidFile::write(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        file.remove().unwrap();
+
+        let error = PidFile::write(&dir.path().join("no/getid.pid")).unwrap_err().to_string();
+        assert!(error.contains("no/getid.pid: No such file"), "{error}");
+    }
+}

@@ -1,0 +1,98 @@
+//! What the process manager is told of a server: its pid in a file, and its state by [`Notifier`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
+
+use super::notifier::{Notifier, watchdog_every};
+use super::pid_file::PidFile;
+use super::warn_on_error;
+use crate::server::Server;
+
+/// The pid file and the notifier of a server that runs.
+pub(super) struct Supervision {
+    pid_file: Option<PidFile>,
+    notifier: Arc<Notifier>,
+    status: JoinHandle<()>,
+}
+
+impl Supervision {
+    /// Writes the pid file, says that the server is ready, and keeps saying how it is.
+    pub(super) async fn begin(server: &Arc<Server>) -> Supervision {
+        let config = server.config.get();
+        let written = config.pidfile.as_deref().map(PidFile::write).transpose();
+        let pid_file = written.unwrap_or_else(|error| {
+            warn_on_error("pidfile", Err::<(), _>(error));
+            None
+        });
+        let (notifier, warning) = Notifier::open(config.supervised, std::env::var_os("NOTIFY_SOCKET"));
+        if let Some(warning) = warning {
+            tracing::warn!("{warning}");
+        }
+        warn_on_error("systemd was not told of the start", notifier.ready(SERVING).await);
+        let notifier = Arc::new(notifier);
+        tokio::spawn(keep_watchdog_quiet(Arc::clone(&notifier)));
+        let status = tokio::spawn(keep_status(Arc::clone(&notifier), Arc::clone(server)));
+        Supervision { pid_file, notifier, status }
+    }
+
+    /// Says that the server has begun to stop.
+    pub(super) async fn stopping(&self) {
+        self.status.abort();
+        warn_on_error("systemd was not told of the stop", self.notifier.stopping().await);
+    }
+
+    /// Removes the pid file.
+    pub(super) fn end(self) {
+        if let Some(file) = self.pid_file {
+            warn_on_error("pidfile", file.remove());
+        }
+    }
+}
+
+/// What `systemctl status` shows while IDs are given.
+const SERVING: &str = "Serving IDs";
+
+/// Keeps what `systemctl status` shows true: that IDs are given, or why not.
+async fn keep_status(notifier: Arc<Notifier>, server: Arc<Server>) {
+    if !notifier.is_heard() {
+        return;
+    }
+    let mut tick = tokio::time::interval(Duration::from_secs(1));
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut told = SERVING.to_owned();
+    loop {
+        tick.tick().await;
+        // Overload may begin and end a thousand times a second.
+        let status = match server.issuer.refusing().filter(|refusal| !refusal.is_overload()) {
+            None => SERVING.to_owned(),
+            Some(refusal) => format!("No IDs: {refusal}"),
+        };
+        if status != told {
+            // Said again the next time it changes.
+            let _ = notifier.status(&status).await;
+            told = status;
+        }
+    }
+}
+
+/// Tells a watchdog (`WatchdogSec=`) that the server is alive, from the thread that accepts clients: if that hangs, so does
+/// this.
+async fn keep_watchdog_quiet(notifier: Arc<Notifier>) {
+    let (usec, pid) = (std::env::var_os("WATCHDOG_USEC"), std::env::var_os("WATCHDOG_PID"));
+    let Some(every) = watchdog_every(usec.as_deref(), pid.as_deref()).filter(|_| notifier.is_heard()) else { return };
+    let mut tick = tokio::time::interval(every);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut failed = false;
+    loop {
+        tick.tick().await;
+        let result = notifier.alive().await;
+        // Said once: it may come every few seconds.
+        if result.is_err() && !failed {
+            warn_on_error("systemd's watchdog was not told that the server is alive", result.as_ref().copied());
+        }
+        failed = result.is_err();
+    }
+}
