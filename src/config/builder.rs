@@ -6,8 +6,9 @@ use getid_core::{Epoch, Layout};
 
 use super::directive::{Directive, GENERATOR_WORDS};
 use super::ignored;
-use super::report::{Place, Problem, Warning, did_you_mean, is_secret, known_names};
+use super::report::{Place, Problem, Warning, is_secret, known_names};
 use super::secrets;
+use super::suggest::did_you_mean;
 use super::value_error::ValueError;
 use super::{Config, TlsAuthClients, TlsAuthClientsUser};
 

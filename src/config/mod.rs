@@ -17,6 +17,7 @@ mod report;
 mod rewrite;
 mod rewrite_toml;
 pub mod secrets;
+mod suggest;
 pub mod suites;
 mod toml;
 mod value_error;

@@ -12,6 +12,7 @@ use super::builder::{Builder, Setting};
 use super::conf_syntax::{quote, split};
 use super::directive::Directive;
 use super::report::{Place, Problem, is_secret, without_secrets};
+use super::suggest::did_you_mean;
 use super::value_error::ValueError;
 use super::{ignored, toml};
 use crate::text::glob;
@@ -190,7 +191,7 @@ impl Reader<'_> {
             // It may be anybody's, and what it holds a secret.
             let place = Place::in_environment(&format!("{variable}=(hidden)"));
             let sentence = "no directive has this name";
-            let meant = super::report::did_you_mean(&name, Directive::ALL.iter().map(|row| row.name));
+            let meant = did_you_mean(&name, Directive::ALL.iter().map(|row| row.name));
             let help = match meant {
                 Some(meant) => format!("did you mean {}?", variable_of(meant)),
                 None => {

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use super::directive::Directive;
 use super::secrets;
+use super::suggest::is_near;
 use crate::text::printable::printable_up_to;
 
 /// Errors shown in one report. A log file given by mistake has thousands of bad lines; after a screenful nobody reads on.
@@ -310,85 +311,15 @@ fn is_of_name(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '-' | '_')
 }
 
-fn is_near(name: &str, secret: &str) -> bool {
-    distance(name, secret) <= allowed_distance(secret)
-}
-
-/// The directive that was probably meant by a name that nobody knows.
-pub(super) fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .map(|candidate| (distance(name, candidate), candidate))
-        .filter(|(distance, candidate)| *distance <= allowed_distance(candidate))
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-}
-
 /// Names getid knows, its own first: the nearest of equals is then one that has an effect.
 pub(super) fn known_names() -> impl Iterator<Item = &'static str> {
     let own = Directive::ALL.iter().map(|row| row.name);
     own.chain(super::ignored::IGNORED_DIRECTIVES.iter().map(|row| row.name))
 }
 
-/// The most mistakes [`allowed_distance`] allows: words further apart need not be told from each other.
-const MISTAKES_MAX: usize = 3;
-
-/// Typing mistakes that are still taken for a mistyped `word`.
-fn allowed_distance(word: &str) -> usize {
-    match word.len() {
-        0..=2 => 0,
-        3..=5 => 1,
-        6..=9 => 2,
-        _ => MISTAKES_MAX,
-    }
-}
-
-/// Bytes put in, left out, changed or swapped with their neighbour to make `a` of `b` (optimal string alignment).
-/// Any number past [`MISTAKES_MAX`] stands for all of them: nearly all words are told apart by their first letters.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    if a.len().abs_diff(b.len()) > MISTAKES_MAX {
-        return usize::MAX;
-    }
-    let mut before_last = vec![0; b.len() + 1];
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for (i, left) in a.iter().enumerate() {
-        let mut row = vec![i + 1; b.len() + 1];
-        for (j, right) in b.iter().enumerate() {
-            let change = last[j] + usize::from(left != right);
-            row[j + 1] = change.min(last[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *left == b[j - 1] && a[i - 1] == *right {
-                row[j + 1] = row[j + 1].min(before_last[j - 1] + 1);
-            }
-        }
-        // A swap looks back by two rows.
-        if row.iter().chain(&last).all(|least| *least > MISTAKES_MAX) {
-            return usize::MAX;
-        }
-        before_last = last;
-        last = row;
-    }
-    last[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn near_words_are_found() {
-        for (typed, meant) in [
-            ("prot", Some("port")),
-            ("id_range", Some("id-range")),
-            ("max-clients", Some("maxclients")),
-            ("appendonyl", Some("appendonly")),
-            ("logfiel", Some("logfile")),
-            ("zzzz", None),
-            ("", None),
-        ] {
-            assert_eq!(did_you_mean(typed, known_names()), meant, "{typed}");
-        }
-        assert_eq!(did_you_mean(&"a".repeat(1 << 20), known_names()), None);
-    }
 
     #[test]
     fn secrets_are_hidden_and_nothing_else_is() {

@@ -2,7 +2,7 @@
 
 use getid_core::LayoutError;
 
-use super::report::did_you_mean;
+use super::suggest::did_you_mean;
 use crate::acl::{RuleError, SetUserError};
 use crate::text::timestamp::TimeError;
 
