@@ -26,36 +26,7 @@ pub struct Metrics {
     work: Box<[ThreadWork]>,
     /// What they stood at when they were last reset: each has one writer, which nobody else may disturb.
     work_before: std::sync::Mutex<Work>,
-    /// Connections accepted, refused ones included.
-    pub connections: AtomicU64,
-    /// Connections refused over `maxclients`.
-    pub connections_rejected: AtomicU64,
-    /// Connections closed after a broken protocol.
-    pub protocol_errors: AtomicU64,
-    /// Connections closed for a request larger than `client-query-buffer-limit`, which counts as a broken protocol too.
-    pub input_limit_closed: AtomicU64,
-    /// Connections closed for a line of HTTP, which counts as a broken protocol too.
-    pub http_closed: AtomicU64,
-    /// Connections closed for `client-output-buffer-limit`.
-    pub output_limit_closed: AtomicU64,
-    /// Connections closed for `client-output-timeout`.
-    pub output_timeout_closed: AtomicU64,
-    /// Connections closed because all clients' buffers together passed `maxmemory-clients`.
-    pub evicted: AtomicU64,
-    /// Connections closed because nobody logged in within `auth-timeout`.
-    pub strangers_closed: AtomicU64,
-    /// Handshakes of TLS that were ended for others' sake.
-    pub handshakes_evicted: AtomicU64,
-    /// Connections closed for being idle longer than `timeout`.
-    pub idle_closed: AtomicU64,
-    /// Connections that ended in a panic; each is a bug to report.
-    pub panics: AtomicU64,
-    /// `accept` calls that failed (no descriptors left, for one).
-    pub accept_errors: AtomicU64,
-    /// Logins that failed.
-    pub acl_denied_logins: AtomicU64,
-    /// Commands that their user may not run.
-    pub acl_denied_commands: AtomicU64,
+    counts: [AtomicU64; Counter::COUNT],
     /// The most clients at one time.
     pub clients_peak: AtomicU64,
     /// The largest resident memory seen, in bytes.
@@ -73,6 +44,46 @@ pub struct Metrics {
     pub main_cpu_us: [AtomicU64; 2],
     /// What commands and errors are counted from.
     baseline: Mutex<Baseline>,
+}
+
+/// What is counted once an event, on whatever thread it happens: what closes, refuses or ends something. A counter of
+/// its own is a variant here and a row of INFO's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counter {
+    /// Connections accepted, refused ones included.
+    Connections,
+    /// Connections refused over `maxclients`.
+    ConnectionsRejected,
+    /// Connections closed after a broken protocol.
+    ProtocolErrors,
+    /// Connections closed for a request larger than `client-query-buffer-limit`, which counts as a broken protocol too.
+    InputLimitClosed,
+    /// Connections closed for a line of HTTP, which counts as a broken protocol too.
+    HttpClosed,
+    /// Connections closed for `client-output-buffer-limit`.
+    OutputLimitClosed,
+    /// Connections closed for `client-output-timeout`.
+    OutputTimeoutClosed,
+    /// Connections closed because all clients' buffers together passed `maxmemory-clients`.
+    Evicted,
+    /// Connections closed because nobody logged in within `auth-timeout`.
+    AuthTimeoutClosed,
+    /// Handshakes of TLS that were ended for others' sake.
+    HandshakesEvicted,
+    /// Connections closed for being idle longer than `timeout`.
+    IdleClosed,
+    /// Connections that ended in a panic; each is a bug to report.
+    Panics,
+    /// `accept` calls that failed (no descriptors left, for one).
+    AcceptErrors,
+    /// Logins that failed.
+    DeniedLogins,
+    /// Commands that their user may not run.
+    DeniedCommands,
+}
+
+impl Counter {
+    const COUNT: usize = Counter::DeniedCommands as usize + 1;
 }
 
 /// What one thread has done, in cache lines of its own (two: they are fetched in pairs).
@@ -144,6 +155,21 @@ impl Metrics {
         self.baseline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Counts one event.
+    pub fn count(&self, counter: Counter) {
+        self.add(counter, 1);
+    }
+
+    /// Counts several events at once.
+    pub fn add(&self, counter: Counter, events: u64) {
+        self.counts[counter as usize].fetch_add(events, Relaxed);
+    }
+
+    /// How many of these events there were since the last reset.
+    pub fn counted(&self, counter: Counter) -> u64 {
+        self.counts[counter as usize].load(Relaxed)
+    }
+
     /// The sums over all threads, since the last reset.
     pub fn work(&self) -> Work {
         let before = *self.work_before.lock().unwrap_or_else(PoisonError::into_inner);
@@ -160,25 +186,8 @@ impl Metrics {
     /// Begins to count anew, as `CONFIG RESETSTAT` asks for. As in Redis, peaks and the uptime stay.
     pub fn reset(&self) {
         *self.work_before.lock().unwrap_or_else(PoisonError::into_inner) = self.work_of_all_time();
-        let counters = [
-            &self.connections,
-            &self.connections_rejected,
-            &self.protocol_errors,
-            &self.input_limit_closed,
-            &self.http_closed,
-            &self.output_limit_closed,
-            &self.output_timeout_closed,
-            &self.evicted,
-            &self.strangers_closed,
-            &self.handshakes_evicted,
-            &self.idle_closed,
-            &self.panics,
-            &self.accept_errors,
-            &self.acl_denied_logins,
-            &self.acl_denied_commands,
-        ];
-        for counter in counters {
-            counter.store(0, Relaxed);
+        for count in &self.counts {
+            count.store(0, Relaxed);
         }
         self.rate.reset();
         self.input_rate.reset();
@@ -258,10 +267,10 @@ mod tests {
         let metrics = Metrics::new(1);
         let read = Work { requests: 3, reads: 1, writes: 1, input_bytes: 45, output_bytes: 63 };
         metrics.add_read(read);
-        metrics.connections.fetch_add(7, Relaxed);
+        metrics.count(Counter::Connections);
         metrics.clients_peak.fetch_max(5, Relaxed);
         metrics.reset();
-        assert_eq!((metrics.work(), metrics.connections.load(Relaxed)), (Work::default(), 0));
+        assert_eq!((metrics.work(), metrics.counted(Counter::Connections)), (Work::default(), 0));
         assert_eq!(metrics.clients_peak.load(Relaxed), 5);
         metrics.add_read(read);
         assert_eq!(metrics.work(), read);

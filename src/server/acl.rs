@@ -14,6 +14,7 @@ use super::{Act, Actor, Server};
 use crate::acl::{Denial, Guesses, LineFault, Reason, Seen, SetUserError, Source, User, Users, parse_file};
 use crate::logging::AUDIT;
 use crate::logging::throttle::throttled;
+use crate::metrics::Counter;
 use crate::resp::Value;
 use crate::server::registry::{Client, Stop};
 use crate::session::{AclEffect, AclFileEffect, Settings};
@@ -239,10 +240,10 @@ impl Server {
                 self.audit(Act::LoginFailed { name: &denial.user, count: denial.count }, client);
             }
             let counter = match denial.reason {
-                Reason::Command => &self.metrics.acl_denied_commands,
-                Reason::Auth => &self.metrics.acl_denied_logins,
+                Reason::Command => Counter::DeniedCommands,
+                Reason::Auth => Counter::DeniedLogins,
             };
-            counter.fetch_add(denial.count, Relaxed);
+            self.metrics.add(counter, denial.count);
             let seen = Seen { source, is_known_user: users.get(denial.user.as_bytes()).is_some() };
             log.note(denial, seen, client.line(self.metrics.uptime_s.load(Relaxed)), now_ms, len_max);
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::pieces::ClientLines;
 use super::{Act, Server};
 use crate::logging::throttle::throttled;
+use crate::metrics::Counter;
 use crate::resp::Value;
 use crate::server::connection::CutOff;
 use crate::server::registry::{Client, Stop};
@@ -34,7 +35,7 @@ impl Server {
     #[cold]
     pub(crate) fn evict_clients(&self) {
         for client in self.clients.choose_too_large() {
-            self.metrics.evicted.fetch_add(1, Relaxed);
+            self.metrics.count(Counter::Evicted);
             throttled!(
                 self.throttle,
                 Evicted,
@@ -73,11 +74,11 @@ impl Server {
     #[cold]
     pub(crate) fn note_breach(&self, breach: Breach, client: &Client) {
         let metrics = &self.metrics;
-        metrics.protocol_errors.fetch_add(1, Relaxed);
+        metrics.count(Counter::ProtocolErrors);
         match breach {
             Breach::Protocol => {}
             Breach::TooLarge => {
-                metrics.input_limit_closed.fetch_add(1, Relaxed);
+                metrics.count(Counter::InputLimitClosed);
                 throttled!(
                     self.throttle,
                     InputLimit,
@@ -87,7 +88,7 @@ impl Server {
                 );
             }
             Breach::Http => {
-                metrics.http_closed.fetch_add(1, Relaxed);
+                metrics.count(Counter::HttpClosed);
                 throttled!(
                     self.throttle,
                     Http,
@@ -103,12 +104,11 @@ impl Server {
     /// Counts a client that is closed because it does not take its replies, and says so now and then.
     #[cold]
     pub(crate) fn note_cut_off(&self, reason: CutOff, pending_bytes: usize, client: &Client) {
-        let metrics = &self.metrics;
-        match reason {
-            CutOff::HardLimit { .. } | CutOff::SoftLimit { .. } => &metrics.output_limit_closed,
-            CutOff::Timeout { .. } => &metrics.output_timeout_closed,
-        }
-        .fetch_add(1, Relaxed);
+        let counter = match reason {
+            CutOff::HardLimit { .. } | CutOff::SoftLimit { .. } => Counter::OutputLimitClosed,
+            CutOff::Timeout { .. } => Counter::OutputTimeoutClosed,
+        };
+        self.metrics.count(counter);
         throttled!(
             self.throttle,
             OutputLimit,

@@ -16,7 +16,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike as _};
 
 use crate::command::{self, REDIS_VERSION};
-use crate::metrics::{CommandTotals, Metrics};
+use crate::metrics::{CommandTotals, Counter, Metrics};
 use crate::server::Server;
 use crate::server::registry::Endpoint;
 use crate::session::Pause;
@@ -254,39 +254,39 @@ fn stats(of: &Server, out: &mut Text) {
     let metrics = &of.metrics;
     let work = metrics.work();
     let is_threaded = of.config.get().io_threads > 1;
-    out.line("total_connections_received", metrics.connections.load(Relaxed));
+    out.line("total_connections_received", metrics.counted(Counter::Connections));
     out.line("total_commands_processed", work.requests);
     out.line("instantaneous_ops_per_sec", metrics.rate.per_s());
     out.line("total_net_input_bytes", work.input_bytes);
     out.line("total_net_output_bytes", work.output_bytes);
     out.line("instantaneous_input_kbps", Kilobytes(metrics.input_rate.per_s()));
     out.line("instantaneous_output_kbps", Kilobytes(metrics.output_rate.per_s()));
-    out.line("rejected_connections", metrics.connections_rejected.load(Relaxed));
+    out.line("rejected_connections", metrics.counted(Counter::ConnectionsRejected));
     out.line("total_error_replies", metrics.errors().iter().map(|(_, count)| count).sum::<u64>());
     out.line("total_reads_processed", work.reads);
     out.line("total_writes_processed", work.writes);
     // With more threads than one, each serves its connections whole.
     out.line("io_threaded_reads_processed", if is_threaded { work.reads } else { 0 });
     out.line("io_threaded_writes_processed", if is_threaded { work.writes } else { 0 });
-    out.line("acl_access_denied_auth", metrics.acl_denied_logins.load(Relaxed));
-    out.line("acl_access_denied_cmd", metrics.acl_denied_commands.load(Relaxed));
+    out.line("acl_access_denied_auth", metrics.counted(Counter::DeniedLogins));
+    out.line("acl_access_denied_cmd", metrics.counted(Counter::DeniedCommands));
     // There are neither keys nor channels; exporters look for both.
     out.line("acl_access_denied_key", 0);
     out.line("acl_access_denied_channel", 0);
-    out.line("protocol_error_connections", metrics.protocol_errors.load(Relaxed));
-    out.line("client_query_buffer_limit_disconnections", metrics.input_limit_closed.load(Relaxed));
-    out.line("client_output_buffer_limit_disconnections", metrics.output_limit_closed.load(Relaxed));
-    out.line("client_output_timeout_disconnections", metrics.output_timeout_closed.load(Relaxed));
-    out.line("cross_protocol_disconnections", metrics.http_closed.load(Relaxed));
-    out.line("evicted_clients", metrics.evicted.load(Relaxed));
-    out.line("auth_timeout_disconnections", metrics.strangers_closed.load(Relaxed));
-    out.line("idle_closed_connections", metrics.idle_closed.load(Relaxed));
-    out.line("accept_errors", metrics.accept_errors.load(Relaxed));
+    out.line("protocol_error_connections", metrics.counted(Counter::ProtocolErrors));
+    out.line("client_query_buffer_limit_disconnections", metrics.counted(Counter::InputLimitClosed));
+    out.line("client_output_buffer_limit_disconnections", metrics.counted(Counter::OutputLimitClosed));
+    out.line("client_output_timeout_disconnections", metrics.counted(Counter::OutputTimeoutClosed));
+    out.line("cross_protocol_disconnections", metrics.counted(Counter::HttpClosed));
+    out.line("evicted_clients", metrics.counted(Counter::Evicted));
+    out.line("auth_timeout_disconnections", metrics.counted(Counter::AuthTimeoutClosed));
+    out.line("idle_closed_connections", metrics.counted(Counter::IdleClosed));
+    out.line("accept_errors", metrics.counted(Counter::AcceptErrors));
     let tls = of.tls.as_ref();
     out.line("tls_handshakes", tls.map_or(0, |tls| tls.handshakes()));
     out.line("tls_handshakes_failed", tls.map_or(0, |tls| tls.failures()));
     out.line("tls_handshakes_resumed", tls.map_or(0, |tls| tls.resumed()));
-    out.line("tls_handshakes_evicted", metrics.handshakes_evicted.load(Relaxed));
+    out.line("tls_handshakes_evicted", metrics.counted(Counter::HandshakesEvicted));
     out.line("tls_handshakes_under_way", of.handshakes.count());
     // Unix seconds, and days from now, negative once it is past.
     if let Some(ends_s) = tls.and_then(|tls| tls.ends_s()) {
@@ -294,7 +294,7 @@ fn stats(of: &Server, out: &mut Text) {
         let left_s = ends_s - of.issuer.clock().wall_unix_ms() / 1000;
         out.line("tls_certificate_days_left", left_s.div_euclid(24 * 3600));
     }
-    out.line("connection_panics", metrics.panics.load(Relaxed));
+    out.line("connection_panics", metrics.counted(Counter::Panics));
     out.line("log_lines_dropped", of.log.dropped());
 }
 

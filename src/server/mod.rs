@@ -57,7 +57,7 @@ use crate::config::{Config, Sources};
 use crate::generators::time::Issuer;
 use crate::logging::Log;
 use crate::logging::throttle::{LogThrottle, Suppressed, throttled};
-use crate::metrics::Metrics;
+use crate::metrics::{Counter, Metrics};
 use crate::server::connection::{Connection, PanicWatch, Transport};
 use crate::server::pause::Pauses;
 use crate::server::published::Published;
@@ -276,7 +276,7 @@ impl Server {
                 if let Some((stream, _)) = self.accepted(listener.accept().await).await {
                     let fd = stream.as_raw_fd();
                     let end = Endpoint::Unix(Arc::clone(&path));
-                    self.metrics.connections.fetch_add(1, Relaxed);
+                    self.metrics.count(Counter::Connections);
                     self.welcome(stream, Arrival { origin: Origin::ThisMachine, peer: end.clone(), local: end, fd });
                 }
             },
@@ -293,7 +293,7 @@ impl Server {
             }
             Err(error) => {
                 // Without a pause this would spin: the connection that could not be accepted is still there.
-                self.metrics.accept_errors.fetch_add(1, Relaxed);
+                self.metrics.count(Counter::AcceptErrors);
                 if !self.accept_fails.swap(true, Relaxed) {
                     throttled!(
                         self.throttle,
@@ -309,7 +309,7 @@ impl Server {
 
     /// Sets the options of a client's socket; `None` if it may not come in from where it is.
     fn arrival(&self, stream: &TcpStream, peer: SocketAddr) -> Option<Arrival> {
-        self.metrics.connections.fetch_add(1, Relaxed);
+        self.metrics.count(Counter::Connections);
         let local = stream.local_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)));
         let config = self.config.get();
         if let Err(error) = set_options(stream, &config) {
@@ -318,7 +318,7 @@ impl Server {
         let origin = Origin::of(peer.ip());
         let is_open = || self.settings.get().users.default_user().is_nopass();
         if config.protection().turns_away(origin, is_open()) {
-            self.metrics.connections_rejected.fetch_add(1, Relaxed);
+            self.metrics.count(Counter::ConnectionsRejected);
             return None;
         }
         Some(Arrival { origin, peer: Endpoint::Tcp(peer), local: Endpoint::Tcp(local), fd: stream.as_raw_fd() })
@@ -366,7 +366,7 @@ impl Server {
         match unfinished {
             Unfinished::Failed(error) => throttled!(self.throttle, Left, "client at {peer} is gone: {error}"),
             Unfinished::Evicted => {
-                self.metrics.handshakes_evicted.fetch_add(1, Relaxed);
+                self.metrics.count(Counter::HandshakesEvicted);
                 throttled!(
                     self.throttle,
                     HandshakeEvicted,
@@ -402,7 +402,7 @@ impl Server {
 
     /// For want of a place.
     fn turn_away(&self, stream: impl Transport + 'static) {
-        self.metrics.connections_rejected.fetch_add(1, Relaxed);
+        self.metrics.count(Counter::ConnectionsRejected);
         refuse(stream, b"-ERR max number of clients reached\r\n");
     }
 
@@ -474,7 +474,7 @@ impl Server {
             // One whose login is being answered late is not.
             let is_late = client.stranger_s(uptime_s).is_some_and(|s| s > timeout_s) && !client.is_waiting();
             if is_late && client.stopping() != Stop::Now {
-                self.metrics.strangers_closed.fetch_add(1, Relaxed);
+                self.metrics.count(Counter::AuthTimeoutClosed);
                 throttled!(
                     self.throttle,
                     AuthTimeout,
@@ -494,7 +494,7 @@ impl Server {
         }
         for client in self.clients.all() {
             if client.idle_s(uptime_s) > timeout_s && !client.is_waiting() && !client.monitors() {
-                self.metrics.idle_closed.fetch_add(1, Relaxed);
+                self.metrics.count(Counter::IdleClosed);
                 throttled!(self.throttle, Idle, "client {} at {} was idle and is closed", client.id, client.peer);
                 client.stop(Stop::Now);
             }

@@ -30,7 +30,7 @@ use patience::Patience;
 
 use crate::acl::Reason;
 use crate::logging::throttle::throttled;
-use crate::metrics::{MeasuredDraw, Work};
+use crate::metrics::{Counter, MeasuredDraw, Work};
 use crate::resp::Value;
 use crate::server::registry::{Admission, Client, Stop};
 use crate::server::tls;
@@ -913,7 +913,7 @@ impl<W: fmt::Display> PanicWatch<W> {
 impl<W: fmt::Display> Drop for PanicWatch<W> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.server.metrics.panics.fetch_add(1, Relaxed);
+            self.server.metrics.count(Counter::Panics);
             let whose = &self.whose;
             throttled!(
                 self.server.throttle,
