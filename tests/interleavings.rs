@@ -199,7 +199,7 @@ mod queue {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
     use std::task::Poll;
 
-    use getid::claim::{Identity, NoStore};
+    use getid::claim::{Identity, NoClaim};
     use getid_core::checks::{Fault, plant};
     use getid_core::{Layout, Limits, Refusal, Reservation, SavePoint};
     use shuttle::future::block_on;
@@ -242,7 +242,7 @@ mod queue {
             let found = SavePoint { watermark: now, reference: now, max_borrow_ms: 2 };
             let clock = SteppedClock::default();
             let identity = Identity { server_id: 0, layout };
-            let start = Issuer::prepare(clock.clone(), identity, limits, NoStore::opened(Some(found)));
+            let start = Issuer::prepare(clock.clone(), identity, limits, NoClaim::taken(Some(found)));
             let (issuer, mut keeper) = block_on(start);
             block_on(keeper.first_save()).expect("a start");
             let (kept, time) = (Arc::clone(&issuer), clock.clone());
@@ -263,7 +263,7 @@ mod queue {
                             time.0.fetch_add(MS, SeqCst);
                             kept.sample();
                             if let Some(point) = kept.wanted() {
-                                block_on(kept.save(&mut keeper.store, point)).expect("no store fails less");
+                                block_on(kept.save(&mut keeper.claim, point)).expect("no store fails less");
                             }
                         }
                     }

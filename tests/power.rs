@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Server, free_port, getid};
-use getid::claim::{FileStore, Folder, Identity, Record};
+use getid::claim::{Folder, FolderClaim, Identity, Record};
 use getid_core::{Layout, SavePoint};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -317,5 +317,5 @@ fn start(image: Option<&[u8]>) -> Result<Option<SavePoint>, String> {
     }
     let identity = Identity { server_id: 0, layout: Layout::default() };
     let folder = Folder { dir: dir.path().to_owned(), identity, max_borrow_ms: 400 };
-    FileStore::open_here(&folder).map(|opened| opened.point).map_err(|error| error.to_string())
+    FolderClaim::take_blocking(&folder).map(|opened| opened.point).map_err(|error| error.to_string())
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use getid::claim::{FileStore, Folder as Place, Identity, Owner, Record, Term};
+use getid::claim::{Folder as Place, FolderClaim, Identity, Owner, Record, Term};
 use getid::cli::state::{StateArgs, run_at};
 use getid_core::{Epoch, Layout, SavePoint, Tick};
 use tempfile::TempDir;
@@ -203,7 +203,7 @@ fn advance_makes_a_record() {
     let identity = folder.record().identity;
     assert_eq!(identity, Identity { server_id: 0, layout });
     let place = Place { dir: folder.path().to_owned(), identity, max_borrow_ms: 3000 };
-    assert_eq!(FileStore::open_here(&place).unwrap().point, Some(folder.record().point));
+    assert_eq!(FolderClaim::take_blocking(&place).unwrap().point, Some(folder.record().point));
 }
 
 /// An ID that lies behind the clock: those that were given after it and are in no table yet are skipped too, and so are
@@ -454,7 +454,7 @@ async fn a_running_server_is_left_alone() {
     let folder = Folder::new();
     let before = folder.put(0, 0);
     let place = Place { dir: folder.path().to_owned(), identity: before.identity, max_borrow_ms: 3000 };
-    let mut store = FileStore::open_here(&place).unwrap();
+    let mut store = FolderClaim::take_blocking(&place).unwrap();
     let pid = std::process::id();
     folder.check_refusal(
         &format!("advance DIR --server-id 0 --to {}", NOW + 9000),

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use getid::claim::envelope::Envelope;
 use getid::claim::sim::{SimDisk, Trouble};
-use getid::claim::{FileStore, Folder, Identity, Opened, Owner, Record, SaveError, SaveStep, Store, Term};
+use getid::claim::{Claim, Folder, FolderClaim, Identity, Owner, Record, SaveError, SaveStep, Taken, Term};
 use getid_core::{Epoch, Layout, SavePoint, Tick};
 use tempfile::TempDir;
 
@@ -61,7 +61,7 @@ mod simulated {
         for &watermark in watermarks {
             let text = record(watermark).to_text();
             for step in steps {
-                disk.perform(*step, &text).map_err(|error| format!("{step:?}: {error}"))?;
+                disk.run_step(*step, &text).map_err(|error| format!("{step:?}: {error}"))?;
                 for state in disk.after_crash() {
                     let found = state.map(|bytes| Record::parse(&bytes)).transpose();
                     match found {
@@ -106,18 +106,18 @@ mod simulated {
     async fn a_save_that_fails_at_any_step_leaves_a_record_and_works_the_next_time() {
         for step in SaveStep::ALL {
             let disk = SimDisk::new(2);
-            let mut store = disk.open(identity(0));
-            store.save(point(10)).await.unwrap();
+            let mut claim = disk.open(identity(0));
+            claim.save(point(10)).await.unwrap();
             disk.trouble(step, Trouble::Fail(ErrorKind::StorageFull), 2);
             for _ in 0..2 {
-                let error = store.save(point(20)).await.unwrap_err();
+                let error = claim.save(point(20)).await.unwrap_err();
                 assert!(matches!(&error, SaveError::Io { source, .. } if source.kind() == ErrorKind::StorageFull));
                 for state in disk.after_crash() {
                     let found = read(&state.unwrap());
                     assert!([point(10), point(20)].contains(&found), "{step:?}");
                 }
             }
-            store.save(point(30)).await.unwrap();
+            claim.save(point(30)).await.unwrap();
             let after: Vec<_> = disk.after_crash().into_iter().map(|state| read(&state.unwrap())).collect();
             assert_eq!(after, [point(30)], "{step:?}");
         }
@@ -126,16 +126,16 @@ mod simulated {
     #[tokio::test(start_paused = true)]
     async fn slow_and_hanging_saves_take_the_clock_of_the_test() {
         let disk = SimDisk::new(3);
-        let mut store = disk.open(identity(0));
+        let mut claim = disk.open(identity(0));
         disk.trouble(SaveStep::SyncFile, Trouble::Slow(Duration::from_millis(300)), 1);
         let start = tokio::time::Instant::now();
-        store.save(point(10)).await.unwrap();
+        claim.save(point(10)).await.unwrap();
         assert_eq!(start.elapsed(), Duration::from_millis(300));
 
         disk.trouble(SaveStep::SyncFile, Trouble::Hang, 1);
-        let hanging = tokio::time::timeout(Duration::from_hours(1), store.save(point(20))).await;
+        let hanging = tokio::time::timeout(Duration::from_hours(1), claim.save(point(20))).await;
         assert!(hanging.is_err());
-        store.save(point(30)).await.unwrap();
+        claim.save(point(30)).await.unwrap();
         assert_eq!(disk.record().unwrap().point, point(30));
         assert_eq!(disk.saves(), 2);
     }
@@ -150,12 +150,12 @@ mod simulated {
                 let found = disk.record().map_or(0, |record| record.point.watermark.0);
                 assert!(found >= last, "seed {seed}: {found} after {last}");
                 last = found;
-                let mut store = disk.open(identity(0));
+                let mut claim = disk.open(identity(0));
                 for save in 1..=3 {
                     let watermark = 100 * life + 10 * save;
                     // The power fails at one of the await points, or after the save.
                     let polls = (seed + life * 7 + save * 3) % 6;
-                    if polled(store.save(point(watermark)), polls).await.is_none() {
+                    if polled(claim.save(point(watermark)), polls).await.is_none() {
                         break;
                     }
                     last = watermark;
@@ -168,18 +168,18 @@ mod simulated {
     #[tokio::test(start_paused = true)]
     async fn a_claim_is_lost_and_found() {
         let disk = SimDisk::new(4);
-        let mut store = disk.open(identity(0));
-        store.save(point(10)).await.unwrap();
+        let mut claim = disk.open(identity(0));
+        claim.save(point(10)).await.unwrap();
         disk.lose_claim("pid 7 has it");
-        assert_eq!(store.save(point(20)).await.unwrap_err().to_string(), "claim lost: pid 7 has it");
+        assert_eq!(claim.save(point(20)).await.unwrap_err().to_string(), "claim lost: pid 7 has it");
         disk.free_claim(Some(&record(15).to_text()));
-        let retaken = store.save(point(20)).await;
+        let retaken = claim.save(point(20)).await;
         assert!(matches!(retaken, Err(SaveError::ClaimRetaken { found: Some(found), .. }) if found == point(15)));
-        store.save(point(20)).await.unwrap();
+        claim.save(point(20)).await.unwrap();
         disk.crash();
         assert_eq!(disk.record().unwrap().point, point(20));
-        let late = store.save(point(30)).await.unwrap_err();
-        assert!(matches!(late, SaveError::ClaimLost { .. }), "a store from before a crash has written");
+        let late = claim.save(point(30)).await.unwrap_err();
+        assert!(matches!(late, SaveError::ClaimLost { .. }), "a claim from before a crash has written");
     }
 }
 
@@ -187,13 +187,13 @@ fn folder(dir: &Path, identity: Identity) -> Folder {
     Folder { dir: dir.to_owned(), identity, max_borrow_ms: 3000 }
 }
 
-fn open(dir: &Path) -> Opened<FileStore> {
-    FileStore::open_here(&folder(dir, identity(0))).unwrap()
+fn open(dir: &Path) -> Taken<FolderClaim> {
+    FolderClaim::take_blocking(&folder(dir, identity(0))).unwrap()
 }
 
 /// Why a start in `dir` is refused.
 fn refusal(dir: &Path, identity: Identity) -> String {
-    FileStore::open_here(&folder(dir, identity)).map(|opened| opened.point).unwrap_err().to_string()
+    FolderClaim::take_blocking(&folder(dir, identity)).map(|opened| opened.point).unwrap_err().to_string()
 }
 
 /// What is in the record's file.
@@ -208,13 +208,13 @@ fn state_file(dir: &Path) -> std::path::PathBuf {
 #[tokio::test]
 async fn a_record_outlives_its_store() {
     let dir = TempDir::new().unwrap();
-    let mut store = open(dir.path());
-    assert_eq!(store.point, None);
+    let mut claim = open(dir.path());
+    assert_eq!(claim.point, None);
     for watermark in [10, 20, 15] {
-        store.save(point(watermark)).await.unwrap();
+        claim.save(point(watermark)).await.unwrap();
         assert_eq!(saved(dir.path()), point(watermark));
     }
-    drop(store);
+    drop(claim);
     let mut names: Vec<_> =
         fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
@@ -226,7 +226,7 @@ async fn a_record_outlives_its_store() {
 async fn servers_share_a_folder_and_not_a_claim() {
     let dir = TempDir::new().unwrap();
     let _first = open(dir.path());
-    let _other = FileStore::open_here(&folder(dir.path(), identity(1))).unwrap();
+    let _other = FolderClaim::take_blocking(&folder(dir.path(), identity(1))).unwrap();
     let lock = dir.path().join("getid-0.lock");
     assert_eq!(
         refusal(dir.path(), identity(0)),
@@ -247,8 +247,8 @@ const HOLD_DIR: &str = "GETID_TEST_HOLD_DIR";
 #[tokio::test]
 async fn hold_the_claim_for_another_process() {
     let Some(dir) = std::env::var_os(HOLD_DIR) else { return };
-    let mut store = open(dir.as_ref());
-    store.save(point(10)).await.unwrap();
+    let mut claim = open(dir.as_ref());
+    claim.save(point(10)).await.unwrap();
     // Straight to the descriptor: the test harness captures what is printed.
     fs::write("/dev/stderr", "held\n").unwrap();
     std::thread::sleep(Duration::from_mins(1));
@@ -364,9 +364,9 @@ async fn the_epoch_may_only_move_back() {
     let at = |epoch_ms| Layout::new(Epoch::from_unix_ms(epoch_ms).unwrap(), 2, 9, 10).unwrap();
     let dir = TempDir::new().unwrap();
     let old = Identity { server_id: 0, layout: at(100_000_000_000) };
-    let mut store = FileStore::open(folder(dir.path(), old)).await.unwrap();
-    store.save(SavePoint { max_borrow_ms: 9000, ..point(50) }).await.unwrap();
-    drop(store);
+    let mut claim = FolderClaim::take(folder(dir.path(), old)).await.unwrap();
+    claim.save(SavePoint { max_borrow_ms: 9000, ..point(50) }).await.unwrap();
+    drop(claim);
 
     let later = Identity { server_id: 0, layout: at(186_400_000_000) };
     let error = refusal(dir.path(), later);
@@ -376,55 +376,55 @@ async fn the_epoch_may_only_move_back() {
     assert!(error.contains(remedy), "the larger B is the record's: {error}");
 
     let earlier = Identity { server_id: 0, layout: at(99_999_999_000) };
-    let mut store = FileStore::open(folder(dir.path(), earlier)).await.unwrap();
-    let found = store.point.unwrap();
+    let mut claim = FolderClaim::take(folder(dir.path(), earlier)).await.unwrap();
+    let found = claim.point.unwrap();
     assert_eq!(found, SavePoint { watermark: Tick(1050), reference: Tick(1025), max_borrow_ms: 9000 });
-    store.save(found).await.unwrap();
+    claim.save(found).await.unwrap();
     assert_eq!(Record::parse(&fs::read(state_file(dir.path())).unwrap()).unwrap().identity, earlier);
 }
 
 #[tokio::test]
 async fn bit_widths_may_change() {
     let dir = TempDir::new().unwrap();
-    let mut store = open(dir.path());
-    store.save(point(50)).await.unwrap();
-    drop(store);
+    let mut claim = open(dir.path());
+    claim.save(point(50)).await.unwrap();
+    drop(claim);
     let identity = Identity { server_id: 0, layout: Layout::new(Epoch::DEFAULT, 4, 12, 5).unwrap() };
-    assert_eq!(FileStore::open_here(&folder(dir.path(), identity)).unwrap().point, Some(point(50)));
+    assert_eq!(FolderClaim::take_blocking(&folder(dir.path(), identity)).unwrap().point, Some(point(50)));
 }
 
 #[tokio::test]
 async fn leftovers_go_and_permissions_stay() {
     let dir = TempDir::new().unwrap();
-    let mut store = open(dir.path());
-    store.save(point(10)).await.unwrap();
-    drop(store);
+    let mut claim = open(dir.path());
+    claim.save(point(10)).await.unwrap();
+    drop(claim);
     let temp = dir.path().join("getid-0.state.tmp");
     fs::write(&temp, "half").unwrap();
     fs::set_permissions(state_file(dir.path()), fs::Permissions::from_mode(0o640)).unwrap();
 
-    let mut store = open(dir.path());
-    assert_eq!(store.point, Some(point(10)));
+    let mut claim = open(dir.path());
+    assert_eq!(claim.point, Some(point(10)));
     assert!(!temp.exists());
-    store.save(point(20)).await.unwrap();
+    claim.save(point(20)).await.unwrap();
     assert_eq!(fs::metadata(state_file(dir.path())).unwrap().permissions().mode() & 0o777, 0o640);
 }
 
 #[tokio::test]
 async fn a_dropped_save_ends_before_the_next_begins() {
     let dir = TempDir::new().unwrap();
-    let mut store = open(dir.path());
+    let mut claim = open(dir.path());
     for watermark in (10..200).step_by(10) {
-        let done = polled(store.save(point(watermark)), 1).await.is_some();
+        let done = polled(claim.save(point(watermark)), 1).await.is_some();
         if watermark % 20 == 0 || done {
-            store.save(point(watermark + 1)).await.unwrap();
+            claim.save(point(watermark + 1)).await.unwrap();
             assert_eq!(saved(dir.path()), point(watermark + 1));
         }
     }
 }
 
-async fn lost(store: &mut Opened<FileStore>) -> String {
-    match store.save(point(1000)).await {
+async fn lost(claim: &mut Taken<FolderClaim>) -> String {
+    match claim.save(point(1000)).await {
         Err(error @ SaveError::ClaimLost { .. }) => error.to_string(),
         other => panic!("{other:?}"),
     }
@@ -435,25 +435,25 @@ async fn a_folder_that_goes_and_comes_back() {
     let dir = TempDir::new().unwrap();
     let (here, away) = (dir.path().join("here"), dir.path().join("away"));
     fs::create_dir(&here).unwrap();
-    let mut store = open(&here);
-    store.save(point(10)).await.unwrap();
+    let mut claim = open(&here);
+    claim.save(point(10)).await.unwrap();
 
     fs::rename(&here, &away).unwrap();
     let gone = format!("claim lost: the folder {} is gone; put it back, or make it anew", here.display());
-    assert_eq!(lost(&mut store).await, gone);
+    assert_eq!(lost(&mut claim).await, gone);
     // Another folder of that name does not do while the first, with the record, still exists.
     fs::create_dir(&here).unwrap();
-    assert!(lost(&mut store).await.contains("is another folder than at the start, and that one still exists"));
+    assert!(lost(&mut claim).await.contains("is another folder than at the start, and that one still exists"));
     assert!(fs::read_dir(&here).unwrap().next().is_none(), "written to a folder that was not claimed");
     assert_eq!(saved(&away), point(10));
 
     fs::remove_dir(&here).unwrap();
     fs::rename(&away, &here).unwrap();
     // Nobody knows whether another server has had a folder there meanwhile.
-    let told = store.save(point(15)).await;
+    let told = claim.save(point(15)).await;
     assert!(matches!(told, Err(SaveError::ClaimRetaken { found: Some(found), .. }) if found == point(10)), "{told:?}");
     assert_eq!(saved(&here), point(10), "written before the position was raised");
-    store.save(point(20)).await.unwrap();
+    claim.save(point(20)).await.unwrap();
     assert_eq!(saved(&here), point(20));
 }
 
@@ -462,15 +462,15 @@ async fn a_folder_made_anew_is_claimed_anew() {
     let dir = TempDir::new().unwrap();
     let here = dir.path().join("here");
     fs::create_dir(&here).unwrap();
-    let mut store = open(&here);
-    store.save(point(10)).await.unwrap();
+    let mut claim = open(&here);
+    claim.save(point(10)).await.unwrap();
 
     fs::remove_dir_all(&here).unwrap();
-    lost(&mut store).await;
+    lost(&mut claim).await;
     fs::create_dir(&here).unwrap();
-    assert!(matches!(store.save(point(20)).await, Err(SaveError::ClaimRetaken { found: None, .. })));
+    assert!(matches!(claim.save(point(20)).await, Err(SaveError::ClaimRetaken { found: None, .. })));
     assert!(!state_file(&here).exists(), "written before the position was raised");
-    store.save(point(30)).await.unwrap();
+    claim.save(point(30)).await.unwrap();
     assert_eq!(saved(&here), point(30));
     assert!(refusal(&here, identity(0)).contains("is in use"));
 }
@@ -530,12 +530,12 @@ async fn a_new_folder_with_a_damaged_record_is_not_claimed() {
     let dir = TempDir::new().unwrap();
     let here = dir.path().join("here");
     fs::create_dir(&here).unwrap();
-    let mut store = open(&here);
-    store.save(point(10)).await.unwrap();
+    let mut claim = open(&here);
+    claim.save(point(10)).await.unwrap();
     fs::remove_dir_all(&here).unwrap();
     fs::create_dir(&here).unwrap();
     fs::write(state_file(&here), "junk\n").unwrap();
-    let error = lost(&mut store).await;
+    let error = lost(&mut claim).await;
     assert!(error.contains("cannot use the record") && error.contains("getid state advance"), "{error}");
     assert_eq!(fs::read_to_string(state_file(&here)).unwrap(), "junk\n");
 }
@@ -550,12 +550,12 @@ async fn a_lost_claim_is_told_although_the_save_that_found_it_was_dropped() {
         fs::remove_file(dir.path().join("getid-0.lock")).unwrap();
         let mut second = open(dir.path());
         second.save(point(50)).await.unwrap();
-        second.store.release().await;
+        drop(second);
 
         for _ in 0..dropped {
             // Should it be done at the first poll: nobody looks at the answer.
             let term = first.term;
-            let _ = polled(first.store.save(point(20), term), 1).await;
+            let _ = polled(first.claim.save(point(20), term), 1).await;
         }
         let told = first.save(point(30)).await;
         let Err(SaveError::ClaimRetaken { found, term }) = told else { panic!("{dropped} dropped: {told:?}") };
@@ -613,7 +613,7 @@ async fn an_older_record_put_back() {
     let mut first = open(dir.path());
     first.save(point(10)).await.unwrap();
     let old = fs::read(state_file(dir.path())).unwrap();
-    first.store.release().await;
+    drop(first);
     let mut second = open(dir.path());
     assert_eq!(second.term, Term(2));
     second.save(point(90)).await.unwrap();
@@ -634,19 +634,19 @@ async fn a_folder_that_is_a_copy() {
     fs::create_dir(&dir).unwrap();
     let opened = |dir: &Path| open(dir).is_copy;
     assert!(opened(&dir) && opened(&dir), "nobody has saved with this claim");
-    let mut store = open(&dir);
-    store.save(point(10)).await.unwrap();
+    let mut claim = open(&dir);
+    claim.save(point(10)).await.unwrap();
     // A copy, made while it runs.
     fs::create_dir(&copy).unwrap();
     for name in ["getid-0.state", "getid-0.lock"] {
         fs::copy(dir.join(name), copy.join(name)).unwrap();
     }
-    drop(store);
+    drop(claim);
     assert!(!opened(&dir));
     assert!(opened(&copy) && opened(&copy));
-    let mut store = open(&copy);
-    store.save(point(20)).await.unwrap();
-    drop(store);
+    let mut claim = open(&copy);
+    claim.save(point(20)).await.unwrap();
+    drop(claim);
     assert!(!opened(&copy));
     fs::remove_file(copy.join("getid-0.lock")).unwrap();
     assert!(opened(&copy));
@@ -654,9 +654,9 @@ async fn a_folder_that_is_a_copy() {
     fs::write(dir.join("getid-0.lock"), "pid 1 term 7 nonce 00000000000000aa\n").unwrap();
     assert!(opened(&dir));
     // Moved away and back, it is what it was.
-    let mut store = open(&dir);
-    store.save(point(30)).await.unwrap();
-    drop(store);
+    let mut claim = open(&dir);
+    claim.save(point(30)).await.unwrap();
+    drop(claim);
     fs::rename(&dir, above.path().join("away")).unwrap();
     fs::rename(above.path().join("away"), &dir).unwrap();
     assert!(!opened(&dir));
@@ -666,18 +666,18 @@ async fn a_folder_that_is_a_copy() {
 #[tokio::test]
 async fn a_record_that_is_nobodys_is_replaced() {
     let dir = TempDir::new().unwrap();
-    let mut store = open(dir.path());
-    store.save(point(10)).await.unwrap();
+    let mut claim = open(dir.path());
+    claim.save(point(10)).await.unwrap();
     fs::remove_file(state_file(dir.path())).unwrap();
-    store.save(point(20)).await.unwrap();
+    claim.save(point(20)).await.unwrap();
     fs::write(state_file(dir.path()), "junk\n").unwrap();
-    store.save(point(30)).await.unwrap();
+    claim.save(point(30)).await.unwrap();
     assert_eq!(saved(dir.path()), point(30));
     // But not what a newer getid has written.
     let body = "getid state 9\n";
     let newer = format!("{body}checksum crc32 {:08x}\n", crc32fast::hash(body.as_bytes()));
     fs::write(state_file(dir.path()), &newer).unwrap();
-    lost(&mut store).await;
+    lost(&mut claim).await;
     assert_eq!(fs::read_to_string(state_file(dir.path())).unwrap(), newer);
 }
 
@@ -687,11 +687,11 @@ async fn each_life_has_a_later_term_and_a_nonce_of_its_own() {
     fs::write(state_file(dir.path()), record(10).to_text_v1()).unwrap();
     let mut nonces = Vec::new();
     for term in 1..=4 {
-        let mut store = open(dir.path());
-        assert_eq!(store.term, Term(term));
+        let mut claim = open(dir.path());
+        assert_eq!(claim.term, Term(term));
         // The third one ends before its first save: the lock file remembers.
         if term != 3 {
-            store.save(point(10 * term)).await.unwrap();
+            claim.save(point(10 * term)).await.unwrap();
             let envelope = Envelope::parse(&fs::read(state_file(dir.path())).unwrap()).unwrap().envelope;
             assert_eq!((envelope.kind.as_str(), envelope.key.as_str()), ("time", "0"));
             assert_eq!(envelope.owner.term, Term(term));
@@ -713,16 +713,16 @@ async fn only_the_owner_may_open_the_lock_file() {
     assert_eq!(mode(&lock), 0o600);
     // As an older getid made it.
     fs::set_permissions(&lock, fs::Permissions::from_mode(0o644)).unwrap();
-    let mut store = open(dir.path());
+    let mut claim = open(dir.path());
     assert_eq!(mode(&lock), 0o600);
 
     // What others may write, they may replace by what repeats IDs.
-    store.save(point(10)).await.unwrap();
+    claim.save(point(10)).await.unwrap();
     assert_eq!(mode(&state_file(dir.path())) & 0o022, 0);
-    drop(store);
+    drop(claim);
     fs::set_permissions(state_file(dir.path()), fs::Permissions::from_mode(0o666)).unwrap();
-    let mut store = open(dir.path());
-    store.save(point(20)).await.unwrap();
+    let mut claim = open(dir.path());
+    claim.save(point(20)).await.unwrap();
     assert_eq!(mode(&state_file(dir.path())), 0o644);
 }
 
@@ -734,8 +734,8 @@ async fn save_in_a_process_that_may_open_no_more() {
     let Some(dir) = std::env::var_os(FULL_DIR) else { return };
     let limit = nix::sys::resource::Resource::RLIMIT_NOFILE;
     nix::sys::resource::setrlimit(limit, 64, 64).unwrap();
-    let mut store = open(dir.as_ref());
-    store.save(point(10)).await.unwrap();
+    let mut claim = open(dir.as_ref());
+    claim.save(point(10)).await.unwrap();
     let mut full = Vec::new();
     let take_all = |full: &mut Vec<fs::File>| loop {
         match fs::File::open("/dev/null") {
@@ -745,7 +745,7 @@ async fn save_in_a_process_that_may_open_no_more() {
     };
     assert_eq!(take_all(&mut full), Some(nix::errno::Errno::EMFILE as i32));
     for watermark in 20..40 {
-        store.save(point(watermark)).await.unwrap();
+        claim.save(point(watermark)).await.unwrap();
         // Whatever the save let go of, somebody else takes.
         take_all(&mut full);
         assert_eq!(saved_by_parts(dir.as_ref(), &mut full), point(watermark));
@@ -803,11 +803,11 @@ fn run(command: &str, args: &[&str], dir: &Path) {
 async fn a_full_disk() {
     let disk = Mounted::new("size=64k");
     let dir = disk.0.path();
-    let mut store = open(dir);
-    store.save(point(10)).await.unwrap();
+    let mut claim = open(dir);
+    claim.save(point(10)).await.unwrap();
     let filler = dir.join("filler");
     let _ = fs::write(&filler, vec![0; 1 << 20]);
-    let error = store.save(point(20)).await.unwrap_err();
+    let error = claim.save(point(20)).await.unwrap_err();
     let temp = dir.join("getid-0.state.tmp");
     assert_eq!(error.to_string(), format!("cannot write {}: No space left on device (os error 28)", temp.display()));
     assert!(!temp.exists());
@@ -815,7 +815,7 @@ async fn a_full_disk() {
     fs::remove_file(filler).unwrap();
     // A program that another test starts at this moment may hold the filler's blocks until it runs.
     let end = Instant::now() + Duration::from_secs(20);
-    while let Err(error) = store.save(point(30)).await {
+    while let Err(error) = claim.save(point(30)).await {
         assert!(Instant::now() < end, "{error}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -827,9 +827,9 @@ async fn a_full_disk() {
 async fn a_read_only_disk() {
     let disk = Mounted::new("size=64k");
     let dir = disk.0.path();
-    let mut store = open(dir);
-    store.save(point(10)).await.unwrap();
-    drop(store);
+    let mut claim = open(dir);
+    claim.save(point(10)).await.unwrap();
+    drop(claim);
     disk.remount("ro");
     assert_eq!(
         refusal(dir, identity(0)),
@@ -849,9 +849,9 @@ async fn a_read_only_disk() {
 async fn a_disk_that_is_unmounted() {
     let below = TempDir::new().unwrap();
     run("mount", &["-t", "tmpfs", "tmpfs"], below.path());
-    let mut store = open(below.path());
-    store.save(point(10)).await.unwrap();
+    let mut claim = open(below.path());
+    claim.save(point(10)).await.unwrap();
     run("umount", &["--lazy"], below.path());
-    assert!(lost(&mut store).await.contains("moved, or hidden by a mount"));
+    assert!(lost(&mut claim).await.contains("moved, or hidden by a mount"));
     assert!(fs::read_dir(below.path()).unwrap().next().is_none());
 }

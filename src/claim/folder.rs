@@ -33,9 +33,9 @@ use nix::unistd::{AccessFlags, eaccess};
 use tokio::sync::oneshot;
 
 use super::envelope::salvaged_borrow_ms;
-use super::lock::{Claim, Lost, Names};
+use super::lock::{LockedFolder, Lost, Names};
 use super::saver::SaverThread;
-use super::{Identity, Mismatch, Opened, Record, RecordError, SaveError, Store, Term};
+use super::{Claim, Identity, Mismatch, Record, RecordError, SaveError, TakeError, Taken, Term};
 
 const DAY_MS: u64 = 86_400_000;
 
@@ -55,7 +55,7 @@ pub struct Folder {
 
 /// The record of one server in a folder, and the claim to it.
 #[derive(Debug)]
-pub struct FileStore {
+pub struct FolderClaim {
     thread: SaverThread,
     saver: State,
     /// The record's path.
@@ -71,8 +71,8 @@ enum State {
     Gone,
 }
 
-impl FileStore {
-    /// [`Store::open`] on this thread, where that may wait for up to a second.
+impl FolderClaim {
+    /// [`Claim::take`] on this thread, where that may wait for up to a second.
     ///
     /// The point comes back [carried over](Record::adopted_by) to the folder's identity. Its times may lie ahead of the
     /// clock, as they do when that was set back; to say so is the caller's. Files that a crash left half-written are
@@ -80,15 +80,15 @@ impl FileStore {
     ///
     /// # Errors
     ///
-    /// [`OpenError`].
-    pub fn open_here(folder: &Folder) -> Result<Opened<FileStore>, OpenError> {
+    /// [`TakeError`].
+    pub fn take_blocking(folder: &Folder) -> Result<Taken<FolderClaim>, TakeError> {
         let thread = start_thread(folder)?;
-        Ok(opened(thread, Saver::open(folder)?))
+        Ok(taken(thread, Saver::open(folder)?))
     }
 
     /// Waits for a save that was left running. What it came to is told once more by the next one: an error of the disk
     /// by failing too, and a claim taken again by its term.
-    async fn settle(&mut self) -> Result<(), SaveError> {
+    async fn finish_save_under_way(&mut self) -> Result<(), SaveError> {
         let State::Saving(running) = &mut self.saver else { return Ok(()) };
         // It stays there while this waits, so this can be dropped at any time.
         let Ok((saver, result)) = running.await else {
@@ -105,52 +105,48 @@ impl FileStore {
     }
 }
 
-impl Store for FileStore {
+impl Claim for FolderClaim {
     type Place = Folder;
     type Point = SavePoint;
 
-    async fn open(folder: Folder) -> Result<Opened<FileStore>, OpenError> {
+    async fn take(folder: Folder) -> Result<Taken<FolderClaim>, TakeError> {
         let thread = start_thread(&folder)?;
         let place = folder.clone();
         match thread.run(move || Saver::open(&place)).await {
-            Ok(saver) => Ok(opened(thread, saver?)),
-            Err(ended) => Err(OpenError::Folder { path: folder.dir, source: io::Error::other(ended) }),
+            Ok(saver) => Ok(taken(thread, saver?)),
+            Err(ended) => Err(TakeError::Folder { path: folder.dir, source: io::Error::other(ended) }),
         }
     }
 
     async fn save(&mut self, point: SavePoint, term: Term) -> Result<(), SaveError> {
-        let _ = self.settle().await;
+        let _ = self.finish_save_under_way().await;
         let State::Idle(mut saver) = std::mem::replace(&mut self.saver, State::Gone) else { return Err(self.gone()) };
         self.saver = State::Saving(self.thread.run(move || {
             // What a panic can leave behind is a file that the next save removes.
             let result = catch_unwind(AssertUnwindSafe(|| saver.save(point, term)));
             let result = result.unwrap_or_else(|_| {
                 let source = Arc::new(io::Error::other("it ran into a bug"));
-                Err(SaveError::Io { action: "finish the save of", path: saver.claim.state_path(), source })
+                Err(SaveError::Io { action: "finish the save of", path: saver.locked.state_path(), source })
             });
             (saver, result)
         }));
-        self.settle().await
-    }
-
-    async fn release(mut self) {
-        let _ = self.settle().await;
+        self.finish_save_under_way().await
     }
 }
 
-fn start_thread(folder: &Folder) -> Result<SaverThread, OpenError> {
-    SaverThread::start().map_err(|source| OpenError::Thread { path: folder.dir.clone(), source })
+fn start_thread(folder: &Folder) -> Result<SaverThread, TakeError> {
+    SaverThread::start().map_err(|source| TakeError::Thread { path: folder.dir.clone(), source })
 }
 
-fn opened(thread: SaverThread, (saver, point): (Saver, Option<SavePoint>)) -> Opened<FileStore> {
-    let (term, path, is_copy) = (saver.claim.owner().term, saver.claim.state_path(), saver.claim.is_copy());
-    Opened { store: FileStore { thread, saver: State::Idle(Box::new(saver)), path }, point, term, is_copy }
+fn taken(thread: SaverThread, (saver, point): (Saver, Option<SavePoint>)) -> Taken<FolderClaim> {
+    let (term, path, is_copy) = (saver.locked.owner().term, saver.locked.state_path(), saver.locked.is_copy());
+    Taken { claim: FolderClaim { thread, saver: State::Idle(Box::new(saver)), path }, point, term, is_copy }
 }
 
 /// What the saving thread works on.
 #[derive(Debug)]
 struct Saver {
-    claim: Claim,
+    locked: LockedFolder,
     folder: Folder,
     /// The watermark that was found when the claim was taken: nothing lower is written, whatever the caller wants.
     floor: Tick,
@@ -161,25 +157,25 @@ struct Saver {
 }
 
 impl Saver {
-    fn open(folder: &Folder) -> Result<(Saver, Option<SavePoint>), OpenError> {
-        let claim = Claim::take(&folder.dir, Names::of(folder.identity.server_id))?;
-        for warning in claim.warnings() {
+    fn open(folder: &Folder) -> Result<(Saver, Option<SavePoint>), TakeError> {
+        let locked = LockedFolder::lock(&folder.dir, Names::of(folder.identity.server_id))?;
+        for warning in locked.warnings() {
             tracing::warn!("{warning}");
         }
-        let point = read_record(&claim, folder)?.map(|record| record.point);
+        let point = read_record(&locked, folder)?.map(|record| record.point);
         let floor = point.map_or(Tick(0), |point| point.watermark);
-        Ok((Saver { claim, folder: folder.clone(), floor, found: None, is_lost: false }, point))
+        Ok((Saver { locked, folder: folder.clone(), floor, found: None, is_lost: false }, point))
     }
 
     fn save(&mut self, mut point: SavePoint, term: Term) -> Result<(), SaveError> {
-        if let Some(lost) = self.claim.check()? {
-            return Err(self.take_again(lost));
+        if let Some(lost) = self.locked.check()? {
+            return Err(self.retake(lost));
         }
         if self.is_lost {
-            let lost = self.claim.read_back()?.unwrap_or(Lost::ForAWhile);
-            return Err(self.take_again(lost));
+            let lost = self.locked.check_owner()?.unwrap_or(Lost::ForAWhile);
+            return Err(self.retake(lost));
         }
-        let owner = self.claim.owner();
+        let owner = self.locked.owner();
         if term != owner.term {
             // A save was dropped that has found this out.
             return Err(self.retaken());
@@ -187,32 +183,34 @@ impl Saver {
         self.found = None;
         point.watermark = point.watermark.max(self.floor);
         let record = Record { identity: self.folder.identity, point, owner };
-        match self.claim.save(&record.to_text())? {
+        match self.locked.save(&record.to_text())? {
             None => {
-                self.claim.settle();
+                self.locked.mark_original();
                 Ok(())
             }
-            Some(lost) => Err(self.take_again(lost)),
+            Some(lost) => Err(self.retake(lost)),
         }
     }
 
     /// Takes the claim anew where that is as safe as a restart (see the module), and says what it found.
-    fn take_again(&mut self, lost: Lost) -> SaveError {
+    fn retake(&mut self, lost: Lost) -> SaveError {
         self.is_lost = true;
-        let what = self.claim.describe(lost);
+        let what = self.locked.describe(lost);
         let taken = match lost {
             Lost::FolderGone | Lost::FolderHidden | Lost::Overwritten { .. } => return SaveError::ClaimLost { what },
             Lost::OlderRecord { .. } | Lost::ForAWhile => {
-                let found = read_record(&self.claim, &self.folder);
-                found.inspect(|_| self.claim.begin_life())
+                let found = read_record(&self.locked, &self.folder);
+                found.inspect(|_| self.locked.begin_term())
             }
             Lost::FolderReplaced | Lost::LockGone | Lost::LockReplaced => {
-                Claim::take(self.claim.dir(), Names::of(self.folder.identity.server_id)).and_then(|mut claim| {
-                    let found = read_record(&claim, &self.folder)?;
-                    claim.outlive(self.claim.owner().term);
-                    self.claim = claim;
-                    Ok(found)
-                })
+                LockedFolder::lock(self.locked.dir(), Names::of(self.folder.identity.server_id)).and_then(
+                    |mut locked| {
+                        let found = read_record(&locked, &self.folder)?;
+                        locked.raise_term_above(self.locked.owner().term);
+                        self.locked = locked;
+                        Ok(found)
+                    },
+                )
             }
         };
         match taken {
@@ -229,13 +227,13 @@ impl Saver {
     }
 
     fn retaken(&self) -> SaveError {
-        SaveError::ClaimRetaken { found: self.found, term: self.claim.owner().term }
+        SaveError::ClaimRetaken { found: self.found, term: self.locked.owner().term }
     }
 }
 
 /// The record in a claimed folder, for the configured server.
-fn read_record(claim: &Claim, folder: &Folder) -> Result<Option<Record>, OpenError> {
-    claim.read()?.map(|bytes| usable(&bytes, claim.dir(), &claim.state_path(), folder)).transpose()
+fn read_record(locked: &LockedFolder, folder: &Folder) -> Result<Option<Record>, TakeError> {
+    locked.read()?.map(|bytes| usable(&bytes, locked.dir(), &locked.state_path(), folder)).transpose()
 }
 
 /// Whether a start could claim `folder` and go on at the record that is in it now; nothing is claimed, and without a record it
@@ -244,13 +242,13 @@ fn read_record(claim: &Claim, folder: &Folder) -> Result<Option<Record>, OpenErr
 /// # Errors
 ///
 /// What the start would say.
-pub fn check_record(folder: &Folder) -> Result<(), OpenError> {
+pub fn check_record(folder: &Folder) -> Result<(), TakeError> {
     let names = Names::of(folder.identity.server_id);
     let lock = folder.dir.join(names.lock);
     // A save makes a file as well.
     let makes = eaccess(&folder.dir, AccessFlags::W_OK | AccessFlags::X_OK);
     let opens = if lock.exists() { eaccess(&lock, AccessFlags::R_OK | AccessFlags::W_OK) } else { Ok(()) };
-    opens.and(makes).map_err(|errno| OpenError::Io {
+    opens.and(makes).map_err(|errno| TakeError::Io {
         action: "open the lock file",
         path: lock,
         source: errno.into(),
@@ -259,12 +257,12 @@ pub fn check_record(folder: &Folder) -> Result<(), OpenError> {
     match super::lock::read(&path) {
         Ok(Some(bytes)) => usable(&bytes, &folder.dir, &path, folder).map(|_| ()),
         Ok(None) => Ok(()),
-        Err(source) => Err(OpenError::Io { action: "read the record", path, source }),
+        Err(source) => Err(TakeError::Io { action: "read the record", path, source }),
     }
 }
 
 /// A record that was read from `path`, in `dir`, if this server may go on at it.
-fn usable(bytes: &[u8], dir: &Path, path: &Path, folder: &Folder) -> Result<Record, OpenError> {
+fn usable(bytes: &[u8], dir: &Path, path: &Path, folder: &Folder) -> Result<Record, TakeError> {
     let Folder { identity, max_borrow_ms, .. } = *folder;
     let remedy =
         |recorded_ms: u64, old_epoch| advance_command(dir, identity, max_borrow_ms.max(recorded_ms), old_epoch);
@@ -274,7 +272,7 @@ fn usable(bytes: &[u8], dir: &Path, path: &Path, folder: &Folder) -> Result<Reco
             RecordError::Newer { .. } => format!("start the newer getid that wrote it, or run {remedy}"),
             _ => format!("run {remedy}"),
         };
-        OpenError::Record { path: path.to_owned(), source, remedy }
+        TakeError::Record { path: path.to_owned(), source, remedy }
     })?;
     let recorded_ms = record.point.max_borrow_ms;
     record.adopted_by(identity).map_err(|source| {
@@ -290,7 +288,7 @@ fn usable(bytes: &[u8], dir: &Path, path: &Path, folder: &Folder) -> Result<Reco
                 remedy(recorded_ms, Some(recorded))
             ),
         };
-        OpenError::Mismatch { path: path.to_owned(), source, remedy }
+        TakeError::Mismatch { path: path.to_owned(), source, remedy }
     })
 }
 
@@ -323,81 +321,6 @@ fn shell_word(text: &str) -> String {
     if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// Why a server must not start on what it found. `Display` is one sentence with path, cause and remedy.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The folder cannot be opened.
-    #[error("cannot open the folder {}: {source}; {}", path.display(), folder_remedy(source))]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The thread that saves cannot be started.
-    #[error(
-        "cannot start a thread to save to {}: {source}; raise the limit of processes (ulimit -u, TasksMax=)",
-        path.display()
-    )]
-    Thread {
-        /// The folder.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A file in the folder cannot be used.
-    #[error("cannot {action} {}: {source}; getid must be able to write to its folder (dir)", path.display())]
-    Io {
-        /// What failed, as in "cannot lock ...".
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Another process holds the claim.
-    #[error(
-        "{whose} is in use: {} is locked by {holder}; stop that process, or set another server-id or dir",
-        path.display()
-    )]
-    Held {
-        /// The lock file.
-        path: PathBuf,
-        /// What it is the lock of, such as "server-id 0".
-        whose: String,
-        /// The other process, as "pid 123".
-        holder: String,
-    },
-    /// The record does not read: damaged, or of a newer format.
-    #[error("cannot use the record {}: {source}; to go on, {remedy}", path.display())]
-    Record {
-        /// The record's file.
-        path: PathBuf,
-        /// What is wrong.
-        source: RecordError,
-        /// What to run.
-        remedy: String,
-    },
-    /// The record is not for this configuration.
-    #[error("cannot use the record {}: {source}; to go on, {remedy}", path.display())]
-    Mismatch {
-        /// The record's file.
-        path: PathBuf,
-        /// What differs.
-        source: Mismatch,
-        /// What to set or run.
-        remedy: String,
-    },
-}
-
-fn folder_remedy(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::NotFound => "make it, or name another with dir",
-        io::ErrorKind::NotADirectory => "dir must name a folder",
-        _ => "getid must be able to read and write it (dir)",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::task::{Context, Waker};
@@ -413,21 +336,21 @@ mod tests {
         let identity = Identity { server_id: 0, layout: Layout::default() };
         let folder = Folder { dir: dir.path().to_owned(), identity, max_borrow_ms: 3000 };
         let point = SavePoint { watermark: Tick(10), reference: Tick(0), max_borrow_ms: 3000 };
-        let Opened { mut store, term, .. } = FileStore::open_here(&folder).unwrap();
+        let Taken { mut claim, term, .. } = FolderClaim::take_blocking(&folder).unwrap();
 
         let (hang, disk) = std::sync::mpsc::channel::<()>();
-        let State::Idle(saver) = std::mem::replace(&mut store.saver, State::Gone) else { panic!() };
-        store.saver = State::Saving(store.thread.run(move || {
+        let State::Idle(saver) = std::mem::replace(&mut claim.saver, State::Gone) else { panic!() };
+        claim.saver = State::Saving(claim.thread.run(move || {
             let _ = disk.recv();
             (saver, Ok(()))
         }));
         for _ in 0..3 {
-            let mut save = Box::pin(store.save(point, term));
+            let mut save = Box::pin(claim.save(point, term));
             assert!(save.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         }
         assert!(!dir.path().join("getid-0.state").exists());
         drop(hang);
-        store.save(point, term).await.unwrap();
+        claim.save(point, term).await.unwrap();
         assert!(dir.path().join("getid-0.state").exists());
     }
 
@@ -438,12 +361,11 @@ mod tests {
         let identity = Identity { server_id: 0, layout: Layout::default() };
         let folder = Folder { dir: dir.path().to_owned(), identity, max_borrow_ms: 3000 };
         let point = SavePoint { watermark: Tick(10), reference: Tick(0), max_borrow_ms: 3000 };
-        let Opened { mut store, term, .. } = FileStore::open(folder).await.unwrap();
-        assert!(store.thread.run(|| panic!("planted")).await.is_err());
+        let Taken { mut claim, term, .. } = FolderClaim::take(folder).await.unwrap();
+        assert!(claim.thread.run(|| panic!("planted")).await.is_err());
         for _ in 0..2 {
-            let error = store.save(point, term).await.unwrap_err().to_string();
+            let error = claim.save(point, term).await.unwrap_err().to_string();
             assert!(error.ends_with("getid-0.state: the thread that saves has ended"), "{error}");
         }
-        store.release().await;
     }
 }

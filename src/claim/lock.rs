@@ -35,8 +35,7 @@ use nix::unistd::{Gid, Uid, UnlinkatFlags, dup3, fchown, geteuid, unlinkat};
 use rand::RngExt as _;
 
 use super::envelope::{Envelope, Owner, RecordError, TEXT_BYTES_MAX, Term, number};
-use super::folder::OpenError;
-use super::{SaveError, SaveStep};
+use super::error::{SaveError, TakeError};
 
 /// How often a lock that is held is tried again, [`LOCK_PAUSE`] apart, before it counts as held: 200 ms in all.
 ///
@@ -54,9 +53,43 @@ const LOCK_MODE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
 /// Permissions that a record may have. What others may write, they may replace by what repeats IDs.
 const STATE_MODE: Mode = LOCK_MODE.union(Mode::S_IRGRP).union(Mode::S_IROTH);
 
+/// What a save does, in this order. A crash may come between any two.
+///
+/// One list for the real and the simulated disk, so that the tests crash what servers run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SaveStep {
+    /// A new temporary file beside the record's gets the text.
+    Write,
+    /// The temporary file becomes durable, so that the name never leads to half a text.
+    SyncFile,
+    /// The record that is about to be replaced is read: it must be the one that this life wrote or found.
+    ReadBack,
+    /// The temporary file takes the record's name.
+    Rename,
+    /// The name becomes durable.
+    SyncFolder,
+}
+
+impl SaveStep {
+    /// All steps, in order.
+    pub const ALL: [SaveStep; 5] =
+        [SaveStep::Write, SaveStep::SyncFile, SaveStep::ReadBack, SaveStep::Rename, SaveStep::SyncFolder];
+
+    /// What an error calls it, between "cannot" and a path.
+    pub(super) fn action(self) -> &'static str {
+        match self {
+            SaveStep::Write => "write",
+            SaveStep::SyncFile => "sync",
+            SaveStep::ReadBack => "read back",
+            SaveStep::Rename => "rename a file to",
+            SaveStep::SyncFolder => "sync the folder",
+        }
+    }
+}
+
 /// An open folder, and in it a lock file that this process has locked.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct LockedFolder {
     /// Absolute, so that it means the same after a change of the working folder.
     dir: PathBuf,
     names: Names,
@@ -117,16 +150,16 @@ pub(crate) enum Lost {
     ForAWhile,
 }
 
-impl Claim {
+impl LockedFolder {
     /// Opens the folder and locks the lock file in it.
-    pub(crate) fn take(dir: &Path, names: Names) -> Result<Claim, OpenError> {
-        let dir = std::path::absolute(dir).map_err(|source| OpenError::Folder { path: dir.to_owned(), source })?;
+    pub(crate) fn lock(dir: &Path, names: Names) -> Result<LockedFolder, TakeError> {
+        let dir = std::path::absolute(dir).map_err(|source| TakeError::Folder { path: dir.to_owned(), source })?;
         let folder = open(&dir, OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
             .map(File::from)
-            .map_err(|errno| OpenError::Folder { path: dir.clone(), source: errno.into() })?;
+            .map_err(|errno| TakeError::Folder { path: dir.clone(), source: errno.into() })?;
 
         let lock_path = dir.join(&names.lock);
-        let failed = |action, source| OpenError::Io { action, path: lock_path.clone(), source };
+        let failed = |action, source| TakeError::Io { action, path: lock_path.clone(), source };
         let mut tries = 0;
         let lock = loop {
             let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
@@ -144,8 +177,8 @@ impl Claim {
                 },
                 Err(TryLockError::WouldBlock) if tries < LOCK_TRIES => {}
                 Err(TryLockError::WouldBlock) => {
-                    let holder = Written::read(lock).holder();
-                    return Err(OpenError::Held { path: lock_path, whose: names.whose, holder });
+                    let holder = Holder::read(lock).name();
+                    return Err(TakeError::Held { path: lock_path, whose: names.whose, holder });
                 }
                 Err(TryLockError::Error(source)) => return Err(failed("lock", source)),
             }
@@ -160,9 +193,9 @@ impl Claim {
         let mode = fstatat(&folder, names.state.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW)
             .ok()
             .map(|found| Mode::from_bits_truncate(found.st_mode & STATE_MODE.bits()));
-        let last = lock.try_clone().map(Written::read).unwrap_or_default();
+        let last = lock.try_clone().map(Holder::read).unwrap_or_default();
         let is_copy = last.file.is_none() || last.file != file_number(&lock);
-        let mut claim = Claim {
+        let mut locked = LockedFolder {
             dir,
             names,
             folder,
@@ -175,10 +208,10 @@ impl Claim {
             newer_was_found: false,
             spares: Vec::new(),
         };
-        claim.begin_life();
-        claim.keep_spares();
-        claim.remove_temp();
-        Ok(claim)
+        locked.begin_term();
+        locked.keep_spares();
+        locked.remove_temp();
+        Ok(locked)
     }
 
     /// This life.
@@ -192,7 +225,7 @@ impl Claim {
     }
 
     /// A life has begun with this claim: from now on the lock file is the one that the writer of the record had.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn mark_original(&mut self) {
         if std::mem::take(&mut self.is_copy) {
             // Where that fails, the next start waits once more than it needs to.
             let _ = self.write_lock();
@@ -200,7 +233,7 @@ impl Claim {
     }
 
     /// Another life of this process begins, with the record that is there.
-    pub(crate) fn begin_life(&mut self) {
+    pub(crate) fn begin_term(&mut self) {
         // What does not read is the caller's to judge.
         let found = read_at(&self.folder, &self.names.state).ok().flatten().map(|bytes| owner_in(&bytes));
         self.newer_was_found = matches!(found, Some(Err(RecordError::Newer { .. })));
@@ -213,7 +246,7 @@ impl Claim {
     }
 
     /// This life is later than `term`, whatever is in the folder.
-    pub(crate) fn outlive(&mut self, term: Term) {
+    pub(crate) fn raise_term_above(&mut self, term: Term) {
         if self.owner.term <= term {
             self.owner.term = term.next();
             let _ = self.write_lock();
@@ -263,8 +296,8 @@ impl Claim {
     }
 
     /// The bytes of the record's file, `None` where there is none.
-    pub(crate) fn read(&self) -> Result<Option<Vec<u8>>, OpenError> {
-        read_at(&self.folder, &self.names.state).map_err(|source| OpenError::Io {
+    pub(crate) fn read(&self) -> Result<Option<Vec<u8>>, TakeError> {
+        read_at(&self.folder, &self.names.state).map_err(|source| TakeError::Io {
             action: "read the record",
             path: self.state_path(),
             source,
@@ -333,7 +366,7 @@ impl Claim {
             // The sync of the file is the long part, and the rename is what would hurt another server's record.
             let lost = match step {
                 SaveStep::Write | SaveStep::Rename => self.check()?,
-                SaveStep::ReadBack => self.read_back()?,
+                SaveStep::ReadBack => self.check_owner()?,
                 SaveStep::SyncFile | SaveStep::SyncFolder => None,
             };
             if lost.is_some() {
@@ -341,7 +374,7 @@ impl Claim {
                 self.remove_temp();
                 return Ok(lost);
             }
-            if let Err(source) = self.perform(step, text) {
+            if let Err(source) = self.run_step(step, text) {
                 // Frees its blocks on a full disk; the next save begins with a new file in any case, because after a
                 // failed fsync the system may have dropped what it could not write and call the old one clean.
                 self.temp = None;
@@ -362,9 +395,9 @@ impl Claim {
     ///
     /// A record that is gone or damaged is nobody's, and this life knows better than it: it is replaced. So is a lock
     /// file that says nothing.
-    pub(crate) fn read_back(&mut self) -> Result<Option<Lost>, SaveError> {
+    pub(crate) fn check_owner(&mut self) -> Result<Option<Lost>, SaveError> {
         let path = self.state_path();
-        let bytes = self.with_spares(|claim| read_at(&claim.folder, &claim.names.state));
+        let bytes = self.with_spares(|locked| read_at(&locked.folder, &locked.names.state));
         match bytes.map_err(|source| io_error("read back", &path, source))?.as_deref().map(owner_in) {
             Some(Ok(by)) if by != self.owner && Some(by) != self.written_by => {
                 let older = by.term < self.owner.term;
@@ -377,8 +410,8 @@ impl Claim {
             _ => {}
         }
         let path = self.dir.join(&self.names.lock);
-        let lock = self.with_spares(|claim| read_at(&claim.folder, &claim.names.lock));
-        match lock.map_err(|source| io_error("read back", &path, source))?.and_then(|text| Written::of(&text).owner) {
+        let lock = self.with_spares(|locked| read_at(&locked.folder, &locked.names.lock));
+        match lock.map_err(|source| io_error("read back", &path, source))?.and_then(|text| Holder::of(&text).owner) {
             Some(by) if by != self.owner && by.term >= self.owner.term => Ok(Some(Lost::Overwritten { by })),
             _ => Ok(None),
         }
@@ -394,11 +427,11 @@ impl Claim {
         Ok(self.dir.join(name))
     }
 
-    fn perform(&mut self, step: SaveStep, text: &str) -> io::Result<()> {
+    fn run_step(&mut self, step: SaveStep, text: &str) -> io::Result<()> {
         match step {
             SaveStep::Write => {
                 self.remove_temp();
-                let mut temp = self.with_spares(|claim| claim.create(&claim.names.temp, OFlag::O_EXCL))?;
+                let mut temp = self.with_spares(|locked| locked.create(&locked.names.temp, OFlag::O_EXCL))?;
                 if let Some(mode) = self.mode {
                     fchmod(&temp, mode)?;
                 }
@@ -408,7 +441,7 @@ impl Claim {
             SaveStep::SyncFile => {
                 if let Some(temp) = self.temp.take() {
                     temp.sync_all()?;
-                    self.retire(temp);
+                    self.keep_as_spare(temp);
                 }
             }
             SaveStep::ReadBack => {}
@@ -430,7 +463,7 @@ impl Claim {
     }
 
     /// Does what opens a file; where the process may open no more of them, with one of the kept descriptors closed.
-    fn with_spares<T>(&mut self, open: impl Fn(&Claim) -> io::Result<T>) -> io::Result<T> {
+    fn with_spares<T>(&mut self, open: impl Fn(&LockedFolder) -> io::Result<T>) -> io::Result<T> {
         loop {
             let error = match open(self) {
                 Ok(opened) => return Ok(opened),
@@ -445,7 +478,7 @@ impl Claim {
 
     /// Makes a descriptor that is no longer needed a kept one, if one is missing: in one step, so that nobody else gets
     /// its number.
-    fn retire(&mut self, file: File) {
+    fn keep_as_spare(&mut self, file: File) {
         let mut kept = OwnedFd::from(file);
         if self.spares.len() < SPARES && dup3(&self.folder, &mut kept, OFlag::O_CLOEXEC).is_ok() {
             self.spares.push(kept);
@@ -467,7 +500,7 @@ impl Claim {
 }
 
 /// Who holds the claim to `server_id` in `dir`, as "pid 123"; `None` when nobody does.
-pub(crate) fn holder(dir: &Path, server_id: u32) -> io::Result<Option<String>> {
+pub(crate) fn holder_of(dir: &Path, server_id: u32) -> io::Result<Option<String>> {
     let lock = match File::open(dir.join(Names::of(server_id).lock)) {
         Ok(lock) => lock,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -476,7 +509,7 @@ pub(crate) fn holder(dir: &Path, server_id: u32) -> io::Result<Option<String>> {
     match lock.try_lock_shared() {
         // Let go at once, when the file is closed; a server that starts in this instant tries again.
         Ok(()) => Ok(None),
-        Err(TryLockError::WouldBlock) => Ok(Some(Written::read(lock).holder())),
+        Err(TryLockError::WouldBlock) => Ok(Some(Holder::read(lock).name())),
         Err(TryLockError::Error(error)) => Err(error),
     }
 }
@@ -512,7 +545,7 @@ fn owner_in(bytes: &[u8]) -> Result<Owner, RecordError> {
 
 /// What the holder of a lock wrote about itself. Empty between its lock and its write, or on a full disk.
 #[derive(Default)]
-struct Written {
+struct Holder {
     pid: Option<u32>,
     /// An older getid wrote none.
     owner: Option<Owner>,
@@ -520,25 +553,25 @@ struct Written {
     file: Option<(u64, u64)>,
 }
 
-impl Written {
+impl Holder {
     const BYTES_MAX: u64 = 256;
 
-    fn read(mut lock: File) -> Written {
+    fn read(mut lock: File) -> Holder {
         let mut text = Vec::new();
         // A descriptor that was cloned has the place of the other one.
-        let _ = lock.rewind().and_then(|()| lock.take(Written::BYTES_MAX).read_to_end(&mut text));
-        Written::of(&text)
+        let _ = lock.rewind().and_then(|()| lock.take(Holder::BYTES_MAX).read_to_end(&mut text));
+        Holder::of(&text)
     }
 
-    fn of(text: &[u8]) -> Written {
-        let mut written = Written::default();
+    fn of(text: &[u8]) -> Holder {
+        let mut holder = Holder::default();
         let (mut term, mut nonce, mut device, mut inode) = (None, None, None, None);
         let text = String::from_utf8_lossy(text);
         // One line, and the pid first: an older getid wrote only that, and scripts look for it there.
         let words: Vec<&str> = text.split_whitespace().collect();
         for pair in words.chunks_exact(2) {
             match pair[0] {
-                "pid" => written.pid = pair[1].parse().ok(),
+                "pid" => holder.pid = pair[1].parse().ok(),
                 "term" => term = number(pair[1]).map(Term),
                 "nonce" => nonce = u64::from_str_radix(pair[1], 16).ok(),
                 "device" => device = number(pair[1]),
@@ -546,12 +579,12 @@ impl Written {
                 _ => {}
             }
         }
-        written.owner = term.zip(nonce).map(|(term, nonce)| Owner { term, nonce });
-        written.file = device.zip(inode);
-        written
+        holder.owner = term.zip(nonce).map(|(term, nonce)| Owner { term, nonce });
+        holder.file = device.zip(inode);
+        holder
     }
 
-    fn holder(&self) -> String {
+    fn name(&self) -> String {
         self.pid.map_or_else(|| "another process".to_owned(), |pid| format!("pid {pid}"))
     }
 }
@@ -643,15 +676,15 @@ mod tests {
                 let above = TempDir::new().unwrap();
                 let dir = above.path().join("dir");
                 fs::create_dir(&dir).unwrap();
-                let mut first = Claim::take(&dir, Names::of(0)).unwrap();
+                let mut first = LockedFolder::lock(&dir, Names::of(0)).unwrap();
                 assert_eq!(first.save("before").unwrap(), None);
                 let mut second = None;
                 let saved = first.save_watched("first", |step| {
                     if step == at {
                         mischief(&dir);
-                        let mut claim = Claim::take(&dir, Names::of(0)).unwrap();
-                        assert_eq!(claim.save("second").unwrap(), None);
-                        second = Some(claim);
+                        let mut locked = LockedFolder::lock(&dir, Names::of(0)).unwrap();
+                        assert_eq!(locked.save("second").unwrap(), None);
+                        second = Some(locked);
                     }
                 });
                 assert!(matches!(saved, Ok(Some(_))), "{at:?}: {saved:?}");
@@ -692,9 +725,9 @@ mod tests {
         );
         for (mode, warns) in [(0o700, false), (0o755, false), (0o1777, false), (0o777, true), (0o770, true)] {
             fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
-            let claim = Claim::take(dir.path(), Names::of(0)).unwrap();
+            let locked = LockedFolder::lock(dir.path(), Names::of(0)).unwrap();
             let warnings: Vec<String> =
-                claim.warnings().into_iter().filter(|text| text.contains("other users")).collect();
+                locked.warnings().into_iter().filter(|text| text.contains("other users")).collect();
             assert_eq!(warnings, if warns { vec![expected.clone()] } else { Vec::new() }, "{mode:o}");
         }
     }
@@ -707,8 +740,8 @@ mod tests {
         let uid = if geteuid().is_root() { 12_345 } else { geteuid().as_raw() };
         let gid = if geteuid().is_root() { 12_345 } else { nix::unistd::getegid().as_raw() };
         std::os::unix::fs::chown(dir.path(), Some(uid), Some(gid)).unwrap();
-        let mut claim = Claim::take(dir.path(), Names::of(0)).unwrap();
-        claim.save("text").unwrap();
+        let mut locked = LockedFolder::lock(dir.path(), Names::of(0)).unwrap();
+        locked.save("text").unwrap();
         for name in ["getid-0.state", "getid-0.lock"] {
             let found = fs::metadata(dir.path().join(name)).unwrap();
             assert_eq!((found.uid(), found.gid()), (uid, gid), "{name}");

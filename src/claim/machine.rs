@@ -70,11 +70,11 @@ impl MachineClaim {
     /// # Errors
     ///
     /// [`MachineError`].
-    pub fn take(server_id: u32, epoch: Epoch, dir: Option<&Path>) -> Result<MachineClaim, MachineError> {
+    pub fn bind(server_id: u32, epoch: Epoch, dir: Option<&Path>) -> Result<MachineClaim, MachineError> {
         let name = format!("getid.claim.{server_id}.{}", epoch.unix_ms());
         let mut tries = 1;
         let claim = loop {
-            match bind(&name) {
+            match bind_name(&name) {
                 Ok(claim) => break claim,
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < TRIES => {}
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -88,12 +88,12 @@ impl MachineClaim {
         let dir = dir.map_or_else(|| "no state folder".to_owned(), |dir| absolute(dir).display().to_string());
         let mut note = format!("{}{} {}", holder_prefix(server_id, epoch), std::process::id(), printable(&dir));
         note.truncate((0..=NAME_BYTES_MAX).rev().find(|&at| note.is_char_boundary(at)).unwrap_or(0));
-        Ok(MachineClaim { _claim: claim, _holder: bind(&note).ok() })
+        Ok(MachineClaim { _claim: claim, _holder: bind_name(&note).ok() })
     }
 }
 
 /// A socket that has `name` in the abstract namespace, and that nobody can reach.
-fn bind(name: &str) -> io::Result<Socket> {
+fn bind_name(name: &str) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.bind(&SockAddr::unix(format!("\0{name}"))?)?;
     Ok(socket)
@@ -130,33 +130,33 @@ mod tests {
 
     #[test]
     fn one_claim_a_machine() {
-        let claim = MachineClaim::take(3, epoch(0), Some(Path::new("/a folder"))).unwrap();
-        let refused = MachineClaim::take(3, epoch(0), Some(Path::new("/another"))).unwrap_err().to_string();
+        let claim = MachineClaim::bind(3, epoch(0), Some(Path::new("/a folder"))).unwrap();
+        let refused = MachineClaim::bind(3, epoch(0), Some(Path::new("/another"))).unwrap_err().to_string();
         let expected = format!(
             "server-id 3 is in use on this machine: pid {} has it, with /a folder. Two servers with one server-id give the \
              same IDs. Stop that process, or set another server-id; or, where this is meant, set id-machine-claim no",
             std::process::id()
         );
         assert_eq!(refused, expected);
-        let _other_id = MachineClaim::take(4, epoch(0), None).unwrap();
-        let _other_epoch = MachineClaim::take(3, epoch(1), None).unwrap();
+        let _other_id = MachineClaim::bind(4, epoch(0), None).unwrap();
+        let _other_epoch = MachineClaim::bind(3, epoch(1), None).unwrap();
         drop(claim);
-        MachineClaim::take(3, epoch(0), None).unwrap();
+        MachineClaim::bind(3, epoch(0), None).unwrap();
     }
 
     /// A folder that is too long for a name, or breaks lines, is shown as far as it goes.
     #[test]
     fn odd_folders() {
-        let _claim = MachineClaim::take(3, epoch(2), Some(Path::new(&format!("/a\nb/{}", "ü".repeat(100))))).unwrap();
-        let refused = MachineClaim::take(3, epoch(2), None).unwrap_err().to_string();
+        let _claim = MachineClaim::bind(3, epoch(2), Some(Path::new(&format!("/a\nb/{}", "ü".repeat(100))))).unwrap();
+        let refused = MachineClaim::bind(3, epoch(2), None).unwrap_err().to_string();
         assert!(refused.contains("with /a\\nb/üüü") && refused.len() < 400, "{refused}");
     }
 
     /// Somebody else took the name.
     #[test]
     fn a_holder_that_does_not_say_who_it_is() {
-        let _squatter = bind(&format!("getid.claim.3.{}", epoch(3).unix_ms())).unwrap();
-        let refused = MachineClaim::take(3, epoch(3), None).unwrap_err().to_string();
+        let _squatter = bind_name(&format!("getid.claim.3.{}", epoch(3).unix_ms())).unwrap();
+        let refused = MachineClaim::bind(3, epoch(3), None).unwrap_err().to_string();
         assert!(refused.contains("another process has it (ss -xa shows the socket @getid.claim)"), "{refused}");
     }
 }

@@ -7,8 +7,8 @@
 //! - a file that was not synced has all, the beginning, the beginning and zeros, or nothing of its text;
 //! - a sync that failed has made nothing durable, and a later one of the same file says yes and still has not.
 //!
-//! Two ways to use it. Step by step, without `async`: [`SimDisk::perform`], [`SimDisk::crash`]. Or as a store:
-//! [`SimDisk::store`]; a crash is then to drop the server and its store at any await point, and to call
+//! Two ways to use it. Step by step, without `async`: [`SimDisk::run_step`], [`SimDisk::crash`]. Or as a store:
+//! [`SimDisk::claim`]; a crash is then to drop the server and its store at any await point, and to call
 //! [`SimDisk::crash`]. The delays are tokio's, so that a paused clock rules them.
 //!
 //! Not here: a disk that lies (says it synced, and did not). No protocol survives that.
@@ -21,7 +21,7 @@ use std::time::Duration;
 use getid_core::SavePoint;
 
 use super::envelope::Envelope;
-use super::{Identity, OpenError, Opened, Owner, Record, SaveError, SaveStep, Store, Term};
+use super::{Claim, Identity, Owner, Record, SaveError, SaveStep, TakeError, Taken, Term};
 
 /// A simulated disk. Clones are the same disk.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ impl SimDisk {
             troubles: Vec::new(),
             claim: ClaimState::Held,
             saves: 0,
-            is_settled: false,
+            is_original: false,
             life: 0,
             lives: 0,
         };
@@ -61,9 +61,9 @@ impl SimDisk {
     /// A store on this disk, as one life of a server has it. After a crash or a kill it does nothing.
     ///
     /// There is no lock: what two lives that overlap do to each other's record is for a test to find out.
-    pub fn store(&self, identity: Identity) -> SimStore {
-        let (owner, written_by) = self.begin_life();
-        SimStore {
+    pub fn claim(&self, identity: Identity) -> SimClaim {
+        let (owner, written_by) = self.begin_term();
+        SimClaim {
             disk: self.clone(),
             identity,
             life: self.lock().life,
@@ -74,17 +74,17 @@ impl SimDisk {
         }
     }
 
-    /// [`SimDisk::store`] with what it finds.
+    /// [`SimDisk::claim`] with what it finds.
     ///
     /// # Panics
     ///
     /// When the record is not for `identity`.
-    pub fn open(&self, identity: Identity) -> Opened<SimStore> {
-        let store = self.store(identity);
+    pub fn open(&self, identity: Identity) -> Taken<SimClaim> {
+        let claim = self.claim(identity);
         let point = self.point(identity);
-        let term = store.owner.term;
-        let is_copy = !self.lock().is_settled;
-        Opened { store, point, term, is_copy }
+        let term = claim.owner.term;
+        let is_copy = !self.lock().is_original;
+        Taken { claim, point, term, is_copy }
     }
 
     /// The record's point as a start with `identity` finds it.
@@ -96,7 +96,7 @@ impl SimDisk {
     }
 
     /// The owner of a new life, and of the record that is there.
-    fn begin_life(&self) -> (Owner, Option<Owner>) {
+    fn begin_term(&self) -> (Owner, Option<Owner>) {
         let found = self.owner();
         let mut state = self.lock();
         state.lives += 1;
@@ -177,8 +177,8 @@ impl SimDisk {
     /// # Errors
     ///
     /// What [`Trouble::Fail`] says.
-    pub fn perform(&self, step: SaveStep, text: &str) -> io::Result<()> {
-        self.lock().perform(step, text)
+    pub fn run_step(&self, step: SaveStep, text: &str) -> io::Result<()> {
+        self.lock().run_step(step, text)
     }
 
     /// All that a crash now could leave, each once.
@@ -219,11 +219,11 @@ impl SimDisk {
     }
 }
 
-/// A [`Store`] on a [`SimDisk`].
+/// A [`Claim`] on a [`SimDisk`].
 ///
 /// A save that is dropped stops where it is, which is one of the things that a save on a real disk may do.
 #[derive(Clone, Debug)]
-pub struct SimStore {
+pub struct SimClaim {
     disk: SimDisk,
     identity: Identity,
     /// The life of the computer it belongs to: a store from before a crash can do nothing any more.
@@ -237,11 +237,11 @@ pub struct SimStore {
     is_lost: bool,
 }
 
-impl Store for SimStore {
+impl Claim for SimClaim {
     type Place = (SimDisk, Identity);
     type Point = SavePoint;
 
-    async fn open((disk, identity): (SimDisk, Identity)) -> Result<Opened<SimStore>, OpenError> {
+    async fn take((disk, identity): (SimDisk, Identity)) -> Result<Taken<SimClaim>, TakeError> {
         Ok(disk.open(identity))
     }
 
@@ -264,21 +264,19 @@ impl Store for SimStore {
             if step == SaveStep::Rename {
                 self.check_owner()?;
             }
-            self.disk.perform(step, &text).map_err(|source| io_error(step, source))?;
+            self.disk.run_step(step, &text).map_err(|source| io_error(step, source))?;
             if step == SaveStep::Rename {
                 self.written_by = Some(self.owner);
             }
         }
         let mut state = self.disk.lock();
         state.saves += 1;
-        state.is_settled = true;
+        state.is_original = true;
         Ok(())
     }
-
-    async fn release(self) {}
 }
 
-impl SimStore {
+impl SimClaim {
     /// The life that it speaks for.
     pub fn term(&self) -> Term {
         self.owner.term
@@ -292,7 +290,7 @@ impl SimStore {
         match &state.claim {
             ClaimState::Held if self.is_lost => {
                 drop(state);
-                Err(self.take_again())
+                Err(self.retake())
             }
             ClaimState::Held => Ok(()),
             ClaimState::Lost(what) => {
@@ -302,7 +300,7 @@ impl SimStore {
             ClaimState::Free => {
                 state.claim = ClaimState::Held;
                 drop(state);
-                Err(self.take_again())
+                Err(self.retake())
             }
         }
     }
@@ -312,7 +310,7 @@ impl SimStore {
         match self.disk.owner() {
             Some(by) if by != self.owner && Some(by) != self.written_by => {
                 if by.term < self.owner.term {
-                    return Err(self.take_again());
+                    return Err(self.retake());
                 }
                 Err(SaveError::ClaimLost { what: format!("term {} has written the record", by.term) })
             }
@@ -320,10 +318,10 @@ impl SimStore {
         }
     }
 
-    fn take_again(&mut self) -> SaveError {
+    fn retake(&mut self) -> SaveError {
         self.is_lost = false;
         let term = self.owner.term;
-        (self.owner, self.written_by) = self.disk.begin_life();
+        (self.owner, self.written_by) = self.disk.begin_term();
         self.owner.term = self.owner.term.max(term.next());
         let found = self.disk.point(self.identity);
         self.found = found.into_iter().chain(self.found).reduce(SavePoint::later);
@@ -345,7 +343,7 @@ struct State {
     claim: ClaimState,
     saves: u64,
     /// Whoever wrote the record had the claim to this disk, and not to the one that it was copied from.
-    is_settled: bool,
+    is_original: bool,
     /// How often there was a crash or a kill.
     life: u64,
     /// How many stores there have been: their nonces.
@@ -374,7 +372,7 @@ enum ClaimState {
 }
 
 impl State {
-    fn perform(&mut self, step: SaveStep, text: &str) -> io::Result<()> {
+    fn run_step(&mut self, step: SaveStep, text: &str) -> io::Result<()> {
         let failure = match self.take_trouble(step, |trouble| matches!(trouble, Trouble::Fail(_))) {
             Some(Trouble::Fail(kind)) => Some(io::Error::from(kind)),
             _ => None,

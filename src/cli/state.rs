@@ -27,7 +27,7 @@ use super::layout::LayoutArgs;
 use super::output;
 use crate::claim::envelope::salvaged_borrow_ms;
 use crate::claim::folder::{BORROW_MS_MAX, advance_command};
-use crate::claim::lock::{Claim, Names, holder};
+use crate::claim::lock::{LockedFolder, Names, holder_of};
 use crate::claim::record::salvaged_ticks;
 use crate::claim::{Identity, MachineClaim, MachineError, Record};
 use crate::config::load::{Dir, RealFiles};
@@ -255,7 +255,7 @@ fn look(dir: &Path, server_id: u32, config: &Config) -> Sight {
             let named = Identity { server_id, layout: record.identity.layout };
             record.adopted_by(named).map_err(|error| error.to_string())
         });
-    let holder = holder(dir, server_id).map_err(|error| error.to_string());
+    let holder = holder_of(dir, server_id).map_err(|error| error.to_string());
     let remedy = advance_command(dir, Identity { server_id, layout: config.layout }, config.id_max_borrow_ms, None);
     Sight { server_id, path, record, remedy, holder }
 }
@@ -406,12 +406,12 @@ fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configured) -> Res
     let dir = &dir.path;
     // A server in another folder goes on giving IDs past the one that was looked up.
     let epoch = args.layout.layout_over(config.layout).map_or(config.layout, |layout| layout).epoch();
-    let machine = config.id_machine_claim.then(|| MachineClaim::take(server_id, epoch, Some(dir)));
+    let machine = config.id_machine_claim.then(|| MachineClaim::bind(server_id, epoch, Some(dir)));
     if let Some(Err(held @ MachineError::Held { .. })) = &machine {
         return Err(held.to_string());
     }
-    let mut claim = Claim::take(dir, Names::of(server_id)).map_err(|error| error.to_string())?;
-    let before = match claim.read().map_err(|error| error.to_string())? {
+    let mut locked = LockedFolder::lock(dir, Names::of(server_id)).map_err(|error| error.to_string())?;
+    let before = match locked.read().map_err(|error| error.to_string())? {
         None => Before::Nothing,
         Some(bytes) => match Record::parse(&bytes) {
             Ok(record) if record.identity.server_id == server_id => Before::Record(record),
@@ -453,9 +453,9 @@ fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configured) -> Res
         let last = UtcMs(Tick::LAST.unix_ms(layout.epoch()));
         return Err(format!("there would be no IDs past this record: the time of IDs ends {last}"));
     }
-    let record = Record { identity, point, owner: claim.owner() };
+    let record = Record { identity, point, owner: locked.owner() };
 
-    let mut text = format!("server-id {server_id}: {}\n", claim.state_path().display());
+    let mut text = format!("server-id {server_id}: {}\n", locked.state_path().display());
     let mut line = |name: &str, value: &dyn Display| push_line(&mut text, name, value);
     match &before {
         Before::Nothing => line("before", &"no record"),
@@ -471,14 +471,14 @@ fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configured) -> Res
     }
     check_distance(point, layout.epoch(), now_unix_ms, args.force)?;
     if let Before::Unusable { bytes, .. } = &before {
-        let copy = claim.copy_aside(bytes, now_unix_ms).map_err(|error| {
-            format!("cannot keep a copy of {}, so it is left as it is: {error}", claim.state_path().display())
+        let copy = locked.copy_aside(bytes, now_unix_ms).map_err(|error| {
+            format!("cannot keep a copy of {}, so it is left as it is: {error}", locked.state_path().display())
         })?;
         line("copy", &copy.display());
     }
-    match claim.save(&record.to_text()).map_err(|error| error.to_string())? {
+    match locked.save(&record.to_text()).map_err(|error| error.to_string())? {
         None => {}
-        Some(lost) => return Err(format!("claim lost: {}", claim.describe(lost))),
+        Some(lost) => return Err(format!("claim lost: {}", locked.describe(lost))),
     }
 
     line("after", &describe(point.watermark, layout, now_unix_ms));

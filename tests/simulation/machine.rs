@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use getid::claim::sim::SimDisk;
-use getid::claim::{Identity, OpenError, Opened, Record, SaveError, Store, Term};
+use getid::claim::{Claim, Identity, Record, SaveError, TakeError, Taken, Term};
 use getid::generators::time::{Issuer, IssuerStatus, KeeperError, MAX_WAIT_MS};
 use getid_core::{Layout, Limits, RandomCycle, Refusal, SavePoint, Scheme, Tick};
 use tokio::sync::oneshot;
@@ -61,17 +61,17 @@ impl Machine {
     pub(crate) async fn try_start(&self) -> Result<Server, SaveError> {
         let opened = self.disk.open(self.identity);
         let Some(patience) = self.patience else { return self.start_with(opened).await };
-        let Opened { store, point, term, is_copy } = opened;
+        let Taken { claim, point, term, is_copy } = opened;
         let dropped = Arc::clone(&self.dropped_saves);
         let save_began = Arc::default();
         let began = Arc::clone(&save_began);
-        let store = ImpatientStore { store: Arc::new(tokio::sync::Mutex::new(store)), patience, dropped, began };
-        let server = self.start_with(Opened { store, point, term, is_copy }).await?;
+        let claim = ImpatientClaim { claim: Arc::new(tokio::sync::Mutex::new(claim)), patience, dropped, began };
+        let server = self.start_with(Taken { claim, point, term, is_copy }).await?;
         Ok(Server { save_began, ..server })
     }
 
-    pub(crate) async fn start_with(&self, store: Opened<impl Store<Point = SavePoint>>) -> Result<Server, SaveError> {
-        let (issuer, mut keeper) = Issuer::prepare(self.clock.clone(), self.identity, self.limits, store).await;
+    pub(crate) async fn start_with(&self, claim: Taken<impl Claim<Point = SavePoint>>) -> Result<Server, SaveError> {
+        let (issuer, mut keeper) = Issuer::prepare(self.clock.clone(), self.identity, self.limits, claim).await;
         if let Err(error) = keeper.first_save().await {
             let _ = keeper.give_up().await;
             return Err(error);
@@ -93,29 +93,29 @@ impl Machine {
 }
 
 /// Drops a save that takes long. It goes on by itself, as a store's may, and the next one waits for it.
-struct ImpatientStore<S> {
-    store: Arc<tokio::sync::Mutex<S>>,
+struct ImpatientClaim<S> {
+    claim: Arc<tokio::sync::Mutex<S>>,
     patience: Duration,
     dropped: Arc<AtomicU64>,
     /// When the save that runs began.
     began: Arc<Mutex<Option<Instant>>>,
 }
 
-impl<S: Store> Store for ImpatientStore<S> {
+impl<S: Claim> Claim for ImpatientClaim<S> {
     type Place = ();
     type Point = S::Point;
 
-    async fn open((): ()) -> Result<Opened<Self>, OpenError> {
-        unreachable!("it is made of a store that is open")
+    async fn take((): ()) -> Result<Taken<Self>, TakeError> {
+        unreachable!("it is made of a claim that is open")
     }
 
     async fn save(&mut self, point: S::Point, term: Term) -> Result<(), SaveError<S::Point>> {
-        let store = Arc::clone(&self.store);
+        let claim = Arc::clone(&self.claim);
         let began = Arc::clone(&self.began);
         let save = tokio::spawn(async move {
-            let mut store = store.lock().await;
+            let mut claim = claim.lock().await;
             *began.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-            let saved = store.save(point, term).await;
+            let saved = claim.save(point, term).await;
             *began.lock().unwrap_or_else(PoisonError::into_inner) = None;
             saved
         });
@@ -126,8 +126,6 @@ impl<S: Store> Store for ImpatientStore<S> {
         let source = Arc::new(std::io::ErrorKind::TimedOut.into());
         Err(SaveError::Io { action: "wait for", path: "the disk".into(), source })
     }
-
-    async fn release(self) {}
 }
 
 /// One life of a server.

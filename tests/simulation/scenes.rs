@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use getid::claim::sim::{SimDisk, Trouble};
-use getid::claim::{Identity, Mismatch, NoStore, Record, SaveError, SaveStep};
+use getid::claim::{Identity, Mismatch, NoClaim, Record, SaveError, SaveStep};
 use getid::generators::time::{Issuer, KeeperError};
 use getid::session::turn_ids_max;
 use getid_core::checks::{Fault, plant};
@@ -159,7 +159,7 @@ async fn without_a_record_ids_start_past_a_lost_run() {
     server.kill().await;
     // Four lives with nothing kept: each is past all that the one before it gave, under any load.
     for _ in 0..3 {
-        let server: Server = machine.start_with(NoStore::opened(None)).await.expect("a start");
+        let server: Server = machine.start_with(NoClaim::taken(None)).await.expect("a start");
         let (waited, _) = timed(server.draw(1)).await;
         assert!(waited <= Duration::from_millis(2), "IDs come at once: {waited:?}");
         // And at the layout's rate.
@@ -882,7 +882,7 @@ async fn no_record_that_is_old_or_elsewhere_makes_ids_repeat() {
                     }
                     machine.start().await
                 }
-                None => machine.start_with(NoStore::opened(None)).await.expect("a start"),
+                None => machine.start_with(NoClaim::taken(None)).await.expect("a start"),
             };
             let (waited, _) = timed(server.draw(20)).await;
             assert!(waited <= Duration::from_millis(230), "IDs come at once: {waited:?}");

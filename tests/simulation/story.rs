@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use getid::claim::sim::{SimDisk, Trouble};
-use getid::claim::{Identity, Mismatch, NoStore, Record, SaveStep};
+use getid::claim::{Identity, Mismatch, NoClaim, Record, SaveStep};
 use getid::system::clock::Clock;
 use getid_core::checks::{Rare, seen};
 use getid_core::{BorrowPolicy, Epoch, Layout, Limits, Refusal, Tick};
@@ -274,7 +274,7 @@ impl Story {
     async fn begin(&mut self, folder: Option<usize>) -> Option<Server> {
         let patience = Duration::from_secs(3);
         let Some(folder) = folder else {
-            let start = self.machine.start_with(NoStore::opened(None));
+            let start = self.machine.start_with(NoClaim::taken(None));
             return Some(start.await.expect("a store that keeps nothing cannot fail"));
         };
         self.machine.disk = self.folders[folder].clone();

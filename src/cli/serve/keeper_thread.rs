@@ -9,26 +9,26 @@ use getid_core::SavePoint;
 use tokio::sync::oneshot;
 
 use super::Failure;
-use crate::claim::Store;
+use crate::claim::Claim;
 use crate::generators::time::{Keeper, KeeperError};
 use crate::server::Server;
 use crate::system::clock::SystemClock;
 use crate::system::io_threads;
 
 /// A thread with a runtime that waits for its keeper. It ends when this is dropped instead.
-pub(super) struct KeeperThread<S: Store<Point = SavePoint>> {
+pub(super) struct KeeperThread<S: Claim<Point = SavePoint>> {
     work: mpsc::Sender<Kept<S>>,
 }
 
 /// What a keeper's thread is given.
-struct Kept<S: Store<Point = SavePoint>> {
+struct Kept<S: Claim<Point = SavePoint>> {
     keeper: Keeper<SystemClock, S>,
     stopped: oneshot::Receiver<()>,
     whatever_happens: StopsServer,
     told: oneshot::Sender<Result<(), KeeperError>>,
 }
 
-impl<S: Store<Point = SavePoint>> KeeperThread<S> {
+impl<S: Claim<Point = SavePoint>> KeeperThread<S> {
     /// # Errors
     ///
     /// When the system gives no thread, or no descriptor for its runtime.

@@ -17,7 +17,7 @@ use super::signals::{self, Signals};
 use super::startup::{self, Purpose, Startup};
 use super::supervision::Supervision;
 use super::{Failure, messages, warn_on_error};
-use crate::claim::{FileStore, Folder, Identity, MachineClaim, MachineError, NoStore, Opened, Store};
+use crate::claim::{FolderClaim, Folder, Identity, MachineClaim, MachineError, NoClaim, Taken, Claim};
 use crate::config::{Config, StateKind};
 use crate::generators::time::{Issuer, Keeper, KeeperError};
 use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
@@ -103,15 +103,15 @@ impl Prepared {
             StateKind::File => {
                 let dir = config.state_dir.clone();
                 let max_borrow_ms = config.id_max_borrow_ms;
-                let store = FileStore::open(Folder { dir, identity, max_borrow_ms }).await?;
-                self.serve(opening, store).await
+                let claim = FolderClaim::take(Folder { dir, identity, max_borrow_ms }).await?;
+                self.serve(opening, claim).await
             }
-            StateKind::None => self.serve(opening, NoStore::opened(None)).await,
+            StateKind::None => self.serve(opening, NoClaim::taken(None)).await,
         }
     }
 
-    async fn serve<S: Store<Point = SavePoint>>(mut self, opening: Opening, store: Opened<S>) -> Result<(), Failure> {
-        let found = store.point;
+    async fn serve<S: Claim<Point = SavePoint>>(mut self, opening: Opening, claim: Taken<S>) -> Result<(), Failure> {
+        let found = claim.point;
         let mut signals = Signals::listen();
         // Everything is open by now: what is left is for clients.
         if let Some(warning) = startup::fit_clients(&mut self.startup.config, server::open_files())? {
@@ -120,7 +120,7 @@ impl Prepared {
         let config = &self.startup.config;
         // Before the first save: a start that gets no thread leaves no trace either.
         let thread = KeeperThread::start()?;
-        let begun = begin_life(config, opening.identity, store, &mut signals).await?;
+        let begun = begin_life(config, opening.identity, claim, &mut signals).await?;
         let Some((issuer, keeper)) = begun else { return Ok(()) };
         issuer.set_max_wait_ms(config.id_max_wait_ms);
         let Opening { listeners, io_threads, tls, .. } = opening;
@@ -162,7 +162,7 @@ fn claim_machine(config: &Config, identity: Identity) -> Result<Option<MachineCl
         return Ok(None);
     }
     let dir = std::env::current_dir().ok().filter(|_| config.id_state == StateKind::File);
-    match MachineClaim::take(identity.server_id, identity.layout.epoch(), dir.as_deref()) {
+    match MachineClaim::bind(identity.server_id, identity.layout.epoch(), dir.as_deref()) {
         Ok(claim) => Ok(Some(claim)),
         Err(held @ MachineError::Held { .. }) => Err(held),
         // What was never promised keeps nobody from starting.
@@ -174,14 +174,14 @@ fn claim_machine(config: &Config, identity: Identity) -> Result<Option<MachineCl
 }
 
 /// Prepares the issuer and saves for the first time. `None`: a signal ended the start before that.
-async fn begin_life<S: Store<Point = SavePoint>>(
+async fn begin_life<S: Claim<Point = SavePoint>>(
     config: &Config,
     identity: Identity,
-    store: Opened<S>,
+    claim: Taken<S>,
     signals: &mut Signals,
 ) -> Result<Option<(Arc<Issuer>, Keeper<SystemClock, S>)>, Failure> {
     let nothing_served = |name| tracing::info!("{name} received, stopping. Nothing was served");
-    let prepare = Issuer::prepare(SystemClock::new(), identity, server::limits(config), store);
+    let prepare = Issuer::prepare(SystemClock::new(), identity, server::limits(config), claim);
     let (issuer, mut keeper) = tokio::select! {
         prepared = prepare => prepared,
         name = signals.stop() => {
@@ -213,7 +213,7 @@ async fn begin_life<S: Store<Point = SavePoint>>(
 /// # Errors
 ///
 /// Why what the first save wrote may still be there.
-async fn give_up<S: Store<Point = SavePoint>>(
+async fn give_up<S: Claim<Point = SavePoint>>(
     keeper: Keeper<SystemClock, S>,
     config: &Config,
     signals: &mut Signals,

@@ -14,7 +14,7 @@ use getid_core::checks::{Fault, planted};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::{Issuer, Next};
-use crate::claim::{Opened, SaveError, Store};
+use crate::claim::{Taken, SaveError, Claim};
 use crate::stats::{RefusalNews, Refusals};
 use crate::system::clock::Clock;
 use crate::text::plural::counted;
@@ -27,9 +27,9 @@ const SAVE_RETRY: Duration = Duration::from_millis(250);
 const BORROW_REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// The task beside the issuer.
-pub struct Keeper<C: Clock, S: Store> {
+pub struct Keeper<C: Clock, S: Claim> {
     issuer: ClosesIssuer<C>,
-    pub(crate) store: Opened<S>,
+    pub(crate) claim: Taken<S>,
 }
 
 /// Why a keeper did not end well.
@@ -46,9 +46,9 @@ pub enum KeeperError {
     Bug,
 }
 
-impl<C: Clock, S: Store<Point = SavePoint>> Keeper<C, S> {
-    pub(super) fn new(issuer: Arc<Issuer<C>>, store: Opened<S>) -> Self {
-        Keeper { issuer: ClosesIssuer(issuer), store }
+impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
+    pub(super) fn new(issuer: Arc<Issuer<C>>, claim: Taken<S>) -> Self {
+        Keeper { issuer: ClosesIssuer(issuer), claim }
     }
 
     /// Makes the first write, after which IDs are given; none while the clock is absurd. May be dropped before it is done, and
@@ -60,7 +60,7 @@ impl<C: Clock, S: Store<Point = SavePoint>> Keeper<C, S> {
     pub async fn first_save(&mut self) -> Result<(), SaveError<SavePoint>> {
         let issuer = &self.issuer.0;
         match issuer.wanted() {
-            Some(point) => issuer.save(&mut self.store, point).await,
+            Some(point) => issuer.save(&mut self.claim, point).await,
             None => Ok(()),
         }
     }
@@ -72,11 +72,11 @@ impl<C: Clock, S: Store<Point = SavePoint>> Keeper<C, S> {
     ///
     /// [`KeeperError`]: the record may be what the first save wrote.
     pub async fn give_up(self) -> Result<(), KeeperError> {
-        let Keeper { issuer, store } = self;
+        let Keeper { issuer, claim } = self;
         if planted(Fault::StoppedStartLeavesRecord) {
             return Ok(());
         }
-        last_act(&issuer.0, Some(store)).await
+        last_act(&issuer.0, Some(claim)).await
     }
 
     /// Runs until `stop`, then closes the issuer for good and stores the exact position, once a save that is under way
@@ -86,7 +86,7 @@ impl<C: Clock, S: Store<Point = SavePoint>> Keeper<C, S> {
     ///
     /// [`KeeperError`]: the next start goes on at the last watermark. After a panic inside a draw it ends by itself.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), KeeperError> {
-        let Keeper { issuer: guard, store } = self;
+        let Keeper { issuer: guard, claim } = self;
         let issuer = &*guard.0;
         let mut stop = pin!(stop);
         let mut stopping = false;
@@ -95,7 +95,7 @@ impl<C: Clock, S: Store<Point = SavePoint>> Keeper<C, S> {
         let mut reported = None;
         let mut refusals = Refusals::default();
         // It is here, or with the save under way, which hands it back.
-        let mut idle_store = Some(store);
+        let mut idle = Some(claim);
         let mut save: Option<Pin<Box<_>>> = None;
         loop {
             let serve_after = match issuer.serve() {
@@ -111,25 +111,25 @@ impl<C: Clock, S: Store<Point = SavePoint>> Keeper<C, S> {
             }
             if retry_at.is_none_or(|at| Instant::now() >= at) && !stopping {
                 retry_at = None;
-                let wanted = if idle_store.is_some() { issuer.wanted() } else { None };
+                let wanted = if idle.is_some() { issuer.wanted() } else { None };
                 if let Some(point) = wanted
-                    && let Some(mut store) = idle_store.take()
+                    && let Some(mut claim) = idle.take()
                 {
                     save = Some(Box::pin(async move {
-                        let result = issuer.save(&mut store, point).await;
-                        (store, result)
+                        let result = issuer.save(&mut claim, point).await;
+                        (claim, result)
                     }));
                 }
             }
-            if stopping && idle_store.is_some() {
+            if stopping && idle.is_some() {
                 break;
             }
             // Always in this order, so that a simulated life is the same each time.
             tokio::select! {
                 biased;
-                (store, result) = in_flight(&mut save) => {
+                (claim, result) = in_flight(&mut save) => {
                     save = None;
-                    idle_store = Some(store);
+                    idle = Some(claim);
                     let pauses = !matches!(result, Ok(()) | Err(SaveError::ClaimRetaken { .. }));
                     retry_at = pauses.then(|| Instant::now() + SAVE_RETRY);
                 }
@@ -148,19 +148,19 @@ impl<C: Clock, S: Store<Point = SavePoint>> Keeper<C, S> {
                 () = at(serve_after) => {}
             }
         }
-        last_act(issuer, idle_store).await
+        last_act(issuer, idle).await
     }
 }
 
 /// Closes the issuer for good, and stores what it says then.
-async fn last_act<C: Clock, S: Store<Point = SavePoint>>(
+async fn last_act<C: Clock, S: Claim<Point = SavePoint>>(
     issuer: &Issuer<C>,
-    store: Option<Opened<S>>,
+    claim: Option<Taken<S>>,
 ) -> Result<(), KeeperError> {
-    match (issuer.close(), store) {
+    match (issuer.close(), claim) {
         _ if issuer.has_panicked() && !planted(Fault::PoisonedCloseIsStored) => Err(KeeperError::Bug),
         // Past the mint, which is closed for good and has nothing to learn from this save.
-        (Some(point), Some(mut store)) => store.save(point).await.map_err(KeeperError::LastSave),
+        (Some(point), Some(claim)) => claim.release(point).await.map_err(KeeperError::LastSave),
         _ => Ok(()),
     }
 }

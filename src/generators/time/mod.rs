@@ -48,7 +48,7 @@ use self::queue::{FairQueue, Given, TooLong};
 use self::seat::{Seat, Waiting};
 pub use self::status::IssuerStatus;
 use self::status::{SaveOutcome, Stats};
-use crate::claim::{Identity, Opened, SaveError, Store};
+use crate::claim::{Identity, Taken, SaveError, Claim};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::system::clock::{Clock, SystemClock};
 
@@ -113,14 +113,14 @@ impl<C: Clock> Issuer<C> {
     ///
     /// Without a record, or with one that is a copy, it takes 250 ms longer: whoever had the state folder before must not be
     /// giving IDs any more.
-    pub async fn prepare<S: Store<Point = SavePoint>>(
+    pub async fn prepare<S: Claim<Point = SavePoint>>(
         clock: C,
         identity: Identity,
         limits: Limits,
-        store: Opened<S>,
+        claim: Taken<S>,
     ) -> (Arc<Issuer<C>>, Keeper<C, S>) {
-        let found = store.point;
-        let is_copy = store.is_copy && !planted(Fault::NoPauseForACopy);
+        let found = claim.point;
+        let is_copy = claim.is_copy && !planted(Fault::NoPauseForACopy);
         if (found.is_none() || is_copy) && !planted(Fault::NoPause) {
             tokio::time::sleep(LOST_RUN_PAUSE).await;
         }
@@ -140,7 +140,7 @@ impl<C: Clock> Issuer<C> {
             panicked: AtomicBool::new(false),
             stats: Stats::default(),
         });
-        let keeper = Keeper::new(Arc::clone(&issuer), store);
+        let keeper = Keeper::new(Arc::clone(&issuer), claim);
         (issuer, keeper)
     }
 
@@ -411,14 +411,14 @@ impl<C: Clock> Issuer<C> {
     }
 
     /// One save, with its account kept and the mint and the waiting told.
-    pub(crate) async fn save<S: Store<Point = SavePoint>>(
+    pub(crate) async fn save<S: Claim<Point = SavePoint>>(
         &self,
-        store: &mut Opened<S>,
+        claim: &mut Taken<S>,
         point: SavePoint,
     ) -> Result<(), SaveError<SavePoint>> {
         let began = Instant::now();
         self.saving_since_ns.store(ns(began - self.born).max(1), Relaxed);
-        let result = store.save(point).await;
+        let result = claim.save(point).await;
         self.saving_since_ns.store(0, Relaxed);
         let took = began.elapsed();
         self.stats.longest_save_us.fetch_max((ns(took) / 1000).max(1), Relaxed);

@@ -1,0 +1,122 @@
+//! Why a claim could not be taken, and why a save failed: values that become one sentence, with path, cause and remedy.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use getid_core::SavePoint;
+
+use super::envelope::{RecordError, Term};
+use super::record::Mismatch;
+
+/// Why a record was not saved. `Display` is the sentence for log and reply, without `MISCONF`.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SaveError<P = SavePoint> {
+    /// The disk did not take it.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What failed, as in "cannot write ...".
+        action: &'static str,
+        /// What it failed on.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// Lock file or folder are no longer the ones that were opened, another process holds the new ones, or the record
+    /// there is another process's. Nothing was written. The store looks again at each save.
+    #[error("claim lost: {what}")]
+    ClaimLost {
+        /// What was found instead, and what helps.
+        what: String,
+    },
+    /// The claim had been lost (folder or lock file deleted and made anew) and has been taken again. Nothing was
+    /// written.
+    ///
+    /// Another server may have given IDs in between, so the caller must now do what it does at a start with the record
+    /// `found` (raise its position past the watermark, and its reference clock; without a record past the borrow
+    /// limit), and only then save again, with the new term. With the old one it gets this answer again.
+    #[error("the claim was lost and has been taken again; the position must be raised before the next save")]
+    ClaimRetaken {
+        /// What the folder held when the claim was taken again: the latest of all that were found since the caller was
+        /// told last. In ticks of the configured epoch.
+        found: Option<P>,
+        /// The new life.
+        term: Term,
+    },
+}
+
+/// Why a server must not start on what it found. `Display` is one sentence with path, cause and remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeError {
+    /// The folder cannot be opened.
+    #[error("cannot open the folder {}: {source}; {}", path.display(), folder_remedy(source))]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The thread that saves cannot be started.
+    #[error(
+        "cannot start a thread to save to {}: {source}; raise the limit of processes (ulimit -u, TasksMax=)",
+        path.display()
+    )]
+    Thread {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file in the folder cannot be used.
+    #[error("cannot {action} {}: {source}; getid must be able to write to its folder (dir)", path.display())]
+    Io {
+        /// What failed, as in "cannot lock ...".
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another process holds the claim.
+    #[error(
+        "{whose} is in use: {} is locked by {holder}; stop that process, or set another server-id or dir",
+        path.display()
+    )]
+    Held {
+        /// The lock file.
+        path: PathBuf,
+        /// What it is the lock of, such as "server-id 0".
+        whose: String,
+        /// The other process, as "pid 123".
+        holder: String,
+    },
+    /// The record does not read: damaged, or of a newer format.
+    #[error("cannot use the record {}: {source}; to go on, {remedy}", path.display())]
+    Record {
+        /// The record's file.
+        path: PathBuf,
+        /// What is wrong.
+        source: RecordError,
+        /// What to run.
+        remedy: String,
+    },
+    /// The record is not for this configuration.
+    #[error("cannot use the record {}: {source}; to go on, {remedy}", path.display())]
+    Mismatch {
+        /// The record's file.
+        path: PathBuf,
+        /// What differs.
+        source: Mismatch,
+        /// What to set or run.
+        remedy: String,
+    },
+}
+
+fn folder_remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "make it, or name another with dir",
+        io::ErrorKind::NotADirectory => "dir must name a folder",
+        _ => "getid must be able to read and write it (dir)",
+    }
+}
