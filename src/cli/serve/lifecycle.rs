@@ -17,7 +17,7 @@ use super::signals::{self, Signals};
 use super::startup::{self, Purpose, Startup};
 use super::supervision::Supervision;
 use super::{Failure, messages, warn_on_error};
-use crate::claim::{FolderClaim, Folder, Identity, MachineClaim, MachineError, NoClaim, Taken, Claim};
+use crate::claim::{Claim, Folder, FolderClaim, Identity, MachineClaim, MachineError, NoClaim, Taken};
 use crate::config::{Config, StateKind};
 use crate::generators::time::{Issuer, Keeper, KeeperError};
 use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};

@@ -14,7 +14,7 @@ use getid_core::checks::{Fault, planted};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::{Issuer, Next};
-use crate::claim::{Taken, SaveError, Claim};
+use crate::claim::{Claim, SaveError, Taken};
 use crate::stats::{RefusalNews, Refusals};
 use crate::system::clock::Clock;
 use crate::text::plural::counted;

@@ -48,7 +48,7 @@ use self::queue::{FairQueue, Given, TooLong};
 use self::seat::{Seat, Waiting};
 pub use self::status::IssuerStatus;
 use self::status::{SaveOutcome, Stats};
-use crate::claim::{Identity, Taken, SaveError, Claim};
+use crate::claim::{Claim, Identity, SaveError, Taken};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::system::clock::{Clock, SystemClock};
 
