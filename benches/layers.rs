@@ -19,7 +19,7 @@ use getid::system::clock::{Clock, SystemClock};
 use getid_core::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
 use roomy::roomy_issuer;
 
-#[path = "../tests/common/roomy.rs"]
+#[path = "../tests/support/roomy.rs"]
 mod roomy;
 
 /// Wide enough that no bench borrows.

@@ -14,7 +14,7 @@
 //! Limits, order of checks and error texts are those of Redis 7.0 (`processMultibulkBuffer`, `processInlineBuffer`,
 //! `sdssplitargs`, `string2ll`), down to what Redis does not check: the byte after a header's CR and the two bytes after
 //! a bulk's data are skipped whatever they are, and a line that holds a NUL before its end never ends.
-//! `tests/protocol/` is the proof.
+//! `tests/protocol/table/` is the proof.
 //!
 //! Invariant: `scanned` and every span lie within the input that was given, `position <= input.len()`.
 

@@ -16,6 +16,8 @@
 //! GETID_SIM_STORIES=100000 cargo test --test simulation stories
 //! ```
 
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
 mod clock;
 mod clock_scenes;
 mod log;
@@ -26,3 +28,4 @@ mod rng;
 mod scenes;
 mod stories;
 mod story;
+mod watermark;

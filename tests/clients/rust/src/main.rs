@@ -1,6 +1,6 @@
 //! Rust's clients, unchanged, against a running getid: `client-matrix redis|redis-tokio|fred|fred-resp3 [check ...]`.
 //!
-//! See `tests/client_matrix.rs`. A check that does not hold panics.
+//! See `tests/server/client_matrix.rs`. A check that does not hold panics.
 
 mod fred_client;
 mod redis_sync;

@@ -1,0 +1,10 @@
+//! The core of pure arithmetic: layouts, the reference clock, the mint. Nothing here needs a file, a socket or the clock.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+mod clock;
+mod fork_model;
+mod layout;
+mod lives;
+mod mint;
+mod support;

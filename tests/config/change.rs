@@ -1,0 +1,548 @@
+//! `CONFIG SET` and `CONFIG REWRITE` as functions: a configuration and some pairs in, another or an error out; a file's text
+//! in, the new text out. What a change does to a running server is in `tests/server/settings.rs`; the texts of errors, beside a real
+//! Redis, in `tests/protocol/transcripts/config.txt`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use getid::config::directive::{Change, Directive, Secrecy};
+use getid::config::ignored::IGNORED_DIRECTIVES;
+use getid::config::load::FilesFrom;
+use getid::config::{Config, Files, Pair, Rewritten, Sources, UserLine};
+use getid::system::files::{Readers, behind_links, replace};
+use proptest::prelude::*;
+
+/// Files by their paths.
+#[derive(Clone, Default)]
+struct Thought(BTreeMap<&'static str, Vec<u8>>);
+
+impl Files for Thought {
+    fn read(&self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = self.0.get(path.to_str().unwrap()).cloned().ok_or(io::ErrorKind::NotFound)?;
+        bytes.truncate(bytes_max + 1);
+        Ok(bytes)
+    }
+
+    fn matching(&self, pattern: &str) -> io::Result<Vec<PathBuf>> {
+        let folder = pattern.split('*').next().unwrap();
+        Ok(self.0.keys().filter(|path| path.starts_with(folder)).map(PathBuf::from).collect())
+    }
+}
+
+fn files(texts: &[(&'static str, &str)]) -> Thought {
+    Thought(texts.iter().map(|(path, text)| (*path, text.as_bytes().to_vec())).collect())
+}
+
+fn sources(path: &str, environment: &[(&str, &str)], words: &[&str]) -> Sources {
+    let environment = environment.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
+    Sources {
+        file: Some(PathBuf::from(path)),
+        environment,
+        words: words.iter().map(|word| (*word).to_owned()).collect(),
+    }
+}
+
+fn pairs(pairs: &[(&str, &str)]) -> Vec<Pair> {
+    pairs.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
+}
+
+/// What is in force, directive by directive.
+fn values(config: &Config) -> Vec<(&'static str, String)> {
+    let mut values: Vec<_> = Directive::ALL.iter().filter_map(|row| Some((row.name, row.get(config)?))).collect();
+    values.push(("rename-command", format!("{:?}", config.rename_commands)));
+    values
+}
+
+/// Sets `change` and rewrites; checks that a start with the new file has what was in force, and that a second rewrite
+/// leaves it alone.
+#[track_caller]
+fn rewritten(path: &'static str, given: &Thought, words: &[&str], change: &[(&str, &str)]) -> String {
+    let all = sources(path, &[], words);
+    let (config, _) = Config::load(&all, given).unwrap();
+    let config = config.set(&pairs(change)).unwrap().config;
+    let Rewritten { text, .. } = config.rewritten(Path::new(path), &all, given).unwrap();
+    let mut after = given.clone();
+    after.0.insert(path, text.clone());
+    let shown = String::from_utf8(text.clone()).unwrap();
+    // The command line may be needed, but what it says is in the file already.
+    let (again, _) =
+        Config::load(&sources(path, &[], &[]), &after).unwrap_or_else(|report| panic!("{report}\n{shown}"));
+    assert_eq!(values(&again), values(&config), "\n{shown}");
+    assert_eq!(config.rewritten(Path::new(path), &all, &after).unwrap().text, text, "a second time");
+    shown
+}
+
+#[test]
+fn a_change_is_whole_or_none() {
+    let old = Config::default();
+    let changed = old.set(&pairs(&[("timeout", "5"), ("HZ", "20"), ("requirepass", "a b")])).unwrap();
+    assert_eq!(changed.names, ["timeout", "hz", "requirepass"]);
+    let expected = Config { timeout_s: 5, hz: 20, requirepass: Some("a b".to_owned()), ..old.clone() };
+    assert_eq!(changed.config, expected);
+    assert!(old.set(&pairs(&[("timeout", "5"), ("hz", "501")])).is_err());
+    let error = old.set(&pairs(&[("hz", "501")])).unwrap_err().to_string();
+    let text =
+        "ERR CONFIG SET failed (possibly related to argument 'hz') - argument must be between 1 and 500 inclusive";
+    assert_eq!(error, text);
+}
+
+#[test]
+fn the_documented_file_says_of_each_directive_whether_it_can_change() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/config/getid.conf")).unwrap();
+    let (mut said, mut behind_a_directive) = (String::new(), false);
+    let mut found = BTreeMap::new();
+    for line in text.lines() {
+        let shown = line.strip_prefix('#').unwrap_or(line);
+        if let Some(row) = shown.split(' ').next().and_then(Directive::find) {
+            let words = said.split_whitespace().filter(|word| *word != "#").collect::<Vec<_>>().join(" ");
+            found
+                .insert(row.name, if words.contains("At the start only.") { Change::AtStart } else { Change::AnyTime });
+            behind_a_directive = true;
+        } else {
+            if std::mem::take(&mut behind_a_directive) {
+                said.clear();
+            }
+            said += line;
+            said.push(' ');
+        }
+    }
+    for row in Directive::ALL.iter().filter(|row| !["user", "aclfile"].contains(&row.name)) {
+        assert_eq!(found.get(row.name), Some(&row.change), "{}", row.name);
+    }
+}
+
+#[test]
+fn classes_that_are_not_named_keep_their_limits() {
+    let change = pairs(&[("client-output-buffer-limit", "pubsub 1kb 2 3 slave 4 5 6")]);
+    let config = Config::default().set(&change).unwrap().config;
+    let row = Directive::find("client-output-buffer-limit").unwrap();
+    assert_eq!(row.get(&config).unwrap(), "normal 0 0 0 slave 4 5 6 pubsub 1024 2 3");
+}
+
+#[test]
+fn checks_between_values_go_by_the_whole() {
+    let words = ["--tls-port", "6380", "--tls-cert-file", "a", "--tls-key-file", "b", "--tls-auth-clients", "no"];
+    let (tls, _) = Config::load(&sources("t.conf", &[], &words), &files(&[("t.conf", "")])).unwrap();
+    let error = tls.set(&pairs(&[("timeout", "5"), ("tls-cert-file", "")])).unwrap_err().to_string();
+    let text = "ERR CONFIG SET failed (possibly related to argument 'tls-cert-file') - tls-port is 6380, but there is no \
+                tls-cert-file";
+    assert_eq!(error, text);
+    let error = tls.set(&pairs(&[("tls-auth-clients", "optional")])).unwrap_err().to_string();
+    assert!(
+        error.contains("'tls-auth-clients') - tls-auth-clients is optional, but there is no tls-ca-cert-file"),
+        "{error}"
+    );
+    assert!(tls.set(&pairs(&[("tls-auth-clients", "optional"), ("tls-ca-cert-file", "c")])).is_ok());
+    // In either order, for the whole counts.
+    for change in [
+        [("id-watermark-lead-ms", "5000"), ("id-max-borrow-ms", "6000")],
+        [("id-max-borrow-ms", "6000"), ("id-watermark-lead-ms", "5000")],
+    ] {
+        assert_eq!(Config::default().set(&pairs(&change)).unwrap().config.id_watermark_lead_ms, 5000);
+    }
+}
+
+#[test]
+fn no_error_shows_a_password() {
+    for change in [[("requirepass", "hunter2"), ("hz", "x")], [("requirepass", "hunter2"), ("requirepass", "hunter2")]]
+    {
+        assert!(!Config::default().set(&pairs(&change)).unwrap_err().to_string().contains("hunter"));
+    }
+}
+
+#[test]
+fn a_file_keeps_comments_order_and_what_did_not_change() {
+    let text = "# head\n\n  port 7000\nTimeout 3\n# about hz\nhz   10\nproto-max-bulk-len 512MB\ntimeout 4\nsave 900 1\n# tail";
+    let given = files(&[("t.conf", text)]);
+    assert_eq!(rewritten("t.conf", &given, &[], &[("timeout", "4")]), text);
+    let expected = "# head\n\n  port 7000\ntimeout 9\n# about hz\nhz   10\nproto-max-bulk-len 512MB\nsave 900 1\n# tail\n\n\
+                    # Generated by CONFIG REWRITE\nmaxclients 5\nrequirepass \"a \\\"b\\\" #\"\n";
+    let change = [("timeout", "9"), ("maxclients", "5"), ("requirepass", "a \"b\" #"), ("loglevel", "notice")];
+    assert_eq!(rewritten("t.conf", &given, &[], &change), expected);
+    // Back to the built-in value: a line that is there says so.
+    let given = files(&[("t.conf", "hz 20\r\n# x\r\n")]);
+    assert_eq!(rewritten("t.conf", &given, &[], &[("hz", "10")]), "hz 10\r\n# x\r\n");
+    // Under a marker that is there already; an empty and a missing file are made.
+    let given = files(&[("t.conf", "# Generated by CONFIG REWRITE\nhz 20\n")]);
+    let expected = "# Generated by CONFIG REWRITE\nhz 20\ntimeout 1\n";
+    assert_eq!(rewritten("t.conf", &given, &[], &[("timeout", "1")]), expected);
+    let given = files(&[("t.conf", "")]);
+    assert_eq!(rewritten("t.conf", &given, &[], &[("hz", "11")]), "# Generated by CONFIG REWRITE\nhz 11\n");
+}
+
+#[test]
+fn a_directive_of_several_lines_keeps_them() {
+    let text = "client-output-buffer-limit pubsub 1 2 3\n# x\nclient-output-buffer-limit normal 0 0 0\n\
+                rename-command CONFIG \"\"\nrename-command shutdown s\n";
+    let given = files(&[("t.conf", text)]);
+    let expected = "client-output-buffer-limit normal 7 8 9\n# x\nclient-output-buffer-limit pubsub 1 2 3\n\
+                    rename-command CONFIG \"\"\nrename-command shutdown s\n";
+    let change = [("client-output-buffer-limit", "normal 7 8 9")];
+    assert_eq!(rewritten("t.conf", &given, &[], &change), expected);
+    let given = files(&[("t.conf", "rename-command a b\ninclude x.conf\n"), ("x.conf", "rename-command c d\n")]);
+    let expected = "rename-command a b\ninclude x.conf\n\n# Generated by CONFIG REWRITE\nrename-command e f\n";
+    assert_eq!(rewritten("t.conf", &given, &["--rename-command", "e", "f"], &[]), expected);
+}
+
+#[test]
+fn users_are_written_where_they_stand_and_only_if_they_changed() {
+    let text = "user zoe on >secret +ping\n# bob\nuser bob on nopass +getid\ninclude x.conf\n";
+    let given = files(&[("t.conf", text), ("x.conf", "user amy on nopass +info\n")]);
+    let all = sources("t.conf", &[], &[]);
+    let (config, _) = Config::load(&all, &given).unwrap();
+    let rewritten = |config: &Config| {
+        let text = config.rewritten(Path::new("t.conf"), &all, &given).map(|rewritten| rewritten.text);
+        text.map(|text| String::from_utf8(text).unwrap())
+    };
+    assert_eq!(rewritten(&config).unwrap(), text);
+    // As the server has them: by name, each rule spelt out.
+    let mut changed = config.clone();
+    changed.users.reverse();
+    assert_eq!(rewritten(&changed).unwrap(), text);
+    changed.users.iter_mut().find(|user| user.name == "bob").unwrap().rules.push("+mgetid".to_owned());
+    changed.users.push(UserLine { name: "carl".to_owned(), rules: vec!["on".to_owned(), "nopass".to_owned()] });
+    let got = rewritten(&changed).unwrap();
+    let lines: Vec<_> = got.lines().map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(lines, ["user zoe", "# bob", "user bob", "include x.conf", "", "# Generated", "user carl"]);
+    assert!(got.starts_with("user zoe on >secret +ping\n") && got.contains("+getid +mgetid\n"), "{got}");
+    // One that is gone loses its line, unless another file has it.
+    changed.users.retain(|user| user.name != "zoe");
+    assert!(!rewritten(&changed).unwrap().contains("zoe"));
+    changed.users.retain(|user| user.name != "amy");
+    assert_eq!(rewritten(&changed).unwrap_err(), "user stands in an included file too, and that is not rewritten");
+}
+
+#[test]
+fn what_an_included_file_says_is_said_again_where_it_differs() {
+    let given = files(&[("t.conf", "timeout 1\ninclude x.conf\n# end\n"), ("x.conf", "timeout 2\nhz 20\n")]);
+    assert_eq!(rewritten("t.conf", &given, &[], &[]), "timeout 1\ninclude x.conf\n# end\n");
+    let expected = "include x.conf\n# end\n\n# Generated by CONFIG REWRITE\nhz 10\ntimeout 3\n";
+    assert_eq!(rewritten("t.conf", &given, &[], &[("timeout", "3"), ("hz", "10")]), expected);
+}
+
+#[test]
+fn the_words_of_id_generator_stay_right() {
+    let given = files(&[("t.conf", "id-generator server-id 1 id-range 2\nshard-range 9 # no\n")]);
+    assert!(Config::load(&sources("t.conf", &[], &[]), &given).is_err());
+    let given = files(&[("t.conf", "id-generator server-id 1 id-range 3 shard-range 9 random-range 9\nserver-id 2\n")]);
+    let expected = "id-generator server-id 5 id-range 3 shard-range 8 random-range 10\nserver-id 5\n";
+    let words = ["--server-id", "5", "--shard-range", "8", "--random-range", "10"];
+    assert_eq!(rewritten("t.conf", &given, &words, &[]), expected);
+    // A file that is right only together with the command line.
+    let given = files(&[("t.conf", "id-range 3\ntls-port 6380\ntls-auth-clients no\n")]);
+    let words = ["--shard-range", "8", "--tls-cert-file", "a", "--tls-key-file", "b"];
+    let got = rewritten("t.conf", &given, &words, &[]);
+    assert!(got.ends_with("tls-cert-file a\ntls-key-file b\nshard-range 8\n"), "{got}");
+}
+
+#[test]
+fn what_the_command_line_says_is_written_and_what_wins_over_the_file_is_named() {
+    let given = files(&[("t.conf", "hz 10\n")]);
+    let all = sources("t.conf", &[("GETID_TIMEOUT", "7")], &["--hz", "20", "--maxclients", "9"]);
+    let (config, _) = Config::load(&all, &given).unwrap();
+    let config = config.set(&pairs(&[("timeout", "8"), ("maxclients", "11")])).unwrap().config;
+    let Rewritten { text, overridden, holds_secret } = config.rewritten(Path::new("t.conf"), &all, &given).unwrap();
+    let expected = "hz 20\n\n# Generated by CONFIG REWRITE\ntimeout 8\nmaxclients 11\n";
+    assert_eq!(String::from_utf8(text).unwrap(), expected);
+    assert_eq!(overridden, ["timeout", "maxclients"]);
+    assert!(!holds_secret);
+}
+
+/// An answer that was saved, and is set again, changes nothing, and stands in the file from then on.
+#[test]
+fn what_config_get_says_of_protected_mode_changes_nothing() {
+    for (text, word) in [("", "yes"), ("bind 0.0.0.0\n", "guarded"), ("protected-mode no\n", "no")] {
+        let given = files(&[("t.conf", text)]);
+        let all = sources("t.conf", &[], &[]);
+        let (config, _) = Config::load(&all, &given).unwrap();
+        let before = config.protection();
+        let set = config.set(&pairs(&[("protected-mode", word)])).unwrap().config;
+        assert_eq!(set.protection(), before, "{text}");
+        let Rewritten { text: again, .. } = set.rewritten(Path::new("t.conf"), &all, &given).unwrap();
+        let again = String::from_utf8(again).unwrap();
+        assert!(again.contains(&format!("protected-mode {word}\n")), "{again}");
+        let (next, _) = Config::load(&all, &files(&[("t.conf", &again)])).unwrap();
+        assert_eq!(next.protection(), before, "{again}");
+    }
+}
+
+/// Whatever its row calls a secret, those of Redis without a meaning here too: they may be another server's password.
+#[test]
+fn a_file_with_any_secret_is_known_to_hold_one() {
+    let own = Directive::ALL.iter().filter(|row| row.secrecy != Secrecy::Open).map(|row| row.name);
+    let known = IGNORED_DIRECTIVES.iter().filter(|row| row.is_secret).map(|row| row.name);
+    for name in own.chain(known) {
+        let value = if name == "user" { "app on >hunter2" } else { "hunter2" };
+        for (path, text) in [("t.conf", format!("{name} {value}\n")), ("t.toml", format!("{name} = \"{value}\"\n"))] {
+            let given = files(&[(path, &text)]);
+            let all = sources(path, &[], &[]);
+            let (config, _) = Config::load(&all, &given).unwrap();
+            assert!(config.rewritten(Path::new(path), &all, &given).unwrap().holds_secret, "{text}");
+        }
+    }
+}
+
+#[test]
+fn what_the_environment_gives_is_not_written() {
+    let digest = "5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8";
+    let variables = [
+        ("GETID_REQUIREPASS", "hunter2"),
+        ("GETID_USER", "app on >hunter3 +ping"),
+        ("GETID_HZ", "20"),
+        ("GETID_TIMEOUT", "7"),
+        ("GETID_SERVER_ID", "2"),
+    ];
+    for (path, text) in [("t.conf", "hz 10\n"), ("t.toml", "hz = 10\n")] {
+        let given = files(&[(path, text)]);
+        let all = sources(path, &variables, &[]);
+        let (mut config, _) = Config::load(&all, &given).unwrap();
+        let same = config.rewritten(Path::new(path), &all, &given).unwrap();
+        assert_eq!((String::from_utf8(same.text).unwrap().as_str(), same.holds_secret), (text, false));
+        // As the server knows it: with a digest.
+        let line = format!("on sanitize-payload #{digest} resetchannels -@all +ping");
+        config.users.push(UserLine { name: "bob".into(), rules: line.split(' ').map(str::to_owned).collect() });
+        let with_user = config.rewritten(Path::new(path), &all, &given).unwrap();
+        let written = String::from_utf8(with_user.text).unwrap();
+        assert!(written.contains(digest) && !written.contains("app") && !written.contains("hunter"), "{written}");
+        assert!(with_user.holds_secret);
+        // What was set since is another value, and is written.
+        let config = config.set(&pairs(&[("requirepass", "hunter4"), ("timeout", "8")])).unwrap().config;
+        let set = config.rewritten(Path::new(path), &all, &given).unwrap();
+        let written = String::from_utf8(set.text).unwrap();
+        assert!(
+            written.contains("hunter4") && written.contains("timeout") && !written.contains("hunter2"),
+            "{written}"
+        );
+        assert!(!written.contains("server-id") && set.holds_secret, "{written}");
+    }
+}
+
+/// A user that environment or command line make is made by them at the next start too, and a start takes no user twice.
+#[test]
+fn users_from_elsewhere_are_not_written_whatever_becomes_of_them() {
+    let variables = [("GETID_USER", "app on >hunter2 +ping")];
+    let words = ["--user", "ops on >hunter3 +@all"];
+    for (path, text) in [("t.conf", "hz 10\n"), ("t.toml", "hz = 10\n")] {
+        let given = files(&[(path, text)]);
+        let all = sources(path, &variables, &words);
+        let (mut config, _) = Config::load(&all, &given).unwrap();
+        for changed in [false, true] {
+            if changed {
+                for (user, rule) in config.users.iter_mut().zip(["+echo", "-@all"]) {
+                    user.rules.push(rule.to_owned());
+                }
+            }
+            let Rewritten { text: written, overridden, holds_secret } =
+                config.rewritten(Path::new(path), &all, &given).unwrap();
+            let written = String::from_utf8(written).unwrap();
+            assert_eq!((written.as_str(), holds_secret), (text, false));
+            assert_eq!(overridden, if changed { vec!["user"] } else { Vec::new() });
+            Config::load(&all, &files(&[(path, &written)])).unwrap();
+        }
+        // One that was made since is written, and stands beside them.
+        config.users.push(UserLine { name: "new".into(), rules: vec!["on".into()] });
+        let written = String::from_utf8(config.rewritten(Path::new(path), &all, &given).unwrap().text).unwrap();
+        assert!(written.contains("new") && !["app", "ops"].iter().any(|word| written.contains(word)), "{written}");
+        let written = files(&[(path, written.leak())]);
+        assert_eq!(Config::load(&all, &written).unwrap().0.users.len(), 3);
+    }
+}
+
+#[test]
+fn a_file_that_was_broken_meanwhile_is_left_alone() {
+    let config = Config::default();
+    for text in ["prot 1\n", "hz \"\n", "hz x\n"] {
+        let error =
+            config.rewritten(Path::new("t.conf"), &Sources::default(), &files(&[("t.conf", text)])).unwrap_err();
+        assert!(error.starts_with("t.conf:1: "), "{error}");
+    }
+    for text in ["hz =\n", "hz = 1\nhz = 2"] {
+        let given = files(&[("t.toml", text)]);
+        assert!(config.rewritten(Path::new("t.toml"), &Sources::default(), &given).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_toml_file_keeps_comments_order_and_forms() {
+    let text = "# head\nport = 7000 # the port\nhz = 10\nsyslog-enabled = false\n\n# limits\n[client-output-buffer-limit]\n\
+                normal = [0, 0, 0] # own\nreplica = [\"256mb\", \"64mb\", 60]\n\n[id-generator]\nserver-id = 1\n";
+    let given = files(&[("t.toml", text)]);
+    assert_eq!(rewritten("t.toml", &given, &[], &[]), text);
+    let change =
+        [("hz", "20"), ("client-output-buffer-limit", "normal 1 2 3"), ("requirepass", "a\"b"), ("timeout", "5")];
+    let got = rewritten("t.toml", &given, &["--server-id", "2", "--port", "7001", "--syslog-enabled", "yes"], &change);
+    let expected = "# head\nport = 7001 # the port\nhz = 20\nsyslog-enabled = true\n\n# Generated by CONFIG REWRITE\n\
+                    timeout = 5\nrequirepass = 'a\"b'\n\n# limits\n[client-output-buffer-limit]\nnormal = [1, 2, 3] # own\n\
+                    replica = [268435456, 67108864, 60]\n\n[id-generator]\nserver-id = 2\n";
+    assert_eq!(got, expected);
+    let given = files(&[("t.toml", "id-generator = \"server-id 1\"\nbind = [\"127.0.0.1\"]\nunixsocketperm = 0o770")]);
+    let words = ["--server-id", "3", "--bind", "::1", "127.0.0.1", "--unixsocketperm", "700"];
+    let expected = "id-generator = \"server-id 3 id-range 2 shard-range 9 random-range 10\"\n\
+                    bind = [\"::1\", \"127.0.0.1\"]\nunixsocketperm = 700\n";
+    assert_eq!(rewritten("t.toml", &given, &words, &[]), expected);
+    let given = files(&[("t.toml", "")]);
+    let got = rewritten(
+        "t.toml",
+        &given,
+        &["--rename-command", "CONFIG", ""],
+        &[("client-output-buffer-limit", "pubsub 1 2 3")],
+    );
+    assert!(got.contains("rename-command = [[\"CONFIG\", \"\"]]\n"), "{got}");
+}
+
+#[test]
+fn a_password_of_several_lines_reads_back() {
+    for (path, text) in [("t.conf", "hz 10\n"), ("t.toml", "hz = 10\n")] {
+        rewritten(path, &files(&[(path, text)]), &[], &[("requirepass", "a\n# b\r\n\t\"'c'''\"\"\"\\")]);
+    }
+}
+
+#[test]
+fn a_file_is_replaced_whole_and_keeps_its_mode_and_its_links() {
+    let folder = tempfile::tempdir().unwrap();
+    let [real, link] = ["real.conf", "link.conf"].map(|name| folder.path().join(name));
+    std::fs::write(&real, "old").unwrap();
+    std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o640)).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let replace_file =
+        |path: &Path, bytes: &[u8]| behind_links(path).and_then(|path| replace(&path, bytes, Readers::AsBefore));
+    replace_file(&link, b"new").unwrap();
+    assert_eq!(std::fs::read(&real).unwrap(), b"new");
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(std::fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    assert!(replace_file(&folder.path().join("no/such.conf"), b"x").is_err());
+    let fresh = folder.path().join("fresh.conf");
+    replace_file(&fresh, b"x").unwrap();
+    assert_eq!(std::fs::metadata(&fresh).unwrap().permissions().mode() & 0o777, 0o600);
+    // Relative paths begin in the folder that is given.
+    let from = FilesFrom(folder.path().to_owned());
+    assert_eq!(from.read(Path::new("real.conf"), 100).unwrap(), b"new");
+    assert_eq!(from.matching("r*.conf").unwrap(), [real]);
+}
+
+/// A value that a directive may have: its built-in one, or another.
+fn change_of(row: &'static Directive) -> BoxedStrategy<(String, String)> {
+    let value: BoxedStrategy<String> = match row.name {
+        "client-output-buffer-limit" => {
+            let group = ("normal|replica|slave|pubsub", 0u32..2000, 0u32..2000, 0u32..100);
+            group.prop_map(|(class, hard, soft, s)| format!("{class} {hard}kb {soft} {s}")).boxed()
+        }
+        "requirepass" => "[ -~äñ\t\"'\\\\#]{0,20}".boxed(),
+        name if name.starts_with("tls-") && (name.ends_with("-file") || name.ends_with("-dir")) => {
+            "[ -~ä\"'\\\\#]{0,20}".boxed()
+        }
+        "proto-max-bulk-len" | "client-query-buffer-limit" => "([1-9]|[1-9][0-9])(mb|gb|MB)".boxed(),
+        "loglevel" => "debug|verbose|notice|warning|nothing".boxed(),
+        "tls-auth-clients" => "yes|no|optional".boxed(),
+        "tls-auth-clients-user" => "off|CN|cn".boxed(),
+        "tls-protocols" => "|TLSv1[.]2|TLSv1[.]3|tlsv1[.]3 TLSv1[.]2".boxed(),
+        "tls-ciphers" => "|DEFAULT:!MEDIUM|ECDHE-RSA-AES128-GCM-SHA256(:ECDHE-RSA-CHACHA20-POLY1305)?".boxed(),
+        "tls-ciphersuites" => "|TLS_AES_256_GCM_SHA384(:TLS_AES_128_GCM_SHA256)?".boxed(),
+        "protected-mode" => "yes|no|guarded".boxed(),
+        "tls-prefer-server-ciphers" | "tls-session-caching" => "yes|no".boxed(),
+        "id-borrow-policy" => "wait|error".boxed(),
+        "id-max-wait-ms" => (100u32..=9000).prop_map(|ms| ms.to_string()).boxed(),
+        "id-watermark-lead-ms" => (100u32..=3000).prop_map(|ms| ms.to_string()).boxed(),
+        "id-max-borrow-ms" => (3000u32..=9000).prop_map(|ms| ms.to_string()).boxed(),
+        _ => (1u32..=500).prop_map(|number| number.to_string()).boxed(),
+    };
+    value.prop_map(|value| (row.name.to_owned(), value)).boxed()
+}
+
+fn changes() -> impl Strategy<Value = Vec<(String, String)>> {
+    let rows: Vec<_> = Directive::ALL.iter().filter(|row| row.change == Change::AnyTime).collect();
+    let some = prop::sample::subsequence(rows.clone(), 0..=rows.len()).prop_shuffle();
+    some.prop_flat_map(|rows| rows.into_iter().map(change_of).collect::<Vec<_>>())
+}
+
+fn file_text(toml: bool) -> impl Strategy<Value = String> {
+    let of = move |(name, value): (String, String)| {
+        if toml {
+            format!("{name} = {}", serde_json::to_string(&value).unwrap())
+        } else {
+            format!("{name} {}", getid::config::quote(value.as_bytes()))
+        }
+    };
+    let line = changes().prop_map(move |changes| changes.into_iter().map(of).collect::<Vec<_>>());
+    let noise = prop::collection::vec(prop_oneof![Just(String::new()), "# [a-z ]{0,12}"], 0..6);
+    (line, noise).prop_map(|(lines, noise)| {
+        let mut all = Vec::new();
+        for (index, line) in lines.into_iter().enumerate() {
+            all.extend(noise.get(index).cloned());
+            all.push(line);
+        }
+        all.join("\n") + "\n"
+    })
+}
+
+fn rewrites(path: &'static str, text: &str, change: &[(String, String)]) {
+    let change: Vec<_> = change.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let got = rewritten(path, &files(&[(path, text)]), &[], &change);
+    let comments =
+        |text: &str| text.lines().filter(|line| line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>();
+    let mut kept = comments(&got);
+    kept.retain(|line| line != "# Generated by CONFIG REWRITE");
+    assert_eq!(kept, comments(text));
+    // What is still there stands in the order it stood in.
+    let name = |line: &str| line.split([' ', '=']).next().unwrap().to_owned();
+    let names = |text: &str| {
+        text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(name).collect::<Vec<_>>()
+    };
+    let before = names(text);
+    let after: Vec<_> = names(&got).into_iter().filter(|name| before.contains(name)).collect();
+    let mut first_seen: Vec<_> = Vec::new();
+    for name in before {
+        if !first_seen.contains(&name) {
+            first_seen.push(name);
+        }
+    }
+    let mut after_seen: Vec<_> = Vec::new();
+    for name in after {
+        if !after_seen.contains(&name) {
+            after_seen.push(name);
+        }
+    }
+    assert_eq!(after_seen, first_seen);
+}
+
+proptest! {
+    #[test]
+    fn a_rewritten_conf_file_gives_what_was_in_force(text in file_text(false), change in changes()) {
+        rewrites("t.conf", &text, &change);
+    }
+}
+
+// Each reads and writes several documents.
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_rewritten_toml_file_gives_what_was_in_force(text in file_text(true), change in changes()) {
+        rewrites("t.toml", &text, &change);
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_a_change_or_an_error(
+        known in prop::collection::vec((0..Directive::ALL.len(), prop::collection::vec(any::<u8>(), 0..30)), 0..4),
+        any in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..30), prop::collection::vec(any::<u8>(), 0..30)), 0..2),
+    ) {
+        let known = known.into_iter().map(|(row, value)| (Directive::ALL[row].name.as_bytes().to_vec(), value));
+        let change: Vec<Pair> = known.chain(any).collect();
+        if let Ok(changed) = Config::default().set(&change) {
+            prop_assert_eq!(changed.config.set(&change).unwrap().config, changed.config);
+        }
+    }
+
+    #[test]
+    fn any_file_is_rewritten_or_left_alone(text in prop::collection::vec(any::<u8>(), 0..200), toml in any::<bool>()) {
+        let path = if toml { "t.toml" } else { "t.conf" };
+        let given = Thought([(path, text)].into());
+        let _ = Config { hz: 11, ..Config::default() }.rewritten(Path::new(path), &Sources::default(), &given);
+    }
+}

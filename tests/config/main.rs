@@ -1,0 +1,6 @@
+//! The configuration: files, environment and command line in, a configuration or a report out; and changes to it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+mod change;
+mod load;

@@ -1,0 +1,155 @@
+//! What `Dockerfile` and `compose.yaml` say is true of the binary. No test builds the image: that needs an engine.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{self, Server, getid};
+use getid::config::directive::Directive;
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).expect(name)
+}
+
+/// The Dockerfile's instructions, continuation lines joined, without comments.
+fn instructions() -> Vec<String> {
+    let text: String =
+        read("Dockerfile").lines().filter(|line| !line.starts_with('#')).flat_map(|l| [l, "\n"]).collect();
+    text.replace("\\\n", " ").lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
+}
+
+fn the_one(name: &str) -> String {
+    let found: Vec<_> =
+        instructions().iter().filter_map(|line| Some(line.strip_prefix(name)?.trim().to_owned())).collect();
+    let [one] = found.try_into().unwrap_or_else(|found: Vec<_>| panic!("{name}: {found:?}"));
+    one
+}
+
+/// What the image sets for the server.
+fn variables() -> Vec<(String, String)> {
+    let mut rest = the_one("ENV ");
+    let mut pairs = Vec::new();
+    while let Some((name, behind)) = rest.split_once('=') {
+        let name = name.trim().to_owned();
+        let (value, behind) = match behind.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').expect("a closing quote"),
+            None => behind.split_once(' ').unwrap_or((behind, "")),
+        };
+        pairs.push((name, value.to_owned()));
+        rest = behind.trim().to_owned();
+    }
+    pairs
+}
+
+/// Every `GETID_NAME` in a text is a directive.
+fn check_names(file: &str) {
+    for name in read(file).split(|char: char| !(char.is_ascii_alphanumeric() || char == '_')) {
+        let Some(name) = name.strip_prefix("GETID_") else { continue };
+        let directive = name.to_ascii_lowercase().replace('_', "-");
+        assert!(name.is_empty() || Directive::find(&directive).is_some(), "{file}: GETID_{name} sets no directive");
+    }
+}
+
+#[test]
+fn every_variable_sets_a_directive() {
+    check_names("Dockerfile");
+    check_names("compose.yaml");
+}
+
+#[test]
+fn the_image_is_what_operators_were_promised() {
+    let stages = instructions().iter().filter(|line| line.starts_with("FROM ")).count();
+    assert_eq!(stages, 2, "one to build, one to run");
+    assert_ne!(the_one("USER "), "root");
+    assert_eq!(the_one("VOLUME "), "/data");
+    assert_eq!(the_one("EXPOSE "), "7890");
+    assert_eq!(the_one("STOPSIGNAL "), "SIGTERM");
+    assert_eq!(the_one("ENTRYPOINT "), r#"["getid"]"#);
+    // A file that is mounted where the image has its own is read.
+    assert_eq!(the_one("CMD [\"serve\""), r#", "/etc/getid/getid.conf"]"#);
+    assert!(instructions().contains(&"COPY config/getid.conf /etc/getid/getid.conf".to_owned()));
+    assert!(variables().contains(&("GETID_DIR".to_owned(), "/data".to_owned())));
+    let port = Directive::find("port").expect("the directive").default;
+    assert_eq!(the_one("EXPOSE "), port);
+}
+
+#[test]
+fn its_build_context_holds_what_it_copies() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let ignored = read(".dockerignore");
+    let copied: Vec<String> = instructions()
+        .iter()
+        .filter_map(|line| line.strip_prefix("COPY "))
+        .filter(|line| !line.starts_with("--from"))
+        .flat_map(|line| {
+            let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            words.pop();
+            words
+        })
+        .collect();
+    assert!(copied.iter().any(|path| path == "src"), "{copied:?}");
+    for path in copied {
+        assert!(root.join(&path).exists(), "COPY {path}");
+        assert!(ignored.lines().all(|line| !path.starts_with(line)), "{path} is in .dockerignore");
+    }
+}
+
+/// The variables of the image, on the real binary, and its health check beside it.
+#[test]
+fn the_image_serves_on_all_addresses_and_is_healthy() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let with_variables = |command: &mut Command| {
+        // Its folder is given on the command line here, and wins.
+        command.envs(variables().into_iter().filter(|(name, _)| name != "GETID_DIR")).env("GETID_SERVER_ID", "3");
+    };
+    // The file of the image, with a line of one's own.
+    let mounted = dir.path().join("getid.conf");
+    std::fs::write(&mounted, read("config/getid.conf") + "\ntimeout 77\n").expect("written");
+    let file = ["--config", mounted.to_str().expect("text")];
+    let server = Server::try_start_in(dir.path(), &file, with_variables).expect("it starts");
+    assert_eq!(support::config_get(&server, "timeout"), "77");
+    let mut wire = server.connect();
+    assert_eq!(wire.id() >> 19 & 3, 3, "GETID_SERVER_ID counts");
+    assert_eq!(wire.info("server_id"), "3");
+    wire.send("CONFIG GET protected-mode\r\nCONFIG GET bind\r\n");
+    let lines: Vec<String> = (0..10).map(|_| wire.line()).collect();
+    assert_eq!(lines[4], "guarded", "{lines:?}");
+    assert_eq!(lines[9], "0.0.0.0 -::", "{lines:?}");
+
+    let check = the_one("HEALTHCHECK ");
+    let words = check.split_once("CMD ").expect("a command").1;
+    assert_eq!(words, r#"["getid", "ping", "--ids"]"#);
+    let ping = |port: u16| {
+        let status =
+            getid().args(["ping", "--ids"]).env("GETID_PORT", port.to_string()).output().expect("it runs").status;
+        status.code()
+    };
+    assert_eq!(ping(server.port), Some(0));
+    let port = server.port;
+    assert!(server.stop().success());
+    assert_eq!(ping(port), Some(1));
+}
+
+#[test]
+fn compose_starts_four_servers_that_differ() {
+    let text = read("compose.yaml");
+    for id in 0..4 {
+        let service = format!("  getid-{id}:\n    <<: *getid\n");
+        let (_, behind) = text.split_once(&service).unwrap_or_else(|| panic!("no service getid-{id}"));
+        let block: Vec<&str> = behind.lines().take(3).collect();
+        assert_eq!(
+            block,
+            [
+                format!("    environment: {{ GETID_SERVER_ID: \"{id}\" }}"),
+                format!("    ports: [\"127.0.0.1:{}:7890\"]", 7890 + id),
+                format!("    volumes: [\"getid-{id}:/data\"]"),
+            ]
+        );
+    }
+    assert_eq!(text.matches("GETID_SERVER_ID").count(), 4);
+
+    // A stop must have the time that the server takes for it.
+    let grace = text.lines().find_map(|line| line.trim().strip_prefix("stop_grace_period: ")).expect("a grace period");
+    let grace: u64 = grace.trim_end_matches('s').parse().expect("seconds");
+    let timeout = Directive::find("shutdown-timeout").expect("the directive").default;
+    assert!(grace > timeout.parse().expect("seconds"));
+}

@@ -1,0 +1,254 @@
+//! The examples that README and docs/clients.md show, run against the built binary: each language's client, and `haproxy` in front of two
+//! servers.
+//!
+//! They need programs that a machine with only a Rust toolchain has not, so they are ignored unless asked for. A program
+//! that is missing then fails its test: what was not run must not look as if it had been.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{PATIENCE, Server, Wire, free_port};
+
+#[test]
+#[ignore = "needs python3 with redis (its path in GETID_TEST_PYTHON)"]
+fn python() {
+    let python = std::env::var("GETID_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    check(Command::new(python).arg(client("python_client.py")), "1000 different IDs, ascending: True");
+}
+
+#[test]
+#[ignore = "needs python3 with redis (its path in GETID_TEST_PYTHON)"]
+fn python_with_a_list_of_servers_of_which_one_is_down() {
+    let server = Server::start(&["--server-id", "2"]);
+    let ports = format!("{},{}", free_port(), server.port);
+    let python = std::env::var("GETID_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let output = Command::new(python).arg(client("python_several.py")).env("GETID_PORTS", ports).output();
+    let output = output.expect("python runs");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(printed, "1000 different IDs, from servers [2]\n", "{complaints}");
+}
+
+#[test]
+#[ignore = "needs node with redis (the folder of node_modules in GETID_TEST_NODE_DIR)"]
+fn node_redis() {
+    let script = beside_node_modules("node_redis.mjs");
+    check(Command::new("node").arg(&script.path), "1000 different IDs, ascending: true");
+}
+
+#[test]
+#[ignore = "needs node with ioredis (the folder of node_modules in GETID_TEST_NODE_DIR)"]
+fn ioredis() {
+    let script = beside_node_modules("ioredis.mjs");
+    check(Command::new("node").arg(&script.path), "1000 different IDs, ascending: true");
+}
+
+#[test]
+#[ignore = "needs php with phpredis"]
+fn php() {
+    check(Command::new("php").arg(client("php_client.php")), "1000 different IDs, ascending: yes");
+}
+
+#[test]
+#[ignore = "needs ruby with redis"]
+fn ruby() {
+    check(Command::new("ruby").arg(client("ruby_client.rb")), "1000 different IDs, ascending: true");
+}
+
+/// Cargo builds examples along with tests, so this one needs nothing.
+#[test]
+fn rust() {
+    let test = std::env::current_exe().expect("this test");
+    let built = test.parent().and_then(Path::parent).expect("target/<profile>").join("examples/rust_client");
+    if built.exists() {
+        check(&mut Command::new(built), "1000 IDs, ascending: true");
+    } else {
+        // `cargo test --test docs` builds no examples.
+        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+        let words = ["run", "--quiet", "--locked", "--offline", "--example", "rust_client"];
+        check(Command::new(cargo).args(words), "1000 IDs, ascending: true");
+    }
+}
+
+/// Runs an example against a server of its own. It prints an ID, three IDs, and what became of a thousand more.
+#[track_caller]
+fn check(command: &mut Command, verdict: &str) {
+    let server = Server::start(&[]);
+    let before = server.connect().id();
+    let output = command.env("GETID_PORT", server.port.to_string()).stdin(Stdio::null()).output();
+    let output = output.unwrap_or_else(|error| panic!("{command:?} does not run: {error}"));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{printed}\n{complaints}", output.status);
+
+    let ids = numbers(&printed);
+    assert!(ids.len() >= 4, "an ID, three IDs and a verdict: {printed}");
+    assert!(ids[0] > before, "{before}, then {printed}");
+    assert!(ids[..4].is_sorted_by(|a, b| a < b), "exact, and ascending: {printed}");
+    assert_eq!(printed.lines().last(), Some(verdict), "{printed}");
+    assert_eq!(server.connect().info("ids_issued"), "1005", "all of them came from this server");
+}
+
+/// The numbers with at least 15 digits in a text.
+fn numbers(text: &str) -> Vec<u64> {
+    let words = text.split(|char: char| !char.is_ascii_digit()).filter(|word| word.len() >= 15);
+    words.map(|word| word.parse().expect("63 bits")).collect()
+}
+
+fn client(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/clients").join(name)
+}
+
+/// A copy of a script, beside the packages that it imports: Node looks for them nowhere else.
+fn beside_node_modules(name: &str) -> Script {
+    let dir = std::env::var_os("GETID_TEST_NODE_DIR").map_or_else(|| PathBuf::from("."), PathBuf::from);
+    let packages = dir.join("node_modules");
+    assert!(
+        packages.is_dir(),
+        "{} is no folder: set GETID_TEST_NODE_DIR to where `npm install redis ioredis` was run",
+        packages.display()
+    );
+    let path = dir.join(format!("{}-{name}", std::process::id()));
+    std::fs::copy(client(name), &path).expect("copied");
+    Script { path }
+}
+
+/// Removed with the test.
+struct Script {
+    path: PathBuf,
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[test]
+#[ignore = "needs haproxy"]
+fn haproxy_spreads_clients_and_leaves_a_dead_server() {
+    let servers = [Server::start(&["--server-id", "0"]), Server::start(&["--server-id", "1"])];
+    let proxy = Proxy::start(servers[0].port, servers[1].port);
+
+    // Both take their turns, and no ID comes twice.
+    let mut wires: Vec<Wire> = (0..4).map(|_| proxy.connect()).collect();
+    let mut ids: Vec<u64> = (0..400).map(|draw| wires[draw % 4].id()).collect();
+    let mut seen_servers: Vec<u64> = ids.iter().map(|id| id >> 19 & 3).collect();
+    seen_servers.sort_unstable();
+    seen_servers.dedup();
+    assert_eq!(seen_servers, [0, 1]);
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 400);
+
+    // One is killed: within a few checks everything comes from the other.
+    let [dead, _alive] = servers;
+    dead.kill();
+    let end = Instant::now() + PATIENCE;
+    let mut in_a_row = 0;
+    while in_a_row < 10 {
+        assert!(Instant::now() < end, "HAProxy goes on sending clients to a dead server");
+        in_a_row = if proxy.gives_an_id() { in_a_row + 1 } else { 0 };
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(proxy.connect().id() >> 19 & 3, 1);
+}
+
+/// One server answers and gives no IDs, as with a full disk: `haproxy` asks for IDs, so every request goes to the other one.
+#[test]
+#[ignore = "needs haproxy"]
+fn haproxy_leaves_a_server_that_gives_no_ids() {
+    let short = ["--id-max-borrow-ms", "500", "--id-watermark-lead-ms", "400"];
+    let servers = [Server::start(&[&short[..], &["--server-id", "0"]].concat()), Server::start(&["--server-id", "1"])];
+    let proxy = Proxy::start(servers[0].port, servers[1].port);
+    // A folder in the place of the file that a save writes.
+    while std::fs::create_dir_all(servers[0].dir.join("getid-0.state.tmp/x")).is_err() {}
+    let mut sick = servers[0].connect();
+    let end = Instant::now() + PATIENCE;
+    while !sick.ask("GETID").starts_with("-MISCONF") {
+        assert!(Instant::now() < end, "it goes on giving IDs");
+    }
+    assert_eq!(sick.ask("PING"), "+PONG", "alive all the same");
+    // Two checks that fail take it out, a second apart.
+    let end = Instant::now() + PATIENCE;
+    let mut in_a_row = 0;
+    while in_a_row < 10 {
+        assert!(Instant::now() < end, "HAProxy goes on sending clients to a server that gives no IDs");
+        in_a_row = if proxy.gives_an_id() { in_a_row + 1 } else { 0 };
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let healthy = (0..200).filter(|_| proxy.connect().id() >> 19 & 3 == 1).count();
+    assert_eq!(healthy, 200);
+
+    // It comes back by itself.
+    std::fs::remove_dir_all(servers[0].dir.join("getid-0.state.tmp")).expect("removed");
+    let end = Instant::now() + PATIENCE;
+    while proxy.connect().id() >> 19 & 3 != 0 {
+        assert!(Instant::now() < end, "HAProxy does not take it back");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+struct Proxy {
+    child: Child,
+    port: u16,
+    _dir: tempfile::TempDir,
+}
+
+impl Proxy {
+    /// `examples/haproxy.cfg`, with the ports of this test.
+    fn start(first: u16, second: u16) -> Proxy {
+        let shown = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/haproxy.cfg");
+        let shown = std::fs::read_to_string(shown).expect("the example");
+        let port = free_port();
+        let mut config = shown.clone();
+        for (from, to) in [("7899", port), ("7890", first), ("7891", second)] {
+            assert!(shown.contains(&format!("127.0.0.1:{from}")), "the example has port {from}");
+            config = config.replace(&format!("127.0.0.1:{from}"), &format!("127.0.0.1:{to}"));
+        }
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("haproxy.cfg");
+        std::fs::write(&path, config).expect("written");
+        let mut child = Command::new("haproxy")
+            .arg("-db")
+            .arg("-f")
+            .arg(&path)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("haproxy runs");
+        let end = Instant::now() + PATIENCE;
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(child.try_wait().expect("its status").is_none(), "haproxy has ended");
+            assert!(Instant::now() < end, "haproxy is not ready");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Proxy { child, port, _dir: dir }
+    }
+
+    fn connect(&self) -> Wire {
+        Wire::connect(self.port)
+    }
+
+    /// Whether a new connection gets an ID; one that `haproxy` closes does not.
+    fn gives_an_id(&self) -> bool {
+        let mut first = [0];
+        let mut ask = || -> std::io::Result<()> {
+            let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.port))?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.write_all(b"GETID\r\n")?;
+            stream.read_exact(&mut first)
+        };
+        ask().is_ok() && first == *b":"
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,10 @@
+//! What README, ARCHITECTURE and the pages beside them say is true: of the binary, the examples and the sources.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+mod container;
+mod examples;
+mod layering;
+mod readme;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,336 @@
+//! Keeps README and the pages beside it honest: what they show is what the binary prints, what they name exists.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use crate::support::{self, Server, getid};
+use getid::command::TABLE;
+use getid::config::directive::Directive;
+use getid::config::ignored;
+
+/// README, the pages beside it, and everything in `docs/`.
+fn pages() -> Vec<String> {
+    let beside = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "ARCHITECTURE.md", "benches/README.md"];
+    let mut pages: Vec<String> = beside.map(str::to_owned).to_vec();
+    for entry in std::fs::read_dir(root().join("docs")).expect("the folder") {
+        pages.push(format!("docs/{}", entry.expect("an entry").file_name().to_str().expect("text")));
+    }
+    assert!(pages.len() > 10, "{pages:?}");
+    pages
+}
+
+/// Commands whose output depends on nothing but their words and files of this repository.
+const EXACT: &[&str] = &["getid decode ", "getid span ", "getid check-config ", "getid --version"];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(page: &str) -> String {
+    std::fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"))
+}
+
+/// A fenced block: its language, and its text.
+struct Fence {
+    language: String,
+    text: String,
+}
+
+fn fences(page: &str) -> Vec<Fence> {
+    let mut fences = Vec::new();
+    let text = read(page);
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let Some(language) = line.strip_prefix("```") else { continue };
+        let text: String = lines.by_ref().take_while(|line| *line != "```").flat_map(|line| [line, "\n"]).collect();
+        fences.push(Fence { language: language.to_owned(), text });
+    }
+    fences
+}
+
+/// A page without its fenced blocks.
+fn prose(page: &str) -> String {
+    let mut fenced = false;
+    let mut prose = String::new();
+    for line in read(page).lines() {
+        if line.starts_with("```") {
+            fenced = !fenced;
+        } else if !fenced {
+            prose.push_str(line);
+            prose.push('\n');
+        }
+    }
+    assert!(!fenced, "{page}: a fence is not closed");
+    prose
+}
+
+/// The commands of console blocks with what they print.
+fn sessions(page: &str) -> Vec<(String, String)> {
+    let mut sessions: Vec<(String, String)> = Vec::new();
+    for fence in fences(page).iter().filter(|fence| fence.language == "console") {
+        for line in fence.text.lines() {
+            match (line.strip_prefix("$ "), sessions.last_mut()) {
+                (Some(command), _) => sessions.push((command.to_owned(), String::new())),
+                (None, Some((_, output))) => {
+                    output.push_str(line);
+                    output.push('\n');
+                }
+                (None, None) => panic!("{page}: a console block starts without a command: {line}"),
+            }
+        }
+    }
+    sessions
+}
+
+#[test]
+fn commands_that_need_no_server_print_what_is_shown() {
+    let mut checked = 0;
+    for page in &pages() {
+        for (command, shown) in sessions(page) {
+            if !EXACT.iter().any(|start| command.starts_with(start)) || command.contains(['|', '>']) {
+                continue;
+            }
+            let words = command.split_whitespace().skip(1);
+            let output = getid().args(words).current_dir(root()).stdin(Stdio::null()).output().expect("it runs");
+            let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+            // The folder of the state depends on who asks, and on whether it is there.
+            let same = |text: &str| {
+                let lines = text.lines().map(|line| if line.starts_with("state in ") { "state in ..." } else { line });
+                lines.collect::<Vec<_>>().join("\n")
+            };
+            assert_eq!(same(&printed), same(&shown), "{page}: {command}");
+            checked += 1;
+        }
+    }
+    assert!(checked >= 5, "only {checked} commands were checked");
+}
+
+#[test]
+fn the_clients_shown_are_the_examples_that_tests_run() {
+    let pages = ["README.md", "docs/clients.md"];
+    let shown: Vec<String> = pages.iter().flat_map(|page| fences(page)).map(|fence| fence.text).collect();
+    let mut examples = vec![root().join("examples/rust_client.rs"), root().join("examples/haproxy.cfg")];
+    for entry in std::fs::read_dir(root().join("examples/clients")).expect("the folder") {
+        examples.push(entry.expect("an entry").path());
+    }
+    for example in examples {
+        let text = std::fs::read_to_string(&example).expect("text");
+        assert!(shown.contains(&text), "neither README nor docs/clients.md shows {} as it is", example.display());
+    }
+}
+
+#[test]
+fn directives_that_are_named_exist() {
+    let mut named = BTreeSet::new();
+    for page in &pages() {
+        // `id-max-borrow-ms` or `id-borrow-policy error`, as code in a sentence.
+        for code in prose(page).split('`').skip(1).step_by(2) {
+            let word = code.split(' ').next().unwrap_or_default();
+            let dashed = word.contains('-') && !word.starts_with('-') && !word.ends_with('-');
+            if dashed && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-') {
+                named.insert(word.to_owned());
+            }
+        }
+        // `getid serve --port 7000`, in a block.
+        for (command, _) in sessions(page) {
+            let Some((_, words)) = command.split_once("serve ") else { continue };
+            named.extend(words.split_whitespace().filter_map(|word| Some(word.strip_prefix("--")?.to_owned())));
+        }
+    }
+    assert!(named.contains("shard-range"));
+    let unknown: Vec<_> = named
+        .iter()
+        .filter(|name| Directive::find(name).is_none() && ignored::find(name).is_none())
+        .filter(|name| !NO_DIRECTIVES.contains(&name.as_str()))
+        .collect();
+    assert!(unknown.is_empty(), "no directives: {unknown:?}");
+}
+
+/// What is written alike and is something else: programs, packages, ACL rules, fields of CLIENT LIST, attacks of the bench.
+const NO_DIRECTIVES: &[&str] = &[
+    "argv-mem",
+    "cargo-fuzz",
+    "check-config",
+    "cut-off",
+    "declare-password",
+    "error-flood",
+    "getid-core",
+    "go-redis",
+    "lib-name",
+    "lib-ver",
+    "multi-mem",
+    "never-read",
+    "node-redis",
+    "php-redis",
+    "redis-benchmark",
+    "redis-check",
+    "redis-cli",
+    "redis-protocol",
+    "redis-py",
+    "redis-rb",
+    "redis-server",
+    "redis-tools",
+    "ruby-redis",
+    "rust-version",
+    "sanitize-payload",
+    "skip-sanitize-payload",
+    "stop-short",
+    "tot-mem",
+];
+
+#[test]
+fn links_lead_somewhere() {
+    for page in &pages() {
+        let folder = Path::new(page).parent().expect("a folder");
+        for link in prose(page).split("](").skip(1) {
+            let link = link.split(')').next().unwrap_or_default();
+            if link.starts_with("https://") {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let path = if file.is_empty() { PathBuf::from(page) } else { folder.join(file) };
+            assert!(root().join(&path).exists(), "{page}: {link}");
+            if !anchor.is_empty() {
+                let anchors: Vec<String> = prose(&path.to_string_lossy())
+                    .lines()
+                    .filter(|line| line.starts_with('#'))
+                    .map(anchor_of)
+                    .collect();
+                assert!(anchors.iter().any(|one| one == anchor), "{page}: {link}: {anchors:?}");
+            }
+        }
+    }
+}
+
+/// The name that a heading's link has on a page.
+fn anchor_of(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    text.chars()
+        .filter(|char| char.is_alphanumeric() || matches!(char, ' ' | '-'))
+        .collect::<String>()
+        .replace(' ', "-")
+}
+
+#[test]
+fn the_table_of_layouts_is_computed_right() {
+    let text = read("docs/ids.md");
+    let number = |cell: &str| cell.trim().replace(',', "").parse::<u64>().ok();
+    let rows: Vec<Vec<u64>> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix('|')?.split('|').filter(|cell| !cell.is_empty()).map(number).collect())
+        .filter(|row: &Vec<u64>| row.len() == 6)
+        .collect();
+    assert!(rows.len() >= 5, "{rows:?}");
+    for row in rows {
+        assert_eq!(row[0] + row[1] + row[2], 21, "{row:?}");
+        assert_eq!(row[3], 1 << row[0], "servers: {row:?}");
+        assert_eq!(row[4], (1 << row[1]) * 1000, "IDs a second: {row:?}");
+        assert_eq!(row[5], 1 << row[2], "evenness: {row:?}");
+    }
+}
+
+/// Every text with which requests are refused has its remedy.
+#[test]
+fn every_refusal_is_explained() {
+    use getid_core::{ClockFault, Layout, Refusal};
+    let text = read("docs/operating.md");
+    let refusals = [
+        (
+            Refusal::Clock(ClockFault::PastEnd { wall_unix_ms: 0, last_unix_ms: 0 }),
+            "past the last instant an id can carry",
+        ),
+        (Refusal::Clock(ClockFault::FarPastRecord { wall_unix_ms: 0, record_unix_ms: 0 }), "past the state's record"),
+        (Refusal::Clock(ClockFault::BeforeEpoch { wall_unix_ms: 0, epoch_unix_ms: 0 }), "before the epoch"),
+        (Refusal::EndOfTime { last_unix_ms: 0 }, "MISCONF end of time"),
+        (Refusal::Save { error: "cannot write".into() }, "MISCONF state can't be saved: cannot write"),
+        (Refusal::SaveTimeout, "MISCONF state can't be saved: the disk has not answered for 1 s"),
+        (Refusal::ClaimLost("the folder".into()), "MISCONF claim lost: the folder"),
+        (Refusal::Busy { ahead_ms: 0, max_borrow_ms: 0 }, "BUSY ids are"),
+        (
+            Refusal::Overload { wait_ms: 0, max_wait_ms: 0, asked_per_s: 0, layout: Layout::default() },
+            "BUSY this would wait",
+        ),
+        (Refusal::Closed, "ERR server is shutting down"),
+    ];
+    for (refusal, words) in refusals {
+        assert!(refusal.to_string().contains(words), "'{refusal}' has other words than '{words}'");
+        assert!(text.contains(words), "docs/operating.md does not explain '{refusal}'");
+    }
+}
+
+/// docs/protocol.md names every command there is, with all of its subcommands.
+#[test]
+fn every_command_is_listed() {
+    let text = read("docs/protocol.md");
+    let listed = text.split_once("## The commands it has").expect("the section").1;
+    let listed = listed.split_once("\n## ").map_or(listed, |(section, _)| section);
+    for command in TABLE {
+        let name = command.name.to_uppercase();
+        let row = listed.lines().find(|line| line.contains(&format!("`{name}`")));
+        let row = row.unwrap_or_else(|| panic!("docs/protocol.md does not list {name}"));
+        for subcommand in command.subcommands {
+            let word = subcommand.name.to_uppercase();
+            assert!(row.contains(&format!("`{word}`")), "docs/protocol.md: {name} has no {word}: {row}");
+        }
+    }
+}
+
+/// Every field of INFO stands in the page, and the text has the bound that the page says.
+#[test]
+fn every_field_of_info_is_explained_and_they_are_bounded() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let certificate = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let path = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
+    std::fs::write(path("crt"), certificate.cert.pem()).expect("written");
+    std::fs::write(path("key"), certificate.signing_key.serialize_pem()).expect("written");
+    let tls_port = support::free_port().to_string();
+    let (crt, key) = (path("crt"), path("key"));
+    let tls = ["--tls-port", &tls_port, "--tls-cert-file", &crt, "--tls-key-file", &key, "--tls-auth-clients", "no"];
+    let server = Server::start(&tls);
+    let mut wire = server.connect();
+    // Each command is called, be it wrongly, so that it has its line; those that end or change a connection, from others.
+    for row in TABLE
+        .iter()
+        .flat_map(|row| if row.subcommands.is_empty() { std::slice::from_ref(row) } else { row.subcommands })
+    {
+        let arguments = " x".repeat(20);
+        let mut other = server.connect();
+        other.send(format!("{}{arguments}\r\n", row.full_name.replace('|', " ")));
+        other.line();
+    }
+    let text = wire.ask_bulk("INFO everything");
+    let page = read("docs/info.md");
+    let (mut missing, mut named) = (Vec::new(), BTreeSet::new());
+    let mut bytes = 0;
+    for line in text.lines() {
+        // Numbers that have grown as far as they can.
+        let digits = line.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty());
+        let grown: usize = digits.map(|run| 20_usize.saturating_sub(run.len())).sum();
+        bytes += line.len() + 2 + grown;
+        let Some((field, _)) = line.split_once(':') else { continue };
+        if let Some(command) = field.strip_prefix("cmdstat_") {
+            // Its line in Latencystats, which it has once it ran.
+            bytes += "latency_percentiles_usec_:p50=.000,p99=.000,p99.9=.000\r\n".len() + command.len() + 3 * 20;
+        }
+        let name =
+            ["cmdstat_", "errorstat_", "latency_percentiles_usec_"].into_iter().find(|name| field.starts_with(name));
+        let name = name.unwrap_or(field);
+        named.insert(name.to_owned());
+        if !page.contains(&format!("`{name}`")) {
+            missing.push(name);
+        }
+    }
+    assert!(missing.is_empty(), "docs/info.md says nothing of {missing:?}");
+    let rows = TABLE.iter().map(|row| row.subcommands.len().max(1)).sum::<usize>();
+    assert!(text.matches("\r\ncmdstat_").count() >= rows, "{rows} commands:\n{text}");
+    bytes += getid::metrics::ERROR_CODES_MAX * "errorstat_0123456789abcdef:count=18446744073709551615\r\n".len();
+    println!("{} bytes, {bytes} at most", text.len());
+    assert!(bytes < 64 << 10, "{bytes}");
+    // And nothing that is not there.
+    let codes = page.split('`').skip(1).step_by(2);
+    let of_fields =
+        codes.filter(|code| code.contains('_') && code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
+    let gone: Vec<_> = of_fields.filter(|code| !named.contains(*code)).collect();
+    assert!(gone.is_empty(), "INFO has no {gone:?}");
+}

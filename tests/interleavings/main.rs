@@ -1,0 +1,503 @@
+//! The concurrent draw, checked by all its interleavings.
+//!
+//! What threads do together is little: one lock around the mint, one counter beside it. So the steps between which
+//! another thread may run are few, and instead of a model checker's clever search all orders are tried: draws, the
+//! keeper's saves (begun, landed on the disk, succeeded, failed), ticks of the clock, and after each step the question
+//! what a crash now would leave.
+//!
+//! Checked in every state that can be reached: no two draws overlap, their order is the real-time order, no tick at or
+//! past R + B or what the disk may hold.
+//!
+//! The queue is more: seats, wakers, and whoever comes by serves. So its own source is run under shuttle (`mod queue`).
+//!
+//! At the end, real threads hammer a real issuer for a moment.
+//!
+//! This is a binary of its own because that source names what it uses by `crate::...`, and so these names must be found
+//! at the root.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+// The names by which the issuer's source, below, knows the rest of the crate.
+use getid::{claim, stats, system, text};
+
+use getid::claim::Identity;
+use getid::system::clock::Clock;
+use getid_core::{Blocked, Layout, Limits, Mint, Reading, Reservation, SavePoint, Tick};
+use roomy::roomy_issuer;
+
+#[path = "../support/roomy.rs"]
+mod roomy;
+
+/// The issuer with other locks.
+#[path = "../../src/generators/time/mod.rs"]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "the crate's own source, of which this uses a part")]
+mod issuer;
+
+mod sync {
+    pub(crate) use shuttle::sync::{Mutex, MutexGuard};
+    pub(crate) use std::sync::PoisonError;
+}
+
+const MS: u64 = 1_000_000;
+/// 2026-01-01.
+const WALL_UNIX_MS: i64 = 1_767_225_600_000;
+
+/// What the threads still have to do, and what was seen. Copied at every fork in the road.
+#[derive(Clone)]
+struct World {
+    mint: Mint,
+    limits: Limits,
+    shard_bits: u32,
+    now_ns: u64,
+    /// What the disk may hold: the old and, while a save is in flight or has failed, the new.
+    disk: Vec<SavePoint>,
+    saving: Option<SavePoint>,
+    landed: bool,
+    /// Slots given so far, in order.
+    end: u64,
+    /// IDs that each thread's draws ask for, still to come.
+    draws: [Vec<u32>; 2],
+    saves: u32,
+    ticks: u32,
+    given: u64,
+}
+
+/// Counts states, so that a model in which nothing happens does not pass for a proof.
+#[derive(Default, Debug)]
+struct Seen {
+    states: u64,
+    ends: u64,
+    blocked: u64,
+    given: u64,
+}
+
+impl World {
+    fn new(shard_bits: u32, limits: Limits, draws: [Vec<u32>; 2]) -> World {
+        let layout = Layout::new(Layout::default().epoch(), 21 - shard_bits, shard_bits, 0).expect("21");
+        let reading = Reading { wall_unix_ms: WALL_UNIX_MS, boot_ns: 0 };
+        let now = layout.epoch().tick_at(WALL_UNIX_MS).expect("a tick");
+        // The last life stopped where the clock is.
+        let found = SavePoint { watermark: now, reference: now, max_borrow_ms: 0 };
+        let mint = Mint::new(layout, limits, Some(found), reading);
+        World {
+            mint,
+            limits,
+            shard_bits,
+            now_ns: 0,
+            disk: vec![found],
+            saving: None,
+            landed: false,
+            end: 0,
+            draws,
+            saves: 2,
+            ticks: 2,
+            given: 0,
+        }
+    }
+
+    /// Every step that some thread could take next; each makes a world of its own.
+    fn explore(&self, seen: &mut Seen) {
+        seen.states += 1;
+        let mut stuck = true;
+        let mut step = |take: &dyn Fn(&mut World, &mut Seen)| {
+            let mut next = self.clone();
+            take(&mut next, seen);
+            next.check();
+            next.explore(seen);
+            stuck = false;
+        };
+        for thread in 0..self.draws.len() {
+            if !self.draws[thread].is_empty() {
+                step(&|world, seen| world.draw(thread, seen));
+            }
+        }
+        if self.ticks > 0 {
+            step(&|world, _| {
+                world.ticks -= 1;
+                world.now_ns += MS;
+                let wall_unix_ms = WALL_UNIX_MS + i64::try_from(world.now_ns / MS).expect("small");
+                world.mint.sample(Reading { wall_unix_ms, boot_ns: world.now_ns });
+            });
+        }
+        match self.saving {
+            None if self.saves > 0 => step(&|world, _| {
+                world.saves -= 1;
+                world.saving = world.mint.wanted_save(world.now_ns);
+                world.landed = false;
+            }),
+            Some(point) => {
+                if self.landed {
+                    step(&|world, _| {
+                        world.disk = vec![point];
+                        world.saving = None;
+                        world.mint.saved(point);
+                    });
+                } else {
+                    // The rename: from here on the disk may hold either.
+                    step(&|world, _| {
+                        world.disk.push(point);
+                        world.landed = true;
+                    });
+                }
+                step(&|world, _| {
+                    world.saving = None;
+                    world.mint.save_failed("the disk is full".into());
+                });
+            }
+            None => {}
+        }
+        if stuck {
+            seen.ends += 1;
+            seen.given += self.given;
+        }
+    }
+
+    fn draw(&mut self, thread: usize, seen: &mut Seen) {
+        let n = self.draws[thread].remove(0);
+        match self.mint.draw(self.now_ns, n, false) {
+            Ok(Reservation { first, len, .. }) => {
+                assert!(len <= n && len > 0);
+                assert!(first.0 >= self.end, "{first:?} was given before: they overlap, or their order is wrong");
+                self.end = first.0 + u64::from(len);
+                self.given += u64::from(len);
+            }
+            Err(Blocked::Watermark | Blocked::Borrow { .. } | Blocked::Refused(_)) => seen.blocked += 1,
+        }
+    }
+
+    fn check(&self) {
+        let Some(last) = self.end.checked_sub(1) else { return };
+        let tick = Tick(last >> self.shard_bits);
+        let reference = self.mint.status(self.now_ns).reference;
+        assert!(tick < reference.plus_ms(self.limits.max_borrow_ms), "{tick:?} is past R + B");
+        for point in &self.disk {
+            assert!(tick < point.watermark, "{tick:?} was given, and a crash now leaves {point:?}");
+        }
+    }
+}
+
+fn check_all_orders(shard_bits: u32, limits: Limits, draws: [Vec<u32>; 2]) -> Seen {
+    let mut seen = Seen::default();
+    World::new(shard_bits, limits, draws).explore(&mut seen);
+    println!("shard-range {shard_bits}, {limits:?}: {seen:?}");
+    assert!(seen.ends > 10_000 && seen.blocked > 1000 && seen.given > 1000, "{seen:?}");
+    seen
+}
+
+#[test]
+fn every_order_of_draws_saves_and_ticks() {
+    let limits = |max_borrow_ms, lead_ms| Limits { max_borrow_ms, lead_ms, ..Limits::default() };
+    // Small limits, so that few steps lead to each of them; odd numbers, so that ticks are used in part.
+    check_all_orders(0, limits(2, 1), [vec![1, 2], vec![3]]);
+    check_all_orders(1, limits(3, 2), [vec![3, 5], vec![1]]);
+    check_all_orders(2, limits(2, 2), [vec![3, 9], vec![7]]);
+    check_all_orders(0, limits(1, 1), [vec![1, 1], vec![1]]);
+}
+
+/// The queue: the issuer's own source, compiled with shuttle's locks instead of the system's, under orders of threads that
+/// shuttle picks at each lock and each wake-up. A thread that nobody wakes is a deadlock, which it reports.
+mod queue {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+    use std::task::Poll;
+
+    use getid::claim::{Identity, NoClaim};
+    use getid_core::checks::{Fault, plant};
+    use getid_core::{Layout, Limits, Refusal, Reservation, SavePoint};
+    use shuttle::future::block_on;
+    use shuttle::thread;
+
+    use super::issuer::{Issuer, Next};
+    use super::{MS, WALL_UNIX_MS};
+
+    /// Moved by the keeper, when there is nothing else to do.
+    #[derive(Clone, Default)]
+    struct SteppedClock(Arc<AtomicU64>);
+
+    impl getid::system::clock::Clock for SteppedClock {
+        fn boot_ns(&self) -> u64 {
+            self.0.load(SeqCst)
+        }
+
+        fn wall_unix_us(&self) -> i64 {
+            WALL_UNIX_MS * 1000 + (self.0.load(SeqCst) / 1000).cast_signed()
+        }
+    }
+
+    struct Scene {
+        issuer: Arc<Issuer<SteppedClock>>,
+        clock: SteppedClock,
+        keeper: thread::JoinHandle<()>,
+        over: Arc<AtomicBool>,
+        /// Whether time stands still.
+        is_stopped: Arc<AtomicBool>,
+        /// The end of the latest reply.
+        replied: Arc<AtomicU64>,
+    }
+
+    impl Scene {
+        /// One ID a millisecond, and nothing to borrow: whoever comes has to wait, but for one.
+        fn new() -> Scene {
+            let layout = Layout::new(Layout::default().epoch(), 21, 0, 0).expect("21");
+            let now = layout.epoch().tick_at(WALL_UNIX_MS).expect("a tick");
+            let limits = Limits { max_borrow_ms: 2, lead_ms: 2, ..Limits::default() };
+            let found = SavePoint { watermark: now, reference: now, max_borrow_ms: 2 };
+            let clock = SteppedClock::default();
+            let identity = Identity { server_id: 0, layout };
+            let start = Issuer::prepare(clock.clone(), identity, limits, NoClaim::taken(Some(found)));
+            let (issuer, mut keeper) = block_on(start);
+            block_on(keeper.first_save()).expect("a start");
+            let (kept, time) = (Arc::clone(&issuer), clock.clone());
+            let over = Arc::new(AtomicBool::new(false));
+            let ends = Arc::clone(&over);
+            let is_stopped = Arc::new(AtomicBool::new(false));
+            let stopped = Arc::clone(&is_stopped);
+            let keeper = thread::spawn(move || {
+                // As the keeper does, with time that passes as soon as somebody waits for it.
+                let mut keeper = keeper;
+                while !ends.load(SeqCst) {
+                    match kept.serve() {
+                        Next::Idle => block_on(kept.woken()),
+                        Next::More => {}
+                        // Somebody who waits for time to go on is woken by nothing else.
+                        Next::After(_) if stopped.load(SeqCst) => thread::yield_now(),
+                        Next::After(_) => {
+                            time.0.fetch_add(MS, SeqCst);
+                            kept.sample();
+                            if let Some(point) = kept.wanted() {
+                                block_on(kept.save(&mut keeper.claim, point)).expect("no store fails less");
+                            }
+                        }
+                    }
+                }
+            });
+            Scene { issuer, clock, keeper, over, is_stopped, replied: Arc::default() }
+        }
+
+        /// A client on a thread of its own, with a draw of `n`: its slots, in order.
+        fn draw(&self, n: u32) -> thread::JoinHandle<Vec<u64>> {
+            let (issuer, replied) = (Arc::clone(&self.issuer), Arc::clone(&self.replied));
+            thread::spawn(move || {
+                let asked = replied.load(SeqCst);
+                let mut drawn = Vec::new();
+                block_on(issuer.draw(n, &mut drawn)).expect("ids");
+                let slots = slots(&drawn);
+                assert_eq!(slots.len(), n as usize, "as many as it asked for");
+                assert!(slots.is_sorted() && slots[0] >= asked, "{slots:?} after a reply that ended at {asked}");
+                replied.fetch_max(slots[slots.len() - 1] + 1, SeqCst);
+                slots
+            })
+        }
+
+        /// A client that asks for `n`, and goes away once it has to wait.
+        fn give_up(&self, n: u32) -> thread::JoinHandle<()> {
+            let issuer = Arc::clone(&self.issuer);
+            thread::spawn(move || {
+                let mut drawn = Vec::new();
+                let mut draw = Box::pin(issuer.draw(n, &mut drawn));
+                block_on(std::future::poll_fn(|cx| {
+                    let _ = draw.as_mut().poll(cx);
+                    Poll::Ready(())
+                }));
+            })
+        }
+
+        /// Yields until so many wait, or all of them have been served.
+        fn until_waiting(&self, n: usize) {
+            for _ in 0..100 {
+                if self.issuer.status().waiting >= n {
+                    return;
+                }
+                thread::yield_now();
+            }
+        }
+
+        fn end(self) {
+            assert_eq!(
+                (self.issuer.status().waiting, self.issuer.status().waiting_ids),
+                (0, 0),
+                "every place was given back"
+            );
+            self.over.store(true, SeqCst);
+            // Which wakes the keeper.
+            self.issuer.set_max_wait_ms(1);
+            self.keeper.join().expect("a keeper");
+            // A keeper that is gone has closed it.
+            assert_eq!(block_on(self.issuer.draw(1, &mut Vec::new())), Err(Refusal::Closed));
+            assert!(self.clock.0.load(SeqCst) < 1000 * MS);
+        }
+    }
+
+    fn slots(drawn: &[Reservation]) -> Vec<u64> {
+        drawn.iter().flat_map(|piece| piece.first.0..piece.first.0 + u64::from(piece.len)).collect()
+    }
+
+    fn all_different(drawn: &[Vec<u64>]) {
+        let mut all = drawn.concat();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count, "a slot was given twice");
+    }
+
+    /// Large and small ones, and one that goes away: whoever stays is served, no slot is given twice, IDs ascend.
+    fn everybody_is_served() {
+        let scene = Scene::new();
+        let clients = [scene.draw(3), scene.draw(1), scene.draw(2)];
+        let gone = scene.give_up(2);
+        let later = scene.draw(1);
+        let mut drawn: Vec<_> = clients.into_iter().map(|client| client.join().expect("a client")).collect();
+        gone.join().expect("a client");
+        drawn.push(later.join().expect("a client"));
+        let last = scene.draw(2).join().expect("a client");
+        assert!(drawn.iter().flatten().all(|slot| *slot < last[0]), "an ID after all replies is larger");
+        drawn.push(last);
+        all_different(&drawn);
+        scene.end();
+    }
+
+    /// Who asks while another waits is not served before it has got a slice.
+    fn nobody_passes_the_queue() {
+        let scene = Scene::new();
+        let large = scene.draw(12);
+        scene.until_waiting(1);
+        let before = scene.issuer.status();
+        let small = scene.draw(1).join().expect("a client");
+        let large = large.join().expect("a client");
+        if before.waiting == 1 {
+            let passed = large.iter().filter(|slot| **slot < small[0]).count() as u64;
+            assert!(passed > 12 - before.waiting_ids, "{small:?} has passed {large:?}, which waited");
+        }
+        scene.end();
+    }
+
+    /// One ID waits for one slice of a large draw, which is one ID here.
+    fn a_slice_is_small() {
+        let scene = Scene::new();
+        scene.is_stopped.store(true, SeqCst);
+        let large = scene.draw(12);
+        scene.until_waiting(1);
+        let before = scene.issuer.status();
+        let small = scene.draw(1);
+        scene.until_waiting(2);
+        let both_wait = before.waiting == 1 && scene.issuer.status().waiting == 2;
+        scene.is_stopped.store(false, SeqCst);
+        let (large, small) = (large.join().expect("a client"), small.join().expect("a client"));
+        if both_wait {
+            let passed = large.iter().filter(|slot| **slot < small[0]).count() as u64;
+            assert_eq!(passed, 12 - before.waiting_ids + 1, "{small:?} has waited for {large:?}");
+        }
+        scene.end();
+    }
+
+    /// Who goes away leaves nothing behind.
+    fn a_leaver_leaves() {
+        let scene = Scene::new();
+        let stays = scene.draw(2);
+        let gone = [scene.give_up(50), scene.give_up(40)];
+        for gone in gone {
+            gone.join().expect("a client");
+        }
+        assert!(scene.issuer.status().waiting_ids <= 2, "{}", scene.issuer.status().waiting_ids);
+        stays.join().expect("a client");
+        scene.end();
+    }
+
+    const SCENES: [(&str, fn()); 4] = [
+        ("everybody is served", everybody_is_served),
+        ("nobody passes the queue", nobody_passes_the_queue),
+        ("a slice is small", a_slice_is_small),
+        ("a leaver leaves", a_leaver_leaves),
+    ];
+
+    #[test]
+    fn the_real_issuer_under_many_orders_of_threads() {
+        for (name, scene) in SCENES {
+            println!("{name}");
+            shuttle::check_random(scene, 500);
+        }
+    }
+
+    /// A test that a fault does not fail is none.
+    #[test]
+    fn faults_of_the_queue_are_found() {
+        for fault in
+            [Fault::PassesTheQueue, Fault::ServesWholeDraws, Fault::LeaverKeepsItsPlace, Fault::FirstDoesNotWake]
+        {
+            let is_found = SCENES.iter().any(|(name, scene)| {
+                let found = std::panic::catch_unwind(|| {
+                    let _planted = plant(fault);
+                    shuttle::check_random(scene, 500);
+                });
+                found.is_err() && {
+                    println!("{fault:?}: found by '{name}'");
+                    true
+                }
+            });
+            assert!(is_found, "{fault:?} was not found");
+        }
+    }
+}
+
+/// A clock that real threads push on, in steps that none of them can foresee.
+#[derive(Clone, Default)]
+struct SharedClock(Arc<AtomicU64>);
+
+impl Clock for SharedClock {
+    fn boot_ns(&self) -> u64 {
+        self.0.fetch_add(500, SeqCst)
+    }
+
+    fn wall_unix_us(&self) -> i64 {
+        WALL_UNIX_MS * 1000 + (self.0.load(SeqCst) / 1000).cast_signed()
+    }
+}
+
+#[test]
+fn real_threads_get_disjoint_slots_in_real_time_order() {
+    const THREADS: usize = 4;
+    const DRAWS: u64 = 20_000;
+    let layout = Layout::default();
+    let identity = Identity { server_id: 0, layout };
+    let clock = SharedClock::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = runtime.expect("a runtime");
+    let issuer = roomy_issuer(&runtime, clock.clone(), identity, 60_000);
+
+    // The end of the last draw that was finished: a draw that begins now must lie past it.
+    let finished = AtomicU64::new(0);
+    let mut all: Vec<(u64, u64)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let (issuer, finished) = (&issuer, &finished);
+                scope.spawn(move || {
+                    let mut mine = Vec::new();
+                    for i in 0..DRAWS {
+                        let floor = finished.load(SeqCst);
+                        let n = 1 + u32::try_from((i * 7 + thread as u64) % 13).expect("small");
+                        match issuer.try_draw(n) {
+                            Ok(Some(Reservation { first, len, .. })) => {
+                                assert!(first.0 >= floor, "{first:?} was asked for after {floor} had been answered");
+                                let end = first.0 + u64::from(len);
+                                finished.fetch_max(end, SeqCst);
+                                mine.push((first.0, end));
+                            }
+                            Ok(None) => {}
+                            Err(refusal) => panic!("{refusal}"),
+                        }
+                    }
+                    mine
+                })
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("a thread")).collect()
+    });
+    let ids: u64 = all.iter().map(|(first, end)| end - first).sum();
+    assert_eq!(ids, issuer.status().mint.ids_issued, "each ID went to one thread");
+    assert_eq!(all.len() as u64, DRAWS * THREADS as u64, "all draws were served");
+    all.sort_unstable();
+    for pair in all.windows(2) {
+        assert!(pair[0].1 <= pair[1].0, "{pair:?} overlap");
+    }
+}

@@ -1,0 +1,92 @@
+//! Once warm, a turn allocates nothing: not to decode, to draw, or to encode.
+
+use std::sync::Arc;
+
+use crate::support::roomy::roomy_issuer;
+use getid::claim::Identity;
+use getid::command::Vocabulary;
+use getid::session::{Session, Settings, TURN_IDS_MAX, Timing, Turn};
+use getid::system::clock::SystemClock;
+use getid_core::{Layout, RandomCycle, Scheme};
+
+const GETID: &[u8] = b"*1\r\n$5\r\nGETID\r\n";
+const MGETID: &[u8] = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n";
+
+/// Feeds `input` over and over, and counts what the later rounds allocate.
+fn allocations(input: &[u8]) -> u64 {
+    let layout = Layout::default();
+    let cycle = RandomCycle::new((0..1 << layout.random_bits()).collect()).expect("a permutation");
+    let settings = Arc::new(Settings {
+        vocabulary: Vocabulary::default(),
+        scheme: Arc::new(Scheme::new(layout, 0, cycle).expect("it fits")),
+        id_mgetid_max: 100,
+        turn_ids_max: TURN_IDS_MAX,
+        databases: 16,
+        users: Arc::default(),
+        protection: getid::acl::Protection::Nothing,
+        bulk_bytes_max: 1 << 20,
+        request_bytes_max: 1 << 20,
+        timing: Timing::default(),
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    // Room for every ID of the test: the keeper does not run during it.
+    let identity = Identity { server_id: 0, layout };
+    let issuer = roomy_issuer(&runtime, SystemClock::new(), identity, 1 << 30);
+
+    let mut session = Session::new(1, settings);
+    let (mut turn, mut output) = (Turn::default(), Vec::new());
+    let mut round = || {
+        output.clear();
+        let mut used = 0;
+        loop {
+            used += session.read(&input[used..], &mut turn);
+            let drawn = (turn.ids > 0).then(|| issuer.try_draw(turn.ids).expect("no refusal").expect("no wait"));
+            session.write(&turn, Ok(drawn.as_slice()), &mut output);
+            if !turn.more {
+                break;
+            }
+        }
+        assert_eq!(used, input.len());
+        assert!(!output.is_empty());
+    };
+    for _ in 0..3 {
+        round();
+    }
+    allocation_counter::measure(|| (0..100).for_each(|_| round())).count_total
+}
+
+#[test]
+fn the_counter_counts() {
+    assert_eq!(allocation_counter::measure(|| drop(std::hint::black_box(Box::new(1)))).count_total, 1);
+}
+
+#[test]
+fn one_getid() {
+    assert_eq!(allocations(GETID), 0);
+}
+
+#[test]
+fn a_pipeline_of_getid() {
+    assert_eq!(allocations(&GETID.repeat(100)), 0);
+}
+
+#[test]
+fn a_pipeline_that_takes_several_turns() {
+    assert_eq!(allocations(&GETID.repeat(10_000)), 0);
+}
+
+#[test]
+fn mgetid() {
+    assert_eq!(allocations(&MGETID.repeat(16)), 0);
+}
+
+#[test]
+fn a_transaction() {
+    let input = [b"*1\r\n$5\r\nMULTI\r\n", &GETID.repeat(16)[..], b"*1\r\n$4\r\nEXEC\r\n"].concat();
+    assert_eq!(allocations(&input), 0);
+}
+
+#[test]
+fn inline_and_ping() {
+    assert_eq!(allocations(b"GETID\r\nPING\r\nmgetid 3\r\n"), 0);
+}

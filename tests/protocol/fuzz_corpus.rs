@@ -1,0 +1,39 @@
+//! Everything that fuzzers have found worth keeping, once more against the same properties.
+//!
+//! Fuzzers themselves are run by `fuzz/run`, see CONTRIBUTING.md; this makes sure that what they once found stays found.
+
+use std::fs;
+use std::path::Path;
+
+#[track_caller]
+fn check(name: &str, least: usize, property: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
+    let mut count = 0;
+    for entry in fs::read_dir(folder).expect("the corpus is there") {
+        let path = entry.expect("an entry").path();
+        let bytes = fs::read(&path).expect("it can be read");
+        assert!(std::panic::catch_unwind(|| property(&bytes)).is_ok(), "{}: see above", path.display());
+        count += 1;
+    }
+    assert!(count >= least, "{count} inputs");
+}
+
+#[test]
+fn requests() {
+    check("requests", 200, crate::properties::requests);
+}
+
+#[test]
+fn config() {
+    check("config", 50, crate::properties::config);
+}
+
+#[test]
+fn state() {
+    check("state", 3, crate::properties::state);
+}
+
+#[test]
+fn acl() {
+    check("acl", 10, crate::properties::acl);
+}

@@ -1,0 +1,20 @@
+//! What goes over the wire: decoder and encoder, sessions, users, compared with a real Redis where there is one.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+mod acl;
+mod acl_live;
+mod allocations;
+mod errors_live;
+mod fuzz_corpus;
+#[path = "../../fuzz/properties.rs"]
+mod properties;
+mod resp_decode;
+mod resp_encode;
+mod session;
+mod shell;
+#[path = "../support/mod.rs"]
+mod support;
+mod table;
+mod table_rows;
+mod transcripts_live;

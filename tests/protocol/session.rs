@@ -1,0 +1,768 @@
+//! Conversations with a [`Session`], and what must hold whatever a client sends.
+//!
+//! `tests/protocol/transcripts/*.txt` has the conversations; the shell is a fake with canned answers and counted IDs. Each
+//! conversation is sent in one piece, byte by byte, and as arrays of bulk strings: the same bytes must come back. Those
+//! marked `redis` are also held with a real `redis-server`:
+//!
+//! ```text
+//! cargo test --test protocol session:: -- --ignored
+//! ```
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::shell::{Conversation, Feed, Options, RedisServer, Shell, as_arrays, conversations, settings, show};
+use getid::acl::Users;
+use getid::command::{TABLE, Verb};
+use getid::resp::{Value, encode};
+use getid::session::{
+    Reply, Session, Settings, TRANSACTION_BYTES_MAX, TURN_BYTES_MAX, TURN_IDS_MAX, TURN_NS_MAX, Timing, Turn,
+};
+use proptest::prelude::*;
+use redis_protocol::resp2::decode::decode as decode_resp2;
+use redis_protocol::resp2::types::{OwnedFrame as Frame2, Resp2Frame as _};
+use redis_protocol::resp3::decode::complete::decode as decode_resp3;
+
+/// Holds one conversation in every way it can be sent, and says where it went wrong.
+fn check(conversation: &Conversation) -> Result<(), String> {
+    let mut expected = conversation.expected.clone();
+    if conversation.closes {
+        expected.extend_from_slice(b"(close)");
+    }
+    for feed in Feed::ALL {
+        let sent = match feed {
+            Feed::Arrays if conversation.is_raw => continue,
+            Feed::Arrays => as_arrays(&conversation.sent),
+            Feed::Whole | Feed::Bytes => conversation.sent.concat(),
+        };
+        let mut shell = Shell::new(&conversation.options);
+        let mut got = shell.talk(&sent, if feed == Feed::Bytes { 1 } else { sent.len() });
+        if shell.closed {
+            got.extend_from_slice(b"(close)");
+        }
+        if got != expected {
+            return Err(difference(&format!("{}, sent {feed:?}", conversation.title), &expected, &got));
+        }
+    }
+    Ok(())
+}
+
+fn difference(title: &str, expected: &[u8], got: &[u8]) -> String {
+    format!("{title}\n--- expected\n{}\n--- got\n{}\n\n", show(expected), show(got))
+}
+
+#[test]
+fn transcripts_hold() {
+    let all = conversations();
+    assert!(all.len() > 50, "only {} conversations were found", all.len());
+    let failures: String = all.iter().filter_map(|conversation| check(conversation).err()).collect();
+    assert!(failures.is_empty(), "\n{failures}");
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn redis_answers_the_same() {
+    let servers = [RedisServer::start(None), RedisServer::start(Some("secret"))];
+    let mut failures = String::new();
+    let mut held = 0;
+    for conversation in conversations().iter().filter(|conversation| conversation.with_redis) {
+        let server = &servers[usize::from(conversation.options.password)];
+        let mut stream = server.connect();
+        stream.write_all(&conversation.sent.concat()).unwrap();
+        let mut got = vec![0; conversation.expected.len()];
+        stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        let filled = crate::shell::read_as_much(&mut stream, &mut got);
+        got.truncate(filled);
+        // Nothing may follow: the end of the stream if it closes, silence if not.
+        stream.set_read_timeout(Some(Duration::from_millis(if conversation.closes { 2000 } else { 20 }))).unwrap();
+        let mut more = [0; 4096];
+        let behind = stream.read(&mut more);
+        // A server that closes with requests unread sends a reset.
+        let closed = match &behind {
+            Ok(len) => *len == 0,
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        };
+        if let Ok(len) = behind {
+            got.extend_from_slice(&more[..len]);
+        }
+        held += 1;
+        if got != conversation.expected || closed != conversation.closes {
+            let title = format!("{} (ours is expected; redis closed: {closed})", conversation.title);
+            failures += &difference(&title, &conversation.expected, &got);
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+    assert!(held > 30, "only {held} conversations are marked redis");
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn the_table_agrees_with_redis() {
+    // Ours alone, newer than 7.0, or different on purpose (COMMAND GETKEYS of a command without arguments is 7.2's).
+    let others = [
+        Verb::GetId,
+        Verb::MGetId,
+        Verb::DecodeId,
+        Verb::IdReady,
+        Verb::IdSpan,
+        Verb::ClientSetInfo,
+        Verb::ClientNoTouch,
+        Verb::CommandGetKeys,
+        Verb::CommandGetKeysAndFlags,
+    ];
+    let server = RedisServer::start(None);
+    let rows = TABLE.iter().flat_map(|command| std::iter::once(command).chain(command.subcommands));
+    for command in rows.filter(|command| !others.contains(&command.verb)) {
+        let request = format!("COMMAND INFO {}\r\n", command.full_name);
+        let facts = |reply: &[u8]| -> (Frame2, Vec<String>, Vec<String>) {
+            let (frame, _) = decode_resp2(reply).unwrap().expect("a whole reply");
+            let Frame2::Array(mut rows) = frame else { panic!("{frame:?}") };
+            let Some(Frame2::Array(fields)) = rows.pop() else { panic!("redis has no {}", command.full_name) };
+            (fields[1].clone(), words(&fields[2]), words(&fields[6]))
+        };
+        let mut stream = server.connect();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        let mut theirs = Vec::new();
+        let mut chunk = [0; 4096];
+        while decode_resp2(&theirs).unwrap().is_none() {
+            let len = stream.read(&mut chunk).unwrap();
+            theirs.extend_from_slice(&chunk[..len]);
+        }
+        let ours = Shell::new(&Options::default()).talk(request.as_bytes(), usize::MAX);
+        let (mut ours, mut theirs) = (facts(&ours), facts(&theirs));
+        if command.verb == Verb::Watch {
+            // It has keys in Redis, so these are all that is compared.
+            (ours.0, theirs.0) = (Frame2::Null, Frame2::Null);
+        }
+        assert_eq!(ours, theirs, "{}", command.full_name);
+    }
+}
+
+fn words(frame: &Frame2) -> Vec<String> {
+    let Frame2::Array(words) = frame else { panic!("{frame:?}") };
+    let mut words: Vec<String> = words.iter().map(|word| word.as_str().unwrap().to_owned()).collect();
+    words.sort();
+    words
+}
+
+/// The most a turn may hold: its bounds, and the command that passes them.
+const IDS_A_TURN: u32 = TURN_IDS_MAX + 100 - 1;
+/// `$19`, 19 digits and two line ends.
+const ID_BYTES_MAX: usize = 26;
+
+#[test]
+fn a_million_commands_come_in_bounded_turns() {
+    // Each so many times in a row; IDs are dear in a debug build, so MGETID has few.
+    let requests: [(&[u8], u32, u32); 4] = [
+        (b"*1\r\n$5\r\nGETID\r\n", 2000, 1),
+        (b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n", 5, 100),
+        (b"ping\r\n", 1000, 0),
+        (b"client setname x\r\n", 1000, 0),
+    ];
+    // A greedy client's read: far more than a turn may hold.
+    let mut input = Vec::new();
+    let (mut commands, mut ids) = (0, 0);
+    while input.len() < 1 << 20 {
+        for (request, times, count) in requests {
+            input.extend_from_slice(&request.repeat(times as usize));
+            commands += times;
+            ids += u64::from(times * count);
+        }
+    }
+    let rounds = 1_000_000 / commands + 1;
+    let mut shell = Shell::new(&Options::default());
+    let (mut turns, mut drawn, mut ran) = (0, 0, 0);
+    for _ in 0..rounds {
+        let mut rest = &input[..];
+        while !rest.is_empty() {
+            let used = shell.session.read(rest, &mut shell.turn);
+            rest = &rest[used..];
+            let turn = &shell.turn;
+            assert!(turn.ids <= IDS_A_TURN, "{} ids in a turn", turn.ids);
+            assert_eq!(turn.more, !rest.is_empty());
+            let integers = turn.replies().iter().filter(|reply| matches!(reply, Reply::Integers { .. })).count();
+            assert!(integers < 50, "runs of GETID were not put together");
+            (turns, drawn, ran) = (turns + 1, drawn + u64::from(turn.ids), ran + turn.commands);
+            let mut output = Vec::new();
+            shell.write(&mut output);
+            assert!(output.len() <= IDS_A_TURN as usize * ID_BYTES_MAX + TURN_BYTES_MAX + 100, "{}", output.len());
+        }
+    }
+    assert_eq!(drawn, ids * u64::from(rounds));
+    assert_eq!(ran, commands * rounds);
+    assert!(turns >= drawn / u64::from(IDS_A_TURN), "{turns}");
+}
+
+#[test]
+fn a_pipeline_of_mgetid_comes_in_bounded_turns() {
+    let mut shell = Shell::new(&Options::default());
+    let output = shell.talk(&b"MGETID 100\r\n".repeat(500), usize::MAX);
+    assert!(shell.ids_a_turn_max <= IDS_A_TURN && shell.ids_a_turn_max >= TURN_IDS_MAX, "{}", shell.ids_a_turn_max);
+    assert_eq!(output.split(|&byte| byte == b'$').count() - 1, 50_000);
+}
+
+/// A layout of few IDs a second: pipelines and transactions come in turns that are as small, and each ID comes all the same.
+#[test]
+fn where_ids_are_few_turns_are_small() {
+    let settings = Settings { turn_ids_max: 10, ..settings(&Options::default()) };
+    for input in [
+        b"*1\r\n$5\r\nGETID\r\n".repeat(500),
+        b"GETID\r\n".repeat(500),
+        b"MGETID 4\r\n".repeat(125),
+        [&b"MULTI\r\n"[..], &b"GETID\r\n".repeat(500), b"EXEC\r\n"].concat(),
+    ] {
+        let mut session = Session::new(1, Arc::new(settings.clone()));
+        let mut turn = Turn::default();
+        let (mut rest, mut ids) = (&input[..], 0);
+        loop {
+            rest = &rest[session.read(rest, &mut turn)..];
+            assert!(turn.ids < 10 + 4, "{} ids in a turn", turn.ids);
+            ids += turn.ids;
+            if !turn.more {
+                break;
+            }
+        }
+        assert!(rest.is_empty());
+        assert_eq!(ids, 500);
+    }
+}
+
+#[test]
+fn replies_without_ids_end_a_turn_too() {
+    let mut shell = Shell::new(&Options::default());
+    let input = b"COMMAND DOCS\r\n".repeat(50);
+    let one = Shell::new(&Options::default()).talk(b"COMMAND DOCS\r\n", usize::MAX).len();
+    let mut rest = &input[..];
+    let mut turns = 0;
+    while !rest.is_empty() {
+        rest = &rest[shell.session.read(rest, &mut shell.turn)..];
+        let mut output = Vec::new();
+        shell.write(&mut output);
+        assert!(output.len() < TURN_BYTES_MAX + one, "{}", output.len());
+        turns += 1;
+    }
+    assert!(turns >= 50 * one / (TURN_BYTES_MAX + one));
+}
+
+#[test]
+fn a_long_transaction_is_run_over_several_turns() {
+    let mut shell = Shell::new(&Options::default());
+    let mut input = b"MULTI\r\n".to_vec();
+    input.extend(b"GETID\r\nMGETID 100\r\nTIME\r\n".repeat(1000));
+    input.extend(b"EXEC\r\nPING\r\n");
+    let output = shell.talk(&input, usize::MAX);
+    let exec = output.windows(7).position(|window| window == b"*3000\r\n").expect("EXEC's array");
+    let (frame, len) = decode_resp2(&output[exec..]).unwrap().expect("a whole array");
+    let Frame2::Array(replies) = frame else { panic!("no array") };
+    assert_eq!(replies.len(), 3000);
+    assert_eq!(&output[exec + len..], b"+PONG\r\n");
+    assert!(shell.turns > 3000 / 3, "an effect ends a turn");
+    assert!(shell.ids_a_turn_max <= IDS_A_TURN);
+}
+
+#[test]
+fn what_multi_queues_is_bounded() {
+    let mut options = Options::default();
+    let mut shell = Shell::new(&options);
+    let request = b"*2\r\n$4\r\nECHO\r\n$1000\r\n".iter().chain(&[b'x'; 1000]).chain(b"\r\n").copied();
+    let request: Vec<u8> = request.collect();
+    assert_eq!(shell.talk(b"MULTI\r\n", usize::MAX), b"+OK\r\n");
+    let mut queued = 0;
+    let error = loop {
+        let output = shell.talk(&request, usize::MAX);
+        if output != b"+QUEUED\r\n" {
+            break output;
+        }
+        queued += 1;
+    };
+    let expected = "-ERR transaction is too large: its commands would take more than 16777216 bytes\r\n";
+    assert_eq!(show(&error), show(expected.as_bytes()));
+    assert_eq!(queued, TRANSACTION_BYTES_MAX / (1000 + 4 + 4 + 4 + 16));
+    let output = shell.talk(b"PING\r\nEXEC\r\nPING\r\n", usize::MAX);
+    let expected = "+QUEUED\r\n-EXECABORT Transaction discarded because of previous errors.\r\n+PONG\r\n";
+    assert_eq!(show(&output), show(expected.as_bytes()));
+
+    options.request_bytes_max = 2000;
+    let mut shell = Shell::new(&options);
+    let output = shell.talk(&[b"MULTI\r\n", &request[..], &request[..]].concat(), usize::MAX);
+    let expected = "+OK\r\n+QUEUED\r\n-ERR transaction is too large: its commands would take more than 2000 bytes\r\n";
+    assert_eq!(show(&output), show(expected.as_bytes()));
+}
+
+#[test]
+fn a_turn_costs_no_memory_once_warm() {
+    let mut session = Session::new(1, Arc::new(settings(&Options::default())));
+    let mut turn = Turn::default();
+    let input = b"GETID\r\nPING\r\n".repeat(100);
+    session.read(&input, &mut turn);
+    let before = turn.replies().as_ptr();
+    session.read(&input, &mut turn);
+    assert_eq!(turn.replies().as_ptr(), before);
+    assert_eq!((turn.ids, turn.replies().len()), (100, 200));
+    // What follows each other without an ID in between is one piece, and so is a run of GETID.
+    session.read(&[b"PING\r\nMULTI\r\nDISCARD\r\n".repeat(100), b"GETID\r\n".repeat(100)].concat(), &mut turn);
+    assert_eq!(turn.replies().len(), 2);
+}
+
+/// One command of a random mix, and what its reply is.
+#[derive(Clone, Debug)]
+enum Step {
+    GetId,
+    MGetId(i64),
+    Echo(String),
+    Plain(&'static str),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let plain = [
+        "ping",
+        "time",
+        "info server",
+        "command count",
+        "command info getid nosuch",
+        "client list",
+        "client setname",
+        "client id",
+        "config get *",
+        "nosuch a b",
+        "select 99",
+        "decodeid 144182182078841378",
+        "decodeid x",
+        "idspan 1488793021966 2017-03-06T09:37:02Z",
+        "multi",
+        "exec",
+        "discard",
+        "watch a",
+        "hello 2",
+        "reset",
+        "",
+    ];
+    prop_oneof![
+        4 => Just(Step::GetId),
+        3 => (-1..103_i64).prop_map(Step::MGetId),
+        2 => "[a-z]{0,9}".prop_map(Step::Echo),
+        4 => prop::sample::select(plain.to_vec()).prop_map(Step::Plain),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn each_command_gets_one_reply_in_order(steps in prop::collection::vec(step(), 1..80), cut in 1..200_usize) {
+        let mut input = Vec::new();
+        for step in &steps {
+            match step {
+                Step::GetId => input.extend_from_slice(b"GETID\r\n"),
+                Step::MGetId(count) => write!(input, "MGETID {count}\r\n").unwrap(),
+                Step::Echo(text) => write!(input, "ECHO \"{text}\"\r\n").unwrap(),
+                Step::Plain(line) => write!(input, "{line}\r\n").unwrap(),
+            }
+        }
+        let output = Shell::new(&Options::default()).talk(&input, cut);
+        prop_assert_eq!(&output, &Shell::new(&Options::default()).talk(&input, usize::MAX));
+
+        let mut rest = &output[..];
+        let mut next = || -> Frame2 {
+            let (frame, len) = decode_resp2(rest).expect("RESP").expect("a reply for each command");
+            rest = &rest[len..];
+            frame
+        };
+        let mut queued: Option<Vec<&Step>> = None;
+        let mut last_id = 0;
+        for step in &steps {
+            if matches!(step, Step::Plain("")) {
+                continue;
+            }
+            let frame = next();
+            let queues = !matches!(step, Step::Plain("multi" | "exec" | "discard" | "watch a" | "reset"));
+            if let Some(queued) = queued.as_mut().filter(|_| queues) {
+                let rejected = matches!(step, Step::Plain("nosuch a b" | "client setname"));
+                prop_assert_eq!(matches!(frame, Frame2::Error(_)), rejected, "{:?}", frame);
+                queued.push(step);
+                continue;
+            }
+            match step {
+                Step::Plain("multi") if queued.is_none() => queued = Some(Vec::new()),
+                Step::Plain("discard" | "reset") => queued = None,
+                Step::Plain("exec") => {
+                    let Some(steps) = queued.take() else {
+                        prop_assert!(matches!(frame, Frame2::Error(_)));
+                        continue;
+                    };
+                    let Frame2::Array(frames) = frame else {
+                        let aborts = steps.iter().any(|step| matches!(step, Step::Plain("nosuch a b" | "client setname")));
+                        prop_assert!(aborts);
+                        continue;
+                    };
+                    prop_assert_eq!(frames.len(), steps.len());
+                    for (step, frame) in steps.iter().zip(&frames) {
+                        check_reply(step, frame, &mut last_id);
+                    }
+                }
+                step => check_reply(step, &frame, &mut last_id),
+            }
+        }
+        prop_assert!(rest.is_empty(), "more replies than commands");
+    }
+
+    #[test]
+    fn any_bytes_are_answered_alike_however_they_are_cut(
+        input in prop::collection::vec(prop::sample::select(b"*$12\r\n\"GETIDgetid 'x\x00\xff".to_vec()), 0..200),
+        cut in 1..40_usize,
+    ) {
+        let mut whole = Shell::new(&Options::default());
+        let mut pieces = Shell::new(&Options::default());
+        prop_assert_eq!(whole.talk(&input, usize::MAX), pieces.talk(&input, cut));
+        prop_assert_eq!(whole.closed, pieces.closed);
+    }
+}
+
+/// Whether `frame` can be the reply to `step`; IDs must ascend.
+fn check_reply(step: &Step, frame: &Frame2, last_id: &mut i64) {
+    let mut ascend = |id: i64| {
+        assert!(id > *last_id, "{id} came after {last_id}");
+        *last_id = id;
+    };
+    match (step, frame) {
+        (Step::GetId, Frame2::Integer(id)) => ascend(*id),
+        (Step::MGetId(count @ 1..=100), Frame2::Array(ids)) => {
+            assert_eq!(i64::try_from(ids.len()), Ok(*count));
+            for id in ids {
+                ascend(id.as_str().unwrap().parse().unwrap());
+            }
+        }
+        (Step::MGetId(count), Frame2::Error(text)) => {
+            assert!(!(1..=100).contains(count));
+            assert_eq!(text, &format!("ERR parameters error! argv[1] = {count}"));
+        }
+        (Step::Echo(text), Frame2::BulkString(data)) => assert_eq!(text.as_bytes(), data),
+        (Step::Plain("client id"), Frame2::Integer(id)) => assert_eq!(*id, 7),
+        (Step::Plain(_), _) => {}
+        (step, frame) => panic!("{step:?} was answered {frame:?}"),
+    }
+}
+
+#[test]
+fn everything_is_resp3_after_hello_3() {
+    for line in [
+        "COMMAND",
+        "COMMAND DOCS",
+        "COMMAND INFO client getid nosuch",
+        "COMMAND LIST",
+        "CLIENT HELP",
+        "CLIENT GETNAME",
+        "INFO",
+        "CONFIG GET *",
+        "DECODEID 5",
+        "LOLWUT",
+        "ROLE",
+        "HELLO",
+    ] {
+        let mut shell = Shell::new(&Options::default());
+        shell.talk(b"HELLO 3\r\n", usize::MAX);
+        let output = shell.talk(format!("{line}\r\n").as_bytes(), usize::MAX);
+        let (_, len) = decode_resp3(&output).unwrap().expect(line);
+        assert_eq!(len, output.len(), "{line}");
+    }
+}
+
+#[test]
+fn the_answer_to_an_effect_is_in_the_clients_protocol() {
+    let mut session = Session::new(1, Arc::new(settings(&Options::default())));
+    let mut turn = Turn::default();
+    let mut output = Vec::new();
+    session.read(b"HELLO 3\r\n", &mut turn);
+    session.reply(&Value::Null, &mut output);
+    let mut expected = Vec::new();
+    encode(&Value::Null, getid::resp::Protocol::Resp3, &mut expected);
+    assert_eq!(output, expected);
+}
+
+#[test]
+fn the_profile_follows_the_conversation() {
+    let mut shell = Shell::new(&Options { password: true, ..Options::default() });
+    let view = shell.session.view();
+    assert_eq!((&*view.user, view.last_command, view.queued), ("default", "NULL", None));
+    shell.talk(b"AUTH secret\r\nSELECT 3\r\nCLIENT SETNAME n\r\nCLIENT SETINFO LIB-VER 1\r\nMULTI\r\nPING\r\n", 9);
+    let view = shell.session.view().clone();
+    assert_eq!((&*view.user, view.database, &*view.names.name, &*view.names.lib_version), ("default", 3, "n", "1"));
+    assert_eq!((view.last_command, view.queued), ("ping", Some(1)));
+    shell.talk(b"EXEC\r\nCLIENT LIST\r\n", 9);
+    assert_eq!((shell.session.view().last_command, shell.session.view().queued), ("client|list", None));
+    shell.talk(b"RESET\r\n", 9);
+    let view = shell.session.view();
+    assert_eq!((&*view.user, view.database, &*view.names.name, &*view.names.lib_version), ("default", 0, "", "1"));
+}
+
+/// Others are shown the view only when this says so.
+#[test]
+fn whatever_changes_the_profile_says_so_and_what_repeats_does_not() {
+    let mut shell = Shell::new(&Options { password: true, ..Options::default() });
+    let mut shown = shell.session.take_changed_view().cloned();
+    assert!(shown.is_some(), "nobody has seen the first");
+    assert_eq!(shell.session.take_changed_view(), None);
+    let requests: [&[u8]; 16] = [
+        b"AUTH secret\r\n",
+        b"*1\r\n$5\r\nGETID\r\n",
+        b"SELECT 3\r\n",
+        b"CLIENT SETNAME n\r\n",
+        b"CLIENT SETINFO LIB-NAME a\r\n",
+        b"CLIENT SETINFO LIB-VER 1\r\n",
+        b"CLIENT NO-EVICT ON\r\n",
+        b"CLIENT NO-TOUCH ON\r\n",
+        b"HELLO 3\r\n",
+        b"MGETID 2\r\n",
+        b"MULTI\r\n",
+        b"PING\r\n",
+        b"EXEC\r\n",
+        b"*1\r\n$5\r\nGETID\r\n",
+        b"MONITOR\r\n",
+        b"RESET\r\n",
+    ];
+    for request in requests {
+        shell.talk(request, 9);
+        let text = request.escape_ascii();
+        shown = shell.session.take_changed_view().cloned().or(shown);
+        assert_eq!(shown.as_ref(), Some(shell.session.view()), "behind {text}");
+    }
+    shell.talk(b"AUTH secret\r\nGETID\r\n", 9);
+    assert!(shell.session.take_changed_view().is_some());
+    shell.talk(b"*1\r\n$5\r\nGETID\r\n*1\r\n$5\r\nGETID\r\nGETID\r\n", 9);
+    assert_eq!(shell.session.take_changed_view(), None, "the same again");
+}
+
+/// The server cuts such a client off; until that has happened it must not go on as another, who may be allowed more.
+#[test]
+fn who_is_deleted_has_ended_at_the_next_read() {
+    let mut shell = Shell::new(&Options { password: true, ..Options::default() });
+    let login = b"AUTH secret\r\nACL SETUSER u on nopass +@all\r\nAUTH u x\r\nGETID\r\n";
+    shell.talk(login, usize::MAX);
+    let output = shell.talk(b"ACL DELUSER u\r\n*1\r\n$5\r\nGETID\r\nPING\r\n", usize::MAX);
+    assert_eq!(show(&output), ":1\n");
+    assert!(shell.closed);
+}
+
+/// A pipeline of refusals is one entry for the log, and costs the turn no more.
+#[test]
+fn refusals_in_a_row_are_counted() {
+    let mut shell = Shell::new(&Options::default());
+    shell.talk(b"ACL SETUSER u on nopass -@all\r\nAUTH u x\r\n", usize::MAX);
+    let used = shell.session.read(&b"TIME\r\n".repeat(100), &mut shell.turn);
+    assert_eq!(used, 600);
+    let denials = &shell.turn.denials;
+    assert_eq!((denials.len(), denials[0].count, &*denials[0].object, &*denials[0].user), (1, 100, "time", "u"));
+    // A login needs leave, each of them.
+    let input = b"PING\r\nauth nobody x\r\nAUTH nobody x\r\n";
+    let (mut used, mut told) = (0, Vec::new());
+    for _ in 0..3 {
+        used += shell.session.read(&input[used..], &mut shell.turn);
+        told.push(shell.turn.denials.iter().map(|denial| format!("{} {}", denial.object, denial.user)).collect());
+        shell.session.give_leave(shell.turn.logins_held);
+    }
+    assert_eq!(
+        (used, told),
+        (input.len(), [vec!["ping u".to_owned()], vec!["auth nobody".into()], vec!["AUTH nobody".into()]].to_vec())
+    );
+    shell.session.settle_leave();
+    shell.session.read(b"", &mut shell.turn);
+    assert!(shell.turn.denials.is_empty());
+}
+
+#[test]
+fn new_rules_hold_from_the_next_read_on() {
+    let mut shell = Shell::new(&Options::default());
+    assert_eq!(shell.talk(b"PING\r\n", 9), b"+PONG\r\n");
+    shell.session.set_settings(Arc::new(settings(&Options { password: true, renamed: true, ..Options::default() })));
+    // Who was let in stays in, until RESET.
+    let output = shell.talk(b"PING\r\nSHUTDOWN\r\nRESET\r\nPING\r\n", 9);
+    let expected = "+PONG\r\n-ERR unknown command 'SHUTDOWN', with args beginning with: \r\n+RESET\r\n\
+                    -NOAUTH Authentication required.\r\n";
+    assert_eq!(show(&output), show(expected.as_bytes()));
+}
+
+#[test]
+fn names_that_come_again_and_again_do_not_make_a_reply_grow() {
+    let reply =
+        |names: &str| Shell::new(&Options::default()).talk(format!("COMMAND INFO {names}\r\n").as_bytes(), 1 << 20);
+    assert!(reply("getid nosuch getid").starts_with(b"*3\r\n*10\r\n"), "as Redis answers");
+    let (once, often) = (reply("client"), reply(&"client ".repeat(5000)));
+    assert!(often.len() <= once.len(), "{} bytes for 5,000 names, {} for one", often.len(), once.len());
+}
+
+#[test]
+fn a_turn_that_nobody_hears_has_a_bound_too() {
+    let mut shell = Shell::new(&Options::default());
+    shell.talk(b"CLIENT REPLY OFF\r\n", usize::MAX);
+    for (request, count) in [("COMMAND\r\n", 100), ("AUTH nobody nothing\r\n", 10_000)] {
+        let turns = shell.turns;
+        assert_eq!(shell.talk(request.repeat(count).as_bytes(), usize::MAX), b"");
+        let turns = shell.turns - turns;
+        assert!(turns >= 9, "{count} of {request:?} took {turns} turns");
+    }
+}
+
+/// A clock that goes on by 50 us whenever somebody looks.
+fn hurrying_clock() -> u64 {
+    static NS: AtomicU64 = AtomicU64::new(0);
+    NS.fetch_add(50_000, Ordering::Relaxed)
+}
+
+#[test]
+fn a_turn_ends_when_its_commands_took_long() {
+    let mut settings = settings(&Options::default());
+    settings.timing = Timing { now_ns: hurrying_clock, ..settings.timing };
+    let mut session = Session::new(7, Arc::new(settings));
+    for input in [
+        b"COMMAND COUNT\r\n".repeat(100),
+        [&b"MULTI\r\n"[..], &b"COMMAND COUNT\r\n".repeat(100), b"EXEC\r\n"].concat(),
+        [&b"CLIENT REPLY OFF\r\n"[..], &b"PING\r\n".repeat(100)].concat(),
+    ] {
+        let (mut turn, mut used, mut ran) = (Turn::default(), 0, 0);
+        loop {
+            used += session.read(&input[used..], &mut turn);
+            ran += turn.commands;
+            // What is queued takes no time.
+            assert!(turn.commands <= 2 + u32::try_from(TURN_NS_MAX / 50_000).unwrap(), "{} commands", turn.commands);
+            if !turn.more {
+                break;
+            }
+        }
+        assert_eq!(used, input.len());
+        assert!(ran >= 100, "{ran}");
+    }
+    // An empty line is nothing to answer, but not nothing to do.
+    let (mut turn, empty) = (Turn::default(), b"\r\n".repeat(1 << 20));
+    assert!(session.read(&empty, &mut turn) < 100_000);
+    assert!(turn.more);
+}
+
+fn array_of(args: &[&[u8]]) -> Vec<u8> {
+    let mut request = format!("*{}\r\n", args.len()).into_bytes();
+    for arg in args {
+        request.extend(format!("${}\r\n", arg.len()).into_bytes());
+        request.extend_from_slice(arg);
+        request.extend(b"\r\n");
+    }
+    request
+}
+
+/// Sends a request in pieces; it is answered as when it comes whole, and little of it is ever held back.
+#[track_caller]
+fn check_not_kept(options: &Options, before: &[u8], request: &[u8], answer: &str) {
+    let mut whole = Shell::new(options);
+    whole.talk(before, usize::MAX);
+    assert_eq!(show(&whole.talk(request, usize::MAX)), show(answer.as_bytes()));
+    for cut in [1000, 16 << 10, 100_000] {
+        let mut shell = Shell::new(options);
+        shell.talk(before, usize::MAX);
+        let mut got = Vec::new();
+        for piece in request.chunks(cut) {
+            got.extend(shell.talk(piece, usize::MAX));
+            let held = shell.pending().len();
+            assert!(held <= 64 * 1024 + cut, "{held} bytes are held");
+        }
+        assert_eq!(show(&got), show(answer.as_bytes()), "in pieces of {cut}");
+        assert_eq!(shell.talk(b"*1\r\n$5\r\nRESET\r\n", usize::MAX), b"+RESET\r\n");
+    }
+}
+
+#[test]
+fn what_is_refused_is_not_kept() {
+    let (large, small) = (vec![b'x'; 500_000], &b"ab"[..]);
+    let (plain, password) = (Options::default(), Options { password: true, ..Options::default() });
+    let many = |name: &'static [u8], count: usize| [vec![name], vec![small; count]].concat();
+    let quoted = "x".repeat(128);
+    check_not_kept(
+        &plain,
+        b"",
+        &array_of(&[b"SET", b"key", &large]),
+        &format!("-ERR unknown command 'SET', with args beginning with: 'key' '{}' \r\n", "x".repeat(128 - 6)),
+    );
+    check_not_kept(
+        &plain,
+        b"",
+        &array_of(&[&large]),
+        &format!("-ERR unknown command '{quoted}', with args beginning with: \r\n"),
+    );
+    check_not_kept(
+        &plain,
+        b"",
+        &array_of(&[b"CLIENT", &large]),
+        &format!("-ERR unknown subcommand '{quoted}'. Try CLIENT HELP.\r\n"),
+    );
+    check_not_kept(
+        &plain,
+        b"",
+        &array_of(&many(b"GETID", 300_000)),
+        "-ERR wrong number of arguments for 'getid' command\r\n",
+    );
+    check_not_kept(
+        &plain,
+        b"",
+        &array_of(&[b"ECHO", &large, &large]),
+        "-ERR wrong number of arguments for 'echo' command\r\n",
+    );
+    check_not_kept(
+        &plain,
+        b"",
+        &array_of(&[b"PING", &large, &large]),
+        "-ERR wrong number of arguments for 'ping' command\r\n",
+    );
+    check_not_kept(
+        &plain,
+        b"",
+        &array_of(&many(b"WATCH", 100_000)),
+        "-ERR too many arguments for 'watch' command: 100001, and it takes at most 4096\r\n",
+    );
+    // A line is short enough to be kept, and may have as many.
+    check_not_kept(
+        &plain,
+        b"",
+        format!("WATCH{}\r\n", " k".repeat(5_000)).as_bytes(),
+        "-ERR too many arguments for 'watch' command: 5001, and it takes at most 4096\r\n",
+    );
+    check_not_kept(
+        &plain,
+        b"",
+        &array_of(&[b"WATCH", &large]),
+        "-ERR arguments of 'watch' command are too large: it takes at most 65536 bytes\r\n",
+    );
+    check_not_kept(
+        &plain,
+        b"MULTI\r\n",
+        &array_of(&[b"WATCH", &large]),
+        "-ERR arguments of 'watch' command are too large: it takes at most 65536 bytes\r\n",
+    );
+    check_not_kept(
+        &password,
+        b"AUTH secret\r\nACL SETUSER default -echo\r\n",
+        &array_of(&[b"MULTI", &large]),
+        "-ERR wrong number of arguments for 'multi' command\r\n",
+    );
+    // What is answered with it, is kept.
+    let mut shell = Shell::new(&plain);
+    let echo = array_of(&[b"ECHO", &large]);
+    assert_eq!(shell.talk(&echo, 1000).len(), large.len() + "$500000\r\n\r\n".len());
+    // As many as a command may have.
+    let most = many(b"WATCH", 4095);
+    assert_eq!(shell.talk(&array_of(&most), 1000), b"+OK\r\n");
+}
+
+#[test]
+fn what_a_user_may_not_run_is_not_kept_and_stands_in_the_log() {
+    let users = Users::default().with_user(b"default", &[b"-echo".to_vec()]).unwrap();
+    let settings = Settings { users: Arc::new(users), ..settings(&Options::default()) };
+    let mut session = Session::new(7, Arc::new(settings));
+    let request = array_of(&[b"ECHO", &vec![b'x'; 500_000]]);
+    let (mut turn, mut output) = (Turn::default(), Vec::new());
+    let used = session.read(&request[..100_000], &mut turn);
+    assert_eq!((used, turn.denials.len(), turn.is_empty()), (100_000, 0, true));
+    assert_eq!(session.read(&request[used..], &mut turn), request.len() - used);
+    session.write(&turn, Ok(&[]), &mut output);
+    assert_eq!(show(&output), show(b"-NOPERM this user has no permissions to run the 'echo' command\r\n"));
+    assert_eq!((turn.denials.len(), turn.denials[0].object.as_str()), (1, "echo"));
+}

@@ -1,0 +1,422 @@
+//! What the tests of sessions need: transcripts, a shell that is none, and a real `redis-server`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use getid::acl::{Protection, Users};
+use getid::command::{Vocabulary, describe_id, describe_span};
+use getid::config::Config;
+use getid::resp::{DecodeLimits, Decoded, Decoder, Value};
+use getid::session::{
+    AclEffect, ClientFilter, ClientKind, Effect, LatencyAsk, Session, Settings, SlowLogAsk, TURN_IDS_MAX, Timing, Turn,
+    WaitingEffect,
+};
+use getid_core::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
+
+/// How a session is set up for a conversation.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// `requirepass secret`.
+    pub(crate) password: bool,
+    /// No draw succeeds.
+    pub(crate) refuses: bool,
+    /// `rename-command config "hidden"` and `rename-command shutdown ""`.
+    pub(crate) renamed: bool,
+    /// `client-query-buffer-limit`.
+    pub(crate) request_bytes_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { password: false, refuses: false, renamed: false, request_bytes_max: 1 << 30 }
+    }
+}
+
+/// Settings as the default configuration makes them.
+pub(crate) fn settings(options: &Options) -> Settings {
+    let renames = [("config", "hidden"), ("shutdown", "")].map(|(from, to)| (from.to_owned(), to.to_owned()));
+    let cycle = RandomCycle::new((0..1024).collect()).unwrap();
+    Settings {
+        vocabulary: Vocabulary::new(if options.renamed { &renames } else { &[] }).unwrap(),
+        scheme: Arc::new(Scheme::new(Layout::default(), 0, cycle).unwrap()),
+        id_mgetid_max: 100,
+        turn_ids_max: TURN_IDS_MAX,
+        databases: 16,
+        users: Arc::new(Users::default().with_default_password(options.password.then_some("secret"))),
+        protection: Protection::Nothing,
+        bulk_bytes_max: 512 << 20,
+        request_bytes_max: options.request_bytes_max,
+        timing: Timing::default(),
+    }
+}
+
+/// A shell without clock and network: IDs are counted from the tick of DESIGN's first vector, in pieces of up to three,
+/// and effects have canned answers.
+pub(crate) struct Shell {
+    settings: Settings,
+    pub(crate) session: Session,
+    pub(crate) turn: Turn,
+    pub(crate) closed: bool,
+    pub(crate) turns: usize,
+    pub(crate) ids_a_turn_max: u32,
+    refuses: bool,
+    slot: Slot,
+    count: u64,
+    pending: Vec<u8>,
+}
+
+impl Shell {
+    pub(crate) fn new(options: &Options) -> Shell {
+        let settings = settings(options);
+        Shell {
+            session: Session::new(7, Arc::new(settings.clone())),
+            settings,
+            turn: Turn::default(),
+            closed: false,
+            turns: 0,
+            ids_a_turn_max: 0,
+            refuses: options.refuses,
+            slot: Slot::first_of(Tick(68_751_421_966), 9),
+            count: 0,
+            pending: Vec::new(),
+        }
+    }
+
+    /// Sends `input` in reads of up to `cut` bytes and returns all that comes back.
+    pub(crate) fn talk(&mut self, input: &[u8], cut: usize) -> Vec<u8> {
+        let mut output = Vec::new();
+        for piece in input.chunks(cut.clamp(1, input.len().max(1))) {
+            self.pending.extend_from_slice(piece);
+            loop {
+                if self.closed {
+                    return output;
+                }
+                let used = self.session.read(&self.pending, &mut self.turn);
+                self.pending.drain(..used);
+                self.write(&mut output);
+                self.session.give_leave(self.turn.logins_held);
+                if !self.turn.more {
+                    assert!(self.turn.close || self.pending.is_empty() || self.turn.wanted > 0);
+                    break;
+                }
+                assert!(!self.turn.close);
+            }
+        }
+        output
+    }
+
+    /// What no request has used yet.
+    pub(crate) fn pending(&self) -> &[u8] {
+        &self.pending
+    }
+
+    /// Writes the turn that was read, and answers its effect.
+    pub(crate) fn write(&mut self, output: &mut Vec<u8>) {
+        self.turns += 1;
+        self.ids_a_turn_max = self.ids_a_turn_max.max(self.turn.ids);
+        if self.refuses && self.turn.ids > 0 {
+            self.session.write(&self.turn, Err("MISCONF no more ids today"), output);
+        } else {
+            let drawn = self.draw(self.turn.ids);
+            self.session.write(&self.turn, Ok(&drawn), output);
+        }
+        if let Some(effect) = self.turn.effect.take() {
+            let answer = match effect {
+                Effect::Acl(wish) => self.acl(&wish),
+                effect => answer(&effect),
+            };
+            self.session.reply(&answer, output);
+        }
+        self.closed |= self.turn.close;
+    }
+
+    /// Users change as in a server; nothing is kept in a log or a file.
+    fn acl(&mut self, wish: &AclEffect) -> Value {
+        let now = Arc::clone(&self.settings.users);
+        let answer = match wish {
+            AclEffect::SetUser { name, rules } => match now.with_user(name, rules) {
+                Ok(users) => {
+                    self.settings.users = Arc::new(users);
+                    Value::OK
+                }
+                Err(error) => Value::error(error.reply(rules)),
+            },
+            AclEffect::DelUser { names } => {
+                let (users, gone) = now.without(names);
+                self.settings.users = Arc::new(users);
+                Value::Integer(i64::try_from(gone.len()).unwrap())
+            }
+            AclEffect::List { shows_secrets } => {
+                let lines = if *shows_secrets { now.describe_all() } else { now.describe_all_redacted() };
+                return Value::Array(lines.into_iter().map(Value::bulk).collect());
+            }
+            AclEffect::Users => return Value::Array(now.iter().map(|user| Value::from(&**user.name())).collect()),
+            wish => Value::error(format!("ERR {wish:?}")),
+        };
+        self.session.set_settings(Arc::new(self.settings.clone()));
+        answer
+    }
+
+    fn draw(&mut self, mut ids: u32) -> Vec<Reservation> {
+        let mut drawn = Vec::new();
+        while ids > 0 {
+            let len = ids.min(3);
+            drawn.push(Reservation { first: self.slot, count: self.count, len });
+            self.slot.0 += u64::from(len);
+            self.count += u64::from(len);
+            ids -= len;
+        }
+        drawn
+    }
+}
+
+fn answer(effect: &Effect) -> Value {
+    match effect {
+        Effect::Time => Value::Array(vec![Value::from("1488793021"), Value::from("966000")]),
+        Effect::DecodeId(id) => describe_id(Layout::default(), *id, 1_488_793_021_000),
+        Effect::IdReady { tells_why: true } => Value::Simple("READY".into()),
+        Effect::IdReady { tells_why: false } => Value::error("MISCONF no ids are given now; who logs in is told why"),
+        Effect::IdSpan(times) => describe_span(Layout::default(), *times, 1_488_793_021_000),
+        Effect::Info { sections } => Value::text(format!("info {}", sections.join(","))),
+        Effect::ClientInfo => Value::text("id=7"),
+        Effect::ClientList(ClientFilter::Ids(ids)) if ids.is_empty() => Value::text(""),
+        Effect::ClientList(ClientFilter::Kind(kind)) if *kind != ClientKind::Normal => Value::text(""),
+        Effect::ClientList(filter) => Value::text(format!("{filter:?}")),
+        Effect::Waits(WaitingEffect::ClientKill(kill)) if kill.is_old_form => Value::error("ERR No such client"),
+        Effect::Waits(WaitingEffect::ClientKill(kill)) => Value::text(format!("{kill:?}")),
+        Effect::ClientPause { .. } | Effect::ClientUnpause | Effect::SlowLog(SlowLogAsk::Reset) | Effect::Monitor => {
+            Value::OK
+        }
+        Effect::ClientUnblock { .. } | Effect::SlowLog(SlowLogAsk::Len) | Effect::Latency(LatencyAsk::Reset(_)) => {
+            Value::Integer(0)
+        }
+        Effect::ConfigGet { patterns, .. } => {
+            let known = patterns.iter().filter(|name| !name.starts_with(b"no-such"));
+            let names: BTreeMap<String, Value> =
+                known.map(|name| (String::from_utf8_lossy(name).into_owned(), Value::from("x"))).collect();
+            Value::map(names.iter().map(|(name, value)| (name.as_str(), value.clone())))
+        }
+        Effect::SlowLog(SlowLogAsk::Get { .. }) | Effect::Latency(LatencyAsk::Latest | LatencyAsk::History(_)) => {
+            Value::Array(Vec::new())
+        }
+        Effect::Latency(LatencyAsk::Graph(name)) => {
+            Value::error(format!("ERR No samples available for event '{}'", String::from_utf8_lossy(name)))
+        }
+        Effect::Latency(LatencyAsk::Histogram(_)) => Value::Map(Vec::new()),
+        Effect::Latency(LatencyAsk::Doctor) | Effect::Memory(_) => Value::text("all is well"),
+        // On the built-in values each time.
+        Effect::Waits(WaitingEffect::ConfigSet { pairs }) => match Config::default().set(pairs) {
+            Ok(_) => Value::Simple("OK".into()),
+            Err(error) => Value::error(error.to_string()),
+        },
+        Effect::Waits(WaitingEffect::ConfigRewrite) => Value::error("ERR The server is running without a config file"),
+        Effect::ConfigResetStat => Value::Simple("OK".into()),
+        Effect::Waits(WaitingEffect::Acl(wish)) => Value::error(format!("ERR {wish:?}")),
+        Effect::Acl(_) => unreachable!("the shell carries it out"),
+        Effect::Shutdown(options) if options.abort => Value::error("ERR No shutdown in progress."),
+        Effect::Shutdown(options) => Value::error(format!("ERR {options:?}")),
+    }
+}
+
+/// How a conversation is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Feed {
+    /// In one read.
+    Whole,
+    /// A byte a read.
+    Bytes,
+    /// Inline commands made arrays of bulk strings.
+    Arrays,
+}
+
+impl Feed {
+    pub(crate) const ALL: [Feed; 3] = [Feed::Whole, Feed::Bytes, Feed::Arrays];
+}
+
+/// One conversation of a transcript.
+#[derive(Debug)]
+pub(crate) struct Conversation {
+    pub(crate) title: String,
+    pub(crate) options: Options,
+    /// Whether a real Redis holds it too.
+    pub(crate) with_redis: bool,
+    pub(crate) sent: Vec<Vec<u8>>,
+    /// Whether some of it was written byte for byte.
+    pub(crate) is_raw: bool,
+    pub(crate) expected: Vec<u8>,
+    pub(crate) closes: bool,
+}
+
+/// All conversations of `tests/protocol/transcripts`.
+pub(crate) fn conversations() -> Vec<Conversation> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/protocol/transcripts");
+    let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "txt"));
+    paths.sort();
+    let mut all = Vec::new();
+    for path in paths {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        for (number, line) in fs::read_to_string(&path).unwrap().lines().enumerate() {
+            let place = format!("{name}:{}", number + 1);
+            read_line(line, &place, &mut all);
+        }
+    }
+    all
+}
+
+fn read_line(line: &str, place: &str, all: &mut Vec<Conversation>) {
+    if line.is_empty() || line.starts_with('#') {
+        return;
+    }
+    if let Some(title) = line.strip_prefix("== ") {
+        let marks = title.split_once(" [").map_or("", |(_, marks)| marks.trim_end_matches(']'));
+        let mut conversation = Conversation {
+            title: format!("{place}: {title}"),
+            options: Options::default(),
+            with_redis: false,
+            sent: Vec::new(),
+            is_raw: false,
+            expected: Vec::new(),
+            closes: false,
+        };
+        for mark in marks.split_whitespace() {
+            match mark {
+                "redis" => conversation.with_redis = true,
+                "password" => conversation.options.password = true,
+                "refuses" => conversation.options.refuses = true,
+                "renamed" => conversation.options.renamed = true,
+                _ => panic!("{place}: what is '{mark}'?"),
+            }
+        }
+        all.push(conversation);
+        return;
+    }
+    let current = all.last_mut().unwrap_or_else(|| panic!("{place}: a conversation begins with =="));
+    if let Some(raw) = line.strip_prefix(">> ") {
+        current.is_raw = true;
+        current.sent.push(unescape(raw));
+    } else if let Some(text) = line.strip_prefix("> ") {
+        current.sent.push([text.as_bytes(), b"\r\n"].concat());
+    } else if let Some(text) = line.strip_prefix("< ") {
+        current.expected.extend_from_slice(&unescape(text));
+        current.expected.extend_from_slice(b"\r\n");
+    } else if line == "<" {
+        current.expected.extend_from_slice(b"\r\n");
+    } else if line == "close" {
+        current.closes = true;
+    } else {
+        panic!("{place}: {line}");
+    }
+}
+
+/// Inline commands as arrays of bulk strings.
+pub(crate) fn as_arrays(lines: &[Vec<u8>]) -> Vec<u8> {
+    let mut sent = Vec::new();
+    for line in lines {
+        let mut decoder = Decoder::default();
+        let Ok(Decoded::Request { .. }) = decoder.decode(line, &DecodeLimits::default()) else {
+            sent.extend_from_slice(line);
+            continue;
+        };
+        let args = decoder.args(line);
+        sent.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
+        for arg in args {
+            sent.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+            sent.extend_from_slice(arg);
+            sent.extend_from_slice(b"\r\n");
+        }
+    }
+    sent
+}
+
+/// `\r`, `\n`, `\\` and `\xHH` as the bytes they stand for.
+fn unescape(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&first, behind)) = rest.split_first() {
+        let (byte, taken) = match behind {
+            [b'r', ..] if first == b'\\' => (b'\r', 2),
+            [b'n', ..] if first == b'\\' => (b'\n', 2),
+            [b'\\', ..] if first == b'\\' => (b'\\', 2),
+            [b'x', high, low, ..] if first == b'\\' => {
+                let digits = [*high, *low];
+                (u8::from_str_radix(std::str::from_utf8(&digits).unwrap(), 16).unwrap(), 4)
+            }
+            _ => (first, 1),
+        };
+        bytes.push(byte);
+        rest = &rest[taken..];
+    }
+    bytes
+}
+
+/// Bytes as a transcript writes them.
+pub(crate) fn show(bytes: &[u8]) -> String {
+    bytes.escape_ascii().to_string().replace("\\r\\n", "\n")
+}
+
+/// Fills as much of `buffer` as comes within the stream's time-out, and says how much.
+pub(crate) fn read_as_much(stream: &mut impl Read, buffer: &mut [u8]) -> usize {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match stream.read(&mut buffer[filled..]) {
+            Ok(0) | Err(_) => break,
+            Ok(len) => filled += len,
+        }
+    }
+    filled
+}
+
+/// A real `redis-server` on a port that the system picked, gone when dropped.
+pub(crate) struct RedisServer {
+    child: Child,
+    port: u16,
+    _dir: tempfile::TempDir,
+}
+
+impl RedisServer {
+    /// The port is free again for a moment before Redis takes it; when another takes it first, another one is tried.
+    pub(crate) fn start(password: Option<&str>) -> RedisServer {
+        (0..5).find_map(|_| RedisServer::try_start(password)).expect("redis-server starts")
+    }
+
+    fn try_start(password: Option<&str>) -> Option<RedisServer> {
+        let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = Command::new("redis-server");
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]);
+        command.arg(dir.path()).stdout(Stdio::null());
+        command.args(password.iter().flat_map(|password| ["--requirepass", password]));
+        let child = command.spawn().expect("redis-server is installed");
+        let mut server = RedisServer { child, port, _dir: dir };
+        let begun = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(begun.elapsed() < Duration::from_secs(10), "redis-server does not answer");
+            if server.child.try_wait().unwrap().is_some() {
+                return None;
+            }
+            sleep(Duration::from_millis(20));
+        }
+        // Whoever answered, it was ours only if ours still runs.
+        sleep(Duration::from_millis(20));
+        server.child.try_wait().unwrap().is_none().then_some(server)
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        TcpStream::connect(("127.0.0.1", self.port)).unwrap()
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}

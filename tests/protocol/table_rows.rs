@@ -1,0 +1,281 @@
+//! Malformed and odd input is answered as Redis 7.0 answers it, byte for byte, and closes the connection when Redis does.
+//!
+//! The table in `tests/protocol/table/` is run against the decoder, and, by the ignored test, against a real `redis-server`:
+//! that is what makes it true. Commands are not the matter here, so `PING`, `ECHO` and `AUTH` are played by a dozen lines
+//! below, which the table proves along with the rest.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use getid::resp::{Args, DecodeLimits, Decoded, Decoder, write_bulk, write_error, write_simple};
+
+use crate::table::{Outcome, Row, Server, rows};
+
+#[test]
+fn the_decoder_answers_as_the_table_says() {
+    let rows = rows();
+    assert!(rows.len() >= 60, "the table has shrunk to {} rows", rows.len());
+    for row in &rows {
+        check(row, row.input.chunks(16 * 1024));
+        check(row, row.input.chunks(1));
+        if row.input.len() <= 300 {
+            for cut in 0..=row.input.len() {
+                check(row, <[_; 2]>::from(row.input.split_at(cut)).into_iter());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_difference_from_redis_has_its_reason() {
+    for row in rows() {
+        if let Some((redis, why)) = &row.redis {
+            assert!(!why.is_empty(), "{} {}: why", row.place, row.name);
+            assert_ne!(*redis, row.outcome, "{} {}: no difference", row.place, row.name);
+        }
+    }
+}
+
+/// The row's input, arriving in `pieces`, has the row's outcome.
+fn check<'a>(row: &Row, pieces: impl ExactSizeIterator<Item = &'a [u8]>) {
+    let mut player = Player::new(row.server);
+    let count = pieces.len();
+    for bytes in pieces {
+        player.read(bytes);
+    }
+    let outcome = Outcome { reply: player.output, closes: player.closed };
+    assert_eq!(outcome, row.outcome, "{} {}, in {count} pieces", row.place, row.name);
+}
+
+/// A server's connection, as far as the table needs one.
+struct Player {
+    decoder: Decoder,
+    limits: DecodeLimits,
+    /// What no request has used yet begins at `used`.
+    input: Vec<u8>,
+    used: usize,
+    output: Vec<u8>,
+    closed: bool,
+    /// The answer to the request that is passed over.
+    refused: Vec<u8>,
+}
+
+impl Player {
+    fn new(server: Server) -> Player {
+        let plain = DecodeLimits::default();
+        let limits = match server {
+            Server::Plain => plain,
+            Server::Password => DecodeLimits { authenticated: false, ..plain },
+            Server::Small => DecodeLimits { bulk_bytes_max: 1 << 20, request_bytes_max: 1 << 20, ..plain },
+        };
+        Player {
+            decoder: Decoder::default(),
+            limits,
+            input: Vec::new(),
+            used: 0,
+            output: Vec::new(),
+            closed: false,
+            refused: Vec::new(),
+        }
+    }
+
+    fn read(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+        while !self.closed {
+            let input = &self.input[self.used..];
+            match self.decoder.decode(input, &self.limits) {
+                Ok(Decoded::Incomplete { wanted }) => {
+                    assert!(wanted > 0);
+                    return;
+                }
+                Ok(Decoded::Skip { used } | Decoded::Dropped { used }) => self.used += used,
+                Ok(Decoded::Large { .. }) => {
+                    // Only the number of arguments can be wrong with a large request here.
+                    let args = self.decoder.args(input);
+                    let len = self.decoder.args_declared();
+                    if args.name().eq_ignore_ascii_case(b"echo") && len != 2 {
+                        self.refused.clear();
+                        write_error("ERR wrong number of arguments for 'echo' command", &mut self.refused);
+                        self.decoder.skip();
+                    }
+                }
+                Ok(Decoded::Skipped { used }) => {
+                    self.used += used;
+                    self.output.extend_from_slice(&self.refused);
+                }
+                Ok(Decoded::Request { used }) => {
+                    let args = self.decoder.args(input);
+                    let authenticated = answer(args, self.limits.authenticated, &mut self.output);
+                    self.limits.authenticated = authenticated;
+                    self.used += used;
+                }
+                Err(error) => {
+                    error.write_reply(&mut self.output);
+                    self.closed = true;
+                }
+            }
+        }
+    }
+}
+
+/// Plays the few commands of the table, and says whether the client is authenticated now.
+fn answer(args: Args<'_>, authenticated: bool, output: &mut Vec<u8>) -> bool {
+    let name = args.name().to_ascii_lowercase();
+    let arity = match &name[..] {
+        b"ping" => 1..=2,
+        b"echo" => 2..=2,
+        b"auth" => 2..=3,
+        _ => {
+            write_error(unknown_command(args), output);
+            return authenticated;
+        }
+    };
+    if !arity.contains(&args.len()) {
+        let name = String::from_utf8_lossy(&name);
+        write_error(format!("ERR wrong number of arguments for '{name}' command"), output);
+    } else if name == b"auth" {
+        assert_eq!(args.get(1), Some(&b"secret"[..]), "the table knows no wrong password");
+        write_simple("OK", output);
+        return true;
+    } else if !authenticated {
+        write_error("NOAUTH Authentication required.", output);
+    } else if let Some(text) = args.get(1) {
+        write_bulk(text, output);
+    } else {
+        write_simple("PONG", output);
+    }
+    authenticated
+}
+
+/// Redis prints with `%.128s`, so a NUL ends a text.
+fn unknown_command(args: Args<'_>) -> Vec<u8> {
+    let printed = |text: &[u8], bytes_max: usize| {
+        text.iter().copied().take(bytes_max).take_while(|&byte| byte != 0).collect::<Vec<u8>>()
+    };
+    let mut quoted = Vec::new();
+    for argument in args.iter().skip(1) {
+        if quoted.len() >= 128 {
+            break;
+        }
+        let text = printed(argument, 128 - quoted.len());
+        quoted.extend([b"'", &text[..], b"' "].concat());
+    }
+    let name = printed(args.name(), 128);
+    [b"ERR unknown command '", &name[..], b"', with args beginning with: ", &quoted].concat()
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn redis_answers_as_the_table_says() {
+    let plain = Redis::start(&[]);
+    let password = Redis::start(&["--requirepass", "secret"]);
+    let small = Redis::start(&["--client-query-buffer-limit", "1mb", "--proto-max-bulk-len", "1mb"]);
+    let mut differences = Vec::new();
+    for row in rows() {
+        let redis = match row.server {
+            Server::Plain => &plain,
+            Server::Password => &password,
+            Server::Small => &small,
+        };
+        let expected = row.redis.as_ref().map_or(&row.outcome, |(outcome, _)| outcome);
+        // In one piece, and where that is quick also byte by byte.
+        let pieces: &[usize] = if row.input.len() <= 100 { &[usize::MAX, 1] } else { &[usize::MAX] };
+        for &piece in pieces {
+            let found = redis.outcome(&row.input, piece, expected);
+            if found != *expected {
+                differences
+                    .push(format!("{} {} ({piece})\n  table {expected:?}\n  redis {found:?}", row.place, row.name));
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
+}
+
+/// A `redis-server` on a port that the system picked; ends with the value.
+struct Redis {
+    process: Child,
+    port: u16,
+}
+
+impl Redis {
+    fn start(options: &[&str]) -> Redis {
+        // Another process may take the port before Redis does.
+        for _ in 0..10 {
+            let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+            let port_text = port.to_string();
+            let process = Command::new("redis-server")
+                .args(["--port", &port_text, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+                .args(options)
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .spawn()
+                .expect("redis-server is installed");
+            let mut redis = Redis { process, port };
+            if redis.is_up() {
+                return redis;
+            }
+        }
+        panic!("redis-server doesn't start");
+    }
+
+    fn is_up(&mut self) -> bool {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < deadline && self.process.try_wait().unwrap().is_none() {
+            if TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok() {
+                return true;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        false
+    }
+
+    /// What Redis does with `input`, sent in pieces. `expected` only says how long it is worth to wait.
+    fn outcome(&self, input: &[u8], piece: usize, expected: &Outcome) -> Outcome {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        let mut sender = stream.try_clone().unwrap();
+        let mut outcome = Outcome { reply: Vec::new(), closes: false };
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                for bytes in input.chunks(piece.min(input.len())) {
+                    // Redis may have closed already.
+                    if sender.write_all(bytes).is_err() {
+                        return;
+                    }
+                    if piece == 1 {
+                        thread::sleep(Duration::from_micros(200));
+                    }
+                }
+            });
+            let mut buffer = vec![0; 1 << 16];
+            loop {
+                let complete = outcome.reply.len() >= expected.reply.len() && !expected.closes;
+                let patience = if complete { Duration::from_millis(40) } else { Duration::from_secs(2) };
+                stream.set_read_timeout(Some(patience)).unwrap();
+                match stream.read(&mut buffer) {
+                    Ok(0) => outcome.closes = true,
+                    Ok(bytes) => {
+                        outcome.reply.extend_from_slice(&buffer[..bytes]);
+                        continue;
+                    }
+                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                    Err(_) => outcome.closes = true,
+                }
+                break;
+            }
+            // A sender that still waits for Redis to read gives up.
+            let _ = stream.shutdown(Shutdown::Both);
+        });
+        outcome
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

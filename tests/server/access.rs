@@ -1,0 +1,930 @@
+//! Users of a whole server: who gets in, what they may do, and what is kept of it.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use crate::support::{self, Server, Wire, refused};
+use getid::acl::{Origin, Users};
+use getid::command::{Command, Flags, TABLE};
+use getid::config::load::RealFiles;
+use getid::config::{Config, Sources};
+use getid::session::{Session, Settings, Turn};
+use socket2::{Domain, Socket, Type};
+
+/// `printf pw | sha256sum`
+const PW: &str = "30c952fab122c3f9759f02a6d95c3758b246b4fee239957b2d4fee46e26170c4";
+
+/// All of a reply, as lines.
+fn reply<S: Read + Write>(wire: &mut Wire<S>, inline: &str) -> Vec<String> {
+    wire.send(format!("{inline}\r\n"));
+    let mut lines = Vec::new();
+    rest_of_reply(wire, &mut lines);
+    lines
+}
+
+fn rest_of_reply<S: Read + Write>(wire: &mut Wire<S>, lines: &mut Vec<String>) {
+    let head = wire.line();
+    let count = head.get(1..).and_then(|count| count.parse::<i64>().ok()).unwrap_or(0);
+    match head.as_bytes().first() {
+        Some(b'$') if count >= 0 => lines.push(wire.line()),
+        Some(b'*') => (0..count).for_each(|_| rest_of_reply(wire, lines)),
+        _ => lines.push(head),
+    }
+}
+
+/// A server with a configuration file.
+fn start_with(dir: &Path, config: &Path) -> Server {
+    Server::try_start_in(dir, &[], |command| {
+        // The file comes first, as in Redis.
+        let words: Vec<_> = command.get_args().skip(1).map(ToOwned::to_owned).collect();
+        *command = support::getid();
+        command.arg("serve").arg(config).args(words);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    })
+    .unwrap()
+}
+
+fn rows() -> impl Iterator<Item = &'static Command> {
+    TABLE.iter().flat_map(|command| std::iter::once(command).chain(command.subcommands))
+}
+
+/// A request that the command's arity admits; `None` for a container, which only its subcommands can run.
+fn request_of(command: &Command) -> Option<String> {
+    let words = command.full_name.matches('|').count() + 1;
+    if !command.subcommands.is_empty() && !command.accepts(1) {
+        return None;
+    }
+    let wanted = command.arity.unsigned_abs() as usize;
+    Some(command.full_name.replace('|', " ") + &" 1".repeat(wanted.saturating_sub(words)))
+}
+
+/// Every command of the table over the wire: three are answered, the others refused, but those that nobody can be denied.
+#[test]
+fn the_minimal_user_can_do_exactly_that() {
+    let server = Server::start(&["--user", "app on >pw -@all +getid +mgetid +ping"]);
+    let mut wire = server.connect();
+    let mut tried = 0;
+    for command in rows() {
+        let Some(request) = request_of(command) else { continue };
+        tried += 1;
+        if command.flags.has(Flags::NO_AUTH) {
+            continue;
+        }
+        assert_eq!(wire.ask("AUTH app pw"), "+OK");
+        let first = wire.ask(&request);
+        let is_allowed = ["getid", "mgetid", "ping"].contains(&command.full_name);
+        let denied = format!("-NOPERM this user has no permissions to run the '{}' command", command.full_name);
+        let denied = if command.full_name == "exec" {
+            format!("-EXECABORT Transaction discarded because of: {}", &denied[1..])
+        } else {
+            denied
+        };
+        assert_eq!(first == denied, !is_allowed, "{request}: {first}");
+        if is_allowed {
+            assert!([":", "+PONG", "*1"].iter().any(|good| first.starts_with(good)), "{request}: {first}");
+            if first == "*1" {
+                wire.line();
+                wire.line();
+            }
+        }
+    }
+    assert!(tried > 50, "only {tried} commands");
+    // GETID takes a way of its own, as arrays and in pipelines.
+    wire.send(b"*1\r\n$5\r\nGETID\r\n".repeat(3));
+    assert!((0..3).all(|_| wire.line().starts_with(':')));
+    // And those that nobody can be denied.
+    assert!(wire.ask("AUTH app wrong").starts_with("-WRONGPASS"));
+    assert!(wire.ask("HELLO 2 AUTH app wrong").starts_with("-WRONGPASS"));
+    assert_eq!(wire.ask("RESET"), "+RESET");
+    assert_eq!(wire.ask_bulk("ACL WHOAMI"), "default");
+    assert_eq!(wire.ask("AUTH app pw"), "+OK");
+    assert_eq!(wire.ask("QUIT"), "+OK");
+}
+
+/// Who may not run GETID may not by its fast path either, from the moment the rules say so.
+#[test]
+fn getid_can_be_taken_away_and_given_back() {
+    let getids = b"*1\r\n$5\r\nGETID\r\n".repeat(2);
+    let server = Server::start(&[]);
+    let mut admin = server.connect();
+    assert_eq!(admin.ask("ACL SETUSER app on >pw +@all -getid"), "+OK");
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("AUTH app pw"), "+OK");
+    wire.send(&getids);
+    for _ in 0..2 {
+        assert_eq!(wire.line(), "-NOPERM this user has no permissions to run the 'getid' command");
+    }
+    assert_eq!(admin.ask("ACL SETUSER app +getid"), "+OK");
+    wire.send(&getids);
+    assert!((0..2).all(|_| wire.line().starts_with(':')));
+    assert_eq!(admin.ask("ACL SETUSER app -@all"), "+OK");
+    wire.send(&getids);
+    assert!((0..2).all(|_| wire.line().starts_with("-NOPERM")));
+    // A transaction that was queued when it was allowed.
+    assert_eq!(admin.ask("ACL SETUSER app +@all"), "+OK");
+    assert_eq!([wire.ask("MULTI"), wire.ask("GETID"), wire.ask("PING")], ["+OK", "+QUEUED", "+QUEUED"]);
+    assert_eq!(admin.ask("ACL SETUSER app -getid"), "+OK");
+    let exec = reply(&mut wire, "EXEC");
+    assert!(exec[0].starts_with("-NOPERM ACLs rules changed between") && exec[1] == "+PONG", "{exec:?}");
+}
+
+#[test]
+fn a_deleted_user_is_cut_off_and_others_stay() {
+    let server = Server::start(&[]);
+    let mut admin = server.connect();
+    let [mut gone, mut own, mut stays] = [server.connect(), server.connect(), server.connect()];
+    for name in ["a", "b", "c"] {
+        assert_eq!(admin.ask(&format!("ACL SETUSER {name} on nopass +@all")), "+OK");
+    }
+    for (wire, name) in [(&mut gone, "a"), (&mut own, "b"), (&mut stays, "c")] {
+        assert_eq!(wire.ask(&format!("AUTH {name} x")), "+OK");
+    }
+    assert_eq!(admin.ask("ACL DELUSER a nobody"), ":1");
+    assert_eq!(gone.rest(), "");
+    // Who deletes itself gets its answer first.
+    own.send("ACL DELUSER b\r\n");
+    assert_eq!(own.rest(), ":1\r\n");
+    assert_eq!(stays.ask("PING"), "+PONG");
+    assert_eq!(admin.ask("CLIENT KILL USER c"), ":1");
+    assert_eq!(stays.rest(), "");
+    assert_eq!(admin.ask("ACL DELUSER default"), "-ERR The 'default' user cannot be removed");
+    assert_eq!(admin.ask("PING"), "+PONG");
+}
+
+#[test]
+fn the_default_user_decides_who_needs_a_password() {
+    let server = Server::start(&["--requirepass", "secret"]);
+    let [mut admin, mut early] = [server.connect(), server.connect()];
+    assert!(early.ask("PING").starts_with("-NOAUTH"));
+    assert_eq!(admin.ask("AUTH secret"), "+OK");
+    assert_eq!(admin.ask("ACL SETUSER default nopass"), "+OK");
+    // As in Redis: nobody needs to log in, but HELLO wants it all the same.
+    assert_eq!(early.ask("PING"), "+PONG");
+    assert!(early.ask("HELLO").starts_with("-NOAUTH HELLO must be called"));
+    assert!(early.ask("AUTH x").starts_with("-ERR AUTH <password> called without any password configured"));
+    assert_eq!(admin.ask("ACL SETUSER default off"), "+OK");
+    assert!(early.ask("PING").starts_with("-NOAUTH"));
+    assert_eq!(admin.ask("PING"), "+PONG");
+    assert!(server.connect().ask("PING").starts_with("-NOAUTH"));
+    assert!(early.ask("AUTH default x").starts_with("-WRONGPASS"));
+    assert_eq!(admin.ask("ACL SETUSER default on >new"), "+OK");
+    assert!(early.ask("AUTH default secret").starts_with("-WRONGPASS"));
+    assert_eq!(early.ask("AUTH default new"), "+OK");
+}
+
+#[test]
+fn refusals_are_logged_and_counted() {
+    let server = Server::start(&["--acllog-max-len", "3"]);
+    let mut admin = server.connect();
+    assert_eq!(admin.ask("ACL SETUSER app on >pw -@all +ping +multi"), "+OK");
+    let mut wire = server.connect();
+    assert!(wire.ask("auth app wrong").starts_with("-WRONGPASS"));
+    assert_eq!(wire.ask("AUTH app pw"), "+OK");
+    wire.send("CONFIG GET x\r\n".repeat(5));
+    assert!((0..5).all(|_| wire.line().starts_with("-NOPERM")));
+    assert_eq!(wire.ask("MULTI"), "+OK");
+    assert!(wire.ask("GETID").starts_with("-NOPERM"));
+
+    let log = reply(&mut admin, "ACL LOG");
+    let entries: Vec<&[String]> = log.chunks(20).collect();
+    assert_eq!(entries.len(), 3, "{log:#?}");
+    let facts = |entry: &[String]| entry.iter().skip(1).step_by(2).take(5).cloned().collect::<Vec<_>>().join(" ");
+    assert_eq!(facts(entries[0]), ":1 command multi getid app");
+    assert_eq!(facts(entries[1]), ":5 command toplevel config|get app");
+    assert_eq!(facts(entries[2]), ":1 auth toplevel auth app");
+    let names: Vec<_> = entries[0].iter().step_by(2).cloned().collect();
+    assert_eq!(
+        names,
+        [
+            "count",
+            "reason",
+            "context",
+            "object",
+            "username",
+            "age-seconds",
+            "client-info",
+            "entry-id",
+            "timestamp-created",
+            "timestamp-last-updated"
+        ]
+    );
+    let client = &entries[0][13];
+    assert!(
+        client.contains("cmd=getid user=app") && client.contains("flags=x") && client.starts_with("id="),
+        "{client}"
+    );
+    // Whoever fails to log in is still who it was.
+    assert!(entries[2][13].contains("user=default"), "{}", entries[2][13]);
+    assert!(entries[0][11].parse::<f64>().unwrap() < 60.0);
+    assert_eq!(entries[0][15], ":2");
+
+    assert_eq!(reply(&mut admin, "ACL LOG 1").len(), 20);
+    // A fourth pushes the oldest out.
+    assert!(wire.ask("TIME").starts_with("-NOPERM"));
+    assert_eq!(reply(&mut admin, "ACL LOG 100").len(), 60);
+    // A shorter log is shorter from the next refusal on.
+    assert_eq!(admin.ask("CONFIG SET acllog-max-len 2"), "+OK");
+    assert!(wire.ask("TIME").starts_with("-NOPERM"));
+    assert_eq!(reply(&mut admin, "ACL LOG 100").len(), 40);
+    assert_eq!(admin.info("acl_access_denied_auth"), "1");
+    assert_eq!(admin.info("acl_access_denied_cmd"), "8");
+    assert_eq!(admin.ask("ACL LOG RESET"), "+OK");
+    assert_eq!(admin.ask("ACL LOG"), "*0");
+    assert!(admin.ask("ACL LOG RESET x").starts_with("-ERR unknown subcommand or wrong number of arguments for 'LOG'"));
+    assert_eq!(admin.info("acl_access_denied_cmd"), "8");
+    assert_eq!(admin.ask("CONFIG RESETSTAT"), "+OK");
+    assert_eq!([admin.info("acl_access_denied_cmd"), admin.info("acl_access_denied_auth")], ["0", "0"]);
+}
+
+#[test]
+fn genpass_gives_other_digits_each_time() {
+    let server = Server::start(&[]);
+    let mut wire = server.connect();
+    let (one, other) = (wire.ask_bulk("ACL GENPASS"), wire.ask_bulk("ACL GENPASS"));
+    assert!(one.len() == 64 && one != other && one.bytes().all(|digit| b"0123456789abcdef".contains(&digit)), "{one}");
+    assert_eq!(wire.ask_bulk("ACL GENPASS 5").len(), 2);
+    assert_eq!(wire.ask_bulk("ACL GENPASS 4096").len(), 1024);
+    assert!(wire.ask("ACL GENPASS 4097").starts_with("-ERR ACL GENPASS argument must be the number of bits"));
+    assert!(wire.ask("ACL GENPASS 0").starts_with("-ERR ACL GENPASS argument"));
+    assert!(wire.ask("ACL GENPASS x").starts_with("-ERR value is not an integer"));
+}
+
+#[test]
+fn user_lines_are_read_from_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("getid.conf");
+    let lines =
+        format!("requirepass secret\nuser default on >other -@all +ping\nuser app on #{PW} ~* +getid -get\nuser eve\n");
+    fs::write(&config, lines).unwrap();
+    let mut server = start_with(dir.path(), &config);
+    let mut wire = server.connect();
+    assert!(wire.ask("AUTH secret").starts_with("-WRONGPASS"));
+    assert_eq!([wire.ask("AUTH other"), wire.ask("PING")], ["+OK", "+PONG"]);
+    assert!(wire.ask("GETID").starts_with("-NOPERM"));
+    assert_eq!(wire.ask("AUTH app pw"), "+OK");
+    wire.id();
+    server.wait_log("requirepass is ignored: a user line defines the default user");
+    server.wait_log("the user 'eve' is disabled");
+    assert!(!server.log_so_far().contains("secret") && !server.log_so_far().contains(PW));
+}
+
+/// What `ACL SETUSER` made lives on whatever else is set, and in the file after `CONFIG REWRITE`.
+#[test]
+fn users_outlive_other_changes_and_are_written_into_the_configuration() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("getid.conf");
+    fs::write(&config, "requirepass secret\n").unwrap();
+    let mut server = start_with(dir.path(), &config);
+    let mut admin = server.connect();
+    assert_eq!(admin.ask("AUTH secret"), "+OK");
+    assert_eq!(admin.ask("ACL SETUSER app on >pw (+mgetid +ping) +getid &c"), "+OK");
+    assert_eq!(admin.ask("CONFIG SET timeout 1000"), "+OK");
+    assert_eq!(admin.ask("CONFIG SET requirepass other"), "+OK");
+    let check = |server: &Server| {
+        let mut wire = server.connect();
+        assert!(wire.ask("AUTH secret").starts_with("-WRONGPASS"));
+        assert_eq!(wire.ask("AUTH other"), "+OK");
+        assert_eq!(wire.ask("TIME"), "*2");
+        let mut wire = server.connect();
+        assert_eq!(wire.ask("AUTH app pw"), "+OK");
+        wire.id();
+        assert_eq!(wire.ids(1).len(), 1);
+        assert!(wire.ask("TIME").starts_with("-NOPERM"));
+    };
+    check(&server);
+    let listed = reply(&mut admin, "ACL LIST");
+    assert_eq!(admin.ask("CONFIG REWRITE"), "+OK");
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    assert!(server.wait().success());
+    let server = start_with(dir.path(), &config);
+    check(&server);
+    let mut admin = server.connect();
+    assert_eq!(admin.ask("AUTH other"), "+OK");
+    assert_eq!(reply(&mut admin, "ACL LIST"), listed);
+}
+
+#[test]
+fn an_acl_file_is_loaded_saved_and_loaded_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("users.acl");
+    fs::write(&file, "user root on >root +@all ~* &*\nuser app on >pw -@all +getid\n").unwrap();
+    let mut server = Server::start_in(dir.path(), &["--aclfile", "users.acl", "--requirepass", "secret"]);
+    server.wait_log(
+        "requirepass is ignored: aclfile defines the default user, which lets everyone in without a password",
+    );
+    let [mut admin, mut app] = [server.connect(), server.connect()];
+    assert_eq!(admin.ask("AUTH root root"), "+OK");
+    assert_eq!(app.ask("AUTH app pw"), "+OK");
+    app.id();
+
+    // Mistakes change nothing, and all are told.
+    fs::write(&file, "user root on nopass +nope\n# comment\nuser root on\n").unwrap();
+    assert_eq!(
+        admin.ask("ACL LOAD"),
+        "-ERR users.acl:1: Error in applying operation '+nope': Unknown command or category name in ACL. users.acl:2 \
+         should start with user keyword followed by the username. WARNING: Duplicate user 'root' found on line 3. WARNING: \
+         ACL errors detected, no change to the previously active ACL rules was performed"
+    );
+    app.id();
+    fs::remove_file(&file).unwrap();
+    assert_eq!(admin.ask("ACL LOAD"), "-ERR Error loading ACLs, opening file 'users.acl': No such file or directory");
+
+    // What is in force is written, for its owner alone.
+    assert_eq!(admin.ask("ACL SETUSER app +ping"), "+OK");
+    assert_eq!(admin.ask("ACL SAVE"), "+OK");
+    let saved = fs::read_to_string(&file).unwrap();
+    assert_eq!(
+        saved.lines().next().unwrap(),
+        format!("user app on sanitize-payload #{PW} resetchannels -@all +getid +ping")
+    );
+    assert_eq!(saved.lines().count(), 3);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    // Also where others could read what was there.
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(admin.ask("ACL SAVE"), "+OK");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let others = fs::read_dir(dir.path())
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().contains("tmp-"));
+    assert_eq!(others.count(), 0);
+
+    // Rules that were loaded hold at once; whose user is gone is cut off, others stay.
+    fs::write(&file, saved.replace("+getid ", "")).unwrap();
+    assert_eq!(admin.ask("ACL LOAD"), "+OK");
+    assert!(app.ask("GETID").starts_with("-NOPERM"));
+    assert_eq!(app.ask("PING"), "+PONG");
+    fs::write(&file, "user root on >root +@all\n").unwrap();
+    assert_eq!(admin.ask("ACL LOAD"), "+OK");
+    assert_eq!(app.rest(), "");
+    assert_eq!(reply(&mut admin, "ACL USERS"), ["default", "root"]);
+
+    // A folder that is gone.
+    fs::remove_dir_all(dir.path()).unwrap();
+    assert!(
+        admin
+            .ask("ACL SAVE")
+            .starts_with("-ERR There was an error trying to save the ACLs. Please check the server logs")
+    );
+    server.wait_log("ACL SAVE: 'users.acl' was not written: No such file or directory");
+}
+
+#[test]
+fn a_link_to_an_acl_file_stays_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let [real, link] = ["real.acl", "users.acl"].map(|name| dir.path().join(name));
+    fs::write(&real, "user app on\n").unwrap();
+    std::os::unix::fs::symlink("real.acl", &link).unwrap();
+    let server = Server::start_in(dir.path(), &["--aclfile", "users.acl"]);
+    let mut admin = server.connect();
+    assert_eq!(admin.ask("ACL SETUSER app +ping"), "+OK");
+    assert_eq!(admin.ask("ACL SAVE"), "+OK");
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(fs::read_to_string(&real).unwrap().contains("+ping"));
+    // Without a password in it, a mode that somebody chose stays.
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(admin.ask("ACL SAVE"), "+OK");
+    assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o644);
+    // One that is made anew is for its owner alone.
+    fs::remove_file(&real).unwrap();
+    fs::remove_file(&link).unwrap();
+    assert_eq!(admin.ask("ACL SAVE"), "+OK");
+    assert_eq!(fs::metadata(&link).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+/// Sets users `u<n>` with a key pattern of 60,000 bytes each.
+fn set_large_users(wire: &mut Wire, count: usize) {
+    for number in 0..count {
+        let (name, rule) = (format!("u{number}"), format!("~{}", "k".repeat(60_000)));
+        let [name_bytes, rule_bytes] = [&name, &rule].map(String::len);
+        wire.send(format!(
+            "*4\r\n$3\r\nACL\r\n$7\r\nSETUSER\r\n${name_bytes}\r\n{name}\r\n${rule_bytes}\r\n{rule}\r\n"
+        ));
+        assert_eq!(wire.line(), "+OK");
+    }
+}
+
+#[test]
+fn users_that_could_not_be_loaded_again_are_not_saved() {
+    let dir = tempfile::tempdir().unwrap();
+    let [file, conf] = ["users.acl", "t.conf"].map(|name| dir.path().join(name));
+    fs::write(&file, "user app on\n").unwrap();
+    let mut server = Server::start_in(dir.path(), &["--aclfile", "users.acl"]);
+    let mut admin = server.connect();
+    set_large_users(&mut admin, 280);
+    assert!(admin.ask("ACL SAVE").starts_with("-ERR There was an error trying to save the ACLs."));
+    server.wait_log("ACL SAVE: 'users.acl' was not written: it would be larger than 16777216 bytes");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "user app on\n");
+
+    drop(server);
+    fs::write(&conf, "# nothing\n").unwrap();
+    let server = start_with(dir.path(), &conf);
+    let mut admin = server.connect();
+    set_large_users(&mut admin, 18);
+    let refusal = admin.ask("CONFIG REWRITE");
+    assert!(refusal.starts_with("-ERR Rewriting config file: "), "{refusal}");
+    assert!(refusal.contains("is larger than 1048576 bytes"), "{refusal}");
+    assert_eq!(fs::read_to_string(&conf).unwrap(), "# nothing\n");
+}
+
+#[test]
+fn without_an_acl_file_there_is_nothing_to_load_or_save() {
+    let server = Server::start(&[]);
+    let mut wire = server.connect();
+    for command in ["ACL SAVE", "ACL LOAD"] {
+        let text = wire.ask(command);
+        assert!(
+            text.starts_with("-ERR This Redis instance is not configured to use an ACL file. You may want to"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn an_acl_file_that_is_wrong_or_missing_is_no_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = refused(dir.path(), &["--aclfile", "users.acl"], |_| {});
+    assert!(said.contains("aclfile: 'users.acl' cannot be read: No such file or directory"), "{said}");
+    fs::write(dir.path().join("users.acl"), "user app on >hunter2 <hunter3\nuser\nuser bob +kestrel\n").unwrap();
+    let said = refused(dir.path(), &["--aclfile", "users.acl"], |_| {});
+    for line in [
+        "users.acl:1: aclfile: The password you are trying to remove from the user does not exist",
+        "users.acl:2: aclfile: must begin with 'user' and a name; an ACL file has no comments",
+        "users.acl:3: aclfile: '+kestrel': Unknown command or category name in ACL",
+        "3 errors",
+    ] {
+        assert!(said.contains(line), "{said}");
+    }
+    assert!(!said.contains("hunter"), "{said}");
+    // Not started, nothing left behind; and check-config says the same.
+    let mut command = support::getid();
+    command.args(["check-config", "--aclfile", "users.acl", "--dir"]).arg(dir.path());
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("users.acl:3: aclfile"), "{output:?}");
+    fs::write(dir.path().join("users.acl"), "user app on\n").unwrap();
+    let mut command = support::getid();
+    command.args(["check-config", "--aclfile", "users.acl", "--dir"]).arg(dir.path());
+    assert!(command.status().unwrap().success());
+}
+
+/// Rules go by the original names, as in Redis.
+#[test]
+fn a_renamed_command_is_allowed_by_its_first_name() {
+    let server = Server::start(&["--rename-command", "ECHO", "secho"]);
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("ACL SETUSER u on nopass +echo"), "+OK");
+    assert_eq!(
+        wire.ask("ACL SETUSER u +secho"),
+        "-ERR Error in ACL SETUSER modifier '+secho': Unknown command or category name in ACL"
+    );
+    assert_eq!(wire.ask("ACL DRYRUN u secho x"), "+OK");
+    assert_eq!(wire.ask("ACL DRYRUN u echo x"), "-ERR Command 'echo' not found");
+    assert!(reply(&mut wire, "ACL CAT connection").contains(&"echo".to_owned()));
+    assert_eq!(wire.ask("AUTH u x"), "+OK");
+    assert_eq!(wire.ask_bulk("SECHO hi"), "hi");
+}
+
+/// With several threads a change reaches the connections of all.
+#[test]
+fn a_change_reaches_every_thread() {
+    let server = Server::start(&["--io-threads", "2"]);
+    let mut admin = server.connect();
+    assert_eq!(admin.ask("ACL SETUSER app on nopass +@all"), "+OK");
+    let mut wires: Vec<Wire> = (0..6).map(|_| server.connect()).collect();
+    assert!(wires.iter_mut().all(|wire| wire.ask("AUTH app x") == "+OK"));
+    assert_eq!(admin.ask("ACL SETUSER app -time"), "+OK");
+    assert!(wires.iter_mut().all(|wire| wire.ask("TIME").starts_with("-NOPERM")));
+    assert_eq!(admin.ask("ACL DELUSER app"), ":1");
+    assert!(wires.iter_mut().all(|wire| wire.rest().is_empty()));
+}
+
+/// What is refused to other machines without a login; by hand, so that a command that is new is thought of.
+const GUARDED: &[&str] = &[
+    "config|set",
+    "config|rewrite",
+    "config|resetstat",
+    "acl|deluser",
+    "acl|dryrun",
+    "acl|genpass",
+    "acl|getuser",
+    "acl|help",
+    "acl|list",
+    "acl|load",
+    "acl|log",
+    "acl|save",
+    "acl|setuser",
+    "acl|users",
+    "shutdown",
+    "monitor",
+    "client|kill",
+    "client|pause",
+    "client|unpause",
+    "client|unblock",
+    "client|list",
+    "client|no-evict",
+    "slowlog|reset",
+    "latency|reset",
+];
+
+/// What a server with these words goes by.
+fn settings_of(words: &str) -> Arc<Settings> {
+    let words = words.split("--").filter(|option| !option.trim().is_empty()).flat_map(|option| {
+        let (name, value) = option.trim().split_once(' ').unwrap();
+        [format!("--{name}"), value.to_owned()]
+    });
+    let sources = Sources { words: words.collect(), ..Sources::default() };
+    let (config, _) = Config::load(&sources, &RealFiles).unwrap();
+    Arc::new(getid::server::session_settings(&config).unwrap())
+}
+
+/// A session as the server makes it, without sockets: requests in, replies out, effects left alone.
+struct Bare {
+    session: Session,
+    turn: Turn,
+}
+
+impl Bare {
+    fn new(settings: &Arc<Settings>, origin: Origin) -> Bare {
+        Bare { session: Session::new(1, Arc::clone(settings)).from(origin), turn: Turn::default() }
+    }
+
+    /// The replies to these lines, each to its end; an effect is none.
+    fn ask(&mut self, lines: &str) -> String {
+        let input = lines.replace('\n', "\r\n") + "\r\n";
+        let (mut used, mut output) = (0, Vec::new());
+        loop {
+            used += self.session.read(&input.as_bytes()[used..], &mut self.turn);
+            self.session.write(&self.turn, Err("NOIDS"), &mut output);
+            self.session.give_leave(self.turn.logins_held);
+            if !self.turn.more || self.turn.close {
+                return String::from_utf8_lossy(&output).into_owned();
+            }
+        }
+    }
+}
+
+/// Every command from here and from elsewhere, under each protection, with each kind of login: directly, in `MULTI`, and after
+/// what could lose the guard on the way.
+#[test]
+fn what_changes_the_server_needs_a_login_from_elsewhere() {
+    let users = "--user ops on >pw +@all --user open on nopass +@all";
+    let modes = [
+        ("", true),
+        ("--bind 0.0.0.0", true),
+        ("--bind 0.0.0.0 --protected-mode yes", true),
+        ("--protected-mode yes", true),
+        ("--bind 0.0.0.0 --protected-mode no", false),
+        ("--protected-mode no", false),
+    ];
+    let logins = [
+        ("PING", false),
+        ("AUTH default x", false),
+        ("HELLO 3 AUTH default x", false),
+        ("AUTH open x", false),
+        ("AUTH ops wrong", false),
+        ("AUTH ops pw\nRESET", false),
+        ("AUTH ops pw\nAUTH open x", false),
+        ("HELLO 2 AUTH ops pw\nHELLO 3 AUTH open x", false),
+        ("MULTI\nAUTH open x\nEXEC", false),
+        ("AUTH ops pw", true),
+        ("HELLO 3 AUTH ops pw", true),
+        ("AUTH open x\nHELLO 3 AUTH ops pw", true),
+        ("AUTH ops pw\nAUTH ops wrong", true),
+        ("MULTI\nAUTH ops pw\nEXEC", true),
+    ];
+    let mut tried = 0;
+    for (mode, guards) in modes {
+        let settings = settings_of(&format!("{mode} {users}"));
+        for origin in [Origin::ThisMachine, Origin::Elsewhere] {
+            for (login, has_proved) in logins {
+                for command in rows() {
+                    let Some(request) = request_of(command) else { continue };
+                    let is_kept =
+                        guards && origin == Origin::Elsewhere && !has_proved && GUARDED.contains(&command.full_name);
+                    let case = format!("{mode:?} {origin:?} {login:?} {request:?}");
+                    for lines in [request.clone(), format!("MULTI\n{request}")] {
+                        let mut bare = Bare::new(&settings, origin);
+                        bare.ask(login);
+                        let said = bare.ask(&lines);
+                        // Some are refused in MULTI whoever sends them.
+                        let is_refused = said.contains("-DENIED ") || (is_kept && said.contains("not allowed inside"));
+                        assert_eq!(is_refused, is_kept, "{case}: {said}");
+                        assert!(!is_kept || bare.turn.effect.is_none(), "{case}");
+                        tried += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(tried > 20_000, "only {tried}");
+    assert!(GUARDED.iter().all(|name| rows().any(|command| command.full_name == *name)));
+}
+
+/// A login is to a user, not to a name: who was deleted and made again in the meantime is another.
+#[test]
+fn a_login_does_not_pass_to_the_next_user_of_that_name() {
+    let settings = settings_of("--user x on >pw +@all");
+    let with = |users: Users| Arc::new(Settings { users: Arc::new(users), ..Settings::clone(&settings) });
+    let set = |users: &Users, rule: &str| users.with_user(b"x", &["on", rule, "+@all"]).unwrap();
+    let mut bare = Bare::new(&settings, Origin::ThisMachine);
+    assert_eq!(bare.ask("AUTH x pw\nACL WHOAMI"), "+OK\r\n$1\r\nx\r\n");
+    let changed = set(&settings.users, ">more");
+    bare.session.set_settings(with(changed.clone()));
+    assert_eq!(bare.ask("ACL WHOAMI"), "$1\r\nx\r\n");
+    let again = set(&changed.without(&["x"]).0, ">pw");
+    bare.session.set_settings(with(again.clone()));
+    assert!(bare.session.has_lost_user());
+    assert_eq!(bare.ask("ACL WHOAMI"), "");
+    assert!(bare.turn.close);
+    // Not even when its own user comes back.
+    bare.session.set_settings(with(changed));
+    assert_eq!(bare.ask("AUTH x pw"), "");
+}
+
+/// `ACL DELUSER x` and `ACL SETUSER x` in one go, while others log in on another thread: each of them is cut off or never was
+/// the old user. And who has its answer to AUTH is found by `CLIENT KILL USER`.
+#[test]
+fn a_user_that_is_replaced_at_once_keeps_no_old_login() {
+    let server = Server::start(&["--io-threads", "2", "--user", "x on >pw +@all"]);
+    let mut admin = server.connect();
+    for round in 0..60 {
+        let mut wires: Vec<Wire> = (0..4).map(|_| server.connect()).collect();
+        for (at, wire) in wires.iter_mut().enumerate() {
+            // Some are in, some come in just now.
+            wire.send("AUTH x pw\r\n");
+            if at % 2 == 0 {
+                assert_eq!(wire.line(), "+OK");
+            }
+        }
+        admin.send("ACL DELUSER x\r\nACL SETUSER x on >new +@all\r\n");
+        assert_eq!([admin.line(), admin.line()], [":1", "+OK"]);
+        for (at, wire) in wires.iter_mut().enumerate() {
+            let said = if wire.stream.write_all(b"ACL WHOAMI\r\n").is_ok() { wire.try_lines() } else { Vec::new() };
+            let was_refused = said.first().is_some_and(|line| line.starts_with("-WRONGPASS"));
+            assert!(!said.iter().any(|line| line == "x"), "round {round}: {said:?}");
+            assert!(at % 2 == 1 || said.is_empty() || was_refused, "round {round}: {said:?}");
+        }
+        assert_eq!(admin.ask("ACL SETUSER x >pw"), "+OK");
+        let mut wire = server.connect();
+        assert_eq!(wire.ask("AUTH x pw"), "+OK");
+        assert_eq!(admin.ask("CLIENT KILL USER x"), ":1", "round {round}");
+        assert_eq!(wire.rest(), "");
+    }
+}
+
+/// Who deletes a user ends its `MONITOR` too, however late the login was.
+#[test]
+fn a_monitor_of_a_deleted_user_ends() {
+    let server = Server::start(&["--io-threads", "2"]);
+    let mut admin = server.connect();
+    for _ in 0..40 {
+        assert_eq!(admin.ask("ACL SETUSER x on >pw +@all"), "+OK");
+        let mut wire = server.connect();
+        wire.send("AUTH x pw\r\nMONITOR\r\n");
+        assert_eq!(admin.ask("ACL DELUSER x"), ":1");
+        // Nothing is sent to it any more: it ends by itself, or is the default user that AUTH left it as.
+        let said = wire.line();
+        if said.starts_with("-WRONGPASS") {
+            continue;
+        }
+        assert!(["+OK", ""].contains(&said.as_str()), "{said}");
+        assert!(wire.rest().lines().all(|line| line.starts_with('+')));
+    }
+}
+
+/// A client at another loopback address, which is another one to guess from.
+fn connect_from(server: &Server, from: [u8; 4]) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
+    socket.connect(&SocketAddr::from(([127, 0, 0, 1], server.port)).into()).unwrap();
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(support::PATIENCE)).unwrap();
+    stream
+}
+
+/// Guesses in pipelines, on many connections, and by who hangs up before the answer: so many in a second, and no more. Others
+/// log in meanwhile, and nothing else waits.
+#[test]
+fn guessing_is_slow_for_who_guesses() {
+    let mut server = Server::start(&["--requirepass", "secret", "--user", "app on >pw +getid +acl|whoami"]);
+    let port = server.port;
+    let began = Instant::now();
+    let over = Arc::new(AtomicBool::new(false));
+    let attackers: Vec<_> = (0..8)
+        .map(|_| {
+            let over = Arc::clone(&over);
+            std::thread::spawn(move || {
+                while !over.load(Relaxed) && began.elapsed() < support::PATIENCE {
+                    // Not even the answer is awaited.
+                    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+                    _ = stream.write_all("AUTH guess\r\nHELLO 3 AUTH nobody x\r\n".repeat(50).as_bytes());
+                }
+            })
+        })
+        .collect();
+    let mut waiting: Vec<Wire> = (0..100).map(|_| server.connect()).collect();
+    for wire in &mut waiting {
+        wire.send("AUTH guess\r\n".repeat(100));
+    }
+    // However slow the machine is: so many others come in, and the attackers have had more time than their free guesses last.
+    let mut others = 0;
+    while others < 20 || began.elapsed() < Duration::from_millis(1500) {
+        let mut stream = connect_from(&server, [127, 0, 0, 2]);
+        stream.write_all(b"AUTH secret\r\nPING\r\n").unwrap();
+        let mut said = [0; 12];
+        stream.read_exact(&mut said).unwrap();
+        assert_eq!(&said, b"+OK\r\n+PONG\r\n");
+        others += 1;
+    }
+    over.store(true, Relaxed);
+    for thread in attackers {
+        thread.join().unwrap();
+    }
+    let mut stream = connect_from(&server, [127, 0, 0, 2]);
+    stream.write_all(b"AUTH secret\r\nINFO stats\r\nQUIT\r\n").unwrap();
+    let mut info = String::new();
+    stream.read_to_string(&mut info).unwrap();
+    let tried: u64 = info.split_once("acl_access_denied_auth:").unwrap().1.lines().next().unwrap().parse().unwrap();
+    let seconds = u64::try_from(began.elapsed().as_millis()).unwrap() / 1000 + 1;
+    assert!(tried > 100 && tried <= 1000 + 1000 * seconds, "{tried} guesses in {seconds} s");
+    server.wait_log("login failed");
+    assert!(server.count_log("login failed") <= 10 * (usize::try_from(seconds).unwrap() + 1));
+    drop(waiting);
+}
+
+/// One after the other on one connection, each answer comes later; what comes before one does not wait for it.
+#[test]
+fn the_answers_to_wrong_logins_come_late() {
+    let server = Server::start(&["--requirepass", "secret"]);
+    let mut wire = server.connect();
+    let began = Instant::now();
+    wire.send("AUTH x\r\n".repeat(7));
+    assert!((0..7).all(|_| wire.line().starts_with("-WRONGPASS")));
+    // 10, 20, 40 ... 640 ms.
+    assert!(began.elapsed() >= Duration::from_millis(1270), "{:?}", began.elapsed());
+    assert_eq!(wire.ask("AUTH secret"), "+OK");
+    wire.send("PING\r\nAUTH x\r\n");
+    assert_eq!(wire.line(), "+PONG");
+    assert!(wire.line().starts_with("-WRONGPASS"));
+    // A stop does not wait for them.
+    wire.send("AUTH x\r\n".repeat(100));
+    let began = Instant::now();
+    assert!(server.stop().success());
+    assert!(began.elapsed() < Duration::from_secs(9));
+}
+
+/// A transaction is no way round: its logins need leave together, and there may be a few.
+#[test]
+fn logins_in_a_transaction_are_few() {
+    let server = Server::start(&["--user", "app on >pw +@all"]);
+    let mut wire = server.connect();
+    wire.send(format!("MULTI\r\n{}EXEC\r\n", "AUTH app x\r\n".repeat(16)));
+    assert!((0..17).all(|_| wire.line().starts_with('+')));
+    assert_eq!(wire.line(), "*16");
+    assert!((0..16).all(|_| wire.line().starts_with("-WRONGPASS")));
+    wire.send(format!("MULTI\r\n{}EXEC\r\n", "HELLO 2 AUTH app x\r\n".repeat(17)));
+    assert!((0..17).all(|_| wire.line().starts_with('+')));
+    assert_eq!(wire.line(), "-ERR transaction has too many logins: it may have 16");
+    assert!(wire.line().starts_with("-EXECABORT"));
+    assert_eq!(wire.ask("AUTH app pw"), "+OK");
+    assert_eq!(wire.ask_bulk("ACL WHOAMI"), "app");
+}
+
+/// The users that docs/access.md shows, each with its password.
+fn documented_users() -> Vec<(String, String, String)> {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/access.md")).unwrap();
+    let lines = page.lines().filter_map(|line| line.strip_prefix("user ")).filter(|line| line.contains(" on >"));
+    let users = lines.map(|line| {
+        let mut words = line.split(' ');
+        let name = words.next().unwrap().to_owned();
+        let password = words.find_map(|word| word.strip_prefix('>')).unwrap().to_owned();
+        (name, password, line.to_owned())
+    });
+    users.collect()
+}
+
+/// Passwords that nobody has been told who tries to become another, in the order in which they were set.
+const SECRETS: [&str; 3] = ["first-secret", "second-secret", "third-secret"];
+
+/// What would tell them: the passwords, and their digests.
+fn telltales() -> Vec<String> {
+    let digests = SECRETS.map(|secret| getid::acl::Digest::of(secret.as_bytes()).to_string());
+    SECRETS.map(str::to_owned).into_iter().chain(digests).collect()
+}
+
+/// Who has not logged in may run nothing.
+fn a_stranger_may_do_nothing<S: Read + Write>(wire: &mut Wire<S>, way: &str) {
+    for command in rows().filter(|command| !command.flags.has(Flags::NO_AUTH)) {
+        let Some(request) = request_of(command) else { continue };
+        let said = wire.ask(&request);
+        assert!(said.contains("NOAUTH "), "{way}: {request}: {said}");
+    }
+}
+
+/// A user tries every command that it may run, in forms that ask for much: no secret comes back. And every one that it may
+/// not, which is refused.
+fn tries_to_become_another<S: Read + Write>(wire: &mut Wire<S>, way: &str, [name, password, line]: [&str; 3]) {
+    let mut all = Users::default();
+    let rules: Vec<&str> = line.split(' ').skip(1).collect();
+    all.define(name.as_bytes(), &rules).unwrap();
+    let user = all.get(name.as_bytes()).unwrap();
+    assert_eq!(wire.ask(&format!("AUTH {name} {password}")), "+OK", "{way}");
+    let (mut requests, mut refused): (Vec<String>, Vec<String>) = Default::default();
+    for command in rows().filter(|command| !command.flags.has(Flags::NO_AUTH)) {
+        if !user.may(command) {
+            refused.extend(request_of(command));
+            continue;
+        }
+        requests.extend(request_of(command));
+        let whole = command.full_name.replace('|', " ");
+        requests.extend(
+            ["*", "requirepass", "REQUIREPASS", "*pass*", "all", "everything", "1000", "-1"]
+                .map(|arg| format!("{whole} {arg}")),
+        );
+    }
+    requests.push("HELLO 3".to_owned());
+    requests.push(format!("HELLO 2 AUTH {name} {password}"));
+    // In MULTI and by any way round too.
+    refused.extend(
+        ["CONFIG SET requirepass x", "ACL SETUSER default nopass", "CLIENT KILL TYPE normal", "SHUTDOWN"]
+            .map(str::to_owned),
+    );
+    requests.extend(["MULTI", "CONFIG SET requirepass x", "ACL SETUSER default nopass", "EXEC"].map(str::to_owned));
+    requests.extend(["AUTH default (redacted)", "AUTH hidden (redacted)"].map(str::to_owned));
+    let telltales = telltales();
+    for (at, request) in requests.iter().chain(&refused).enumerate() {
+        // Another each time: SLOWLOG shows those before.
+        let end = format!("end-{at}");
+        wire.send(format!("{request}\r\nPING {end}\r\n"));
+        let mut said = Vec::new();
+        while said.last().is_none_or(|line| *line != end) {
+            said.push(wire.line());
+            assert!(said.len() < 100_000, "{request}");
+        }
+        assert!(at < requests.len() || said[0].contains("NOPERM "), "{way}: {name}: {request}: {said:?}");
+        let said = said.join("\n");
+        for secret in &telltales {
+            assert!(!said.contains(secret), "{way}: {name}: {request}: {said}");
+        }
+    }
+    assert_eq!(wire.ask("RESET"), "+RESET");
+    assert!(wire.ask("PING").starts_with("-NOAUTH"));
+}
+
+/// Each user of the page by each way in, to a place among the others and to one that is kept for operators: nobody gets more
+/// than the page says, and nothing has changed.
+#[test]
+fn no_documented_user_becomes_another() {
+    const PLACES: usize = 8;
+    let users = documented_users();
+    assert!(users.len() >= 2, "{users:?}");
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("getid.sock");
+    let mut words = vec!["--requirepass", SECRETS[0], "--slowlog-log-slower-than", "0", "--io-threads", "2"];
+    words.extend(["--unixsocket", socket.to_str().unwrap(), "--maxclients", "8", "--auth-timeout", "0"]);
+    for (_, _, line) in &users {
+        words.extend(["--user", line]);
+    }
+    let server = Server::start(&words);
+    let mut admin = server.connect();
+    assert_eq!(admin.ask(&format!("AUTH {}", SECRETS[0])), "+OK");
+    // What SLOWLOG could tell of.
+    assert_eq!(admin.ask(&format!("ACL SETUSER hidden on >{} +@all", SECRETS[2])), "+OK");
+    assert_eq!(admin.ask(&format!("CONFIG SET requirepass {}", SECRETS[1])), "+OK");
+    let (list, settings) = (reply(&mut admin, "ACL LIST"), reply(&mut admin, "CONFIG GET *"));
+    assert!(list.concat().contains(&telltales()[4]) && settings.iter().any(|value| value == SECRETS[1]));
+    let mut others: Vec<Wire> = Vec::new();
+    for place in ["a place", "an operator's place"] {
+        {
+            let (mut tcp, mut unix) = (server.connect(), Wire::connect_unix(&socket));
+            let ways = [format!("TCP, {place}"), format!("Unix socket, {place}")];
+            a_stranger_may_do_nothing(&mut tcp, &ways[0]);
+            a_stranger_may_do_nothing(&mut unix, &ways[1]);
+            let connected: usize = admin.info("connected_clients").parse().unwrap();
+            assert_eq!(connected > PLACES, place != "a place", "{connected}");
+            for (name, password, line) in &users {
+                tries_to_become_another(&mut tcp, &ways[0], [name, password, line]);
+                tries_to_become_another(&mut unix, &ways[1], [name, password, line]);
+            }
+        }
+        let end = Instant::now() + support::PATIENCE;
+        while admin.info("connected_clients") != (1 + others.len()).to_string() {
+            assert!(Instant::now() < end, "{} are left", admin.info("connected_clients"));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // From now on only the operators' places are left.
+        while others.len() < PLACES - 1 {
+            others.push(server.connect());
+            assert!(others.last_mut().unwrap().ask("PING").starts_with("-NOAUTH"));
+        }
+    }
+    assert_eq!(reply(&mut admin, "ACL LIST"), list);
+    assert_eq!(reply(&mut admin, "CONFIG GET *"), settings);
+}

@@ -1,0 +1,502 @@
+//! Many hostile clients at once: what they may cost, and that a good client in their midst gets every answer.
+//!
+//! These are small forms of `benches/attack`, which compares with Redis; here stands what must hold however slow the
+//! machine is. Single strange clients, idle ones and those that never read over TLS are in `rough`, `server` and `tls`.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::support::{self, PATIENCE, Random, Server, Wire};
+
+/// A layout whose limit of IDs a second is out of reach.
+const WIDE: [&str; 6] = ["--id-range", "1", "--shard-range", "19", "--random-range", "1"];
+const MGETID: &[u8] = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n";
+
+/// Room for what the allocator reserves at a time, beside what it is asked for.
+const RESERVED_BYTES_MAX: u64 = 256 << 20;
+
+/// Attacks a server while a good client asks on; then that client got every answer, the server's memory grew by less than
+/// `bytes_max` at any time, all attackers are gone from it once they left, and nothing ran into a bug.
+fn attacked<T>(server: &Server, password: Option<&str>, bytes_max: usize, attack: impl FnOnce() -> T) {
+    let mut watch = server.connect();
+    let probe = Probe::start(server, password);
+    if let Some(password) = password {
+        assert_eq!(watch.ask(&format!("AUTH {password}")), "+OK");
+    }
+    let others = watch.info("connected_clients");
+    let before_kb = (server.memory_kb("VmRSS"), server.memory_kb("VmSize"));
+    let attackers = attack();
+    let grown_kb = server.memory_kb("VmHWM").saturating_sub(before_kb.0);
+    assert!(grown_kb < bytes_max as u64 / 1024, "{grown_kb} kB more");
+    // Nor may it ask the system for memory in the hope that it stays untouched.
+    let reserved_kb = server.memory_kb("VmPeak").saturating_sub(before_kb.1);
+    assert!(reserved_kb < (bytes_max as u64 + RESERVED_BYTES_MAX) / 1024, "{reserved_kb} kB more");
+    println!("{grown_kb} kB resident and {reserved_kb} kB reserved more than before");
+    assert_eq!(watch.info("connection_panics"), "0");
+    drop(attackers);
+    let end = Instant::now() + PATIENCE;
+    while watch.info("connected_clients") != others {
+        assert!(Instant::now() < end, "{} are left", watch.info("connected_clients"));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let asked = probe.stop();
+    assert!(asked >= 2, "{asked}");
+    watch.id();
+}
+
+/// The good client, on a thread of its own.
+struct Probe {
+    stop: Arc<AtomicBool>,
+    thread: std::thread::JoinHandle<usize>,
+}
+
+impl Probe {
+    fn start(server: &Server, password: Option<&str>) -> Probe {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut wire = server.connect();
+        if let Some(password) = password {
+            assert_eq!(wire.ask(&format!("AUTH {password}")), "+OK");
+        }
+        // The server knows of it from here on.
+        assert_eq!(wire.ask("PING"), "+PONG");
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let (mut asked, mut last) = (0, 0);
+            while !stopped.load(Ordering::Relaxed) {
+                assert_eq!(wire.ask("PING"), "+PONG");
+                let id = wire.id();
+                assert!(id > last, "{id} came after {last}");
+                last = id;
+                asked += 2;
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            asked
+        });
+        Probe { stop, thread }
+    }
+
+    /// How many requests were answered, all of them right.
+    fn stop(self) -> usize {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("every answer was right")
+    }
+}
+
+#[test]
+fn hundreds_that_drip_are_answered_and_cost_little() {
+    const CLIENTS: usize = 300;
+    let server = Server::start(&[]);
+    attacked(&server, None, CLIENTS * 4 * 1024, || {
+        let mut clients: Vec<TcpStream> = (0..CLIENTS).map(|_| server.connect().stream).collect();
+        for byte in b"*1\r\n$5\r\nGETID\r\n" {
+            for client in &mut clients {
+                client.write_all(&[*byte]).expect("sent");
+            }
+        }
+        for client in &mut clients {
+            let mut reply = [0];
+            client.read_exact(&mut reply).expect("a reply");
+            assert_eq!(&reply, b":");
+        }
+        clients
+    });
+}
+
+/// What a client declares, and whether one that has authenticated is believed.
+const DECLARED: [(&[u8], bool); 10] = [
+    (b"*1048576\r\n$1048576\r\nfew", true),
+    (b"*2\r\n$4\r\nECHO\r\n$1048576\r\nfew", true),
+    (b"*2\r\n$4\r\nECHO\r\n$1048577\r\nfew", false),
+    (b"*2\r\n$4\r\nECHO\r\n$8192\r\nfew", true),
+    (b"*11\r\n$4\r\nECHO\r\n", true),
+    (b"*2147483648\r\n", false),
+    (b"*9223372036854775807\r\n", false),
+    (b"*2\r\n$4\r\nECHO\r\n$5368709120\r\nfew", false),
+    (b"*2\r\n$4\r\nECHO\r\n$9223372036854775807\r\nfew", false),
+    (b"*1\r\n$-1\r\n", false),
+];
+
+#[test]
+fn lengths_that_are_only_declared_cost_nothing() {
+    const ROUNDS: usize = 40;
+    let clients = ROUNDS * DECLARED.len();
+    for password in [None, Some("secret")] {
+        let words: &[&str] = if password.is_some() { &["--requirepass", "secret"] } else { &[] };
+        let server = Server::start(words);
+        attacked(&server, password, clients * 8 * 1024, || {
+            let mut open = Vec::new();
+            for (declared, believed) in DECLARED.iter().cycle().take(clients) {
+                let mut wire = server.connect();
+                wire.send(declared);
+                open.push((wire, *believed && password.is_none()));
+            }
+            for (wire, believed) in &mut open {
+                if *believed {
+                    // It waits for what was promised.
+                    wire.stream.set_nonblocking(true).expect("an option");
+                    let kind = wire.stream.read(&mut [0]).map_err(|error| error.kind());
+                    assert_eq!(kind, Err(ErrorKind::WouldBlock));
+                } else {
+                    let line = wire.line();
+                    assert!(line.starts_with("-ERR Protocol error: "), "{line}");
+                    closed(wire);
+                }
+            }
+            open
+        });
+    }
+}
+
+#[test]
+fn requests_that_stop_short_cost_what_was_sent() {
+    const CLIENTS: usize = 60;
+    const ARGUMENTS: usize = 5_000;
+    let request = [b"*1048576\r\n", &b"$0\r\n\r\n".repeat(ARGUMENTS)[..]].concat();
+    let server = Server::start(&[]);
+    // An argument is six bytes of input and a place of sixteen, both in memory that grew by doubling. The million that are
+    // declared would be a thousand times as much.
+    let bytes_max = CLIENTS * (ARGUMENTS * 2 * (6 + 16) + 64 * 1024);
+    attacked(&server, None, bytes_max, || {
+        let mut open: Vec<Wire> = (0..CLIENTS).map(|_| server.connect()).collect();
+        for wire in &mut open {
+            wire.send(&request);
+        }
+        // All of it was read.
+        let mut watch = server.connect();
+        let end = Instant::now() + PATIENCE;
+        let wanted = CLIENTS * request.len();
+        while watch.info("total_net_input_bytes").parse::<usize>().expect("a number") < wanted {
+            assert!(Instant::now() < end, "it reads no more");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        open
+    });
+}
+
+#[test]
+fn many_that_never_read_are_held_back() {
+    const CLIENTS: usize = 10;
+    const REQUESTS: usize = 4_000;
+    let server = Server::start(&WIDE);
+    // A turn's replies, and a read's requests: a few hundred KB each.
+    attacked(&server, None, CLIENTS * 512 * 1024, || {
+        let requests = MGETID.repeat(REQUESTS);
+        let mut open: Vec<TcpStream> = (0..CLIENTS).map(|_| narrow(&server)).collect();
+        let mut sent = [0; CLIENTS];
+        let mut issued = 0;
+        let mut watch = server.connect();
+        let end = Instant::now() + PATIENCE;
+        loop {
+            for (client, sent) in open.iter_mut().zip(&mut sent) {
+                match client.write(&requests[*sent..]) {
+                    Ok(n) => *sent += n,
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+                }
+            }
+            // Once no more IDs are drawn than the good client's, nothing moves any more.
+            let now: usize = watch.info("ids_issued").parse().expect("a number");
+            let moved = now - issued;
+            issued = now;
+            if moved < 100 {
+                break;
+            }
+            assert!(Instant::now() < end, "they are not held back");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        println!("{issued} IDs");
+        assert!(issued < CLIENTS * REQUESTS * 100 * 3 / 4, "{issued} IDs for clients that read none");
+        // Who reads after all gets everything, in order.
+        let mut late = open.pop().expect("a client");
+        late.set_nonblocking(false).expect("an option");
+        let rest = &requests[sent[CLIENTS - 1]..];
+        std::thread::scope(|scope| {
+            let mut sender = late.try_clone().expect("a second handle");
+            scope.spawn(move || sender.write_all(rest).expect("sent"));
+            let mut reply = vec![0; 64 * 1024];
+            let mut left = REQUESTS * ("*100\r\n".len() + 100 * "$18\r\n144182182078841378\r\n".len());
+            while left > 0 {
+                let n = late.read(&mut reply[..left.min(64 * 1024)]).expect("more replies");
+                assert_ne!(n, 0, "closed with {left} bytes missing");
+                left -= n;
+            }
+        });
+        open.push(late);
+        open
+    });
+}
+
+#[test]
+fn a_thousand_come_and_go_and_leave_nothing_behind() {
+    const CLIENTS: usize = 1_000;
+    let server = Server::start(&[]);
+    attacked(&server, None, 4 << 20, || {
+        for client in 0..CLIENTS {
+            let mut wire = server.connect();
+            match client % 5 {
+                0 => {
+                    wire.id();
+                }
+                1 => wire.send("GETID\r\n"),
+                2 => wire.send("*1\r\n$5\r\nGET"),
+                _ => {}
+            }
+            if client % 2 == 0 {
+                // With a reset, as when a process is killed with replies unread.
+                socket2::SockRef::from(&wire.stream).set_linger(Some(Duration::ZERO)).expect("an option");
+            }
+        }
+        let received: usize = server.connect().info("total_connections_received").parse().expect("a number");
+        assert!(received >= CLIENTS, "{received}");
+    });
+}
+
+#[test]
+fn hundreds_that_send_almost_requests_at_once() {
+    const CLIENTS: usize = 300;
+    let server = Server::start(&["--loglevel", "debug"]);
+    let mut random = Random(0x5eed);
+    attacked(&server, None, CLIENTS * 16 * 1024, || {
+        let mut open: Vec<TcpStream> = (0..CLIENTS).map(|_| narrow(&server)).collect();
+        for _ in 0..10 {
+            for client in &mut open {
+                let mut bytes = Vec::new();
+                for _ in 0..10 {
+                    bytes.extend(random.near_miss());
+                }
+                // It may have been closed, or have too much in flight.
+                let _ = client.write(&bytes);
+            }
+        }
+        open
+    });
+    let mut watch = server.connect();
+    assert_ne!(watch.info("protocol_error_connections"), "0");
+    let ids: usize = watch.info("ids_issued").parse().expect("a number");
+    assert!(ids > CLIENTS, "some were requests: {ids}");
+}
+
+/// Hundreds of clients that each ask for a thousand settings at a time, by names and by patterns, again and again: a good
+/// client has its turn once a round, and the state is saved.
+#[test]
+#[ignore = "needs the release binary and 10 s"]
+fn hundreds_that_ask_for_a_thousand_settings_at_a_time() {
+    const CLIENTS: usize = 450;
+    const NAMES: usize = 1_024;
+    const REQUESTS: usize = 8;
+    support::need_open_files(CLIENTS + 100);
+    let request = |name: &str| {
+        let argument = format!("${}\r\n{name}\r\n", name.len());
+        format!("*{}\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n{}", NAMES + 2, argument.repeat(NAMES))
+    };
+    // So many patterns are refused, which is work, too.
+    let requests = [request("timeout"), request("*z?")].concat().repeat(REQUESTS / 2);
+    let server = Server::start(&[]);
+    attacked(&server, None, CLIENTS * 128 * 1024, || {
+        let mut good = server.connect();
+        let calls = |wire: &mut Wire| -> usize {
+            let text = wire.ask_bulk("INFO commandstats");
+            let rest = text.split_once("cmdstat_config|get:calls=").map_or("0,", |(_, rest)| rest);
+            rest.split(',').next().and_then(|calls| calls.parse().ok()).expect("a number")
+        };
+        let saves = good.info("rdb_saves").parse::<u64>().expect("a number");
+        let open: Vec<TcpStream> = (0..CLIENTS).map(|_| server.connect().stream).collect();
+        let is_over = AtomicBool::new(false);
+        let (mut asked, mut most, mut before) = (0, 0, 0);
+        std::thread::scope(|scope| {
+            // They read what they get, so that nothing but the server's own work holds them up.
+            scope.spawn(|| talk(&open, requests.as_bytes(), &is_over));
+            while before < CLIENTS * REQUESTS {
+                let now = calls(&mut good);
+                (asked, most, before) = (asked + 1, most.max(now - before), now);
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        println!("asked {asked} times in between, and at most {most} of {before} requests went before");
+        assert!(most < CLIENTS * REQUESTS / 2, "{most} requests went before");
+        println!("{} saves", good.info("rdb_saves").parse::<u64>().expect("a number") - saves);
+        assert_eq!(good.info("watermark_save_failures"), "0");
+        open
+    });
+}
+
+/// Sends `requests` to each client's server as fast as it takes them and reads what comes, until told.
+fn talk(clients: &[TcpStream], requests: &[u8], is_over: &AtomicBool) {
+    let mut piece = vec![0; 64 << 10];
+    let mut sent = vec![0; clients.len()];
+    while !is_over.load(Ordering::Relaxed) {
+        for (mut client, sent) in clients.iter().zip(&mut sent) {
+            client.set_nonblocking(true).expect("an option");
+            while let Ok(taken @ 1..) = client.write(&requests[*sent..]) {
+                *sent += taken;
+            }
+            while matches!(client.read(&mut piece), Ok(1..)) {}
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Thousands that wait for more IDs than the layout holds in minutes cost little while they wait. When they go without having
+/// read, half of them with a reset, they leave the queue at once, and what they held is there for the next thousands.
+#[test]
+#[ignore = "needs the release binary and 20 s"]
+fn twelve_thousand_that_wait_for_ids_and_are_cut_off() {
+    const CLIENTS: usize = 12_000;
+    /// A turn's worth of IDs.
+    const PIPELINE: usize = 82;
+    let requests = MGETID.repeat(PIPELINE);
+    // Where not so many files may be open at once, they come in waves that are as many together.
+    let at_once = support::raise_open_files().saturating_sub(300).min(CLIENTS);
+    let words = ["--maxclients", "13000", "--id-max-wait-ms", "3600000", "--loglevel", "warning"];
+    let server = Server::start(&words);
+    let mut watch = server.connect();
+    let mut number = |field: &str| watch.info(field).parse::<usize>().expect("a number");
+    let mut most_kb = Vec::new();
+    for wave in [at_once].repeat(CLIENTS.div_ceil(at_once).max(2)) {
+        attacked(&server, None, CLIENTS * 16 * 1024, || {
+            let open: Vec<TcpStream> = (0..wave).map(|_| server.connect().stream).collect();
+            for mut client in &open {
+                client.write_all(&requests).expect("sent");
+            }
+            let end = Instant::now() + PATIENCE;
+            // IDs may be borrowed for three seconds: the first have theirs.
+            while number("draws_waiting") < wave * 9 / 10 {
+                assert!(Instant::now() < end, "{} wait", number("draws_waiting"));
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let waiting = number("ids_waiting");
+            assert!(waiting > wave * PIPELINE * 100 / 2, "{waiting}");
+            // Who waits for long is looked at less and less often.
+            std::thread::sleep(Duration::from_secs(2));
+            let (began, before) = (Instant::now(), cpu_of_clients(&server));
+            std::thread::sleep(Duration::from_secs(2));
+            let share = (cpu_of_clients(&server) - before) / began.elapsed().as_secs_f64();
+            println!("{wave} wait for {waiting} IDs, with {:.1} % of their thread's time", share * 100.0);
+            assert!(share < 0.1, "{share}");
+
+            for (at, client) in open.into_iter().enumerate() {
+                if at % 2 == 0 {
+                    socket2::SockRef::from(&client).set_linger(Some(Duration::ZERO)).expect("an option");
+                }
+            }
+            let before = number("ids_issued");
+            server.connect().id();
+            let others = number("ids_issued") - before;
+            println!("{others} IDs for others went before a new client's");
+            assert!(others < waiting / 4, "{others}");
+        });
+        most_kb.push(server.memory_kb("VmHWM"));
+        for field in ["draws_waiting", "ids_waiting", "blocked_clients"] {
+            assert_eq!(number(field), 0, "{field}");
+        }
+        let held = number("client_buffers_bytes");
+        assert!(held < 64 * 1024, "{held} bytes are held");
+        // Nobody is before it, or ever was.
+        let before = number("ids_issued");
+        server.connect().id();
+        assert_eq!(number("ids_issued") - before, 1);
+    }
+    let (first, last) = (most_kb[0], most_kb[most_kb.len() - 1]);
+    println!("{first} kB were resident at most after the first wave, {last} after the last");
+    assert!(last < first * 5 / 4, "{most_kb:?}");
+}
+
+/// The CPU seconds that the thread of all clients has used: of a server with one of them, the first.
+fn cpu_of_clients(server: &Server) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{0}/task/{0}/stat", server.pid())).expect("its first thread");
+    // Behind the name, which may have blanks in it; user and system time, in hundredths of a second.
+    let fields: Vec<&str> = stat.rsplit(')').next().expect("fields").split_whitespace().collect();
+    fields[11..13].iter().map(|ticks| ticks.parse::<f64>().expect("a number") / 100.0).sum()
+}
+
+/// The whole comparison in small, so that it stays true.
+#[test]
+#[ignore = "needs python3 and redis-server"]
+fn the_comparison_under_attack_prints_every_row() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let json = dir.path().join("result.json");
+    let output = std::process::Command::new("python3")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/attack"))
+        .args(["--no-build", "--rounds", "1", "--scale", "small"])
+        .args([std::ffi::OsStr::new("--getid"), support::binary().as_os_str()])
+        .args([std::ffi::OsStr::new("--dir"), dir.path().as_os_str()])
+        .args([std::ffi::OsStr::new("--json"), json.as_os_str()])
+        .output()
+        .expect("python3 runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(json).expect("the figures")).expect("JSON");
+    let attacks = report["attacks"].as_object().expect("attacks");
+    assert_eq!(attacks.len(), 21, "{text}");
+    for (name, kinds) in attacks {
+        for kind in ["getid", "redis"] {
+            let runs = kinds[kind].as_array().expect("runs");
+            assert_eq!(runs.len(), 1, "{name}, {kind}");
+            for figure in [
+                "peak_mib",
+                "after_mib",
+                "p50_us",
+                "p99_us",
+                "max_us",
+                "ping_p99_us",
+                "id_p99_us",
+                "requests",
+                "probe_connections",
+            ] {
+                assert!(runs[0][figure].as_f64().is_some_and(|figure| figure > 0.0), "{name}, {kind}: {}", runs[0]);
+            }
+        }
+    }
+    assert_eq!(attacks["declare-password"]["getid"][0]["closed"], 50);
+    // Three tables, with a row for each attack.
+    assert_eq!(text.lines().filter(|line| line.starts_with("| ")).count(), 3 * (21 + 1), "{text}");
+    // Its folder is gone, and so are the servers that were in it.
+    assert_eq!(std::fs::read_dir(dir.path()).expect("the folder").count(), 1);
+}
+
+/// A client whose kernel takes little, so that the server has to keep the rest; it does not block.
+fn narrow(server: &Server) -> TcpStream {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("an option");
+    socket.connect(&std::net::SocketAddr::from(([127, 0, 0, 1], server.port)).into()).expect("the server accepts");
+    socket.set_nonblocking(true).expect("an option");
+    socket.into()
+}
+
+/// The server has closed, be it with a reset because there was more to read.
+fn closed(wire: &mut Wire) {
+    let mut rest = Vec::new();
+    match wire.stream.read_to_end(&mut rest) {
+        Ok(_) => assert_eq!(rest, b""),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+    }
+}
+
+impl Random {
+    /// A request, or one with a byte of it changed, left out or put in.
+    fn near_miss(&mut self) -> Vec<u8> {
+        const REQUESTS: [&[u8]; 5] = [
+            b"*1\r\n$5\r\nGETID\r\n",
+            b"*2\r\n$6\r\nMGETID\r\n$2\r\n60\r\n",
+            b"PING\r\n",
+            b"ECHO \"a b\"\r\n",
+            b"*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nx\r\n",
+        ];
+        const ALPHABET: &[u8] = b"\r\n$*:0123456789-\0\"' \xff";
+        let mut request = REQUESTS[self.below(REQUESTS.len())].to_vec();
+        if self.below(10) == 0 {
+            let at = self.below(request.len());
+            let byte = ALPHABET[self.below(ALPHABET.len())];
+            match self.below(3) {
+                0 => request[at] = byte,
+                1 => request.insert(at, byte),
+                _ => {
+                    request.remove(at);
+                }
+            }
+        }
+        request
+    }
+}

@@ -1,0 +1,373 @@
+//! The built binary on real sockets: what a client, a load balancer and an operator see.
+
+use std::collections::HashSet;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::support::{PATIENCE, Server, Wire, free_port, getid};
+use nix::sys::signal::Signal;
+
+/// A layout that 1,000,000 IDs do not bring to its borrow limit.
+const WIDE: [&str; 8] = ["--id-range", "1", "--shard-range", "19", "--random-range", "1", "--loglevel", "warning"];
+
+#[test]
+fn getid_and_mgetid_as_the_fork_answers_them() {
+    let server = Server::start(&[]);
+    let mut wire = server.connect();
+    let first = wire.id();
+    let second = wire.id();
+    assert!(second > first);
+    let many = wire.ids(100);
+    assert!(many.is_sorted_by(|a, b| a < b));
+    assert!(many[0] > second);
+    assert_eq!(wire.ask("MGETID 101"), "-ERR parameters error! argv[1] = 101");
+    assert_eq!(wire.ask("MGETID 0"), "-ERR parameters error! argv[1] = 0");
+    assert_eq!(wire.ask("MGETID -1"), "-ERR parameters error! argv[1] = -1");
+    assert_eq!(wire.ask("MGETID abc"), "-ERR value is not an integer or out of range");
+    assert_eq!(wire.ask("MGETID"), "-ERR wrong number of arguments for 'mgetid' command");
+    assert_eq!(wire.ask("GETID x"), "-ERR wrong number of arguments for 'getid' command");
+    assert!(wire.id() > many[99], "errors cost no connection and no order");
+}
+
+#[test]
+fn ids_carry_the_server_and_the_time() {
+    let server = Server::start(&["--server-id", "3"]);
+    let mut wire = server.connect();
+    let id = wire.id();
+    assert_eq!(id >> 19 & 3, 3, "the server-id stands in bits 19 and 20");
+    wire.send(format!("DECODEID {id}\r\n"));
+    assert_eq!(wire.line(), "*12");
+    let fields: Vec<String> = (0..12)
+        .map(|_| {
+            let head = wire.line();
+            if head.starts_with('$') { wire.line() } else { head }
+        })
+        .collect();
+    assert_eq!(fields[0], "time");
+    assert!(fields[1].ends_with('Z'), "{fields:?}");
+    assert_eq!(fields[4..6], ["server_id".to_owned(), ":3".to_owned()]);
+    assert_eq!(wire.info("server_id"), "3");
+    assert_eq!(wire.info("id_range"), "2");
+    assert_eq!(wire.info("shard_range"), "9");
+    assert_eq!(wire.info("random_range"), "10");
+}
+
+#[test]
+fn a_million_ids_over_fifty_connections_are_unique_and_in_order_on_each() {
+    let server = Server::start(&WIDE);
+    let port = server.port;
+    let clients: Vec<_> = (0..50)
+        .map(|client| std::thread::spawn(move || if client % 2 == 0 { draw_pipelined(port) } else { draw_mixed(port) }))
+        .collect();
+    let mut all = Vec::new();
+    for client in clients {
+        let ids = client.join().expect("the client ends well");
+        assert!(ids.is_sorted_by(|a, b| a < b), "in order on each connection");
+        all.extend(ids);
+    }
+    assert!(all.len() >= 1_000_000, "{}", all.len());
+    let drawn = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), drawn, "an ID was given twice");
+    assert!(all.iter().all(|id| id >> 20 & 1 == 0), "the server-id is 0 in all");
+}
+
+/// 20,000 IDs in pipelines of 1,000 `GETID`.
+fn draw_pipelined(port: u16) -> Vec<u64> {
+    let client = redis::Client::open(("127.0.0.1", port)).expect("an address");
+    let mut connection = client.get_connection().expect("connected");
+    let mut ids = Vec::new();
+    for _ in 0..20 {
+        let mut pipe = redis::pipe();
+        for _ in 0..1000 {
+            pipe.cmd("GETID");
+        }
+        ids.extend(pipe.query::<Vec<u64>>(&mut connection).expect("ids"));
+    }
+    ids
+}
+
+/// 20,100 IDs, one by one and by hundreds.
+fn draw_mixed(port: u16) -> Vec<u64> {
+    let client = redis::Client::open(("127.0.0.1", port)).expect("an address");
+    let mut connection = client.get_connection().expect("connected");
+    let mut ids = Vec::new();
+    for _ in 0..199 {
+        ids.push(redis::cmd("GETID").query::<u64>(&mut connection).expect("an id"));
+        ids.extend(redis::cmd("MGETID").arg(100).query::<Vec<u64>>(&mut connection).expect("ids"));
+    }
+    ids.push(redis::cmd("GETID").query::<u64>(&mut connection).expect("an id"));
+    ids
+}
+
+#[test]
+fn with_more_threads_ids_stay_unique_and_ordered() {
+    let server = Server::start(&[&WIDE[..], &["--io-threads", "3"]].concat());
+    let port = server.port;
+    let last = std::sync::atomic::AtomicU64::new(0);
+    let all = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..9 {
+            scope.spawn(|| {
+                let mut wire = Wire::connect(port);
+                for round in 0..300 {
+                    let floor = last.load(std::sync::atomic::Ordering::SeqCst);
+                    let ids = if round % 3 == 0 { wire.ids(100) } else { vec![wire.id()] };
+                    assert!(ids[0] > floor, "{} came after the reply with {floor}", ids[0]);
+                    last.fetch_max(ids[ids.len() - 1], std::sync::atomic::Ordering::SeqCst);
+                    all.lock().expect("no panic").extend(ids);
+                }
+            });
+        }
+    });
+    let mut all = all.into_inner().expect("no panic");
+    let drawn = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!((all.len(), drawn), (9 * (100 * 100 + 200), 9 * (100 * 100 + 200)));
+    let mut wire = server.connect();
+    assert_eq!(wire.info("ids_issued"), drawn.to_string());
+    // The harness asked something too.
+    assert!(wire.info("total_commands_processed").parse::<usize>().expect("a number") >= 9 * 300);
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+#[test]
+fn an_id_asked_for_after_anothers_reply_is_larger_on_any_connection() {
+    let server = Server::start(&[]);
+    let mut wires: Vec<Wire> = (0..5).map(|_| server.connect()).collect();
+    let mut last = 0;
+    for round in 0..500 {
+        let id = wires[round % 5].id();
+        assert!(id > last, "{id} came after {last}");
+        last = id;
+    }
+}
+
+#[tokio::test]
+async fn the_async_redis_crate_in_both_protocols() {
+    let server = Server::start(&[]);
+    for protocol in ["", "?protocol=resp3"] {
+        let url = format!("redis://127.0.0.1:{}/{protocol}", server.port);
+        let client = redis::Client::open(url).expect("a url");
+        let mut connection = client.get_multiplexed_async_connection().await.expect("connected");
+        let first: u64 = redis::cmd("GETID").query_async(&mut connection).await.expect("an id");
+        let many: Vec<u64> = redis::cmd("MGETID").arg(10).query_async(&mut connection).await.expect("ids");
+        assert!(many[0] > first);
+        let error = redis::cmd("MGETID").arg(1000).query_async::<Vec<u64>>(&mut connection).await.expect_err("over");
+        assert!(error.to_string().contains("parameters error! argv[1] = 1000"), "{error}");
+        let (one, more): (u64, Vec<u64>) = redis::pipe()
+            .atomic()
+            .cmd("GETID")
+            .cmd("MGETID")
+            .arg(2)
+            .query_async(&mut connection)
+            .await
+            .expect("a transaction");
+        assert!(more[0] > one && one > many[9]);
+    }
+}
+
+#[test]
+fn a_client_that_half_closes_gets_its_answers() {
+    let server = Server::start(&[]);
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).expect("connected");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.write_all(b"PING\r\nGETID\nPING\r\n").expect("sent");
+    stream.shutdown(Shutdown::Write).expect("half closed");
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).expect("replies, then the end");
+    let lines: Vec<&str> = reply.split_terminator("\r\n").collect();
+    assert_eq!((lines[0], lines[2], lines.len()), ("+PONG", "+PONG", 3), "{reply}");
+}
+
+#[test]
+fn a_broken_protocol_is_answered_and_closed_and_nobody_else_notices() {
+    let server = Server::start(&[]);
+    let mut good = server.connect();
+    let before = good.id();
+    let mut bad = server.connect();
+    bad.send("*1\r\n:1\r\n");
+    assert_eq!(bad.line(), "-ERR Protocol error: expected '$', got ':'");
+    assert_eq!(bad.rest(), "");
+    let mut nested = server.connect();
+    nested.send("*1\r\n*1\r\n$4\r\nPING\r\n");
+    assert_eq!(nested.line(), "-ERR Protocol error: expected '$', got '*'");
+    let mut huge = server.connect();
+    huge.send("*2\r\n$4\r\nECHO\r\n$99999999999\r\n");
+    assert_eq!(huge.line(), "-ERR Protocol error: invalid bulk length");
+    assert!(good.id() > before);
+}
+
+#[test]
+fn a_pipeline_that_is_never_read_costs_no_memory_and_no_other_client() {
+    let server = Server::start(&[]);
+    let mut good = server.connect();
+    let mut stuck = server.connect();
+    stuck.stream.set_write_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+    let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(1000);
+    let mut sent = 0;
+    // As much as the kernel takes: what the server does not read stays with the client.
+    while sent < 1_000_000 {
+        if stuck.stream.write_all(&request).is_err() {
+            break;
+        }
+        sent += 1000;
+    }
+    assert!(sent < 1_000_000, "the server read on although nobody takes its replies");
+    let before = Instant::now();
+    good.id();
+    assert!(before.elapsed() < PATIENCE);
+    let resident: u64 = good.info("used_memory_rss").parse().expect("bytes");
+    assert!(resident < 64 << 20, "{resident} bytes");
+}
+
+#[test]
+fn over_maxclients_is_refused_with_rediss_words() {
+    let server = Server::start(&["--maxclients", "2"]);
+    let _first = server.connect();
+    let mut second = server.connect();
+    // The probe that waited for the server's start may still hold a place.
+    let end = Instant::now() + PATIENCE;
+    while second.ask("PING") != "+PONG" {
+        assert!(Instant::now() < end);
+        second = server.connect();
+    }
+    // This machine has a few places more.
+    let _operators = server.take_operators_places();
+    let mut third = server.connect();
+    assert_eq!(third.line(), "-ERR max number of clients reached");
+    assert_eq!(third.rest(), "");
+    assert_eq!(second.info("maxclients"), "2");
+    assert_ne!(second.info("rejected_connections"), "0");
+}
+
+#[test]
+fn an_idle_client_is_closed_after_timeout() {
+    let server = Server::start(&["--timeout", "1"]);
+    let mut idle = server.connect();
+    assert_eq!(idle.ask("PING"), "+PONG");
+    assert_eq!(idle.rest(), "", "closed without a word");
+    let mut other = server.connect();
+    assert_eq!(other.info("idle_closed_connections"), "1");
+}
+
+#[test]
+fn sigterm_and_sigint_finish_replies_and_exit_0() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let mut server = Server::start(&[]);
+        let mut wire = server.connect();
+        wire.id();
+        server.signal(signal);
+        assert_eq!(wire.rest(), "");
+        assert_eq!(server.wait().code(), Some(0));
+        assert!(TcpStream::connect(("127.0.0.1", server.port)).is_err(), "nobody listens any more");
+    }
+}
+
+#[test]
+fn shutdown_ends_the_server_without_a_reply() {
+    let mut server = Server::start(&[]);
+    let mut wire = server.connect();
+    wire.send("SHUTDOWN\r\n");
+    assert_eq!(wire.rest(), "");
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn several_addresses_and_a_unix_socket() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("getid.sock");
+    let socket = path.to_str().expect("a path");
+    let server = Server::start(&[
+        "--bind",
+        "127.0.0.1",
+        "-::1",
+        "-2001:db8::1",
+        "--unixsocket",
+        socket,
+        "--unixsocketperm",
+        "770",
+    ]);
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("PING"), "+PONG");
+    let mut unix = std::os::unix::net::UnixStream::connect(&path).expect("connected");
+    unix.write_all(b"PING\r\nCLIENT LIST\r\n").expect("sent");
+    unix.shutdown(Shutdown::Write).expect("half closed");
+    let mut reply = String::new();
+    unix.read_to_string(&mut reply).expect("a reply");
+    assert!(reply.starts_with("+PONG\r\n"), "{reply}");
+    assert!(reply.contains(&format!("addr={socket}:0")), "{reply}");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).expect("there").permissions());
+    assert_eq!(mode & 0o777, 0o770);
+    assert_eq!(server.stop().code(), Some(0));
+    assert!(!path.exists(), "the socket is taken away at the end");
+}
+
+#[test]
+fn a_start_that_fails_says_why_and_exits_1() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("its address").port().to_string();
+    for (words, expected) in [
+        (vec!["--port", &port, "--bind", "127.0.0.1"], "could not listen on 127.0.0.1"),
+        (vec!["--dir", "/nonexistent/folder/too"], "/nonexistent/folder"),
+        (vec!["--shard-range", "10"], "must be 21"),
+        (vec!["--no-such-directive", "1"], "no-such-directive"),
+        (vec!["/nonexistent/getid.conf"], "/nonexistent/getid.conf"),
+    ] {
+        let mut command = getid();
+        let free = free_port().to_string();
+        command.arg("serve").args(&words).current_dir(dir.path()).env("GETID_DIR", dir.path());
+        if !words.contains(&"--port") {
+            command.args(["--port", &free]);
+        }
+        let output = command.output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
+        assert!(said.contains(expected), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn a_password_keeps_strangers_out() {
+    let server = Server::start(&["--requirepass", "open sesame"]);
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("GETID"), "-NOAUTH Authentication required.");
+    assert!(wire.ask("AUTH wrong").starts_with("-WRONGPASS"));
+    assert_eq!(wire.ask("AUTH \"open sesame\""), "+OK");
+    wire.id();
+}
+
+#[test]
+fn requests_in_tiny_pieces_and_a_large_argument() {
+    let server = Server::start(&[]);
+    let mut wire = server.connect();
+    for byte in b"*1\r\n$5\r\nGETID\r\n" {
+        wire.send([*byte]);
+    }
+    assert!(wire.line().starts_with(':'));
+    let large = "x".repeat(1_000_000);
+    wire.send(format!("*2\r\n$4\r\nECHO\r\n${}\r\n{large}\r\n", large.len()));
+    assert_eq!(wire.line(), "$1000000");
+    assert_eq!(wire.line(), large);
+    assert_eq!(wire.ask("PING"), "+PONG");
+}
+
+#[test]
+fn different_servers_have_nothing_in_common() {
+    let servers: Vec<Server> =
+        ["0", "1", "2", "3"].iter().map(|id| Server::start(&["--server-id", id, "--loglevel", "warning"])).collect();
+    let mut seen = HashSet::new();
+    let mut wires: Vec<Wire> = servers.iter().map(Server::connect).collect();
+    for _ in 0..50 {
+        for (server_id, wire) in wires.iter_mut().enumerate() {
+            for id in wire.ids(100) {
+                assert_eq!(id >> 19 & 3, server_id as u64);
+                assert!(seen.insert(id), "{id} was given twice");
+            }
+        }
+    }
+}

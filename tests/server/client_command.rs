@@ -1,0 +1,375 @@
+//! CLIENT over real connections: what one client does to another.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{self, Server, Wire};
+
+/// Waits until `is_so`.
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < support::PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn id_of(wire: &mut Wire) -> u64 {
+    let reply = wire.ask("CLIENT ID");
+    reply.strip_prefix(':').and_then(|id| id.parse().ok()).unwrap_or_else(|| panic!("{reply}"))
+}
+
+fn addr_of(wire: &mut Wire, field: &str) -> String {
+    let line = wire.ask_bulk("CLIENT INFO");
+    let found = line.split(' ').find_map(|pair| pair.strip_prefix(field)?.strip_prefix('='));
+    found.unwrap_or_else(|| panic!("no {field} in {line}")).to_owned()
+}
+
+/// A client that is cut off reads the end of the stream, and nothing before it.
+#[track_caller]
+fn assert_gone(mut wire: Wire) {
+    assert_eq!(wire.rest(), "");
+}
+
+#[test]
+fn kill_by_id_and_by_address() {
+    let server = Server::start(&[]);
+    let mut wire = server.connect();
+    let (mut by_id, mut by_addr, mut by_old_form) = (server.connect(), server.connect(), server.connect());
+
+    let id = id_of(&mut by_id);
+    assert_eq!(wire.ask(&format!("CLIENT KILL ID {id}")), ":1");
+    // Whoever was killed is neither listed nor killed again, even before its task has run.
+    assert_eq!(wire.ask(&format!("CLIENT KILL ID {id}")), ":0");
+    assert!(!wire.ask_bulk("CLIENT LIST").contains(&format!("id={id} ")));
+    assert_gone(by_id);
+
+    let addr = addr_of(&mut by_addr, "addr");
+    assert_eq!(wire.ask(&format!("CLIENT KILL LADDR {addr}")), ":0");
+    assert_eq!(wire.ask(&format!("CLIENT KILL ADDR {addr} ID {id}")), ":0", "all filters must hold");
+    assert_eq!(wire.ask(&format!("CLIENT KILL ADDR {addr}")), ":1");
+    assert_gone(by_addr);
+
+    let addr = addr_of(&mut by_old_form, "addr");
+    assert_eq!(wire.ask(&format!("CLIENT KILL {addr}")), "+OK");
+    assert_eq!(wire.ask(&format!("CLIENT KILL {addr}")), "-ERR No such client");
+    assert_gone(by_old_form);
+    wire.id();
+}
+
+#[test]
+fn kill_by_kind_by_user_and_by_our_end() {
+    let server = Server::start(&["--requirepass", "secret"]);
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("AUTH secret"), "+OK");
+    let (stranger, mut known) = (server.connect(), server.connect());
+    assert_eq!(known.ask("AUTH secret"), "+OK");
+    eventually("all are connected", || wire.info("connected_clients") == "3");
+    for nobody in ["TYPE master", "TYPE pubsub", "TYPE replica", "LADDR 127.0.0.1:1"] {
+        assert_eq!(wire.ask(&format!("CLIENT KILL {nobody} SKIPME yes")), ":0", "{nobody}");
+    }
+    // Without SKIPME its own connection is left alone.
+    assert_eq!(wire.ask("CLIENT KILL TYPE normal USER default"), ":2");
+    assert_gone(stranger);
+    assert_gone(known);
+    let other = server.connect();
+    eventually("it is connected", || wire.info("connected_clients") == "2");
+    let laddr = addr_of(&mut wire, "laddr");
+    assert_eq!(wire.ask(&format!("CLIENT KILL LADDR {laddr}")), ":1");
+    assert_gone(other);
+}
+
+#[test]
+fn who_kills_itself_gets_the_reply_and_nothing_behind_it() {
+    let server = Server::start(&[]);
+    for (kill, reply) in [("CLIENT KILL ID {id} SKIPME no", ":1\r\n"), ("CLIENT KILL {addr}", "+OK\r\n")] {
+        let mut wire = server.connect();
+        let (id, addr) = (id_of(&mut wire), addr_of(&mut wire, "addr"));
+        let kill = kill.replace("{id}", &id.to_string()).replace("{addr}", &addr);
+        wire.send(format!("PING\r\n{kill}\r\nGETID\r\nPING\r\n"));
+        assert_eq!(wire.rest(), format!("+PONG\r\n{reply}"));
+    }
+    // In a transaction the array breaks off, as in Redis: its other commands have no reader any more.
+    let mut wire = server.connect();
+    let id = id_of(&mut wire);
+    wire.send(format!("MULTI\r\nCLIENT KILL ID {id} SKIPME no\r\nGETID\r\nEXEC\r\n"));
+    assert_eq!(wire.rest(), "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n");
+}
+
+#[test]
+fn a_killed_client_gives_its_place_back() {
+    let server = Server::start(&["--maxclients", "2"]);
+    let mut wire = server.connect();
+    let mut other = server.connect();
+    other.id();
+    let operators = server.take_operators_places();
+    assert_eq!(server.connect().rest(), "-ERR max number of clients reached\r\n");
+    drop(operators);
+    let id = id_of(&mut other);
+    assert_eq!(wire.ask(&format!("CLIENT KILL ID {id}")), ":1");
+    assert_gone(other);
+    eventually("there is room again", || wire.info("connected_clients") == "1");
+    assert_eq!(server.connect().ask("PING"), "+PONG");
+    assert_eq!(wire.info("rejected_connections"), "1");
+}
+
+/// A layout of 1,000 IDs a second, so that a large pipeline has to wait for time.
+const NARROW: [&str; 6] = ["--id-range", "2", "--shard-range", "0", "--random-range", "19"];
+
+#[test]
+fn who_waits_for_ids_can_be_killed() {
+    let server = Server::start(&NARROW);
+    let mut waiting = server.connect();
+    let id = id_of(&mut waiting);
+    waiting.send("GETID\r\n".repeat(20_000));
+    let mut wire = server.connect();
+    eventually("it waits", || wire.info("blocked_clients") == "1");
+    assert_eq!(wire.ask(&format!("CLIENT KILL ID {id}")), ":1");
+    eventually("its place in the queue is given back", || wire.info("blocked_clients") == "0");
+}
+
+#[test]
+fn with_more_threads_a_client_of_another_thread_is_killed_at_once() {
+    let server = Server::start(&["--io-threads", "3"]);
+    let mut wires: Vec<Wire> = (0..6).map(|_| server.connect()).collect();
+    let ids: Vec<u64> = wires.iter_mut().map(id_of).collect();
+    let mut first = wires.remove(0);
+    for id in &ids[1..] {
+        assert_eq!(first.ask(&format!("CLIENT KILL ID {id}")), ":1");
+    }
+    wires.into_iter().for_each(assert_gone);
+    first.id();
+}
+
+#[test]
+fn unblock_ends_a_wait_for_ids_with_an_error() {
+    let server = Server::start(&NARROW);
+    let mut wire = server.connect();
+    let id = id_of(&mut wire);
+    assert_eq!(wire.ask(&format!("CLIENT UNBLOCK {id}")), ":0", "it does not wait");
+    let ways = [
+        ("", "-BUSY the wait for ids was ended by CLIENT UNBLOCK"),
+        (" TIMEOUT", "-BUSY the wait for ids was ended by CLIENT UNBLOCK"),
+        (" ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+    ];
+    for (how, text) in ways {
+        let mut waiting = server.connect();
+        let id = id_of(&mut waiting);
+        // They come in many turns, and once one is not waited for, none is any more.
+        waiting.send(format!("MULTI\r\n{}EXEC\r\nPING\r\n", "GETID\r\n".repeat(5_000)));
+        // Between two turns it does not wait, for a moment. Its flags are xb: behind MULTI, and waiting.
+        eventually("it waits", || wire.info("blocked_clients") == "1");
+        eventually("others see it", || wire.ask_bulk(&format!("CLIENT LIST ID {id}")).contains("b db="));
+        eventually("it is told", || wire.ask(&format!("CLIENT UNBLOCK {id}{how}")) == ":1");
+        assert_eq!(waiting.line(), "+OK");
+        (0..5_000).for_each(|_| assert_eq!(waiting.line(), "+QUEUED"));
+        assert_eq!(waiting.line(), "*5000");
+        let replies: Vec<String> = (0..5_000).map(|_| waiting.line()).collect();
+        let given = replies.iter().take_while(|reply| reply.starts_with(':')).count();
+        assert!(given < 5_000 && replies[given..].iter().all(|reply| reply == text), "{given}");
+        assert_eq!(waiting.line(), "+PONG");
+        eventually("it waits no longer", || wire.info("blocked_clients") == "0");
+    }
+}
+
+#[test]
+fn pause_write_holds_ids_and_nothing_else() {
+    let server = Server::start(&[]);
+    let (mut wire, mut held) = (server.connect(), server.connect());
+    let before = held.id();
+    assert_eq!(wire.info("paused_actions"), "none");
+    assert_eq!(wire.ask("CLIENT PAUSE 600000 WRITE"), "+OK");
+    assert_eq!(wire.info("paused_reason"), "client_pause");
+    assert_eq!(wire.info("paused_actions"), "write");
+    let left_ms: u64 = wire.info("paused_timeout_milliseconds").parse().expect("milliseconds");
+    assert!((1..=600_000).contains(&left_ms), "{left_ms}");
+    // What stands before is answered; what stands behind keeps its order.
+    held.send("PING a\r\nGETID\r\nPING b\r\nMGETID 2\r\n");
+    assert_eq!((held.line(), held.line()), ("$1".into(), "a".into()));
+    eventually("it is held", || wire.info("blocked_clients") == "1");
+    assert!(wire.ask_bulk("CLIENT LIST").contains(" flags=b "));
+    let mut multi = server.connect();
+    multi.send("MULTI\r\nPING\r\nEXEC\r\n");
+    assert_eq!([multi.line(), multi.line(), multi.line(), multi.line()], ["+OK", "+QUEUED", "*1", "+PONG"]);
+    assert_eq!(wire.ask("CLIENT UNPAUSE"), "+OK");
+    let id: u64 = held.line().trim_start_matches(':').parse().expect("an id");
+    assert!(id > before);
+    assert_eq!([held.line(), held.line(), held.line()], ["$1", "b", "*2"]);
+    assert_eq!(wire.info("paused_actions"), "none");
+    eventually("nobody is held", || wire.info("blocked_clients") == "0");
+}
+
+#[test]
+fn a_transaction_with_ids_is_held_at_exec_too() {
+    let server = Server::start(&[]);
+    let (mut wire, mut held) = (server.connect(), server.connect());
+    held.send("MULTI\r\nGETID\r\nGETID\r\n");
+    assert_eq!([held.line(), held.line(), held.line()], ["+OK", "+QUEUED", "+QUEUED"]);
+    assert_eq!(wire.ask("CLIENT PAUSE 600000 WRITE"), "+OK");
+    held.send("EXEC\r\n");
+    eventually("it is held", || wire.info("blocked_clients") == "1");
+    assert_eq!(wire.ask("CLIENT UNPAUSE"), "+OK");
+    assert_eq!(held.line(), "*2");
+}
+
+#[test]
+fn pause_all_holds_all_but_what_ends_it() {
+    let server = Server::start(&["--requirepass", "secret", "--timeout", "1"]);
+    let mut held = server.connect();
+    assert_eq!(held.ask("AUTH secret"), "+OK");
+    assert_eq!(held.ask("CLIENT PAUSE 600000"), "+OK");
+    let id = id_of(&mut held);
+    held.send("PING\r\nGETID\r\n");
+    // Who comes now can still log in, look at the clients and end the pause.
+    let mut operator = server.connect();
+    assert_eq!(operator.ask("PING"), "-NOAUTH Authentication required.");
+    assert_eq!(operator.ask("AUTH secret"), "+OK");
+    eventually("it is held", || operator.ask_bulk(&format!("CLIENT LIST ID {id}")).contains(" flags=b "));
+    // Longer than `timeout`: a held client is not idle.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(2_500) {
+        assert_eq!(operator.ask("CLIENT UNBLOCK 1"), ":0", "a pause is no wait for ids");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(operator.ask("CLIENT UNPAUSE"), "+OK");
+    assert_eq!(held.line(), "+PONG");
+    assert!(held.line().starts_with(':'));
+}
+
+#[test]
+fn a_pause_ends_by_itself_and_lets_all_go() {
+    let server = Server::start(&["--io-threads", "2"]);
+    let mut wires: Vec<Wire> = (0..8).map(|_| server.connect()).collect();
+    for wire in &mut wires {
+        wire.id();
+    }
+    assert_eq!(wires[0].ask("CLIENT PAUSE 300"), "+OK");
+    let begun = Instant::now();
+    for wire in &mut wires {
+        wire.send("GETID\r\n");
+    }
+    for wire in &mut wires {
+        assert!(wire.line().starts_with(':'));
+    }
+    assert!(begun.elapsed() >= Duration::from_millis(250), "nothing was held");
+}
+
+#[test]
+fn a_paused_server_can_be_stopped_and_gives_no_id_then() {
+    let server = Server::start(&["--shutdown-timeout", "60"]);
+    let (mut wire, mut held) = (server.connect(), server.connect());
+    held.id();
+    assert_eq!(wire.ask("CLIENT PAUSE 600000 ALL"), "+OK");
+    held.send("GETID\r\n");
+    eventually("it is held", || wire.ask_bulk("CLIENT LIST").contains(" flags=b "));
+    wire.send("SHUTDOWN\r\n");
+    assert_eq!(wire.rest(), "");
+    assert_eq!(held.rest(), "");
+    let mut server = server;
+    assert!(server.wait().success());
+}
+
+#[test]
+fn who_goes_while_held_is_let_go() {
+    let server = Server::start(&[]);
+    let (mut wire, mut held) = (server.connect(), server.connect());
+    assert_eq!(wire.ask("CLIENT PAUSE 600000 WRITE"), "+OK");
+    held.send("GETID\r\n");
+    eventually("it is held", || wire.info("blocked_clients") == "1");
+    socket2::SockRef::from(&held.stream).set_linger(Some(Duration::ZERO)).expect("an option");
+    drop(held);
+    eventually("it is gone", || wire.info("connected_clients") == "1");
+}
+
+#[test]
+fn the_line_of_a_client_says_what_it_does() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("getid.sock");
+    let server = Server::start(&["--unixsocket", path.to_str().expect("text")]);
+    let mut wire = server.connect();
+    let flags = |wire: &mut Wire| addr_of(wire, "flags");
+    assert_eq!(flags(&mut wire), "N");
+    assert_eq!(wire.ask("CLIENT NO-EVICT ON"), "+OK");
+    assert_eq!(flags(&mut wire), "e");
+    assert_eq!(wire.ask("CLIENT NO-TOUCH ON"), "+OK");
+    assert_eq!(flags(&mut wire), "eT");
+    assert_eq!(wire.ask("CLIENT NO-EVICT OFF"), "+OK");
+    let id = id_of(&mut wire);
+    assert_eq!(wire.ask("MULTI"), "+OK");
+    assert_eq!(wire.ask("GETID"), "+QUEUED");
+    let mut other = server.connect();
+    let line = other.ask_bulk(&format!("CLIENT LIST ID {id}"));
+    assert!(line.contains(" flags=xT ") && line.contains(" multi=1 "), "{line}");
+    assert!(line.contains(" cmd=getid "), "{line}");
+    // Behind a transaction it is EXEC, and not what that ran.
+    let mut third = server.connect();
+    let id_of_third = id_of(&mut third);
+    third.send("MULTI\r\nPING\r\nEXEC\r\n");
+    for reply in ["+OK", "+QUEUED", "*1", "+PONG"] {
+        assert_eq!(third.line(), reply);
+    }
+    let line = other.ask_bulk(&format!("CLIENT LIST ID {id_of_third}"));
+    assert!(line.contains(" cmd=exec "), "{line}");
+    // The request that asks counts, as in Redis.
+    for what in ["LIST", "INFO"] {
+        third.send(format!("*2\r\n$6\r\nCLIENT\r\n$4\r\n{what}\r\n"));
+        let head = third.line();
+        let list = if head.starts_with('$') { third.lines_until_empty() } else { String::new() };
+        assert!(list.contains(&format!("id={id_of_third} ")) && list.contains(" qbuf=26 "), "{head}: {list}");
+    }
+    // The beginning of a request, whose rest has not come.
+    wire.send("DISCARD\r\n*2\r\n$4\r\nECHO\r\n$100\r\nabc");
+    assert_eq!(wire.line(), "+OK");
+    eventually("it has arrived", || {
+        let line = other.ask_bulk(&format!("CLIENT LIST ID {id}"));
+        line.contains(" qbuf=23 ") && line.contains(" tot-mem=23 ") && line.contains(" events=r ")
+    });
+    let mut unix = std::os::unix::net::UnixStream::connect(&path).expect("the server accepts");
+    std::io::Write::write_all(&mut unix, b"PING\r\n").expect("sent");
+    eventually("it is listed", || other.ask_bulk("CLIENT LIST").contains(" flags=U "));
+}
+
+#[test]
+fn a_held_client_is_known_by_what_it_became_in_the_same_packet() {
+    let server = Server::start(&[]);
+    let mut operator = server.connect();
+    for user in ["bob", "eve"] {
+        assert_eq!(operator.ask(&format!("ACL SETUSER {user} on >pw +@all")), "+OK");
+    }
+    assert_eq!(operator.ask("CLIENT PAUSE 60000 WRITE"), "+OK");
+    let held = |user: &str| {
+        let mut wire = server.connect();
+        wire.send(format!("AUTH {user} pw\r\nCLIENT SETNAME {user}\r\nGETID\r\n"));
+        assert_eq!((wire.line().as_str(), wire.line().as_str()), ("+OK", "+OK"));
+        wire
+    };
+    let (bob, eve) = (held("bob"), held("eve"));
+    eventually("both are held", || operator.info("blocked_clients") == "2");
+    let list = operator.ask_bulk("CLIENT LIST");
+    assert!(list.contains(" name=bob ") && list.contains(" user=eve "), "{list}");
+    assert_eq!(operator.ask("CLIENT KILL USER bob"), ":1");
+    assert_gone(bob);
+    // Its user is gone, and it must not go on as the default one.
+    assert_eq!(operator.ask("ACL DELUSER eve"), ":1");
+    assert_eq!(operator.ask("CLIENT UNPAUSE"), "+OK");
+    assert_gone(eve);
+}
+
+#[test]
+fn what_was_done_for_a_client_that_breaks_off_is_counted() {
+    let server = Server::start(&[]);
+    let mut operator = server.connect();
+    let before: u64 = operator.info("total_commands_processed").parse().expect("a number");
+    let requests = "MGETID 100\r\n".repeat(20_000);
+    for _ in 0..3 {
+        let mut wire = server.connect();
+        wire.stream.set_nonblocking(true).expect("a socket");
+        // As much as goes in; nothing is read, and the end is a reset.
+        let _ = std::io::Write::write(&mut wire.stream, requests.as_bytes());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    eventually("the work is counted", || {
+        let count: u64 = operator.info("total_commands_processed").parse().expect("a number");
+        let issued: u64 = operator.info("ids_issued").parse().expect("a number");
+        issued > 1000 && count - before >= issued / 100
+    });
+}

@@ -1,0 +1,312 @@
+//! The real process under a wall clock that is wrong: set back, set ahead, absurd; between lives and while running.
+//!
+//! libfaketime, preloaded, makes the clock that the unchanged binary reads; a file says how far it is off, and can be
+//! changed while the server runs. Only the wall clock is faked, as only the wall clock is ever set.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::support::{PATIENCE, Server, Wire};
+
+/// Unix ms of tick 0.
+const EPOCH_MS: i64 = 1_420_041_600_000;
+
+const HOUR_S: i64 = 3600;
+const DAY_S: i64 = 86_400;
+
+#[test]
+#[ignore = "needs libfaketime"]
+fn the_clock_is_set_between_lives() {
+    let clock = FakeClock::new();
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut all = Vec::new();
+    // An offset, and what INFO says of it: how far the clock is from where the IDs are.
+    let to_1970 = DAY_S - unix_ms() / 1000;
+    for (life, offset_s) in [0, -HOUR_S, to_1970, 0, DAY_S, 0, -60, -60].into_iter().enumerate() {
+        clock.set(offset_s);
+        let server = clock.start(dir.path(), &[]);
+        let mut wire = server.connect();
+        draw(&mut wire, &mut all);
+        let offset_ms: i64 = wire.info("clock_offset_ms").parse().expect("ms");
+        let ids_are_ahead_s = if life > 4 { DAY_S } else { 0 };
+        let expected_ms = (offset_s - ids_are_ahead_s).min(0) * 1000;
+        if life == 4 {
+            assert!(offset_ms.abs() < 200, "a day ahead at the start is believed: {offset_ms}");
+        } else {
+            assert!((offset_ms - expected_ms).abs() < 10_000, "life {life}: {offset_ms}, expected {expected_ms}");
+        }
+        if life % 2 == 0 {
+            server.kill();
+        } else {
+            assert_eq!(server.stop().code(), Some(0));
+        }
+    }
+    assert_all_ascend(&all);
+}
+
+#[test]
+#[ignore = "needs libfaketime"]
+fn the_clock_is_set_while_running() {
+    let clock = FakeClock::new();
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut all = Vec::new();
+    let mut server = clock.start(dir.path(), &[]);
+    let mut wire = server.connect();
+    draw(&mut wire, &mut all);
+    assert_eq!(wire.info("clock_set_back"), "0");
+
+    // An hour back: 90 % of real speed, one warning, and no outage.
+    clock.set(-HOUR_S);
+    server.wait_log("ms behind the ids");
+    let offset_ms: i64 = wire.info("clock_offset_ms").parse().expect("ms");
+    assert!((offset_ms + HOUR_S * 1000).abs() < 2_000, "{offset_ms}");
+    assert_eq!(wire.info("clock_set_back"), "1");
+    let (began, reference) = (Instant::now(), number(&mut wire, "reference"));
+    let speed = loop {
+        draw(&mut wire, &mut all);
+        let passed = i64::try_from(began.elapsed().as_millis()).expect("ms");
+        if passed > 3_000 {
+            break (number(&mut wire, "reference") - reference) * 100 / passed;
+        }
+    };
+    assert!((88..=92).contains(&speed), "R goes at {speed} % of real speed");
+    assert_eq!(server.count_log("ms behind the ids"), 1, "{}", server.log_so_far());
+
+    // To 1970: the same, further.
+    clock.set(-unix_ms() / 1000 + DAY_S);
+    wait_info(&mut wire, "clock_set_back", "2");
+    draw(&mut wire, &mut all);
+    assert_eq!(server.count_log("ms behind the ids"), 2, "{}", server.log_so_far());
+
+    // Right again: IDs have not run away from it.
+    clock.set(0);
+    server.wait_log("clock has caught up with the ids");
+    draw(&mut wire, &mut all);
+    let end = Instant::now() + PATIENCE;
+    while number(&mut wire, "clock_offset_ms").abs() > 5 {
+        assert!(Instant::now() < end, "{}", wire.info("clock_offset_ms"));
+    }
+
+    // A day ahead: held, with an error; half an hour: followed.
+    clock.set(DAY_S);
+    wait_info(&mut wire, "clock_jump_held", "1");
+    draw(&mut wire, &mut all);
+    assert!(ahead_of_us_ms(&all) < 10_000, "a held jump is not followed");
+    let held = server.wait_log("more than id-max-clock-jump-ms");
+    assert!(held.contains("error"), "{held}");
+    clock.set(HOUR_S / 2);
+    server.wait_log("was taken back");
+    server.wait_log("ids follow");
+    draw(&mut wire, &mut all);
+    assert!((ahead_of_us_ms(&all) - 1_800_000).abs() < 10_000, "half an hour is followed");
+    assert_eq!(wire.info("clock_jump_held"), "0");
+
+    // Killed half an hour ahead of the real clock, started with the real one.
+    drop(wire);
+    server.kill();
+    clock.set(0);
+    let server = clock.start(dir.path(), &[]);
+    let mut wire = server.connect();
+    draw(&mut wire, &mut all);
+    assert!((number(&mut wire, "clock_offset_ms") + 1_800_000).abs() < 10_000);
+    assert_all_ascend(&all);
+}
+
+#[test]
+#[ignore = "needs libfaketime"]
+fn an_absurd_clock_at_the_start_gives_no_ids_and_writes_nothing() {
+    // About the middle of that year.
+    let year = |year: i64| (year - 1970) * 31_556_952 + 180 * DAY_S - unix_ms() / 1000;
+    let clock = FakeClock::new();
+    let dir = tempfile::tempdir().expect("a folder");
+    let state = dir.path().join("getid-0.state");
+    let mut all = Vec::new();
+
+    // Without a record: past the end of the 42 bits, and before the epoch.
+    for (wrong, says) in [(2200, "past the last instant an id can carry"), (2010, "before the epoch")] {
+        clock.set(year(wrong));
+        let mut server = clock.start(dir.path(), &["--server-id", "1"]);
+        let mut wire = server.connect();
+        for _ in 0..100 {
+            let refusal = wire.ask("GETID");
+            assert!(refusal.starts_with(&format!("-MISCONF clock says {wrong}-")), "{refusal}");
+            assert!(refusal.contains(says), "{refusal}");
+            assert_eq!(wire.ask("PING"), "+PONG");
+        }
+        assert!(wire.info("refusing").contains(says));
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!dir.path().join("getid-1.state").exists(), "nothing is written");
+        clock.set(0);
+        server.wait_log("clock is right again");
+        let mut here = Vec::new();
+        draw_patiently(&mut wire, &mut here);
+        assert!(ahead_of_us_ms(&here) < 10_000, "it left no trace");
+        assert!(dir.path().join("getid-1.state").exists());
+        assert_eq!(server.count_log("no ids: clock"), usize::from(server.count_log("no ids for now") == 0));
+        assert_eq!(server.stop().code(), Some(0));
+        fs::remove_file(dir.path().join("getid-1.state")).expect("deleted");
+    }
+
+    // With a record: more than 400 days past it.
+    clock.set(0);
+    let server = clock.start(dir.path(), &[]);
+    draw(&mut server.connect(), &mut all);
+    server.stop();
+    let before = fs::read_to_string(&state).expect("a record");
+    for wrong in [2100, 2200] {
+        clock.set(year(wrong));
+        let server = clock.start(dir.path(), &[]);
+        let mut wire = server.connect();
+        let refusal = wire.ask("GETID");
+        assert!(refusal.starts_with(&format!("-MISCONF clock says {wrong}-")), "{refusal}");
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(fs::read_to_string(&state).expect("a record"), before, "nothing is written");
+        if wrong == 2100 {
+            // Stopped, killed: still nothing.
+            assert_eq!(server.stop().code(), Some(0));
+            assert_eq!(fs::read_to_string(&state).expect("a record"), before, "nothing is written");
+        } else {
+            clock.set(0);
+            draw_patiently(&mut wire, &mut all);
+            assert!(ahead_of_us_ms(&all) < 10_000, "it left no trace");
+        }
+    }
+    assert_all_ascend(&all);
+}
+
+#[test]
+#[ignore = "needs libfaketime"]
+fn a_wrong_year_that_is_corrected_before_the_first_id_leaves_no_trace() {
+    let clock = FakeClock::new();
+    let dir = tempfile::tempdir().expect("a folder");
+    clock.set(70 * 365 * DAY_S);
+    let mut server = clock.start(dir.path(), &[]);
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("PING"), "+PONG");
+    clock.set(0);
+    server.wait_log("before the first id was given");
+    let mut all = Vec::new();
+    draw_patiently(&mut wire, &mut all);
+    assert!(ahead_of_us_ms(&all) < 10_000);
+    server.stop();
+    let server = clock.start(dir.path(), &[]);
+    draw(&mut server.connect(), &mut all);
+    assert!(ahead_of_us_ms(&all) < 10_000);
+    assert_all_ascend(&all);
+}
+
+#[test]
+#[ignore = "needs libfaketime"]
+fn an_absurd_clock_while_running() {
+    let clock = FakeClock::new();
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut all = Vec::new();
+    let mut server = clock.start(dir.path(), &[]);
+    let mut wire = server.connect();
+    draw(&mut wire, &mut all);
+    clock.set(180 * 365 * DAY_S);
+    server.wait_log("no ids: clock says 22");
+    let state = || fs::read_to_string(dir.path().join("getid-0.state")).expect("a record");
+    assert!(wire.ask("GETID").starts_with("-MISCONF clock says 22"));
+    let before = state();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(state(), before, "nothing is written");
+    clock.set(0);
+    server.wait_log("clock is right again");
+    draw_patiently(&mut wire, &mut all);
+    assert!(ahead_of_us_ms(&all) < 10_000);
+    assert_eq!(server.count_log("no ids: clock"), 1, "{}", server.log_so_far());
+    assert_eq!(server.count_log("clock is right again"), 1, "{}", server.log_so_far());
+    assert_all_ascend(&all);
+}
+
+/// Some IDs, one by one, in hundreds and pipelined.
+fn draw(wire: &mut Wire, all: &mut Vec<u64>) {
+    all.push(wire.id());
+    all.extend(wire.ids(100));
+    wire.send("GETID\r\n".repeat(50));
+    for _ in 0..50 {
+        let line = wire.line();
+        all.push(line.strip_prefix(':').and_then(|id| id.parse().ok()).unwrap_or_else(|| panic!("{line}")));
+    }
+}
+
+/// [`draw`] once the server serves again, by itself.
+fn draw_patiently(wire: &mut Wire, all: &mut Vec<u64>) {
+    let end = Instant::now() + PATIENCE;
+    while wire.ask("GETID").starts_with('-') {
+        assert!(Instant::now() < end, "no service again");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    draw(wire, all);
+}
+
+fn assert_all_ascend(all: &[u64]) {
+    if let Some([first, second]) = all.array_windows().find(|[first, second]| first >= second) {
+        panic!("{first} came before {second}");
+    }
+}
+
+fn wait_info(wire: &mut Wire, field: &str, value: &str) {
+    let end = Instant::now() + PATIENCE;
+    while wire.info(field) != value {
+        assert!(Instant::now() < end, "{field} is {}", wire.info(field));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn number(wire: &mut Wire, field: &str) -> i64 {
+    wire.info(field).parse().expect("a number")
+}
+
+/// How far the last ID lies ahead of the real clock.
+fn ahead_of_us_ms(all: &[u64]) -> i64 {
+    let tick = i64::try_from(all.last().expect("an id") >> 21).expect("42 bits");
+    tick + EPOCH_MS - unix_ms()
+}
+
+fn unix_ms() -> i64 {
+    #[expect(clippy::disallowed_methods, reason = "a test compares IDs with the real clock")]
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("past 1970");
+    i64::try_from(now.as_millis()).expect("ms")
+}
+
+/// A wall clock that is off by what a file says.
+struct FakeClock {
+    library: PathBuf,
+    dir: tempfile::TempDir,
+}
+
+impl FakeClock {
+    fn new() -> FakeClock {
+        let name = "faketime/libfaketime.so.1";
+        let folders = fs::read_dir("/usr/lib").expect("listed").filter_map(|entry| Some(entry.ok()?.path()));
+        let mut places = folders.map(|folder| folder.join(name)).chain([Path::new("/usr/lib").join(name)]);
+        let library = places.find(|path| path.exists()).expect("libfaketime is installed (Debian: libfaketime)");
+        let clock = FakeClock { library, dir: tempfile::tempdir().expect("a folder") };
+        clock.set(0);
+        clock
+    }
+
+    fn set(&self, offset_s: i64) {
+        let path = self.dir.path().join("offset");
+        fs::write(path.with_extension("new"), format!("{offset_s:+}\n")).expect("written");
+        fs::rename(path.with_extension("new"), path).expect("renamed");
+    }
+
+    fn start(&self, dir: &Path, words: &[&str]) -> Server {
+        let prepare = |command: &mut Command| {
+            command
+                .env("LD_PRELOAD", &self.library)
+                .env("FAKETIME_TIMESTAMP_FILE", self.dir.path().join("offset"))
+                .env("FAKETIME_NO_CACHE", "1")
+                .env("FAKETIME_DISABLE_SHM", "1")
+                // Its older and its newer name.
+                .env("DONT_FAKE_MONOTONIC", "1")
+                .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        };
+        Server::try_start_in(dir, words, prepare).unwrap_or_else(|log| panic!("the server did not start:\n{log}"))
+    }
+}

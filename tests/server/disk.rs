@@ -1,0 +1,717 @@
+//! What the real process does when its folder is full, read-only, damaged, taken away, or somebody else's.
+//!
+//! Every refusal has a text with the remedy, one line in the log, and an end by itself.
+//!
+//! The ignored tests mount small file systems, as root:
+//!
+//! ```text
+//! sudo -E cargo test --test server disk:: -- --ignored
+//! ```
+
+use std::fs;
+use std::net::TcpStream;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{self, PATIENCE, Server, Wire, binary, getid, refused};
+use getid::claim::{Identity, Owner, Record};
+use getid_core::{Epoch, Layout, SavePoint, Tick};
+
+/// A short lead, so that a disk that fails is met within half a second.
+const SHORT: [&str; 4] = ["--id-max-borrow-ms", "500", "--id-watermark-lead-ms", "400"];
+
+const SAVE_FAILED: &str = "saving the watermark failed";
+const SAVED_AGAIN: &str = "the watermark can be saved again";
+
+#[test]
+fn a_folder_that_is_none() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let missing = dir.path().join("missing/too");
+    let said = refused(&missing, &[], |_| {});
+    assert!(
+        said.contains(&format!("dir: '{}' cannot be used: No such file or directory", missing.display())),
+        "{said}"
+    );
+    assert!(said.contains(&format!("neither is '{}'", dir.path().join("missing").display())), "{said}");
+    assert!(said.starts_with("*** FATAL CONFIGURATION ERROR ***"), "no file has to do with it: {said}");
+    let file = dir.path().join("file");
+    fs::write(&file, "").expect("written");
+    let said = refused(&file, &[], |_| {});
+    assert!(said.contains(&format!("dir: '{}' is not a folder", file.display())), "{said}");
+}
+
+#[test]
+fn a_record_that_must_not_be_used() {
+    let advance = |dir: &Path, options: &str| {
+        let dir = dir.display();
+        format!("`getid state advance {dir} --server-id 0{options} --past-id ID`, ID being the largest in any table")
+    };
+    let whole = record(0, Epoch::DEFAULT);
+    let newer = with_checksum(&whole.replace("getid state 2", "getid state 3"));
+    let later = Epoch::from_unix_ms(1_500_000_000_000).expect("an epoch");
+    for (name, text, words, cause, remedy) in [
+        ("empty", "", &[][..], "the file is empty", String::new()),
+        ("cut", &whole[..whole.len() - 20], &[], "it ends in the middle", String::new()),
+        ("edited", &whole.replacen("watermark 3", "watermark 2", 1), &[], "its checksum is", String::new()),
+        ("newer", &newer, &[], "", "start the newer getid that wrote it, or ".to_owned()),
+        ("another's", &record(2, Epoch::DEFAULT), &[], "it is the record of server-id 2, and this is server-id 0", {
+            "put each record back under its own name (this one is getid-2.state), or ".to_owned()
+        }),
+        ("a later epoch", &whole, &["--id-epoch", "1500000000000"], "IDs would be given again", {
+            "set id-epoch back to 1420041600000; or, if IDs may run 925 days ahead of the clock, ".to_owned()
+        }),
+    ] {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("getid-0.state");
+        fs::write(&path, text).expect("written");
+        let said = refused(dir.path(), words, |_| {});
+        let options = match words {
+            [] => " --max-borrow 3000".to_owned(),
+            _ => format!(" --epoch {} --max-borrow 3000 --force", later.unix_ms()),
+        };
+        let remedy = format!("to go on, {remedy}run {}", advance(dir.path(), &options));
+        assert!(said.contains(&format!("cannot use the record {}: ", path.display())), "{name}: {said}");
+        assert!(said.contains(cause), "{name}: {said}");
+        assert!(said.contains(&remedy), "{name}: {remedy}\n{said}");
+        assert_eq!(fs::read_to_string(&path).expect("there"), text, "{name}: left as it was");
+
+        // The remedy, as it stands there.
+        let id = 780_000_000_000_000_000_u64;
+        let command = advance(dir.path(), &options).replace("--past-id ID", &format!("--past-id {id}"));
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &command.split('`').nth(1).expect("a command").replacen("getid", "\"$0\"", 1)]).arg(binary());
+        shell.env("GETID_ID_MACHINE_CLAIM", "no");
+        let output = shell.output().expect("it runs");
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let server = Server::start_in(dir.path(), words);
+        assert!(server.connect().id() > id, "{name}");
+    }
+}
+
+#[test]
+fn an_earlier_epoch_and_another_layout_go_on() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut server = Server::start_in(dir.path(), &[]);
+    let last = server.connect().id();
+    assert_eq!(server.stop().code(), Some(0));
+    for words in [["--id-range", "4", "--shard-range", "7"], ["--id-epoch", "1420041500000", "--id-range", "2"]] {
+        server = Server::start_in(dir.path(), &words);
+        assert!(server.connect().id() > last);
+        assert_eq!(server.stop().code(), Some(0));
+    }
+}
+
+#[test]
+fn without_a_state_nothing_is_written() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut last = 0;
+    for _ in 0..3 {
+        let mut server = Server::start_in(dir.path(), &["--id-state", "none"]);
+        server.wait_log("id-state none");
+        let mut wire = server.connect();
+        let id = wire.id();
+        assert!(id > last, "each life begins past the borrow limit of the last");
+        last = id;
+        assert_eq!(wire.info("state"), "none");
+        drop(wire);
+        server.kill();
+    }
+    assert_eq!(fs::read_dir(dir.path()).expect("listed").count(), 0);
+}
+
+#[test]
+fn a_folder_deleted_and_made_anew_is_taken_again() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let dir = parent.path().join("state");
+    fs::create_dir(&dir).expect("made");
+    let mut server = Server::start_in(&dir, &SHORT);
+    let mut wire = server.connect();
+    let mut last = wire.id();
+
+    delete(&dir);
+    let refusal = ids_until_refused(&mut wire, &mut last);
+    let gone = format!("the folder {} is gone; put it back, or make it anew", dir.display());
+    assert!(refusal.starts_with("-MISCONF claim lost: "), "{refusal}");
+    assert!(refusal.contains(&gone), "{refusal}");
+    assert!(wire.info("refusing").contains(&gone));
+    for _ in 0..500 {
+        assert!(wire.ask("GETID").starts_with("-MISCONF claim lost"));
+    }
+
+    fs::create_dir(&dir).expect("made anew");
+    let first = id_again(&mut wire);
+    assert!(first > last);
+    assert_eq!(wire.info("refusing"), "no");
+    server.wait_log(SAVED_AGAIN);
+    for event in ["No IDs until the claim", "the claim was lost and has been taken again", SAVED_AGAIN] {
+        assert_eq!(server.count_log(event), 1, "one event, one line: {event}:\n{}", server.log_so_far());
+    }
+    assert_eq!(server.stop().code(), Some(0));
+    let second = Server::start_in(&dir, &SHORT).connect().id();
+    assert!(second > first);
+}
+
+#[test]
+fn a_second_server_in_a_folder_made_anew_keeps_the_first_off() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let dir = parent.path().join("state");
+    fs::create_dir(&dir).expect("made");
+    let first = Server::start_in(&dir, &SHORT);
+    let mut wire = first.connect();
+    let mut last = wire.id();
+    let mut of_first = vec![last];
+
+    delete(&dir);
+    fs::create_dir(&dir).expect("made anew");
+    let second = Server::start_in(&dir, &SHORT);
+    let mut other = second.connect();
+    let mut of_second = vec![other.id()];
+    let refusal = loop {
+        let reply = wire.ask("GETID");
+        match reply.strip_prefix(':') {
+            Some(id) => of_first.push(id.parse().expect("an id")),
+            None => break reply,
+        }
+        of_second.push(other.id());
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    assert!(refusal.starts_with("-MISCONF claim lost: "), "{refusal}");
+    assert!(refusal.contains(&format!("is locked by pid {}", second.pid())), "{refusal}");
+    let until = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < until {
+        assert!(wire.ask("GETID").starts_with("-MISCONF claim lost"), "it must not give IDs again");
+        of_second.push(other.id());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+
+    // The second one is stopped: its record is there, and the first goes on past it.
+    assert_eq!(second.stop().code(), Some(0));
+    last = last.max(of_second[of_second.len() - 1]);
+    let again = id_again(&mut wire);
+    assert!(again > last, "{again} came after {last}");
+    of_first.push(again);
+    let count = of_first.len() + of_second.len();
+    let mut all: Vec<u64> = of_first.into_iter().chain(of_second).collect();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), count, "an ID was given twice");
+}
+
+/// The folder is away for a while (moved, or under a mount), and another server runs in one of the same name. When it is back
+/// as it was, all that the first server ever had is there, and nothing tells of the second: but that it was away.
+#[test]
+fn a_second_server_while_the_folder_is_away() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let (dir, away) = (parent.path().join("state"), parent.path().join("away"));
+    fs::create_dir(&dir).expect("made");
+    let first = Server::start_in(&dir, &SHORT);
+    let mut wire = first.connect();
+    let mut last = wire.id();
+    fs::rename(&dir, &away).expect("moved");
+    let refusal = ids_until_refused(&mut wire, &mut last);
+    assert!(refusal.starts_with("-MISCONF claim lost: "), "{refusal}");
+
+    fs::create_dir(&dir).expect("another one");
+    let second = Server::start_in(&dir, &SHORT);
+    let mut other = second.connect();
+    for _ in 0..100 {
+        let id = other.id();
+        assert!(id > last);
+        last = id;
+    }
+    second.kill();
+    fs::remove_dir_all(&dir).expect("deleted");
+    fs::rename(&away, &dir).expect("put back");
+    let again = id_again(&mut wire);
+    assert!(again > last, "{again} came after {last}");
+}
+
+#[test]
+fn a_deleted_lock_file_is_made_anew() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut server = Server::start_in(dir.path(), &SHORT);
+    let mut wire = server.connect();
+    let mut last = wire.id();
+    fs::remove_file(dir.path().join("getid-0.lock")).expect("deleted");
+    let end = Instant::now() + PATIENCE;
+    while server.count_log(SAVED_AGAIN) == 0 {
+        let reply = wire.ask("GETID");
+        if let Some(id) = reply.strip_prefix(':') {
+            let id = id.parse().expect("an id");
+            assert!(id > last);
+            last = id;
+        } else {
+            assert!(reply.starts_with("-MISCONF claim lost"), "{reply}");
+        }
+        assert!(Instant::now() < end, "{}", server.log_so_far());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(refused(dir.path(), &[], |_| {}).contains("is in use"), "the lock holds again");
+}
+
+/// Idle connections take every descriptor that there is: a save has its own, so IDs go on.
+#[test]
+fn every_descriptor_is_taken() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let words = [&SHORT[..], &["--io-threads", "8", "--requirepass", "secret"]].concat();
+    let server = Server::try_start_in(dir.path(), &words, |command| support::by_shell(command, "ulimit -n 100"))
+        .expect("started");
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("AUTH secret"), "+OK");
+    let idle: Vec<TcpStream> =
+        (0..150).map(|_| TcpStream::connect(("127.0.0.1", server.port)).expect("into the backlog")).collect();
+    let until = Instant::now() + Duration::from_secs(2);
+    let mut last = 0;
+    while Instant::now() < until {
+        let id = wire.id();
+        assert!(id > last);
+        last = id;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(wire.info("watermark_last_save_status"), "ok");
+    assert_eq!(wire.info("watermark_save_failures"), "0");
+    drop(idle);
+}
+
+/// At the limit of processes no thread can be made: the one that saves is there already.
+#[test]
+#[ignore = "needs root"]
+fn no_thread_can_be_made() {
+    const USER: u32 = 64_321;
+    let dir = tempfile::tempdir().expect("a folder");
+    chown(dir.path(), Some(USER), Some(USER)).expect("as root");
+    let as_user = |command: &mut Command| {
+        command.uid(USER).gid(USER);
+    };
+    let server = Server::try_start_in(dir.path(), &SHORT, as_user).expect("started");
+    let mut wire = server.connect();
+    wire.id();
+    let pid = server.pid().to_string();
+    // The server's own user may lower it.
+    let lowered = Command::new("prlimit").args(["--pid", &pid, "--nproc=1:1"]).uid(USER).gid(USER).status();
+    assert!(lowered.expect("it runs").success());
+    let until = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < until {
+        wire.id();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(wire.info("watermark_save_failures"), "0");
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+/// A start that gets none of its threads says so, be it the one that would write it down, and leaves no record: its clock may be
+/// wrong.
+#[test]
+#[ignore = "needs root"]
+fn a_start_that_gets_no_thread() {
+    const USER: u32 = 64_322;
+    for limit in 1..=3 {
+        let dir = tempfile::tempdir().expect("a folder");
+        chown(dir.path(), Some(USER), Some(USER)).expect("as root");
+        let said = refused(dir.path(), &[], |command| {
+            let mut prlimit = Command::new("prlimit");
+            prlimit.arg(format!("--nproc={limit}:{limit}")).arg(command.get_program()).args(command.get_args());
+            prlimit.env("GETID_ID_MACHINE_CLAIM", "no").uid(USER).gid(USER);
+            prlimit.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            *command = prlimit;
+        });
+        assert!(said.contains("thread") && !said.contains("bug"), "{limit}: {said}");
+        assert!(!dir.path().join("getid-0.state").exists(), "{limit}: {said}");
+    }
+}
+
+/// Another server writes the record although this one holds the lock, as on a network file system that has lost it.
+#[test]
+fn a_second_holder_of_the_lock_stops_the_first() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut server = Server::start_in(dir.path(), &SHORT);
+    let mut wire = server.connect();
+    let mut last = wire.id();
+    let path = dir.path().join("getid-0.state");
+    let ours = Record::parse(&fs::read(&path).expect("a record")).expect("a whole one");
+    let theirs = Record { owner: Owner { term: ours.owner.term.next(), nonce: 1 }, ..ours }.to_text();
+    // As a store does: a rename. One of this server's own may have come between.
+    let write = || {
+        let temp = dir.path().join("theirs");
+        fs::write(&temp, &theirs).expect("written");
+        fs::rename(&temp, &path).expect("renamed");
+    };
+    write();
+    let refusal = loop {
+        let reply = wire.ask("GETID");
+        let Some(id) = reply.strip_prefix(':') else { break reply };
+        last = last.max(id.parse().expect("an id"));
+        if fs::read_to_string(&path).expect("there") != theirs {
+            write();
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    assert!(refusal.starts_with("-MISCONF claim lost: another server (term 2; this one has term 1)"), "{refusal}");
+    assert!(refusal.contains("stop one of the two, then restart this one"), "{refusal}");
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(fs::read_to_string(&path).expect("there"), theirs, "the other one's record is left alone");
+    assert!(wire.ask("GETID").starts_with("-MISCONF claim lost"), "it does not begin again by itself");
+
+    // It is stopped and started, as it said: it knows of the other one's IDs then.
+    drop(wire);
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    server.wait();
+    drop(server);
+    assert!(Server::start_in(dir.path(), &SHORT).connect().id() > last);
+}
+
+/// An old copy is put back under a running server: it goes on by itself, past all that it gave.
+#[test]
+fn an_old_record_put_back_under_a_running_server() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("getid-0.state");
+    let first = Server::start_in(dir.path(), &SHORT);
+    let mut last = first.connect().id();
+    let old = fs::read(&path).expect("a record");
+    assert_eq!(first.stop().code(), Some(0));
+
+    let mut server = Server::start_in(dir.path(), &SHORT);
+    let mut wire = server.connect();
+    let end = Instant::now() + PATIENCE;
+    while server.count_log("the claim was lost and has been taken again") == 0 {
+        if fs::read(&path).expect("a record") != old {
+            let temp = dir.path().join("old");
+            fs::write(&temp, &old).expect("written");
+            fs::rename(&temp, &path).expect("renamed");
+        }
+        let reply = wire.ask("GETID");
+        if let Some(id) = reply.strip_prefix(':') {
+            let id = id.parse().expect("an id");
+            assert!(id > last);
+            last = id;
+        }
+        assert!(Instant::now() < end, "{}", server.log_so_far());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(id_again(&mut wire) > last);
+}
+
+/// Words for servers that claim their server-id for the machine. Tests run beside each other, so each has an epoch of its
+/// own, by which their IDs cannot meet.
+fn claiming(n: u64) -> [String; 4] {
+    let epoch = 1_400_000_000_000 + u64::from(std::process::id()) * 100 + n;
+    ["--id-machine-claim", "yes", "--id-epoch", &epoch.to_string()].map(str::to_owned)
+}
+
+#[test]
+fn two_folders_of_one_machine() {
+    let words = claiming(0);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (first_dir, second_dir) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let first = Server::start_in(first_dir.path(), &words);
+    first.connect().id();
+    let refusal = format!(
+        "server-id 0 is in use on this machine: pid {} has it, with {}. Two servers with one server-id give the same IDs. \
+         Stop that process, or set another server-id; or, where this is meant, set id-machine-claim no",
+        first.pid(),
+        first_dir.path().display()
+    );
+    for more in [&[][..], &["--id-state", "none"]] {
+        let said = refused(second_dir.path(), &[&words[..], more].concat(), |_| {});
+        assert!(said.contains(&refusal), "{said}");
+    }
+    assert_eq!(fs::read_dir(second_dir.path()).expect("listed").count(), 0, "refused before it touched the folder");
+    // A record that is moved past an ID does not help against a server that goes on giving larger ones.
+    let advance = |claim: &str| {
+        let mut command = getid();
+        command.args(["state", "advance", "--server-id", "0", "--past-id", "1", "--epoch", words[3]]);
+        command.arg(second_dir.path()).env("GETID_ID_MACHINE_CLAIM", claim).env("GETID_ID_EPOCH", words[3]);
+        command.output().expect("it runs")
+    };
+    let output = advance("yes");
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&refusal), "{output:?}");
+    assert!(!output.status.success());
+    assert!(advance("no").status.success());
+
+    // Another server-id, and who means it.
+    let other = Server::start_in(second_dir.path(), &[&words[..], &["--server-id", "1"]].concat());
+    let meant = Server::start_in(second_dir.path(), &[&words[..], &["--id-machine-claim", "no"]].concat());
+    other.connect().id();
+    meant.connect().id();
+    drop((other, meant));
+    assert_eq!(first.stop().code(), Some(0));
+    assert!(Server::start_in(second_dir.path(), &words).connect().id() > 0);
+}
+
+/// Lock and claim end with the process: whoever starts the next one need not wait for anything.
+#[test]
+fn killed_and_started_at_once() {
+    let words = claiming(1);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut last = 0;
+    let mut before: Option<Server> = None;
+    for _ in 0..5 {
+        if let Some(before) = &before {
+            // Nobody waits for its end.
+            before.signal(nix::sys::signal::Signal::SIGKILL);
+        }
+        let server = Server::start_in(dir.path(), &words);
+        let id = server.connect().id();
+        assert!(id > last);
+        last = id;
+        before = Some(server);
+    }
+}
+
+/// Abstract sockets know no owner: another user's server with this server-id is refused as well.
+#[test]
+#[ignore = "needs root"]
+fn two_users_of_one_machine() {
+    const NOBODY: u32 = 65_534;
+    let words = claiming(2);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let dirs = [tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder")];
+    chown(dirs[1].path(), Some(NOBODY), Some(NOBODY)).expect("as root");
+    let first = Server::start_in(dirs[0].path(), &words);
+    let said = refused(dirs[1].path(), &words, |command| {
+        command.uid(NOBODY).gid(NOBODY);
+    });
+    assert!(said.contains(&format!("pid {} has it, with {}", first.pid(), dirs[0].path().display())), "{said}");
+}
+
+/// A folder in the place of the file that a save writes fails each save, as a full disk does.
+#[test]
+fn while_nothing_can_be_saved_everybody_is_told() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut server = Server::start_in(dir.path(), &[&SHORT[..], &["--requirepass", "secret"]].concat());
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("AUTH secret"), "+OK");
+    let mut stranger = server.connect();
+    let ping = || {
+        let port = server.port.to_string();
+        getid().args(["ping", "--ids", "--timeout-ms", "10000", "--port", &port]).output().expect("it runs")
+    };
+    let mut last = wire.id();
+    assert_eq!((wire.ask("IDREADY"), stranger.ask("IDREADY")), ("+READY".to_owned(), "+READY".to_owned()));
+    assert_eq!(wire.info("refusing"), "no");
+    assert!(ping().status.success());
+
+    let obstacle = dir.path().join("getid-0.state.tmp");
+    while fs::create_dir_all(obstacle.join("x")).is_err() {}
+    let refusal = ids_until_refused(&mut wire, &mut last);
+    assert!(refusal.starts_with("-MISCONF state can't be saved: cannot write "), "{refusal}");
+    assert_eq!(wire.info("refusing"), refusal[1..]);
+    assert_eq!(wire.ask("IDREADY"), refusal);
+    assert_eq!(stranger.ask("IDREADY"), "-MISCONF no ids are given now; who logs in is told why");
+    assert_eq!(stranger.ask("GETID"), "-NOAUTH Authentication required.");
+    assert!(wire.ask_bulk("LATENCY DOCTOR").contains("IDs are refused now: MISCONF state can't be saved"));
+    assert_eq!(wire.info("draws_refused"), "1", "only draws are counted");
+    let output = ping();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("MISCONF no ids are given now"), "{output:?}");
+    for _ in 0..500 {
+        assert!(wire.ask("GETID").starts_with("-MISCONF state can't be saved"));
+    }
+    let begun = server.wait_log("IDs are refused from now on: MISCONF state can't be saved: cannot write ");
+    assert!(begun.contains("Is a directory") || begun.contains("File exists"), "{begun}");
+
+    fs::remove_dir_all(&obstacle).expect("removed");
+    assert!(id_again(&mut wire) > last);
+    assert_eq!(wire.ask("IDREADY"), "+READY");
+    assert_eq!(wire.info("refusing"), "no");
+    server.wait_log("IDs are given again; they were refused for ");
+    for event in ["IDs are refused from now on", "IDs are given again"] {
+        assert_eq!(server.count_log(event), 1, "one event, one line: {event}:\n{}", server.log_so_far());
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_disk_that_is_full_while_running() {
+    let disk = Disk::mount("size=64k");
+    let mut server = Server::start_in(&disk.path, &SHORT);
+    let mut wire = server.connect();
+    let mut last = wire.id();
+    disk.fill();
+    let refusal = ids_until_refused(&mut wire, &mut last);
+    assert!(refusal.starts_with("-MISCONF state can't be saved: cannot write "), "{refusal}");
+    assert!(refusal.contains(&*disk.path.to_string_lossy()), "the path: {refusal}");
+    assert!(refusal.contains("No space left on device"), "{refusal}");
+    let watermark: u64 = wire.info("watermark").parse().expect("a tick");
+    assert!(last >> 21 < watermark, "IDs went on up to the watermark, not past it");
+    assert!(watermark - (last >> 21) < 200, "IDs went on up to the watermark");
+    for _ in 0..1000 {
+        assert!(wire.ask("GETID").starts_with("-MISCONF state can't be saved"));
+        assert_eq!(wire.ask("PING"), "+PONG");
+    }
+    assert_eq!(wire.info("refusing"), refusal[1..]);
+    assert_eq!(wire.ask("IDREADY"), refusal);
+    assert_eq!(wire.info("watermark_last_save_status"), "err");
+    assert_eq!(wire.info("rdb_last_bgsave_status"), "err");
+
+    disk.clean();
+    let first = id_again(&mut wire);
+    assert!(first > last);
+    server.wait_log(SAVED_AGAIN);
+    assert_eq!(wire.info("watermark_last_save_status"), "ok");
+    assert_eq!(server.count_log(SAVE_FAILED), 1, "one event, one line:\n{}", server.log_so_far());
+    assert_eq!(server.count_log(SAVED_AGAIN), 1, "one event, one line:\n{}", server.log_so_far());
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_disk_that_is_full_at_the_stop() {
+    let disk = Disk::mount("size=64k");
+    let mut server = Server::start_in(&disk.path, &SHORT);
+    let last = server.connect().id();
+    disk.fill();
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(server.wait().code(), Some(1), "{}", server.log_so_far());
+    server.wait_log("the last save failed: cannot write ");
+    drop(server);
+    disk.clean();
+    assert!(Server::start_in(&disk.path, &SHORT).connect().id() > last, "the old record is whole");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_disk_that_is_full_at_the_start() {
+    let disk = Disk::mount("size=64k");
+    disk.fill();
+    let said = refused(&disk.path, &[], |_| {});
+    assert!(said.contains("the first save of the state failed: cannot write "), "{said}");
+    assert!(said.contains("No space left on device"), "{said}");
+    assert!(said.contains(&*disk.path.to_string_lossy()), "{said}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_disk_that_is_read_only_at_the_start() {
+    let disk = Disk::mount("size=64k");
+    disk.remount("ro");
+    let said = refused(&disk.path, &[], |_| {});
+    assert!(said.contains("Read-only file system"), "{said}");
+    assert!(said.contains(&*disk.path.join("getid-0.lock").to_string_lossy()), "{said}");
+    // A record is there, and the disk has become read-only since.
+    disk.remount("rw");
+    Server::start_in(&disk.path, &[]).stop();
+    disk.remount("ro");
+    let said = refused(&disk.path, &[], |_| {});
+    assert!(said.contains("Read-only file system"), "{said}");
+}
+
+/// A mount cannot be made read-only while the lock file is open; what `errors=remount-ro` does to a running server is
+/// what a folder that forbids writing does: each write fails.
+#[test]
+#[ignore = "needs root"]
+fn a_folder_that_forbids_writing_while_running() {
+    const NOBODY: u32 = 65_534;
+    let parent = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(parent.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
+    let dir = parent.path().join("state");
+    fs::create_dir(&dir).expect("made");
+    chown(&dir, Some(NOBODY), Some(NOBODY)).expect("as root");
+    let as_nobody = |command: &mut Command| {
+        command.uid(NOBODY).gid(NOBODY);
+    };
+    let mut server = Server::try_start_in(&dir, &SHORT, as_nobody).expect("started");
+    let mut wire = server.connect();
+    let mut last = wire.id();
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o555)).expect("permissions");
+    let refusal = ids_until_refused(&mut wire, &mut last);
+    assert!(refusal.starts_with("-MISCONF state can't be saved: cannot write "), "{refusal}");
+    assert!(refusal.contains("Permission denied"), "{refusal}");
+    assert!(refused(&dir, &["--server-id", "1"], as_nobody).contains("Permission denied"));
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).expect("permissions");
+    assert!(id_again(&mut wire) > last);
+    server.wait_log(SAVED_AGAIN);
+    assert_eq!(server.count_log(SAVE_FAILED), 1, "{}", server.log_so_far());
+}
+
+/// Draws until a refusal, which must come; the IDs on the way ascend.
+fn ids_until_refused(wire: &mut Wire, last: &mut u64) -> String {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let reply = wire.ask("GETID");
+        let Some(id) = reply.strip_prefix(':') else { return reply };
+        let id = id.parse().expect("an id");
+        assert!(id > *last);
+        *last = id;
+        assert!(Instant::now() < end, "IDs go on although nothing can be saved");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The first ID once service is back, by itself.
+fn id_again(wire: &mut Wire) -> u64 {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let reply = wire.ask("GETID");
+        if let Some(id) = reply.strip_prefix(':') {
+            return id.parse().expect("an id");
+        }
+        assert!(Instant::now() < end, "no service again: {reply}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn record(server_id: u32, epoch: Epoch) -> String {
+    let layout = Layout::new(epoch, 2, 9, 10).expect("a layout");
+    let point = SavePoint { watermark: Tick(375_000_000_000), reference: Tick(374_999_997_000), max_borrow_ms: 0 };
+    Record { identity: Identity { server_id, layout }, point, owner: Owner::default() }.to_text()
+}
+
+fn with_checksum(text: &str) -> String {
+    let body = &text[..text.rfind("checksum").expect("its last line")];
+    format!("{body}checksum crc32 {:08x}\n", crc32fast::hash(body.as_bytes()))
+}
+
+/// A file system of its own, in memory.
+struct Disk {
+    path: PathBuf,
+    _parent: tempfile::TempDir,
+}
+
+impl Disk {
+    fn mount(options: &str) -> Disk {
+        let parent = tempfile::tempdir().expect("a folder");
+        let path = parent.path().join("disk");
+        fs::create_dir(&path).expect("made");
+        let options = format!("mode=1777,{options}");
+        as_root("mount", &["-t", "tmpfs", "-o", &options, "tmpfs", path.to_str().expect("a path")]);
+        Disk { path, _parent: parent }
+    }
+
+    fn remount(&self, how: &str) {
+        as_root("mount", &["-o", &format!("remount,{how}"), self.path.to_str().expect("a path")]);
+    }
+
+    fn fill(&self) {
+        // More than fits: what remains is an error, and a full disk.
+        assert!(fs::write(self.path.join("filler"), vec![1; 1 << 20]).is_err(), "it is larger than was asked for");
+    }
+
+    fn clean(&self) {
+        fs::remove_file(self.path.join("filler")).expect("deleted");
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Lazily: a server that a failed test left may still be in it.
+        let _ = Command::new("umount").arg("-l").arg(&self.path).status();
+    }
+}
+
+fn as_root(program: &str, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output().expect("it runs");
+    assert!(output.status.success(), "{program}: run as root? {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Deletes the folder of a running server, which may be making a file in it at this very moment.
+fn delete(dir: &Path) {
+    let end = Instant::now() + Duration::from_secs(5);
+    while let Err(error) = fs::remove_dir_all(dir) {
+        assert!(Instant::now() < end, "{error}");
+    }
+}

@@ -1,0 +1,450 @@
+//! Files that an operator names, and the secrets in them: what is in their place, who may read them, whose they are.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
+
+use crate::support::{self, PATIENCE, Server, Wire, refused};
+
+fn shown(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+/// Puts a configuration file in front of the directives.
+fn with_file(command: &mut Command, file: &Path) {
+    let args: Vec<_> = command.get_args().skip(1).map(ToOwned::to_owned).collect();
+    *command = support::getid();
+    command.arg("serve").arg(file).args(args);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+}
+
+fn start(dir: &Path, file: &Path, words: &[&str]) -> Server {
+    Server::try_start_in(dir, words, |command| with_file(command, file)).unwrap_or_else(|log| panic!("{log}"))
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).expect("it is there").mode() & 0o7777
+}
+
+fn write(path: &Path, text: &str, mode: u32) {
+    fs::write(path, text).expect("written");
+    fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "never: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+/// Whether this password logs in, on a connection of its own.
+fn admits(server: &Server, password: &str) -> bool {
+    server.connect().ask(&format!("AUTH {password}")) == "+OK"
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_holds_up_no_change() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (config, users) = (dir.path().join("getid.conf"), dir.path().join("users.acl"));
+    fs::write(&config, "").expect("written");
+    fs::write(&users, "").expect("written");
+    let server = start(dir.path(), &config, &["--aclfile", shown(&users)]);
+    for path in [&config, &users] {
+        fs::remove_file(path).expect("removed");
+        nix::unistd::mkfifo(path, Mode::S_IRWXU).expect("a pipe");
+    }
+    let mut wire = server.connect();
+    let pipe = "it is a named pipe, must be a regular file";
+    assert_eq!(wire.ask("CONFIG REWRITE"), format!("-ERR Rewriting config file: {pipe}"));
+    assert_eq!(wire.ask("ACL LOAD"), format!("-ERR Error loading ACLs, opening file '{}': {pipe}", users.display()));
+    assert!(wire.ask("ACL SAVE").starts_with("-ERR There was an error trying to save the ACLs"));
+    assert_eq!(wire.ask("CONFIG SET timeout 9"), "+OK");
+    assert!(wire.id() > 0);
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+#[test]
+fn a_start_with_a_pipe_says_so() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let pipe = dir.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe");
+    let config = dir.path().join("getid.conf");
+    fs::write(&config, format!("include {}\n", pipe.display())).expect("written");
+    for said in [
+        refused(dir.path(), &[], |command| with_file(command, &pipe)),
+        refused(dir.path(), &[], |command| with_file(command, &config)),
+        refused(dir.path(), &["--aclfile", shown(&pipe)], |_| {}),
+        refused(dir.path(), &["--requirepass-file", shown(&pipe)], |_| {}),
+        refused(
+            dir.path(),
+            &[
+                "--tls-port",
+                "1",
+                "--tls-auth-clients",
+                "no",
+                "--tls-cert-file",
+                shown(&pipe),
+                "--tls-key-file",
+                shown(&pipe),
+            ],
+            |_| {},
+        ),
+    ] {
+        assert!(said.contains("it is a named pipe, must be a regular file"), "{said}");
+    }
+    let said = refused(dir.path(), &["--logfile", shown(&pipe)], |_| {});
+    assert!(said.contains("a named pipe that nobody reads"), "{said}");
+    symlink("elsewhere", dir.path().join("link")).expect("a link");
+    let said = refused(dir.path(), &["--logfile", "link"], |_| {});
+    assert!(said.contains("symbolic link, which is not followed"), "{said}");
+    assert!(!dir.path().join("elsewhere").exists());
+}
+
+#[test]
+fn a_pid_file_and_a_socket_are_taken_from_no_server_that_runs() {
+    let (one, two) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let (pid, socket) = (one.path().join("pid"), one.path().join("socket"));
+    let words =
+        ["--server-id", "0", "--pidfile", shown(&pid), "--unixsocket", shown(&socket), "--unixsocketperm", "600"];
+    let first = Server::start_in(one.path(), &words);
+    until("the pid file", || fs::read_to_string(&pid).is_ok_and(|text| text == format!("{}\n", first.pid())));
+    assert_eq!(mode(&socket) & 0o777, 0o600);
+    // Another one does not take the socket, be it that it may not even ask who has it.
+    let said = refused(two.path(), &["--server-id", "1", "--unixsocket", shown(&socket)], |_| {});
+    assert!(said.contains("another server is listening on it"), "{said}");
+    // Nor the pid file, at its start or at its end.
+    let mut second = Server::start_in(two.path(), &["--server-id", "1", "--pidfile", shown(&pid)]);
+    second.wait_log(&format!("it is that of the getid with pid {}, which runs", first.pid()));
+    assert_eq!(second.stop().code(), Some(0));
+    assert_eq!(fs::read_to_string(&pid).expect("still there"), format!("{}\n", first.pid()));
+    // Somebody removes the socket, and another server makes one of that name: at its end the first one leaves it.
+    fs::remove_file(&socket).expect("removed");
+    let second = Server::start_in(two.path(), &["--server-id", "1", "--unixsocket", shown(&socket)]);
+    assert_eq!(first.stop().code(), Some(0));
+    assert!(!pid.exists());
+    std::os::unix::net::UnixStream::connect(&socket).expect("it is the second one's");
+    assert_eq!(second.stop().code(), Some(0));
+    assert!(!socket.exists());
+}
+
+#[test]
+fn a_pid_file_is_not_written_through_a_link() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (pid, victim) = (dir.path().join("pid"), dir.path().join("victim"));
+    fs::write(&victim, "mine").expect("written");
+    symlink(&victim, &pid).expect("a link");
+    let server = Server::start_in(dir.path(), &["--pidfile", shown(&pid)]);
+    until("the pid file", || fs::read_to_string(&pid).is_ok_and(|text| text == format!("{}\n", server.pid())));
+    assert_eq!(fs::read_to_string(&victim).expect("text"), "mine");
+    assert_eq!((mode(&pid) & 0o022, server.stop().code()), (0, Some(0)));
+    assert_eq!((pid.exists(), fs::read_to_string(&victim).expect("text").as_str()), (false, "mine"));
+}
+
+#[test]
+fn a_rewritten_file_keeps_its_mode_unless_it_holds_a_secret() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (config, link) = (dir.path().join("real.conf"), dir.path().join("getid.conf"));
+    write(&config, "timeout 5\n", 0o644);
+    symlink("real.conf", &link).expect("a link");
+    let server = start(dir.path(), &link, &[]);
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("CONFIG SET timeout 6"), "+OK");
+    assert_eq!(wire.ask("CONFIG REWRITE"), "+OK");
+    assert!(fs::read_to_string(&config).expect("text").starts_with("timeout 6\n"));
+    assert_eq!(mode(&config), 0o644);
+    assert!(fs::symlink_metadata(&link).expect("it is there").is_symlink(), "a link stays one");
+    assert_eq!(wire.ask("CONFIG SET requirepass hunter2"), "+OK");
+    assert_eq!(wire.ask("CONFIG REWRITE"), "+OK");
+    assert!(fs::read_to_string(&config).expect("text").contains("requirepass hunter2\n"));
+    assert_eq!(mode(&config), 0o600);
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+#[test]
+fn what_the_environment_gives_stays_out_of_the_file() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let config = dir.path().join("getid.conf");
+    write(&config, "timeout 5\n", 0o644);
+    let server = Server::try_start_in(dir.path(), &[], |command| {
+        with_file(command, &config);
+        command.env("GETID_REQUIREPASS", "hunter2");
+    })
+    .unwrap_or_else(|log| panic!("{log}"));
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("AUTH hunter2"), "+OK");
+    assert_eq!(wire.ask("CONFIG SET timeout 6"), "+OK");
+    assert_eq!(wire.ask("CONFIG REWRITE"), "+OK");
+    let text = fs::read_to_string(&config).expect("text");
+    assert!(text.starts_with("timeout 6\n") && !text.contains("hunter2"), "{text}");
+    assert_eq!(mode(&config), 0o644);
+}
+
+#[test]
+fn a_password_may_have_a_file_of_its_own() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (config, password) = (dir.path().join("getid.conf"), dir.path().join("password"));
+    write(&config, &format!("requirepass-file {}\n", password.display()), 0o644);
+    write(&password, "hunter2\n", 0o600);
+    let mut server = start(dir.path(), &config, &["--loglevel", "notice"]);
+    assert!(admits(&server, "hunter2") && !admits(&server, "hunter3"));
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("GETID"), "-NOAUTH Authentication required.");
+    assert_eq!(wire.ask("AUTH hunter2"), "+OK");
+    let error = wire.ask("CONFIG SET requirepass hunter4");
+    assert!(error.contains("write it there, and send SIGHUP"), "{error}");
+    // It stays where it is.
+    assert_eq!(wire.ask("CONFIG SET timeout 6"), "+OK");
+    assert_eq!(wire.ask("CONFIG REWRITE"), "+OK");
+    assert!(!fs::read_to_string(&config).expect("text").contains("hunter"));
+    // Another one, without a restart; a file that cannot be read changes nothing.
+    fs::write(&password, "hunter3").expect("written");
+    server.signal(Signal::SIGHUP);
+    server.wait_log("is another one now");
+    assert!(admits(&server, "hunter3") && !admits(&server, "hunter2"));
+    fs::write(&password, "").expect("written");
+    server.signal(Signal::SIGHUP);
+    server.wait_log("the password stays as it was: ");
+    assert!(admits(&server, "hunter3"));
+    let log = server.log_so_far();
+    assert!(!log.contains("hunter"), "{log}");
+}
+
+#[test]
+fn a_password_file_comes_by_the_environment_or_by_systemd_too() {
+    let dir = tempfile::tempdir().expect("a folder");
+    write(&dir.path().join("getid.requirepass"), "hunter2\n", 0o400);
+    for (name, value) in [
+        ("GETID_REQUIREPASS_FILE", dir.path().join("getid.requirepass")),
+        ("CREDENTIALS_DIRECTORY", dir.path().to_owned()),
+    ] {
+        let server = Server::try_start_in(dir.path(), &[], |command| {
+            command.env(name, &value);
+        })
+        .unwrap_or_else(|log| panic!("{log}"));
+        assert!(admits(&server, "hunter2") && !admits(&server, "hunter3"), "{name}");
+        assert!(server.connect().ask("GETID").starts_with("-NOAUTH"), "{name}");
+    }
+    // Credentials for others say nothing, and a directive wins.
+    let other = tempfile::tempdir().expect("a folder");
+    let server = Server::try_start_in(dir.path(), &[], |command| {
+        command.env("CREDENTIALS_DIRECTORY", other.path());
+    })
+    .unwrap_or_else(|log| panic!("{log}"));
+    assert!(server.connect().id() > 0);
+    drop(server);
+    let server = Server::try_start_in(dir.path(), &["--requirepass", "hunter5"], |command| {
+        command.env("CREDENTIALS_DIRECTORY", dir.path());
+    })
+    .unwrap_or_else(|log| panic!("{log}"));
+    assert!(admits(&server, "hunter5") && !admits(&server, "hunter2"));
+    drop(server);
+    for (text, expected) in [("", "is empty"), ("a\nb\n", "has more than one line"), (&"x".repeat(513), "is longer")] {
+        let password = dir.path().join("password");
+        fs::write(&password, text).expect("written");
+        let said = refused(dir.path(), &["--requirepass-file", shown(&password)], |_| {});
+        assert!(said.contains(expected) && said.contains("a password of 1 to 512 bytes"), "{said}");
+    }
+    let said = refused(dir.path(), &["--requirepass-file", "x", "--requirepass", "hunter2"], |_| {});
+    assert!(said.contains("both by requirepass and by requirepass-file") && !said.contains("hunter2"), "{said}");
+}
+
+#[test]
+fn a_digest_takes_the_place_of_the_default_users_password() {
+    // printf %s hunter2 | sha256sum
+    let rules = "default on #f52fbd32b2b3b86ff88ef6c490628285f482af15ddcb29541f94bcf526a3f6c7 ~* &* +@all";
+    let mut server = Server::start(&["--user", rules]);
+    assert!(admits(&server, "hunter2") && !admits(&server, "hunter3"));
+    assert!(server.connect().ask("GETID").starts_with("-NOAUTH"));
+    // A digest can be guessed at leisure by whoever sees it.
+    server.wait_log("everybody on this machine sees the command line");
+}
+
+#[test]
+fn secrets_that_everybody_can_see_are_warned_of() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| dir.path().join(name);
+    write(&at("getid.conf"), "timeout 5\nuser app on >hunter2 +ping\n", 0o644);
+    let mut server = start(dir.path(), &at("getid.conf"), &["--requirepass", "hunter3"]);
+    server.wait_log("requirepass: everybody on this machine sees the command line, with ps");
+    let line = server.wait_log("everybody on this machine can read");
+    assert!(
+        line.contains("getid.conf:2: user: ") && line.contains("(mode 644), which holds a password: chmod o="),
+        "{line}"
+    );
+    drop(server);
+
+    write(&at("password"), "hunter4", 0o604);
+    write(&at("users.acl"), "user default on >hunter5 +@all\n", 0o644);
+    let password = at("password");
+    let words = ["--aclfile", "users.acl", "--requirepass-file", shown(&password)];
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).expect("a mode");
+    let mut server = Server::start_in(dir.path(), &words);
+    server.wait_log("password (mode 604), which holds a password");
+    server.wait_log("users.acl (mode 644), which holds passwords' digests");
+    server.wait_log("dir: everybody on this machine can write to");
+    let log = server.log_so_far();
+    assert!(!log.contains("hunter"), "{log}");
+    drop(server);
+
+    // None of that, no warning.
+    for (path, mode) in [("password", 0o600), ("users.acl", 0o640), (".", 0o755)] {
+        fs::set_permissions(at(path), Permissions::from_mode(mode)).expect("a mode");
+    }
+    let mut server = Server::start_in(dir.path(), &words);
+    assert_eq!(server.stop_and_count("everybody on this machine"), 0);
+}
+
+trait StopAndCount {
+    fn stop_and_count(&mut self, text: &str) -> usize;
+}
+
+impl StopAndCount for Server {
+    fn stop_and_count(&mut self, text: &str) -> usize {
+        self.signal(Signal::SIGTERM);
+        self.wait();
+        self.wait_log("bye");
+        self.count_log(text)
+    }
+}
+
+/// What a server's threads and memory were before many clients came, and what they may become.
+struct Before {
+    threads: usize,
+    resident_kb: u64,
+    reserved_kb: u64,
+}
+
+impl Before {
+    fn of(server: &Server) -> Before {
+        let (resident_kb, reserved_kb) = (server.memory_kb("VmRSS"), server.memory_kb("VmSize"));
+        Before { threads: threads(server), resident_kb, reserved_kb }
+    }
+
+    /// No thread more, and `clients` cost a connection's buffers each, not a thread's stack. An allocator takes its arenas of
+    /// 64 MiB at a time.
+    fn holds(&self, server: &Server, clients: u64) {
+        let threads = threads(server);
+        assert!(threads <= self.threads, "{threads} threads, {} before", self.threads);
+        let resident_kb = server.memory_kb("VmHWM").saturating_sub(self.resident_kb);
+        let reserved_kb = server.memory_kb("VmPeak").saturating_sub(self.reserved_kb);
+        assert!(resident_kb < 4 * 1024 + clients * 16, "{resident_kb} kB more are resident");
+        assert!(reserved_kb < 256 * 1024 + clients * 16, "{reserved_kb} kB more are reserved");
+    }
+}
+
+fn threads(server: &Server) -> usize {
+    fs::read_dir(format!("/proc/{}/task", server.pid())).expect("its threads").count()
+}
+
+#[test]
+fn a_thousand_changes_by_two_hundred_clients_hold_up_nobody() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let config = dir.path().join("getid.conf");
+    fs::write(&config, "").expect("written");
+    let server = start(dir.path(), &config, &[]);
+    let mut wires: Vec<Wire> = (0..200).map(|_| server.connect()).collect();
+    let mut good = server.connect();
+    good.id();
+    let before = Before::of(&server);
+    for wire in &mut wires {
+        wire.send("CONFIG REWRITE\r\n".repeat(5));
+    }
+    let mut made = 0;
+    for wire in &mut wires {
+        good.id();
+        for _ in 0..5 {
+            let reply = wire.line();
+            assert!(reply == "+OK" || reply.starts_with("-BUSY "), "{reply}");
+            made += usize::from(reply == "+OK");
+        }
+    }
+    // Who comes first has its turn, and 64 wait.
+    assert!(made >= 64, "{made} changes were made");
+    before.holds(&server, 200);
+}
+
+/// More clients than a runtime has threads to wait with ask for a change whose file hangs at `call`. They cost their turn
+/// and a bound; IDs, saves and all other commands go on; and when the disk answers, so do changes.
+fn hundreds_of_changes_of_a_file_that_hangs(call: &str) {
+    const CLIENTS: usize = 520;
+    support::need_open_files(CLIENTS + 100);
+    let [work, state] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+    let folder = work.path().join("config");
+    fs::create_dir(&folder).expect("made");
+    let (layer, hang, config) =
+        (support::preload::layer(work.path(), "hang"), work.path().join("hang"), folder.join("getid.conf"));
+    fs::write(&config, "").expect("written");
+    let mut server = Server::try_start_in(state.path(), &[], |command| {
+        with_file(command, &config);
+        command.env("LD_PRELOAD", &layer).env("GETID_TEST_HANG", &hang).env("GETID_TEST_HANG_DIR", &folder);
+    })
+    .unwrap_or_else(|log| panic!("{log}"));
+    let mut good = server.connect();
+    assert_eq!(good.ask("CONFIG REWRITE"), "+OK", "it does not hang yet");
+    let mut wires: Vec<Wire> = (0..CLIENTS).map(|_| server.connect()).collect();
+    until("all are connected", || good.info("connected_clients") == (CLIENTS + 1).to_string());
+    let before = Before::of(&server);
+
+    fs::write(&hang, call).expect("written");
+    assert_eq!(good.ask("CONFIG SET timeout 77"), "+OK", "what needs no file is made");
+    let (first, others) = wires.split_first_mut().expect("some");
+    first.send("CONFIG REWRITE\r\n");
+    until("a change is under way", || work.path().join("hang.begun").exists());
+    for wire in others {
+        wire.send("CONFIG REWRITE\r\n");
+    }
+    let number = |text: String| text.parse::<u64>().expect("a number");
+    let saves = number(good.info("rdb_saves"));
+    let answered: Vec<_> = wires.iter().map(|wire| wire.stream.try_clone().expect("a second handle")).collect();
+    let (mut last, mut asked) = (0, 0);
+    until("saves go on, and every change has its answer", || {
+        for _ in 0..10 {
+            assert_eq!(good.ask("PING"), "+PONG");
+            let id = good.id();
+            assert!(id > last, "{id} came after {last}");
+            last = id;
+            asked += 1;
+        }
+        number(good.info("rdb_saves")) >= saves + 2
+            && answered.iter().all(|stream| {
+                stream.set_nonblocking(true).expect("an option");
+                let is_there = stream.peek(&mut [0]).is_ok();
+                stream.set_nonblocking(false).expect("an option");
+                is_there
+            })
+    });
+    assert!(asked > 100, "{asked} were answered meanwhile");
+    let replies: Vec<String> = wires.iter_mut().map(Wire::line).collect();
+    let count = |text: &str| replies.iter().filter(|reply| reply.contains(text)).count();
+    println!("{asked} times a PING and a GETID; {} came too many", count("changes wait for CONFIG REWRITE already"));
+    assert_eq!(count("-BUSY "), CLIENTS, "{replies:?}");
+    // One is under way, so many wait for it, and the rest is told at once.
+    assert_eq!(count("It is made when the disk answers"), 1, "{replies:?}");
+    assert!((64..CLIENTS / 2).contains(&count("changes are made one by one")), "{replies:?}");
+    assert!(count("64 changes wait for CONFIG REWRITE already") > CLIENTS / 2 - 1, "{replies:?}");
+    before.holds(&server, CLIENTS as u64);
+
+    fs::remove_file(&hang).expect("removed");
+    until("changes are made again", || wires[0].ask("CONFIG REWRITE") == "+OK");
+    assert!(fs::read_to_string(&config).expect("text").contains("timeout 77\n"));
+    assert_eq!(server.count_log("cannot save"), 0, "{}", server.log_so_far());
+    assert_eq!(good.info("watermark_save_failures"), "0");
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+#[test]
+fn hundreds_of_changes_while_their_file_cannot_be_opened() {
+    hundreds_of_changes_of_a_file_that_hangs("open");
+}
+
+#[test]
+fn hundreds_of_changes_while_their_file_cannot_be_written() {
+    hundreds_of_changes_of_a_file_that_hangs("sync");
+}

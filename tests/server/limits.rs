@@ -1,0 +1,481 @@
+//! Limits on clients that take no replies, send too much, or are no clients at all.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::support::{self, Server, Wire};
+use getid::config::Config;
+use getid::server::registry::{Admission, Clients, Endpoint};
+use getid::session::Session;
+use socket2::{Domain, Socket, Type};
+
+/// The most that a server may hold for a client that does not read: one turn of IDs and what was gathered before.
+const OUTPUT_BYTES_MAX: usize = 400_000;
+
+/// Waits until `is_so`.
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < support::PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Asks for a hundred million IDs and reads none, until the server reads no further or closes.
+fn send_and_never_read(stream: &mut impl Write) {
+    let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(1000);
+    for _ in 0..1000 {
+        if stream.write_all(&request).is_err() {
+            return;
+        }
+    }
+    panic!("the server read on although nobody takes its replies");
+}
+
+fn never_reading_tcp(server: &Server) -> TcpStream {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).expect("the server accepts");
+    stream.set_write_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+    send_and_never_read(&mut stream);
+    stream
+}
+
+/// A field of the one client in CLIENT LIST that is not the asking one.
+fn other_client(wire: &mut Wire, field: &str) -> Option<usize> {
+    let list = wire.ask_bulk("CLIENT LIST");
+    let line = list.lines().find(|line| !line.contains(" cmd=client|list "))?;
+    line.split(' ').find_map(|pair| pair.strip_prefix(field)?.strip_prefix('='))?.parse().ok()
+}
+
+#[test]
+fn who_takes_no_reply_is_cut_off_over_tcp() {
+    let mut server = Server::start(&["--client-output-timeout", "2"]);
+    let mut wire = server.connect();
+    let stuck = never_reading_tcp(&server);
+    let waiting = other_client(&mut wire, "omem").expect("it is connected");
+    assert!((1..OUTPUT_BYTES_MAX).contains(&waiting), "{waiting} bytes wait");
+    assert!(other_client(&mut wire, "tot-mem") < Some(2 * OUTPUT_BYTES_MAX));
+    assert!(wire.ask_bulk("CLIENT LIST").contains(" events=w "));
+    let most: usize = wire.info("client_recent_max_output_buffer").parse().expect("a number");
+    assert!((1..OUTPUT_BYTES_MAX).contains(&most), "{most} bytes wait");
+    eventually("it is cut off", || wire.info("client_output_timeout_disconnections") == "1");
+    eventually("it is gone", || wire.info("connected_clients") == "1");
+    assert_eq!(wire.info("client_output_buffer_limit_disconnections"), "0");
+    server.wait_log("bytes of output waiting: nothing was taken of it within client-output-timeout 2 s");
+    wire.id();
+    drop(stuck);
+}
+
+#[test]
+fn who_takes_no_reply_is_cut_off_on_a_unix_socket() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("getid.sock");
+    let server = Server::start(&["--client-output-timeout", "1", "--unixsocket", path.to_str().expect("text")]);
+    let mut stuck = UnixStream::connect(&path).expect("the server accepts");
+    stuck.set_write_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+    send_and_never_read(&mut stuck);
+    let mut wire = server.connect();
+    eventually("it is cut off", || wire.info("client_output_timeout_disconnections") == "1");
+    // What was sent before is still there to be read, and then the end.
+    stuck.set_read_timeout(Some(support::PATIENCE)).expect("a timeout");
+    let mut got = Vec::new();
+    // Closed with requests unread: a reset, behind all that came.
+    let _ = stuck.read_to_end(&mut got);
+    assert!(got.starts_with(b"*100\r\n$18\r\n"));
+}
+
+#[test]
+fn a_slow_reader_is_not_cut_off() {
+    let server = Server::start(&["--client-output-timeout", "1"]);
+    // A small window, so that it is the server that holds what is not read, and not the kernel.
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.set_recv_buffer_size(16 * 1024).expect("a size");
+    socket.connect(&SocketAddr::from(([127, 0, 0, 1], server.port)).into()).expect("the server accepts");
+    let mut slow = TcpStream::from(socket);
+    slow.set_read_timeout(Some(support::PATIENCE)).expect("a timeout");
+    let mut sender = slow.try_clone().expect("a second handle");
+    let count = 300;
+    let asks = std::thread::spawn(move || sender.write_all(&b"MGETID 100\r\n".repeat(count)).expect("sent"));
+    // 750 KB in five times as long as a client may take nothing.
+    let mut piece = vec![0; 16 * 1024];
+    let (mut got, begun) = (0, Instant::now());
+    let all = count * (b"*100\r\n".len() + 100 * b"$18\r\n144182182078840832\r\n".len());
+    while got < all {
+        std::thread::sleep(Duration::from_millis(100));
+        let len = slow.read(&mut piece).expect("it is served");
+        assert!(len > 0, "it was cut off after {got} bytes, {:?}", begun.elapsed());
+        got += len;
+    }
+    asks.join().expect("it was taken");
+    assert!(begun.elapsed() > Duration::from_secs(2), "that was not slow");
+    assert_eq!(server.connect().info("client_output_timeout_disconnections"), "0");
+}
+
+#[test]
+fn over_the_hard_limit_is_cut_off_at_once() {
+    let limit = ["--client-output-buffer-limit", "normal", "100", "0", "0", "--client-output-timeout", "0"];
+    let mut server = Server::start(&limit);
+    let _stuck = never_reading_tcp(&server);
+    let mut wire = server.connect();
+    eventually("it is cut off", || wire.info("client_output_buffer_limit_disconnections") == "1");
+    assert_eq!(wire.info("client_output_timeout_disconnections"), "0");
+    server.wait_log("the hard limit of client-output-buffer-limit is 100 bytes");
+}
+
+#[test]
+fn over_the_soft_limit_is_cut_off_after_its_seconds() {
+    let limit = ["--client-output-buffer-limit", "normal", "0", "100", "2", "--client-output-timeout", "0"];
+    let mut server = Server::start(&limit);
+    let _stuck = never_reading_tcp(&server);
+    let mut wire = server.connect();
+    assert_eq!(wire.info("client_output_buffer_limit_disconnections"), "0", "not at once");
+    eventually("it is cut off", || wire.info("client_output_buffer_limit_disconnections") == "1");
+    server.wait_log("the soft limit of client-output-buffer-limit is 100 bytes for 2 s");
+}
+
+#[test]
+fn limits_can_be_changed_while_a_client_waits_and_counters_reset() {
+    let server = Server::start(&["--client-output-timeout", "0"]);
+    let mut wire = server.connect();
+    let _timed = never_reading_tcp(&server);
+    assert_eq!(wire.ask("CONFIG SET client-output-timeout 1"), "+OK");
+    eventually("it is cut off", || wire.info("client_output_timeout_disconnections") == "1");
+    assert_eq!(wire.ask("CONFIG SET client-output-timeout 0"), "+OK");
+    let _limited = never_reading_tcp(&server);
+    assert_eq!(wire.ask("CONFIG SET client-output-buffer-limit \"normal 100 0 0\""), "+OK");
+    eventually("it is cut off", || wire.info("client_output_buffer_limit_disconnections") == "1");
+    assert_eq!(wire.ask("CONFIG RESETSTAT"), "+OK");
+    assert_eq!(wire.info("client_output_timeout_disconnections"), "0");
+    assert_eq!(wire.info("client_output_buffer_limit_disconnections"), "0");
+}
+
+#[test]
+fn a_request_over_the_query_buffer_limit_is_counted_and_logged() {
+    let mut server = Server::start(&["--client-query-buffer-limit", "1mb", "--proto-max-bulk-len", "2mb"]);
+    let mut large = server.connect();
+    large.send("*2\r\n$4\r\nECHO\r\n$2000000\r\n");
+    assert_eq!(large.rest(), "");
+    let mut wire = server.connect();
+    assert_eq!(wire.info("client_query_buffer_limit_disconnections"), "1");
+    assert_eq!(wire.info("protocol_error_connections"), "1");
+    server.wait_log("its request is larger than client-query-buffer-limit");
+}
+
+#[test]
+fn http_closes_with_a_warning_once_a_minute() {
+    let mut server = Server::start(&[]);
+    for line in [
+        "POST / HTTP/1.1\r\n",
+        "host: example.com\r\n",
+        "GET / HTTP/1.1\r\nHost: example.com\r\nSHUTDOWN\r\n",
+        "OPTIONS * http/1.0\r\nSHUTDOWN\r\n",
+        // A method of the page's own choice.
+        "PING / HTTP/1.1\r\nSHUTDOWN\r\n",
+        "TIME / HTTP/1.1\r\nSHUTDOWN\r\n",
+        "SHUTDOWN / HTTP/1.1\r\n",
+    ] {
+        let mut browser = server.connect();
+        browser.send(line);
+        assert_eq!(browser.rest(), "", "{line:?}");
+    }
+    let mut wire = server.connect();
+    assert_eq!(wire.info("cross_protocol_disconnections"), "7");
+    // Where it is no first line it is an argument like any other.
+    assert_eq!(wire.ask_bulk("ECHO HTTP/1.1"), "HTTP/1.1");
+    assert!(wire.ask("CLIENT SETINFO HTTP/1.1").starts_with("-ERR wrong number"));
+    let mut wire = server.connect();
+    assert_eq!(wire.ask_bulk("ECHO HTTP/1.1"), "HTTP/1.1");
+    server.wait_log("Possible SECURITY ATTACK detected. It looks like somebody is sending HTTP requests to getid.");
+    assert_eq!(server.count_log("SECURITY ATTACK"), 1);
+}
+
+#[test]
+fn maxclients_is_lowered_to_what_the_open_files_leave() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let started = Server::try_start_in(dir.path(), &[], |command| support::by_shell(command, "ulimit -n 80"));
+    let mut server = started.unwrap_or_else(|log| panic!("{log}"));
+    let line = server.wait_log("maxclients 10000 needs more open files than the limit allows: maxclients is ");
+    let room = line.split(" maxclients is ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a number");
+    let places: usize = room.parse().expect("a number");
+    assert!((1..48).contains(&places), "{places}");
+    let mut wires: Vec<Wire> = (0..places).map(|_| server.connect()).collect();
+    assert_eq!(wires[0].info("maxclients"), room);
+    let _operators = server.take_operators_places();
+    eventually("all are connected", || wires[0].info("connected_clients") == (places + 16).to_string());
+    assert_eq!(server.connect().rest(), "-ERR max number of clients reached\r\n");
+    assert_eq!(wires[0].info("rejected_connections"), "1");
+    assert_eq!(wires[0].info("accept_errors"), "0");
+    wires[0].id();
+}
+
+#[test]
+fn a_start_without_room_for_a_client_says_which_limit_and_how_many() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let said =
+        support::refused(dir.path(), &["--io-threads", "8"], |command| support::by_shell(command, "ulimit -n 50"));
+    assert!(said.contains("the limit of open files (RLIMIT_NOFILE) is 50, and getid needs "), "{said}");
+    assert!(said.contains("Raise it with ulimit -n or LimitNOFILE="), "{said}");
+}
+
+/// As many idle sockets as the limit of open files has places, from clients that have not logged in: IDs are given all the
+/// same, and the state is saved.
+#[test]
+fn idle_sockets_up_to_the_limit_take_no_descriptor_that_ids_need() {
+    const SOCKETS: usize = 4_096;
+    support::need_open_files(SOCKETS + 100);
+    let dir = tempfile::tempdir().expect("a folder");
+    let words = ["--io-threads", "8", "--requirepass", "pw"];
+    let started = Server::try_start_in(dir.path(), &words, |command| {
+        support::by_shell(command, "ulimit -Sn 1024 && ulimit -Hn 4096");
+    });
+    let server = started.unwrap_or_else(|log| panic!("{log}"));
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("AUTH pw"), "+OK");
+    let idle: Vec<TcpStream> =
+        (0..SOCKETS).map(|_| TcpStream::connect(("127.0.0.1", server.port)).expect("connected")).collect();
+    let saves = wire.info("rdb_saves").parse::<u64>().expect("a number");
+    // A few saves long.
+    eventually("the state is saved", || {
+        wire.id();
+        wire.info("rdb_saves").parse::<u64>().is_ok_and(|now| now >= saves + 2)
+    });
+    assert_eq!(wire.info("accept_errors"), "0");
+    assert_eq!(wire.info("rdb_last_bgsave_status"), "ok");
+    drop(idle);
+}
+
+#[test]
+fn without_descriptors_accepting_backs_off_and_goes_on_by_itself() {
+    let mut server = Server::start(&[]);
+    let mut wire = server.connect();
+    wire.id();
+    let set_open_files = |soft: &str| {
+        let status = Command::new("prlimit").args(["--pid", &server.pid().to_string(), soft]).status();
+        assert!(status.expect("prlimit of util-linux").success());
+    };
+    set_open_files("--nofile=4:");
+    // The kernel takes the connection; the server can't.
+    let mut later = server.connect();
+    eventually("accept fails", || wire.info("accept_errors").parse::<u64>().is_ok_and(|n| n >= 2));
+    wire.id();
+    set_open_files("--nofile=1000:");
+    assert_eq!(later.ask("PING"), "+PONG");
+    server.wait_log("accepting a client failed");
+    server.wait_log("clients can be accepted again");
+    assert_eq!(server.count_log("accepting a client failed"), 1);
+}
+
+/// An `ECHO` that lacks its end, of `bytes` bytes.
+fn unfinished(bytes: usize) -> String {
+    format!("*2\r\n$4\r\nECHO\r\n${}\r\n{}", bytes + 1, "x".repeat(bytes))
+}
+
+#[test]
+fn over_maxmemory_clients_the_largest_are_closed() {
+    let mut server = Server::start(&["--maxmemory-clients", "4mb"]);
+    let mut wire = server.connect();
+    assert_eq!(wire.info("maxmemory_clients"), (4 << 20).to_string());
+    let mut spared = server.connect();
+    assert_eq!(spared.ask("CLIENT NO-EVICT ON"), "+OK");
+    spared.send(unfinished(1_000_000));
+    let mut small: Vec<Wire> = (0..5).map(|_| server.connect()).collect();
+    for small in &mut small {
+        small.send(unfinished(50_000));
+    }
+    eventually("all of it was read", || {
+        wire.info("client_buffers_bytes").parse::<usize>().is_ok_and(|bytes| bytes > 1_200_000)
+    });
+    let mut large: Vec<Wire> = (0..10).map(|_| server.connect()).collect();
+    for large in &mut large {
+        // It may be closed meanwhile.
+        let _ = large.stream.write_all(unfinished(900_000).as_bytes());
+    }
+    eventually("some are closed", || wire.info("evicted_clients").parse::<usize>().is_ok_and(|count| count >= 5));
+    eventually("the rest fit", || {
+        wire.info("client_buffers_bytes").parse::<usize>().is_ok_and(|bytes| bytes <= 4 << 20)
+    });
+    // Those who hold little go on, and so does who asked for it.
+    for wire in small.iter_mut().chain([&mut spared]) {
+        wire.send("y\r\n");
+        assert!(wire.line().starts_with('$'));
+    }
+    server.wait_log("the buffers of all clients together take more than maxmemory-clients 4194304");
+    // A lower limit is in force at once.
+    drop(large);
+    let mut late = server.connect();
+    late.send(unfinished(700_000));
+    eventually("it is read", || wire.ask_bulk("CLIENT LIST").contains("qbuf=7"));
+    let before = wire.info("evicted_clients");
+    assert_eq!(wire.ask("CONFIG SET maxmemory-clients 100kb"), "+OK");
+    assert_ne!(wire.info("evicted_clients"), before);
+    assert_eq!(wire.ask("CONFIG SET maxmemory-clients 5%"), "+OK");
+    assert_ne!(wire.info("maxmemory_clients"), "0");
+    assert!(wire.ask("CONFIG SET maxmemory-clients 101%").contains("neither a memory size nor a percentage"));
+    assert_eq!(wire.ask("CONFIG SET maxmemory-clients 0"), "+OK");
+    assert_eq!(wire.info("maxmemory_clients"), "0");
+}
+
+/// It takes a while until the last of them has left, and meanwhile every read would look at all clients again.
+#[test]
+fn who_was_chosen_to_go_counts_as_gone() {
+    let clients = Arc::<Clients>::default();
+    clients.set_held_bytes_max(100);
+    let settings = Arc::new(getid::server::session_settings(&Config::default()).expect("the default settings"));
+    let admit = |_| {
+        let view = Session::new(clients.next_id(), Arc::clone(&settings)).view().clone();
+        let end = || Endpoint::Unix(Arc::default());
+        clients.admit(view, end(), end(), 0, 0, usize::MAX).expect("a place")
+    };
+    let mut all: Vec<Admission> = (0..4).map(admit).collect();
+    let chosen = || clients.choose_too_large().iter().map(|client| client.id).collect::<Vec<_>>();
+    assert!(!all[0].note_held(60) && !all[1].note_held(30));
+    assert!(all[2].note_held(20));
+    assert_eq!(chosen(), [1]);
+    assert_eq!(clients.held_bytes(), 110);
+    assert!(!all[3].note_held(50));
+    // It may even grow before it sees that it is to go.
+    assert!(!all[0].note_held(70));
+    assert!(chosen().is_empty());
+    assert!(all[3].note_held(55));
+    assert_eq!(chosen(), [4]);
+    // They go, in whatever order, and the others have all of the room.
+    drop(all.pop());
+    drop(all.remove(0));
+    assert_eq!(clients.held_bytes(), 50);
+    assert!(!all[0].note_held(80) && all[0].note_held(81));
+}
+
+/// The heap of the C library would keep most of it, between small pieces that stay: half of `maxmemory-clients` and more.
+#[test]
+#[cfg(target_env = "gnu")]
+fn memory_of_large_requests_goes_back_to_the_system() {
+    const ROUNDS: usize = 4;
+    const CLIENTS: usize = 400;
+    const MIB: u64 = 1024;
+    let server = Server::start(&["--maxmemory-clients", "128mb"]);
+    let mut wire = server.connect();
+    let before = server.memory_kb("VmRSS");
+    for _ in 0..ROUNDS {
+        // Small ones come between the large, and stay for as long as the round lasts.
+        let mut open: Vec<Wire> = Vec::new();
+        let request = unfinished(990_000);
+        for part in request.as_bytes().chunks(40_000) {
+            for at in 0..CLIENTS {
+                if open.len() <= at {
+                    open.push(server.connect());
+                }
+                // It may have been closed.
+                let _ = open[at].stream.write_all(part);
+            }
+        }
+        drop(open);
+        eventually("all are gone", || wire.info("connected_clients") == "1");
+    }
+    assert_ne!(wire.info("evicted_clients"), "0");
+    let after = server.memory_kb("VmRSS").saturating_sub(before);
+    println!("{after} kB more afterwards");
+    assert!(after < 45 * MIB, "{after} kB are kept");
+}
+
+#[test]
+fn who_has_to_log_in_and_does_not_is_closed() {
+    let mut server = Server::start(&["--requirepass", "pw", "--auth-timeout", "1"]);
+    let mut good = server.connect();
+    assert_eq!(good.ask("AUTH pw"), "+OK");
+    let mut silent = server.connect();
+    let mut talking = server.connect();
+    assert!(talking.ask("GETID").starts_with("-NOAUTH"));
+    let mut former = server.connect();
+    assert_eq!((former.ask("AUTH pw"), former.ask("RESET")), ("+OK".to_owned(), "+RESET".to_owned()));
+    for wire in [&mut silent, &mut talking, &mut former] {
+        assert_eq!(wire.rest(), "");
+    }
+    assert_eq!(good.info("auth_timeout_disconnections"), "3");
+    assert_eq!(good.info("connected_clients"), "1");
+    server.wait_log("is closed: it has not logged in within auth-timeout 1 s");
+    // While nobody has to log in, nobody is late.
+    assert_eq!(good.ask("CONFIG SET requirepass \"\""), "+OK");
+    let mut open = server.connect();
+    std::thread::sleep(Duration::from_millis(2500));
+    open.id();
+}
+
+#[test]
+fn a_stranger_costs_what_a_login_needs() {
+    const CLIENTS: usize = 300;
+    let server = Server::start(&["--requirepass", "pw"]);
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("AUTH pw"), "+OK");
+    let mut strangers: Vec<Wire> = (0..2 * CLIENTS).map(|_| server.connect()).collect();
+    let before = server.memory_kb("VmRSS");
+    for (at, stranger) in strangers.iter_mut().enumerate() {
+        if at % 2 == 0 {
+            stranger.send(format!("*2\r\n$4\r\nAUTH\r\n$8000\r\n{}", "x".repeat(7_900)));
+        } else {
+            socket2::SockRef::from(&stranger.stream).set_recv_buffer_size(2048).expect("an option");
+            stranger.stream.set_nonblocking(true).expect("an option");
+            // Until the server reads no more.
+            while stranger.stream.write(&b"PING\r\n".repeat(1000)).is_ok() {}
+        }
+    }
+    eventually("they are read", || {
+        wire.info("client_buffers_bytes").parse::<usize>().is_ok_and(|bytes| bytes > CLIENTS * 7_900)
+    });
+    std::thread::sleep(Duration::from_millis(200));
+    let per_client = server.memory_kb("VmRSS").saturating_sub(before) * 1024 / (2 * CLIENTS) as u64;
+    println!("{per_client} bytes a stranger");
+    assert!(per_client < 16 * 1024, "{per_client} bytes for a stranger");
+}
+
+#[test]
+fn a_list_of_thousands_is_held_in_pieces() {
+    const CLIENTS: usize = 1_000;
+    let server = Server::start(&["--client-output-timeout", "0"]);
+    let mut wire = server.connect();
+    let named: Vec<Wire> = (0..CLIENTS).map(|_| server.connect()).collect();
+    for client in &named {
+        // 1 KB each in the list.
+        (&client.stream).write_all(format!("CLIENT SETNAME {}\r\n", "n".repeat(1000)).as_bytes()).expect("sent");
+    }
+    eventually("all have a name", || wire.ask_bulk("CLIENT LIST").matches("nnn ").count() == CLIENTS);
+    for user in 0..1_000 {
+        let rules = "~a* ".repeat(20);
+        assert_eq!(wire.ask(&format!("ACL SETUSER user{user} {rules}")), "+OK");
+    }
+    assert_eq!(wire.ask("CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 2000"), "+OK");
+    for _ in 0..2_000 {
+        assert_eq!(wire.ask(&format!("WATCH {}", "y".repeat(200))), "+OK");
+    }
+    assert_eq!(wire.ask("CONFIG SET slowlog-log-slower-than -1"), "+OK");
+    for (what, kept_bytes) in
+        [("CLIENT LIST", 1_000 * CLIENTS), ("ACL LIST", 0), ("ACL USERS", 0), ("SLOWLOG GET -1", 200 * 2_000)]
+    {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.set_recv_buffer_size(4096).expect("a size");
+        socket.connect(&SocketAddr::from(([127, 0, 0, 1], server.port)).into()).expect("the server accepts");
+        let mut slow = TcpStream::from(socket);
+        slow.write_all(format!("{what}\r\n").repeat(20).as_bytes()).expect("sent");
+        eventually("it waits", || wire.info("client_recent_max_output_buffer") != "0");
+        let most: usize = wire.info("client_recent_max_output_buffer").parse().expect("a number");
+        assert!(most < 150_000, "{most} bytes of {what} wait");
+        // What is still to be written is kept for it alone, should others forget it, and counts as its own.
+        let line = format!(" cmd={} ", what.split(" -").next().expect("a word").to_lowercase().replace(' ', "|"));
+        let list = wire.ask_bulk("CLIENT LIST");
+        let held: Vec<usize> = list
+            .lines()
+            .filter(|client| client.contains(&line) && !client.contains(" omem=0 "))
+            .filter_map(|client| client.split(" tot-mem=").nth(1)?.split(' ').next()?.parse().ok())
+            .collect();
+        assert!(held.len() == 1 && held[0] > kept_bytes, "{held:?} bytes for {what}");
+        // Whole all the same.
+        slow.set_read_timeout(Some(support::PATIENCE)).expect("a timeout");
+        slow.write_all(b"QUIT\r\n").expect("sent");
+        let mut all = Vec::new();
+        slow.read_to_end(&mut all).expect("all of it");
+        assert!(all.ends_with(b"\r\n+OK\r\n"), "{what}");
+        assert!(all.len() > 20 * 8_000, "{} bytes of {what}", all.len());
+    }
+}

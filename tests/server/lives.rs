@@ -1,0 +1,412 @@
+//! The promises of DESIGN section 2 held by the real process over many lives: killed under load, stopped, four at once.
+//!
+//! The oracle is the set of all IDs that any client received, and one number: the largest ID received so far by
+//! anybody. It is read before a request is sent, and every ID of the reply must be larger: that is order in real time,
+//! over all connections and all lives.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::support::{self, PATIENCE, Server, Wire, refused};
+use getid::claim::Record;
+
+/// Unix ms of tick 0.
+const EPOCH_MS: u64 = 1_420_041_600_000;
+
+/// Logs that nobody reads cost time.
+const QUIET: [&str; 2] = ["--loglevel", "warning"];
+
+/// 8,000 IDs a second, so that any load brings it to the borrow limit.
+const NARROW: [&str; 8] = ["--id-range", "2", "--shard-range", "3", "--random-range", "16", "--loglevel", "warning"];
+
+#[test]
+fn killed_fifty_times_under_load() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut life = Life::default();
+    for round in 0..50 {
+        // A debug build does not fill the default layout; 64,000 IDs a second it does.
+        let words = if round % 2 == 0 { &QUIET[..] } else { &["--shard-range", "6", "--random-range", "13"] };
+        let server = Server::start_in(dir.path(), words);
+        life.load_until(server, Duration::from_millis(60 + 15 * (round % 7)), Server::kill);
+    }
+    life.check(5_000);
+}
+
+#[test]
+fn killed_at_the_borrow_limit() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut life = Life::default();
+    let mut borrowed_ms_max = 0;
+    for round in 0..15 {
+        let server = Server::start_in(dir.path(), &NARROW);
+        let mut wire = server.connect();
+        life.load_until(server, Duration::from_millis(300 + 50 * (round % 3)), |server| {
+            // INFO answers although every other client waits for IDs.
+            let borrowed_ms: u64 = wire.info("borrow_ms").parse().expect("ms");
+            borrowed_ms_max = borrowed_ms_max.max(borrowed_ms);
+            server.kill();
+        });
+    }
+    life.check(1_000);
+    assert!((2900..=3000).contains(&borrowed_ms_max), "borrowed {borrowed_ms_max} ms: not the limit");
+}
+
+#[test]
+fn killed_while_draws_wait_for_the_watermark() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut life = Life::default();
+    // A start is at the borrow limit, where that is what draws wait for. Once the limit's time has passed there is room for
+    // more than the watermark leads by, and one pipeline takes it: no ID may be given before it is saved.
+    let limits = ["--id-max-borrow-ms", "600", "--id-watermark-lead-ms", "100"];
+    let words: Vec<&str> = NARROW.into_iter().chain(limits).collect();
+    for round in 0..15 {
+        let server = Server::start_in(dir.path(), &words);
+        std::thread::sleep(Duration::from_millis(650));
+        life.load_until(server, Duration::from_millis(50 + 10 * (round % 7)), Server::kill);
+    }
+    life.check(2_000);
+}
+
+#[test]
+fn killed_under_the_policy_error() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut life = Life::default();
+    let words: Vec<&str> = NARROW.into_iter().chain(["--id-borrow-policy", "error"]).collect();
+    for _ in 0..5 {
+        let server = Server::start_in(dir.path(), &words);
+        life.load_until(server, Duration::from_millis(300), Server::kill);
+    }
+    life.check(100);
+    assert!(life.refusals > 0, "the limit was never met");
+}
+
+#[test]
+fn stopped_under_load_nothing_is_lost_and_the_next_life_goes_on_where_it_was() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut life = Life::default();
+    for (round, words) in [&QUIET[..], &NARROW[..], &QUIET[..], &NARROW[..]].into_iter().enumerate() {
+        let server = Server::start_in(dir.path(), words);
+        life.load_until(server, Duration::from_millis(300), |server| {
+            assert_eq!(server.stop().code(), Some(0), "round {round}");
+        });
+        let stored = watermark(dir.path(), 0);
+        let last = life.largest.load(SeqCst) >> 21;
+        assert!(stored > last, "round {round}: an ID of tick {last} was given, {stored} is stored");
+    }
+    life.check(1_000);
+}
+
+#[test]
+fn a_clean_stop_stores_the_exact_position() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut last = 0;
+    for round in 0..6 {
+        let server = Server::start_in(dir.path(), &QUIET);
+        let mut wire = server.connect();
+        let first = wire.id();
+        assert!(first > last);
+        last = wire.ids(100)[99].max(wire.id());
+        drop(wire);
+        if round % 2 == 0 {
+            assert_eq!(server.stop().code(), Some(0));
+            assert_eq!(watermark(dir.path(), 0), (last >> 21) + 1, "the first tick without an ID");
+        } else {
+            server.kill();
+        }
+        // Neither a stop nor a crash costs time: after one of each, IDs are not further ahead than one lead.
+        let ahead_ms = (last >> 21).saturating_sub(tick_now());
+        assert!(ahead_ms <= 3_200, "round {round}: {ahead_ms} ms ahead of the clock");
+    }
+}
+
+#[test]
+fn restarts_in_a_loop_do_not_run_away_from_the_clock() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut last = 0;
+    for _ in 0..20 {
+        let server = Server::start_in(dir.path(), &QUIET);
+        let id = server.connect().id();
+        assert!(id > last);
+        last = id;
+        server.kill();
+    }
+    let ahead_ms = (last >> 21).saturating_sub(tick_now());
+    assert!(ahead_ms <= 3_200, "{ahead_ms} ms ahead of the clock after 20 restarts");
+}
+
+#[test]
+fn four_servers_at_once_have_nothing_in_common() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut lives: Vec<Life> = (0..4).map(|server_id| Life { server_id, ..Life::default() }).collect();
+    let servers: Vec<Server> = ["0", "1", "2", "3"]
+        .iter()
+        .map(|id| Server::start_in(dir.path(), &["--server-id", id, "--loglevel", "warning", "--shard-range", "9"]))
+        .collect();
+    std::thread::scope(|scope| {
+        for (life, server) in lives.iter_mut().zip(servers) {
+            scope.spawn(move || life.load_until(server, Duration::from_millis(700), Server::kill));
+        }
+    });
+    let mut all = Vec::new();
+    for mut life in lives {
+        life.check(500);
+        all.append(&mut life.ids);
+    }
+    assert_unique(&mut all);
+}
+
+#[test]
+fn a_second_process_is_told_who_is_there() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let server = Server::start_in(dir.path(), &QUIET);
+    let first = server.connect().id();
+    let said = refused(dir.path(), &[], |_| {});
+    let lock = dir.path().join("getid-0.lock");
+    let expected = format!(
+        "server-id 0 is in use: {} is locked by pid {}; stop that process, or set another server-id or dir",
+        lock.display(),
+        server.pid()
+    );
+    assert!(said.contains(&expected), "{said}");
+    let other = Server::start_in(dir.path(), &["--server-id", "1"]);
+    assert_eq!(other.connect().id() >> 19 & 3, 1);
+    assert!(server.connect().id() > first, "the first goes on");
+}
+
+#[test]
+fn the_oracle_sees_what_it_is_for() {
+    let caught = |ids: Vec<u64>| {
+        let mut life = Life { ids, ..Life::default() };
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| life.check(1))).is_err()
+    };
+    assert!(!caught(vec![1 << 21, 2 << 21]));
+    assert!(caught(vec![1 << 21, 2 << 21, 1 << 21]), "an ID twice");
+    assert!(caught(vec![1 << 21, (2 << 21) + (1 << 19)]), "another server's ID");
+    let mut client = Client::new(Arc::new(AtomicU64::new(100)), 0);
+    assert!(client.note(101, 100).is_ok());
+    assert!(client.note(101, 100).is_err(), "not ascending on one connection");
+    assert!(client.note(99, 100).is_err(), "smaller than one received before the request");
+}
+
+/// All lives of one server, and the IDs its clients received.
+#[derive(Default)]
+struct Life {
+    server_id: u64,
+    largest: Arc<AtomicU64>,
+    ids: Vec<u64>,
+    refusals: u64,
+}
+
+impl Life {
+    /// Lets four clients draw from `server` for `time`, ends it, and takes in what the clients received.
+    fn load_until(&mut self, server: Server, time: Duration, end: impl FnOnce(Server)) {
+        let ended = Arc::new(AtomicBool::new(false));
+        let clients: Vec<JoinHandle<Client>> = (0..4)
+            .map(|kind| {
+                let (port, ended) = (server.port, Arc::clone(&ended));
+                let client = Client::new(Arc::clone(&self.largest), kind);
+                std::thread::spawn(move || client.run(port, &ended))
+            })
+            .collect();
+        std::thread::sleep(time);
+        end(server);
+        ended.store(true, SeqCst);
+        for client in clients {
+            let client = client.join().expect("a client's check");
+            self.ids.extend(client.ids);
+            self.refusals += client.refusals;
+        }
+    }
+
+    fn check(&mut self, at_least: usize) {
+        println!("{} ids, {} refusals", self.ids.len(), self.refusals);
+        assert!(self.ids.len() >= at_least, "only {} ids", self.ids.len());
+        let stranger = self.ids.iter().find(|&&id| id >> 19 & 3 != self.server_id);
+        assert_eq!(stranger, None, "an id of another server");
+        assert_unique(&mut self.ids);
+    }
+}
+
+fn assert_unique(ids: &mut [u64]) {
+    ids.sort_unstable();
+    if let Some([twice, _]) = ids.array_windows().find(|[one, next]| one == next) {
+        panic!("{twice} was given twice");
+    }
+}
+
+/// One connection's life: requests in pipelines, every reply looked at.
+struct Client {
+    largest: Arc<AtomicU64>,
+    ids: Vec<u64>,
+    last: u64,
+    refusals: u64,
+    /// 0: pipelines of GETID; 1: of MGETID; 2: both mixed; 3: one GETID at a time.
+    kind: usize,
+}
+
+impl Client {
+    fn new(largest: Arc<AtomicU64>, kind: usize) -> Client {
+        Client { largest, ids: Vec::new(), last: 0, refusals: 0, kind }
+    }
+
+    fn run(mut self, port: u16, ended: &AtomicBool) -> Client {
+        let request = match self.kind {
+            0 => b"*1\r\n$5\r\nGETID\r\n".repeat(500),
+            1 => b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(20),
+            2 => b"GETID\r\n*2\r\n$6\r\nMGETID\r\n$1\r\n7\r\nGETID\n".repeat(50),
+            _ => b"*1\r\n$5\r\nGETID\r\n".to_vec(),
+        };
+        let replies = [500, 20, 150, 1][self.kind];
+        let begun = Instant::now();
+        // It ends when the server does: killed in the middle of a reply, or closed after one.
+        let _ = (|| -> io::Result<()> {
+            let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            let mut replies_of = Replies { buffer: vec![0; 1 << 16], start: 0, end: 0 };
+            while !ended.load(SeqCst) {
+                let floor = self.largest.load(SeqCst);
+                stream.write_all(&request)?;
+                let result = (0..replies).try_for_each(|_| self.take_reply(&mut replies_of, &mut stream, floor));
+                self.largest.fetch_max(self.last, SeqCst);
+                result?;
+            }
+            Ok(())
+        })();
+        assert!(begun.elapsed() < PATIENCE, "the server hung");
+        self
+    }
+
+    fn take_reply(&mut self, replies: &mut Replies, stream: &mut TcpStream, floor: u64) -> io::Result<()> {
+        match replies.line(stream)? {
+            (b'-', _) => self.refusals += 1,
+            (b'*', count) => {
+                for _ in 0..count {
+                    replies.line(stream)?;
+                    let (_, id) = replies.line(stream)?;
+                    self.note(id, floor).unwrap_or_else(|text| panic!("{text}"));
+                }
+            }
+            (_, id) => self.note(id, floor).unwrap_or_else(|text| panic!("{text}")),
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, id: u64, floor: u64) -> Result<(), String> {
+        if id <= self.last {
+            return Err(format!("{id} came after {} on one connection", self.last));
+        }
+        if id <= floor {
+            return Err(format!("{id} was asked for after {floor} had been received"));
+        }
+        self.last = id;
+        self.ids.push(id);
+        Ok(())
+    }
+}
+
+/// Lines off a socket, as their first byte and their number.
+struct Replies {
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Replies {
+    fn line(&mut self, stream: &mut TcpStream) -> io::Result<(u8, u64)> {
+        loop {
+            let filled = &self.buffer[self.start..self.end];
+            // Replies have no bare line feed.
+            if let Some(end) = filled.iter().position(|&byte| byte == b'\n') {
+                let len = end - 1;
+                let line = &filled[..len];
+                let digits = line.iter().filter(|byte| byte.is_ascii_digit());
+                let number = digits.fold(0_u64, |number, digit| number.wrapping_mul(10) + u64::from(digit - b'0'));
+                let kind = line[0];
+                if kind == b'-' {
+                    let text = String::from_utf8_lossy(line);
+                    assert!(text.starts_with("-BUSY ") || text.contains("shutting down"), "{text}");
+                }
+                self.start += len + 2;
+                return Ok((kind, number));
+            }
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+            match stream.read(&mut self.buffer[self.end..])? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => self.end += read,
+            }
+        }
+    }
+}
+
+fn watermark(dir: &Path, server_id: u32) -> u64 {
+    let bytes = std::fs::read(dir.join(format!("getid-{server_id}.state"))).expect("a record");
+    Record::parse(&bytes).expect("a whole record").point.watermark.0
+}
+
+fn tick_now() -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "a test compares IDs with the real clock")]
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("past 1970");
+    u64::try_from(now.as_millis()).expect("ms") - EPOCH_MS
+}
+
+/// By this a test is started again, as a server.
+const PLANTED_SERVER: &str = "PLANTED_SERVER_WORDS";
+
+/// No test, but the process that the next one starts.
+#[test]
+fn a_server_in_which_a_draw_panics() {
+    let Ok(words) = std::env::var(PLANTED_SERVER) else { return };
+    let _planted = getid_core::checks::plant(getid_core::checks::Fault::DrawPanics);
+    let end = getid::cli::serve::run(words.lines().map(str::to_owned).collect());
+    std::process::exit(i32::from(end != std::process::ExitCode::SUCCESS));
+}
+
+/// A draw runs into a bug: the process ends by itself, with an error, so that its supervisor starts it again.
+#[test]
+fn after_a_panic_inside_a_draw_the_process_ends_with_an_error() {
+    let server = Server::start(&[]);
+    let dir = server.dir.clone();
+    let last = server.connect().id();
+    server.kill();
+    let port = support::free_port();
+    let words = format!("--port\n{port}\n--dir\n{}", dir.display());
+    let mut planted = std::process::Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "lives::a_server_in_which_a_draw_panics", "--nocapture"])
+        .env(PLANTED_SERVER, words)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("started");
+    let end = Instant::now() + support::PATIENCE;
+    let mut wire = loop {
+        if let Ok(stream) = std::net::TcpStream::connect(("127.0.0.1", port)) {
+            drop(stream);
+            break Wire::connect(port);
+        }
+        assert!(Instant::now() < end, "it does not start");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let given = wire.id();
+    assert!(given > last);
+    wire.send("MGETID 7\r\n");
+    while planted.try_wait().expect("a child").is_none() {
+        if Instant::now() > end {
+            let _ = planted.kill();
+            panic!("it says that it is shutting down for ever");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = planted.wait_with_output().expect("a child");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("a draw of IDs ran into a bug"), "{text}");
+    assert!(Server::start_in(&dir, &[]).connect().id() > given);
+}

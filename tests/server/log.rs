@@ -1,0 +1,250 @@
+//! The log of the real binary: readers that stall, floods, and what is said of whom.
+
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::signal::Signal;
+
+use crate::support::{self, PATIENCE, Server};
+
+/// A pipe that has no room for one byte more.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    // Both ends of the flag: it belongs to the pipe, which the server gets.
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("a flag");
+    for piece in [vec![b'\n'; 4096], vec![b'\n']] {
+        while writer.write(&piece).is_ok() {}
+    }
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::empty())).expect("a flag");
+    (reader, writer)
+}
+
+/// A server both of whose outputs are this pipe.
+fn start_on(writer: &PipeWriter, words: &[&str]) -> (tempfile::TempDir, Server) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let server = Server::try_start_in(dir.path(), words, |command| {
+        let output = || Stdio::from(OwnedFd::from(writer.try_clone().expect("a copy")));
+        command.stdout(output()).stderr(output());
+    });
+    (dir, server.unwrap_or_else(|log| panic!("the server did not start:\n{log}")))
+}
+
+/// The lines that come out of a pipe, gathered by a thread.
+fn lines_of(reader: PipeReader) -> mpsc::Receiver<String> {
+    let (lines, gathered) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(reader).lines().map_while(Result::ok).filter(|line| !line.is_empty()) {
+            if lines.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    gathered
+}
+
+#[test]
+fn a_reader_that_stalls_stops_nobody_and_is_told_what_it_missed() {
+    let (reader, writer) = full_pipe();
+    let (dir, server) = start_on(&writer, &["--loglevel", "debug"]);
+    drop(writer);
+    let mut wire = server.connect();
+    let first = wire.id();
+    // Each of them is worth two lines.
+    let end = Instant::now() + PATIENCE;
+    while wire.info("log_lines_dropped") == "0" {
+        for _ in 0..50 {
+            assert_eq!(server.connect().ask("PING"), "+PONG");
+        }
+        assert!(Instant::now() < end, "no line was dropped");
+    }
+    // IDs, also past the mark that was on disk at the start: it was saved since.
+    let saves = || std::fs::read(dir.path().join("getid-0.state")).expect("a state");
+    let before = saves();
+    let end = Instant::now() + PATIENCE;
+    while saves() == before {
+        assert!(wire.id() > first);
+        std::thread::sleep(Duration::from_millis(10));
+        assert!(Instant::now() < end, "nothing was saved");
+    }
+    assert_eq!(wire.ask("CONFIG SET timeout 7"), "+OK");
+
+    let lines = lines_of(reader);
+    let told = loop {
+        let line = lines.recv_timeout(PATIENCE).expect("the count");
+        if line.contains("log lines were dropped") {
+            break line;
+        }
+    };
+    assert!(told.contains(" warning "), "{told}");
+    let count = told.split(" log lines").next().and_then(|before| before.rsplit(' ').next());
+    assert!(count.and_then(|count| count.parse::<u64>().ok()).is_some_and(|count| count > 0), "{told}");
+    // It flows again.
+    assert_eq!(wire.ask("CONFIG SET timeout 8"), "+OK");
+    assert_eq!(server.stop().code(), Some(0));
+    assert!(lines.iter().any(|line| line.contains("bye")), "the last line came out");
+}
+
+#[test]
+fn a_server_whose_log_nobody_reads_can_be_stopped() {
+    let (_reader, writer) = full_pipe();
+    let (_dir, mut server) = start_on(&writer, &[]);
+    assert!(server.connect().id() > 0);
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.wait().code(), Some(0));
+
+    let (_reader, writer) = full_pipe();
+    let (_dir, mut server) = start_on(&writer, &[]);
+    let mut wire = server.connect();
+    wire.send("SHUTDOWN\r\n");
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn a_flood_of_lines_is_a_few_and_a_count() {
+    const ASKED: u64 = 20_000;
+    let mut server = Server::start(&[]);
+    let mut wire = server.connect();
+    for _ in 0..ASKED / 1000 {
+        wire.send("CLIENT PAUSE 0 WRITE\r\n".repeat(1000));
+        (0..1000).for_each(|_| assert_eq!(wire.line(), "+OK"));
+    }
+    // All are told of: by a line of their own, or by a count, which comes without another one.
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let lines = server.count_log("audit: CLIENT PAUSE user=default");
+        let counts = server.log_so_far();
+        let counts =
+            counts.lines().filter_map(|line| line.split_once("audit: ")?.1.split_once(" more within a second"));
+        let counted: u64 = counts.filter_map(|(count, _)| count.parse::<u64>().ok()).sum();
+        if lines as u64 + counted == ASKED {
+            assert!(lines < 500, "{lines} lines");
+            break;
+        }
+        assert!(Instant::now() < end, "{lines} lines and {counted}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn who_did_what_is_told_without_secrets() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (config, users) = (dir.path().join("getid.conf"), dir.path().join("users.acl"));
+    std::fs::write(&config, "").expect("written");
+    std::fs::write(&users, "user admin on >hunter2 +@all\nuser default on nopass +@all\n").expect("written");
+    let path = |path: &std::path::Path| path.to_str().expect("UTF-8").to_owned();
+    let words = ["--aclfile", &path(&users)];
+    let mut server = Server::try_start_in(dir.path(), &words, |command| {
+        // The file comes before the directives.
+        let args: Vec<_> = command.get_args().skip(1).map(ToOwned::to_owned).collect();
+        *command = support::getid();
+        command.arg("serve").arg(&config).args(args);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    })
+    .expect("it starts");
+    let mut wire = server.connect();
+    let port = wire.stream.local_addr().expect("its address").port();
+    for (command, reply, line) in [
+        (
+            "AUTH nobody hunter3",
+            "-WRONGPASS",
+            "audit: login failed user=default client=ID addr=ADDR tried=nobody count=1",
+        ),
+        ("AUTH admin hunter2", "+OK", "audit: logged in user=admin client=ID addr=ADDR"),
+        (
+            "CONFIG SET timeout 77 requirepass hunter4",
+            "+OK",
+            "audit: CONFIG SET user=admin client=ID addr=ADDR names=\"timeout, requirepass\"",
+        ),
+        ("CONFIG RESETSTAT", "+OK", "audit: CONFIG RESETSTAT user=admin client=ID addr=ADDR"),
+        ("CONFIG REWRITE", "+OK", "audit: CONFIG REWRITE user=admin client=ID addr=ADDR"),
+        ("ACL SETUSER bob on >hunter5", "+OK", "audit: ACL SETUSER user=admin client=ID addr=ADDR name=bob"),
+        ("ACL DELUSER bob nobody", ":1", "audit: ACL DELUSER user=admin client=ID addr=ADDR names=bob"),
+        ("ACL SAVE", "+OK", "audit: ACL SAVE user=admin client=ID addr=ADDR"),
+        ("ACL LOAD", "+OK", "audit: ACL LOAD user=admin client=ID addr=ADDR"),
+        ("ACL LOG RESET", "+OK", "audit: ACL LOG RESET user=admin client=ID addr=ADDR"),
+        ("CLIENT KILL ID 999999", ":0", "audit: CLIENT KILL user=admin client=ID addr=ADDR count=0"),
+        (
+            "CLIENT PAUSE 1 WRITE",
+            "+OK",
+            "audit: CLIENT PAUSE user=admin client=ID addr=ADDR what=\"requests for ids\" timeout_ms=1",
+        ),
+        ("MONITOR", "+OK", "audit: MONITOR user=admin client=ID addr=ADDR"),
+        ("SHUTDOWN", "", "audit: SHUTDOWN user=admin client=ID addr=ADDR"),
+    ] {
+        let answer = if reply.is_empty() {
+            wire.send(format!("{command}\r\n"));
+            String::new()
+        } else {
+            wire.ask(command)
+        };
+        assert!(answer.starts_with(reply), "{command}: {answer}");
+        let wanted = line.replace("ADDR", &format!("127.0.0.1:{port}"));
+        let (before, after) = wanted.split_once("ID").expect("one");
+        let found = server.wait_log(before);
+        assert!(found.contains(after), "{command}: {found}");
+    }
+    server.wait();
+    let said = server.log_so_far();
+    assert!(!said.contains("hunter"), "{said}");
+}
+
+#[test]
+fn each_login_has_its_line_however_it_is_sent() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let users = "user default on nopass +@all\nuser ann on >hunter2 +@all\nuser bob on >hunter3 +@all\n";
+    std::fs::write(dir.path().join("users.acl"), users).expect("written");
+    let mut server = Server::start_in(dir.path(), &["--aclfile", "users.acl"]);
+    let mut wire = server.connect();
+    wire.send("AUTH ann hunter2\r\nAUTH bob hunter3\r\nHELLO 2 AUTH ann hunter2 SETNAME x\r\nACL WHOAMI\r\n");
+    assert_eq!((wire.line(), wire.line()), ("+OK".to_owned(), "+OK".to_owned()));
+    let logins = |server: &mut Server, user: &str| server.count_log(&format!("audit: logged in user={user} "));
+    let end = Instant::now() + PATIENCE;
+    while (logins(&mut server, "ann"), logins(&mut server, "bob")) != (2, 1) {
+        assert!(Instant::now() < end, "{}", server.log_so_far());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // Names that try to be more than a name.
+    let mut wire = server.connect();
+    let name = b"x user=root\n2026 audit: logged in\x1b[2J";
+    wire.send([format!("*3\r\n$4\r\nAUTH\r\n${}\r\n", name.len()).as_bytes(), name, b"\r\n$1\r\np\r\n"].concat());
+    assert!(wire.line().starts_with("-WRONGPASS"));
+    let line = server.wait_log("audit: login failed");
+    let expected = r#"tried="x user=root\n2026 audit: logged in\u{1b}[2J" count=1"#;
+    assert!(line.ends_with(expected), "{line}");
+}
+
+/// By the level before or by the one after, whichever shows more.
+#[test]
+fn who_changes_the_level_of_the_log_is_told_of() {
+    let mut server = Server::start(&[]);
+    let mut wire = server.connect();
+    for (names, words) in [("loglevel", "loglevel nothing"), ("\"hz, loglevel\"", "hz 11 loglevel notice")] {
+        assert_eq!(wire.ask(&format!("CONFIG SET {words}")), "+OK");
+        server.wait_log(&format!(" names={names}"));
+    }
+    assert_eq!(server.count_log("audit: CONFIG SET"), 2);
+}
+
+#[test]
+fn the_flood_of_one_user_hides_no_other() {
+    let mut server =
+        Server::start(&["--requirepass", "pw", "--user", "loud on >pw -@all +config|resetstat", "--io-threads", "2"]);
+    let (mut loud, mut admin) = (server.connect(), server.connect());
+    assert_eq!((loud.ask("AUTH loud pw"), admin.ask("AUTH pw")), ("+OK".to_owned(), "+OK".to_owned()));
+    // More of them than have lines of their own, before and behind each change.
+    for name in ["timeout", "hz", "tcp-keepalive"] {
+        loud.send("CONFIG RESETSTAT\r\n".repeat(500));
+        assert_eq!(admin.ask(&format!("CONFIG SET {name} 20")), "+OK");
+        (0..500).for_each(|_| assert_eq!(loud.line(), "+OK"));
+        assert_eq!(admin.ask(&format!("CONFIG SET {name} 30")), "+OK");
+        let end = Instant::now() + PATIENCE;
+        while server.count_log(&format!(" names={name}")) != 2 {
+            assert!(Instant::now() < end, "{name}: {}", server.log_so_far());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The built binary on real sockets, files and clocks: what clients and operators see of it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+mod access;
+mod advance;
+mod attack;
+mod basics;
+mod client_command;
+mod client_matrix;
+mod clock_faults;
+mod disk;
+mod files;
+mod limits;
+mod lives;
+mod log;
+mod observe;
+mod power;
+mod rough;
+mod settings;
+mod startup;
+#[path = "../support/mod.rs"]
+mod support;
+mod systemd;
+mod tls;
+mod turns;

@@ -1,0 +1,315 @@
+//! Power cuts, at the real store: what the binary does to its folder is written down in order (`tests/support/preload/record.c`),
+//! and every state that a crash could leave at any moment is put on a disk and started from.
+//!
+//! The simulated disk proves that the order of steps is right. This proves that these are the steps.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{self, PATIENCE, Server, free_port, getid};
+use getid::claim::{Folder, FolderClaim, Identity, Record};
+use getid_core::{Layout, SavePoint};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+const STATE: &str = "getid-0.state";
+
+/// One thing that was done in the folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Done {
+    Create(String),
+    Write(String, Vec<u8>),
+    Sync(String),
+    SyncFolder,
+    Rename(String, String),
+    Unlink(String),
+}
+
+#[test]
+fn a_power_cut_leaves_the_last_record_or_the_one_under_way() {
+    let log = record(None);
+    let saves = log.iter().filter(|done| **done == Done::Rename(format!("{STATE}.tmp"), STATE.to_owned())).count();
+    assert!(saves >= 5, "two lives, their starts, steady state and a clean stop: {saves} saves");
+    let images = cut_everywhere(&log).unwrap_or_else(|fault| panic!("{fault}"));
+    assert!(images > saves, "each record was on the disk, and none before the first: {images} states, {saves} saves");
+}
+
+/// The tests of the test: a store that leaves out one of the syncs is caught.
+#[test]
+fn every_sync_is_needed() {
+    for (skip, fault) in [("file", "no record"), ("folder", "lost")] {
+        let log = record(Some(skip));
+        let skipped = |done: &Done| match skip {
+            "file" => matches!(done, Done::Sync(_)),
+            _ => *done == Done::SyncFolder,
+        };
+        assert!(!log.iter().any(skipped), "planted");
+        let found = cut_everywhere(&log).expect_err("a planted fault is seen");
+        assert!(found.contains(fault), "{skip}: {found}");
+    }
+}
+
+/// Every other order of the steps is wrong, too: what the judge lets pass is not everything.
+#[test]
+fn every_order_but_the_right_one_is_caught() {
+    let log = record(None);
+    let renames: Vec<_> = log.iter().enumerate().filter(|(_, done)| matches!(done, Done::Rename(..))).collect();
+    let (at, _) = renames[renames.len() / 2];
+    // The rename before the sync of the file, and after the sync of the folder.
+    for with in [at - 1, at + 1] {
+        let mut wrong = log.clone();
+        wrong.swap(at, with);
+        assert_ne!(wrong, log);
+        cut_everywhere(&wrong).expect_err("an order that loses records");
+    }
+    let without: Vec<_> = log.iter().filter(|done| !matches!(done, Done::Write(..))).cloned().collect();
+    cut_everywhere(&without).expect_err("nothing was written");
+}
+
+/// A start that is stopped in the middle of its first save: the record is there already, by a clock that may have been wrong,
+/// and no ID was given. It is as it was found, or says that there was none.
+#[test]
+fn a_start_that_is_stopped_takes_its_record_back() {
+    let work = tempfile::tempdir().expect("a folder");
+    let dir = work.path().join("state");
+    fs::create_dir(&dir).expect("made");
+    let (library, log) = (support::preload::layer(work.path(), "record"), work.path().join("log"));
+    let point = || Record::parse(&fs::read(dir.join(STATE)).expect("a record")).expect("a whole one").point;
+    let mut found = SavePoint::NOTHING;
+    for life in 0..3 {
+        let mut command = getid();
+        command.args(["serve", "--port", &free_port().to_string(), "--dir"]).arg(&dir);
+        command.env("LD_PRELOAD", &library).env("GETID_TEST_RECORD", &log).env("GETID_TEST_RECORD_DIR", &dir);
+        command.env("GETID_TEST_STOP", "rename").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the binary runs");
+        let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
+        let options = WaitPidFlag::WUNTRACED | WaitPidFlag::WNOHANG;
+        let end = Instant::now() + PATIENCE;
+        while !matches!(waitpid(pid, Some(options)).expect("its state"), WaitStatus::Stopped(..)) {
+            assert!(Instant::now() < end, "the first save does not come");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_ne!(point(), found, "life {life}: the first save is on the disk");
+        for signal in [Signal::SIGTERM, Signal::SIGCONT] {
+            kill(pid, signal).expect("the process is there");
+        }
+        assert_eq!(child.wait().expect("its end").code(), Some(0));
+        assert_eq!(point(), found, "life {life}");
+        if life == 1 {
+            let server = Server::start_in(&dir, &[]);
+            server.connect().id();
+            server.kill();
+            found = point();
+        }
+    }
+}
+
+/// Two lives of the binary, one killed and one stopped, and all that they did in their folder.
+fn record(skip: Option<&str>) -> Vec<Done> {
+    let work = tempfile::tempdir().expect("a folder");
+    let dir = work.path().join("state");
+    fs::create_dir(&dir).expect("made");
+    let (library, log) = (support::preload::layer(work.path(), "record"), work.path().join("log"));
+    let prepare = |command: &mut Command| {
+        command.env("LD_PRELOAD", &library).env("GETID_TEST_RECORD", &log).env("GETID_TEST_RECORD_DIR", &dir);
+        if let Some(skip) = skip {
+            command.env("GETID_TEST_SKIP", skip);
+        }
+    };
+    let words = ["--id-max-borrow-ms", "400", "--id-watermark-lead-ms", "300"];
+    for signal in [Signal::SIGKILL, Signal::SIGTERM] {
+        let mut server = Server::try_start_in(&dir, &words, prepare).expect("started");
+        let mut wire = server.connect();
+        let until = Instant::now() + Duration::from_millis(1200);
+        while Instant::now() < until {
+            wire.id();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        drop(wire);
+        if signal == Signal::SIGKILL {
+            stand_still_between_saves(&server, || done(&log), skip);
+        }
+        server.signal(signal);
+        server.wait();
+    }
+    done(&log)
+}
+
+fn done(log: &Path) -> Vec<Done> {
+    fs::read_to_string(log).expect("a log").lines().filter_map(Done::of).collect()
+}
+
+/// Stops the process where no save is under way: who judges the log takes a save that has begun for one that ends.
+fn stand_still_between_saves(server: &Server, done: impl Fn() -> Vec<Done>, skip: Option<&str>) {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        server.signal(Signal::SIGSTOP);
+        let state = waitpid(server.pid(), Some(WaitPidFlag::WUNTRACED)).expect("its state");
+        assert!(matches!(state, WaitStatus::Stopped(..)), "{state:?}");
+        match done().last() {
+            Some(Done::SyncFolder) => return,
+            Some(Done::Rename(..)) if skip == Some("folder") => return,
+            last => assert!(Instant::now() < end, "a save that does not end: {last:?}"),
+        }
+        server.signal(Signal::SIGCONT);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+impl Done {
+    /// A line of the log, if it is about a record: what the lock file says makes a start wait, and no more.
+    fn of(line: &str) -> Option<Done> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let name = |at: usize| words[at].to_owned();
+        if words.get(1).is_some_and(|name| !name.starts_with(STATE)) {
+            return None;
+        }
+        Some(match words[0] {
+            "create" => Done::Create(name(1)),
+            "write" => {
+                let digits = words[2].as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).expect("ascii"));
+                Done::Write(name(1), digits.map(|pair| u8::from_str_radix(pair, 16).expect("hex")).collect())
+            }
+            "sync" => Done::Sync(name(1)),
+            "sync-folder" => Done::SyncFolder,
+            "rename" => Done::Rename(name(1), name(2)),
+            "unlink" => Done::Unlink(name(1)),
+            other => panic!("{other}"),
+        })
+    }
+}
+
+/// A disk as a crash sees it.
+#[derive(Default)]
+struct Disk {
+    files: Vec<File>,
+    /// What the names lead to for a process.
+    names: HashMap<String, usize>,
+    /// What the record's name leads to: first what is durable, then each change since the folder's last sync.
+    state: Vec<Option<usize>>,
+}
+
+#[derive(Default)]
+struct File {
+    text: Vec<u8>,
+    synced: usize,
+}
+
+impl Disk {
+    fn perform(&mut self, done: &Done) {
+        match done {
+            Done::Create(name) => {
+                self.files.push(File::default());
+                self.lead(name, Some(self.files.len() - 1));
+            }
+            Done::Write(name, bytes) => {
+                let file = self.names[name];
+                self.files[file].text.extend(bytes);
+            }
+            Done::Sync(name) => {
+                let file = self.names[name];
+                self.files[file].synced = self.files[file].text.len();
+            }
+            Done::SyncFolder => {
+                let last = self.state.len() - 1;
+                self.state.drain(..last);
+            }
+            Done::Rename(from, to) => {
+                let file = self.names.remove(from);
+                self.lead(to, file);
+            }
+            Done::Unlink(name) => {
+                self.names.remove(name);
+                if name == STATE {
+                    self.state.push(None);
+                }
+            }
+        }
+    }
+
+    fn lead(&mut self, name: &str, file: Option<usize>) {
+        if let Some(file) = file {
+            self.names.insert(name.to_owned(), file);
+        }
+        if name == STATE {
+            self.state.push(file);
+        }
+    }
+
+    /// All that the record's file can be after a crash now.
+    fn after_crash(&self) -> BTreeSet<Option<Vec<u8>>> {
+        let mut images = BTreeSet::new();
+        for file in &self.state {
+            let Some(file) = file.map(|file| &self.files[file]) else {
+                images.insert(None);
+                continue;
+            };
+            images.insert(Some(file.text.clone()));
+            if file.synced < file.text.len() {
+                // Of what was not synced there may be nothing, a part, or its length alone.
+                for end in [file.synced, file.synced.midpoint(file.text.len())] {
+                    images.insert(Some(file.text[..end].to_vec()));
+                    let mut zeros = file.text[..end].to_vec();
+                    zeros.resize(file.text.len(), 0);
+                    images.insert(Some(zeros));
+                }
+            }
+        }
+        images
+    }
+}
+
+/// Cuts the power before the first and after each thing that was done, and starts from whatever that can leave. How many
+/// different states that were; or the first that a server would not start from, or would start from wrongly.
+fn cut_everywhere(log: &[Done]) -> Result<usize, String> {
+    let mut disk = Disk { state: vec![None], ..Disk::default() };
+    let mut started: HashMap<Option<Vec<u8>>, Option<SavePoint>> = HashMap::new();
+    // The record that was there before the save under way: IDs were given by it. And the one under way.
+    let (mut promised, mut under_way): (Option<SavePoint>, Option<SavePoint>) = (None, None);
+    for (at, done) in log.iter().enumerate() {
+        match done {
+            // A save begins when the one before is done.
+            Done::Create(_) => promised = under_way,
+            Done::Write(_, bytes) => {
+                under_way =
+                    Some(Record::parse(bytes).map_err(|error| format!("{at}: it writes no record: {error}"))?.point);
+            }
+            _ => {}
+        }
+        disk.perform(done);
+        for image in disk.after_crash() {
+            let found = if let Some(found) = started.get(&image) {
+                *found
+            } else {
+                let found = start(image.as_deref()).map_err(|error| format!("{at} {done:?}: no record: {error}"))?;
+                started.insert(image.clone(), found);
+                found
+            };
+            if found != promised && found != under_way {
+                return Err(format!("{at} {done:?}: {promised:?} is lost, a start finds {found:?}"));
+            }
+        }
+    }
+    // Both lives are over.
+    for image in disk.after_crash() {
+        if started[&image] != under_way {
+            return Err(format!("the last record is lost, a start finds {:?}", started[&image]));
+        }
+    }
+    Ok(started.len())
+}
+
+/// What the real store finds in a folder with this record.
+fn start(image: Option<&[u8]>) -> Result<Option<SavePoint>, String> {
+    let dir = tempfile::tempdir().expect("a folder");
+    if let Some(bytes) = image {
+        fs::write(dir.path().join(STATE), bytes).expect("written");
+    }
+    let identity = Identity { server_id: 0, layout: Layout::default() };
+    let folder = Folder { dir: dir.path().to_owned(), identity, max_borrow_ms: 400 };
+    FolderClaim::take_blocking(&folder).map(|opened| opened.point).map_err(|error| error.to_string())
+}

@@ -1,0 +1,340 @@
+//! Clients that no library would write, and operators in a hurry: nobody else may notice them.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::support::{self, PATIENCE, Random, Server, Wire};
+use nix::sys::signal::Signal;
+
+#[test]
+fn five_thousand_idle_connections() {
+    const CLIENTS: usize = 5_000;
+    support::need_open_files(CLIENTS + 100);
+    let server = Server::start(&["--loglevel", "warning"]);
+    let mut wire = server.connect();
+    let before = server.memory_kb("VmRSS");
+    let mut idle: Vec<TcpStream> = (0..CLIENTS).map(|_| connect(&server)).collect();
+    // Each has said something once, and half a request now.
+    for stream in &mut idle {
+        stream.write_all(b"PING\r\n*1\r\n$5\r\nGET").expect("sent");
+    }
+    for stream in &mut idle {
+        let mut reply = [0; 7];
+        stream.read_exact(&mut reply).expect("a reply");
+        assert_eq!(&reply, b"+PONG\r\n");
+    }
+    let per_client = (server.memory_kb("VmRSS") - before) * 1024 / CLIENTS as u64;
+    println!("{per_client} bytes a client");
+    assert!(per_client < 8 * 1024, "{per_client} bytes for an idle client");
+    assert_eq!(wire.info("connected_clients"), (CLIENTS + 1).to_string());
+    let list = wire.ask_bulk("CLIENT LIST");
+    assert_eq!(list.lines().count(), CLIENTS + 1);
+    for stream in &mut idle {
+        stream.write_all(b"ID\r\n").expect("sent");
+    }
+    for stream in &mut idle {
+        let mut reply = [0];
+        stream.read_exact(&mut reply).expect("a reply");
+        assert_eq!(reply[0], b':');
+    }
+    drop(idle);
+    let end = Instant::now() + PATIENCE;
+    while wire.info("connected_clients") != "1" {
+        assert!(Instant::now() < end, "{} are left", wire.info("connected_clients"));
+    }
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+#[test]
+fn random_bytes_harm_nobody() {
+    let mut server = Server::start(&["--loglevel", "debug"]);
+    let mut good = server.connect();
+    let mut last = good.id();
+    let mut random = Random(0x5eed);
+    let alphabet: &[u8] = b"*$:+-\r\n0123456789 GETIDMPNQUX\"'\\\0\xff";
+    for round in 0..300 {
+        let len = random.below(if round % 10 == 0 { 60_000 } else { 200 });
+        let bytes: Vec<u8> = (0..len)
+            .map(|_| match round % 3 {
+                0 => u8::try_from(random.below(256)).expect("a byte"),
+                _ => alphabet[random.below(alphabet.len())],
+            })
+            .collect();
+        let mut stream = connect(&server);
+        let mut sender = stream.try_clone().expect("a second handle");
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                // The server may close in the middle.
+                let _ = sender.write_all(&bytes);
+                let _ = sender.shutdown(Shutdown::Write);
+            });
+            // Whatever it answers, it comes to an end.
+            let mut reply = Vec::new();
+            let end = stream.read_to_end(&mut reply).map_err(|error| error.kind());
+            assert!(!matches!(end, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)), "round {round} hangs");
+        });
+        if round % 20 == 0 {
+            let id = good.id();
+            assert!(id > last);
+            last = id;
+        }
+    }
+    assert_ne!(good.info("protocol_error_connections"), "0");
+    assert_eq!(good.info("connection_panics"), "0");
+    assert_eq!(server.count_log("panicked"), 0, "{}", server.log_so_far());
+}
+
+#[test]
+fn protocol_errors_are_counted_and_quit_is_none() {
+    let server = Server::start(&[]);
+    let mut wire = server.connect();
+    for (bytes, count) in [("*1\r\n:1\r\n", "1"), ("QUIT\r\n", "1"), ("GETID\r\n*x\r\n", "2")] {
+        let mut other = server.connect();
+        other.send(bytes);
+        other.rest();
+        assert_eq!(wire.info("protocol_error_connections"), count, "after {bytes:?}");
+    }
+}
+
+#[test]
+fn who_waits_for_ids_is_not_idle() {
+    // 1,000 IDs a second, two seconds of borrowing: the third pipeline of 1,000 waits longer than `timeout`.
+    let narrow = ["--id-range", "2", "--shard-range", "0", "--random-range", "19", "--timeout", "1"];
+    let server = Server::start(&narrow);
+    let mut wire = server.connect();
+    wire.send("GETID\r\n".repeat(4_000));
+    let mut last = 0_u64;
+    let begun = Instant::now();
+    for _ in 0..4_000 {
+        let line = wire.line();
+        let id = line.strip_prefix(':').and_then(|id| id.parse().ok()).unwrap_or_else(|| panic!("{line}"));
+        assert!(id > last);
+        last = id;
+    }
+    assert!(begun.elapsed() > Duration::from_secs(2), "it did not have to wait");
+    let mut other = server.connect();
+    assert_eq!(other.info("idle_closed_connections"), "0");
+}
+
+/// 5,000 IDs are more than this layout holds in `id-max-wait-ms`. Beside others who wait they come in turns.
+#[test]
+fn a_long_transaction_beside_others_gets_its_ids() {
+    let narrow = ["--id-range", "2", "--shard-range", "2", "--random-range", "17", "--id-max-wait-ms", "1000"];
+    let server =
+        Server::start(&[&narrow[..], &["--id-max-borrow-ms", "100", "--id-watermark-lead-ms", "100"]].concat());
+    let (port, done) = (server.port, AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // There is always one of them in the queue: 200 IDs take 50 ms.
+            let mut others: Vec<Wire> = (0..3).map(|_| Wire::connect(port)).collect();
+            for wire in &mut others {
+                wire.send("GETID\r\n".repeat(200));
+            }
+            let begun = Instant::now();
+            for i in (0..others.len()).cycle() {
+                if done.load(Ordering::Relaxed) || begun.elapsed() > 2 * PATIENCE {
+                    break;
+                }
+                for _ in 0..200 {
+                    others[i].line();
+                }
+                others[i].send("GETID\r\n".repeat(200));
+            }
+        });
+        let mut wire = server.connect();
+        while wire.info("blocked_clients") != "3" {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        wire.send(format!("MULTI\r\n{}EXEC\r\n", "GETID\r\n".repeat(5_000)));
+        let replies: Vec<String> = (0..10_002).map(|_| wire.line()).collect();
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(replies[5_001], "*5000");
+        let refused: Vec<&String> = replies[5_002..].iter().filter(|reply| !reply.starts_with(':')).collect();
+        assert!(refused.is_empty(), "{} were refused: {}", refused.len(), refused[0]);
+    });
+}
+
+#[test]
+fn who_waits_for_ids_and_goes_gives_the_place_to_the_next() {
+    let narrow = ["--id-range", "2", "--shard-range", "0", "--random-range", "19", "--id-max-wait-ms", "60000"];
+    let server = Server::start(&narrow);
+    let mut gone: Vec<Wire> = (0..10).map(|_| server.connect()).collect();
+    for wire in &mut gone {
+        wire.send("GETID\r\n".repeat(2_000));
+    }
+    let mut wire = server.connect();
+    while wire.info("blocked_clients") != "10" {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    for gone in gone {
+        // With a reset, as when a process is killed with replies unread.
+        socket2::SockRef::from(&gone.stream).set_linger(Some(Duration::ZERO)).expect("an option");
+    }
+    let begun = Instant::now();
+    while wire.info("ids_waiting") != "0" {
+        assert!(begun.elapsed() < Duration::from_secs(5), "what the others waited for would take 15 s");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    wire.id();
+}
+
+/// 1,000 IDs a second, after 2,000 or so that are borrowed; and time to wait for them.
+const NARROW: [&str; 8] =
+    ["--id-range", "2", "--shard-range", "0", "--random-range", "19", "--id-max-wait-ms", "100000"];
+
+#[test]
+fn who_is_gone_without_a_reset_costs_one_reply_and_not_all_it_asked_for() {
+    const GONE: usize = 20;
+    let server = Server::start(&NARROW);
+    let mut gone: Vec<Wire> = (0..GONE).map(|_| server.connect()).collect();
+    for wire in &mut gone {
+        wire.send("MGETID 100\r\n".repeat(20));
+    }
+    let mut wire = server.connect();
+    let end = Instant::now() + PATIENCE;
+    while wire.info("blocked_clients").parse::<usize>().expect("a number") < GONE - 2 {
+        assert!(Instant::now() < end, "{} wait", wire.info("blocked_clients"));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Closed both ways: to the server it looks like a client that has finished sending and reads on.
+    drop(gone);
+    let begun = Instant::now();
+    wire.id();
+    assert!(begun.elapsed() < Duration::from_secs(15), "40,000 IDs of the others would have taken 38 s");
+    let end = Instant::now() + PATIENCE;
+    while wire.info("connected_clients") != "1" {
+        assert!(Instant::now() < end, "{} are left", wire.info("connected_clients"));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn who_has_finished_sending_gets_every_reply_all_the_same() {
+    let server = Server::start(&NARROW);
+    let mut wire = server.connect();
+    wire.send("MGETID 100\r\nPING\r\nGETID\r\n".repeat(40) + "ECHO end\r\n");
+    wire.stream.shutdown(Shutdown::Write).expect("shut down");
+    let mut last = 0;
+    let mut id = |text: &str| {
+        let id: u64 = text.parse().expect("an ID");
+        assert!(id > last, "{id} came after {last}");
+        last = id;
+    };
+    for _ in 0..40 {
+        assert_eq!(wire.line(), "*100");
+        for _ in 0..100 {
+            wire.line();
+            id(&wire.line());
+        }
+        assert_eq!(wire.line(), "+PONG");
+        id(wire.line().strip_prefix(':').expect("an ID"));
+    }
+    assert_eq!(wire.rest(), "$3\r\nend\r\n");
+}
+
+#[test]
+fn who_waits_for_ids_holds_its_request_and_no_more() {
+    const CLIENTS: usize = 200;
+    // So few IDs a millisecond that everybody comes to wait, however slow the machine.
+    let narrow = ["--id-range", "2", "--shard-range", "6", "--random-range", "13", "--id-max-wait-ms", "3600000"];
+    let server = Server::start(&narrow);
+    let mut watch = server.connect();
+    let mut waiting: Vec<TcpStream> = (0..CLIENTS).map(|_| server.connect().stream).collect();
+    let before = server.memory_kb("VmRSS");
+    // 20,000 IDs each, of which the first 8,192 may come at once: 200 KB of replies, and a read's worth of requests behind.
+    let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(200);
+    for client in &mut waiting {
+        client.write_all(&request).expect("sent");
+        client.set_nonblocking(true).expect("an option");
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let reader = std::thread::spawn(move || {
+        let mut piece = vec![0; 256 << 10];
+        while !stopped.load(Ordering::Relaxed) {
+            for client in &mut waiting {
+                while matches!(client.read(&mut piece), Ok(1..)) {}
+            }
+        }
+        waiting
+    });
+    let end = Instant::now() + PATIENCE;
+    // IDs are borrowed for three seconds; from then on all that have not got theirs wait.
+    let mut blocked = 0;
+    while blocked < CLIENTS * 3 / 4 {
+        assert!(Instant::now() < end, "{blocked} clients wait");
+        std::thread::sleep(Duration::from_millis(5));
+        blocked = watch.info("blocked_clients").parse().expect("a number");
+    }
+    let held: usize = watch.info("client_buffers_bytes").parse().expect("a number");
+    let per_client = server.memory_kb("VmRSS").saturating_sub(before) * 1024 / CLIENTS as u64;
+    println!("{blocked} clients wait; {per_client} bytes a client are resident, {held} are counted");
+    // The buffers that are shared by those who work are among it.
+    assert!(per_client < 32 * 1024, "{per_client} bytes for a client that waits");
+    assert!((blocked * 1000..CLIENTS * 24 * 1024).contains(&held), "{held} bytes are counted");
+    stop.store(true, Ordering::Relaxed);
+    drop(reader.join());
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let mut server = Server::start(&["--shutdown-timeout", "60"]);
+    let last = server.connect().id();
+    let mut stuck = server.connect();
+    stuck.stream.set_write_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+    let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(1000);
+    while stuck.stream.write_all(&request).is_ok() {}
+    server.signal(Signal::SIGTERM);
+    server.wait_log("stopping");
+    std::thread::sleep(Duration::from_millis(300));
+    let begun = Instant::now();
+    server.signal(Signal::SIGINT);
+    assert_eq!(server.wait().code(), Some(0));
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    server.wait_log("the position is stored");
+    let dir = server.dir.clone();
+    assert!(Server::start_in(&dir, &[]).connect().id() > last);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut_off_after_shutdown_timeout() {
+    let mut server = Server::start(&["--shutdown-timeout", "1"]);
+    let mut stuck = server.connect();
+    stuck.stream.set_write_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+    let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(1000);
+    while stuck.stream.write_all(&request).is_ok() {}
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.wait().code(), Some(0));
+    server.wait_log("1 client did not take all replies within shutdown-timeout 1 s");
+}
+
+fn connect(server: &Server) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", server.port)).expect("the server accepts");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream
+}
+
+#[test]
+fn a_request_of_very_many_arguments_leaves_nothing_behind() {
+    const ARGUMENTS: usize = 200_000;
+    let server = Server::start(&[]);
+    let request =
+        [format!("*{ARGUMENTS}\r\n$4\r\nNONE\r\n").as_bytes(), &b"$0\r\n\r\n".repeat(ARGUMENTS - 1)[..]].concat();
+    let mut quiet = Vec::new();
+    let mut before_kb = 0;
+    for client in 0..30 {
+        let mut wire = server.connect();
+        wire.send(&request);
+        assert!(wire.line().starts_with("-ERR unknown command 'NONE'"));
+        quiet.push(wire);
+        if client == 0 {
+            before_kb = server.memory_kb("VmRSS");
+        }
+    }
+    // A table of so many arguments is 3 MB; 29 more clients would keep 90 MB.
+    let grown_kb = server.memory_kb("VmRSS").saturating_sub(before_kb);
+    assert!(grown_kb < 20_000, "{grown_kb} kB");
+}

@@ -1,0 +1,634 @@
+//! `CONFIG SET`, `REWRITE` and `RESETSTAT` on a running server: what each setting changes, and that nothing else does.
+//!
+//! TLS is in `tls`, `id-max-clock-jump-ms` (it takes a clock that jumps) in `core/mint.rs`.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::support::{self, PATIENCE, Server, Wire};
+use getid::config::directive::{Change, Directive};
+use nix::sys::signal::Signal;
+
+/// Asks until the answer is right.
+#[track_caller]
+fn until(what: &str, mut right: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !right() {
+        assert!(Instant::now() < end, "{what}: not in time");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[track_caller]
+fn set(wire: &mut Wire, pairs: &str) {
+    assert_eq!(wire.ask(&format!("CONFIG SET {pairs}")), "+OK", "{pairs}");
+}
+
+fn get(wire: &mut Wire, name: &str) -> String {
+    assert_eq!(wire.ask(&format!("CONFIG GET {name}")), "*2", "{name}");
+    let lines: Vec<_> = (0..4).map(|_| wire.line()).collect();
+    assert_eq!(lines[1], name);
+    lines[3].clone()
+}
+
+/// Those whose effect another test file shows. A directive that is new in the table is in neither list, and fails here.
+const ELSEWHERE: [&str; 18] = [
+    "slowlog-log-slower-than",
+    "slowlog-max-len",
+    "latency-monitor-threshold",
+    "client-output-buffer-limit",
+    "tls-cert-file",
+    "tls-key-file",
+    "tls-ca-cert-file",
+    "tls-auth-clients",
+    "tls-ca-cert-dir",
+    "tls-auth-clients-user",
+    "tls-protocols",
+    "tls-ciphers",
+    "tls-ciphersuites",
+    "tls-prefer-server-ciphers",
+    "tls-session-caching",
+    "tls-session-cache-size",
+    "tls-session-cache-timeout",
+    "id-max-clock-jump-ms",
+];
+
+const HERE: [&str; 19] = [
+    "maxmemory-clients",
+    "auth-timeout",
+    "tcp-keepalive",
+    "timeout",
+    "maxclients",
+    "protected-mode",
+    "requirepass",
+    "acllog-max-len",
+    "hz",
+    "shutdown-timeout",
+    "client-output-timeout",
+    "loglevel",
+    "client-query-buffer-limit",
+    "proto-max-bulk-len",
+    "id-mgetid-max",
+    "id-max-borrow-ms",
+    "id-watermark-lead-ms",
+    "id-borrow-policy",
+    "id-max-wait-ms",
+];
+
+#[test]
+fn every_setting_that_can_change_has_its_test() {
+    let tested: BTreeSet<_> = HERE.iter().chain(&ELSEWHERE).copied().collect();
+    let rows = Directive::ALL.iter().filter(|row| row.change == Change::AnyTime);
+    assert_eq!(rows.map(|row| row.name).collect::<BTreeSet<_>>(), tested);
+}
+
+#[test]
+fn settings_are_shown_as_they_were_set() {
+    let server = Server::start(&[]);
+    let mut wire = server.connect();
+    for (name, value, shown) in [
+        ("slowlog-log-slower-than", "-1", "-1"),
+        ("slowlog-max-len", "7", "7"),
+        ("latency-monitor-threshold", "100", "100"),
+        (
+            "client-output-buffer-limit",
+            "\"pubsub 1kb 2 3\"",
+            "normal 0 0 0 slave 268435456 67108864 60 pubsub 1024 2 3",
+        ),
+        ("id-max-clock-jump-ms", "0", "0"),
+        ("tls-cert-file", "/no/such/file", "/no/such/file"),
+        ("tls-protocols", "\"tlsv1.3 TLSv1.2 TLSv1.3\"", "TLSv1.3 TLSv1.2"),
+        ("tls-ciphers", "DEFAULT:!MEDIUM", ""),
+        ("tls-ciphers", "ECDHE-RSA-AES128-GCM-SHA256:!aNULL", "ECDHE-RSA-AES128-GCM-SHA256"),
+        ("tls-session-cache-size", "7", "7"),
+        ("tls-session-cache-timeout", "60", "60"),
+        ("client-query-buffer-limit", "2mb", "2097152"),
+        ("protected-mode", "no", "no"),
+        ("protected-mode", "Guarded", "guarded"),
+        ("protected-mode", "yes", "yes"),
+    ] {
+        set(&mut wire, &format!("{name} {value}"));
+        assert_eq!(get(&mut wire, name), shown);
+    }
+    // Several patterns: each directive once, and not so many that others wait for it.
+    assert_eq!(wire.ask(&format!("CONFIG GET {}{}", "h? ".repeat(32), "HZ ".repeat(992))), "*2");
+    assert_eq!([wire.line(), wire.line(), wire.line(), wire.line()], ["$2", "hz", "$2", "10"]);
+    let refusal = "-ERR CONFIG GET takes at most 1024 names of 16384 bytes in all, 32 patterns among them";
+    assert_eq!(wire.ask(&format!("CONFIG GET {}", "x ".repeat(1025))), refusal);
+    assert_eq!(wire.ask(&format!("CONFIG GET {}", "*".repeat(16_385))), refusal);
+    assert_eq!(wire.ask(&format!("CONFIG GET {}", "h? ".repeat(33))), refusal);
+    let too_long = "-ERR a pattern has at most 1024 bytes, and this one has 1025";
+    assert_eq!(wire.ask(&format!("CONFIG GET {}", "*".repeat(1025))), too_long);
+    assert_eq!(wire.ask(&format!("COMMAND LIST FILTERBY PATTERN {}", "*".repeat(1025))), too_long);
+    // Several at once, and none when one is wrong.
+    set(&mut wire, "timeout 100 HZ 20");
+    assert!(wire.ask("CONFIG SET timeout 200 hz 30 maxclients 0").starts_with("-ERR CONFIG SET failed"));
+    let found = ["timeout", "hz", "maxclients"].map(|name| get(&mut wire, name));
+    assert_eq!(found, ["100", "20", "10000"]);
+}
+
+#[test]
+fn limits_of_requests_change_between_two_requests_of_one_client() {
+    let server = Server::start(&[]);
+    let (mut wire, mut other) = (server.connect(), server.connect());
+    assert!(other.ask("MGETID 101").starts_with("-ERR parameters error!"));
+    wire.send("CONFIG SET id-mgetid-max 101\r\nMGETID 101\r\n");
+    assert_eq!((wire.line(), wire.line()), ("+OK".to_owned(), "*101".to_owned()));
+    assert_eq!(other.ids(101).len(), 101);
+    drop(wire);
+    let mut wire = server.connect();
+    // Inside a transaction too: what was queued runs by what is in force by then.
+    wire.send("MULTI\r\nCONFIG SET id-mgetid-max 5\r\nMGETID 6\r\nEXEC\r\n");
+    let lines: Vec<_> = (0..6).map(|_| wire.line()).collect();
+    assert_eq!(lines, ["+OK", "+QUEUED", "+QUEUED", "*2", "+OK", "-ERR parameters error! argv[1] = 6"]);
+
+    set(&mut wire, "proto-max-bulk-len 1mb");
+    other.send("*1\r\n$1048577\r\n");
+    assert_eq!(other.line(), "-ERR Protocol error: invalid bulk length");
+    set(&mut wire, "proto-max-bulk-len 2mb");
+    let mut other = server.connect();
+    let argument = "x".repeat(1_048_577);
+    other.send(format!("*2\r\n$4\r\nECHO\r\n${}\r\n{argument}\r\n", argument.len()));
+    assert_eq!(other.line(), "$1048577");
+    assert_eq!(other.line(), argument);
+    // A request as large is closed for once the limit is below it.
+    set(&mut wire, "client-query-buffer-limit 1mb");
+    other.stream.write_all(format!("*2\r\n$4\r\nECHO\r\n${}\r\n{argument}\r\n", argument.len()).as_bytes()).ok();
+    until("the client is closed", || wire.info("connected_clients") == "1");
+}
+
+#[test]
+fn a_password_is_asked_of_who_comes_later() {
+    let server = Server::start(&[]);
+    let (mut wire, mut old) = (server.connect(), server.connect());
+    old.id();
+    set(&mut wire, "requirepass first");
+    old.id();
+    let mut new = server.connect();
+    assert!(new.ask("GETID").starts_with("-NOAUTH"));
+    assert!(new.ask("AUTH wrong").starts_with("-WRONGPASS"));
+    assert_eq!(new.ask("AUTH first"), "+OK");
+    set(&mut wire, "requirepass second");
+    new.id();
+    let mut newer = server.connect();
+    assert!(newer.ask("AUTH first").starts_with("-WRONGPASS"));
+    // Another setting leaves it alone.
+    set(&mut wire, "id-mgetid-max 7");
+    assert!(newer.ask("AUTH first").starts_with("-WRONGPASS"));
+    // Who is kept out is let in when there is no password any more, as in Redis.
+    set(&mut wire, "requirepass \"\"");
+    newer.id();
+    let long = "x".repeat(513);
+    let reply = wire.ask(&format!("CONFIG SET timeout 5 requirepass {long}"));
+    let expected = "-ERR CONFIG SET failed (possibly related to argument 'requirepass') - must have 1 to 512 bytes";
+    assert_eq!((reply.as_str(), get(&mut wire, "timeout").as_str()), (expected, "0"));
+    server.connect().id();
+}
+
+#[test]
+fn users_stay_as_they_are_whatever_is_set_and_are_rewritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("getid.conf");
+    std::fs::write(&file, "# mine\nuser bob on nopass +getid\n").unwrap();
+    let server = start_with(&file, folder.path(), &[]);
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("ACL SETUSER amy on >pw +ping"), "+OK");
+    set(&mut wire, "requirepass secret id-mgetid-max 7 timeout 100");
+    let mut amy = server.connect();
+    assert_eq!((amy.ask("AUTH amy pw"), amy.ask("PING")), ("+OK".to_owned(), "+PONG".to_owned()));
+    set(&mut wire, "proto-max-bulk-len 2mb");
+    assert_eq!(amy.ask("PING"), "+PONG");
+    assert!(amy.ask("CONFIG SET timeout 0").starts_with("-NOPERM"));
+    assert_eq!(wire.ask("CONFIG REWRITE"), "+OK");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.starts_with("# mine\nuser bob on nopass +getid\n"), "{text}");
+    assert!(text.contains("\nrequirepass secret\n") && text.contains("\nuser amy on "), "{text}");
+    assert!(!text.contains(">pw") && !text.contains("user default"), "{text}");
+    assert_eq!(server.stop().code(), Some(0));
+    let server = start_with(&file, folder.path(), &[]);
+    let mut amy = server.connect();
+    assert!(amy.ask("PING").starts_with("-NOAUTH"));
+    assert_eq!((amy.ask("AUTH amy pw"), amy.ask("PING")), ("+OK".to_owned(), "+PONG".to_owned()));
+    // What the log of refusals keeps.
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("AUTH secret"), "+OK");
+    for limit in ["1", "5"] {
+        set(&mut wire, &format!("acllog-max-len {limit}"));
+        // Each of them for itself, and all others together.
+        for name in ["default", "amy", "a", "b", "c"] {
+            assert!(wire.ask(&format!("AUTH {name} x")).starts_with("-WRONGPASS"));
+        }
+        let entries = wire.ask("ACL LOG");
+        assert_eq!(entries, if limit == "1" { "*1" } else { "*3" });
+        wire = server.connect();
+        assert_eq!(wire.ask("AUTH secret"), "+OK");
+    }
+}
+
+/// This machine's address on its network; nothing is sent.
+fn own_address() -> IpAddr {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket.connect("192.0.2.1:9").expect("a machine with a network");
+    socket.local_addr().unwrap().ip()
+}
+
+#[test]
+#[ignore = "needs an address of this machine beside loopback"]
+fn protected_mode_closes_and_opens_for_other_machines() {
+    let mut server = Server::start(&["--bind", "0.0.0.0"]);
+    server.wait_log("bind lets other machines in and no password is needed");
+    let mut wire = server.connect();
+    let address = SocketAddr::new(own_address(), server.port);
+    let reply = |inline: &str| {
+        let stream = TcpStream::connect(address).unwrap();
+        let mut line = String::new();
+        (&stream).write_all(format!("{inline}\r\n").as_bytes()).ok();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(stream), &mut line).unwrap();
+        line
+    };
+    // With bind alone everybody is served, and nobody changes the server without a login.
+    assert!(reply("GETID").starts_with(':'));
+    for allowed in ["INFO", "CONFIG GET *", "ROLE", "CLIENT SETNAME x", "CLIENT ID", "HELLO 3", "COMMAND", "ACL WHOAMI"]
+    {
+        assert!(reply(allowed).starts_with(['$', '*', '+', ':', '%']), "{allowed}");
+    }
+    for refused in ["CONFIG SET maxclients 1", "SHUTDOWN", "CLIENT LIST", "ACL SETUSER x on nopass +@all", "MONITOR"] {
+        assert!(reply(refused).starts_with("-DENIED "), "{refused}");
+    }
+    assert!(reply("AUTH default x\r\nSHUTDOWN").starts_with("+OK"));
+    // What it says, set again, changes nothing.
+    assert_eq!(get(&mut wire, "protected-mode"), "guarded");
+    set(&mut wire, "protected-mode guarded");
+    assert!(reply("GETID").starts_with(':') && reply("MONITOR").starts_with("-DENIED "));
+    assert_eq!(wire.ask("CONFIG SET maxclients 100"), "+OK");
+    set(&mut wire, "protected-mode yes");
+    assert!(reply("GETID").starts_with("-DENIED"));
+    set(&mut wire, "requirepass secret");
+    assert!(reply("GETID").starts_with("-NOAUTH"));
+    set(&mut wire, "requirepass \"\"");
+    assert!(reply("GETID").starts_with("-DENIED"));
+    set(&mut wire, "protected-mode no");
+    assert!(reply("GETID").starts_with(':'));
+    server.wait_log("protected-mode is no now: other machines may do everything");
+    assert_eq!(reply("CONFIG SET maxclients 99"), "+OK\r\n");
+    assert!(wire.ask("PING") == "+PONG");
+}
+
+#[test]
+fn maxclients_moves_both_ways_and_asks_the_system() {
+    let server = Server::start(&["--maxclients", "2"]);
+    let (mut wire, mut second) = (server.connect(), server.connect());
+    second.id();
+    let _operators = server.take_operators_places();
+    let refused = "-ERR max number of clients reached";
+    assert_eq!(server.connect().line(), refused);
+    set(&mut wire, "maxclients 3");
+    let mut third = server.connect();
+    third.id();
+    set(&mut wire, "maxclients 1");
+    third.id();
+    assert_eq!(server.connect().line(), refused);
+    assert_eq!(wire.info("maxclients"), "1");
+
+    let reply = wire.ask("CONFIG SET timeout 5 maxclients 4294967295");
+    let expected = "-ERR CONFIG SET failed (possibly related to argument 'maxclients') - The operating system is not able to \
+                    handle the specified number of clients, try with ";
+    let room: u32 = reply.strip_prefix(expected).unwrap_or_else(|| panic!("{reply}")).parse().unwrap();
+    assert_eq!((get(&mut wire, "maxclients"), get(&mut wire, "timeout")), ("1".to_owned(), "0".to_owned()));
+    set(&mut wire, &format!("maxclients {room}"));
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.pid())).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let soft: u64 = line.split_whitespace().nth(3).unwrap().parse().unwrap();
+    // Beside clients: 16 operators, 16 to spare, and what the server has open itself.
+    assert!((u64::from(room) + 32..u64::from(room) + 100).contains(&soft), "{soft} for {room} clients");
+}
+
+#[test]
+fn a_timeout_closes_who_was_there_before() {
+    let server = Server::start(&[]);
+    let (mut wire, mut idle) = (server.connect(), server.connect());
+    idle.id();
+    set(&mut wire, "timeout 1");
+    assert_eq!(idle.rest(), "");
+}
+
+/// The timer of the server's end of a connection: `02` is that of keep-alive, and when it ends, in ticks.
+fn timer(server: &Server, client: &TcpStream) -> (String, u64) {
+    let ends = format!("0100007F:{:04X} 0100007F:{:04X}", server.port, client.local_addr().unwrap().port());
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let line = table.lines().find(|line| line.contains(&ends)).expect("the connection");
+    let timer = line.split_whitespace().nth(5).unwrap().split_once(':').unwrap();
+    (timer.0.to_owned(), u64::from_str_radix(timer.1, 16).unwrap())
+}
+
+#[test]
+fn tcp_keepalive_is_that_of_connections_to_come() {
+    let server = Server::start(&["--tcp-keepalive", "0"]);
+    let mut before = server.connect();
+    before.id();
+    set(&mut before, "tcp-keepalive 1000");
+    let mut after = server.connect();
+    after.id();
+    let ticks_per_s = 100;
+    until("a keep-alive timer", || {
+        let (kind, left) = timer(&server, &after.stream);
+        kind == "02" && (900 * ticks_per_s..=1000 * ticks_per_s).contains(&left)
+    });
+    until("none for the other", || timer(&server, &before.stream).0 == "00");
+}
+
+#[test]
+fn hz_is_how_soon_rates_follow() {
+    // Sixteen rounds make the rate: 16 s at 1 Hz, longer than this waits.
+    let server = Server::start(&["--hz", "1"]);
+    let mut wire = server.connect();
+    until("a rate", || {
+        for _ in 0..100 {
+            wire.ask("PING");
+        }
+        wire.info("instantaneous_ops_per_sec") != "0"
+    });
+    set(&mut wire, "hz 500");
+    until("no rate any more", || {
+        // Sixteen rounds of 2 ms; asking counts as well.
+        std::thread::sleep(Duration::from_millis(100));
+        wire.info("instantaneous_ops_per_sec") == "0"
+    });
+    assert_eq!(wire.info("hz"), "500");
+}
+
+#[test]
+fn a_stop_goes_by_the_shutdown_timeout_in_force() {
+    let mut server = Server::start(&["--shutdown-timeout", "1000"]);
+    let mut stuck = server.connect();
+    set(&mut stuck, "shutdown-timeout 1");
+    stuck.stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(1000);
+    while stuck.stream.write_all(&request).is_ok() {}
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.wait().code(), Some(0));
+    server.wait_log("1 client did not take all replies within shutdown-timeout 1 s");
+}
+
+#[test]
+fn who_takes_no_output_is_closed_after_the_timeout_in_force() {
+    let server = Server::start(&["--client-output-timeout", "0"]);
+    let (mut wire, mut stuck) = (server.connect(), server.connect());
+    stuck.stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(1000);
+    while stuck.stream.write_all(&request).is_ok() {}
+    assert_eq!(wire.info("connected_clients"), "2");
+    set(&mut wire, "client-output-timeout 1");
+    until("the client is closed", || wire.info("connected_clients") == "1");
+}
+
+#[test]
+fn loglevel_changes_what_is_logged_from_then_on() {
+    let mut server = Server::start(&["--loglevel", "warning"]);
+    let mut wire = server.connect();
+    set(&mut wire, "timeout 50");
+    set(&mut wire, "loglevel notice timeout 60");
+    server.wait_log("names=\"loglevel, timeout\"");
+    assert_eq!(server.count_log("audit: CONFIG SET"), 1);
+    set(&mut wire, "loglevel warning");
+    set(&mut wire, "loglevel debug");
+    drop(wire);
+    server.wait_log(" left");
+    // Who makes the log quieter is told of by the level before.
+    assert_eq!(server.count_log("audit: CONFIG SET"), 3);
+}
+
+#[test]
+fn borrowing_goes_by_the_limits_in_force() {
+    let server = Server::start(&["--shard-range", "0", "--random-range", "19"]);
+    let mut wire = server.connect();
+    let first = wire.id();
+    // A start begins 3000 ms ahead of the clock, and that is the limit until the configured one has passed there.
+    set(&mut wire, "id-borrow-policy error id-max-borrow-ms 100 id-watermark-lead-ms 100");
+    assert!(wire.id() > first);
+    until("the limit as it is set now", || wire.info("borrow_ms").parse::<u64>().unwrap() == 0);
+    // From then on, 100 IDs at 1000 a second are all that can be had at once.
+    let busy = (0..100).find_map(|_| {
+        let reply = wire.ask("MGETID 50");
+        if reply == "*50" {
+            (0..100).for_each(|_| drop(wire.line()));
+        }
+        reply.starts_with("-BUSY").then_some(reply)
+    });
+    let busy = busy.expect("more than time lets");
+    assert!(busy.starts_with("-BUSY ids are ") && busy.ends_with("id-max-borrow-ms allows 100"), "{busy}");
+    // Who waits at the limit is served when it moves.
+    set(&mut wire, "id-borrow-policy wait");
+    let mut waiting = server.connect();
+    waiting.send("GETID\r\n");
+    set(&mut wire, "id-max-borrow-ms 600000 id-watermark-lead-ms 60000");
+    let reply = waiting.line();
+    let id: u64 = reply.strip_prefix(':').unwrap_or_else(|| panic!("{reply}")).parse().unwrap();
+    assert!(id > first);
+    assert!(wire.id() > id);
+    assert_eq!(wire.info("borrow_limit_ms"), "600000");
+    until("a watermark as far ahead", || {
+        let [watermark, reference] = ["watermark", "reference"].map(|name| wire.info(name).parse::<u64>().unwrap());
+        watermark - reference > 50_000
+    });
+    // With less again, IDs go on where they were.
+    set(&mut wire, "id-max-borrow-ms 3000 id-watermark-lead-ms 1000");
+    assert!(wire.id() > id);
+    let last = wire.id();
+    let dir = server.dir.clone();
+    let copy = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(&dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            std::fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    server.kill();
+    // The longer limit is in the record: the next life begins past it, and waits for nothing.
+    let again =
+        Server::start_in(copy.path(), &["--shard-range", "0", "--random-range", "19", "--id-max-borrow-ms", "600000"]);
+    assert!(again.connect().id() > last);
+}
+
+#[test]
+fn a_borrow_limit_taken_back_before_the_first_id_leaves_no_trace() {
+    let mut server = Server::start(&[]);
+    let mut wire = server.connect();
+    set(&mut wire, "id-max-borrow-ms 600000");
+    server.wait_log("id-max-borrow-ms is 600000 now and was 3000 at the start");
+    // The keeper has seen it: a position that went by it would lie minutes ahead.
+    let saves: u64 = wire.info("watermark_saves").parse().unwrap();
+    set(&mut wire, "id-watermark-lead-ms 60000");
+    until("a save by the new lead", || wire.info("watermark_saves").parse::<u64>().unwrap() > saves);
+    set(&mut wire, "id-max-borrow-ms 3000 id-watermark-lead-ms 3000 id-borrow-policy error");
+    until("an id", || wire.ask("GETID").starts_with(':'));
+    let ahead_ms: u64 = wire.info("borrow_ms").parse().unwrap();
+    assert!(ahead_ms <= 3000, "{ahead_ms}");
+}
+
+#[test]
+fn without_a_state_file_ids_run_no_further_ahead_than_the_next_start_begins() {
+    let server = Server::start(&["--id-state", "none", "--id-max-borrow-ms", "5000"]);
+    let mut wire = server.connect();
+    set(&mut wire, "id-max-borrow-ms 4000");
+    set(&mut wire, "id-max-borrow-ms 5000");
+    let reply = wire.ask("CONFIG SET timeout 77 id-max-borrow-ms 600000 id-watermark-lead-ms 60000");
+    assert!(
+        reply.starts_with(
+            "-ERR CONFIG SET failed (possibly related to argument 'id-max-borrow-ms') - must be at most 5000, as at the \
+             start, while id-state is none: "
+        ) && reply.ends_with("To raise it, change the configuration and restart"),
+        "{reply}"
+    );
+    assert_eq!(wire.info("borrow_limit_ms"), "5000");
+    assert_eq!(wire.ask("CONFIG GET timeout"), "*2");
+    assert_eq!([wire.line(), wire.line(), wire.line(), wire.line()], ["$7", "timeout", "$1", "0"]);
+    // As far ahead as is to be had, and killed.
+    set(&mut wire, "id-borrow-policy error id-mgetid-max 10000");
+    let mut last = wire.id();
+    loop {
+        let reply = wire.ask("MGETID 10000");
+        if reply.starts_with("-BUSY") {
+            break;
+        }
+        assert_eq!(reply, "*10000");
+        for _ in 0..10_000 {
+            wire.line();
+            last = wire.line().parse().unwrap();
+        }
+        if wire.info("borrow_ms").parse::<u64>().unwrap() >= 4500 {
+            break;
+        }
+    }
+    server.kill();
+    let again = Server::start(&["--id-state", "none", "--id-max-borrow-ms", "5000"]);
+    assert!(again.connect().id() > last);
+}
+
+fn start_with(file: &Path, dir: &Path, words: &[&str]) -> Server {
+    Server::try_start_in(dir, words, |command| {
+        // `getid serve FILE --port ...`: the file stands first.
+        let args: Vec<_> = command.get_args().map(std::ffi::OsStr::to_owned).collect();
+        let mut fresh = support::getid();
+        fresh.arg(&args[0]).arg(file).args(&args[1..]);
+        fresh
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped());
+        *command = fresh;
+    })
+    .unwrap_or_else(|log| panic!("{log}"))
+}
+
+#[test]
+fn a_rewritten_file_starts_the_next_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = tempfile::tempdir().unwrap();
+    let file = folder.path().join("getid.conf");
+    std::fs::write(&file, "# ours\ntimeout 7\ninclude more.conf\n").unwrap();
+    std::fs::write(folder.path().join("more.conf"), "hz 20\n").unwrap();
+    let relative = |command: &mut std::process::Command| {
+        let args: Vec<_> = command.get_args().map(std::ffi::OsStr::to_owned).collect();
+        let mut fresh = support::getid();
+        fresh.arg(&args[0]).arg("getid.conf").args(&args[1..]).current_dir(folder.path());
+        fresh
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped());
+        *command = fresh;
+    };
+    let mut server =
+        Server::try_start_in(state.path(), &["--maxclients", "50"], relative).unwrap_or_else(|log| panic!("{log}"));
+    let mut wire = server.connect();
+    set(&mut wire, "timeout 9 requirepass \"a b\" maxclients 60");
+    assert_eq!(wire.ask("CONFIG REWRITE"), "+OK");
+    server.wait_log("environment or command line give other values to maxclients");
+    // What the environment of the tests sets is none of this one's business.
+    let read = || std::fs::read_to_string(&file).unwrap().replace("id-machine-claim no\n", "");
+    let text = read();
+    let expected = format!(
+        "# ours\ntimeout 9\ninclude more.conf\n\n# Generated by CONFIG REWRITE\nport {}\nmaxclients 60\nrequirepass \"a b\"\ndir {}\n",
+        server.port,
+        state.path().display()
+    );
+    assert_eq!(text, expected);
+    assert_eq!(wire.ask("CONFIG REWRITE"), "+OK");
+    assert_eq!(read(), expected);
+    let rewritten = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(rewritten, 2, "no temporary file is left");
+
+    // Somebody has broken it: their file is left to them.
+    std::fs::write(&file, format!("{expected}prot 1\n")).unwrap();
+    let reply = wire.ask("CONFIG REWRITE");
+    assert!(reply.starts_with("-ERR Rewriting config file: ") && reply.contains("prot"), "{reply}");
+    assert!(std::fs::read_to_string(&file).unwrap().ends_with("prot 1\n"));
+    std::fs::write(&file, &expected).unwrap();
+    assert_eq!(server.stop().code(), Some(0));
+
+    std::fs::copy(folder.path().join("more.conf"), state.path().join("more.conf")).unwrap();
+    let text = expected.replace("include more.conf", &format!("include {}/more.conf", folder.path().display()));
+    std::fs::write(&file, text).unwrap();
+    let server = start_with(&file, state.path(), &[]);
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("AUTH \"a b\""), "+OK");
+    let found = ["timeout", "hz", "maxclients"].map(|name| get(&mut wire, name));
+    assert_eq!(found, ["9", "20", "60"]);
+}
+
+#[test]
+fn resetstat_begins_to_count_anew() {
+    for threads in ["1", "2"] {
+        let server = Server::start(&["--io-threads", threads, "--maxclients", "3"]);
+        let mut wires = vec![server.connect()];
+        // The connection that found out whether it serves may still count.
+        until("nobody else is there", || wires[0].info("connected_clients") == "1");
+        wires.extend((0..2).map(|_| server.connect()));
+        for wire in &mut wires {
+            for _ in 0..20 {
+                wire.id();
+            }
+        }
+        // The places that are kept for operators on this machine are taken first.
+        let operators: Vec<_> = (0..16).map(|_| server.connect()).collect();
+        server.connect().line();
+        drop(operators);
+        let wire = &mut wires[0];
+        until("the operators have gone", || wire.info("connected_clients") == "3");
+        let (issued, peak) = (wire.info("ids_issued"), wire.info("clients_peak"));
+        assert_eq!(wire.info("rejected_connections"), "1");
+        assert_eq!(wire.ask("CONFIG RESETSTAT"), "+OK");
+        let text = wire.ask_bulk("INFO stats");
+        let field = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            line.unwrap_or_else(|| panic!("{name}")).parse::<u64>().unwrap()
+        };
+        // As in Redis, the reset is the first command that is counted.
+        assert_eq!(field("total_commands_processed"), 1);
+        assert_eq!(field("total_net_input_bytes"), "CONFIG RESETSTAT\r\n".len() as u64);
+        assert_eq!(field("total_net_output_bytes"), 5);
+        assert_eq!((field("total_connections_received"), field("rejected_connections")), (0, 0));
+        assert_eq!((wire.info("ids_issued"), wire.info("clients_peak")), (issued, peak));
+        wires[1].id();
+        until("both are counted", || wires[0].info("total_commands_processed").parse::<u64>().unwrap() >= 4);
+    }
+}
+
+#[test]
+fn shutdown_stays_when_the_state_cannot_be_saved_unless_it_is_told_not_to() {
+    for last_word in ["SHUTDOWN FORCE", "SHUTDOWN NOSAVE"] {
+        let mut server = Server::start(&[]);
+        let mut wire = server.connect();
+        wire.id();
+        // The folder goes: the next save finds out.
+        std::fs::rename(&server.dir, server.dir.with_extension("gone")).unwrap();
+        until("a save that fails", || wire.info("watermark_last_save_status") == "err");
+        assert_eq!(wire.ask("SHUTDOWN"), "-ERR Errors trying to SHUTDOWN. Check logs.");
+        assert_eq!(wire.ask("PING"), "+PONG");
+        wire.send(format!("{last_word}\r\n"));
+        assert_eq!(server.wait().code(), Some(1), "it says that the last save failed");
+        std::fs::rename(server.dir.with_extension("gone"), &server.dir).unwrap();
+    }
+}

@@ -1,0 +1,246 @@
+//! A start and a stop as an operator sees them: where the state is, what the log says, which signals end it.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::support::{self, Server, config_get, free_port, getid};
+use nix::sys::signal::Signal;
+
+/// Who may do nothing.
+const NOBODY: u32 = 65_534;
+
+/// Without the `--dir` that tests give each server.
+fn without_dir(command: &mut Command) {
+    let words: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+    let place = words.iter().position(|word| word == "--dir").expect("--dir");
+    let mut fresh = getid();
+    fresh.args(&words[..place]).args(&words[place + 2..]);
+    fresh.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    *command = fresh;
+}
+
+#[test]
+fn a_start_ends_with_the_line_that_people_wait_for() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let parent = parent.path().canonicalize().expect("its name");
+    let dir = parent.join("state");
+    fs::write(parent.join("getid.conf"), "timeout 7\n").expect("written");
+    let mut server = Server::try_start_in(Path::new("state"), &["--server-id", "1"], |command| {
+        let words: Vec<_> = command.get_args().skip(1).map(ToOwned::to_owned).collect();
+        let mut fresh = getid();
+        fresh.args(["serve", "--config", "getid.conf"]).args(words).current_dir(&parent);
+        fresh.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        *command = fresh;
+    })
+    .expect("started");
+    let ready = server.wait_log("Ready to accept connections on ");
+    let expected = format!("127.0.0.1:{}", server.port);
+    assert!(ready.contains(&expected), "{ready}");
+    let (pid, conf) = (server.pid(), parent.join("getid.conf"));
+    let expected = format!("(pid {pid}, folder {}, configuration {})", dir.display(), conf.display());
+    assert!(ready.ends_with(&expected), "no hint where no terminal is: {ready}");
+    assert!(server.log_so_far().ends_with(&ready), "the last line:\n{}", server.log_so_far());
+    assert!(server.log_so_far().contains(&format!("the folder {} was not there and has been made", dir.display())));
+
+    // The absolute path, wherever it is said; and it is its owner's alone.
+    assert_eq!(config_get(&server, "dir"), dir.to_str().expect("text"));
+    assert_eq!(server.connect().info("state_dir"), dir.to_str().expect("text"));
+    assert_eq!(fs::metadata(&dir).expect("there").permissions().mode() & 0o777, 0o700);
+    assert_eq!(config_get(&server, "timeout"), "7");
+    // As it was named, so that the file goes on to say the same.
+    assert_eq!(server.connect().ask("CONFIG REWRITE"), "+OK");
+    let text = fs::read_to_string(conf).expect("there");
+    assert!(text.contains("\ndir state\n"), "{text}");
+
+    // Nothing was wrong, so nothing warns.
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.wait().code(), Some(0));
+    server.wait_log("the position is stored; bye");
+    let log = server.log_so_far();
+    let (_, stop) = log.split_once("SIGTERM received").expect("said");
+    assert!(stop.lines().skip(1).all(|line| line.contains(" notice ")), "{log}");
+    assert!(log.lines().any(|line| line.contains(" notice ") && line.contains("SIGTERM received")), "{log}");
+}
+
+#[test]
+fn signals_that_mean_nothing_here_end_nothing() {
+    let server = Server::start(&[]);
+    let mut wire = server.connect();
+    for signal in [
+        Signal::SIGUSR1,
+        Signal::SIGUSR2,
+        Signal::SIGPIPE,
+        Signal::SIGALRM,
+        Signal::SIGVTALRM,
+        Signal::SIGXFSZ,
+        Signal::SIGHUP,
+    ] {
+        server.signal(signal);
+        wire.id();
+    }
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+/// Somebody's home, in which everything can be made.
+fn home() -> (tempfile::TempDir, std::path::PathBuf) {
+    let home = tempfile::tempdir().expect("a folder");
+    let path = home.path().canonicalize().expect("its name");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("permissions");
+    chown(&path, Some(NOBODY), Some(NOBODY)).expect("as root");
+    (home, path)
+}
+
+#[test]
+#[ignore = "needs root"]
+fn users_state_is_in_their_home() {
+    let (_home, home) = home();
+    let state = home.join(".local/state/getid");
+    fs::write(home.join("getid-2.state"), "").expect("written");
+    let start = |xdg: Option<&Path>| {
+        Server::try_start_in(Path::new("/nonexistent"), &["--server-id", "2"], |command| {
+            without_dir(command);
+            command.uid(NOBODY).gid(NOBODY).env("HOME", &home).env_remove("XDG_STATE_HOME").current_dir(&home);
+            command.envs(xdg.map(|path| ("XDG_STATE_HOME", path)));
+        })
+        .expect("started")
+    };
+    let mut server = start(None);
+    server.wait_log(&format!("folder {}", state.display()));
+    assert_eq!(config_get(&server, "dir"), state.to_str().expect("text"));
+    for folder in [&state, &home.join(".local")] {
+        assert_eq!(fs::metadata(folder).expect("there").permissions().mode() & 0o777, 0o700);
+    }
+    assert!(state.join("getid-2.state").exists());
+    // A state where it used to be is not passed over in silence.
+    let said = server.wait_log("there is a state of server-id 2 in the folder of this start");
+    for part in ["getid-2.state, and it is not used", &format!("--dir {}", home.display())] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert_eq!(server.stop().code(), Some(0));
+
+    let other = home.join("other");
+    let server = start(Some(&other));
+    assert_eq!(config_get(&server, "dir"), other.join("getid").to_str().expect("text"));
+}
+
+/// In a mount namespace of its own, so that the machine's folder is never touched.
+#[test]
+#[ignore = "needs root"]
+fn roots_state_is_the_machines() {
+    let port = free_port();
+    let words = format!(
+        "\"$0\" serve --port {port} --server-id 1 & pid=$!; for try in $(seq 100); do \
+         \"$0\" ping --port {port} --ids && break; sleep 0.1; done"
+    );
+    let script = format!(
+        "mount -t tmpfs tmpfs /var/lib && cd / && {{ {words}; kill $pid; wait $pid; ls -ld /var/lib/getid; ls /var/lib/getid; }}"
+    );
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "sh", "-c", &script]).arg(support::binary()).env_remove("GETID_DIR");
+    let output = unshare.output().expect("unshare runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    for part in ["folder /var/lib/getid, no configuration file", "READY, gives IDs", "drwx------", "getid-1.state"] {
+        assert!(said.contains(part), "{part}: {said}\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// Who asks for more than the layout holds is told so, and the server is healthy all the same.
+#[test]
+fn a_server_at_its_borrow_limit_is_ready() {
+    let narrow = ["--id-range", "2", "--shard-range", "0", "--random-range", "19", "--id-max-borrow-ms", "100"];
+    let server =
+        Server::start(&[&narrow[..], &["--id-watermark-lead-ms", "100", "--id-borrow-policy", "error"]].concat());
+    let (mut greedy, mut probe) = (server.connect(), server.connect());
+    let mut busy = 0;
+    for _ in 0..200 {
+        greedy.send("GETID\r\n".repeat(50));
+        assert_eq!(probe.ask("IDREADY"), "+READY");
+        busy += (0..50).filter(|_| greedy.line().starts_with("-BUSY")).count();
+    }
+    assert!(busy > 0, "it was at the limit");
+}
+
+/// What `check-config` says with these words, and that a start with them says it too, be there a folder or not.
+#[track_caller]
+fn refused_by_both(there: &Path, words: &[&str], prepare: impl Fn(&mut Command)) {
+    for dir in [there.to_owned(), there.join("new")] {
+        let mut command = support::getid();
+        command
+            .arg("check-config")
+            .arg("--dir")
+            .arg(&dir)
+            .args(["--port", &support::free_port().to_string()])
+            .args(words);
+        prepare(&mut command);
+        let output = command.output().expect("done");
+        let check = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{words:?} in {}: {output:?}", dir.display());
+        let sentence = check.trim_start_matches("*** FATAL CONFIGURATION ERROR ***\n").trim_end();
+        let start = support::refused(&dir, words, &prepare);
+        // A start that can't listen names its port, which is another one here.
+        let sentence = sentence.split(':').next().expect("done");
+        assert!(start.contains(sentence), "{words:?}: {check}\n{start}");
+    }
+    // The next one is to miss it again.
+    let _ = fs::remove_dir_all(there.join("new"));
+}
+
+#[test]
+fn check_config_refuses_what_a_start_could_not_open() {
+    let dir = tempfile::tempdir().expect("done");
+    let at = |name: &str| dir.path().join(name).to_str().expect("done").to_owned();
+    fs::write(at("file"), "").expect("done");
+    symlink("file", at("link")).expect("done");
+    for words in [
+        // An address that no machine has (RFC 5737).
+        ["--bind", "192.0.2.1"],
+        ["--bind", "-192.0.2.1"],
+        ["--unixsocket", &at("file")],
+        ["--unixsocket", &at("none/socket")],
+        ["--unixsocket", &at(&"x".repeat(107))],
+        ["--logfile", &at("link")],
+        ["--logfile", dir.path().to_str().expect("done")],
+        ["--logfile", &at("none/log")],
+    ] {
+        refused_by_both(dir.path(), &words, |_| {});
+    }
+    // No reason not to serve, and said all the same.
+    let words = ["check-config", "--dir", dir.path().to_str().expect("done"), "--pidfile", &at("none/pid")];
+    let output = support::getid().args(words).output().expect("done");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert!(said.contains(&format!("warning: pidfile: pid file {}: No such file", at("none/pid"))), "{said}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn check_config_refuses_what_a_start_may_not_write() {
+    let dir = tempfile::tempdir().expect("done");
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("done");
+    let at = |name: &str| dir.path().join(name).to_str().expect("done").to_owned();
+    fs::write(at("log"), "").expect("done");
+    let as_nobody = |command: &mut Command| {
+        command.uid(NOBODY).gid(NOBODY);
+    };
+    refused_by_both(dir.path(), &[], as_nobody);
+    let state = tempfile::tempdir().expect("done");
+    chown(state.path(), Some(NOBODY), Some(NOBODY)).expect("done");
+    for words in [["--logfile", &at("log")], ["--logfile", &at("new.log")], ["--unixsocket", &at("socket")]] {
+        refused_by_both(state.path(), &words, as_nobody);
+    }
+}
+
+/// docs/tools.md takes the server's pid out of its lock file.
+#[test]
+fn the_lock_file_gives_the_pid_as_the_page_reads_it() {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/tools.md")).expect("the page");
+    let (_, after) = page.split_once("kill -9 $(").expect("it kills a server");
+    let (sed, _) = after.split_once(" ~/.local/state/getid/getid-0.lock)").expect("by its lock file");
+    let server = Server::start(&[]);
+    let script = format!("{sed} {}", server.dir.join("getid-0.lock").display());
+    let output = Command::new("sh").args(["-c", &script]).output().expect("a shell");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{}\n", server.pid()));
+}

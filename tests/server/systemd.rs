@@ -1,0 +1,217 @@
+//! What `config/getid.service` says is true of the binary, and docs/operating.md says how to install it.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::support::{self, Server};
+use getid::config::directive::Directive;
+use nix::sys::signal::Signal;
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).expect(name)
+}
+
+/// The values of a key in `[Service]`, in order.
+fn service(key: &str) -> Vec<String> {
+    let text = read("config/getid.service");
+    let (_, service) = text.split_once("\n[Service]\n").expect("the section");
+    let (service, _) = service.split_once("\n[Install]\n").expect("the next section");
+    let pairs = service.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('='));
+    pairs.filter(|(name, _)| *name == key).map(|(_, value)| value.to_owned()).collect()
+}
+
+fn the_one(key: &str) -> String {
+    let [one] = service(key).try_into().unwrap_or_else(|found: Vec<_>| panic!("{key}: {found:?}"));
+    one
+}
+
+fn number(key: &str) -> u64 {
+    the_one(key).parse().unwrap_or_else(|_| panic!("{key} is {}", the_one(key)))
+}
+
+fn default(directive: &str) -> u64 {
+    Directive::find(directive).expect("the directive").default.parse().expect("a number")
+}
+
+#[test]
+fn the_command_has_directives_that_exist_and_the_folder_that_systemd_makes() {
+    let command = the_one("ExecStart");
+    let words: Vec<&str> = command.split(' ').collect();
+    assert_eq!(words[..3], ["/usr/local/bin/getid", "serve", "/etc/getid/getid.conf"]);
+    let mut options = words[3..].chunks(2);
+    let mut dir = None;
+    for pair in &mut options {
+        let [name, value] = pair else { panic!("{pair:?}") };
+        let name = name.strip_prefix("--").expect("an option");
+        assert!(Directive::find(name).is_some(), "{name} is no directive");
+        if name == "dir" {
+            dir = Some(*value);
+        }
+    }
+    assert_eq!(dir, Some(format!("/var/lib/{}", the_one("StateDirectory")).as_str()));
+    assert_eq!(the_one("Type"), "notify");
+    assert!(command.contains("--supervised systemd"), "Type=notify needs it");
+    assert_eq!(the_one("ExecReload"), "/bin/kill -HUP $MAINPID");
+    assert_ne!(the_one("User"), "root");
+    // Where getid.conf shows a socket for those who want one.
+    let socket = format!("#unixsocket /run/{}/", the_one("RuntimeDirectory"));
+    assert!(read("config/getid.conf").contains(&socket));
+}
+
+#[test]
+fn its_times_and_limits_fit_the_defaults() {
+    // Replies in flight, then the last save, each with shutdown-timeout.
+    assert!(number("TimeoutStopSec") > 2 * default("shutdown-timeout"));
+    assert!(number("LimitNOFILE") >= default("maxclients") + 32);
+    assert!(number("WatchdogSec") >= 10, "a machine under load must not look dead");
+    assert_eq!(the_one("Restart"), "always");
+}
+
+#[test]
+fn it_is_hardened() {
+    for key in [
+        "NoNewPrivileges",
+        "ProtectHome",
+        "PrivateTmp",
+        "PrivateDevices",
+        "PrivateUsers",
+        "ProtectKernelModules",
+        "RestrictNamespaces",
+        "LockPersonality",
+        "MemoryDenyWriteExecute",
+    ] {
+        assert_eq!(the_one(key), "yes", "{key}");
+    }
+    assert_eq!(the_one("ProtectSystem"), "strict");
+    assert_eq!(the_one("CapabilityBoundingSet"), "");
+    assert_eq!(the_one("RestrictAddressFamilies"), "AF_INET AF_INET6 AF_UNIX");
+    assert_eq!(service("SystemCallFilter"), ["@system-service", "~@privileged @resources"]);
+}
+
+/// The line in docs/operating.md that sets the server-id, on a copy of the file that it installs; and it comes before the start.
+#[test]
+fn the_page_sets_the_server_id_before_the_start() {
+    let page = read("docs/operating.md");
+    let (before, _) = page.split_once("systemctl enable --now getid").expect("the start");
+    let line = before.lines().find(|line| line.starts_with("sudo sed ")).expect("a line that sets it");
+    let line = line.split("     #").next().expect("without its comment").trim_start_matches("sudo ");
+    let dir = tempfile::tempdir().expect("a folder");
+    let copy = dir.path().join("getid.conf");
+    std::fs::write(&copy, read("config/getid.conf")).expect("written");
+    let line = line.replace("/etc/getid/getid.conf", copy.to_str().expect("text"));
+    assert!(Command::new("sh").args(["-c", &line]).status().expect("sh runs").success());
+    let mut check = support::getid();
+    let output = check.arg("check-config").arg(&copy).args(["--dir", "/"]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(said.starts_with("OK\n") && said.contains("\nserver-id 0,"), "without a warning: {said}");
+}
+
+#[test]
+fn the_page_installs_what_the_unit_names() {
+    let page = read("docs/operating.md");
+    let command = the_one("ExecStart");
+    let user = the_one("User");
+    for path in command.split(' ').filter(|word| word.starts_with("/usr") || word.starts_with("/etc")) {
+        assert!(page.contains(path), "docs/operating.md does not say where {path} comes from");
+    }
+    for line in
+        [format!("useradd --system --shell /usr/sbin/nologin {user}"), "systemctl enable --now getid".to_owned()]
+    {
+        assert!(page.contains(&line), "docs/operating.md has no: {line}");
+    }
+}
+
+/// systemd's side of the protocol.
+struct Manager {
+    socket: UnixDatagram,
+}
+
+impl Manager {
+    fn heard(&self) -> String {
+        let mut bytes = [0; 512];
+        let len = self.socket.recv(&mut bytes).expect("a message in time");
+        String::from_utf8_lossy(&bytes[..len]).into_owned()
+    }
+
+    /// The next message that is not the watchdog's.
+    fn heard_of_state(&self) -> String {
+        loop {
+            let message = self.heard();
+            if message != "WATCHDOG=1\n" {
+                return message;
+            }
+        }
+    }
+}
+
+/// The command of the unit, with this folder in place of the machine's, from readiness to stop.
+#[test]
+fn it_is_ready_alive_reloaded_and_stopped_as_the_unit_expects() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let conf = dir.path().join("getid.conf");
+    let log = dir.path().join("getid.log");
+    std::fs::write(&conf, read("config/getid.conf").replace("logfile \"\"", "logfile getid.log")).expect("written");
+    let socket = UnixDatagram::bind(dir.path().join("notify")).expect("a socket");
+    socket.set_read_timeout(Some(support::PATIENCE)).expect("a timeout");
+    let manager = Manager { socket };
+    let command = the_one("ExecStart");
+    let words: Vec<String> = command
+        .split(' ')
+        .skip(1)
+        .map(|word| match word {
+            "/etc/getid/getid.conf" => conf.display().to_string(),
+            "/var/lib/getid" => dir.path().display().to_string(),
+            word => word.to_owned(),
+        })
+        .collect();
+    let started = Server::try_start_in(dir.path(), &[], |command| {
+        let port: Vec<_> = command.get_args().skip_while(|word| *word != "--port").take(2).map(Into::into).collect();
+        let port: Vec<std::ffi::OsString> = port;
+        let mut unit = support::getid();
+        unit.args(&words).args(port);
+        unit.env("NOTIFY_SOCKET", dir.path().join("notify")).env("WATCHDOG_USEC", "200000").env_remove("WATCHDOG_PID");
+        unit.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        *command = unit;
+    });
+    let server = started.unwrap_or_else(|log| panic!("{log}"));
+    assert_eq!(manager.heard(), "READY=1\nSTATUS=Serving IDs\n");
+    server.connect().id();
+    for _ in 0..3 {
+        assert_eq!(manager.heard(), "WATCHDOG=1\n");
+    }
+
+    std::fs::rename(&log, dir.path().join("getid.log.1")).expect("rotated");
+    server.signal(Signal::SIGHUP);
+    while !std::fs::read_to_string(&log).is_ok_and(|text| text.contains("SIGHUP: the log is opened anew")) {
+        assert_eq!(manager.heard(), "WATCHDOG=1\n");
+    }
+    // `systemctl status` says whether IDs are given: here a save meets a folder in the place of its file.
+    while std::fs::create_dir_all(dir.path().join("getid-0.state.tmp/x")).is_err() {}
+    let refused = manager.heard_of_state();
+    assert!(refused.starts_with("STATUS=No IDs: MISCONF state can't be saved: "), "{refused}");
+    std::fs::remove_dir_all(dir.path().join("getid-0.state.tmp")).expect("removed");
+    assert_eq!(manager.heard_of_state(), "STATUS=Serving IDs\n");
+    server.signal(Signal::SIGTERM);
+    assert_eq!(manager.heard_of_state(), "STOPPING=1\nSTATUS=Stopping\n");
+    assert!(server.stop().success());
+}
+
+#[test]
+#[ignore = "needs systemd-analyze"]
+fn systemd_finds_nothing_wrong_and_little_exposed() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let unit = dir.path().join("getid.service");
+    let program = support::binary().display().to_string();
+    std::fs::write(&unit, read("config/getid.service").replace("/usr/local/bin/getid", &program)).expect("written");
+    let analyze = |words: &[&str]| {
+        let out = Command::new("systemd-analyze").args(words).arg(&unit).output().expect("systemd is installed");
+        let said = [out.stdout, out.stderr].concat();
+        (out.status.success(), String::from_utf8_lossy(&said).into_owned())
+    };
+    let (fine, said) = analyze(&["verify", "--man=no"]);
+    assert!(fine && said.is_empty(), "{said}");
+    // Tenths; 9.6 is a unit without any hardening, and what is left here is mostly that it has a network.
+    let (fine, said) = analyze(&["security", "--no-pager", "--offline=true", "--threshold=15"]);
+    assert!(fine, "{said}");
+}

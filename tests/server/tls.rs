@@ -1,0 +1,1035 @@
+//! TLS as clients and operators meet it: handshakes of both versions, certificates, reloads, and what goes wrong.
+
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::support::{self, PATIENCE, Server, Wire, free_port, getid, refused};
+use nix::sys::signal::Signal;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::version::{TLS12, TLS13};
+use tokio_rustls::rustls::{
+    ClientConfig, ClientConnection, ProtocolVersion, RootCertStore, StreamOwned, SupportedProtocolVersion,
+};
+
+/// Who signs certificates.
+struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// A certificate and its key, PEM.
+struct Pair {
+    cert: String,
+    key: String,
+}
+
+impl Authority {
+    fn new(name: &str) -> Authority {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new([]).expect("no names");
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let pem = params.self_signed(&key).expect("signed").pem();
+        Authority { pem, issuer: Issuer::new(params, key) }
+    }
+
+    fn sign(&self, usage: ExtendedKeyUsagePurpose) -> Pair {
+        self.sign_with(usage, |_| {})
+    }
+
+    fn sign_with(&self, usage: ExtendedKeyUsagePurpose, change: impl Fn(&mut CertificateParams)) -> Pair {
+        let key = KeyPair::generate().expect("a key");
+        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let mut params = CertificateParams::new(names).expect("names");
+        params.extended_key_usages = vec![usage];
+        change(&mut params);
+        let cert = params.signed_by(&key, &self.issuer).expect("signed").pem();
+        Pair { cert, key: key.serialize_pem() }
+    }
+
+    fn server(&self) -> Pair {
+        self.sign(ExtendedKeyUsagePurpose::ServerAuth)
+    }
+
+    fn client(&self) -> Pair {
+        self.sign(ExtendedKeyUsagePurpose::ClientAuth)
+    }
+
+    /// A client's certificate with this common name in its subject.
+    fn client_named(&self, name: &str) -> Pair {
+        self.sign_with(ExtendedKeyUsagePurpose::ClientAuth, |params| {
+            params.distinguished_name = DistinguishedName::new();
+            params.distinguished_name.push(DnType::CommonName, name);
+        })
+    }
+}
+
+/// A folder with the files of a server, and who signed them.
+struct Files {
+    dir: tempfile::TempDir,
+    authority: Authority,
+}
+
+impl Files {
+    fn new() -> Files {
+        let files = Files { dir: tempfile::tempdir().expect("a folder"), authority: Authority::new("own") };
+        files.write("ca.crt", &files.authority.pem);
+        files.renew();
+        files
+    }
+
+    /// Another certificate for the server.
+    fn renew(&self) {
+        let pair = self.authority.server();
+        self.write("server.crt", &pair.cert);
+        self.write("server.key", &pair.key);
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.dir.path().join(name), text).expect("written");
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).to_str().expect("a path").to_owned()
+    }
+
+    /// A server with both ports, and the number of the second.
+    fn start(&self, auth_clients: &str, words: &[&str]) -> (Server, u16) {
+        let port = free_port();
+        let port_text = port.to_string();
+        // Relative paths count from `dir`.
+        let mut all = vec!["--tls-port", &port_text, "--tls-cert-file", "server.crt", "--tls-key-file", "server.key"];
+        all.extend(["--tls-auth-clients", auth_clients, "--tls-ca-cert-file", "ca.crt", "--loglevel", "verbose"]);
+        all.extend(words);
+        (Server::start_in(self.dir.path(), &all), port)
+    }
+}
+
+const BOTH: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
+const ONLY_12: &[&SupportedProtocolVersion] = &[&TLS12];
+const ONLY_13: &[&SupportedProtocolVersion] = &[&TLS13];
+
+/// A client: whom it trusts, what it shows, what it speaks.
+#[derive(Clone, Copy)]
+struct Dial<'a> {
+    trusts: &'a str,
+    shows: Option<&'a Pair>,
+    versions: &'a [&'static SupportedProtocolVersion],
+}
+
+impl<'a> Dial<'a> {
+    fn new(trusts: &'a Authority) -> Dial<'a> {
+        Dial { trusts: &trusts.pem, shows: None, versions: BOTH }
+    }
+
+    fn showing(self, pair: &'a Pair) -> Dial<'a> {
+        Dial { shows: Some(pair), ..self }
+    }
+
+    /// Connects, and asks for an answer: only that shows whether the server took the client's certificate.
+    fn connect(self, port: u16) -> io::Result<Secure> {
+        Secure::connect(&self.config(), port)
+    }
+
+    /// What it goes by, kept sessions among it.
+    fn config(self) -> Arc<ClientConfig> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.trusts.as_bytes()).expect("PEM")).expect("a certificate");
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(self.versions)
+            .expect("versions")
+            .with_root_certificates(roots);
+        let config = match self.shows {
+            None => config.with_no_client_auth(),
+            Some(pair) => {
+                let cert = CertificateDer::from_pem_slice(pair.cert.as_bytes()).expect("PEM");
+                let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).expect("PEM");
+                config.with_client_auth_cert(vec![cert], key).expect("a pair")
+            }
+        };
+        Arc::new(config)
+    }
+}
+
+/// A client's end of a TLS connection.
+struct Secure(BufReader<StreamOwned<ClientConnection, TcpStream>>);
+
+impl Secure {
+    fn connect(config: &Arc<ClientConfig>, port: u16) -> io::Result<Secure> {
+        let name = ServerName::try_from("localhost").expect("a name");
+        let session = ClientConnection::new(Arc::clone(config), name).expect("a session");
+        let socket = TcpStream::connect(("127.0.0.1", port))?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        let mut secure = Secure(BufReader::new(StreamOwned::new(session, socket)));
+        secure.send("PING\r\n")?;
+        match secure.line()?.as_str() {
+            "+PONG" => Ok(secure),
+            other if other.starts_with("-NOAUTH") => Ok(secure),
+            other => Err(io::Error::other(other.to_owned())),
+        }
+    }
+
+    /// Who the server says it is.
+    fn user(&mut self) -> String {
+        match self.ask("ACL WHOAMI") {
+            name if name.starts_with('$') => self.line().expect("a name"),
+            error => error,
+        }
+    }
+
+    fn suite(&self) -> String {
+        let suite = self.0.get_ref().conn.negotiated_cipher_suite().expect("a suite");
+        format!("{:?}", suite.suite())
+    }
+
+    fn send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        self.0.get_mut().write_all(bytes.as_ref())?;
+        self.0.get_mut().flush()
+    }
+
+    fn line(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        self.0.read_line(&mut line)?;
+        Ok(line.trim_end_matches("\r\n").to_owned())
+    }
+
+    fn ask(&mut self, inline: &str) -> String {
+        self.send(format!("{inline}\r\n")).expect("sent");
+        self.line().expect("a line in time")
+    }
+
+    fn id(&mut self) -> u64 {
+        let reply = self.ask("GETID");
+        reply.strip_prefix(':').and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("GETID: {reply}"))
+    }
+
+    /// The reply to `MGETID count`, which was sent.
+    fn ids(&mut self, count: usize) -> Vec<u64> {
+        assert_eq!(self.line().expect("a header"), format!("*{count}"));
+        let one = |_| {
+            self.line().expect("a length");
+            self.line().expect("digits").parse().expect("an id")
+        };
+        (0..count).map(one).collect()
+    }
+
+    /// What comes until the server says that nothing more will.
+    fn rest(&mut self) -> io::Result<String> {
+        let mut text = String::new();
+        self.0.read_to_string(&mut text)?;
+        Ok(text)
+    }
+
+    fn certificate(&self) -> Vec<u8> {
+        let session = &self.0.get_ref().conn;
+        session.peer_certificates().and_then(|chain| chain.first()).expect("a certificate").to_vec()
+    }
+
+    fn version(&self) -> Option<ProtocolVersion> {
+        self.0.get_ref().conn.protocol_version()
+    }
+}
+
+#[test]
+fn ids_come_over_both_versions_and_any_thread() {
+    let files = Files::new();
+    for io_threads in ["1", "3"] {
+        let (server, port) = files.start("no", &["--io-threads", io_threads]);
+        let mut last = 0;
+        let both: [(&'static SupportedProtocolVersion, _); 2] =
+            [(&TLS12, ProtocolVersion::TLSv1_2), (&TLS13, ProtocolVersion::TLSv1_3)];
+        for (version, expected) in both.into_iter().cycle().take(6) {
+            let dial = Dial { versions: &[version], ..Dial::new(&files.authority) };
+            let mut client = dial.connect(port).expect("connected");
+            assert_eq!(client.version(), Some(expected));
+            let id = client.id();
+            assert!(id > last);
+            client.send("MGETID 100\r\n").expect("sent");
+            let many = client.ids(100);
+            assert!(many[0] > id && many.is_sorted_by(|a, b| a < b));
+            last = many[99];
+            assert_eq!(client.ask("MGETID 101"), "-ERR parameters error! argv[1] = 101");
+            // The end is said, so that nobody takes it for one that an attacker made.
+            assert_eq!(client.ask("QUIT"), "+OK");
+            assert_eq!(client.rest().expect("close_notify"), "");
+        }
+        let mut plain = server.connect();
+        assert!(plain.id() > last, "the plain port serves beside it");
+        assert_eq!(plain.info("tls_handshakes"), "6");
+        assert_eq!(plain.info("tls_handshakes_failed"), "0");
+        assert_eq!(plain.info("tcp_port"), server.port.to_string());
+    }
+}
+
+/// Python's ssl and others leave Nagle's algorithm on: their first request waits for the acknowledgement of the handshake.
+#[test]
+fn a_first_request_is_not_held_up() {
+    let files = Files::new();
+    let (_server, port) = files.start("no", &[]);
+    // A first connection without the clock: what is loaded on demand.
+    drop(Dial::new(&files.authority).connect(port).expect("connected"));
+    let fastest = (0..5).map(|_| {
+        let started = Instant::now();
+        Dial::new(&files.authority).connect(port).expect("connected");
+        started.elapsed()
+    });
+    let fastest = fastest.min().expect("five");
+    assert!(fastest < Duration::from_millis(35), "{fastest:?}");
+}
+
+#[test]
+fn tls_may_be_the_only_port() {
+    let files = Files::new();
+    let port = free_port().to_string();
+    let mut child = getid()
+        .args(["serve", "--port", "0", "--bind", "127.0.0.1", "--tls-port", &port, "--tls-auth-clients", "no"])
+        .args(["--tls-cert-file", "server.crt", "--tls-key-file", "server.key", "--dir"])
+        .arg(files.dir.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut log = BufReader::new(child.stdout.take().expect("piped"));
+    let mut line = String::new();
+    while !line.contains("Ready to accept connections") {
+        line.clear();
+        assert_ne!(log.read_line(&mut line).expect("a log"), 0, "it ended");
+    }
+    assert!(line.contains(&format!("connections on tls://127.0.0.1:{port} (pid {}, ", child.id())), "{line}");
+    let mut client = Dial::new(&files.authority).connect(port.parse().expect("a port")).expect("connected");
+    client.send("INFO server\r\n").expect("sent");
+    while client.line().expect("a line") != format!("tcp_port:{port}") {}
+    child.kill().expect("killed");
+    child.wait().expect("its end");
+}
+
+#[test]
+fn clients_show_certificates_as_tls_auth_clients_says() {
+    let files = Files::new();
+    let stranger = Authority::new("other");
+    let (good, bad) = (files.authority.client(), stranger.client());
+    let dial = Dial::new(&files.authority);
+    for (auth_clients, without, with_good, with_bad) in
+        [("yes", false, true, false), ("optional", true, true, false), ("no", true, true, true)]
+    {
+        let (mut server, port) = files.start(auth_clients, &[]);
+        let cases = [
+            ("without", dial, without),
+            ("good", dial.showing(&good), with_good),
+            ("bad", dial.showing(&bad), with_bad),
+        ];
+        let mut failed = 0;
+        for (name, dial, welcome) in cases {
+            for version in [&TLS12, &TLS13] {
+                let result = Dial { versions: &[version], ..dial }.connect(port);
+                assert_eq!(result.is_ok(), welcome, "{auth_clients}, {name}, {version:?}: {:?}", result.err());
+                failed += usize::from(!welcome);
+            }
+        }
+        assert_eq!(server.connect().info("tls_handshakes_failed"), failed.to_string());
+        if auth_clients == "yes" {
+            let line = server.wait_log("it sent no certificate, and tls-auth-clients is yes");
+            assert!(line.contains(" at 127.0.0.1:"), "{line}");
+        }
+        if failed > 0 {
+            server.wait_log("invalid peer certificate: UnknownIssuer");
+        }
+    }
+}
+
+#[test]
+fn who_trusts_another_authority_does_not_connect() {
+    let files = Files::new();
+    let (mut server, port) = files.start("no", &[]);
+    let error = Dial::new(&Authority::new("other")).connect(port).err().expect("refused");
+    assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");
+    server.wait_log("TLS handshake failed: received fatal alert");
+    assert_eq!(server.connect().info("tls_handshakes_failed"), "1");
+}
+
+#[test]
+fn plain_text_on_the_tls_port_is_closed_and_told() {
+    let files = Files::new();
+    let (mut server, port) = files.start("no", &[]);
+    let mut good = Dial::new(&files.authority).connect(port).expect("connected");
+    for (text, failed) in [("*1\r\n$5\r\nGETID\r\n", "1"), ("GETID\r\n", "2"), ("GET / HTTP/1.1\r\n\r\n", "3")] {
+        let mut wire = Wire::connect(port);
+        wire.send(text);
+        let reply = wire.rest();
+        assert!(!reply.contains("ERR") && !reply.contains(':'), "{reply:?}");
+        assert_eq!(server.connect().info("tls_handshakes_failed"), failed);
+    }
+    let line = server.wait_log("it sent plain text, and this port takes TLS only");
+    assert!(line.contains("127.0.0.1:"), "{line}");
+    // Who only looks whether the port is open did nothing wrong.
+    drop(TcpStream::connect(("127.0.0.1", port)).expect("connected"));
+    server.wait_log("it left before the end of the TLS handshake");
+    assert_eq!(server.connect().info("tls_handshakes_failed"), "3");
+    good.id();
+}
+
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Connects so many sockets that never finish their handshake: every other one begins it.
+fn stall(port: u16, count: usize) -> Vec<TcpStream> {
+    let one = |at: usize| {
+        let mut socket = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+        socket.set_read_timeout(Some(PATIENCE)).expect("set");
+        if at % 2 == 1 {
+            // A record of a handshake that promises 512 bytes.
+            socket.write_all(&[22, 3, 1, 2, 0, 1]).expect("sent");
+        }
+        socket
+    };
+    (0..count).map(one).collect()
+}
+
+#[test]
+fn who_is_slow_in_the_handshake_delays_nobody_and_takes_no_place() {
+    let files = Files::new();
+    for io_threads in ["1", "3"] {
+        let (server, port) = files.start("no", &["--maxclients", "3", "--io-threads", io_threads]);
+        // More than there are places, those for operators included.
+        let mut stalled = stall(port, 40);
+        let started = Instant::now();
+        let mut good: Vec<Secure> =
+            (0..3).map(|_| Dial::new(&files.authority).connect(port).expect("connected")).collect();
+        for client in &mut good {
+            client.id();
+        }
+        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+        let mut plain = server.connect();
+        assert_eq!(plain.info("connected_clients"), "4");
+        assert_eq!(plain.info("tls_handshakes_under_way"), "40");
+        assert_eq!(plain.info("tls_handshakes_evicted"), "0");
+        assert_eq!(plain.ask_bulk("CLIENT LIST").lines().count(), 4);
+        drop(stalled.split_off(10));
+        eventually("those who left are not counted", || plain.info("tls_handshakes_under_way") == "10");
+        // With every place taken a client gets an answer, through TLS.
+        let _operators: Vec<Wire> = (0..15)
+            .map(|_| {
+                let mut wire = server.connect();
+                assert_eq!(wire.ask("PING"), "+PONG");
+                wire
+            })
+            .collect();
+        let error = Dial::new(&files.authority).connect(port).err().expect("refused");
+        assert!(error.to_string().contains("max number of clients reached"), "{error}");
+        // A stop does not wait for handshakes, and tells who is open.
+        let started = Instant::now();
+        assert_eq!(server.stop().code(), Some(0));
+        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+        assert_eq!(good[0].rest().expect("close_notify"), "");
+        for socket in &mut stalled {
+            assert_eq!(socket.read(&mut [0]).expect("the end"), 0);
+        }
+    }
+}
+
+#[test]
+fn a_flood_of_stalled_handshakes_is_bounded_and_others_get_in_meanwhile() {
+    // What `maxclients 3` leaves for handshakes.
+    const BOUND: usize = 64;
+    const FLOOD: usize = 200;
+    let files = Files::new();
+    for io_threads in ["1", "3"] {
+        let (mut server, port) = files.start("no", &["--maxclients", "3", "--io-threads", io_threads]);
+        let mut stalled = stall(port, FLOOD);
+        let mut plain = server.connect();
+        let mut most = 0;
+        eventually("all that came have begun", || {
+            most = most.max(plain.info("tls_handshakes_under_way").parse().expect("a number"));
+            plain.info("tls_handshakes_evicted") == (FLOOD - BOUND).to_string()
+        });
+        assert!((1..=BOUND).contains(&most), "{most}");
+        let mut good = Dial::new(&files.authority).connect(port).expect("connected");
+        good.id();
+        // The oldest went first, and whoever is open stays.
+        assert_eq!(stalled[0].read(&mut [0]).expect("the end"), 0);
+        let line = server.wait_log("does not go on and is ended");
+        assert!(line.contains("127.0.0.1:") && line.contains("64 are under way"), "{line}");
+        good.id();
+        assert_eq!(plain.ask("CONFIG RESETSTAT"), "+OK");
+        assert_eq!(plain.info("tls_handshakes_evicted"), "0");
+    }
+}
+
+/// Handshakes have descriptors of their own: with as many as may be and every place taken, none is missing.
+#[test]
+fn handshakes_take_no_descriptors_that_clients_need() {
+    let files = Files::new();
+    let port = free_port().to_string();
+    let mut words = vec!["--tls-port", &port, "--tls-cert-file", "server.crt", "--tls-key-file", "server.key"];
+    words.extend(["--tls-auth-clients", "no"]);
+    let said = refused(files.dir.path(), &words, |command| support::by_shell(command, "ulimit -n 100"));
+    assert!(said.contains("to spare, 64 for TLS handshakes, and one for a client. Raise it with ulimit -n"), "{said}");
+
+    let started = Server::try_start_in(files.dir.path(), &words, |command| support::by_shell(command, "ulimit -n 160"));
+    let server = started.unwrap_or_else(|log| panic!("{log}"));
+    let mut plain = server.connect();
+    let places: usize = plain.info("maxclients").parse().expect("a number");
+    assert!((1..160 - 64 - 16 - 16).contains(&places), "{places}");
+    let _stalled = stall(port.parse().expect("a port"), 100);
+    let others = (1..places + 16).map(|_| {
+        let mut wire = server.connect();
+        assert_eq!(wire.ask("PING"), "+PONG");
+        wire
+    });
+    eventually("as many as may be are under way", || plain.info("tls_handshakes_evicted") == "36");
+    let _others: Vec<Wire> = others.collect();
+    assert_eq!(plain.info("tls_handshakes_under_way"), "64");
+    assert_eq!(plain.info("connected_clients"), (places + 16).to_string());
+    assert_eq!(plain.info("accept_errors"), "0");
+    plain.id();
+}
+
+#[test]
+fn a_pipeline_that_is_read_late_is_answered_whole_and_in_order() {
+    const REQUESTS: usize = 1000;
+    let files = Files::new();
+    let (server, port) = files.start("no", &[]);
+    for version in [&TLS12, &TLS13] {
+        let dial = Dial { versions: &[version], ..Dial::new(&files.authority) };
+        let mut client = dial.connect(port).expect("connected");
+        client.send(b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(REQUESTS)).expect("sent");
+        // 2.6 MB of replies: more than the socket's buffers hold. The server waits, and serves others.
+        std::thread::sleep(Duration::from_millis(300));
+        server.connect().id();
+        let mut last = 0;
+        for _ in 0..REQUESTS {
+            for id in client.ids(100) {
+                assert!(id > last);
+                last = id;
+            }
+        }
+        client.id();
+    }
+}
+
+#[test]
+fn a_client_that_never_reads_costs_a_bounded_amount() {
+    let files = Files::new();
+    let (server, port) = files.start("no", &[]);
+    let mut stuck = Dial::new(&files.authority).connect(port).expect("connected");
+    let socket = &stuck.0.get_ref().sock;
+    socket.set_write_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+    let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(1000);
+    let mut sent = 0;
+    while sent < 1_000_000 && stuck.send(&request).is_ok() {
+        sent += 1000;
+    }
+    assert!(sent < 1_000_000, "the server read on although nobody takes its replies");
+    let mut good = server.connect();
+    good.id();
+    let resident: u64 = good.info("used_memory_rss").parse().expect("bytes");
+    assert!(resident < 64 << 20, "{resident} bytes");
+}
+
+#[test]
+fn a_client_that_never_reads_is_cut_off_in_time() {
+    let files = Files::new();
+    let (server, port) = files.start("no", &["--client-output-timeout", "1"]);
+    let mut stuck = Dial::new(&files.authority).connect(port).expect("connected");
+    stuck.0.get_ref().sock.set_write_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+    let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(1000);
+    while stuck.send(&request).is_ok() {}
+    let mut good = server.connect();
+    let begun = std::time::Instant::now();
+    while good.info("client_output_timeout_disconnections") != "1" || good.info("connected_clients") != "1" {
+        assert!(begun.elapsed() < support::PATIENCE, "it is still there");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn sighup_loads_certificates_for_new_connections_and_keeps_good_ones() {
+    let files = Files::new();
+    let (mut server, port) = files.start("optional", &[]);
+    let dial = Dial::new(&files.authority);
+    let mut old = dial.connect(port).expect("connected");
+    let first = old.certificate();
+
+    files.renew();
+    assert_eq!(dial.connect(port).expect("connected").certificate(), first, "nobody asked for it");
+    server.signal(Signal::SIGHUP);
+    server.wait_log("the certificates are loaded anew");
+    let second = dial.connect(port).expect("connected").certificate();
+    assert_ne!(second, first);
+    old.id();
+
+    // The authority of clients is loaded with the rest.
+    let other = Authority::new("other");
+    let shown = other.client();
+    assert!(dial.showing(&shown).connect(port).is_err());
+    files.write("ca.crt", &other.pem);
+    server.signal(Signal::SIGHUP);
+    while server.count_log("the certificates are loaded anew") < 2 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    dial.showing(&shown).connect(port).expect("connected");
+
+    // Half of a renewal: the certificate is there, its key is not yet.
+    let key = std::fs::read_to_string(files.path("server.key")).expect("a key");
+    files.renew();
+    files.write("server.key", &key);
+    server.signal(Signal::SIGHUP);
+    let line = server.wait_log("the certificates stay as they were");
+    assert!(line.contains("is not that of the first certificate in tls-cert-file server.crt"), "{line}");
+    assert_eq!(dial.connect(port).expect("connected").certificate(), second);
+    old.id();
+}
+
+/// A pipe that nobody writes to, in the place of a certificate: it once held up every later change.
+#[test]
+fn a_pipe_in_the_place_of_a_certificate_holds_up_no_reload_and_no_change() {
+    let files = Files::new();
+    let (mut server, port) = files.start("no", &[]);
+    let mut wire = server.connect();
+    let dial = Dial::new(&files.authority);
+    let first = dial.connect(port).expect("connected").certificate();
+    let pair = files.authority.server();
+    files.write("new.crt", &pair.cert);
+    files.write("new.key", &pair.key);
+    for name in ["server.crt", "pipe.crt"] {
+        let _ = std::fs::remove_file(files.path(name));
+        let made = std::process::Command::new("mkfifo").arg(files.path(name)).status().expect("mkfifo runs");
+        assert!(made.success());
+    }
+    server.signal(Signal::SIGHUP);
+    let line = server.wait_log("the certificates stay as they were");
+    assert!(line.contains("it is a named pipe, must be a regular file"), "{line}");
+    assert_eq!(dial.connect(port).expect("connected").certificate(), first);
+    let reply = wire.ask("CONFIG SET tls-cert-file pipe.crt");
+    assert!(reply.contains("it is a named pipe, must be a regular file"), "{reply}");
+    wire.id();
+    assert_eq!(wire.ask("CONFIG SET tls-cert-file new.crt tls-key-file new.key"), "+OK");
+    assert_ne!(dial.connect(port).expect("connected").certificate(), first);
+    server.signal(Signal::SIGHUP);
+    server.wait_log("the certificates are loaded anew");
+    assert!(server.stop().success());
+}
+
+#[test]
+fn config_set_changes_certificates_for_new_connections_or_leaves_them() {
+    let files = Files::new();
+    let (server, port) = files.start("no", &[]);
+    let mut wire = server.connect();
+    let dial = Dial::new(&files.authority);
+    let mut old = dial.connect(port).expect("connected");
+    let first = old.certificate();
+    old.id();
+
+    // Both at once: each by itself would not fit the other.
+    let pair = files.authority.server();
+    files.write("new.crt", &pair.cert);
+    files.write("new.key", &pair.key);
+    let refused = "-ERR CONFIG SET failed (possibly related to argument";
+    let reply = wire.ask("CONFIG SET timeout 5 tls-cert-file new.crt");
+    assert!(reply.starts_with(&format!("{refused} 'tls-cert-file') - the key in tls-key-file server.key")), "{reply}");
+    let reply = wire.ask("CONFIG SET tls-key-file none.key timeout 5");
+    assert!(
+        reply.starts_with(&format!("{refused} 'tls-key-file') - tls-key-file none.key: cannot be read")),
+        "{reply}"
+    );
+    assert_eq!(wire.ask("CONFIG GET timeout t?s-key-file"), "*4");
+    let lines: Vec<_> = (0..8).map(|_| wire.line()).collect();
+    assert!(lines.contains(&"server.key".to_owned()) && lines.contains(&"0".to_owned()), "{lines:?}");
+    assert_eq!(dial.connect(port).expect("connected").certificate(), first);
+    assert_eq!(wire.ask("CONFIG SET tls-cert-file new.crt tls-key-file new.key"), "+OK");
+    let second = dial.connect(port).expect("connected").certificate();
+    assert_ne!(second, first);
+
+    // The same path again loads what is there by now, as in Redis; SIGHUP does so too, by the paths in force.
+    let pair = files.authority.server();
+    files.write("new.crt", &pair.cert);
+    files.write("new.key", &pair.key);
+    assert_eq!(wire.ask("CONFIG SET tls-cert-file new.crt"), "+OK");
+    let third = dial.connect(port).expect("connected").certificate();
+    assert!(third != second && third != first);
+
+    // Who has to show a certificate, and whose counts.
+    assert_eq!(wire.ask("CONFIG SET tls-auth-clients yes"), "+OK");
+    assert!(dial.connect(port).is_err());
+    let shown = files.authority.client();
+    dial.showing(&shown).connect(port).expect("connected");
+    let other = Authority::new("other");
+    files.write("other.crt", &other.pem);
+    assert_eq!(wire.ask("CONFIG SET tls-ca-cert-file other.crt"), "+OK");
+    assert!(dial.showing(&shown).connect(port).is_err());
+    let others = other.client();
+    dial.showing(&others).connect(port).expect("connected");
+    let reply = wire.ask("CONFIG SET tls-ca-cert-file \"\"");
+    assert!(reply.starts_with(&format!("{refused} 'tls-ca-cert-file') - tls-auth-clients is yes")), "{reply}");
+    assert_eq!(wire.ask("CONFIG SET tls-ca-cert-file \"\" tls-auth-clients no"), "+OK");
+    dial.connect(port).expect("connected");
+    // All the while.
+    old.id();
+    assert_eq!(wire.info("tls_handshakes_failed").parse::<u32>().expect("a number"), 2);
+    assert_eq!(wire.ask("CONFIG RESETSTAT"), "+OK");
+    assert_eq!(wire.info("tls_handshakes_failed"), "0");
+}
+
+#[test]
+fn a_start_without_good_certificates_says_what_is_wrong() {
+    let files = Files::new();
+    let (cert, key, ca) = (files.path("server.crt"), files.path("server.key"), files.path("ca.crt"));
+    let other = files.authority.server();
+    files.write("other.key", &other.key);
+    files.write("empty", "");
+    files.write("text", "hello");
+    files.write("cut.crt", "-----BEGIN CERTIFICATE-----\nMIIB\n");
+    files.write("letters.crt", "-----BEGIN CERTIFICATE-----\n*?!*\n-----END CERTIFICATE-----\n");
+    files.write("junk.crt", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+    files.write("junk.key", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n");
+    files.write("secret.key", "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n");
+    std::fs::write(files.path("der"), CertificateDer::from_pem_slice(other.cert.as_bytes()).expect("PEM"))
+        .expect("written");
+    let path = |name: &str| files.path(name);
+    let cases = [
+        (path("none"), key.clone(), ca.clone(), "tls-cert-file {}none: cannot be read: No such file or directory"),
+        (path("empty"), key.clone(), ca.clone(), "no certificate in it, but nothing: the file is empty"),
+        (path("text"), key.clone(), ca.clone(), "text: no certificate in it, but no PEM at all"),
+        (path("der"), key.clone(), ca.clone(), "no certificate in it, but DER, it seems"),
+        (
+            key.clone(),
+            cert.clone(),
+            ca.clone(),
+            "server.key: no certificate in it, but \"-----BEGIN PRIVATE KEY-----\"",
+        ),
+        (path("cut.crt"), key.clone(), ca.clone(), "cut.crt: is damaged: '-----END CERTIFICATE-----' is missing"),
+        (path("letters.crt"), key.clone(), ca.clone(), "letters.crt: is damaged: base64"),
+        (path("junk.crt"), key.clone(), ca.clone(), "tls-cert-file {}junk.crt: the certificate cannot be used"),
+        (cert.clone(), path("none"), ca.clone(), "tls-key-file {}none: cannot be read: No such file or directory"),
+        (
+            cert.clone(),
+            cert.clone(),
+            ca.clone(),
+            "server.crt: no private key in it, but \"-----BEGIN CERTIFICATE-----\"",
+        ),
+        (cert.clone(), path("junk.key"), ca.clone(), "junk.key: the key cannot be used"),
+        (cert.clone(), path("secret.key"), ca.clone(), "secret.key: no private key in it, but a key with a password"),
+        (
+            cert.clone(),
+            path("other.key"),
+            ca.clone(),
+            "other.key is not that of the first certificate in tls-cert-file",
+        ),
+        (cert.clone(), key.clone(), path("none"), "tls-ca-cert-file {}none: cannot be read: No such file or directory"),
+        (cert.clone(), key.clone(), path("text"), "tls-ca-cert-file {}text: no certificate in it"),
+        (cert.clone(), key.clone(), path("junk.crt"), "junk.crt: no certificate in it can be used"),
+        (cert.clone(), key.clone(), String::new(), "tls-auth-clients is yes, but there is no tls-ca-cert-file and no"),
+        (String::new(), key.clone(), ca.clone(), "but there is no tls-cert-file"),
+    ];
+    let folder = format!("{}/", files.dir.path().display());
+    let port = free_port().to_string();
+    for (cert, key, ca, expected) in cases {
+        let words = ["--tls-port", &port, "--tls-cert-file", &cert, "--tls-key-file", &key, "--tls-ca-cert-file", &ca];
+        let expected = expected.replace("{}", &folder);
+        let said = refused(files.dir.path(), &words, |_| {});
+        assert!(said.contains(&expected), "expected {expected:?}:\n{said}");
+        let output = getid().args(["check-config", "--dir", &folder]).args(words).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(&expected), "check-config: expected {expected:?}:\n{said}");
+    }
+    assert!(!Path::new(&format!("{folder}getid-0.state")).exists(), "a start that fails leaves no trace");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("its address").port().to_string();
+    let words = ["--tls-port", &port, "--tls-cert-file", &cert, "--tls-key-file", &key, "--tls-ca-cert-file", &ca];
+    let said = refused(files.dir.path(), &words, |_| {});
+    assert!(said.contains("stop it, or set another with tls-port"), "{said}");
+}
+
+/// Where `redis-cli` is, if it can speak TLS.
+fn redis_cli() -> Command {
+    let mut command = Command::new("redis-cli");
+    command.env_remove("REDISCLI_AUTH");
+    command
+}
+
+#[test]
+#[ignore = "needs redis-cli"]
+fn redis_cli_and_redis_benchmark_work() {
+    let files = Files::new();
+    let (server, port) = files.start("yes", &[]);
+    let pair = files.authority.client();
+    files.write("client.crt", &pair.cert);
+    files.write("client.key", &pair.key);
+    let port = port.to_string();
+    let own = ["--cert".to_owned(), files.path("client.crt"), "--key".to_owned(), files.path("client.key")];
+    let run = |mut command: Command, own: &[String], words: &[&str]| {
+        command
+            .args(["-h", "127.0.0.1", "-p", &port, "--tls", "--cacert", &files.path("ca.crt")])
+            .args(own)
+            .args(words);
+        let output = command.output().expect("it runs");
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        (output.status.success(), format!("{out}{err}"))
+    };
+    let id = |text: &str| text.trim().parse::<u64>().unwrap_or_else(|_| panic!("no id: {text}"));
+    let (ok, first) = run(redis_cli(), &own, &["GETID"]);
+    assert!(ok, "{first}");
+    let (_, second) = run(redis_cli(), &own, &["-3", "GETID"]);
+    assert!(id(second.trim_start_matches("(integer) ")) > id(&first));
+    let (_, many) = run(redis_cli(), &own, &["MGETID", "100"]);
+    assert_eq!(many.lines().count(), 100, "{many}");
+    let (ok, said) = run(redis_cli(), &[], &["GETID"]);
+    assert!(!ok || said.contains("rror"), "without a certificate: {said}");
+    let words = ["-n", "20000", "-c", "20", "-P", "16", "-q", "MGETID", "100"];
+    let (ok, said) = run(Command::new("redis-benchmark"), &own, &words);
+    assert!(ok && said.contains("requests per second"), "{said}");
+    assert_eq!(server.stop().code(), Some(0));
+    assert!(PathBuf::from(files.path("getid-0.state")).exists());
+}
+
+/// What is configured is what is spoken, from the start and by CONFIG SET; all or nothing.
+#[test]
+fn versions_and_cipher_suites_are_those_configured() {
+    let files = Files::new();
+    let (server, port) =
+        files.start("no", &["--tls-protocols", "TLSv1.3", "--tls-ciphersuites", "TLS_AES_128_GCM_SHA256"]);
+    let dial = Dial::new(&files.authority);
+    let only = |versions: &'static [&'static SupportedProtocolVersion]| Dial { versions, ..dial };
+    assert!(only(ONLY_12).connect(port).is_err());
+    assert_eq!(only(ONLY_13).connect(port).expect("1.3").suite(), "TLS13_AES_128_GCM_SHA256");
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("CONFIG SET tls-protocols TLSv1.2 tls-ciphers ECDHE-ECDSA-CHACHA20-POLY1305"), "+OK");
+    assert!(only(ONLY_13).connect(port).is_err());
+    let suite = only(ONLY_12).connect(port).expect("1.2").suite();
+    assert_eq!(suite, "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256");
+    // OpenSSL's words that come to all of them; and an empty value is the default.
+    assert_eq!(wire.ask("CONFIG SET tls-protocols \"\" tls-ciphers DEFAULT:!MEDIUM tls-ciphersuites \"\""), "+OK");
+    assert!(only(ONLY_12).connect(port).is_ok() && only(ONLY_13).connect(port).is_ok());
+    for (pair, reason) in [
+        ("tls-protocols \"TLSv1.1 TLSv1.2\"", "argument(s) must be one of the following: TLSv1.2, TLSv1.3"),
+        ("tls-ciphers AES128-SHA", "argument(s) must be one of the following: ECDHE-ECDSA-AES256-GCM-SHA384"),
+        ("tls-ciphersuites TLS_AES_128_CCM_SHA256", "argument(s) must be one of the following: TLS_AES_256_GCM_SHA384"),
+    ] {
+        let said = wire.ask(&format!("CONFIG SET {pair}"));
+        assert!(said.contains(reason), "{pair}: {said}");
+    }
+    // Whose order counts: the client's, until the server's does.
+    assert_eq!(wire.ask("CONFIG SET tls-ciphersuites TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384"), "+OK");
+    assert_eq!(only(ONLY_13).connect(port).expect("1.3").suite(), "TLS13_AES_256_GCM_SHA384");
+    assert_eq!(wire.ask("CONFIG SET tls-prefer-server-ciphers yes"), "+OK");
+    assert_eq!(only(ONLY_13).connect(port).expect("1.3").suite(), "TLS13_CHACHA20_POLY1305_SHA256");
+}
+
+#[test]
+fn authorities_may_lie_in_a_folder() {
+    let files = Files::new();
+    let (second, stranger) = (Authority::new("second"), Authority::new("other"));
+    let folder = files.dir.path().join("authorities");
+    std::fs::create_dir(&folder).expect("made");
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("written");
+    let words = |more: &[&str]| {
+        let port = free_port();
+        let mut words: Vec<String> =
+            ["--tls-cert-file", "server.crt", "--tls-key-file", "server.key"].map(str::to_owned).into();
+        words.extend([
+            "--tls-ca-cert-dir".to_owned(),
+            "authorities".to_owned(),
+            "--tls-port".to_owned(),
+            port.to_string(),
+        ]);
+        words.extend(more.iter().map(|word| (*word).to_owned()));
+        (words, port)
+    };
+    let (all, _) = words(&[]);
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let said = refused(files.dir.path(), &all, |_| {});
+    assert!(said.contains("tls-ca-cert-dir authorities: no certificate in any of its files. Give a folder"), "{said}");
+    let none: Vec<&str> = all.iter().map(|word| if *word == "authorities" { "none" } else { word }).collect();
+    let said = refused(files.dir.path(), &none, |_| {});
+    assert!(said.contains("tls-ca-cert-dir none: cannot be read: No such file or directory"), "{said}");
+    assert!(said.contains("Give a folder of PEM files"), "{said}");
+    write("own.pem", &files.authority.pem);
+    write("README", "these are ours");
+    std::fs::create_dir(folder.join("old")).expect("made");
+    // As c_rehash names them once more.
+    std::os::unix::fs::symlink("own.pem", folder.join("12ab34cd.0")).expect("a link");
+    let (all, port) = words(&["--loglevel", "verbose"]);
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let server = Server::start_in(files.dir.path(), &all);
+    let dial = Dial::new(&files.authority);
+    let [good, later, bad] = [&files.authority, &second, &stranger].map(Authority::client);
+    assert!(dial.showing(&good).connect(port).is_ok());
+    assert!(dial.showing(&later).connect(port).is_err() && dial.showing(&bad).connect(port).is_err());
+    write("second.crt", &second.pem);
+    assert_eq!(server.connect().ask("CONFIG SET tls-ca-cert-dir authorities"), "+OK");
+    assert!(dial.showing(&good).connect(port).is_ok() && dial.showing(&later).connect(port).is_ok());
+    assert!(dial.showing(&bad).connect(port).is_err());
+    // Both, and neither.
+    assert_eq!(server.connect().ask("CONFIG SET tls-ca-cert-dir \"\" tls-ca-cert-file ca.crt"), "+OK");
+    assert!(dial.showing(&good).connect(port).is_ok() && dial.showing(&later).connect(port).is_err());
+    let said = server.connect().ask("CONFIG SET tls-ca-cert-file \"\"");
+    assert!(said.contains("there is no tls-ca-cert-file and no tls-ca-cert-dir"), "{said}");
+}
+
+/// As in Redis 8: the common name of a certificate is the user, whatever its passwords.
+#[test]
+fn a_certificate_can_say_who_its_client_is() {
+    let files = Files::new();
+    let users = [
+        "--requirepass",
+        "secret",
+        "--user",
+        "orders on >pw -@all +ping +getid +acl|whoami",
+        "--user",
+        "off off >pw +@all",
+    ];
+    let by_name = ["--tls-auth-clients-user", "CN", "--io-threads", "2"];
+    let (mut server, port) = files.start("optional", &[&users[..], &by_name].concat());
+    let dial = Dial::new(&files.authority);
+    let named = |name: &str| files.authority.client_named(name);
+    let orders = named("orders");
+    let config = dial.showing(&orders).config();
+    let mut wire = Secure::connect(&config, port).expect("it connects");
+    assert_eq!(wire.user(), "orders");
+    wire.id();
+    assert!(wire.ask("SHUTDOWN").starts_with("-NOPERM"));
+    let line = server.wait_log("logged in");
+    assert!(line.contains("orders"), "{line}");
+    // A session that goes on is still its client's.
+    assert_eq!(Secure::connect(&config, port).expect("again").user(), "orders");
+    assert_eq!(server.connect().ask("PING"), "-NOAUTH Authentication required.");
+    // RESET is back to nobody, and a password is as good as ever.
+    assert_eq!(wire.ask("RESET"), "+RESET");
+    assert!(wire.user().starts_with("-NOAUTH"));
+    assert_eq!(wire.ask("AUTH secret"), "+OK");
+    assert_eq!(wire.user(), "default");
+    // No such user, one that is off, no certificate, one without a name, and one with two.
+    let two = files.authority.sign_with(ExtendedKeyUsagePurpose::ClientAuth, |params| {
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, "orders");
+        params.distinguished_name.push(DnType::CustomDnType(vec![2, 5, 4, 3]), "default");
+    });
+    let none = files.authority.sign_with(ExtendedKeyUsagePurpose::ClientAuth, |params| {
+        params.distinguished_name = DistinguishedName::new();
+    });
+    let cases = [
+        ("nobody", Some(named("nobody"))),
+        ("off", Some(named("off"))),
+        ("two", Some(two)),
+        ("none", Some(none)),
+        ("", None),
+    ];
+    for (case, pair) in cases {
+        let dial = pair.as_ref().map_or(dial, |pair| dial.showing(pair));
+        let mut wire = dial.connect(port).expect("it connects");
+        assert!(wire.user().starts_with("-NOAUTH"), "{case:?}: {}", wire.user());
+    }
+    // Another authority's certificate lets nobody in, whatever its name.
+    assert!(dial.showing(&Authority::new("other").client_named("default")).connect(port).is_err());
+    // Who is deleted is cut off, and does not come in again; a certificate goes on being good for the next of that name.
+    let mut admin = server.connect();
+    assert_eq!(admin.ask("AUTH secret"), "+OK");
+    let mut wire = Secure::connect(&config, port).expect("it connects");
+    assert_eq!(admin.ask("ACL DELUSER orders"), ":1");
+    assert!(wire.send("PING\r\n").is_err() || wire.line().map_or(true, |line| line.is_empty()));
+    assert!(Secure::connect(&config, port).expect("it connects").user().starts_with("-NOAUTH"));
+    // And without the directive a certificate lets in, and says nothing.
+    assert_eq!(admin.ask("ACL SETUSER orders on >pw +@all"), "+OK");
+    assert_eq!(Secure::connect(&config, port).expect("it connects").user(), "orders");
+    assert_eq!(admin.ask("CONFIG SET tls-auth-clients-user off"), "+OK");
+    assert!(Secure::connect(&config, port).expect("it connects").user().starts_with("-NOAUTH"));
+    let said = admin.ask("CONFIG SET tls-auth-clients-user CN tls-auth-clients no");
+    assert!(said.contains("nobody shows a certificate"), "{said}");
+}
+
+#[test]
+fn a_session_goes_on_until_the_certificates_change() {
+    let files = Files::new();
+    let good = files.authority.client();
+    let (mut server, port) = files.start("yes", &[]);
+    let mut admin = server.connect();
+    for (reloads, version) in [(1, &TLS13), (2, &TLS12)] {
+        assert_eq!(admin.ask("CONFIG RESETSTAT"), "+OK");
+        let config = Dial { versions: &[version], ..Dial::new(&files.authority).showing(&good) }.config();
+        let connect = || drop(Secure::connect(&config, port).expect("it connects"));
+        connect();
+        connect();
+        assert_eq!([admin.info("tls_handshakes"), admin.info("tls_handshakes_resumed")], ["2", "1"], "{version:?}");
+        // What was loaded anew asks for the certificate anew.
+        assert_eq!(admin.ask("CONFIG SET tls-cert-file server.crt"), "+OK");
+        connect();
+        assert_eq!(admin.info("tls_handshakes_resumed"), "1");
+        connect();
+        assert_eq!(admin.info("tls_handshakes_resumed"), "2");
+        server.signal(Signal::SIGHUP);
+        let end = Instant::now() + PATIENCE;
+        while server.count_log("the certificates are loaded anew") < reloads {
+            assert!(Instant::now() < end, "SIGHUP is heard");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        connect();
+        assert_eq!(admin.info("tls_handshakes_resumed"), "2");
+        assert_eq!(admin.ask("CONFIG SET tls-session-caching no"), "+OK");
+        connect();
+        connect();
+        assert_eq!(admin.info("tls_handshakes_resumed"), "2");
+        assert_eq!(admin.ask("CONFIG SET tls-session-caching yes"), "+OK");
+    }
+    // An authority that is taken out: an old session is no way in.
+    let config = Dial::new(&files.authority).showing(&good).config();
+    drop(Secure::connect(&config, port).expect("it connects"));
+    files.write("ca.crt", &Authority::new("other").pem);
+    assert_eq!(admin.ask("CONFIG SET tls-ca-cert-file ca.crt"), "+OK");
+    assert!(Secure::connect(&config, port).is_err());
+}
+
+#[test]
+fn the_end_of_a_certificate_is_told_of() {
+    let files = Files::new();
+    let now_s = i64::try_from(std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock").as_secs()).expect("a time");
+    let write = |days: i64| {
+        let pair = files.authority.sign_with(ExtendedKeyUsagePurpose::ServerAuth, |params| {
+            let date = jiff::Timestamp::from_second(now_s + days * 86_400).expect("a time").to_string();
+            let mut parts = date[..10].split('-').map(|part| part.parse::<u16>().expect("a number"));
+            let mut next = || parts.next().expect("a part");
+            params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+            let (year, month, day) = (next(), next(), next());
+            params.not_after = rcgen::date_time_ymd(
+                year.into(),
+                u8::try_from(month).expect("small"),
+                u8::try_from(day).expect("small"),
+            );
+        });
+        files.write("server.crt", &pair.cert);
+        files.write("server.key", &pair.key);
+    };
+    write(400);
+    let (mut server, _) = files.start("no", &[]);
+    let mut wire = server.connect();
+    let left: i64 = wire.info("tls_certificate_days_left").parse().expect("a number");
+    assert!((398..=400).contains(&left), "{left}");
+    let end: i64 = wire.info("tls_certificate_ends").parse().expect("a number");
+    assert!((end - now_s) / 86_400 == left || (end - now_s) / 86_400 == left + 1, "{end}");
+    write(20);
+    assert_eq!(wire.ask("CONFIG SET tls-cert-file server.crt tls-key-file server.key"), "+OK");
+    let line = server.wait_log("the certificate ends in");
+    assert!(line.contains("in 19 days") || line.contains("in 20 days") || line.contains("in 18 days"), "{line}");
+    write(-3);
+    server.signal(Signal::SIGHUP);
+    server.wait_log("the certificate has ended: clients refuse it");
+    // Said once, not each second.
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(server.count_log("the certificate"), 3, "{}", server.log_so_far());
+    assert!(wire.info("tls_certificate_days_left").starts_with('-'));
+}

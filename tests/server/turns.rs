@@ -1,0 +1,148 @@
+//! Turns at the thread: a client that always has more to say lets others go first, whatever it says.
+//!
+//! The client here is a socket that is always ready to be read and written, which no real one is for long. So it is seen
+//! without a clock whether the connection goes on and on by itself.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
+
+use crate::support::roomy::roomy_issuer;
+use getid::claim::Identity;
+use getid::config::{Config, LogFormat, LogLevel, Sources};
+use getid::logging::{Log, LogOptions};
+use getid::server::connection::{Connection, Transport};
+use getid::server::registry::Endpoint;
+use getid::server::{Process, Server, session_settings};
+use getid::session::Session;
+use getid::system::clock::{Clock as _, SystemClock};
+use getid::system::io_threads::{IoThreads, runtime};
+use getid_core::{Epoch, Layout};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+
+/// Reads after which the client is gone.
+const READS: usize = 50;
+
+/// Reads in a row that others may have to wait for: 16 KiB, begun and ended anywhere.
+const READS_IN_A_ROW_MAX: usize = 3;
+
+/// A client that sends the same over and over, as fast as it is read, and takes all replies.
+struct Flood {
+    requests: Vec<u8>,
+    /// Where in them the next read begins.
+    at: usize,
+    /// Bytes that one read gives at most.
+    piece: usize,
+    reads: usize,
+    /// How many reads there were since others had their turn.
+    in_a_row: Arc<AtomicUsize>,
+}
+
+impl AsyncRead for Flood {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.reads += 1;
+        if self.reads > READS {
+            return Poll::Ready(Ok(()));
+        }
+        self.in_a_row.fetch_add(1, Relaxed);
+        let mut left = buf.remaining().min(self.piece);
+        while left > 0 {
+            let rest = &self.requests[self.at..];
+            let part = &rest[..rest.len().min(left)];
+            buf.put_slice(part);
+            left -= part.len();
+            self.at = (self.at + part.len()) % self.requests.len();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Flood {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Transport for Flood {
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    async fn ready(&self, _: Interest) -> io::Result<Ready> {
+        std::future::pending().await
+    }
+}
+
+fn server(runtime: &tokio::runtime::Runtime) -> Arc<Server> {
+    let layout = Layout::new(Epoch::default(), 1, 19, 1).expect("a layout");
+    let config = Config { layout, ..Config::default() };
+    let issuer = roomy_issuer(runtime, SystemClock::new(), Identity { server_id: 0, layout }, 60_000);
+    let options = LogOptions {
+        level: LogLevel::Nothing,
+        file: None,
+        format: LogFormat::Text,
+        syslog: None,
+        now_unix_ms: || SystemClock::new().wall_unix_ms(),
+    };
+    let process = Process {
+        run_id: String::new(),
+        config_file: String::new(),
+        sources: Sources::default(),
+        started_in: PathBuf::new(),
+        executable: String::new(),
+        tcp_port: 0,
+    };
+    let settings = Arc::new(session_settings(&config).expect("the default settings"));
+    let io_threads = IoThreads::start(1).expect("this thread");
+    Server::new(config, settings, issuer, process, io_threads, None, Log::start(options).expect("the log"))
+}
+
+#[test]
+fn who_always_has_more_to_say_lets_others_go_first() {
+    let runtime = runtime().expect("a runtime");
+    let server = server(&runtime);
+    let array = |name: &str, arg: &str| format!("*2\r\n${}\r\n{name}\r\n${}\r\n{arg}\r\n", name.len(), arg.len());
+    let floods: [(&str, Vec<u8>, usize); 10] = [
+        ("PING", b"*1\r\n$4\r\nPING\r\n".to_vec(), usize::MAX),
+        ("GETID", b"*1\r\n$5\r\nGETID\r\n".to_vec(), usize::MAX),
+        ("MGETID that is wrong", array("MGETID", "101").into_bytes(), usize::MAX),
+        ("unknown commands", b"x\n".to_vec(), usize::MAX),
+        ("empty lines", b"\n".to_vec(), usize::MAX),
+        ("empty arrays", b"*0\r\n".to_vec(), usize::MAX),
+        ("long lines", format!("PING {}\r\n", "y".repeat(65_000)).into_bytes(), usize::MAX),
+        ("large arguments", array("PING", &"z".repeat(900_000)).into_bytes(), usize::MAX),
+        ("what is passed over", array("SET", &"z".repeat(900_000)).into_bytes(), usize::MAX),
+        // Reads that are never full: the client is just as fast as the server.
+        ("small pieces", b"*1\r\n$5\r\nGETID\r\n".to_vec(), 10_000),
+    ];
+    for (what, requests, piece) in floods {
+        let in_a_row = Arc::new(AtomicUsize::new(0));
+        let io = Flood { requests, at: 0, piece, reads: 0, in_a_row: Arc::clone(&in_a_row) };
+        let session = Session::new(server.clients.next_id(), server.settings.get());
+        let end = || Endpoint::Unix(Arc::default());
+        let admission = server.clients.admit(session.view().clone(), end(), end(), 0, 0, 1).expect("a place");
+        let mut most = 0;
+        runtime.block_on(async {
+            let flood = tokio::spawn(Connection::new(Arc::clone(&server), admission, session, io).run());
+            // The other client: it has its turn here.
+            while !flood.is_finished() {
+                tokio::task::yield_now().await;
+                most = most.max(in_a_row.swap(0, Relaxed));
+            }
+            flood.await.expect("it ends well");
+        });
+        assert!((1..=READS_IN_A_ROW_MAX).contains(&most), "{what}: {most} reads while another waited");
+    }
+}

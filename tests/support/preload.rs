@@ -1,0 +1,15 @@
+//! Layers of `tests/support/preload`, which stand between a server and the system.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The C of `tests/support/preload/NAME.c`, compiled into `dir`: for `LD_PRELOAD`.
+pub(crate) fn layer(dir: &Path, name: &str) -> PathBuf {
+    let layer = dir.join(format!("{name}.so"));
+    let source = format!("{}/tests/support/preload/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let output = Command::new(compiler).args(["-shared", "-fPIC", "-O1", "-o"]).arg(&layer).arg(source).output();
+    let output = output.expect("a C compiler, which the build needs too");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    layer
+}

@@ -1,0 +1,140 @@
+//! Redis's own tools, unchanged, in their many modes, against the real process. (`client_matrix.rs` has a row for each
+//! beside the client libraries of other languages.)
+//!
+//! Programs: `redis-cli` and `redis-benchmark` (Debian: redis-tools). A program that is missing fails the test.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::support::Server;
+use crate::support::program::{PATIENCE, finish, run, run_for};
+
+#[test]
+#[ignore = "needs redis-cli and redis-benchmark"]
+fn redis_cli_one_command_at_a_time() {
+    let server = Server::start(&[]);
+    let cli = |words: &str| cli(&server, words);
+    let mut last = id(&cli("GETID"));
+    for words in ["GETID", "-3 GETID", "-n 3 GETID", "-3 -n 15 getid", "--no-raw GETID"] {
+        let now = id(cli(words).trim_start_matches("(integer) "));
+        assert!(now > last, "{words}");
+        last = now;
+    }
+    let many = cli("MGETID 100");
+    assert_eq!(many.lines().count(), 100);
+    assert!(many.lines().all(|line| id(line) > last));
+    assert_eq!(cli("MGETID 101").trim(), "ERR parameters error! argv[1] = 101");
+    let said = cli("-n 16 PING");
+    assert!(said.contains("DB index is out of range") && said.contains("PONG"), "the connection stays: {said}");
+    assert_eq!(cli("-r 3 -i 0.01 PING").lines().count(), 3);
+    assert!(cli("-3 DECODEID 144182182078841378").contains("random 546"));
+    assert!(cli("--json DECODEID 144182182078841378").contains("\"random\":546"));
+    assert!(cli("--csv MGETID 2").contains("\",\""));
+    assert!(cli("COMMAND COUNT").trim().parse::<u32>().expect("a number") > 20);
+    assert!(cli("COMMAND DOCS getid").contains("summary"));
+    assert!(cli("INFO generator").contains("ids_issued:"));
+    assert!(cli("CLIENT LIST").contains("cmd=client|list"));
+    assert!(cli("CONFIG GET port").contains(&server.port.to_string()));
+    assert!(cli("nosuch x").contains("ERR unknown command 'nosuch', with args beginning with: 'x'"));
+}
+
+#[test]
+#[ignore = "needs redis-cli and redis-benchmark"]
+fn redis_cli_interactive() {
+    let server = Server::start(&[]);
+    let said = run(&mut redis_cli(&server), "GETID\nMGETID 2\nfoo\nHELLO 3\nCOMMAND DOCS\nPING\n");
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(id(lines[0]) < id(lines[1]) && id(lines[1]) < id(lines[2]), "{said}");
+    assert!(lines[3].starts_with("ERR unknown command 'foo'"), "{said}");
+    assert_eq!(lines.last(), Some(&"PONG"));
+    // On a terminal it asks for COMMAND DOCS, for its hints; and it forgets what is typed before its prompt.
+    let typed = "for line in GETID 'HELP GETID' 'HELP @generic' 'HELP mgetid' quit; do sleep 0.7; printf '%s\\r' \"$line\"; done";
+    let session = format!("stty cols 120 rows 40; redis-cli -p {}", server.port);
+    let mut terminal = Command::new("sh");
+    terminal.args(["-c", &format!("{{ {typed}; }} | script -qec '{session}' /dev/null")]).env("TERM", "xterm");
+    let said = run(&mut terminal, "");
+    assert!(said.contains("(integer) "), "{said}");
+    assert!(said.contains("summary:") && said.contains("Get several unique ids"), "{said}");
+    assert!(!said.contains("ERR") && !said.contains("Could not"), "{said}");
+}
+
+#[test]
+#[ignore = "needs redis-cli and redis-benchmark"]
+fn redis_cli_pipe_stat_latency() {
+    let server = Server::start(&[]);
+    let begun = Instant::now();
+    for requests in ["GETID\r\n".repeat(10_000), "*1\r\n$5\r\nGETID\r\n".repeat(10_000)] {
+        let said = run(redis_cli(&server).arg("--pipe"), &requests);
+        assert!(said.contains("errors: 0, replies: 10000"), "{said}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(25), "--pipe waited for its ECHO in vain");
+    let output = finish(redis_cli(&server).arg("--pipe"), "GETID\r\nMGETID 0\r\n", PATIENCE, false);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("errors: 1, replies: 2"), "{said}");
+    let said = run_for(
+        Command::new("stdbuf").args(["-oL", "redis-cli", "-p", &server.port.to_string(), "--stat", "-i", "0.5"]),
+        Duration::from_secs(2),
+    );
+    assert!(said.contains("keys") && said.lines().count() >= 3, "{said}");
+    let said = run_for(redis_cli(&server).args(["--latency", "--raw", "-i", "1"]), Duration::from_secs(2));
+    let words: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    assert!(words.len() >= 4, "min max avg count: {said}");
+}
+
+#[test]
+#[ignore = "needs redis-cli and redis-benchmark"]
+fn redis_cli_with_a_password_and_by_unix_socket() {
+    let server = Server::start(&["--requirepass", "secret", "--unixsocket", "getid.sock"]);
+    assert!(cli(&server, "GETID").contains("NOAUTH"));
+    for words in ["-a secret GETID", "-a secret -3 GETID", "--user default --pass secret -n 3 GETID"] {
+        id(&cli(&server, &format!("--no-auth-warning {words}")));
+    }
+    assert!(cli(&server, "-a wrong GETID").contains("NOAUTH"));
+    let url = format!("redis://default:secret@127.0.0.1:{}/3", server.port);
+    id(&run(Command::new("redis-cli").args(["--no-auth-warning", "-u", &url, "GETID"]), ""));
+    let socket = server.dir.join("getid.sock");
+    let by_socket = ["--no-auth-warning", "-a", "secret", "GETID"];
+    id(&run(Command::new("redis-cli").arg("-s").arg(&socket).args(by_socket), ""));
+}
+
+#[test]
+#[ignore = "needs redis-cli and redis-benchmark"]
+fn redis_benchmark() {
+    // Enough for MGETID 100 at a debug build's speed and a release build's.
+    let wide = ["--id-range", "1", "--shard-range", "19", "--random-range", "1", "--loglevel", "warning"];
+    let server = Server::start(&wide);
+    let issued = |server: &Server| server.connect().info("ids_issued").parse::<u64>().expect("a number");
+    for (options, command, ids) in [
+        ("-n 100000 -P 16", "GETID", 1),
+        ("-n 20000 -P 16", "MGETID 100", 100),
+        ("-n 20000 -c 50", "GETID", 1),
+        ("-n 20000 -c 50 --threads 2 -P 16", "GETID", 1),
+        ("-n 20000 -3", "GETID", 1),
+        ("-n 20000 --dbnum 3", "GETID", 1),
+    ] {
+        let before = issued(&server);
+        let mut benchmark = Command::new("redis-benchmark");
+        benchmark.args(["-p", &server.port.to_string(), "-q"]).args(options.split(' ')).args(command.split(' '));
+        let said = run(&mut benchmark, "");
+        assert!(said.contains("requests per second"), "{options} {command}: {said}");
+        assert!(!said.to_lowercase().contains("err"), "{options} {command}: {said}");
+        let count: u64 = options.split(' ').nth(1).and_then(|n| n.parse().ok()).expect("-n");
+        // Its last pipelines may be more than was asked for.
+        let drawn = issued(&server) - before;
+        assert!((count * ids..=(count + 2000) * ids).contains(&drawn), "{options} {command}: {drawn}");
+    }
+}
+
+fn redis_cli(server: &Server) -> Command {
+    let mut command = Command::new("redis-cli");
+    command.args(["-p", &server.port.to_string()]);
+    command
+}
+
+fn cli(server: &Server, words: &str) -> String {
+    run(redis_cli(server).args(words.split(' ')), "")
+}
+
+fn id(text: &str) -> u64 {
+    text.trim().parse().unwrap_or_else(|_| panic!("no ID: {text}"))
+}

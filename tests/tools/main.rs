@@ -1,0 +1,14 @@
+//! The other subcommands: `getid ping`, `get`, `decode`, `state`, `verify`, `bench`, and Redis's own tools.
+
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may panic, and its numbers are small")]
+
+mod bench_tool;
+mod cli;
+mod cli_redis;
+#[path = "../../benches/null_server.rs"]
+mod null_server;
+mod reach;
+mod state;
+#[path = "../support/mod.rs"]
+mod support;
+mod verify;

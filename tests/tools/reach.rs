@@ -1,0 +1,394 @@
+//! `getid ping`, `get`, `verify` and `bench` reach servers alike: by TCP, TLS and Unix sockets, with and without a login.
+//! And what they say when they do not, of servers that are absent, mute, endless, foreign or hostile.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{PATIENCE, Server, free_port, getid};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
+};
+use tempfile::TempDir;
+
+/// Each tool in a run that is short and checks that IDs, or signs of life, come.
+const TOOLS: [&[&str]; 5] = [
+    &["ping"],
+    &["ping", "--ids"],
+    &["get"],
+    &["verify", "-n", "500", "-c", "2", "-P", "8"],
+    &["bench", "-n", "500", "-c", "3", "-P", "16"],
+];
+
+fn tool(words: &[&str], more: &[&str]) -> Command {
+    let mut command = getid();
+    command.args(words).args(more).env_remove("REDISCLI_AUTH").stdin(Stdio::null());
+    command
+}
+
+/// Runs to its end, which must come before long.
+#[track_caller]
+fn finish(mut command: Command) -> Output {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let drain = |mut from: Box<dyn Read + Send>| {
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = from.read_to_end(&mut bytes);
+            bytes
+        })
+    };
+    let readers = [drain(Box::new(child.stdout.take().unwrap())), drain(Box::new(child.stderr.take().unwrap()))];
+    let end = Instant::now() + PATIENCE;
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > end {
+            child.kill().unwrap();
+            panic!("{command:?} does not end");
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    let [stdout, stderr] = readers.map(|reader| reader.join().unwrap());
+    Output { status, stdout, stderr }
+}
+
+#[track_caller]
+fn succeeds(words: &[&str], more: &[&str]) {
+    let output = finish(tool(words, more));
+    let said = shown(&output);
+    assert_eq!(output.status.code(), Some(0), "{words:?} {more:?}: {said}");
+    let expected = match words {
+        ["ping"] => "PONG",
+        ["ping", ..] => "READY",
+        ["get", ..] => "",
+        ["verify", ..] => "no violation",
+        _ => "requests   500",
+    };
+    assert!(said.contains(expected), "{words:?} {more:?}: {said}");
+}
+
+/// Every tool fails with these words, and an exit code that says so.
+#[track_caller]
+fn all_fail(more: &[&str], expected: &str) {
+    for words in TOOLS {
+        fails(words, more, expected);
+    }
+}
+
+#[track_caller]
+fn fails(words: &[&str], more: &[&str], expected: &str) {
+    let output = finish(tool(words, more));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(expected), "{words:?} {more:?}: {said}");
+    assert!(!said.contains("panicked"), "{said}");
+    // What the command line itself has wrong, clap says.
+    let by_clap = said.starts_with("error: ");
+    assert!((by_clap || said.starts_with("getid: ")) && said.len() < 4000, "{said}");
+    let wanted = if words[0] == "ping" && !by_clap { 1 } else { 2 };
+    assert_eq!(output.status.code(), Some(wanted), "{words:?} {more:?}: {said}");
+}
+
+fn shown(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// A folder with an authority, a server's certificate for localhost and 127.0.0.1, and a client's.
+struct Certificates {
+    dir: TempDir,
+}
+
+impl Certificates {
+    fn new() -> Certificates {
+        let dir = tempfile::tempdir().unwrap();
+        certificates(dir.path());
+        Certificates { dir }
+    }
+
+    /// The path of a file in the folder.
+    fn file(&self, name: &str) -> String {
+        self.dir.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// The words for a server with TLS at a port.
+    fn server_words(&self, tls_port: &str) -> [String; 6] {
+        let (cert, key) = (self.file("localhost.pem"), self.file("localhost.key"));
+        ["--tls-port", tls_port, "--tls-cert-file", &cert, "--tls-key-file", &key].map(str::to_owned)
+    }
+}
+
+fn certificates(dir: &Path) {
+    let params = |name: &str| CertificateParams::new(vec![name.to_owned(), "127.0.0.1".to_owned()]).unwrap();
+    let mut authority = params("authority");
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    std::fs::write(dir.join("ca.pem"), authority.pem()).unwrap();
+    for (name, purpose) in
+        [("localhost", ExtendedKeyUsagePurpose::ServerAuth), ("alice", ExtendedKeyUsagePurpose::ClientAuth)]
+    {
+        let mut leaf = params(name);
+        leaf.extended_key_usages = vec![purpose];
+        let key = KeyPair::generate().unwrap();
+        let certificate = leaf.signed_by(&key, &authority).unwrap();
+        std::fs::write(dir.join(format!("{name}.pem")), certificate.pem()).unwrap();
+        std::fs::write(dir.join(format!("{name}.key")), key.serialize_pem()).unwrap();
+    }
+}
+
+#[test]
+fn every_tool_by_every_way_with_and_without_a_login() {
+    let certificates = Certificates::new();
+    let ca = certificates.file("ca.pem");
+    let password_file = certificates.file("password");
+    std::fs::write(&password_file, "s:cr t\n").unwrap();
+    for login in [false, true] {
+        let (socket, tls_port) = (certificates.file(if login { "a" } else { "b" }), free_port().to_string());
+        let tls = certificates.server_words(&tls_port);
+        let mut words: Vec<&str> = tls.iter().map(String::as_str).collect();
+        words.extend(["--unixsocket", &socket, "--tls-auth-clients", "no"]);
+        if login {
+            words.extend(["--requirepass", "s:cr t"]);
+        }
+        let server = Server::start(&words);
+        let port = server.port.to_string();
+        let with: &[&str] = if login { &["--password-file", &password_file] } else { &[] };
+        let userinfo = if login { ":s%3Acr%20t@" } else { "" };
+        for words in TOOLS {
+            succeeds(words, &[&["-p", &port], with].concat());
+            succeeds(words, &[&["--unix", &socket], with].concat());
+            succeeds(words, &[&["--host", "localhost", "--port", &tls_port, "--tls", "--cacert", &ca], with].concat());
+        }
+        for words in TOOLS.iter().filter(|words| words.len() == 1) {
+            succeeds(words, &[&["--unixsocket", &socket], with].concat());
+            succeeds(words, &[&[&*format!("127.0.0.1:{port}")], with].concat());
+            succeeds(words, &[&[&*socket], with].concat());
+            succeeds(words, &[&format!("redis://{userinfo}127.0.0.1:{port}")]);
+            succeeds(words, &[&format!("unix://{userinfo}{socket}")]);
+            succeeds(words, &[&format!("rediss://{userinfo}127.0.0.1:{tls_port}/1"), "--cacert", &ca]);
+            succeeds(words, &[&format!("rediss://{userinfo}127.0.0.1:{tls_port}"), "--insecure"]);
+            // The environment gives what the command line need not show.
+            for (name, value) in [
+                ("REDISCLI_AUTH", "s:cr t"),
+                ("GETID_REQUIREPASS", "s:cr t"),
+                ("GETID_REQUIREPASS_FILE", &password_file),
+            ] {
+                if login {
+                    let mut command = tool(words, &["-p", &port]);
+                    command.env(name, value);
+                    assert_eq!(finish(command).status.code(), Some(0), "{name}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_client_certificate_and_a_user() {
+    let certificates = Certificates::new();
+    let ca = certificates.file("ca.pem");
+    let (own, own_key) = (certificates.file("alice.pem"), certificates.file("alice.key"));
+    let tls_port = free_port().to_string();
+    let tls = certificates.server_words(&tls_port);
+    let mut words: Vec<&str> = tls.iter().map(String::as_str).collect();
+    words.extend(["--tls-ca-cert-file", &ca, "--user", "alice", "on", ">secret", "+@all", "~*"]);
+    let server = Server::start(&words);
+    let at = ["-p", &tls_port, "--cacert", &ca, "--user", "alice", "--password", "secret"];
+    for words in TOOLS {
+        succeeds(words, &[&at[..], &["--cert", &own, "--key", &own_key]].concat());
+    }
+    // Without it: the server's alert may arrive as such, or as a connection that ended.
+    let output = finish(tool(&["ping"], &at));
+    let said = shown(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("--cert and --key") || said.contains("closed the connection"), "{said}");
+
+    let port = server.port.to_string();
+    all_fail(&["-p", &port, "--user", "alice", "--password", "wrong"], "AUTH: WRONGPASS");
+    all_fail(&["-p", &port, "--user", "alice"], "user 'alice' has no password here: --password-file FILE");
+    all_fail(&["-p", &port, "--cert", &own], "--key");
+    // Who is trusted, and what is spoken where.
+    all_fail(&["-p", &tls_port, "--tls"], "--cacert FILE names who");
+    all_fail(&["-p", &tls_port, "--cacert", &own_key], "there is no certificate in it");
+    all_fail(&["-p", &tls_port, "--cacert", "/nowhere/ca"], "/nowhere/ca: No such file");
+    all_fail(&["-p", &tls_port, "--cacert", &ca, "--sni", "example.com"], "is for another name: --sni NAME");
+    all_fail(&["-p", &tls_port, "--cacert", &ca, "--sni", "a b"], "is no name that a certificate can have");
+    all_fail(&["-p", &tls_port, "--insecure", "--cacert", &ca], "cannot be used with");
+    // It takes a greeting of TLS for the beginning of a line.
+    all_fail(&["-p", &port, "--insecure", "--timeout-ms", "500"], "does this port not speak TLS?");
+    all_fail(&["-p", &tls_port], "TLS");
+    all_fail(&["unix:///nowhere", "--tls"], "TLS is spoken over TCP only");
+}
+
+#[test]
+fn nobody_and_nothing_there() {
+    let port = free_port().to_string();
+    all_fail(&["-p", &port], "Connection refused (os error 111): nobody listens there. Is the server running");
+    all_fail(&["--unix", "/nowhere/s"], "is this the server's unixsocket");
+    all_fail(&["no-such-host.invalid:7890", "--timeout-ms", "5000"], "Is the name right?");
+    all_fail(&["-p", "0"], "0 is not in");
+    all_fail(&["-p", "7890x"], "invalid value");
+    all_fail(&["--host", "a b"], "is no host");
+    all_fail(&["--host", "redis://a"], "is no host");
+    all_fail(&["redis://a:0"], "out of range");
+    all_fail(&["a:1", "-p", "2"], "use one of them");
+    all_fail(&["--timeout-ms", "0"], "0 is not in");
+    all_fail(&["--password-file", "/nowhere/p"], "--password-file: /nowhere/p: No such file");
+    all_fail(&["--password-file", "/dev/null"], "its first line must be the password");
+    all_fail(&["--password-file", "/dev/zero"], "");
+    all_fail(&["--nosuchflag"], "unexpected argument");
+    fails(&["verify"], &["nonsense"], "write HOST:PORT");
+    fails(&["ping"], &["nonsense"], "write HOST:PORT");
+    fails(&["get"], &["nonsense"], "neither a number of IDs");
+    fails(&["get"], &["0"], "neither a number of IDs");
+    fails(&["get"], &["-5"], "neither a number of IDs");
+    fails(&["get"], &["99999999999999999999"], "neither a number of IDs");
+    fails(&["get"], &["5", "6"], "how many IDs was said before");
+    fails(&["get"], &["a:1", "b:1"], "two servers were named");
+}
+
+#[test]
+fn wrong_and_missing_passwords() {
+    let server = Server::start(&["--requirepass", "secret"]);
+    let port = server.port.to_string();
+    all_fail(&["-p", &port, "--password", "wrong"], "AUTH: WRONGPASS");
+    all_fail(&["-p", &port, "--password", "wrong"], "REDISCLI_AUTH");
+    let output = finish(tool(&["ping"], &["-p", &port]));
+    assert!(shown(&output).contains("alive, wants a password"), "{}", shown(&output));
+    for words in [&["get"][..], &["bench"]] {
+        let output = finish(tool(words, &["-p", &port]));
+        assert_eq!(output.status.code(), Some(1), "{}", shown(&output));
+        assert!(shown(&output).contains("NOAUTH"), "{}", shown(&output));
+    }
+    fails(&["verify"], &["-p", &port], "NOAUTH Authentication required. --password-file FILE or REDISCLI_AUTH");
+    let open = Server::start(&[]);
+    all_fail(&["-p", &open.port.to_string(), "--password", "x"], "nothing needs REDISCLI_AUTH or a password here");
+}
+
+/// A server that does this with each connection.
+fn odd_server(behave: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let behave = behave.clone();
+            thread::spawn(move || behave(stream));
+        }
+    });
+    port.to_string()
+}
+
+fn endlessly(piece: &'static [u8]) -> String {
+    odd_server(move |mut stream| {
+        // A request first, and then without end.
+        let _ = stream.read(&mut [0; 1024]);
+        let piece = piece.repeat(1 + 8192 / piece.len());
+        while stream.write_all(&piece).is_ok() {}
+    })
+}
+
+#[test]
+fn servers_that_never_answer() {
+    let mute = odd_server(|mut stream| while stream.read(&mut [0; 1024]).is_ok_and(|n| n > 0) {});
+    all_fail(&["-p", &mute, "--timeout-ms", "300"], "no answer within 300 ms");
+    all_fail(&["-p", &mute, "--timeout-ms", "300", "--insecure"], "no answer within 300 ms");
+    // A byte now and then is no answer.
+    let slow = odd_server(|mut stream| {
+        while stream.write_all(b"+").is_ok() {
+            thread::sleep(Duration::from_millis(50));
+        }
+    });
+    all_fail(&["-p", &slow, "--timeout-ms", "300"], "no answer within 300 ms");
+    let gone = odd_server(drop);
+    all_fail(&["-p", &gone], "closed the connection");
+}
+
+#[test]
+fn servers_that_answer_something_else() {
+    for garbage in [
+        &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
+        b"SSH-2.0-OpenSSH_9.2p1\r\n",
+        b"\x1b]0;owned\x07\x1b[2J\n",
+        b"\0\0\0",
+    ] {
+        let port = odd_server(move |mut stream| {
+            let _ = stream.write_all(garbage);
+            while stream.read(&mut [0; 1024]).is_ok_and(|n| n > 0) {}
+        });
+        for words in TOOLS {
+            let output = finish(tool(words, &["-p", &port, "--timeout-ms", "5000"]));
+            let said = shown(&output);
+            assert!(said.contains("does not speak Redis's protocol"), "{words:?}: {said}");
+            assert!(!said.contains(['\x1b', '\x07']), "{said:?}");
+        }
+    }
+    let bytes = endlessly(b"+OK\r\n");
+    all_fail(&["-p", &bytes, "--timeout-ms", "2000"], "");
+    // Nothing of this is kept, and all of it is given up in time.
+    for piece in [
+        &b"*9999999999\r\n"[..],
+        b"$1099511627776\r\n",
+        b"aaaaaaaaaaaaaaaa",
+        b"+aaaaaaaaaaaaaaa",
+        b"-ERR \x1b[31m",
+        b"*1\r\n",
+        b":1\r\n",
+        b"|1\r\n:1\r\n:1\r\n",
+    ] {
+        let port = endlessly(piece);
+        for words in TOOLS {
+            let output = finish(tool(words, &["-p", &port, "--timeout-ms", "500"]));
+            let said = shown(&output);
+            assert_ne!(output.status.code(), Some(0), "{piece:?} {words:?}: {said}");
+            assert!(!said.contains('\x1b') && !said.contains("panicked") && said.len() < 20_000, "{said:?}");
+        }
+    }
+}
+
+#[test]
+fn answers_of_a_hostile_server_cannot_talk_to_the_terminal() {
+    // PONG to a PING, and to anything else an error that would clear the screen and write from right to left.
+    let port = odd_server(|mut stream| {
+        let mut request = [0; 4096];
+        while let Ok(n @ 1..) = stream.read(&mut request) {
+            let pings = request[..n].windows(4).filter(|word| word == b"PING").count();
+            let others = request[..n].windows(5).filter(|word| word == b"GETID").count();
+            let reply = "+PONG\r\n".repeat(pings) + &"-ERR \u{1b}[2J\u{9b}31m\u{202e}abc\u{7}\r\n".repeat(others);
+            if stream.write_all(reply.as_bytes()).is_err() {
+                break;
+            }
+        }
+    });
+    for words in
+        [&["get"][..], &["verify", "-n", "5", "-c", "1"], &["bench", "-n", "5", "-c", "1", "--keep-going"], &["bench"]]
+    {
+        let output = finish(tool(words, &["-p", &port, "--timeout-ms", "2000"]));
+        let said = shown(&output);
+        assert!(said.contains(r"\u{1b}[2J\u{9b}31m\u{202e}abc\u{7}"), "{words:?}: {said:?}");
+        assert!(!said.contains(['\u{1b}', '\u{9b}', '\u{202e}', '\u{7}']), "{words:?}: {said:?}");
+    }
+}
+
+#[test]
+fn get_prints_so_many_ids_and_ends_quietly() {
+    let mut server = Server::start(&["--shard-range", "18", "--random-range", "1"]);
+    let port = server.port.to_string();
+    let output = finish(tool(&["get", "2500"], &["-p", &port]));
+    let ids: Vec<u64> = String::from_utf8(output.stdout).unwrap().lines().map(|id| id.parse().unwrap()).collect();
+    assert!(ids.len() == 2500 && ids.is_sorted_by(|one, next| one < next));
+    assert_eq!(server.connect().info("ids_issued"), "2500");
+    // A reader that has had enough.
+    let mut child = tool(&["get"], &["-p", &port, "18446744073709551615"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut some = [0; 100];
+    child.stdout.take().unwrap().read_exact(&mut some).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), shown(&output)), (Some(0), String::new()));
+    server.log_so_far();
+}

@@ -1,0 +1,324 @@
+//! `getid verify` against a small server that breaks one promise at a time. Each fault must be caught, and nothing else.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Output};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use getid_core::{Epoch, Layout, Parts, Tick};
+use nix::time::{ClockId, clock_gettime};
+
+/// What the server does wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    None,
+    /// One ID is given again.
+    Duplicate,
+    /// The first two IDs of one reply change places.
+    Inversion,
+    /// One ID wears another server's number.
+    ServerId,
+    /// Each connection has a stock of its own, as if there were a cache on the way.
+    Stock,
+    /// Only even random values.
+    Skew,
+    /// An hour ahead.
+    Clock,
+    /// One MGETID gets one ID too few.
+    Short,
+    /// Every hundredth request is refused.
+    Busy,
+    /// Every connection is cut after 200 requests.
+    Cut,
+}
+
+/// A server-id, and how far the IDs are.
+struct Fake {
+    fault: Fault,
+    server: u32,
+    next_slot: u64,
+    ids: u64,
+    /// The ID given last.
+    last: u64,
+}
+
+impl Fake {
+    fn ids(&mut self, n: u64) -> Vec<u64> {
+        let layout = Layout::default();
+        let ahead_ms = if self.fault == Fault::Clock { 3_600_000 } else { 0 };
+        let now = Epoch::DEFAULT.tick_at(wall_unix_ms() + ahead_ms).unwrap();
+        self.next_slot = self.next_slot.max(now.0 << layout.shard_bits());
+        let mut ids = Vec::new();
+        for _ in 0..n {
+            let slot = self.next_slot;
+            let value = match self.fault {
+                Fault::Skew => self.ids % 512 * 2,
+                _ => self.ids.wrapping_mul(389) % 1024,
+            };
+            let stray = self.fault == Fault::ServerId && self.ids == 700;
+            let parts = Parts {
+                tick: Tick(slot >> layout.shard_bits()),
+                server: if stray { 3 } else { self.server },
+                shard: (slot & 511) as u32,
+                random: value as u32,
+            };
+            ids.push(layout.compose(parts).get());
+            self.next_slot += 1;
+            self.ids += 1;
+        }
+        if self.fault == Fault::Duplicate && self.ids > 700 {
+            self.fault = Fault::None;
+            ids[0] = self.last;
+        }
+        if self.fault == Fault::Inversion && self.ids > 700 {
+            self.fault = Fault::None;
+            ids.swap(0, 1);
+        }
+        if self.fault == Fault::Short && self.ids > 700 {
+            self.fault = Fault::None;
+            ids.pop();
+        }
+        self.last = ids.last().copied().unwrap_or(self.last);
+        ids
+    }
+}
+
+fn wall_unix_ms() -> i64 {
+    let time = clock_gettime(ClockId::CLOCK_REALTIME).unwrap();
+    time.tv_sec() * 1000 + time.tv_nsec() / 1_000_000
+}
+
+/// Serves on a port of its own until the test ends.
+fn fake(fault: Fault, server: u32) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let fake = Arc::new(Mutex::new(Fake { fault, server, next_slot: 0, ids: 0, last: 0 }));
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let fake = Arc::clone(&fake);
+            thread::spawn(move || serve(&stream.unwrap(), &fake));
+        }
+    });
+    address
+}
+
+fn serve(stream: &TcpStream, fake: &Mutex<Fake>) -> Option<()> {
+    stream.set_nodelay(true).unwrap();
+    let fault = fake.lock().unwrap().fault;
+    let mut input = BufReader::new(stream);
+    let mut output: &TcpStream = stream;
+    let mut stock = Vec::new();
+    for request in 0.. {
+        let words = read_request(&mut input)?;
+        let reply = match words[0].as_str() {
+            "PING" => "+PONG\r\n".to_owned(),
+            _ if fault == Fault::Busy && request % 100 == 50 => "-BUSY ids are too far ahead\r\n".to_owned(),
+            _ if fault == Fault::Cut && request == 200 => {
+                stream.shutdown(Shutdown::Both).unwrap();
+                return None;
+            }
+            "GETID" if fault == Fault::Stock => {
+                if stock.is_empty() {
+                    stock = fake.lock().unwrap().ids(50);
+                    stock.reverse();
+                }
+                format!(":{}\r\n", stock.pop()?)
+            }
+            "GETID" => format!(":{}\r\n", fake.lock().unwrap().ids(1)[0]),
+            "MGETID" => {
+                let ids = fake.lock().unwrap().ids(words[1].parse().unwrap());
+                ids.iter().fold(format!("*{}\r\n", ids.len()), |text, id| {
+                    let id = id.to_string();
+                    text + &format!("${}\r\n{id}\r\n", id.len())
+                })
+            }
+            other => panic!("{other}"),
+        };
+        output.write_all(reply.as_bytes()).ok()?;
+    }
+    None
+}
+
+fn read_request(input: &mut impl BufRead) -> Option<Vec<String>> {
+    let mut line = String::new();
+    input.read_line(&mut line).ok().filter(|&len| len > 0)?;
+    let count: usize = line.trim()[1..].parse().unwrap();
+    let mut words = Vec::new();
+    for _ in 0..count {
+        line.clear();
+        input.read_line(&mut line).ok()?;
+        let mut word = vec![0; line.trim()[1..].parse::<usize>().unwrap() + 2];
+        input.read_exact(&mut word).ok()?;
+        words.push(String::from_utf8(word).unwrap().trim().to_owned());
+    }
+    Some(words)
+}
+
+fn verify(args: &str, servers: &[SocketAddr]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_getid"))
+        .arg("verify")
+        .args(args.split_whitespace())
+        .args(servers.iter().map(ToString::to_string))
+        .env_clear()
+        .output()
+        .unwrap()
+}
+
+/// Runs with JSON and compares the exit code and the checks that found something.
+#[track_caller]
+fn check(args: &str, servers: &[SocketAddr], code: i32, violated: &[&str]) -> serde_json::Value {
+    let output = verify(&format!("--json {args}"), servers);
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{shown}"));
+    let found: Vec<&str> = report["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|check| check["count"] != 0)
+        .map(|check| check["check"].as_str().unwrap())
+        .collect();
+    assert_eq!(found, violated, "{shown}");
+    assert_eq!(output.status.code(), Some(code), "{shown}");
+    assert_eq!(report["ok"], code != 1);
+    report
+}
+
+#[test]
+fn a_sound_server_passes_single_batched_and_pipelined() {
+    for (ids, args) in
+        [(3000, ""), (3000, "-P 16"), (20_000, "--batch 100 --pipeline 4"), (2000, "-c 1 -P 64 --exclusive")]
+    {
+        let report = check(&format!("-n {ids} {args}"), &[fake(Fault::None, 2)], 0, &[]);
+        assert_eq!(report["ids"], ids);
+        assert_eq!(report["servers"][0]["server_id"], 2);
+        assert!(report["servers"][0]["lowest"].is_string());
+        assert_eq!(report["servers"][0]["evenness"]["exact"], true);
+        assert!(report["latency_ms"]["p50"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn several_servers_pass_together_and_a_run_ends_in_time() {
+    let servers = [0, 1, 2, 3].map(|server| fake(Fault::None, server));
+    let report = check("-c 2 --seconds 0.3 --server-id 0,1,2,3", &servers, 0, &[]);
+    assert!(report["seconds"].as_f64().unwrap() < 5.0);
+    assert!(report["servers"].as_array().unwrap().iter().all(|server| server["ids"].as_u64() > Some(10)));
+}
+
+#[test]
+fn each_planted_fault_is_caught() {
+    check("-c 1 -n 2000", &[fake(Fault::Duplicate, 0)], 1, &["duplicate", "connection-order", "real-time-order"]);
+    check("-c 1 -n 2000 -b 10", &[fake(Fault::Inversion, 0)], 1, &["connection-order"]);
+    check("-c 4 -n 2000", &[fake(Fault::Stock, 0)], 1, &["real-time-order"]);
+    check("-c 4 -n 20000 -b 100 -P 4", &[fake(Fault::Skew, 0)], 1, &["evenness"]);
+    check("-c 4 -n 2000", &[fake(Fault::Clock, 0)], 1, &["clock"]);
+    check("-c 4 -n 2000 -b 10", &[fake(Fault::Short, 0)], 1, &["reply"]);
+}
+
+#[test]
+fn a_planted_server_id_is_caught() {
+    // One ID that carries a higher number is also above the next of its tick.
+    let output = verify("-c 1 -n 2000 --json", &[fake(Fault::ServerId, 0)]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["checks"][3]["check"], &report["checks"][3]["count"]), (&"server-id".into(), &1.into()));
+    assert_eq!(output.status.code(), Some(1));
+
+    check("-n 1000 --server-id 1", &[fake(Fault::None, 2)], 1, &["server-id"]);
+    // Two servers with one number, which give the same IDs or soon will.
+    let output = verify("-n 1000 --json", &[fake(Fault::None, 2), fake(Fault::None, 2)]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("have the same server-id 2"));
+}
+
+#[test]
+fn the_report_for_people_says_what_was_found() {
+    let output = verify("-c 2 -n 1000", &[fake(Fault::None, 1)]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    for part in ["ids         1,000 (", "latency ms  p50 ", "server-id 1: 1,000 ids", "no id twice", "no violation\n"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    // Standard error is no terminal here: no progress bar.
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let output = verify("-c 2 -n 2000", &[fake(Fault::Clock, 1)]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("VIOLATED 2,000 times") && text.contains("ms ahead of the clock"), "{text}");
+}
+
+#[test]
+fn refusals_are_counted_and_are_no_violation() {
+    let report = check("-c 2 -n 1000 -P 8", &[fake(Fault::Busy, 0)], 0, &[]);
+    assert!(report["error_replies"]["BUSY ids are too far ahead"].as_u64() >= Some(5), "{report}");
+}
+
+#[test]
+fn broken_connections_fail_the_run_unless_tolerated() {
+    let report = check("-c 2 --seconds 5 -P 4", &[fake(Fault::Cut, 0)], 2, &[]);
+    assert_eq!(report["disconnects"].as_array().unwrap().len(), 2);
+    assert!(report["ids"].as_u64() >= Some(300), "{report}");
+    check("-c 2 --seconds 5 -P 4 --tolerate-disconnects --exclusive", &[fake(Fault::Cut, 0)], 0, &[]);
+}
+
+#[test]
+fn runs_before_and_after_a_crash_are_checked_as_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let (before, after, damaged) = (file("before"), file("after"), file("damaged"));
+    let address = fake(Fault::None, 0);
+    check(&format!("-n 2000 -P 4 --record {before}"), &[address], 0, &[]);
+    let report =
+        check(&format!("-n 2000 -b 100 --record {after} --against {before} --after --modulus 64"), &[address], 0, &[]);
+    assert_eq!(report["earlier_ids"], 2000);
+
+    // Both records, and then one of them as if its run had happened twice.
+    let report = check(&format!("-n 2000 --against {before} --against {after}"), &[address], 0, &[]);
+    assert_eq!(report["earlier_ids"], 4000);
+    let report = check(&format!("-n 100 --against {before} --against {before}"), &[address], 1, &["duplicate"]);
+    assert_eq!(report["checks"][0]["count"], 2000);
+
+    // The clock was set back by an hour, and the server followed it.
+    let later = fake(Fault::Clock, 0);
+    check(&format!("-n 100 --clock-tolerance-ms 4000000 --record {before}"), &[later], 0, &[]);
+    let report = check(&format!("-n 100 --against {before} --after"), &[address], 1, &["after-earlier"]);
+    assert_eq!(report["checks"][6]["count"], 100);
+
+    // A damaged, a cut and a foreign file are named, and so is another layout.
+    let bytes = std::fs::read(&after).unwrap();
+    for (content, reason) in [
+        ([&bytes[..40], &[bytes[40] ^ 1], &bytes[41..]].concat(), "damaged"),
+        (bytes[..bytes.len() - 1].to_vec(), "cut short"),
+        (b"ids\n".repeat(100), "no record"),
+    ] {
+        std::fs::write(&damaged, content).unwrap();
+        let output = verify(&format!("-n 100 --against {damaged}"), &[address]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains(&damaged) && text.contains(reason), "{text}");
+        assert_eq!(output.status.code(), Some(2));
+    }
+    let output = verify(&format!("-n 100 --id-range 3 --shard-range 8 --against {after}"), &[address]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("layout 2/9/10"), "{output:?}");
+}
+
+#[test]
+fn what_cannot_be_run_is_said_with_exit_code_2() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (args, reason) in [
+        (nobody.to_string(), "refused"),
+        ("nonsense".to_owned(), "HOST:PORT"),
+        ("--server-id 1,2 127.0.0.1:1".to_owned(), "2 server-ids for 1 server"),
+        ("--seconds 0".to_owned(), "must be more than 0"),
+        ("--after".to_owned(), "--against"),
+        ("/nonexistent/getid.sock".to_owned(), "No such file"),
+    ] {
+        let output = verify(&args, &[]);
+        assert!(String::from_utf8_lossy(&output.stderr).contains(reason), "{args}: {output:?}");
+        assert_eq!(output.status.code(), Some(2), "{args}");
+    }
+    // A server that accepts and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    // The kernel accepts for it.
+    let output = verify("--timeout-ms 200", &[address]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no answer within 200 ms"), "{output:?}");
+    drop(silent);
+}
