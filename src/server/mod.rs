@@ -4,24 +4,22 @@
 //! comes here as an effect (`perform`). This file takes clients in and, at the end, sends them away in an order that
 //! loses nothing: no new clients, replies in flight written, the issuer closed, its position on disk.
 
-mod acl;
+mod access;
+mod acl_file;
 mod audit;
 mod changes;
-mod clients;
+mod closed;
 pub mod connection;
+mod effects;
 mod handshakes;
 pub mod info;
-mod latency;
 mod listen;
-mod memory;
 mod monitor;
 pub mod pause;
-mod perform;
-mod pieces;
 pub mod published;
 pub mod registry;
 mod settings;
-mod slowlog;
+mod slow;
 pub mod tls;
 
 use std::io;
@@ -32,9 +30,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-pub use acl::{ACL_FILE_BYTES_MAX, AclFileError, load_users};
+pub use acl_file::{ACL_FILE_BYTES_MAX, AclFileError, load_users};
 pub use audit::{Act, Actor};
 use changes::Changes;
+pub use effects::{Performed, Pieces};
 pub use handshakes::Handshakes;
 use handshakes::Unfinished;
 pub use listen::{
@@ -42,10 +41,8 @@ pub use listen::{
     open_files, room_for_clients,
 };
 pub use monitor::{MONITOR_BYTES_MAX, MONITORS_BYTES_MAX, MONITORS_MAX, Monitoring, Monitors};
-pub use perform::Performed;
-pub use pieces::Pieces;
 pub use settings::{limits, session_settings};
-pub use slowlog::timing;
+pub use slow::timing;
 use socket2::TcpKeepalive;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream};
@@ -445,7 +442,7 @@ impl Server {
             self.metrics.input_rate.sample(work.input_bytes, elapsed_ms);
             self.metrics.output_rate.sample(work.output_bytes, elapsed_ms);
             if let Some(us) = self.issuer.take_longest_save_us() {
-                self.note_event(latency::WATERMARK_SAVE, us / 1000);
+                self.note_event(slow::WATERMARK_SAVE, us / 1000);
             }
             let uptime_s = now.duration_since(started).as_secs();
             if self.metrics.uptime_s.swap(uptime_s, Relaxed) != uptime_s {

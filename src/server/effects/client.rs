@@ -5,13 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::pieces::ClientLines;
-use super::{Act, Server};
-use crate::logging::throttle::throttled;
-use crate::metrics::Counter;
 use crate::resp::Value;
-use crate::server::connection::CutOff;
 use crate::server::registry::{Client, Stop};
-use crate::session::{Breach, ClientFilter, ClientKill, ClientKind, Pause, Unblock};
+use crate::server::{Act, Server};
+use crate::session::{ClientFilter, ClientKill, ClientKind, Pause, Unblock};
 
 /// How long `CLIENT KILL` waits for the connections that it ends.
 const KILL_PATIENCE: Duration = Duration::from_millis(100);
@@ -29,25 +26,6 @@ impl Server {
             }
         };
         ClientLines::new(clients, uptime_s)
-    }
-
-    /// Closes the largest clients if all together hold more than `maxmemory-clients`.
-    #[cold]
-    pub(crate) fn evict_clients(&self) {
-        for client in self.clients.choose_too_large() {
-            self.metrics.count(Counter::Evicted);
-            throttled!(
-                self.throttle,
-                Evicted,
-                "client {} at {} is closed with {} bytes: the buffers of all clients together take more than \
-                 maxmemory-clients {}",
-                client.id,
-                client.peer,
-                client.held_bytes(),
-                self.clients.held_bytes_max().unwrap_or(0)
-            );
-            client.stop(Stop::Now);
-        }
     }
 
     pub(super) fn client_pause(&self, holds: Pause, timeout_ms: u64, own: &Client) -> Value {
@@ -68,54 +46,6 @@ impl Server {
     pub(super) fn client_unblock(&self, id: i64, how: Unblock) -> Value {
         let client = u64::try_from(id).ok().and_then(|id| self.clients.get(id));
         Value::Integer(client.is_some_and(|client| client.unblock(how)).into())
-    }
-
-    /// Counts a connection that ends for what its client sent, and says so now and then.
-    #[cold]
-    pub(crate) fn note_breach(&self, breach: Breach, client: &Client) {
-        let metrics = &self.metrics;
-        metrics.count(Counter::ProtocolErrors);
-        match breach {
-            Breach::Protocol => {}
-            Breach::TooLarge => {
-                metrics.count(Counter::InputLimitClosed);
-                throttled!(
-                    self.throttle,
-                    InputLimit,
-                    "client {} at {} is closed: its request is larger than client-query-buffer-limit",
-                    client.id,
-                    client.peer
-                );
-            }
-            Breach::Http => {
-                metrics.count(Counter::HttpClosed);
-                throttled!(
-                    self.throttle,
-                    Http,
-                    "Possible SECURITY ATTACK detected. It looks like somebody is sending HTTP requests to getid. This is \
-                     likely due to an attacker attempting to use Cross Protocol Scripting to compromise your getid \
-                     instance. Connection from {} aborted.",
-                    client.peer
-                );
-            }
-        }
-    }
-
-    /// Counts a client that is closed because it does not take its replies, and says so now and then.
-    #[cold]
-    pub(crate) fn note_cut_off(&self, reason: CutOff, pending_bytes: usize, client: &Client) {
-        let counter = match reason {
-            CutOff::HardLimit { .. } | CutOff::SoftLimit { .. } => Counter::OutputLimitClosed,
-            CutOff::Timeout { .. } => Counter::OutputTimeoutClosed,
-        };
-        self.metrics.count(counter);
-        throttled!(
-            self.throttle,
-            OutputLimit,
-            "client {} at {} is closed with {pending_bytes} bytes of output waiting: {reason}",
-            client.id,
-            client.peer
-        );
     }
 
     /// Ends the connections that `kill` means; `own` is the one that asks.

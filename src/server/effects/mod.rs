@@ -1,11 +1,16 @@
 //! What commands ask of the server as a whole, one arm for each [`Effect`].
 
+mod acl;
+mod client;
+mod introspect;
+mod pieces;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use getid_core::Refusal;
+pub use pieces::Pieces;
 
-use super::pieces::Pieces;
 use super::{Act, Actor, Server};
 use crate::acl::REDACTED;
 use crate::command;

@@ -1,17 +1,20 @@
-//! Commands that were slow: into the slow log, and as events for LATENCY; and SLOWLOG itself.
+//! What took long: commands into the slow log, and commands, waits and saves as events for `LATENCY`.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use super::pieces::Items;
-use super::{Pieces, Server};
+use super::Server;
 use crate::command::Flags;
 use crate::config::Config;
 use crate::config::secrets::may_be_secret_directive;
-use crate::resp::Value;
 use crate::server::registry::Client;
-use crate::session::{Noted, Reply, SlowLogAsk, Timing};
-use crate::stats::{Entry, SlowLog};
+use crate::session::{Noted, Reply, Timing};
+use crate::stats::{Entry, Events, SlowLog};
 use crate::system::clock::{self, Clock as _};
+
+/// A client waited for IDs: at the borrow limit, for the watermark, or behind others that did.
+pub(super) const DRAW_WAIT: &str = "draw-wait";
+/// A save of the watermark, successful or not.
+pub(super) const WATERMARK_SAVE: &str = "watermark-save";
 
 /// How sessions time commands under this configuration, and which of them they tell one by one.
 pub fn timing(config: &Config) -> Timing {
@@ -54,47 +57,37 @@ impl Server {
     }
 
     fn push_slow(&self, client: &Client, name: &Arc<str>, us: u64, args: Vec<Vec<u8>>, len_max: u64) {
-        let unix_s = self.issuer.clock().wall_unix_us().div_euclid(1_000_000);
+        let unix_s = self.now_unix_s();
         let entry = Entry { id: 0, unix_s, us, args, peer: client.peer.to_string(), name: Arc::clone(name) };
         self.slow_log().push(entry, len_max);
     }
 
-    fn slow_log(&self) -> MutexGuard<'_, SlowLog> {
+    pub(super) fn slow_log(&self) -> MutexGuard<'_, SlowLog> {
         self.slow_log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `SLOWLOG GET`
-    pub(super) fn slow_commands(&self, count_max: Option<usize>) -> Box<dyn Pieces> {
-        let entries: Vec<_> = self.slow_log().entries().take(count_max.unwrap_or(usize::MAX)).cloned().collect();
-        let held = entries.iter().map(|entry| entry.memory_bytes()).sum();
-        Box::new(Items::new(entries.into_iter().map(|entry| value_of(&entry)), held))
+    /// Something took `ms` milliseconds; kept from `latency-monitor-threshold` on.
+    pub fn note_event(&self, name: &'static str, ms: u64) {
+        let from_ms = self.config.get().latency_monitor_threshold_ms;
+        if from_ms > 0 && ms >= from_ms {
+            self.events().add(name, self.now_unix_s(), ms);
+        }
     }
 
-    /// `SLOWLOG LEN` and `RESET`.
-    pub(super) fn answer_slowlog(&self, ask: SlowLogAsk) -> Value {
-        match ask {
-            SlowLogAsk::Get { .. } => unreachable!("it is answered in pieces"),
-            SlowLogAsk::Len => Value::Integer(self.slow_log().len().try_into().unwrap_or(i64::MAX)),
-            SlowLogAsk::Reset => {
-                self.slow_log().clear();
-                Value::OK
-            }
-        }
+    /// A client waited so long for its IDs.
+    pub fn note_draw_wait(&self, ns: u64) {
+        self.note_event(DRAW_WAIT, ns / 1_000_000);
+    }
+
+    pub(super) fn now_unix_s(&self) -> i64 {
+        self.issuer.clock().wall_unix_us().div_euclid(1_000_000)
+    }
+
+    pub(super) fn events(&self) -> MutexGuard<'_, Events> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn is_slow(config: &Config, us: u64) -> bool {
     u64::try_from(config.slowlog_log_slower_than_us).is_ok_and(|from_us| us >= from_us)
-}
-
-fn value_of(entry: &Entry) -> Value {
-    let integer = |number: u64| Value::Integer(number.try_into().unwrap_or(i64::MAX));
-    Value::Array(vec![
-        integer(entry.id),
-        Value::Integer(entry.unix_s),
-        integer(entry.us),
-        Value::Array(entry.args.iter().map(|arg| Value::bulk(arg.clone())).collect()),
-        Value::from(&*entry.peer),
-        Value::from(&*entry.name),
-    ])
 }

@@ -1,56 +1,26 @@
 //! What `ACL` asks of the server: users that change for everybody, the ACL file, the log of refusals.
 
-use std::io;
 use std::path::Path;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, PoisonError};
 
 use nix::errno::Errno;
 use rand::RngExt as _;
 
 use super::pieces::{Items, Pieces};
-use super::{Act, Actor, Server};
-use crate::acl::{Denial, Guesses, LineFault, Reason, Seen, SetUserError, Source, User, Users, parse_file};
-use crate::logging::AUDIT;
+use crate::acl::{SetUserError, User, Users};
 use crate::logging::throttle::throttled;
-use crate::metrics::Counter;
 use crate::resp::Value;
+use crate::server::acl_file::{AclFileError, load_users, save_users};
 use crate::server::registry::{Client, Stop};
+use crate::server::{Act, Actor, Server};
 use crate::session::{AclEffect, AclFileEffect, Settings};
-use crate::system::clock::{self, Clock as _};
-use crate::system::files::{self, Readers};
-
-/// The largest ACL file, bytes: more than [`crate::acl::USERS_MAX`] users of an ordinary kind.
-pub const ACL_FILE_BYTES_MAX: usize = 16 << 20;
+use crate::system::clock::Clock as _;
 
 const NO_FILE: &str = "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the \
                        ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file \
                        set) in order to store users in the Redis configuration.";
 const NOT_SAVED: &str =
     "ERR There was an error trying to save the ACLs. Please check the server logs for more information";
-
-/// Why an ACL file was not loaded.
-#[derive(Debug)]
-pub enum AclFileError {
-    /// It cannot be read.
-    Io(io::Error),
-    /// What is wrong in it, never empty.
-    Faults(Vec<LineFault>),
-}
-
-/// Reads an ACL file.
-///
-/// # Errors
-///
-/// [`AclFileError`]: all of the file counts or none of it.
-pub fn load_users(path: &Path) -> Result<Users, AclFileError> {
-    let text = files::read(path, ACL_FILE_BYTES_MAX).map_err(AclFileError::Io)?;
-    if text.len() > ACL_FILE_BYTES_MAX {
-        return Err(AclFileError::Io(io::ErrorKind::FileTooLarge.into()));
-    }
-    parse_file(&path.to_string_lossy(), &text).map_err(AclFileError::Faults)
-}
 
 impl Server {
     /// Does what needs no disk.
@@ -195,81 +165,4 @@ impl Server {
             }
         }
     }
-
-    /// Leave for so many logins from an address: how long to wait before they are tried.
-    pub fn ask_leave(&self, source: Source, logins: u32) -> Duration {
-        let now_ns = clock::stopwatch_ns();
-        Duration::from_nanos(self.lock_guesses().ask(source, logins, now_ns) - now_ns)
-    }
-
-    /// Takes leave back that was not used, or was for a login that was right.
-    pub fn give_leave_back(&self, source: Source, logins: u32) {
-        self.lock_guesses().give_back(source, logins, clock::stopwatch_ns());
-    }
-
-    fn lock_guesses(&self) -> MutexGuard<'_, Guesses> {
-        // Counts, each of which is changed at once.
-        self.guesses.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Counts wrong logins, `before` of which came on the same connection; says how late their answer is to be.
-    #[cold]
-    pub fn note_wrong_logins(&self, count: u64, before: u64, client: &Client) -> Duration {
-        let source = client.peer.source();
-        Duration::from_millis(self.lock_guesses().note_failures(source, count, before, clock::stopwatch_ns()))
-    }
-
-    /// Sums up what came from each address, beside the lines for single ones, of which there may be too many. To be called
-    /// once a second.
-    pub(super) fn tell_of_guesses(&self) {
-        for (source, count) in self.lock_guesses().untold(clock::stopwatch_ns()) {
-            tracing::warn!(target: AUDIT, addr = %source, count, "logins failed from one address");
-        }
-    }
-
-    /// Takes refusals into the log; what the client is, was published before.
-    #[cold]
-    pub fn note_denials(&self, denials: Vec<Denial>, client: &Client) {
-        let users = Arc::clone(&self.settings.get().users);
-        let source = client.peer.source();
-        let now_ms = self.issuer.clock().wall_unix_ms();
-        let len_max = usize::try_from(self.config.get().acllog_max_len).unwrap_or(usize::MAX);
-        let mut log = self.acl_log.lock().unwrap_or_else(PoisonError::into_inner);
-        for denial in denials {
-            if denial.reason == Reason::Auth {
-                self.audit(Act::LoginFailed { name: &denial.user, count: denial.count }, client);
-            }
-            let counter = match denial.reason {
-                Reason::Command => Counter::DeniedCommands,
-                Reason::Auth => Counter::DeniedLogins,
-            };
-            self.metrics.add(counter, denial.count);
-            let seen = Seen { source, is_known_user: users.get(denial.user.as_bytes()).is_some() };
-            log.note(denial, seen, client.line(self.metrics.uptime_s.load(Relaxed)), now_ms, len_max);
-        }
-    }
-}
-
-/// Writes an ACL file whole or not at all, and comes back when it is on the disk. What could not be loaded again is not
-/// written.
-fn save_users(path: &Path, users: &Users) -> io::Result<()> {
-    let lines = users.describe_all();
-    let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
-    if text.len() > ACL_FILE_BYTES_MAX {
-        return Err(io::Error::other(format!(
-            "it would be larger than {ACL_FILE_BYTES_MAX} bytes and could not be loaded"
-        )));
-    }
-    let loaded = parse_file(&path.to_string_lossy(), text.as_bytes());
-    let fault = match loaded {
-        Ok(loaded) if loaded.describe_all() == lines => None,
-        Ok(_) => Some("the users would be others".to_owned()),
-        Err(faults) => Some(faults.into_iter().map(|fault| fault.sentence).collect::<Vec<_>>().join(", ")),
-    };
-    if let Some(fault) = fault {
-        return Err(io::Error::other(format!("it could not be loaded: {fault}")));
-    }
-    let holds_secret = users.iter().any(|user| user.has_passwords());
-    let readers = if holds_secret { Readers::OwnerOnly } else { Readers::AsBefore };
-    files::replace(&files::behind_links(path)?, text.as_bytes(), readers)
 }

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::Server;
 use crate::resp::Value;
+use crate::server::Server;
 use crate::server::info;
 use crate::session::MemoryAsk;
 use crate::text::plural::counted;
@@ -13,7 +13,7 @@ const MUCH_BYTES: u64 = 256 << 20;
 
 impl Server {
     /// `MEMORY DOCTOR` and `MEMORY STATS`.
-    pub(super) fn answer_memory(&self, ask: MemoryAsk) -> Value {
+    pub(crate) fn answer_memory(&self, ask: MemoryAsk) -> Value {
         match ask {
             MemoryAsk::Doctor => Value::text(self.memory_diagnosis()),
             MemoryAsk::Stats => self.memory_stats(),

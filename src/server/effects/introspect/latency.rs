@@ -4,44 +4,17 @@
 //! that long), `draw-wait` (a client waited for IDs) and `watermark-save` (the watermark took that long to be on disk).
 
 use std::fmt::Write as _;
-use std::sync::{MutexGuard, PoisonError};
 
-use super::Server;
 use crate::command::{self, Command};
 use crate::resp::Value;
+use crate::server::Server;
+use crate::server::slow::{DRAW_WAIT, WATERMARK_SAVE};
 use crate::session::LatencyAsk;
-use crate::stats::{Event, Events};
-use crate::system::clock::Clock as _;
-
-/// A client waited for IDs: at the borrow limit, for the watermark, or behind others that did.
-pub(super) const DRAW_WAIT: &str = "draw-wait";
-/// A save of the watermark, successful or not.
-pub(super) const WATERMARK_SAVE: &str = "watermark-save";
+use crate::stats::Event;
 
 impl Server {
-    /// Something took `ms` milliseconds; kept from `latency-monitor-threshold` on.
-    pub fn note_event(&self, name: &'static str, ms: u64) {
-        let from_ms = self.config.get().latency_monitor_threshold_ms;
-        if from_ms > 0 && ms >= from_ms {
-            self.events().add(name, self.now_unix_s(), ms);
-        }
-    }
-
-    /// A client waited so long for its IDs.
-    pub fn note_draw_wait(&self, ns: u64) {
-        self.note_event(DRAW_WAIT, ns / 1_000_000);
-    }
-
-    fn now_unix_s(&self) -> i64 {
-        self.issuer.clock().wall_unix_us().div_euclid(1_000_000)
-    }
-
-    fn events(&self) -> MutexGuard<'_, Events> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// `LATENCY` but for `HELP`.
-    pub(super) fn answer_latency(&self, ask: &LatencyAsk) -> Value {
+    pub(crate) fn answer_latency(&self, ask: &LatencyAsk) -> Value {
         let ms = |ms: u64| Value::Integer(ms.try_into().unwrap_or(i64::MAX));
         match ask {
             LatencyAsk::Latest => {

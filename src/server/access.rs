@@ -1,0 +1,67 @@
+//! Logins and refusals: how fast passwords may be tried, and what of it `ACL LOG`, the metrics and the log tell.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::{Act, Server};
+use crate::acl::{Denial, Guesses, Reason, Seen, Source};
+use crate::logging::AUDIT;
+use crate::metrics::Counter;
+use crate::server::registry::Client;
+use crate::system::clock::{self, Clock as _};
+
+impl Server {
+    /// Leave for so many logins from an address: how long to wait before they are tried.
+    pub fn ask_leave(&self, source: Source, logins: u32) -> Duration {
+        let now_ns = clock::stopwatch_ns();
+        Duration::from_nanos(self.lock_guesses().ask(source, logins, now_ns) - now_ns)
+    }
+
+    /// Takes leave back that was not used, or was for a login that was right.
+    pub fn give_leave_back(&self, source: Source, logins: u32) {
+        self.lock_guesses().give_back(source, logins, clock::stopwatch_ns());
+    }
+
+    fn lock_guesses(&self) -> MutexGuard<'_, Guesses> {
+        // Counts, each of which is changed at once.
+        self.guesses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts wrong logins, `before` of which came on the same connection; says how late their answer is to be.
+    #[cold]
+    pub fn note_wrong_logins(&self, count: u64, before: u64, client: &Client) -> Duration {
+        let source = client.peer.source();
+        Duration::from_millis(self.lock_guesses().note_failures(source, count, before, clock::stopwatch_ns()))
+    }
+
+    /// Sums up what came from each address, beside the lines for single ones, of which there may be too many. To be called
+    /// once a second.
+    pub(super) fn tell_of_guesses(&self) {
+        for (source, count) in self.lock_guesses().untold(clock::stopwatch_ns()) {
+            tracing::warn!(target: AUDIT, addr = %source, count, "logins failed from one address");
+        }
+    }
+
+    /// Takes refusals into the log; what the client is, was published before.
+    #[cold]
+    pub fn note_denials(&self, denials: Vec<Denial>, client: &Client) {
+        let users = Arc::clone(&self.settings.get().users);
+        let source = client.peer.source();
+        let now_ms = self.issuer.clock().wall_unix_ms();
+        let len_max = usize::try_from(self.config.get().acllog_max_len).unwrap_or(usize::MAX);
+        let mut log = self.acl_log.lock().unwrap_or_else(PoisonError::into_inner);
+        for denial in denials {
+            if denial.reason == Reason::Auth {
+                self.audit(Act::LoginFailed { name: &denial.user, count: denial.count }, client);
+            }
+            let counter = match denial.reason {
+                Reason::Command => Counter::DeniedCommands,
+                Reason::Auth => Counter::DeniedLogins,
+            };
+            self.metrics.add(counter, denial.count);
+            let seen = Seen { source, is_known_user: users.get(denial.user.as_bytes()).is_some() };
+            log.note(denial, seen, client.line(self.metrics.uptime_s.load(Relaxed)), now_ms, len_max);
+        }
+    }
+}

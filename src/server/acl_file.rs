@@ -1,0 +1,56 @@
+//! The ACL file: read whole or not at all, and written so that it can be read again.
+
+use std::io;
+use std::path::Path;
+
+use crate::acl::{LineFault, Users, parse_file};
+use crate::system::files::{self, Readers};
+
+/// The largest ACL file, bytes: more than [`crate::acl::USERS_MAX`] users of an ordinary kind.
+pub const ACL_FILE_BYTES_MAX: usize = 16 << 20;
+
+/// Why an ACL file was not loaded.
+#[derive(Debug)]
+pub enum AclFileError {
+    /// It cannot be read.
+    Io(io::Error),
+    /// What is wrong in it, never empty.
+    Faults(Vec<LineFault>),
+}
+
+/// Reads an ACL file.
+///
+/// # Errors
+///
+/// [`AclFileError`]: all of the file counts or none of it.
+pub fn load_users(path: &Path) -> Result<Users, AclFileError> {
+    let text = files::read(path, ACL_FILE_BYTES_MAX).map_err(AclFileError::Io)?;
+    if text.len() > ACL_FILE_BYTES_MAX {
+        return Err(AclFileError::Io(io::ErrorKind::FileTooLarge.into()));
+    }
+    parse_file(&path.to_string_lossy(), &text).map_err(AclFileError::Faults)
+}
+
+/// Writes an ACL file whole or not at all, and comes back when it is on the disk. What could not be loaded again is not
+/// written.
+pub(super) fn save_users(path: &Path, users: &Users) -> io::Result<()> {
+    let lines = users.describe_all();
+    let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+    if text.len() > ACL_FILE_BYTES_MAX {
+        return Err(io::Error::other(format!(
+            "it would be larger than {ACL_FILE_BYTES_MAX} bytes and could not be loaded"
+        )));
+    }
+    let loaded = parse_file(&path.to_string_lossy(), text.as_bytes());
+    let fault = match loaded {
+        Ok(loaded) if loaded.describe_all() == lines => None,
+        Ok(_) => Some("the users would be others".to_owned()),
+        Err(faults) => Some(faults.into_iter().map(|fault| fault.sentence).collect::<Vec<_>>().join(", ")),
+    };
+    if let Some(fault) = fault {
+        return Err(io::Error::other(format!("it could not be loaded: {fault}")));
+    }
+    let holds_secret = users.iter().any(|user| user.has_passwords());
+    let readers = if holds_secret { Readers::OwnerOnly } else { Readers::AsBefore };
+    files::replace(&files::behind_links(path)?, text.as_bytes(), readers)
+}

@@ -1,0 +1,77 @@
+//! Clients that the server closes: each is counted, and the log tells why.
+
+use super::Server;
+use crate::logging::throttle::throttled;
+use crate::metrics::Counter;
+use crate::server::connection::CutOff;
+use crate::server::registry::{Client, Stop};
+use crate::session::Breach;
+
+impl Server {
+    /// Closes the largest clients if all together hold more than `maxmemory-clients`.
+    #[cold]
+    pub(crate) fn evict_clients(&self) {
+        for client in self.clients.choose_too_large() {
+            self.metrics.count(Counter::Evicted);
+            throttled!(
+                self.throttle,
+                Evicted,
+                "client {} at {} is closed with {} bytes: the buffers of all clients together take more than \
+                 maxmemory-clients {}",
+                client.id,
+                client.peer,
+                client.held_bytes(),
+                self.clients.held_bytes_max().unwrap_or(0)
+            );
+            client.stop(Stop::Now);
+        }
+    }
+
+    /// Counts a connection that ends for what its client sent, and says so now and then.
+    #[cold]
+    pub(crate) fn note_breach(&self, breach: Breach, client: &Client) {
+        let metrics = &self.metrics;
+        metrics.count(Counter::ProtocolErrors);
+        match breach {
+            Breach::Protocol => {}
+            Breach::TooLarge => {
+                metrics.count(Counter::InputLimitClosed);
+                throttled!(
+                    self.throttle,
+                    InputLimit,
+                    "client {} at {} is closed: its request is larger than client-query-buffer-limit",
+                    client.id,
+                    client.peer
+                );
+            }
+            Breach::Http => {
+                metrics.count(Counter::HttpClosed);
+                throttled!(
+                    self.throttle,
+                    Http,
+                    "Possible SECURITY ATTACK detected. It looks like somebody is sending HTTP requests to getid. This is \
+                     likely due to an attacker attempting to use Cross Protocol Scripting to compromise your getid \
+                     instance. Connection from {} aborted.",
+                    client.peer
+                );
+            }
+        }
+    }
+
+    /// Counts a client that is closed because it does not take its replies, and says so now and then.
+    #[cold]
+    pub(crate) fn note_cut_off(&self, reason: CutOff, pending_bytes: usize, client: &Client) {
+        let counter = match reason {
+            CutOff::HardLimit { .. } | CutOff::SoftLimit { .. } => Counter::OutputLimitClosed,
+            CutOff::Timeout { .. } => Counter::OutputTimeoutClosed,
+        };
+        self.metrics.count(counter);
+        throttled!(
+            self.throttle,
+            OutputLimit,
+            "client {} at {} is closed with {pending_bytes} bytes of output waiting: {reason}",
+            client.id,
+            client.peer
+        );
+    }
+}

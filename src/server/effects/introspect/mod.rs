@@ -1,0 +1,5 @@
+//! What the server tells of itself beside INFO.
+
+mod latency;
+mod memory;
+mod slowlog;
