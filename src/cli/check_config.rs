@@ -10,6 +10,7 @@ use crate::claim::{Folder, Identity, check_record};
 use crate::config::{Config, Report, StateKind};
 use crate::server;
 use crate::server::tls;
+use crate::system::clock::wall_unix_ms;
 use crate::system::files;
 
 /// Checks the configuration that `getid serve` with the same words would use.
@@ -38,7 +39,7 @@ fn load(words: Vec<String>) -> Result<Startup, Report> {
     }
     if let Some(settings) = tls::Settings::of(config) {
         let loaded = tls::Loaded::new(settings).map_err(|error| Report::from_sentence(error.to_string()))?;
-        startup.warnings.extend(loaded.warnings(super::wall_unix_ms().div_euclid(1000)));
+        startup.warnings.extend(loaded.warnings(wall_unix_ms().div_euclid(1000)));
     }
     if let Some(path) = &config.pidfile {
         // As at a start, no reason not to serve.

@@ -24,7 +24,6 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 use crate::config::directive::Directive;
-use crate::system::clock::{Clock as _, SystemClock};
 
 /// Reads the command line of this process and does what it says.
 pub fn run() -> ExitCode {
@@ -144,11 +143,6 @@ struct Words {
     /// Configuration file (.conf or .toml), then directives
     #[arg(value_name = "FILE|--DIRECTIVE VALUE", trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<String>,
-}
-
-/// The wall clock of this machine, Unix ms, for the tools.
-fn wall_unix_ms() -> i64 {
-    SystemClock::new().wall_unix_ms()
 }
 
 fn completions(shell: clap_complete::Shell) -> ExitCode {

@@ -5,6 +5,9 @@
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
 
 /// Runs `write` on a buffered standard output and flushes it.
 pub(super) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
@@ -28,4 +31,16 @@ pub(super) fn finish(printed: io::Result<()>, code: ExitCode) -> ExitCode {
 /// One line on standard error. Where that is closed too, there is nobody left to tell.
 pub(super) fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "getid: {message}");
+}
+
+/// A bar over `count` of something, or else over so many seconds. On standard error, and only when that is a terminal:
+/// indicatif sees to it.
+pub(super) fn progress_bar(count: Option<u64>, seconds: f64) -> ProgressBar {
+    let ms = || u64::try_from(Duration::from_secs_f64(seconds).as_millis()).unwrap_or(u64::MAX);
+    let template = if count.is_some() { "{bar:30} {percent:>3} %  {msg}" } else { "{bar:30} {elapsed:>4}  {msg}" };
+    let bar = ProgressBar::new(count.unwrap_or_else(ms));
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::layout::LayoutArgs;
 use super::output::{complain, finish, print};
-use super::wall_unix_ms;
+use crate::system::clock::wall_unix_ms;
 use crate::text::timestamp::{self, Time};
 
 /// Arguments of `getid span`.

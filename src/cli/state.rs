@@ -32,6 +32,7 @@ use crate::claim::record::salvaged_ticks;
 use crate::claim::{Identity, MachineClaim, MachineError, Record};
 use crate::config::load::{Dir, RealFiles};
 use crate::config::{Config, Sources, StateKind};
+use crate::system::clock::wall_unix_ms;
 use crate::text::timestamp::Time;
 
 const DAY_MS: u64 = 86_400_000;
@@ -126,7 +127,7 @@ struct TargetArgs {
 /// Does what `args` say, by this machine's clock.
 pub fn run(args: StateArgs) -> ExitCode {
     let StateArgs { command } = args;
-    match answer(&command, super::wall_unix_ms(), std::env::vars_os().collect()) {
+    match answer(&command, wall_unix_ms(), std::env::vars_os().collect()) {
         Ok(Answer { text, good }) => {
             let code = if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
             output::finish(output::print(|out| out.write_all(text.as_bytes())), code)

@@ -70,6 +70,11 @@ impl Clock for SystemClock {
     }
 }
 
+/// The wall clock, Unix time in milliseconds, for the tools: a server asks its own [`Clock`].
+pub fn wall_unix_ms() -> i64 {
+    SystemClock::new().wall_unix_ms()
+}
+
 /// Nanoseconds of a clock that is never set and stands still while the machine is suspended, for how long things take; its
 /// zero means nothing.
 #[inline]

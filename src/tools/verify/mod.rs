@@ -1,6 +1,6 @@
 //! Whether servers keep their promises, judged from the IDs that clients saw.
 //!
-//! Pure: IDs and times come in, findings go out. Sockets and clocks are in `cli::verify`, so a test can plant each
+//! Pure but for `load`, which has sockets and clocks: IDs and times come in, findings go out, so a test can plant each
 //! fault without a server.
 //!
 //! - While IDs arrive, a [`Watch`] for each connection checks what needs the moment: order on the connection,
@@ -12,7 +12,9 @@
 
 mod evenness;
 mod judge;
+pub(crate) mod load;
 pub mod record;
+pub(crate) mod report;
 mod watch;
 
 pub use evenness::{Evenness, EvennessVerdict, MODULUS_MAX};

@@ -6,9 +6,6 @@
 //! Reading and writing go on at the same time. A client that only writes while a server waits for it to read would
 //! stand still with it.
 
-mod client;
-mod report;
-
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
 use std::path::{Path, PathBuf};
@@ -19,20 +16,17 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use getid_core::Layout;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
-use self::client::{Load, Plan};
-use self::report::Report;
 use super::layout::LayoutArgs;
-use super::output::{complain, finish, print};
+use super::output::{complain, finish, print, progress_bar};
 use super::server_args::{SERVER_HELP, ServerArgs};
 use crate::text::plural::{counted, thousands};
 use crate::tools::client::Endpoint;
-use crate::tools::replies::ErrorReplies;
+use crate::tools::verify::load::{Drawn, Load, Plan};
 use crate::tools::verify::record::{Reader, RecordError, Writer};
-use crate::tools::verify::{
-    Earlier, Findings, JudgeError, JudgeOptions, Judged, Kind, MODULUS_MAX, ServerWatch, Watch, WatchOptions, judge,
-};
+use crate::tools::verify::report::{self, Report, Shape};
+use crate::tools::verify::{Earlier, JudgeError, JudgeOptions, MODULUS_MAX, ServerWatch, Watch, WatchOptions, judge};
 
 /// How long a run is when nobody says.
 const SECONDS_DEFAULT: f64 = 10.0;
@@ -158,7 +152,7 @@ fn verify(args: &VerifyArgs) -> Result<(Report, ExitCode), String> {
     let earlier = args.against.iter().map(|path| open_earlier(path, layout)).collect::<Result<Vec<_>, _>>()?;
     let mut record = args.record.as_deref().map(|path| RecordFile::create(path, layout)).transpose()?;
 
-    let bar = progress_bar(args);
+    let bar = progress_bar(args.ids, args.seconds.unwrap_or(SECONDS_DEFAULT));
     let mut drawn = draw(args, layout, &targets, &bar)?;
 
     bar.set_message("checking");
@@ -177,8 +171,15 @@ fn verify(args: &VerifyArgs) -> Result<(Report, ExitCode), String> {
         record.finish()?;
     }
     bar.finish_and_clear();
+    let shape = Shape {
+        connections: args.connections,
+        pipeline: args.pipeline,
+        batch: args.batch,
+        after: args.after,
+        record: args.record.as_ref().map(|path| path.display().to_string()),
+    };
     let failed = drawn.ids() == 0 || (!drawn.disconnects.is_empty() && !args.tolerate_disconnects);
-    let report = Report::new(args, layout, drawn, judged);
+    let report = Report::new(shape, layout, drawn, judged);
     let code = match (report.violations, failed) {
         (0, false) => ExitCode::SUCCESS,
         (0, true) => ExitCode::from(EXIT_FAILED),
@@ -194,25 +195,6 @@ fn targets(args: &VerifyArgs) -> Result<Vec<Arc<Endpoint>>, String> {
         return Err(format!("--server-id names {} for {}", counted(ids, "server-id"), counted(servers, "server")));
     }
     Ok(targets)
-}
-
-/// What a run brought.
-struct Drawn {
-    servers: Vec<Arc<ServerWatch>>,
-    watches: Vec<Watch>,
-    elapsed: Duration,
-    latency_us: hdrhistogram::Histogram<u64>,
-    requests: u64,
-    /// Error replies, and how often each came.
-    errors: ErrorReplies,
-    /// Connections that broke: which, and why.
-    disconnects: Vec<String>,
-}
-
-impl Drawn {
-    fn ids(&self) -> u64 {
-        self.watches.iter().map(|watch| watch.ids.len() as u64).sum()
-    }
 }
 
 fn draw(args: &VerifyArgs, layout: Layout, targets: &[Arc<Endpoint>], bar: &ProgressBar) -> Result<Drawn, String> {
@@ -256,15 +238,7 @@ async fn draw_all(
     for load in loads {
         tasks.spawn(load.run());
     }
-    let mut drawn = Drawn {
-        servers,
-        watches: Vec::new(),
-        elapsed: Duration::ZERO,
-        latency_us: client::new_histogram(),
-        requests: 0,
-        errors: ErrorReplies::default(),
-        disconnects: Vec::new(),
-    };
+    let mut drawn = Drawn::of(servers);
     let mut tick = tokio::time::interval(Duration::from_millis(100));
     loop {
         let until = deadline.filter(|_| !plan.stop.load(Ordering::Relaxed));
@@ -297,36 +271,6 @@ async fn sleep_until(deadline: Option<Instant>) {
         Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
         None => std::future::pending().await,
     }
-}
-
-impl Drawn {
-    fn absorb(&mut self, outcome: client::Outcome) {
-        let client::Outcome { watch, latency_us, requests, errors, disconnect } = outcome;
-        if let Some(reason) = disconnect {
-            self.disconnects.push(format!("{} connection {}: {reason}", watch.server.name, watch.connection));
-        }
-        self.errors.absorb(&errors);
-        self.requests += requests;
-        // Both have the same bounds, so nothing is out of range.
-        let _ = self.latency_us.add(latency_us);
-        self.watches.push(watch);
-    }
-}
-
-/// On standard error, and only when that is a terminal: indicatif sees to it.
-fn progress_bar(args: &VerifyArgs) -> ProgressBar {
-    let (len, template) = match (args.ids, args.seconds) {
-        (Some(ids), _) => (ids, "{bar:40} {percent:>3}%  {msg}"),
-        (None, seconds) => {
-            let ms = Duration::from_secs_f64(seconds.unwrap_or(SECONDS_DEFAULT)).as_millis();
-            (u64::try_from(ms).unwrap_or(u64::MAX), "{bar:40} {elapsed:>4}  {msg}")
-        }
-    };
-    let bar = ProgressBar::new(len);
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    bar
 }
 
 fn open_earlier(path: &Path, layout: Layout) -> Result<Earlier<'static>, String> {

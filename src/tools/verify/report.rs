@@ -6,18 +6,30 @@ use std::fmt;
 use getid_core::{Id, Layout};
 use serde::Serialize;
 
-use super::{Drawn, Findings, Judged, Kind, VerifyArgs};
+use super::load::Drawn;
+use super::{EvennessVerdict, Findings, Found, Judged, Kind};
 use crate::text::plural::{counted, thousands};
 use crate::text::printable::printable;
 use crate::text::timestamp;
-use crate::tools::verify::{EvennessVerdict, Found};
+
+/// What was asked for.
+pub(crate) struct Shape {
+    pub(crate) connections: u32,
+    pub(crate) pipeline: u32,
+    /// IDs of one MGETID; none: GETID.
+    pub(crate) batch: Option<u32>,
+    /// Whether all IDs must be larger than those of earlier runs.
+    pub(crate) after: bool,
+    /// The file that the IDs are written to.
+    pub(crate) record: Option<String>,
+}
 
 /// The report; its JSON has these fields under these names, and IDs as strings.
 #[derive(Serialize)]
-pub(super) struct Report {
+pub(crate) struct Report {
     /// No violation.
     ok: bool,
-    pub(super) violations: u64,
+    pub(crate) violations: u64,
     seconds: f64,
     ids: u64,
     ids_per_second: u64,
@@ -75,7 +87,7 @@ struct Check {
 }
 
 impl Report {
-    pub(super) fn new(args: &VerifyArgs, layout: Layout, drawn: Drawn, judged: Judged) -> Report {
+    pub(crate) fn new(shape: Shape, layout: Layout, drawn: Drawn, judged: Judged) -> Report {
         let ids = drawn.ids();
         let Drawn { servers, watches, elapsed, latency_us, requests, errors, disconnects } = drawn;
         let Judged { mut findings, servers: judged_servers, earlier_ids } = judged;
@@ -101,7 +113,7 @@ impl Report {
             findings.absorb(watch.findings);
         }
         let even_judged = server_reports.iter().flat_map(|server| &server.evenness).any(|even| even.even.is_some());
-        let checks = checks(&findings, ids, args.after, even_judged);
+        let checks = checks(&findings, ids, shape.after, even_judged);
         let seconds = elapsed.as_secs_f64();
         let ms = |quantile: f64| to_ms(latency_us.value_at_quantile(quantile));
         Report {
@@ -111,9 +123,9 @@ impl Report {
             ids,
             ids_per_second: per_second(ids, seconds),
             requests,
-            connections: args.connections,
-            pipeline: args.pipeline,
-            batch: args.batch,
+            connections: shape.connections,
+            pipeline: shape.pipeline,
+            batch: shape.batch,
             latency_ms: Latency {
                 p50: ms(0.5),
                 p90: ms(0.9),
@@ -125,7 +137,7 @@ impl Report {
             error_replies: errors.texts.into_iter().collect(),
             disconnects,
             earlier_ids,
-            record: args.record.as_ref().map(|path| path.display().to_string()),
+            record: shape.record,
             checks,
         }
     }
@@ -224,7 +236,7 @@ impl fmt::Display for ServerReport {
 }
 
 /// `2/9/10 from 2014-12-31T16:00:00.000Z`.
-pub(super) fn layout_text(layout: Layout) -> String {
+pub(crate) fn layout_text(layout: Layout) -> String {
     let epoch = timestamp::format_rfc3339(layout.first_unix_ms());
     format!("{}/{}/{} from {epoch}", layout.server_bits(), layout.shard_bits(), layout.random_bits())
 }

@@ -18,8 +18,8 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use super::usage::ThreadTime;
+use super::{Share, Workload};
 use crate::text::printable::printable;
-use crate::tools::bench::{Share, Workload};
 use crate::tools::client::{self, ClientError, Endpoint};
 use crate::tools::replies::{Counts, ErrorReplies, Replies};
 
@@ -39,21 +39,21 @@ const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 const PROGRESS: Duration = Duration::from_millis(100);
 
 /// What all threads share.
-pub(super) struct Plan {
-    pub(super) endpoint: Endpoint,
-    pub(super) workload: Workload,
+pub(crate) struct Plan {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) workload: Workload,
     /// Go on though every request gets an error.
-    pub(super) keep_going: bool,
+    pub(crate) keep_going: bool,
     /// Units not sent yet, in a run that goes by their number.
-    pub(super) units_left: AtomicU64,
+    pub(crate) units_left: AtomicU64,
     /// Whether somebody looks at `replies_seen`.
-    pub(super) shows_progress: bool,
+    pub(crate) shows_progress: bool,
     /// Replies of this run until a moment ago.
-    pub(super) replies_seen: AtomicU64,
+    pub(crate) replies_seen: AtomicU64,
 }
 
 /// Why a run ended without a result.
-pub(super) enum Stop {
+pub(crate) enum Stop {
     /// It could not be made.
     Failed(String),
     /// Every request would get the same error.
@@ -68,7 +68,7 @@ impl<T: Into<String>> From<T> for Stop {
 
 /// How long a run goes.
 #[derive(Clone, Copy)]
-pub(super) enum Until {
+pub(crate) enum Until {
     /// No batch is sent from then on.
     Time(Instant),
     /// So many units of the workload, by all connections together.
@@ -76,23 +76,23 @@ pub(super) enum Until {
 }
 
 /// What came of a run.
-pub(super) struct Tally {
+pub(crate) struct Tally {
     /// Replies, and so requests.
-    pub(super) replies: u64,
+    pub(crate) replies: u64,
     /// Integers and strings in them.
-    pub(super) values: u64,
-    pub(super) errors: ErrorReplies,
-    pub(super) latency_ns: Histogram<u64>,
+    pub(crate) values: u64,
+    pub(crate) errors: ErrorReplies,
+    pub(crate) latency_ns: Histogram<u64>,
     /// From the first write to the last reply.
-    pub(super) elapsed: Duration,
+    pub(crate) elapsed: Duration,
     /// CPU time of all threads.
-    pub(super) cpu: Duration,
+    pub(crate) cpu: Duration,
     /// What the busiest thread did.
-    pub(super) share: Share,
+    pub(crate) share: Share,
 }
 
 /// The threads, with their connections open.
-pub(super) struct Crew {
+pub(crate) struct Crew {
     orders: Vec<Sender<Until>>,
     results: Receiver<Result<Part, Stop>>,
     plan: Arc<Plan>,
@@ -100,7 +100,7 @@ pub(super) struct Crew {
 
 impl Crew {
     /// Opens all connections and logs in.
-    pub(super) fn connect(plan: &Arc<Plan>, connections: u32, threads: u32) -> Result<Crew, String> {
+    pub(crate) fn connect(plan: &Arc<Plan>, connections: u32, threads: u32) -> Result<Crew, String> {
         let threads = threads.min(connections);
         let (ready, connected) = channel();
         let (report, results) = channel();
@@ -122,7 +122,7 @@ impl Crew {
     }
 
     /// One run, from idle to idle. `progress` is told how many replies have come, a few times a second.
-    pub(super) fn run(&self, until: Until, mut progress: impl FnMut(u64)) -> Result<Tally, Stop> {
+    pub(crate) fn run(&self, until: Until, mut progress: impl FnMut(u64)) -> Result<Tally, Stop> {
         if let Until::Units(units) = until {
             self.plan.units_left.store(units, Relaxed);
         }

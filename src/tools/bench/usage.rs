@@ -12,46 +12,46 @@ use nix::errno::Errno;
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
-use crate::tools::bench::Share;
+use super::Share;
 
 /// Linux has no process from here on (`PID_MAX_LIMIT`); larger numbers would spoil the clock's id.
-pub(super) const PID_MAX: i32 = 1 << 22;
+pub(crate) const PID_MAX: i32 = 1 << 22;
 
 /// Reads the CPU time of another process.
-pub(super) struct ServerUsage {
+pub(crate) struct ServerUsage {
     pid: i32,
     clock: ClockId,
 }
 
 /// CPU time until now.
-pub(super) struct Reading {
+pub(crate) struct Reading {
     cpu: Duration,
     /// By thread id; empty where the kernel does not tell.
     threads: HashMap<u32, ThreadTime>,
 }
 
 /// CPU time between two readings.
-pub(super) struct Used {
-    pub(super) pid: i32,
+pub(crate) struct Used {
+    pub(crate) pid: i32,
     /// Of all threads.
-    pub(super) cpu: Duration,
+    pub(crate) cpu: Duration,
     busiest: ThreadTime,
 }
 
 /// Times of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct ThreadTime {
-    pub(super) ran_ns: u64,
-    pub(super) waited_ns: u64,
+pub(crate) struct ThreadTime {
+    pub(crate) ran_ns: u64,
+    pub(crate) waited_ns: u64,
 }
 
 impl ServerUsage {
-    pub(super) fn of(pid: i32) -> Result<ServerUsage, String> {
+    pub(crate) fn of(pid: i32) -> Result<ServerUsage, String> {
         let clock = clock_getcpuclockid(Pid::from_raw(pid)).map_err(|errno| no_process(pid, errno))?;
         Ok(ServerUsage { pid, clock })
     }
 
-    pub(super) fn read(&self) -> Result<Reading, String> {
+    pub(crate) fn read(&self) -> Result<Reading, String> {
         let cpu = clock_gettime(self.clock).map_err(|errno| no_process(self.pid, errno))?;
         let mut threads = HashMap::new();
         for entry in fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten() {
@@ -70,7 +70,7 @@ fn no_process(pid: i32, errno: Errno) -> String {
 }
 
 impl Reading {
-    pub(super) fn since(&self, pid: i32, earlier: &Reading) -> Used {
+    pub(crate) fn since(&self, pid: i32, earlier: &Reading) -> Used {
         let threads =
             self.threads.iter().map(|(id, now)| now.since(earlier.threads.get(id).copied().unwrap_or_default()));
         Used {
@@ -83,7 +83,7 @@ impl Reading {
 
 impl Used {
     /// What its busiest thread did in that time.
-    pub(super) fn share(&self, elapsed: Duration) -> Share {
+    pub(crate) fn share(&self, elapsed: Duration) -> Share {
         // Where the kernel tells of no threads, one that did it all is the best guess.
         if self.busiest == ThreadTime::default() {
             return Share { busy: share(self.cpu, elapsed), waited: 0.0 };
@@ -94,7 +94,7 @@ impl Used {
 
 impl ThreadTime {
     /// Of the calling thread, until now.
-    pub(super) fn of_this_thread() -> ThreadTime {
+    pub(crate) fn of_this_thread() -> ThreadTime {
         let ran = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
         let times = fs::read_to_string("/proc/thread-self/schedstat").ok();
         let waited_ns = times.as_deref().and_then(ThreadTime::parse).map_or(0, |times| times.waited_ns);
@@ -107,14 +107,14 @@ impl ThreadTime {
         Some(ThreadTime { ran_ns: numbers.next()?.ok()?, waited_ns: numbers.next()?.ok()? })
     }
 
-    pub(super) fn since(self, earlier: ThreadTime) -> ThreadTime {
+    pub(crate) fn since(self, earlier: ThreadTime) -> ThreadTime {
         ThreadTime {
             ran_ns: self.ran_ns.saturating_sub(earlier.ran_ns),
             waited_ns: self.waited_ns.saturating_sub(earlier.waited_ns),
         }
     }
 
-    pub(super) fn share(self, elapsed: Duration) -> Share {
+    pub(crate) fn share(self, elapsed: Duration) -> Share {
         Share {
             busy: share(Duration::from_nanos(self.ran_ns), elapsed),
             waited: share(Duration::from_nanos(self.waited_ns), elapsed),

@@ -7,24 +7,31 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::BenchArgs;
 use super::load::{Plan, Tally};
 use super::usage::Used;
+use super::{Limit, Mark, Point, Share};
 use crate::text::plural::{counted, thousands};
 use crate::text::printable::printable;
-use crate::tools::bench::{Limit, Mark, Point, Share};
+
+/// What was asked for, beside the command.
+#[derive(Clone, Copy, Serialize)]
+pub(crate) struct Shape {
+    pub(crate) connections: u32,
+    pub(crate) threads: u32,
+    pub(crate) pipeline: u32,
+    /// How often the command stands in one transaction; none: it is sent by itself.
+    pub(crate) transaction: Option<u32>,
+}
 
 /// The report; its JSON has these fields under these names.
 #[derive(Serialize)]
-pub(super) struct Report {
+pub(crate) struct Report {
     /// No error reply.
     ok: bool,
     target: String,
     command: Vec<String>,
-    connections: u32,
-    threads: u32,
-    pipeline: u32,
-    transaction: Option<u32>,
+    #[serde(flatten)]
+    shape: Shape,
     seconds: f64,
     /// Each got one reply. MULTI and EXEC are among them.
     requests: u64,
@@ -72,7 +79,7 @@ struct Server {
 }
 
 impl Report {
-    pub(super) fn new(args: &BenchArgs, plan: &Plan, command: Vec<String>, tally: Tally, used: Option<Used>) -> Report {
+    pub(crate) fn new(shape: Shape, plan: &Plan, command: Vec<String>, tally: Tally, used: Option<Used>) -> Report {
         let Tally { replies, values, errors, latency_ns, elapsed, cpu, share } = tally;
         let draws_ids =
             command.first().is_some_and(|word| ["GETID", "MGETID"].iter().any(|name| word.eq_ignore_ascii_case(name)));
@@ -84,10 +91,7 @@ impl Report {
             ok: errors.count == 0,
             target: plan.endpoint.to_string(),
             command,
-            connections: args.connections,
-            threads: args.threads.min(args.connections),
-            pipeline: args.pipeline,
-            transaction: args.transaction,
+            shape,
             seconds,
             requests: replies,
             requests_per_second: ratio(to_f64(replies), seconds),
@@ -110,39 +114,39 @@ impl Report {
         }
     }
 
-    pub(super) fn ok(&self) -> bool {
+    pub(crate) fn ok(&self) -> bool {
         self.ok
     }
 
     fn what(&self) -> String {
         let command = printable(&self.command.join(" ")).into_owned();
-        match self.transaction {
+        match self.shape.transaction {
             None => command,
             Some(times) => format!("MULTI, {times} {command}, EXEC"),
         }
     }
 
     /// Of the picture.
-    pub(super) fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         format!("{}: {} requests a second", self.what(), rate(self.requests_per_second))
     }
 
     /// Of the picture.
-    pub(super) fn marks(&self) -> [Mark; 4] {
+    pub(crate) fn marks(&self) -> [Mark; 4] {
         let Latency { batches, p50, p99, p999, max, .. } = self.latency_us;
         let mark = |name, quantile, latency_us| (name, Point { quantile, latency_us, batches });
         [mark("p50", 0.5, p50), mark("p99", 0.99, p99), mark("p99.9", 0.999, p999), mark("max", 1.0, max)]
     }
 
     /// Of the picture.
-    pub(super) fn subtitle(&self) -> String {
-        let connections = counted(self.connections.into(), "connection");
-        format!("{connections}, pipeline {}, {:.1} s, {}", self.pipeline, self.seconds, self.target)
+    pub(crate) fn subtitle(&self) -> String {
+        let connections = counted(self.shape.connections.into(), "connection");
+        format!("{connections}, pipeline {}, {:.1} s, {}", self.shape.pipeline, self.seconds, self.target)
     }
 }
 
 /// The curve of latencies, in as many points as a picture needs.
-pub(super) fn curve(latency_ns: &Histogram<u64>) -> Vec<Point> {
+pub(crate) fn curve(latency_ns: &Histogram<u64>) -> Vec<Point> {
     let mut batches = 0;
     let mut points = Vec::new();
     for step in latency_ns.iter_quantiles(POINTS_A_HALVING) {
@@ -164,8 +168,8 @@ impl Side {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let connections = counted(self.connections.into(), "connection");
-        writeln!(f, "{}: {}; {connections}, pipeline {}", self.target, self.what(), self.pipeline)?;
+        let connections = counted(self.shape.connections.into(), "connection");
+        writeln!(f, "{}: {}; {connections}, pipeline {}", self.target, self.what(), self.shape.pipeline)?;
         let (requests, per_second) = (thousands(self.requests), rate(self.requests_per_second));
         writeln!(f, "  requests   {requests} in {:.3} s: {per_second} a second", self.seconds)?;
         if let (Some(ids), Some(ids_per_second)) = (self.ids, self.ids_per_second) {

@@ -10,10 +10,6 @@
 //! A run goes from idle to idle: nothing is in flight when it starts, and it ends with the last reply. So CPU time and
 //! replies belong together to the last one.
 
-mod load;
-mod report;
-mod usage;
-
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -23,16 +19,15 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 
-use self::load::{Crew, Plan, Stop, Until};
-use self::report::Report;
-use self::usage::{PID_MAX, ServerUsage};
-use super::output::{complain, finish, print};
+use super::output::{complain, finish, print, progress_bar};
 use super::server_args::{SERVER_HELP, ServerArgs};
 use super::verify::seconds;
 use crate::text::plural::thousands;
 use crate::tools::address::names_server;
+use crate::tools::bench::load::{Crew, Plan, Stop, Until};
+use crate::tools::bench::report::{self, Report, Shape};
+use crate::tools::bench::usage::{PID_MAX, ServerUsage};
 use crate::tools::bench::{Workload, csv, svg};
 
 /// How long a run is when nobody says.
@@ -128,6 +123,13 @@ pub(super) struct BenchArgs {
     at: ServerArgs,
 }
 
+impl BenchArgs {
+    fn shape(&self) -> Shape {
+        let (connections, transaction) = (self.connections, self.transaction);
+        Shape { connections, threads: self.threads.min(connections), pipeline: self.pipeline, transaction }
+    }
+}
+
 /// Sends, counts, reports.
 pub(super) fn run(args: &BenchArgs) -> ExitCode {
     match measure(args) {
@@ -168,7 +170,8 @@ fn measure(args: &BenchArgs) -> Result<Report, Stop> {
     let server = args.pid.map(ServerUsage::of).transpose()?;
 
     let unit_requests = u64::from(workload.unit_requests());
-    let bar = progress_bar(args);
+    let length = args.requests.filter(|_| args.seconds.is_none());
+    let bar = progress_bar(length, args.seconds.unwrap_or(SECONDS_DEFAULT));
     let plan = Arc::new(Plan {
         endpoint,
         workload,
@@ -207,7 +210,7 @@ fn measure(args: &BenchArgs) -> Result<Report, Stop> {
     let after = server.as_ref().map(ServerUsage::read).transpose()?;
     let used = before.zip(after).map(|(before, after)| after.since(args.pid.unwrap_or_default(), &before));
     let points = report::curve(&tally.latency_ns);
-    let report = Report::new(args, &plan, command, tally, used);
+    let report = Report::new(args.shape(), &plan, command, tally, used);
     if let Some((path, file)) = args.csv.as_deref().zip(csv_file) {
         write_file(path, file, &csv(&points))?;
     }
@@ -226,22 +229,6 @@ fn open_for_writing(path: &Path) -> Result<File, String> {
 fn write_file(path: &Path, mut file: File, text: &str) -> Result<(), String> {
     let emptied = if file.metadata().is_ok_and(|metadata| metadata.is_file()) { file.set_len(0) } else { Ok(()) };
     emptied.and_then(|()| file.write_all(text.as_bytes())).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// On standard error, and only when that is a terminal: indicatif sees to it.
-fn progress_bar(args: &BenchArgs) -> ProgressBar {
-    let (len, template) = match (args.seconds, args.requests) {
-        (None, Some(requests)) => (requests, "{bar:30} {percent:>3} %  {msg}"),
-        (seconds, _) => {
-            let ms = Duration::from_secs_f64(seconds.unwrap_or(SECONDS_DEFAULT)).as_millis();
-            (u64::try_from(ms).unwrap_or(u64::MAX), "{bar:30} {elapsed:>4}  {msg}")
-        }
-    };
-    let bar = ProgressBar::new(len);
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    bar
 }
 
 /// Raises the limit of open files, as far as the system lets a process do so itself.

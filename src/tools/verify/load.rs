@@ -12,12 +12,12 @@ use hdrhistogram::Histogram;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{Interest, Ready};
 
-use super::super::wall_unix_ms;
+use super::{Asked, Seen, ServerWatch, Watch};
+use crate::system::clock::wall_unix_ms;
 use crate::text::plural::counted;
 use crate::text::printable::printable;
 use crate::tools::client::{ClientError, Connection, Endpoint};
 use crate::tools::replies::{ErrorReplies, Gathered, NotAReply, Replies, Reply, push_request};
-use crate::tools::verify::{Asked, Seen, Watch};
 
 /// Bytes of one read.
 const READ_BYTES: usize = 16 * 1024;
@@ -26,17 +26,17 @@ const READ_BYTES: usize = 16 * 1024;
 const ERROR_PAUSE: Duration = Duration::from_millis(10);
 
 /// What all connections of a run share.
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// IDs of one MGETID; `None`: GETID.
-    pub(super) batch: Option<u32>,
+    pub(crate) batch: Option<u32>,
     /// Requests in flight.
-    pub(super) pipeline: usize,
+    pub(crate) pipeline: usize,
     /// IDs not asked for yet.
-    pub(super) ids_left: AtomicU64,
+    pub(crate) ids_left: AtomicU64,
     /// IDs received, for the progress bar.
-    pub(super) ids_seen: AtomicU64,
+    pub(crate) ids_seen: AtomicU64,
     /// Time is up: ask for no more.
-    pub(super) stop: AtomicBool,
+    pub(crate) stop: AtomicBool,
 }
 
 impl Plan {
@@ -53,12 +53,12 @@ impl Plan {
 }
 
 /// Latencies in µs from 1 µs to 1 hour, to 1 %.
-pub(super) fn new_histogram() -> Histogram<u64> {
+fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 3_600_000_000, 2).unwrap_or_else(|_| unreachable!("the bounds are constants"))
 }
 
 /// One connection that is ready to draw.
-pub(super) struct Load {
+pub(crate) struct Load {
     socket: AsyncFd<Connection>,
     endpoint: Arc<Endpoint>,
     plan: Arc<Plan>,
@@ -82,17 +82,61 @@ struct Pending {
 }
 
 /// What one connection brought.
-pub(super) struct Outcome {
-    pub(super) watch: Watch,
-    pub(super) latency_us: Histogram<u64>,
-    pub(super) requests: u64,
-    pub(super) errors: ErrorReplies,
-    pub(super) disconnect: Option<String>,
+pub(crate) struct Outcome {
+    pub(crate) watch: Watch,
+    pub(crate) latency_us: Histogram<u64>,
+    pub(crate) requests: u64,
+    pub(crate) errors: ErrorReplies,
+    pub(crate) disconnect: Option<String>,
+}
+
+/// What a run brought.
+pub(crate) struct Drawn {
+    pub(crate) servers: Vec<Arc<ServerWatch>>,
+    pub(crate) watches: Vec<Watch>,
+    pub(crate) elapsed: Duration,
+    pub(crate) latency_us: Histogram<u64>,
+    pub(crate) requests: u64,
+    /// Error replies, and how often each came.
+    pub(crate) errors: ErrorReplies,
+    /// Connections that broke: which, and why.
+    pub(crate) disconnects: Vec<String>,
+}
+
+impl Drawn {
+    /// Nothing yet.
+    pub(crate) fn of(servers: Vec<Arc<ServerWatch>>) -> Drawn {
+        Drawn {
+            servers,
+            watches: Vec::new(),
+            elapsed: Duration::ZERO,
+            latency_us: new_histogram(),
+            requests: 0,
+            errors: ErrorReplies::default(),
+            disconnects: Vec::new(),
+        }
+    }
+
+    pub(crate) fn ids(&self) -> u64 {
+        self.watches.iter().map(|watch| watch.ids.len() as u64).sum()
+    }
+
+    pub(crate) fn absorb(&mut self, outcome: Outcome) {
+        let Outcome { watch, latency_us, requests, errors, disconnect } = outcome;
+        if let Some(reason) = disconnect {
+            self.disconnects.push(format!("{} connection {}: {reason}", watch.server.name, watch.connection));
+        }
+        self.errors.absorb(&errors);
+        self.requests += requests;
+        // Both have the same bounds, so nothing is out of range.
+        let _ = self.latency_us.add(latency_us);
+        self.watches.push(watch);
+    }
 }
 
 impl Load {
     /// Connects, logs in, and makes sure that there is a server that answers.
-    pub(super) async fn connect(endpoint: &Arc<Endpoint>, plan: &Arc<Plan>, watch: Watch) -> Result<Load, String> {
+    pub(crate) async fn connect(endpoint: &Arc<Endpoint>, plan: &Arc<Plan>, watch: Watch) -> Result<Load, String> {
         let to = Arc::clone(endpoint);
         let connecting = tokio::task::spawn_blocking(move || {
             let mut ping = Vec::new();
@@ -122,7 +166,7 @@ impl Load {
     }
 
     /// Draws until the plan says stop, or the connection breaks.
-    pub(super) async fn run(mut self) -> Outcome {
+    pub(crate) async fn run(mut self) -> Outcome {
         let disconnect = self.draw().await.err().map(|error| error.to_string());
         let Load { watch, latency_us, requests, errors, .. } = self;
         Outcome { watch, latency_us, requests, errors, disconnect }
