@@ -86,7 +86,7 @@ fn is_found(fault: Fault) -> Result<String, String> {
 #[test]
 fn every_planted_fault_is_found() {
     let mut missed = Vec::new();
-    for fault in Fault::ALL.into_iter().filter(|fault| !OF_THE_QUEUE.contains(fault)) {
+    for fault in Fault::ALL.iter().copied().filter(|fault| !OF_THE_QUEUE.contains(fault)) {
         match is_found(fault) {
             Ok(how) => println!("{fault:?}: found {how}"),
             Err(why) => missed.push((fault, why)),

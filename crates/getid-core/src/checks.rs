@@ -1,185 +1,189 @@
 //! Faults that tests plant, so that a check which nothing would miss is found out.
 //!
-//! Each promise stands on a line somewhere that could be forgotten. Every such line asks [`planted`] whether it shall be
-//! forgotten now; a test plants the fault and must see some other test fail. This is the one list of them.
+//! Each promise rests on a line somewhere that could be forgotten. Every such line asks [`planted`] whether to forget it
+//! now; a test plants the fault and must see another test fail. This is the one list of them.
 //!
-//! In a release [`planted`] is the constant `false`, and nothing of this is left. With the feature `planted-faults`, as
-//! `cargo test` makes them, a fault holds for one thread, from `plant` until what that returned is dropped.
+//! In a release [`planted`] is the constant `false`, and nothing of this is left. With the feature `planted-faults`,
+//! which `cargo test` switches on, a fault holds for one thread, from `plant` until the value it returned is dropped.
 
-/// What can be forgotten, by what is then done instead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
-    /// Ticks at or past the watermark are given.
-    NoWatermarkCheck,
-    /// Ticks at or past R + B are given.
-    NoBorrowLimit,
-    /// A draw begins at the clock, whatever was given before.
-    ForgetsNext,
-    /// The shard spills into the bits above it, as the fork's does.
-    NoMask,
-    /// A tick that is partly used counts as free when a life ends.
-    PositionRoundsDown,
-    /// The reference clock follows the wall clock back.
-    NoSlew,
-    /// A jump of the wall clock ahead is followed at once, however far.
-    NoHold,
-    /// A jump ahead that stands is never followed.
-    HoldsForEver,
-    /// `id-max-clock-jump-ms 0` follows by more than 400 days.
-    NoBoundOnJumps,
-    /// A clock that cannot be read counts as one at zero.
-    FailedReadingCounts,
-    /// A clock that is absurd leaves the gate open.
-    FaultKeepsGate,
-    /// A start with a record begins at the watermark found, even if the record is old.
-    StartsAtWatermark,
-    /// A start begins at the clock, not B ahead of it.
-    StartsAtClock,
-    /// A start below the watermark found.
-    StartForgetsWatermark,
-    /// A start takes the wall clock as it is, even behind the R of the record.
-    StartForgetsReference,
-    /// A start goes by the configured B, though the record has a larger one.
-    StartForgetsBorrow,
-    /// Where a life began slips back while nobody asks and the clock is behind.
-    StartSlips,
-    /// A start with a smaller B than the record's waits until time has caught up.
-    LimitDropsAtStart,
-    /// A start without a record does not wait for a server on a deleted folder.
-    NoPause,
-    /// A start with a copy of a record does not wait for the server that still runs on the folder it was copied from.
-    NoPauseForACopy,
-    /// A larger B is in force before the disk holds it.
-    RaisesBeforeDurable,
-    /// A save stores the B as configured now, not the largest of this life.
-    StoresConfiguredBorrow,
-    /// A B that one life inherited is stored by all later ones.
-    InheritsForEver,
-    /// A watermark that comes down counts as the old one until it is saved.
-    LowersLate,
-    /// A save that began before the watermark came down counts.
-    StaleSaveCounts,
-    /// A watermark that a wrong clock left stays.
-    NeverLowers,
-    /// A save that failed counts.
-    FailedSaveCounts,
-    /// After one failed save all are refused.
-    RefusesForEver,
-    /// A claim that is lost leaves the gate open.
-    LostClaimKeepsGate,
-    /// A claim that is lost stays lost, though saves succeed again.
-    LostForEver,
-    /// A claim that was retaken counts as kept.
-    RetakeForgetsPosition,
-    /// At a retaken claim nothing is left for a server that does not know yet.
-    RetakeWithoutSlack,
-    /// At a retaken claim R stays below the one found.
-    RetakeForgetsReference,
-    /// At a retaken claim a larger B of the record found is ignored.
-    RetakeForgetsBorrow,
-    /// A life that gave no ID stores its position at a clean stop.
-    FreshStopStoresPosition,
-    /// A start that is stopped leaves what its first save wrote.
-    StoppedStartLeavesRecord,
-    /// A save of a life that gave no ID yet stores what it found.
-    FreshSaveStoresFound,
-    /// Draws go on after the last act.
-    CloseKeepsGate,
-    /// The last act stores the watermark.
-    CloseStoresWatermark,
-    /// Who comes is served although others wait.
-    PassesTheQueue,
-    /// A draw that waits is served whole in its turn.
-    ServesWholeDraws,
-    /// Nobody goes first, however long it has waited.
-    NobodyIsEldest,
-    /// Whoever comes may wait, however much is queued.
-    LetsEverybodyWait,
-    /// A draw that is given up keeps its place.
-    LeaverKeepsItsPlace,
-    /// The first to wait does not wake the keeper.
-    FirstDoesNotWake,
-    /// A draw of seven IDs panics.
-    DrawPanics,
-    /// A panic inside a draw leaves the issuer open.
-    PoisonDoesNotClose,
-    /// The position that a panic inside a draw left is stored at a clean stop.
-    PoisonedCloseIsStored,
-    /// A keeper that is gone leaves the issuer open.
-    DroppedKeeperDoesNotClose,
+/// An enum, and the list of its variants.
+macro_rules! listed {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl $name {
+            /// Every one, in the order of declaration.
+            pub const ALL: &[$name] = &[$($name::$variant,)*];
+        }
+    };
 }
 
-impl Fault {
-    /// All of them.
-    pub const ALL: [Fault; 49] = [
-        Fault::NoWatermarkCheck,
-        Fault::NoBorrowLimit,
-        Fault::ForgetsNext,
-        Fault::NoMask,
-        Fault::PositionRoundsDown,
-        Fault::NoSlew,
-        Fault::NoHold,
-        Fault::HoldsForEver,
-        Fault::NoBoundOnJumps,
-        Fault::FailedReadingCounts,
-        Fault::FaultKeepsGate,
-        Fault::StartsAtWatermark,
-        Fault::StartsAtClock,
-        Fault::StartForgetsWatermark,
-        Fault::StartForgetsReference,
-        Fault::StartForgetsBorrow,
-        Fault::StartSlips,
-        Fault::LimitDropsAtStart,
-        Fault::NoPause,
-        Fault::NoPauseForACopy,
-        Fault::RaisesBeforeDurable,
-        Fault::StoresConfiguredBorrow,
-        Fault::InheritsForEver,
-        Fault::LowersLate,
-        Fault::StaleSaveCounts,
-        Fault::NeverLowers,
-        Fault::FailedSaveCounts,
-        Fault::RefusesForEver,
-        Fault::LostClaimKeepsGate,
-        Fault::LostForEver,
-        Fault::RetakeForgetsPosition,
-        Fault::RetakeWithoutSlack,
-        Fault::RetakeForgetsReference,
-        Fault::RetakeForgetsBorrow,
-        Fault::FreshStopStoresPosition,
-        Fault::StoppedStartLeavesRecord,
-        Fault::FreshSaveStoresFound,
-        Fault::CloseKeepsGate,
-        Fault::CloseStoresWatermark,
-        Fault::PassesTheQueue,
-        Fault::ServesWholeDraws,
-        Fault::NobodyIsEldest,
-        Fault::LetsEverybodyWait,
-        Fault::LeaverKeepsItsPlace,
-        Fault::FirstDoesNotWake,
-        Fault::DrawPanics,
-        Fault::PoisonDoesNotClose,
-        Fault::PoisonedCloseIsStored,
-        Fault::DroppedKeeperDoesNotClose,
-    ];
+listed! {
+    /// What can be forgotten, by what is then done instead.
+    Fault {
+        /// Ticks at or past the watermark are given.
+        NoWatermarkCheck,
+        /// Ticks at or past R + B are given.
+        NoBorrowLimit,
+        /// A draw begins at the clock, whatever was given before.
+        ForgetsNext,
+        /// The shard spills into the bits above it, as the fork's does.
+        NoMask,
+        /// A tick that is partly used counts as free when a life ends.
+        PositionRoundsDown,
+        /// The reference clock follows the wall clock back.
+        NoSlew,
+        /// A jump of the wall clock ahead is followed at once, however far.
+        NoHold,
+        /// A jump ahead that stands is never followed.
+        HoldsForEver,
+        /// `id-max-clock-jump-ms 0` follows by more than 400 days.
+        NoBoundOnJumps,
+        /// A clock that cannot be read counts as one at zero.
+        FailedReadingCounts,
+        /// A clock that is absurd leaves the gate open.
+        FaultKeepsGate,
+        /// A start with a record begins at the watermark found, even if the record is old.
+        StartsAtWatermark,
+        /// A start begins at the clock, not B ahead of it.
+        StartsAtClock,
+        /// A start below the watermark found.
+        StartForgetsWatermark,
+        /// A start takes the wall clock as it is, even behind the R of the record.
+        StartForgetsReference,
+        /// A start goes by the configured B, though the record has a larger one.
+        StartForgetsBorrow,
+        /// Where a life began slips back while nobody asks and the clock is behind.
+        StartSlips,
+        /// A start with a smaller B than the record's waits until time has caught up.
+        LimitDropsAtStart,
+        /// A start without a record does not wait for a server on a deleted folder.
+        NoPause,
+        /// A start with a copy of a record does not wait for the server that still runs on the folder it was copied from.
+        NoPauseForACopy,
+        /// A larger B is in force before the disk holds it.
+        RaisesBeforeDurable,
+        /// A save stores the B as configured now, not the largest of this life.
+        StoresConfiguredBorrow,
+        /// A B that one life inherited is stored by all later ones.
+        InheritsForEver,
+        /// A watermark that comes down counts as the old one until it is saved.
+        LowersLate,
+        /// A save that began before the watermark came down counts.
+        StaleSaveCounts,
+        /// A watermark that a wrong clock left stays.
+        NeverLowers,
+        /// A save that failed counts.
+        FailedSaveCounts,
+        /// After one failed save all are refused.
+        RefusesForEver,
+        /// A claim that is lost leaves the gate open.
+        LostClaimKeepsGate,
+        /// A claim that is lost stays lost, though saves succeed again.
+        LostForEver,
+        /// A claim that was retaken counts as kept.
+        RetakeForgetsPosition,
+        /// At a retaken claim nothing is left for a server that does not know yet.
+        RetakeWithoutSlack,
+        /// At a retaken claim R stays below the one found.
+        RetakeForgetsReference,
+        /// At a retaken claim a larger B of the record found is ignored.
+        RetakeForgetsBorrow,
+        /// A life that gave no ID stores its position at a clean stop.
+        FreshStopStoresPosition,
+        /// A start that is stopped leaves what its first save wrote.
+        StoppedStartLeavesRecord,
+        /// A save of a life that gave no ID yet stores what it found.
+        FreshSaveStoresFound,
+        /// Draws go on after the last act.
+        CloseKeepsGate,
+        /// The last act stores the watermark.
+        CloseStoresWatermark,
+        /// Who comes is served although others wait.
+        PassesTheQueue,
+        /// A draw that waits is served whole in its turn.
+        ServesWholeDraws,
+        /// Nobody goes first, however long it has waited.
+        NobodyIsEldest,
+        /// Whoever comes may wait, however much is queued.
+        LetsEverybodyWait,
+        /// A draw that is given up keeps its place.
+        LeaverKeepsItsPlace,
+        /// The first to wait does not wake the keeper.
+        FirstDoesNotWake,
+        /// A draw of seven IDs panics.
+        DrawPanics,
+        /// A panic inside a draw leaves the issuer open.
+        PoisonDoesNotClose,
+        /// The position that a panic inside a draw left is stored at a clean stop.
+        PoisonedCloseIsStored,
+        /// A keeper that is gone leaves the issuer open.
+        DroppedKeeperDoesNotClose,
+    }
 }
 
 #[cfg(feature = "planted-faults")]
-thread_local! {
-    static PLANTED: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
-}
-
-/// Whether this thread shall do it wrong.
+pub use self::planting::{Planted, plant, planted, seen};
 #[cfg(feature = "planted-faults")]
-#[inline]
-pub fn planted(fault: Fault) -> bool {
-    PLANTED.get() == Some(fault)
-}
+pub(crate) use self::planting::{any_planted, saw};
 
-/// Whether this thread shall do anything wrong.
 #[cfg(feature = "planted-faults")]
-pub(crate) fn any_planted() -> bool {
-    PLANTED.get().is_some()
+mod planting {
+    use core::cell::Cell;
+    use core::marker::PhantomData;
+
+    use super::{Fault, Rare};
+
+    std::thread_local! {
+        static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
+        static SEEN: Cell<[u64; Rare::ALL.len()]> = const { Cell::new([0; Rare::ALL.len()]) };
+    }
+
+    /// Whether this thread is to make this mistake.
+    #[inline]
+    pub fn planted(fault: Fault) -> bool {
+        PLANTED.get() == Some(fault)
+    }
+
+    /// Whether this thread is to make any mistake.
+    pub(crate) fn any_planted() -> bool {
+        PLANTED.get().is_some()
+    }
+
+    /// Plants `fault` on this thread until the value returned is dropped; then what was planted before it is back.
+    #[must_use]
+    pub fn plant(fault: Fault) -> Planted {
+        Planted { before: PLANTED.replace(Some(fault)), not_send: PhantomData }
+    }
+
+    /// A fault that is planted on this thread.
+    #[derive(Debug)]
+    pub struct Planted {
+        before: Option<Fault>,
+        not_send: PhantomData<*const ()>,
+    }
+
+    impl Drop for Planted {
+        fn drop(&mut self) {
+            PLANTED.set(self.before);
+        }
+    }
+
+    /// Counts what rarely happens.
+    pub(crate) fn saw(rare: Rare) {
+        let mut seen = SEEN.get();
+        seen[rare as usize] += 1;
+        SEEN.set(seen);
+    }
+
+    /// How often each of [`Rare::ALL`] has happened on this thread.
+    pub fn seen() -> [u64; Rare::ALL.len()] {
+        SEEN.get()
+    }
 }
 
 /// Never, in a release.
@@ -195,89 +199,32 @@ pub(crate) const fn any_planted() -> bool {
     false
 }
 
-/// Plants `fault` on this thread, until the value returned is dropped; what was planted before then is again.
-#[cfg(feature = "planted-faults")]
-#[must_use]
-pub fn plant(fault: Fault) -> Planted {
-    Planted { before: PLANTED.replace(Some(fault)), not_send: std::marker::PhantomData }
-}
+/// Nothing, in a release.
+#[cfg(not(feature = "planted-faults"))]
+pub(crate) const fn saw(_: Rare) {}
 
-/// A fault that is planted on this thread.
-#[cfg(feature = "planted-faults")]
-#[derive(Debug)]
-pub struct Planted {
-    before: Option<Fault>,
-    not_send: std::marker::PhantomData<*const ()>,
-}
-
-#[cfg(feature = "planted-faults")]
-impl Drop for Planted {
-    fn drop(&mut self) {
-        PLANTED.set(self.before);
+listed! {
+    /// What a run of tests must have seen, or it proves nothing about it.
+    Rare {
+        /// A watermark came down.
+        Lowered,
+        /// A save ended that had begun before the watermark came down.
+        StaleSave,
+        /// A jump of the clock ahead was held.
+        Held,
+        /// A jump that was held was followed in the end.
+        HeldAndFollowed,
+        /// A claim was retaken by a life that had given IDs.
+        Retaken,
+        /// A claim was retaken by a life that had given none.
+        RetakenFresh,
+        /// A larger B came into force, once it was durable.
+        Raised,
+        /// A life went by a larger B of its record.
+        Inherited,
+        /// A life that gave no ID ended by itself.
+        FreshStop,
+        /// A reading of the boot-time clock failed, or went back.
+        Unread,
     }
-}
-
-/// What a run of tests must have seen, or it proves nothing about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Rare {
-    /// A watermark came down.
-    Lowered,
-    /// A save ended that had begun before the watermark came down.
-    StaleSave,
-    /// A jump of the clock ahead was held.
-    Held,
-    /// A jump that was held was followed in the end.
-    HeldAndFollowed,
-    /// A claim was retaken by a life that had given IDs.
-    Retaken,
-    /// A claim was retaken by a life that had given none.
-    RetakenFresh,
-    /// A larger B came into force, once it was durable.
-    Raised,
-    /// A life went by a larger B of its record.
-    Inherited,
-    /// A life that gave no ID ended by itself.
-    FreshStop,
-    /// A reading of the boot-time clock failed, or went back.
-    Unread,
-}
-
-impl Rare {
-    /// All of them.
-    pub const ALL: [Rare; 10] = [
-        Rare::Lowered,
-        Rare::StaleSave,
-        Rare::Held,
-        Rare::HeldAndFollowed,
-        Rare::Retaken,
-        Rare::RetakenFresh,
-        Rare::Raised,
-        Rare::Inherited,
-        Rare::FreshStop,
-        Rare::Unread,
-    ];
-}
-
-#[cfg(feature = "planted-faults")]
-thread_local! {
-    static SEEN: std::cell::Cell<[u64; Rare::ALL.len()]> = const { std::cell::Cell::new([0; Rare::ALL.len()]) };
-}
-
-/// Counts what rarely happens, for tests; nothing in a release.
-#[inline]
-pub(crate) fn saw(rare: Rare) {
-    #[cfg(feature = "planted-faults")]
-    {
-        let mut seen = SEEN.get();
-        seen[rare as usize] += 1;
-        SEEN.set(seen);
-    }
-    #[cfg(not(feature = "planted-faults"))]
-    let _ = rare;
-}
-
-/// How often each of [`Rare::ALL`] has happened on this thread.
-#[cfg(feature = "planted-faults")]
-pub fn seen() -> [u64; Rare::ALL.len()] {
-    SEEN.get()
 }
