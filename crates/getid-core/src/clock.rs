@@ -17,10 +17,11 @@
 //!
 //! Invariant: R never goes back once an ID was given, whatever the readings say.
 
-use std::fmt;
+use alloc::vec::Vec;
+use core::fmt;
 
 use crate::checks::{Fault, Rare, planted, saw};
-use crate::mint::SavePoint;
+use crate::save_point::SavePoint;
 use crate::time::{Epoch, Tick, UtcMs};
 
 /// A difference between clocks that is worth an event, 128 ms: what NTP itself slews rather than steps (RFC 5905, STEPT).
@@ -213,7 +214,7 @@ impl ReferenceClock {
     }
 
     fn tell_fault(&mut self, events: &mut Vec<ClockEvent>) {
-        let same = |a: ClockFault, b: ClockFault| std::mem::discriminant(&a) == std::mem::discriminant(&b);
+        let same = |a: ClockFault, b: ClockFault| core::mem::discriminant(&a) == core::mem::discriminant(&b);
         match (self.told_fault, self.fault) {
             (Some(_), None) => events.push(ClockEvent::FaultOver),
             (told, Some(fault)) if !told.is_some_and(|told| same(told, fault)) => {
@@ -310,7 +311,7 @@ impl ReferenceClock {
 
     fn wall_is_ahead(&mut self, ahead_ns: u64, passed_ns: u64, events: &mut Vec<ClockEvent>) {
         let by_ms = ahead_ns / NS_PER_MS;
-        let was_back = std::mem::take(&mut self.noticed_behind_ns) > 0;
+        let was_back = core::mem::take(&mut self.noticed_behind_ns) > 0;
         let too_far = by_ms > JUMP_MS_MAX && !planted(Fault::NoBoundOnJumps);
         let is_small = self.max_jump_ms == 0 || ahead_ns <= self.max_jump_ms.saturating_mul(NS_PER_MS);
         if (is_small && !too_far) || planted(Fault::NoHold) {

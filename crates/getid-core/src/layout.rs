@@ -9,12 +9,11 @@
 //! A [`Layout`] is checked when it is made, so nothing downstream asks again whether the widths add up. Invariant:
 //! `server_bits + shard_bits + random_bits == 21`.
 
-use std::fmt;
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
 
 use crate::time::{Epoch, Tick};
-
-/// Bits of the tick. 2^42 ms last 139 years.
-pub(crate) const TICK_BITS: u32 = 42;
 
 /// Bits below the tick, divided among server, shard and random.
 pub const LOW_BITS: u32 = 21;
@@ -81,12 +80,12 @@ impl Layout {
     pub fn remedy_for(self, ids_per_s: u64) -> String {
         let sum = LOW_BITS - self.server_bits();
         match Layout::shard_range_for(ids_per_s) {
-            Some(shard_range) if shard_range <= self.shard_bits() => "ask again in a moment".to_owned(),
+            Some(shard_range) if shard_range <= self.shard_bits() => "ask again in a moment".into(),
             Some(shard_range) if shard_range <= sum => format!(
                 "shard-range {shard_range} would hold it; it grows at random-range's cost, which would be {}",
                 sum - shard_range
             ),
-            _ => "no shard-range beside this id-range holds it: spread the load over more servers".to_owned(),
+            _ => "no shard-range beside this id-range holds it: spread the load over more servers".into(),
         }
     }
 
@@ -227,4 +226,4 @@ impl fmt::Display for LayoutError {
     }
 }
 
-impl std::error::Error for LayoutError {}
+impl core::error::Error for LayoutError {}

@@ -6,6 +6,10 @@
 //! Invariant: the random part counts IDs given, not slots. At one ID per ms every slot is a multiple of
 //! `2^shard_bits`, and a cycle over slots would visit very few values.
 
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
 use crate::checks::{Fault, planted};
 use crate::layout::{Id, LOW_BITS, Layout};
 use crate::time::{Slot, Tick};
@@ -29,7 +33,7 @@ impl RandomCycle {
         let mut seen = vec![false; len];
         for &value in &values {
             let place = seen.get_mut(value as usize)?;
-            if std::mem::replace(place, true) {
+            if core::mem::replace(place, true) {
                 return None;
             }
         }

@@ -1,0 +1,118 @@
+//! Why a draw gets no IDs.
+
+use alloc::sync::Arc;
+use core::fmt;
+
+use crate::clock::ClockFault;
+use crate::layout::Layout;
+use crate::time::UtcMs;
+
+/// Why a draw got nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Blocked {
+    /// A save must succeed first. It is wanted now, or in flight.
+    Watermark,
+    /// Time must catch up first.
+    Borrow {
+        /// When to come again, by the boot-time clock; at least 1 ms and at most 1 s from now.
+        until_boot_ns: u64,
+    },
+    /// Waiting does not help.
+    Refused(Refusal),
+}
+
+/// Why a request gets no IDs. `Display` is the error reply without its `-`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The wall clock is absurd.
+    Clock(ClockFault),
+    /// At the borrow limit, under `id-borrow-policy error`.
+    Busy {
+        /// How far ahead of R the answer would lie.
+        ahead_ms: u64,
+        /// `id-max-borrow-ms`.
+        max_borrow_ms: u64,
+    },
+    /// More is waited for than the layout gives within `id-max-wait-ms`. Made by the shell, which has the queue.
+    Overload {
+        /// How long the draw would wait, ms.
+        wait_ms: u64,
+        /// `id-max-wait-ms`.
+        max_wait_ms: u64,
+        /// IDs asked for in the last second.
+        asked_per_s: u64,
+        /// What they are asked of.
+        layout: Layout,
+    },
+    /// The draw would cross the end of the 42 bits.
+    EndOfTime {
+        /// The last instant an ID can carry.
+        last_unix_ms: i64,
+    },
+    /// The watermark is reached and the last save failed.
+    Save {
+        /// The OS error.
+        error: Arc<str>,
+    },
+    /// The watermark is reached and a save has been hanging for a second. Made by the shell, which has the timer.
+    SaveTimeout,
+    /// Lock or state folder are no longer ours.
+    ClaimLost(Arc<str>),
+    /// The server is stopping.
+    Closed,
+}
+
+/// A server whose next ID is no further past the borrow limit than this gives IDs all the time, ms.
+const NEAR_MS: u64 = 1000;
+
+impl Refusal {
+    /// Whether IDs are given all the same, though not to everybody at once: more is asked for than the layout holds. Where the
+    /// position lies far ahead of the clock, none are given before time has come that far.
+    pub fn is_overload(&self) -> bool {
+        match self {
+            Refusal::Busy { ahead_ms, max_borrow_ms } => ahead_ms.saturating_sub(*max_borrow_ms) <= NEAR_MS,
+            Refusal::Overload { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Clock(fault) => write!(f, "MISCONF clock {fault}"),
+            Refusal::Busy { ahead_ms, max_borrow_ms } => {
+                write!(f, "BUSY ids are {ahead_ms} ms ahead of the clock; id-max-borrow-ms allows {max_borrow_ms}")
+            }
+            Refusal::Overload { wait_ms, max_wait_ms, asked_per_s, layout } => write!(
+                f,
+                "BUSY this would wait {wait_ms} ms and id-max-wait-ms allows {max_wait_ms}: {asked_per_s} ids a second are \
+                 asked for, the layout holds {}; {}",
+                layout.capacity_per_s(),
+                layout.remedy_for(*asked_per_s)
+            ),
+            Refusal::EndOfTime { last_unix_ms } => {
+                write!(f, "MISCONF end of time: no id can carry a time after {}", UtcMs(*last_unix_ms))
+            }
+            Refusal::Save { error } => write!(f, "MISCONF state can't be saved: {error}"),
+            Refusal::SaveTimeout => write!(f, "MISCONF state can't be saved: the disk has not answered for 1 s"),
+            Refusal::ClaimLost(text) => write!(f, "MISCONF claim lost: {text}"),
+            Refusal::Closed => write!(f, "ERR server is shutting down"),
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+/// How a draw would have to wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Overload {
+    /// For those before it in the queue, and itself, ms.
+    pub wait_ms: u64,
+    /// How long a draw may wait, ms (`id-max-wait-ms`).
+    pub max_wait_ms: u64,
+    /// [`Mint::late_ms`].
+    pub late_ms: u64,
+    /// How many are asked for in a second.
+    pub asked_per_s: u64,
+}

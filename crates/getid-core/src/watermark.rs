@@ -1,0 +1,298 @@
+//! The watermark policy: below which tick IDs may be given because the disk says so, and when to save a higher one.
+//!
+//! A watermark on disk is a promise to the next life: nothing at or past it was given. So it must be ahead of the
+//! position before the position gets there, without a write for every ID:
+//!
+//! - It is saved as `min(max(P, R) + L, R + B + 200 ms)`, in the background, before P reaches it.
+//! - A save that raises it counts once it has succeeded. A save that lowers it counts from the moment it is wanted:
+//!   from then on the disk may hold either.
+//! - It goes down in two cases only: while this life has given no ID and the clock is put right, and in the last act
+//!   of a clean stop.
+//! - The B that is saved beside it follows the same rules: it bounds what this life may give past R.
+//!
+//! Invariant, at every instant and whatever a save in flight comes to:
+//!
+//! ```text
+//! lowest <= every watermark the disk may hold <= highest
+//! lowest_borrow_ms <= every B the disk may hold
+//! ```
+//!
+//! What is not here: which IDs are given ([`crate::mint`]), and the disk. The policy says what it wants and is told
+//! what happened.
+
+use alloc::sync::Arc;
+
+use crate::checks::{Fault, Rare, planted, saw};
+use crate::refusal::{Blocked, Refusal};
+use crate::save_point::SavePoint;
+use crate::time::Tick;
+
+/// How far past R + B a watermark may be saved, ms: at the borrow limit, the room that one save makes.
+///
+/// It is also what a crash at the borrow limit costs: the next life waits that long.
+pub const SAVE_SLACK_MS: u64 = 200;
+
+/// At the borrow limit a save is not worth its sync for less than this, ms: ten writes a second at most.
+const SAVE_GAIN_MS: u64 = 100;
+
+/// A save that failed is followed by the next one this long after it began, ns.
+const SAVE_RETRY_NS: u64 = 250_000_000;
+
+/// A watermark that is less than this above its cap stays, ms: the clock's jitter before the first ID.
+const LOWER_MS_MIN: u64 = 100;
+
+/// What the disk may hold, and the save in flight.
+#[derive(Clone, Debug)]
+pub(crate) struct Watermark {
+    /// The lowest watermark the disk may hold: the one that draws respect.
+    lowest: Tick,
+    /// The highest watermark the disk may hold.
+    highest: Tick,
+    /// The lowest B the disk may hold, ms.
+    lowest_borrow_ms: u64,
+    /// The watermark was lowered, and no save that began after that has succeeded yet.
+    lowering: bool,
+    saving: Option<Saving>,
+    /// Boot time before which no save is wanted, ns.
+    retry_at_ns: u64,
+    saves: u64,
+    save_error: Option<Arc<str>>,
+    claim_lost: Option<Arc<str>>,
+    /// IDs given when the last save began: whether this is a busy server.
+    issued_at_save: u64,
+    /// A save has begun in this life.
+    has_begun: bool,
+}
+
+/// A save in flight.
+#[derive(Clone, Copy, Debug)]
+struct Saving {
+    point: SavePoint,
+    /// The watermark was lowered since it began: what it writes may be too high.
+    stale: bool,
+}
+
+/// How far time and IDs have come, and how far ahead they may run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    /// R.
+    pub(crate) now: Tick,
+    /// P.
+    pub(crate) position: Tick,
+    /// IDs given in this life.
+    pub(crate) issued: u64,
+    /// L, ms.
+    pub(crate) lead_ms: u64,
+    /// The B that is in force once a save that begins now has succeeded, ms.
+    pub(crate) max_borrow_ms: u64,
+}
+
+impl Progress {
+    /// The watermark that a save now would store.
+    fn target(&self) -> Tick {
+        let lead = self.position.max(self.now).plus_ms(self.lead_ms);
+        // With a smaller B than the last life's, or a record that was moved ahead, P may lie past the cap.
+        lead.min(self.cap()).max(self.position)
+    }
+
+    fn cap(&self) -> Tick {
+        self.now.plus_ms(self.max_borrow_ms + SAVE_SLACK_MS)
+    }
+}
+
+impl Watermark {
+    /// The policy of a life that found `watermark`. A first save is wanted at once.
+    pub(crate) fn new(watermark: Tick) -> Watermark {
+        Watermark {
+            lowest: watermark,
+            highest: watermark,
+            // Nothing is given before a save in any case.
+            lowest_borrow_ms: u64::MAX,
+            lowering: false,
+            saving: None,
+            retry_at_ns: 0,
+            saves: 0,
+            save_error: None,
+            claim_lost: None,
+            issued_at_save: 0,
+            has_begun: false,
+        }
+    }
+
+    /// The watermark to save now, if a save is wanted; [`Watermark::begin`] begins it.
+    ///
+    /// That is when a third of the lead that can be had is used up, half of it on an idle server: with the default lead
+    /// a write a second, two in three seconds when idle. When the watermark is reached it is always wanted, unless one
+    /// is in flight or failed a moment ago.
+    pub(crate) fn wanted(&self, progress: &Progress, boot_ns: u64) -> Option<Tick> {
+        // A longer pause was not set by this time: the boot-time clock has gone back.
+        let pauses = (1..=SAVE_RETRY_NS).contains(&self.retry_at_ns.saturating_sub(boot_ns));
+        let gives_up = planted(Fault::RefusesForEver) && self.save_error.is_some();
+        if self.saving.is_some() || pauses || gives_up {
+            return None;
+        }
+        let target = progress.target();
+        let must = self.saves == 0
+            || self.lowering
+            || progress.max_borrow_ms > self.lowest_borrow_ms
+            || self.save_error.is_some()
+            || self.claim_lost.is_some();
+        if !must && !self.is_worth_saving(progress, target) {
+            return None;
+        }
+        Some(if self.lowering { target } else { target.max(self.lowest) })
+    }
+
+    fn is_worth_saving(&self, progress: &Progress, target: Tick) -> bool {
+        let position = progress.position.max(progress.now);
+        let remaining_ms = self.lowest.ms_since(position);
+        let room_ms = target.ms_since(position);
+        let gain_ms = target.ms_since(self.lowest);
+        let is_idle = progress.issued == self.issued_at_save;
+        // Near the borrow limit there is little room, and a slow sync must not eat it all.
+        let is_low = if is_idle {
+            remaining_ms * 2 <= room_ms
+        } else {
+            remaining_ms * 3 <= room_ms * 2 || remaining_ms <= progress.lead_ms / 4
+        };
+        is_low && gain_ms >= SAVE_GAIN_MS.min(progress.lead_ms / 4).max(1)
+    }
+
+    /// The position from which on a save is worth asking for between two samples; `None`: one is in flight.
+    pub(crate) fn due_from(&self, now: Tick, lead_ms: u64) -> Option<Tick> {
+        let left_ms = lead_ms.min(self.lowest.ms_since(now)) * 2 / 3;
+        self.saving.is_none().then(|| Tick(self.lowest.0.saturating_sub(left_ms)))
+    }
+
+    /// The save of `point` begins, with so many IDs given: from here on the disk may hold it.
+    pub(crate) fn begin(&mut self, point: SavePoint, issued: u64, boot_ns: u64) {
+        if !planted(Fault::LowersLate) {
+            self.lowest = self.lowest.min(point.watermark);
+        }
+        self.highest = self.highest.max(point.watermark);
+        self.lowest_borrow_ms = self.lowest_borrow_ms.min(point.max_borrow_ms);
+        self.saving = Some(Saving { point, stale: false });
+        self.retry_at_ns = boot_ns.saturating_add(SAVE_RETRY_NS);
+        self.issued_at_save = issued;
+        self.has_begun = true;
+    }
+
+    /// The save in flight has succeeded.
+    pub(crate) fn saved(&mut self, point: SavePoint) {
+        let saving = self.saving.take();
+        debug_assert_eq!(saving.map(|saving| saving.point), Some(point), "the point that was wanted");
+        if saving.is_some_and(|saving| (!saving.stale || planted(Fault::StaleSaveCounts)) && saving.point == point) {
+            self.lowest = point.watermark;
+            self.lowering = false;
+        } else {
+            saw(Rare::StaleSave);
+            // It is on disk, but the watermark has to come down again: another save is wanted.
+            self.lowest = self.lowest.min(point.watermark);
+        }
+        self.highest = point.watermark;
+        self.lowest_borrow_ms = point.max_borrow_ms;
+        self.saves += 1;
+        self.retry_at_ns = 0;
+        self.save_error = None;
+        if !planted(Fault::LostForEver) {
+            self.claim_lost = None;
+        }
+    }
+
+    /// The save in flight has failed; the disk may hold the old point or the new one.
+    pub(crate) fn failed(&mut self, error: Arc<str>) {
+        if let Some(saving) = self.saving.take()
+            && planted(Fault::FailedSaveCounts)
+        {
+            self.lowest = saving.point.watermark;
+        }
+        self.save_error = Some(error);
+    }
+
+    /// No ID was given yet: a watermark that a wrong clock has left too high comes down.
+    pub(crate) fn lower(&mut self, progress: &Progress) {
+        let target = progress.target();
+        let cap = progress.cap().max(target);
+        if self.highest <= cap.plus_ms(LOWER_MS_MIN) || planted(Fault::NeverLowers) {
+            return;
+        }
+        saw(Rare::Lowered);
+        self.lowering = true;
+        if !planted(Fault::LowersLate) {
+            self.lowest = self.lowest.min(target);
+        }
+        if let Some(saving) = &mut self.saving {
+            saving.stale = true;
+        }
+    }
+
+    /// The claim is somebody else's: no IDs until a save has succeeded. Ends a save in flight.
+    pub(crate) fn claim_lost(&mut self, text: Arc<str>) {
+        self.saving = None;
+        self.claim_lost = Some(text);
+    }
+
+    /// The claim was taken again, with `watermark` on the disk: as at a start, but this life's figures go on.
+    pub(crate) fn claim_retaken(&mut self, watermark: Tick, text: Arc<str>) {
+        *self = Watermark {
+            saves: self.saves,
+            save_error: self.save_error.take(),
+            claim_lost: Some(text),
+            issued_at_save: self.issued_at_save,
+            has_begun: self.has_begun,
+            ..Watermark::new(watermark)
+        };
+    }
+
+    /// The exclusive bound of the ticks that may be given; 0: none.
+    pub(crate) fn gate(&self) -> Tick {
+        match self.claim_lost {
+            Some(_) if !planted(Fault::LostClaimKeepsGate) => Tick(0),
+            _ if planted(Fault::NoWatermarkCheck) => Tick::END,
+            _ => self.lowest,
+        }
+    }
+
+    /// Why a draw at the gate gets nothing: a save is wanted, or has failed.
+    pub(crate) fn blocked(&self) -> Blocked {
+        match &self.save_error {
+            Some(error) => Blocked::Refused(Refusal::Save { error: Arc::clone(error) }),
+            None => Blocked::Watermark,
+        }
+    }
+
+    /// The lowest watermark that the disk may hold.
+    pub(crate) fn lowest(&self) -> Tick {
+        self.lowest
+    }
+
+    /// The lowest B that the disk may hold, ms.
+    pub(crate) fn lowest_borrow_ms(&self) -> u64 {
+        self.lowest_borrow_ms
+    }
+
+    /// Whether a save has begun in this life: the disk may hold more than was found.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Whether a save is in flight.
+    pub(crate) fn is_saving(&self) -> bool {
+        self.saving.is_some()
+    }
+
+    /// Saves that succeeded.
+    pub(crate) fn saves(&self) -> u64 {
+        self.saves
+    }
+
+    /// Why the last save failed; `None` once one has succeeded.
+    pub(crate) fn save_error(&self) -> Option<&Arc<str>> {
+        self.save_error.as_ref()
+    }
+
+    /// Why there are no IDs, while the claim is somebody else's.
+    pub(crate) fn claim_lost_text(&self) -> Option<&Arc<str>> {
+        self.claim_lost.as_ref()
+    }
+}
