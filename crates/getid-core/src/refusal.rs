@@ -111,7 +111,7 @@ pub struct Overload {
     pub wait_ms: u64,
     /// How long a draw may wait, ms (`id-max-wait-ms`).
     pub max_wait_ms: u64,
-    /// [`Mint::late_ms`].
+    /// [`Mint::late_ms`](crate::Mint::late_ms).
     pub late_ms: u64,
     /// How many are asked for in a second.
     pub asked_per_s: u64,
