@@ -29,8 +29,7 @@ fn check_part(part: u64, parts: u64) {
     let before = seen();
     let total = play_all(seeds);
     println!("{total:?}");
-    let rare: Vec<_> =
-        Rare::ALL.iter().map(|&rare| (rare, seen()[rare as usize] - before[rare as usize])).collect();
+    let rare: Vec<_> = Rare::ALL.iter().map(|&rare| (rare, seen()[rare as usize] - before[rare as usize])).collect();
     println!("{rare:?}");
     if stories >= STORIES {
         // Stories in which nothing happens would prove nothing.
