@@ -86,8 +86,8 @@ pub struct Client {
     held_bytes: AtomicUsize,
     /// Those of them that count as free already, for it was chosen to go.
     leaving_bytes: AtomicUsize,
-    /// Since when it has not logged in though it has to, in seconds of uptime; [`NOT_A_STRANGER`] if it has, or need not.
-    stranger_since_s: AtomicU64,
+    /// Since when it has not logged in though it has to, in seconds of uptime; [`AUTHENTICATED`] if it has, or need not.
+    unauthenticated_since_s: AtomicU64,
     /// Shared with lists that are being written; replaced then, else changed in place.
     view: Mutex<Arc<ClientView>>,
     /// One of the constants of [`wait`].
@@ -125,9 +125,9 @@ impl Client {
     }
 
     /// How long it has not logged in though it has to, in seconds; `None` if it has, or need not.
-    pub fn stranger_s(&self, uptime_s: u64) -> Option<u64> {
-        let since_s = self.stranger_since_s.load(Ordering::Relaxed);
-        (since_s != NOT_A_STRANGER).then(|| uptime_s.saturating_sub(since_s))
+    pub fn unauthenticated_s(&self, uptime_s: u64) -> Option<u64> {
+        let since_s = self.unauthenticated_since_s.load(Ordering::Relaxed);
+        (since_s != AUTHENTICATED).then(|| uptime_s.saturating_sub(since_s))
     }
 
     /// Notes that the client is not idle, in seconds of uptime.
@@ -199,8 +199,8 @@ impl Client {
         if **published != *view {
             if published.authenticated != view.authenticated {
                 // It was active just now.
-                let since_s = if view.authenticated { NOT_A_STRANGER } else { self.active_s.load(Ordering::Relaxed) };
-                self.stranger_since_s.store(since_s, Ordering::Relaxed);
+                let since_s = if view.authenticated { AUTHENTICATED } else { self.active_s.load(Ordering::Relaxed) };
+                self.unauthenticated_since_s.store(since_s, Ordering::Relaxed);
             }
             Arc::make_mut(&mut published).clone_from(view);
         }
@@ -377,8 +377,8 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// See [`Client::stranger_s`].
-const NOT_A_STRANGER: u64 = u64::MAX;
+/// See [`Client::unauthenticated_s`].
+const AUTHENTICATED: u64 = u64::MAX;
 
 /// All clients of a server.
 #[derive(Debug)]
@@ -483,7 +483,7 @@ impl Clients {
             output_bytes: AtomicUsize::new(0),
             held_bytes: AtomicUsize::new(0),
             leaving_bytes: AtomicUsize::new(0),
-            stranger_since_s: AtomicU64::new(if view.authenticated { NOT_A_STRANGER } else { uptime_s }),
+            unauthenticated_since_s: AtomicU64::new(if view.authenticated { AUTHENTICATED } else { uptime_s }),
             view: Mutex::new(Arc::new(view)),
             wait: AtomicU8::new(wait::NONE),
             stop: AtomicU8::new(0),

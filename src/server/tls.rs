@@ -13,7 +13,6 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -806,16 +805,6 @@ impl Stream {
         }
     }
 
-    /// The socket's descriptor; `None` once a handshake failed.
-    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
-        match &self.state {
-            State::Fresh(socket) => Some(socket.as_fd()),
-            State::Handshake(handshake) => handshake.accept.get_ref().get_ref().map(AsFd::as_fd),
-            State::Open(stream) => Some(stream.get_ref().0.as_fd()),
-            State::Failed => None,
-        }
-    }
-
     /// Does the handshake, if it is not done.
     ///
     /// # Errors
@@ -1006,7 +995,7 @@ mod tests {
         assert_eq!(error.to_string(), "no TLS handshake within 10 s");
         assert!(started.elapsed() >= HANDSHAKE_PATIENCE);
         assert_eq!((acceptor.handshakes(), acceptor.failures()), (0, 1));
-        assert!(stream.socket().is_none());
+        assert!(stream.tcp().is_none());
         assert_eq!(stream.read(&mut [0]).await.unwrap_err().kind(), io::ErrorKind::NotConnected);
         assert_eq!(stream.write(b"x").await.unwrap_err().kind(), io::ErrorKind::NotConnected);
         stream.shutdown().await.unwrap();

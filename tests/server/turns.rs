@@ -4,7 +4,6 @@
 //! without a clock whether the connection goes on and on by itself.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,12 +14,13 @@ use crate::support::roomy::roomy_issuer;
 use getid::claim::Identity;
 use getid::config::{Config, LogFormat, LogLevel, Sources};
 use getid::logging::{Log, LogOptions};
-use getid::server::connection::{Connection, Transport};
+use getid::server::connection::Connection;
 use getid::server::registry::Endpoint;
+use getid::server::transport::Transport;
 use getid::server::{Process, Server, session_settings};
 use getid::session::Session;
 use getid::system::clock::{Clock as _, SystemClock};
-use getid::system::io_threads::{IoThreads, runtime};
+use getid::system::io_threads::runtime;
 use getid_core::{Epoch, Layout};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 
@@ -76,10 +76,6 @@ impl AsyncWrite for Flood {
 }
 
 impl Transport for Flood {
-    fn socket(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
     async fn ready(&self, _: Interest) -> io::Result<Ready> {
         std::future::pending().await
     }
@@ -105,8 +101,7 @@ fn server(runtime: &tokio::runtime::Runtime) -> Arc<Server> {
         tcp_port: 0,
     };
     let settings = Arc::new(session_settings(&config).expect("the default settings"));
-    let io_threads = IoThreads::start(1).expect("this thread");
-    Server::new(config, settings, issuer, process, io_threads, None, Log::start(options).expect("the log"))
+    Server::new(config, settings, issuer, process, 1, None, Log::start(options).expect("the log"))
 }
 
 #[test]

@@ -21,6 +21,7 @@ use crate::claim::{Claim, Folder, FolderClaim, Identity, MachineClaim, MachineEr
 use crate::config::{Config, StateKind};
 use crate::generators::time::{Issuer, Keeper, KeeperError};
 use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
+use crate::server::accept::Acceptor;
 use crate::server::tls;
 use crate::server::{self, Listener, Process, Server};
 use crate::system::clock::{Clock as _, SystemClock};
@@ -126,7 +127,7 @@ impl Prepared {
         let Opening { listeners, io_threads, tls, .. } = opening;
         let process = self.process(&listeners);
         let Prepared { startup: Startup { config, settings, .. }, log } = self;
-        let server = Server::new(config, Arc::new(settings), issuer, process, io_threads, tls, log);
+        let server = Server::new(config, Arc::new(settings), issuer, process, io_threads.count(), tls, log);
         let (stop_keeper, stopped) = oneshot::channel::<()>();
         let keeper = thread.keep(keeper, stopped, StopsServer(Arc::clone(&server)));
         messages::banner(&server, found);
@@ -134,7 +135,9 @@ impl Prepared {
         let signals = tokio::spawn(signals::obey(signals, Arc::clone(&server)));
         tracing::info!("{}", messages::ready_line(&server, &listeners));
 
-        server.run(listeners).await;
+        // Kept to the end: the threads end with it.
+        let acceptor = Acceptor::new(Arc::clone(&server), io_threads);
+        acceptor.run(listeners).await;
         signals.abort();
         supervision.stopping().await;
         // The receiver is gone only if the keeper has ended, and then there is nothing to stop.

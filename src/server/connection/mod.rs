@@ -13,7 +13,6 @@ use std::cell::RefCell;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io::{self, Write as _};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,8 +20,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use getid_core::{Refusal, Reservation};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest, Ready};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
 use tokio::time::{Instant, MissedTickBehavior};
 
 pub use patience::CutOff;
@@ -33,7 +31,7 @@ use crate::logging::throttle::throttled;
 use crate::metrics::{Counter, MeasuredDraw, Work};
 use crate::resp::Value;
 use crate::server::registry::{Admission, Client, Stop};
-use crate::server::tls;
+use crate::server::transport::{Peer, Transport, peer_of};
 use crate::server::{Act, MONITORS_MAX, Monitoring, Performed, Pieces, Server};
 use crate::session::{Calls, Effect, ErrorCode, Reply, Session, TURN_NS_MAX, Turn, Unblock};
 use crate::stats::bucket_of;
@@ -87,62 +85,6 @@ const FED_BYTES: usize = 16 * 1024;
 
 /// Draws that do not wait are measured now and then; all of them, if commands from this time on are to be told.
 const MEASURE_ALL_BELOW_NS: u64 = 100_000;
-
-/// A byte stream that a client can be on.
-pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + Sync + Sized {
-    /// Whether it may say who the client is.
-    const NAMES_USERS: bool = false;
-
-    /// The socket that carries it; `None` if it is closed already.
-    fn socket(&self) -> Option<BorrowedFd<'_>>;
-
-    /// What the socket is ready for by what the runtime was told of it, without a system call; waits for one of `interest`.
-    fn ready(&self, interest: Interest) -> impl Future<Output = io::Result<Ready>> + Send;
-
-    /// The name of the user that the client has shown itself to be, once.
-    fn take_user(&mut self) -> Option<String> {
-        None
-    }
-}
-
-impl Transport for TcpStream {
-    fn socket(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.as_fd())
-    }
-
-    async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        TcpStream::ready(self, interest).await
-    }
-}
-
-impl Transport for UnixStream {
-    fn socket(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.as_fd())
-    }
-
-    async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        UnixStream::ready(self, interest).await
-    }
-}
-
-impl Transport for tls::Stream {
-    const NAMES_USERS: bool = true;
-
-    fn socket(&self) -> Option<BorrowedFd<'_>> {
-        tls::Stream::socket(self)
-    }
-
-    async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        match self.tcp() {
-            Some(socket) => socket.ready(interest).await,
-            None => Err(io::ErrorKind::NotConnected.into()),
-        }
-    }
-
-    fn take_user(&mut self) -> Option<String> {
-        tls::Stream::take_user(self)
-    }
-}
 
 /// A client's socket and all that belongs to it.
 ///
@@ -990,29 +932,6 @@ enum Waited {
     HalfClosed,
 }
 
-/// What is known of a peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Peer {
-    There,
-    /// It has finished sending. It may still read.
-    HalfClosed,
-    /// It has reset the connection, or closed it both ways.
-    Gone,
-}
-
-/// Whether the peer is there, by what the runtime has been told: thousands may be looked at, many times a second.
-async fn peer_of<T: Transport>(io: &T) -> Peer {
-    // What can be written to is ready: this does not wait. What can't be may be gone all the same.
-    let all = Interest::READABLE | Interest::WRITABLE | Interest::ERROR;
-    let ready = poll_fn(|cx| Poll::Ready(pin!(io.ready(all)).poll(cx))).await;
-    match ready {
-        Poll::Ready(Err(_)) => Peer::Gone,
-        Poll::Ready(Ok(ready)) if ready.is_error() || ready.is_write_closed() => Peer::Gone,
-        Poll::Ready(Ok(ready)) if ready.is_read_closed() => Peer::HalfClosed,
-        Poll::Ready(Ok(_)) | Poll::Pending => Peer::There,
-    }
-}
-
 thread_local! {
     // Boxed, so that a read that has to wait moves a pointer and not the whole.
     #[expect(clippy::vec_box, reason = "buffers travel as one pointer")]
@@ -1097,6 +1016,8 @@ impl Buffers {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpStream;
+
     use super::*;
 
     /// Ten thousand of them are what an idle server holds: what few clients need has a box of its own.

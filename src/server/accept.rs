@@ -1,0 +1,334 @@
+//! Takes clients in, and at the end sends them away in an order that loses nothing: no new clients, replies in flight
+//! written, and only then may the caller close the issuer and save its position.
+//!
+//! One task accepts on each listener. Who may come in from its address, and finds a place, becomes a client and is handed
+//! over to the thread that will serve it; everybody else is told why not, and nobody waits for that.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use socket2::TcpKeepalive;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use crate::acl::Origin;
+use crate::config::Config;
+use crate::logging::throttle::{Suppressed, throttled};
+use crate::metrics::Counter;
+use crate::server::connection::{Connection, PanicWatch};
+use crate::server::handshakes::{Unfinished, handshakes_max};
+use crate::server::listen::{Listener, OPERATOR_PLACES, REFUSALS_MAX};
+use crate::server::registry::{Admission, Endpoint, Stop};
+use crate::server::transport::{Movable, Transport};
+use crate::server::{Server, housekeeping, info, tls};
+use crate::session::Session;
+use crate::system::io_threads::IoThreads;
+use crate::text::plural::counted;
+
+/// Pause after an `accept` that failed, most often for want of descriptors: one is free once a client goes.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Time for a refused client to take its error.
+const REFUSAL_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Replies that the kernel keeps for a client before the network has room for them, bytes; the default is megabytes.
+///
+/// So a client that never reads costs little of the kernel's memory too, and `client-output-timeout` sees that one reads,
+/// however slowly: with megabytes in the kernel, minutes of slow reading would make no room for one byte more.
+const UNSENT_BYTES_MAX: u32 = 128 * 1024;
+
+/// Redis's answer to a client from another machine while nobody chose who may come in.
+const DENIED: &[u8] =
+    b"-DENIED getid is running in protected mode because protected mode is enabled and no password is \
+set for the default user. In this mode connections are only accepted from the loopback interface. To connect from \
+other machines, do one of these: 1) set a password, with the directive requirepass or by sending CONFIG SET requirepass \
+from the loopback interface, 2) set protected-mode no in either way once you are sure that nobody from outside can reach \
+this port; CONFIG REWRITE makes a change outlast the next start.\r\n";
+
+const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
+
+/// What accepts the connections of a server.
+pub struct Acceptor {
+    server: Arc<Server>,
+    io_threads: IoThreads,
+    /// Whether the last `accept` failed: one line in the log for each time that this begins and ends.
+    fails: AtomicBool,
+    /// Connections that are being told why they are refused.
+    refusals: Arc<AtomicUsize>,
+}
+
+/// A connection from outside, before it is a client.
+struct Arrival {
+    origin: Origin,
+    peer: Endpoint,
+    local: Endpoint,
+    fd: i32,
+}
+
+impl Acceptor {
+    /// An acceptor whose clients are served by `io_threads`.
+    pub fn new(server: Arc<Server>, io_threads: IoThreads) -> Arc<Acceptor> {
+        Arc::new(Acceptor { server, io_threads, fails: AtomicBool::new(false), refusals: Arc::default() })
+    }
+
+    /// Serves on `listeners` until the server is asked to stop; returns when all clients are gone, at the latest after
+    /// `shutdown-timeout`.
+    pub async fn run(self: &Arc<Self>, listeners: Vec<Listener>) {
+        let server = &self.server;
+        let mut tasks = tokio::task::JoinSet::new();
+        for listener in listeners {
+            tasks.spawn(Arc::clone(self).accept_all(listener));
+        }
+        server.memory_startup.store(info::note_memory(&server.metrics), Relaxed);
+        tasks.spawn(housekeeping::run(Arc::clone(server)));
+
+        server.stop_requested().await;
+        tasks.shutdown().await;
+        self.drain().await;
+    }
+
+    /// Lets the clients have the replies under way, as long as `shutdown-timeout` allows.
+    async fn drain(&self) {
+        let server = &self.server;
+        server.handshakes.end_all();
+        let connected = server.clients.len();
+        if connected == 0 {
+            tracing::info!("stopping: no new clients, and none is connected");
+        } else {
+            let (clients, get) = (counted(connected as u64, "client"), if connected == 1 { "gets" } else { "get" });
+            tracing::info!("stopping: no new clients; {clients} still connected {get} the replies under way");
+        }
+        server.clients.stop_all(Stop::Drain);
+        let timeout_s = server.config.get().shutdown_timeout_s;
+        if tokio::time::timeout(Duration::from_secs(timeout_s), server.clients.all_gone()).await.is_err() {
+            tracing::warn!(
+                "{} did not take all replies within shutdown-timeout {timeout_s} s: cut off",
+                counted(server.clients.len() as u64, "client")
+            );
+            server.clients.stop_all(Stop::Now);
+            let _ = tokio::time::timeout(REFUSAL_TIMEOUT, server.clients.all_gone()).await;
+        }
+        server.throttle.end_all().iter().for_each(Suppressed::log);
+    }
+
+    async fn accept_all(self: Arc<Self>, listener: Listener) {
+        match listener {
+            Listener::Tcp(listener) => loop {
+                if let Some((stream, peer)) = self.accepted(listener.accept().await).await {
+                    match self.arrival(&stream, peer) {
+                        Some(arrival) => self.accept(stream, arrival),
+                        None => self.refuse(stream, DENIED),
+                    }
+                }
+            },
+            Listener::Tls { listener, acceptor } => loop {
+                if let Some((stream, peer)) = self.accepted(listener.accept().await).await {
+                    let arrival = self.arrival(&stream, peer);
+                    let stream = tls::Stream::new(stream, Arc::clone(&acceptor));
+                    match arrival {
+                        Some(arrival) => self.accept_tls(stream, peer, arrival).await,
+                        None => self.refuse(stream, DENIED),
+                    }
+                }
+            },
+            Listener::Unix { listener, path, .. } => loop {
+                if let Some((stream, _)) = self.accepted(listener.accept().await).await {
+                    let fd = stream.as_raw_fd();
+                    let end = Endpoint::Unix(Arc::clone(&path));
+                    self.server.metrics.count(Counter::Connections);
+                    self.accept(stream, Arrival { origin: Origin::ThisMachine, peer: end.clone(), local: end, fd });
+                }
+            },
+        }
+    }
+
+    async fn accepted<T>(&self, result: io::Result<T>) -> Option<T> {
+        match result {
+            Ok(accepted) => {
+                if self.fails.load(Relaxed) && self.fails.swap(false, Relaxed) {
+                    throttled!(self.server.throttle, AcceptsAgain, "clients can be accepted again");
+                }
+                Some(accepted)
+            }
+            Err(error) => {
+                // Without a pause this would spin: the connection that could not be accepted is still there.
+                self.server.metrics.count(Counter::AcceptErrors);
+                if !self.fails.swap(true, Relaxed) {
+                    throttled!(
+                        self.server.throttle,
+                        AcceptFails,
+                        "accepting a client failed: {error}. Trying on, every {ACCEPT_PAUSE:?}"
+                    );
+                }
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                None
+            }
+        }
+    }
+
+    /// Sets the options of a connection's socket; `None` if it may not come in from its address.
+    fn arrival(&self, stream: &TcpStream, peer: SocketAddr) -> Option<Arrival> {
+        let server = &self.server;
+        server.metrics.count(Counter::Connections);
+        let local = stream.local_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)));
+        let config = server.config.get();
+        if let Err(error) = set_options(stream, &config) {
+            throttled!(server.throttle, SocketOptions, "client at {peer}: socket options: {error}");
+        }
+        let origin = Origin::of(peer.ip());
+        let is_open = || server.settings.get().users.default_user().is_nopass();
+        if config.protection().turns_away(origin, is_open()) {
+            server.metrics.count(Counter::ConnectionsRejected);
+            return None;
+        }
+        Some(Arrival { origin, peer: Endpoint::Tcp(peer), local: Endpoint::Tcp(local), fd: stream.as_raw_fd() })
+    }
+
+    fn accept<T: Movable>(&self, stream: T, arrival: Arrival) {
+        let Some((admission, session)) = self.admit(arrival) else { return self.refuse_too_many(stream) };
+        let server = Arc::clone(&self.server);
+        self.hand_over(stream, move |stream| Connection::new(server, admission, session, stream).run());
+    }
+
+    /// As [`Acceptor::accept`], for a connection that is no client until its handshake is done. Returns when the handshake
+    /// has begun, on the thread that will serve the client.
+    async fn accept_tls(self: &Arc<Self>, stream: tls::Stream, peer: SocketAddr, arrival: Arrival) {
+        // A handshake is much work, and there would be nothing behind it.
+        if self.server.clients.len() >= self.places(arrival.origin) {
+            return self.refuse_too_many(stream);
+        }
+        let count_max = handshakes_max(self.server.config.get().maxclients) as usize;
+        let place = self.server.handshakes.begin(arrival.peer.source(), count_max).await;
+        let acceptor = Arc::clone(self);
+        self.hand_over(stream, move |mut stream| async move {
+            let server = &acceptor.server;
+            let watch = PanicWatch::new(server, peer);
+            let result = place.run(&mut stream).await;
+            drop(watch);
+            match result {
+                Ok(()) => match acceptor.admit(arrival) {
+                    // A task of its own, so that this one's memory is not kept for as long as the client stays.
+                    Some((admission, session)) => {
+                        drop(tokio::spawn(Connection::new(Arc::clone(server), admission, session, stream).run()));
+                    }
+                    None => acceptor.refuse_too_many(stream),
+                },
+                Err(unfinished) => {
+                    drop(stream);
+                    acceptor.note_unfinished(&unfinished, peer, count_max);
+                }
+            }
+            // Not before the socket is closed or counts as a client's.
+            drop(place);
+        });
+    }
+
+    fn note_unfinished(&self, unfinished: &Unfinished, peer: SocketAddr, count_max: usize) {
+        let Server { metrics, throttle, .. } = &*self.server;
+        match unfinished {
+            Unfinished::Failed(error) => throttled!(throttle, Left, "client at {peer} is gone: {error}"),
+            Unfinished::Evicted => {
+                metrics.count(Counter::HandshakesEvicted);
+                throttled!(
+                    throttle,
+                    HandshakeEvicted,
+                    "the TLS handshake of {peer} does not go on and is ended: {count_max} are under way, as many as may be, \
+                     and another waits"
+                );
+            }
+            Unfinished::Stopped => {}
+        }
+    }
+
+    /// How many clients there may be for another one from `origin` to be admitted.
+    fn places(&self, origin: Origin) -> usize {
+        // When every place is taken, an operator must be able to look why.
+        let more = if origin == Origin::ThisMachine { OPERATOR_PLACES } else { 0 };
+        self.server.clients_max().saturating_add(more)
+    }
+
+    /// Makes a client of a connection, if there is a place.
+    fn admit(&self, Arrival { origin, peer, local, fd }: Arrival) -> Option<(Admission, Session)> {
+        let server = &self.server;
+        let uptime_s = server.metrics.uptime_s.load(Relaxed);
+        let session = Session::new(server.clients.next_id(), server.settings.get()).from(origin);
+        let view = session.view().clone();
+        let admission = server.clients.admit(view, peer, local, fd, uptime_s, self.places(origin))?;
+        // Another thread than this one stops the server, and may have told all clients before this was one.
+        if server.is_stopping() {
+            admission.client.stop(Stop::Drain);
+        }
+        server.metrics.clients_peak.fetch_max(server.clients.len() as u64, Relaxed);
+        throttled!(
+            server.throttle,
+            Connected,
+            "client {} connected from {}",
+            admission.client.id,
+            admission.client.peer
+        );
+        Some((admission, session))
+    }
+
+    fn refuse_too_many(&self, stream: impl Transport + 'static) {
+        self.server.metrics.count(Counter::ConnectionsRejected);
+        self.refuse(stream, TOO_MANY);
+    }
+
+    /// Sends an error and closes, without waiting for anybody.
+    fn refuse(&self, mut stream: impl Transport + 'static, error: &'static [u8]) {
+        // Each keeps a descriptor meanwhile. A flood is closed without a word.
+        if self.refusals.fetch_add(1, Relaxed) >= REFUSALS_MAX {
+            self.refusals.fetch_sub(1, Relaxed);
+            return;
+        }
+        let refusals = Arc::clone(&self.refusals);
+        tokio::spawn(async move {
+            let _ = tokio::time::timeout(REFUSAL_TIMEOUT, async {
+                stream.write_all(error).await?;
+                stream.shutdown().await
+            })
+            .await;
+            drop(stream);
+            refusals.fetch_sub(1, Relaxed);
+        });
+    }
+
+    /// Starts a client's task on the thread that will serve it.
+    fn hand_over<T: Movable, F>(&self, stream: T, task: impl FnOnce(T) -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        if self.io_threads.is_alone() {
+            tokio::spawn(task(stream));
+            return;
+        }
+        // The stream leaves this thread's runtime and enters the other's; from then on it stays there.
+        let Ok(stream) = stream.detach() else { return };
+        self.io_threads.spawn(async move {
+            if let Ok(stream) = T::attach(stream) {
+                task(stream).await;
+            }
+        });
+    }
+}
+
+fn set_options(stream: &TcpStream, config: &Config) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = socket2::SockRef::from(stream);
+    socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
+    let seconds = u64::from(config.tcp_keepalive_s);
+    if seconds > 0 {
+        // As Redis: the first probe after `tcp-keepalive`, then three more a third of it apart.
+        let keepalive = TcpKeepalive::new()
+            .with_time(Duration::from_secs(seconds))
+            .with_interval(Duration::from_secs((seconds / 3).max(1)))
+            .with_retries(3);
+        socket.set_tcp_keepalive(&keepalive)?;
+    }
+    Ok(())
+}

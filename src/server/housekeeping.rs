@@ -1,0 +1,102 @@
+//! What is done a few times a second rather than per request: rates, uptime, clients that are idle or do not log in.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+
+use crate::logging::throttle::{Suppressed, throttled};
+use crate::metrics::Counter;
+use crate::server::registry::Stop;
+use crate::server::{Server, info, slow};
+use crate::system::clock::Clock as _;
+
+/// Does it for as long as it is polled.
+pub(super) async fn run(server: Arc<Server>) {
+    let metrics = &server.metrics;
+    let mut hz = server.config.get().hz;
+    let started = Instant::now();
+    let mut last = started;
+    let mut tick = interval(hz);
+    loop {
+        tick.tick().await;
+        if server.config.get().hz != hz {
+            hz = server.config.get().hz;
+            tick = interval(hz);
+            tick.reset();
+        }
+        let now = Instant::now();
+        let elapsed_ms = u64::try_from(now.duration_since(last).as_millis()).unwrap_or(u64::MAX);
+        last = now;
+        let work = metrics.work_of_all_time();
+        metrics.rate.sample(work.requests, elapsed_ms);
+        metrics.input_rate.sample(work.input_bytes, elapsed_ms);
+        metrics.output_rate.sample(work.output_bytes, elapsed_ms);
+        if let Some(us) = server.issuer.take_longest_save_us() {
+            server.note_event(slow::WATERMARK_SAVE, us / 1000);
+        }
+        let uptime_s = now.duration_since(started).as_secs();
+        if metrics.uptime_s.swap(uptime_s, Relaxed) != uptime_s {
+            every_second(&server, uptime_s);
+        }
+    }
+}
+
+/// Ticks `hz` times a second.
+fn interval(hz: u32) -> Interval {
+    let mut ticks = tokio::time::interval(Duration::from_millis(u64::from(1000 / hz.clamp(1, 500))));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+fn every_second(server: &Server, uptime_s: u64) {
+    close_idle(server, uptime_s);
+    close_unauthenticated(server, uptime_s);
+    server.throttle.end_windows(uptime_s).iter().for_each(Suppressed::log);
+    server.tell_of_guesses();
+    let now_s = server.issuer.clock().wall_unix_ms() / 1000;
+    if let Some(warning) = server.tls.as_ref().and_then(|tls| tls.warning(now_s)) {
+        tracing::warn!("{warning}");
+    }
+    info::note_memory(&server.metrics);
+    info::note_main_cpu(&server.metrics);
+}
+
+/// Closes clients that have to log in and did not do so in time.
+fn close_unauthenticated(server: &Server, uptime_s: u64) {
+    let timeout_s = server.config.get().auth_timeout_s;
+    // While the default user is open to all nobody has to.
+    if timeout_s == 0 || server.settings.get().users.default_user().is_open() {
+        return;
+    }
+    for client in server.clients.all() {
+        // A client whose login is being answered late is not late itself.
+        let is_late = client.unauthenticated_s(uptime_s).is_some_and(|s| s > timeout_s) && !client.is_waiting();
+        if is_late && client.stopping() != Stop::Now {
+            server.metrics.count(Counter::AuthTimeoutClosed);
+            throttled!(
+                server.throttle,
+                AuthTimeout,
+                "client {} at {} is closed: it has not logged in within auth-timeout {timeout_s} s",
+                client.id,
+                client.peer
+            );
+            client.stop(Stop::Now);
+        }
+    }
+}
+
+fn close_idle(server: &Server, uptime_s: u64) {
+    let timeout_s = server.config.get().timeout_s;
+    if timeout_s == 0 {
+        return;
+    }
+    for client in server.clients.all() {
+        if client.idle_s(uptime_s) > timeout_s && !client.is_waiting() && !client.monitors() {
+            server.metrics.count(Counter::IdleClosed);
+            throttled!(server.throttle, Idle, "client {} at {} was idle and is closed", client.id, client.peer);
+            client.stop(Stop::Now);
+        }
+    }
+}
