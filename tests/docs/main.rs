@@ -6,5 +6,6 @@ mod container;
 mod examples;
 mod layering;
 mod readme;
+mod shape;
 #[path = "../support/mod.rs"]
 mod support;
