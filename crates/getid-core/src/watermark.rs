@@ -296,3 +296,132 @@ impl Watermark {
         self.claim_lost.as_ref()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const RETRY: u64 = SAVE_RETRY_NS;
+
+    fn progress(now: u64, position: u64, issued: u64) -> Progress {
+        Progress { now: Tick(now), position: Tick(position), issued, lead_ms: 3000, max_borrow_ms: 3000 }
+    }
+
+    fn point(watermark: Tick) -> SavePoint {
+        SavePoint { watermark, reference: Tick(0), max_borrow_ms: 3000 }
+    }
+
+    /// A policy whose first save, of 13,000, has succeeded; the gate is there.
+    fn running() -> Watermark {
+        let mut watermark = Watermark::new(Tick(0));
+        let wanted = watermark.wanted(&progress(10_000, 10_000, 0), 1).expect("a first save");
+        assert_eq!((wanted, watermark.gate()), (Tick(13_000), Tick(0)));
+        watermark.begin(point(wanted), 0, 1);
+        assert_eq!((watermark.gate(), watermark.due_from(Tick(10_000), 3000)), (Tick(0), None), "in flight");
+        watermark.saved(point(wanted));
+        assert_eq!((watermark.gate(), watermark.due_from(Tick(10_000), 3000)), (wanted, Some(Tick(11_000))));
+        watermark
+    }
+
+    #[test]
+    fn a_third_of_the_lead_is_worth_a_save_and_half_of_it_when_idle() {
+        let watermark = running();
+        for (issued, first) in [(1, 11_000), (0, 11_500)] {
+            assert_eq!(watermark.wanted(&progress(first - 1, first - 1, issued), 1), None);
+            assert_eq!(watermark.wanted(&progress(first, first, issued), 1), Some(Tick(first + 3000)));
+        }
+        // At the borrow limit: 200 ms past it, and not for less than 100.
+        assert_eq!(watermark.wanted(&progress(9899, 12_899, 1), 1), None);
+        assert_eq!(watermark.wanted(&progress(9900, 12_900, 1), 1), Some(Tick(13_100)));
+        // B is raised on the disk before it is in force.
+        let raised = Progress { max_borrow_ms: 3001, ..progress(10_000, 10_000, 0) };
+        assert_eq!(watermark.wanted(&raised, 1), Some(Tick(13_000)));
+    }
+
+    #[test]
+    fn a_save_that_failed_counts_as_both_and_is_tried_again() {
+        let mut watermark = running();
+        watermark.begin(point(Tick(14_500)), 1, 1);
+        watermark.failed("no space".into());
+        assert_eq!(watermark.gate(), Tick(13_000));
+        assert!(matches!(watermark.blocked(), Blocked::Refused(Refusal::Save { .. })));
+        let at = progress(11_500, 11_500, 1);
+        assert_eq!(watermark.wanted(&at, RETRY), None, "it pauses");
+        assert_eq!(watermark.wanted(&at, 1 + RETRY), Some(Tick(14_500)));
+        watermark.begin(point(Tick(14_500)), 1, 1 + RETRY);
+        watermark.saved(point(Tick(14_500)));
+        assert_eq!((watermark.gate(), watermark.blocked()), (Tick(14_500), Blocked::Watermark));
+    }
+
+    #[test]
+    fn without_the_claim_the_gate_is_shut_until_a_save_succeeds() {
+        let mut watermark = running();
+        watermark.claim_lost("taken".into());
+        assert_eq!(watermark.gate(), Tick(0));
+        watermark.claim_retaken(Tick(20_000), "taken again".into());
+        let wanted = watermark.wanted(&progress(10_000, 20_000, 1), 1).expect("a save");
+        assert_eq!((wanted, watermark.gate()), (Tick(20_000), Tick(0)));
+        watermark.begin(point(wanted), 1, 1);
+        watermark.saved(point(wanted));
+        assert_eq!(watermark.gate(), Tick(20_000));
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Want { now: u64, ahead: u64, max_borrow_ms: u64 },
+        Lower { now: u64 },
+        Succeed,
+        Fail,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0..100_000_u64, 0..4000_u64, 1..5000_u64).prop_map(|(now, ahead, max_borrow_ms)| Step::Want {
+                now,
+                ahead,
+                max_borrow_ms
+            }),
+            (0..100_000_u64).prop_map(|now| Step::Lower { now }),
+            Just(Step::Succeed),
+            Just(Step::Fail),
+        ]
+    }
+
+    proptest! {
+        /// Whatever the clock does and however saves end: the watermark in force is never above what the disk may hold.
+        #[test]
+        fn what_the_disk_may_hold_lies_between_the_bounds(steps in prop::collection::vec(step(), 1..200)) {
+            let mut watermark = Watermark::new(Tick(0));
+            let mut disk = vec![];
+            let mut flight = None;
+            for (i, step) in (0..).zip(steps) {
+                match step {
+                    Step::Want { now, ahead, max_borrow_ms } => {
+                        let progress = Progress { max_borrow_ms, ..progress(now, now + ahead, i) };
+                        let Some(wanted) = watermark.wanted(&progress, i * RETRY) else { continue };
+                        let point = SavePoint { max_borrow_ms, ..point(wanted) };
+                        watermark.begin(point, i, i * RETRY);
+                        flight = Some(point);
+                        disk.push(point);
+                    }
+                    Step::Lower { now } => watermark.lower(&progress(now, now, 0)),
+                    Step::Succeed => if let Some(point) = flight.take() {
+                        watermark.saved(point);
+                        disk = vec![point];
+                    },
+                    Step::Fail => if flight.take().is_some() {
+                        watermark.failed("no space".into());
+                    },
+                }
+                for point in &disk {
+                    prop_assert!(watermark.lowest <= point.watermark && point.watermark <= watermark.highest);
+                    prop_assert!(watermark.lowest_borrow_ms <= point.max_borrow_ms);
+                }
+            }
+        }
+    }
+}
