@@ -39,7 +39,7 @@ listed! {
         NoSlew,
         /// A jump of the wall clock ahead is followed at once, however far.
         NoHold,
-        /// A jump ahead that stands is never followed.
+        /// A jump ahead that lasts is never followed.
         HoldsForEver,
         /// `id-max-clock-jump-ms 0` follows by more than 400 days.
         NoBoundOnJumps,
@@ -55,7 +55,7 @@ listed! {
         StartForgetsWatermark,
         /// A start takes the wall clock as it is, even behind the R of the record.
         StartForgetsReference,
-        /// A start goes by the configured B, though the record has a larger one.
+        /// A start uses the configured B, though the record has a larger one.
         StartForgetsBorrow,
         /// Where a life began slips back while nobody asks and the clock is behind.
         StartSlips,
@@ -103,7 +103,7 @@ listed! {
         CloseKeepsGate,
         /// The last act stores the watermark.
         CloseStoresWatermark,
-        /// Who comes is served although others wait.
+        /// A new draw is served although others wait.
         PassesTheQueue,
         /// A draw that waits is served whole in its turn.
         ServesWholeDraws,

@@ -4,16 +4,17 @@
 //! at the wall clock W, is carried on by a clock that counts time since boot (suspend included), and is pulled to W:
 //!
 //! - W behind: R goes on at 90 % of real speed until W has caught up.
-//! - W ahead by up to `id-max-clock-jump-ms`: followed at once. By more: once it has stood for ten minutes, and never
-//!   by more than 400 days. One bad NTP answer would burn years of IDs; a paused machine is really that late.
+//! - W ahead by up to `id-max-clock-jump-ms`: followed at once. By more: once the jump has lasted for ten minutes, and
+//!   never by more than 400 days. One bad NTP answer would burn years of IDs; a machine that was paused is really that
+//!   late.
 //! - Before this life's first ID, R follows W both ways, but not below where the last life left it.
 //! - W that makes no sense at all is a [`ClockFault`]: no IDs until it is sane.
 //!
-//! A keeper calls [`ReferenceClock::sample`] about ten times a second; between samples R is a straight line (or, while
-//! it slews, two), so that reading it costs a few instructions and no wall clock.
+//! [`ReferenceClock::sample`] is called about ten times a second. Between samples R is a straight line (or, while it
+//! slews, two), so that reading it costs a few instructions and no wall clock.
 //!
-//! W is read in whole ms, so a reading means "somewhere in this ms": R inside that ms is left alone. Smaller differences
-//! than [`NOTICE_MS`] are put right without an event.
+//! W is read in whole ms, so a reading means "somewhere in this ms": R inside that ms is left alone. Differences smaller
+//! than [`NOTICE_MS`] are corrected without an event.
 //!
 //! Invariant: R never goes back once an ID was given, whatever the readings say.
 
@@ -27,23 +28,23 @@ use crate::time::{Epoch, Tick, UtcMs};
 /// A difference between clocks that is worth an event, 128 ms: what NTP itself slews rather than steps (RFC 5905, STEPT).
 const NOTICE_MS: u64 = 128;
 
-/// How long a large jump must have stood before it is followed: ten minutes.
-const JUMP_STANDS_MS: u64 = 600_000;
+/// How long a large jump must have lasted before it is followed: ten minutes.
+const JUMP_STEADY_MS: u64 = 600_000;
 
 /// The largest jump that is ever followed, and how far past the last life's record a clock at start may be: 400 days.
 pub const JUMP_MS_MAX: u64 = 400 * 86_400_000;
 
-/// While a jump stands, its size may change by this without its ten minutes starting again.
-const JUMP_STEADY_NS: u64 = 1_000_000_000;
+/// While a jump is held, its size may change by this without its ten minutes starting again.
+const JUMP_NOISE_NS: u64 = 1_000_000_000;
 
 /// Boot-time readings of several threads overtake each other by less than this; more is a clock that went back.
 const OVERTAKE_NS: u64 = 1_000_000_000;
 
-/// A boot-time clock that went back is believed once it has gone on for so long, ns: its next reading may be good again,
-/// and would move R ahead by all that it went back.
-const BACK_STANDS_NS: u64 = 1_000_000_000;
+/// A boot-time clock that went back is believed once it has gone on from there for this long, ns: its next reading may
+/// be good again, and would move R ahead by all that the clock went back.
+const BACK_STEADY_NS: u64 = 1_000_000_000;
 
-/// In place of a boot-time reading: R stands still until there is one.
+/// In place of a boot-time reading: R does not move until there is one.
 const NEVER_READ: u64 = u64::MAX;
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -84,12 +85,12 @@ pub struct ReferenceClock {
     floor_ns: u64,
     /// How far the last life had come: the later of the watermark and the R found at start.
     found: Option<Tick>,
-    /// The part of `behind_ns` that an event has told of.
-    noticed_behind_ns: u64,
+    /// The part of `behind_ns` that was reported in an event.
+    reported_behind_ns: u64,
     held: Option<Held>,
     fault: Option<ClockFault>,
-    /// The fault that an event has told of.
-    told_fault: Option<ClockFault>,
+    /// The fault that was reported in an event.
+    reported_fault: Option<ClockFault>,
     offset_ms: i64,
     rollbacks: u64,
     jumps: u64,
@@ -100,10 +101,10 @@ pub struct ReferenceClock {
 struct Held {
     /// How far W is ahead of R.
     ahead: u64,
-    /// How long it has been so.
-    stood: u64,
-    /// The size that an event has told of.
-    told: u64,
+    /// How long it has been this far ahead.
+    lasted: u64,
+    /// The size that was reported in an event.
+    reported: u64,
 }
 
 impl ReferenceClock {
@@ -125,10 +126,10 @@ impl ReferenceClock {
             floor_ns,
             // A life that gave no ID for long ends with a watermark far behind its clock, which was right all the same.
             found: found.filter(|point| !point.is_nothing()).map(|point| point.watermark.max(point.reference)),
-            noticed_behind_ns: 0,
+            reported_behind_ns: 0,
             held: None,
             fault: None,
-            told_fault: None,
+            reported_fault: None,
             offset_ms: 0,
             rollbacks: 0,
             jumps: 0,
@@ -180,7 +181,7 @@ impl ReferenceClock {
 
         let was_absurd = self.fault.is_some();
         self.fault = self.judge(wall_ms, reading.wall_unix_ms, given);
-        self.tell_fault(&mut events);
+        self.report_fault(&mut events);
         if self.fault.is_some() {
             self.held = None;
             return events;
@@ -213,16 +214,16 @@ impl ReferenceClock {
         events
     }
 
-    fn tell_fault(&mut self, events: &mut Vec<ClockEvent>) {
+    fn report_fault(&mut self, events: &mut Vec<ClockEvent>) {
         let same = |a: ClockFault, b: ClockFault| core::mem::discriminant(&a) == core::mem::discriminant(&b);
-        match (self.told_fault, self.fault) {
+        match (self.reported_fault, self.fault) {
             (Some(_), None) => events.push(ClockEvent::FaultOver),
-            (told, Some(fault)) if !told.is_some_and(|told| same(told, fault)) => {
+            (reported, Some(fault)) if !reported.is_some_and(|reported| same(reported, fault)) => {
                 events.push(ClockEvent::Fault(fault));
             }
             _ => return,
         }
-        self.told_fault = self.fault;
+        self.reported_fault = self.fault;
     }
 
     /// A start in the middle of a life, at `boot_ns`, that finds `reference`: R is at least that from here on. Says R.
@@ -268,7 +269,7 @@ impl ReferenceClock {
         }
         let since_ns = self.back_boot_ns.map_or(boot_ns, |since| since.min(boot_ns));
         self.back_boot_ns = Some(since_ns);
-        if boot_ns - since_ns < BACK_STANDS_NS {
+        if boot_ns - since_ns < BACK_STEADY_NS {
             return true;
         }
         self.back_boot_ns = None;
@@ -311,45 +312,51 @@ impl ReferenceClock {
 
     fn wall_is_ahead(&mut self, ahead_ns: u64, passed_ns: u64, events: &mut Vec<ClockEvent>) {
         let by_ms = ahead_ns / NS_PER_MS;
-        let was_back = core::mem::take(&mut self.noticed_behind_ns) > 0;
+        let was_behind = core::mem::take(&mut self.reported_behind_ns) > 0;
         let too_far = by_ms > JUMP_MS_MAX && !planted(Fault::NoBoundOnJumps);
         let is_small = self.max_jump_ms == 0 || ahead_ns <= self.max_jump_ms.saturating_mul(NS_PER_MS);
-        if (is_small && !too_far) || planted(Fault::NoHold) {
-            if let Some(held) = self.held.take() {
-                events.push(ClockEvent::JumpTakenBack { by_ms: held.ahead / NS_PER_MS });
-            }
-            self.base_ns += ahead_ns;
-            if was_back {
-                events.push(ClockEvent::CaughtUp);
-            }
-            if ahead_ns >= NOTICE_NS {
-                self.jumps += 1;
-                events.push(ClockEvent::JumpFollowed { by_ms });
-            }
+        if (!is_small || too_far) && !planted(Fault::NoHold) {
+            self.hold_jump(ahead_ns, passed_ns, too_far, events);
             return;
         }
+        if let Some(held) = self.held.take() {
+            events.push(ClockEvent::JumpTakenBack { by_ms: held.ahead / NS_PER_MS });
+        }
+        self.base_ns += ahead_ns;
+        if was_behind {
+            events.push(ClockEvent::CaughtUp);
+        }
+        if ahead_ns >= NOTICE_NS {
+            self.jumps += 1;
+            events.push(ClockEvent::JumpFollowed { by_ms });
+        }
+    }
+
+    /// A jump that is not followed at once: held until it has lasted for ten minutes.
+    fn hold_jump(&mut self, ahead_ns: u64, passed_ns: u64, too_far: bool, events: &mut Vec<ClockEvent>) {
+        let by_ms = ahead_ns / NS_PER_MS;
         let held = match self.held {
             None => {
                 saw(Rare::Held);
                 self.jumps += 1;
                 events.push(ClockEvent::JumpHeld { by_ms, too_far });
-                Held { ahead: ahead_ns, stood: 0, told: ahead_ns }
+                Held { ahead: ahead_ns, lasted: 0, reported: ahead_ns }
             }
-            Some(held) if held.ahead.abs_diff(ahead_ns) <= JUMP_STEADY_NS => {
-                Held { stood: held.stood.saturating_add(passed_ns), ..held }
+            Some(held) if held.ahead.abs_diff(ahead_ns) <= JUMP_NOISE_NS => {
+                Held { lasted: held.lasted.saturating_add(passed_ns), ..held }
             }
-            // It moved: its ten minutes start again. Told of only when it is as good as another jump.
+            // It moved: its ten minutes start again. It is reported only when it is as large as another jump.
             Some(held) => {
                 let noise_ms = if self.max_jump_ms == 0 { JUMP_MS_MAX } else { self.max_jump_ms };
-                let another = held.told.abs_diff(ahead_ns) > noise_ms.saturating_mul(NS_PER_MS);
+                let another = held.reported.abs_diff(ahead_ns) > noise_ms.saturating_mul(NS_PER_MS);
                 if another {
                     self.jumps += 1;
                     events.push(ClockEvent::JumpHeld { by_ms, too_far });
                 }
-                Held { ahead: ahead_ns, stood: 0, told: if another { ahead_ns } else { held.told } }
+                Held { ahead: ahead_ns, lasted: 0, reported: if another { ahead_ns } else { held.reported } }
             }
         };
-        if held.stood >= JUMP_STANDS_MS * NS_PER_MS && !too_far && !planted(Fault::HoldsForEver) {
+        if held.lasted >= JUMP_STEADY_MS * NS_PER_MS && !too_far && !planted(Fault::HoldsForEver) {
             saw(Rare::HeldAndFollowed);
             self.held = None;
             self.base_ns += ahead_ns;
@@ -360,15 +367,15 @@ impl ReferenceClock {
     }
 
     fn wall_is_behind(&mut self, events: &mut Vec<ClockEvent>) {
-        if self.behind_ns >= self.noticed_behind_ns.saturating_add(NOTICE_NS) {
+        if self.behind_ns >= self.reported_behind_ns.saturating_add(NOTICE_NS) {
             self.rollbacks += 1;
-            self.noticed_behind_ns = self.behind_ns;
+            self.reported_behind_ns = self.behind_ns;
             events.push(ClockEvent::SetBack { by_ms: self.behind_ns / NS_PER_MS });
-        } else if self.behind_ns == 0 && self.noticed_behind_ns > 0 {
-            self.noticed_behind_ns = 0;
+        } else if self.behind_ns == 0 && self.reported_behind_ns > 0 {
+            self.reported_behind_ns = 0;
             events.push(ClockEvent::CaughtUp);
         }
-        self.noticed_behind_ns = self.noticed_behind_ns.min(self.behind_ns);
+        self.reported_behind_ns = self.reported_behind_ns.min(self.behind_ns);
     }
 
     fn wall_ms(&self, reading: Reading) -> i128 {
@@ -511,7 +518,7 @@ impl fmt::Display for ClockEvent {
             ClockEvent::CaughtUp => write!(f, "clock has caught up with the ids"),
             ClockEvent::JumpFollowed { by_ms } => write!(f, "clock jumped ahead by {by_ms} ms; ids follow"),
             ClockEvent::JumpHeld { by_ms, too_far: false } => {
-                let minutes = JUMP_STANDS_MS / 60_000;
+                let minutes = JUMP_STEADY_MS / 60_000;
                 write!(
                     f,
                     "clock jumped ahead by {by_ms} ms, more than id-max-clock-jump-ms: ids follow if it stays so for \

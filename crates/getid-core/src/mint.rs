@@ -1,7 +1,6 @@
 //! The mint: slots, reference clock, borrow limit and watermark in one value, so that one lock holds it all.
 //!
-//! It answers one question, which IDs may be given now, by two rules, which are looked at when a draw asks and never on
-//! a timer:
+//! It answers which IDs may be given now, by two rules, which are checked when a draw asks and never on a timer:
 //!
 //! - A tick is given only if it is < the watermark on disk ([`crate::watermark`]) and < R + B.
 //! - Every life starts at P = max(watermark found, R + B), with a record or without one. Nothing that was given with this
@@ -35,7 +34,7 @@ use crate::status::Status;
 use crate::time::{Slot, Tick};
 use crate::watermark::{Progress, SAVE_SLACK_MS, Watermark};
 
-/// At the borrow limit, a draw is told to come back when this much of it can be had at once, ms: not for every slot.
+/// At the borrow limit, a draw is to come again when this much of it can be had at once, ms: not for every slot.
 const WAIT_MS_MAX: u64 = 10;
 
 /// A wait is not shorter than this, ns: timers have whole ms.
@@ -57,7 +56,7 @@ pub struct Mint {
     start: Start,
     /// The B in force, ms.
     max_borrow_ms: u64,
-    /// The B that should be in force; it is once the disk holds it, ms.
+    /// The B that is in force as soon as the disk holds it, ms.
     wanted_borrow_ms: u64,
     /// The largest B that was configured in this life, from its first ID on, ms.
     highest_borrow_limit_ms: u64,
@@ -121,8 +120,9 @@ impl Mint {
         mint
     }
 
-    /// Up to `n` consecutive slots, ascending; fewer where a bound cuts them, never none. `begun`: it is the rest of a draw
-    /// that was cut. Ask for the rest before anyone else's draw if order matters.
+    /// Up to `n` consecutive slots, ascending; fewer where a bound cuts them, never none.
+    ///
+    /// `begun`: these are the rest of a draw that was cut. Where order matters, draw the rest before anything else.
     ///
     /// Under [`BorrowPolicy::Error`], a draw of no more than B/2 holds is given as a whole or refused as a whole as far
     /// as the borrow limit goes; a larger one is refused when its first B/2 can't be had, and once begun it waits,
@@ -174,7 +174,7 @@ impl Mint {
         Ok(reservation)
     }
 
-    /// What a draw of one ID would come to, without drawing.
+    /// Whether a draw of one ID would be served, without drawing.
     ///
     /// # Errors
     ///
@@ -224,11 +224,9 @@ impl Mint {
         self.clock.boot_ns_at(reference).clamp(seen.saturating_add(WAIT_NS_MIN), seen.saturating_add(WAIT_NS_MAX))
     }
 
-    /// How long, ms, until time has come so far that the first free slot lies within the borrow limit; 0: it does.
+    /// How long until the first free slot lies within the borrow limit, ms; 0: it does.
     pub fn late_ms(&self, boot_ns: u64) -> u64 {
-        let now = self.clock.at(boot_ns);
-        let next = self.slots.next().tick(self.layout.shard_bits());
-        next.ms_since(Tick(now.0 + self.max_borrow_ms))
+        self.slots.ahead_ms(Tick(self.clock.at(boot_ns).0 + self.max_borrow_ms))
     }
 
     /// IDs given in this life.
@@ -292,8 +290,8 @@ impl Mint {
         self.clock.at(0).plus_ms(self.limits.max_borrow_ms) >= self.start.position
     }
 
-    /// The B that a save now would store: none that this life's IDs were given by is larger, and R and it reach past all
-    /// that was given before this life.
+    /// The B that a save now would store: at least every B that this life gave IDs by, and large enough that R + B lies
+    /// past everything that was given before this life.
     fn borrow_to_store(&self, now: Tick) -> u64 {
         if planted(Fault::StoresConfiguredBorrow) {
             return self.limits.max_borrow_ms;
@@ -306,7 +304,7 @@ impl Mint {
         self.highest_borrow_limit_ms.max(inherited)
     }
 
-    /// What the watermark's policy goes by.
+    /// What the watermark's policy looks at.
     fn progress(&self, now: Tick) -> Progress {
         Progress {
             now,
@@ -317,7 +315,7 @@ impl Mint {
         }
     }
 
-    /// The point to save now, if one is wanted. The caller saves it and tells how it went, by [`Mint::saved`],
+    /// The point to save now, if one is wanted. The caller saves it and reports the outcome by [`Mint::saved`],
     /// [`Mint::save_failed`], [`Mint::claim_lost`] or [`Mint::claim_retaken`]; until then no other is wanted.
     pub fn wanted_save(&mut self, boot_ns: u64) -> Option<SavePoint> {
         let reference = self.clock.advance(boot_ns);
@@ -335,9 +333,8 @@ impl Mint {
         Some(point)
     }
 
-    /// A hint after a draw, one comparison: whether to ask [`Mint::wanted_save`] now rather than at the next sample.
-    ///
-    /// It fires once per sample at most.
+    /// A hint after a draw, one comparison: whether to ask [`Mint::wanted_save`] now rather than at the next sample. True
+    /// until it is asked, once per sample at most.
     #[inline]
     pub fn is_save_due(&self) -> bool {
         self.slots.next() >= self.save_from
@@ -356,9 +353,8 @@ impl Mint {
         self.set_save_from();
     }
 
-    /// A save has failed with this text; the disk may hold the old point or the new one.
-    ///
-    /// IDs go on up to the watermark, then draws are refused with this text until a save succeeds.
+    /// A save has failed with this text; the disk may hold the old point or the new one. IDs go on up to the watermark,
+    /// then draws are refused with this text until a save succeeds.
     pub fn save_failed(&mut self, error: Arc<str>) {
         self.watermark.failed(error);
         self.set_gate();
@@ -370,11 +366,11 @@ impl Mint {
         self.set_gate();
     }
 
-    /// The claim had been lost and was taken again, with `found` in the folder. Ends a save in flight.
+    /// The claim was lost and has been taken again, with `found` on the disk. Ends a save in flight.
     ///
-    /// Another server may have given IDs in between, so this goes on as at a start: R is not below the one found, and P is
-    /// max(watermark found, R + B + 200 ms), and never below its own. The 200 ms are for a server that does not know yet
-    /// that its folder is gone: it may give IDs as far as its watermark reaches. No IDs until a save has succeeded.
+    /// Another server may have given IDs in between, so the mint goes on as at a start: R is at least the one found, and P
+    /// at least max(watermark found, R + B + 200 ms). The 200 ms are for a server that does not know yet that it has lost
+    /// its folder: it may give IDs up to its watermark. No IDs until a save has succeeded.
     pub fn claim_retaken(&mut self, boot_ns: u64, found: Option<SavePoint>, text: Arc<str>) {
         let found = found.map_or(SavePoint::NOTHING, SavePoint::clamped);
         let now = self.clock.restart(boot_ns, found.reference);
@@ -402,12 +398,12 @@ impl Mint {
 
     /// Closes for good, and says what to store as the last act.
     ///
-    /// P itself, the first tick without an ID. After a life that gave none: what it found, so that a clock that was wrong
-    /// at its start leaves no trace; a life that found no record says so ([`SavePoint::NOTHING`]). Only the last act may:
-    /// after a kill nobody knows whether an ID was given since a save.
+    /// That is P itself, the first tick without an ID. After a life that gave none it is what was found, so that a clock
+    /// that was wrong at the start leaves no trace; a life that found no record stores [`SavePoint::NOTHING`]. Only the
+    /// last act may do so: after a kill nobody knows whether an ID was given since a save.
     ///
-    /// `None` when nothing may be written: the clock is absurd, or no save was ever wanted and the disk is as it was. A save
-    /// in flight must have ended before the returned point is stored. It may be lower than the watermark on disk.
+    /// `None` when nothing may be written: the clock is absurd, or no save was ever wanted and the disk is as it was. A
+    /// save in flight must have ended before the point is stored. It may be lower than the watermark on disk.
     pub fn close(&mut self) -> Option<SavePoint> {
         let reference = self.clock.at(0);
         self.closed = true;
@@ -436,12 +432,12 @@ impl Mint {
         self.gate = if open { self.watermark.gate() } else { Tick(0) };
     }
 
-    /// Changes limits while running: bounds of draws and saves to come, and of nothing that was given. A lower borrow limit
-    /// makes draws wait until time has caught up; the watermark stays where it is, and P below it. A higher one is in force
-    /// once the disk holds it. Where this life began stays too, before its first ID as after.
+    /// Changes limits while running, for draws and saves to come. A lower borrow limit makes draws wait until time has
+    /// caught up; the watermark stays where it is, and P below it. A higher one is in force once the disk holds it. Where
+    /// this life began does not change, before its first ID or after.
     ///
-    /// A borrow limit above [`Mint::start_max_borrow_ms`] is sound only as long as the next life finds a record that says
-    /// so: without one it begins at R + B as configured, below what this one may have given. It is the caller who knows.
+    /// A borrow limit above [`Mint::start_max_borrow_ms`] is sound only if the next life will find a record that says so,
+    /// which the caller must know: without one it begins at R + B as configured, below what this one may have given.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits.clamped();
         // A limit that was taken back before the first ID leaves no trace.
@@ -451,8 +447,8 @@ impl Mint {
         self.set_borrow();
     }
 
-    /// B as of the start, ms, the larger of the record's and the configured one: as far as IDs may run ahead if the next
-    /// life, started with the same limits, finds no record.
+    /// B as of the start, ms, the larger of the record's and the configured one: how far IDs may run ahead when the next
+    /// life, started with the same limits, might find no record.
     pub fn start_max_borrow_ms(&self) -> u64 {
         self.start.max_borrow_ms
     }
@@ -481,7 +477,7 @@ impl Mint {
     pub fn overload(&self, overload: Overload) -> Refusal {
         let Overload { wait_ms, max_wait_ms, late_ms, asked_per_s } = overload;
         if late_ms > max_wait_ms {
-            // It is not others that it would wait for.
+            // It would wait for time, not for others.
             let max_borrow_ms = self.limits.max_borrow_ms;
             return Refusal::Busy { ahead_ms: max_borrow_ms.saturating_add(late_ms), max_borrow_ms };
         }
@@ -490,8 +486,7 @@ impl Mint {
 
     /// The warning to log while more is asked for than the layout holds, if so. `asked_per_s`: in the last second.
     pub fn borrowing(&self, boot_ns: u64, asked_per_s: u64) -> Option<String> {
-        let reference = self.clock.at(boot_ns);
-        let borrow_ms = self.slots.next().tick(self.layout.shard_bits()).ms_since(reference);
+        let borrow_ms = self.slots.ahead_ms(self.clock.at(boot_ns));
         let capacity_per_s = self.layout.capacity_per_s();
         (borrow_ms > 0 && asked_per_s > capacity_per_s).then(|| {
             format!(
@@ -502,16 +497,15 @@ impl Mint {
         })
     }
 
-    /// Everything INFO shows.
+    /// For INFO.
     pub fn status(&self, boot_ns: u64) -> Status {
         let reference = self.clock.at(boot_ns);
-        let next_tick = self.slots.next().tick(self.layout.shard_bits());
         Status {
             ids_issued: self.slots.count(),
             position: self.slots.position(),
             reference,
             watermark: self.watermark.lowest(),
-            borrow_ms: next_tick.ms_since(reference),
+            borrow_ms: self.slots.ahead_ms(reference),
             max_borrow_ms: self.max_borrow_ms,
             highest_borrow_ms: self.highest_borrow_ms,
             clock_offset_ms: self.clock.offset_ms(),

@@ -33,7 +33,7 @@ pub enum Refusal {
         /// `id-max-borrow-ms`.
         max_borrow_ms: u64,
     },
-    /// More is waited for than the layout gives within `id-max-wait-ms`. Made by the shell, which has the queue.
+    /// More is waited for than the layout gives within `id-max-wait-ms`. Made by the owner of the queue.
     Overload {
         /// How long the draw would wait, ms.
         wait_ms: u64,
@@ -54,7 +54,7 @@ pub enum Refusal {
         /// The OS error.
         error: Arc<str>,
     },
-    /// The watermark is reached and a save has been hanging for a second. Made by the shell, which has the timer.
+    /// The watermark is reached and a save has been hanging for a second. Made by the owner of the timer.
     SaveTimeout,
     /// Lock or state folder are no longer ours.
     ClaimLost(Arc<str>),
@@ -66,8 +66,8 @@ pub enum Refusal {
 const NEAR_MS: u64 = 1000;
 
 impl Refusal {
-    /// Whether IDs are given all the same, though not to everybody at once: more is asked for than the layout holds. Where the
-    /// position lies far ahead of the clock, none are given before time has come that far.
+    /// Whether IDs are given all the same, though not to everybody at once: more is asked for than the layout holds. False
+    /// where the position lies far ahead of the clock: then none are given until time has caught up.
     pub fn is_overload(&self) -> bool {
         match self {
             Refusal::Busy { ahead_ms, max_borrow_ms } => ahead_ms.saturating_sub(*max_borrow_ms) <= NEAR_MS,

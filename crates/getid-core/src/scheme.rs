@@ -1,7 +1,7 @@
 //! From slots to IDs: everything that never moves while a server runs.
 //!
-//! A [`Reservation`] is what the generator hands out: consecutive slots, and how many IDs were given before them. The
-//! [`Scheme`] turns it into IDs without any shared state, so it can be done outside the issuer's lock.
+//! A [`Reservation`] is what a draw takes: consecutive slots, and how many IDs were given before them. The [`Scheme`]
+//! turns it into IDs without any shared state, so this can be done outside the lock around the mint.
 //!
 //! Invariant: the random part counts IDs given, not slots. At one ID per ms every slot is a multiple of
 //! `2^shard_bits`, and a cycle over slots would visit very few values.
@@ -72,12 +72,12 @@ impl Scheme {
         fits.then_some(Scheme { layout, server_id, cycle, server_part })
     }
 
-    /// The layout.
+    /// How its IDs are divided.
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// The server-id.
+    /// Whose IDs these are.
     pub fn server_id(&self) -> u32 {
         self.server_id
     }
@@ -86,7 +86,7 @@ impl Scheme {
     #[inline]
     pub fn id(&self, slot: Slot, count: u64) -> Id {
         let shard_bits = self.layout.shard_bits();
-        debug_assert!(slot.tick(shard_bits) <= Tick::LAST, "the generator hands out no slot past the 42 bits");
+        debug_assert!(slot.tick(shard_bits) <= Tick::LAST, "no slot past the 42 bits is given");
         let random = u64::from(self.cycle.value_at(count));
         // Without the mask, a counter of 32 bits spills into server and tick, as the fork's does.
         let shard = if planted(Fault::NoMask) { slot.0 & u64::from(u32::MAX) } else { slot.shard(shard_bits) };
@@ -107,7 +107,7 @@ impl Scheme {
 /// `len` consecutive slots taken in one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// The first slot.
+    /// Where it begins.
     pub first: Slot,
     /// How many IDs this server had given before the first of these.
     pub count: u64,

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Tick and shard are one counter, so a full millisecond carries into the next one as in addition, and nothing can
-//! spill into the server's bits. How far ahead of the clock `next` may run, and what must be on disk before, is not
-//! decided here: callers pass a ceiling (see [`crate::mint`]).
+//! spill into the server's bits. How far ahead of the clock `next` may run, and what must be on disk before, is decided
+//! by [`crate::mint`], which passes a ceiling.
 //!
 //! Invariant: `next` only grows while IDs are given, and every slot given lies below `next` and below the end of the
 //! 42 bits.
@@ -53,6 +53,11 @@ impl Slots {
         self.next
     }
 
+    /// How far the next slot lies ahead of `tick`, ms.
+    pub fn ahead_ms(&self, tick: Tick) -> u64 {
+        self.next.tick(self.shard_bits).ms_since(tick)
+    }
+
     /// The first tick without an ID: a tick that is partly used counts as used.
     pub fn position(&self) -> Tick {
         let mask = if planted(Fault::PositionRoundsDown) { 0 } else { (1 << self.shard_bits) - 1 };
@@ -66,7 +71,7 @@ impl Slots {
         end.0.saturating_sub(self.first(now).0)
     }
 
-    /// `n` slots below `ceiling`, or none.
+    /// All `n` slots below `ceiling`, or none.
     #[inline]
     pub fn take(&mut self, now: Tick, n: u32, ceiling: Tick) -> Option<Reservation> {
         if u64::from(n) > self.room(now, ceiling) {

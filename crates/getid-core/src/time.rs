@@ -1,8 +1,8 @@
 //! Time as IDs count it.
 //!
 //! A service that numbers rows by time needs one unit and one origin, or two servers order rows differently. The
-//! unit is the millisecond, the origin is the [`Epoch`], and what the generator really counts is the [`Slot`]: tick
-//! and shard as one number, so that carrying into the next millisecond is plain addition.
+//! unit is the millisecond, the origin is the [`Epoch`], and what is really counted is the [`Slot`]: tick and shard as
+//! one number, so that carrying into the next millisecond is plain addition.
 //!
 //! Nothing here reads a clock: times come in as arguments.
 
@@ -80,7 +80,7 @@ impl Tick {
     }
 }
 
-/// Tick and shard as one number, `tick << shard_bits | shard`: the generator's whole position.
+/// Tick and shard as one number, `tick << shard_bits | shard`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u64);
 
