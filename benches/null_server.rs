@@ -1,9 +1,9 @@
 //! What does a request cost where nothing is done for it?
 //!
-//! A server that gives a constant reply to each request: the system calls and the runtime, and nothing else. It does not
-//! look at what it reads; it only divides the number of bytes by those of a request. So getid's cost divided by this
-//! one's is what getid adds. It has getid's runtime (one thread) and habits: one read and one write per wake-up, and a
-//! buffer per thread rather than one per connection.
+//! A server that gives a constant reply to each request: the system calls and the runtime, and nothing else. It does
+//! not look at what it reads; it only divides the number of bytes by those of a request. So getid's cost divided by
+//! this one's is what getid adds. It has getid's runtime (one thread) and habits: one read and one write per wake-up,
+//! and a buffer per thread rather than one per connection.
 //!
 //! What it does not answer: what a server could do by other means than a read and a write per wake-up (`io_uring`,
 //! busy polling, a kernel bypass).

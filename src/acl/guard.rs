@@ -1,12 +1,12 @@
 //! Who may come in, and who may change the server, before anybody has logged in.
 //!
-//! `bind` without a password is how many servers run: everybody on the network is to have IDs. It does not say that everybody
-//! may stop the server, look at other clients or make themselves a user. So there are three answers to a client from another
-//! machine, by `protected-mode`, `bind` and what it has proved: it is turned away, as in Redis; it gets everything but what
-//! changes the server or reaches other clients; or it gets everything.
+//! `bind` without a password is how many servers run: everybody on the network is to have IDs. It does not say that
+//! everybody may stop the server, look at other clients or make themselves a user. So there are three answers to a
+//! client from another machine, by `protected-mode`, `bind` and what it has proved: it is turned away, as in Redis; it
+//! gets everything but what changes the server or reaches other clients; or it gets everything.
 //!
-//! A login counts when something was proved by it: a password that the user needs, or a certificate. `AUTH` with any word as
-//! a user that has `nopass` proves nothing.
+//! A login counts when something was proved by it: a password that the user needs, or a certificate. `AUTH` with any
+//! word as a user that has `nopass` proves nothing.
 
 use std::net::IpAddr;
 
@@ -36,11 +36,11 @@ impl Origin {
 /// What protects a server that asks for no password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// Clients from other machines are turned away while the default user needs no password: `protected-mode yes`, and the
-    /// default without `bind`. For who comes in by a password, as [`Protection::Commands`].
+    /// Clients from other machines are turned away while the default user needs no password: `protected-mode yes`, and
+    /// the default without `bind`. For who comes in by a password, as [`Protection::Commands`].
     Connections,
-    /// They are served, but for [`is_guarded`] commands, which need a login: `protected-mode guarded`, and the default with
-    /// `bind`.
+    /// They are served, but for [`is_guarded`] commands, which need a login: `protected-mode guarded`, and the default
+    /// with `bind`.
     Commands,
     /// They may do everything: `protected-mode no`.
     Nothing,
@@ -75,8 +75,8 @@ impl Protection {
         self == Protection::Connections && origin == Origin::Elsewhere && is_open
     }
 
-    /// Whether a session may not run [`is_guarded`] commands; `has_proved` is whether it has logged in by something that its
-    /// user needs.
+    /// Whether a session may not run [`is_guarded`] commands; `has_proved` is whether it has logged in by something
+    /// that its user needs.
     pub fn guards(self, origin: Origin, has_proved: bool) -> bool {
         self != Protection::Nothing && origin == Origin::Elsewhere && !has_proved
     }
@@ -84,7 +84,8 @@ impl Protection {
 
 /// Whether a command changes the server or reaches other clients.
 ///
-/// Not among them is what libraries and exporters send by themselves: INFO, CONFIG GET (without secrets), ROLE, CLIENT SETINFO.
+/// Not among them is what libraries and exporters send by themselves: INFO, CONFIG GET (without secrets), ROLE, CLIENT
+/// SETINFO.
 pub const fn is_guarded(verb: Verb) -> bool {
     matches!(
         verb,

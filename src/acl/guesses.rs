@@ -1,11 +1,11 @@
 //! How fast passwords may be tried.
 //!
-//! Nothing else keeps somebody from trying a million a second: a digest costs a microsecond, and the server is made to answer
-//! fast. So a login needs leave before its password is looked at, and an address gets leave for [`GUESSES_PER_S_MAX`] a second.
-//! Asked for before and not after, because whoever guesses need not wait for the answer: it can hang up and come again. A login
-//! that was right gives its leave back, so that a pool that connects a thousand times is not slowed, and neither is anybody at
-//! another address. Besides, the answer to a wrong one is late, the later the more of them came on the connection and from the
-//! address.
+//! Nothing else keeps somebody from trying a million a second: a digest costs a microsecond, and the server is made to
+//! answer fast. So a login needs leave before its password is looked at, and an address gets leave for
+//! [`GUESSES_PER_S_MAX`] a second. Asked for before and not after, because whoever guesses need not wait for the
+//! answer: it can hang up and come again. A login that was right gives its leave back, so that a pool that connects a
+//! thousand times is not slowed, and neither is anybody at another address. Besides, the answer to a wrong one is late,
+//! the later the more of them came on the connection and from the address.
 //!
 //! Addresses are forgotten when they have been quiet for a minute. Beyond [`SOURCES_MAX`] of them, all others are one.
 //!
@@ -89,8 +89,8 @@ impl fmt::Display for Source {
 /// What is known of one address. Times are in ns.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
-    /// When all leave that was given would be used up at the rate of the long run. Leave is for when it is at most a burst
-    /// ahead.
+    /// When all leave that was given would be used up at the rate of the long run. Leave is for when it is at most a
+    /// burst ahead.
     used_up_at: u64,
     /// Wrong logins since `since`.
     failures: u64,
@@ -116,7 +116,8 @@ pub struct Guesses {
 }
 
 impl Guesses {
-    /// Leave for `count` logins from `source`: the time from which on they may be tried, in ns of the clock of `now_ns`.
+    /// Leave for `count` logins from `source`: the time from which on they may be tried, in ns of the clock of
+    /// `now_ns`.
     ///
     /// To be given back with [`Guesses::give_back`] where nothing was tried, or it was right.
     pub fn ask(&mut self, source: Source, count: u32, now_ns: u64) -> u64 {
@@ -134,7 +135,8 @@ impl Guesses {
         }
     }
 
-    /// `count` wrong logins from `source`, after `before` on the same connection: how late their answer is to be, in ms.
+    /// `count` wrong logins from `source`, after `before` on the same connection: how late their answer is to be, in
+    /// ms.
     pub fn note_failures(&mut self, source: Source, count: u64, before: u64, now_ns: u64) -> u64 {
         let tally = self.tally(source, now_ns);
         if now_ns.saturating_sub(tally.since) >= REMEMBERED_NS {
@@ -152,8 +154,8 @@ impl Guesses {
         (DELAY_FIRST_MS << doublings).min(DELAY_MAX_MS).max(by_source_ms)
     }
 
-    /// Addresses from which several wrong logins came in the last minute or longer, and how many: a few at a time, to be asked
-    /// for once a second.
+    /// Addresses from which several wrong logins came in the last minute or longer, and how many: a few at a time, to
+    /// be asked for once a second.
     pub fn untold(&mut self, now_ns: u64) -> Vec<(Source, u64)> {
         let others = std::iter::once((Source::Others, &mut self.others));
         let all = others.chain(self.sources.iter_mut().map(|(source, tally)| (*source, tally)));

@@ -1,10 +1,11 @@
 //! `ACL LOG`: who was refused what.
 //!
-//! A client that is refused tries again, and again. Refusals that are alike within a minute are one entry with a count, so
-//! that the log shows what went wrong and not only what went wrong last.
+//! A client that is refused tries again, and again. Refusals that are alike within a minute are one entry with a count,
+//! so that the log shows what went wrong and not only what went wrong last.
 //!
-//! Who guesses passwords would fill it with names of its own making, so failed logins are counted by address: those for a user
-//! that there is by that user, all others together. And neither kind of refusal can push out the last of the other.
+//! Who guesses passwords would fill it with names of its own making, so failed logins are counted by address: those for
+//! a user that there is by that user, all others together. And neither kind of refusal can push out the last of the
+//! other.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Who may do what: Redis's users and their rules.
 //!
-//! [`Users`] is a value. Whoever changes a user makes a new one of it ([`Users::with_user`]) and the server swaps them, so
-//! that a request never meets a user half changed, and a mistake in the last of ten rules leaves all as it was. A session
-//! keeps its [`User`] and asks it one bit for each request.
+//! [`Users`] is a value. Whoever changes a user makes a new one of it ([`Users::with_user`]) and the server swaps them,
+//! so that a request never meets a user half changed, and a mistake in the last of ten rules leaves all as it was. A
+//! session keeps its [`User`] and asks it one bit for each request.
 //!
 //! Rules are Redis's, to the letter of their errors. What they say of keys and channels is kept and shown, and means
 //! nothing: there are none here. Passwords are kept as digests.
@@ -46,8 +46,8 @@ pub const NAME_BYTES_MAX: usize = 1024;
 /// The most that a user's rules may take as text, bytes. All command names of Redis take 4 KB.
 pub const RULES_BYTES_MAX: usize = 64 << 10;
 
-/// The most words that a user's rules may be, those in selectors counted one by one: what is looked for among them is looked
-/// for one by one. All commands and subcommands of Redis are 400.
+/// The most words that a user's rules may be, those in selectors counted one by one: what is looked for among them is
+/// looked for one by one. All commands and subcommands of Redis are 400.
 pub const RULES_MAX: usize = 1024;
 
 /// The longest line of a user that can be set, bytes.
@@ -103,7 +103,8 @@ impl Users {
         before.chain([&self.default]).chain(after)
     }
 
-    /// `ACL SETUSER`: a user changed by these rules, or a new one. Rules of a selector may be spread over several words.
+    /// `ACL SETUSER`: a user changed by these rules, or a new one. Rules of a selector may be spread over several
+    /// words.
     ///
     /// # Errors
     ///
@@ -174,8 +175,8 @@ impl Users {
         Users { default: Arc::new(user), ..self.clone() }
     }
 
-    /// These users in the place of `old`, as `ACL LOAD` has it: one that was there before is the same user with other rules,
-    /// and who is logged in as it stays so.
+    /// These users in the place of `old`, as `ACL LOAD` has it: one that was there before is the same user with other
+    /// rules, and who is logged in as it stays so.
     #[must_use]
     pub fn in_place_of(mut self, old: &Users) -> Users {
         self.incarnations = old.incarnations;
@@ -223,7 +224,8 @@ fn check_size(rules: &[impl AsRef<[u8]>]) -> Result<(), SetUserError> {
     if words > RULES_MAX { Err(SetUserError::TooManyRules) } else { Ok(()) }
 }
 
-/// Joins selectors that were spread over several words: `(+ping`, `+echo)`. An error is where one begins that never ends.
+/// Joins selectors that were spread over several words: `(+ping`, `+echo)`. An error is where one begins that never
+/// ends.
 fn merge_selectors(rules: &[impl AsRef<[u8]>]) -> Result<Vec<Vec<u8>>, usize> {
     let mut merged: Vec<Vec<u8>> = Vec::new();
     let mut open: Option<(usize, Vec<u8>)> = None;
@@ -342,8 +344,8 @@ pub fn categories() -> Value {
     Value::Array(redis_names::CATEGORIES.into_iter().map(Value::from).collect())
 }
 
-/// `ACL CAT name`: the commands of a category here, subcommands included, by their original names; `None` for a name that
-/// is no category.
+/// `ACL CAT name`: the commands of a category here, subcommands included, by their original names; `None` for a name
+/// that is no category.
 pub fn commands_in(category: &[u8]) -> Option<Value> {
     redis_names::CATEGORIES.iter().find(|known| known.as_bytes().eq_ignore_ascii_case(category))?;
     let category = Categories::named(category);

@@ -1,7 +1,7 @@
 //! Passwords, of which only a digest is kept.
 //!
-//! SHA-256 without salt or rounds, because that is what Redis writes in its files and what `#...` rules hold. So a password
-//! must be long and random; `ACL GENPASS` makes such ones.
+//! SHA-256 without salt or rounds, because that is what Redis writes in its files and what `#...` rules hold. So a
+//! password must be long and random; `ACL GENPASS` makes such ones.
 
 use std::fmt;
 

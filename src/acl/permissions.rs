@@ -1,8 +1,9 @@
 //! What rules allow: commands, and the key and channel patterns that come with them.
 //!
-//! Redis calls it a selector. A check happens for every request, so what is allowed is a bit for each row of the command
-//! table; the rules themselves are kept as text beside it, in the order they were given, because that is how Redis 7.2 shows
-//! them, and because they may name what this server has not. Patterns are kept to be shown: there are no keys here.
+//! Redis calls it a selector. A check happens for every request, so what is allowed is a bit for each row of the
+//! command table; the rules themselves are kept as text beside it, in the order they were given, because that is how
+//! Redis 7.2 shows them, and because they may name what this server has not. Patterns are kept to be shown: there are
+//! no keys here.
 //!
 //! Invariant: the rules, applied to `-@all` or `+@all` (`starts_with_all`), make the bits.
 
@@ -265,7 +266,8 @@ impl Permissions {
         self.first_args.retain(|(verb, _)| !concerned.has(*verb));
     }
 
-    /// Keeps a rule for showing, in place of those that it makes void: about the same name, or about what is behind its bar.
+    /// Keeps a rule for showing, in place of those that it makes void: about the same name, or about what is behind its
+    /// bar.
     fn note(&mut self, name: &str, allow: bool) {
         let name = name.to_ascii_lowercase();
         self.rules.retain(|rule| {

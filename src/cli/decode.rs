@@ -1,7 +1,7 @@
 //! `getid decode`: what IDs mean, for people and for scripts.
 //!
-//! IDs come as arguments or from standard input, and each is answered at once, so that a log can be piped through without
-//! end. What is no ID is named and does not spoil the others; a line of a hundred wrong words is named once.
+//! IDs come as arguments or from standard input, and each is answered at once, so that a log can be piped through
+//! without end. What is no ID is named and does not spoil the others; a line of a hundred wrong words is named once.
 
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::process::ExitCode;

@@ -87,14 +87,14 @@ enum Command {
     /// Run the server
     ///
     /// Takes a configuration file and directives, as redis-server does. A directive on the command line wins over one
-    /// in the environment (`GETID_SERVER_ID` for server-id), which wins over the file. Without a file the defaults hold:
-    /// port 7890, loopback only, server-id 0, state in /var/lib/getid for root, else in ~/.local/state/getid.
+    /// in the environment (`GETID_SERVER_ID` for server-id), which wins over the file. Without a file the defaults
+    /// hold: port 7890, loopback only, server-id 0, state in /var/lib/getid for root, else in ~/.local/state/getid.
     #[command(override_usage = "getid serve [FILE] [--DIRECTIVE VALUE]...", after_help = SERVE_EXAMPLES)]
     Serve(Words),
     /// Check a configuration without starting: what would be said, and where it would listen
     ///
-    /// Takes the same words as `getid serve`, the environment included; without a file it checks what a start without one
-    /// would use. Prints warnings and OK and exits 0, or prints every error with its place and exits 1.
+    /// Takes the same words as `getid serve`, the environment included; without a file it checks what a start without
+    /// one would use. Prints warnings and OK and exits 0, or prints every error with its place and exits 1.
     #[command(override_usage = "getid check-config [FILE] [--DIRECTIVE VALUE]...", after_help = CHECK_CONFIG_EXAMPLES)]
     CheckConfig(Words),
     /// Say what IDs mean: time, server-id, shard and random part
@@ -137,7 +137,8 @@ Examples:
   getid check-config getid.toml --server-id 3
   GETID_PORT=7000 getid check-config          # no file: the environment and the defaults";
 
-/// The words of `getid serve` and `getid check-config`, left as they are: which of them are directives is for the configuration to say.
+/// The words of `getid serve` and `getid check-config`, left as they are: which of them are directives is for the
+/// configuration to say.
 #[derive(Args)]
 struct Words {
     /// Configuration file (.conf or .toml), then directives
@@ -152,8 +153,8 @@ fn completions(shell: clap_complete::Shell) -> ExitCode {
     output::finish(output::print(|out| out.write_all(&script)), ExitCode::SUCCESS)
 }
 
-/// The command line as shells should know it: behind `serve` and `check-config` stand directives, which the real one only
-/// passes on.
+/// The command line as shells should know it: behind `serve` and `check-config` stand directives, which the real one
+/// only passes on.
 fn with_directives(mut command: clap::Command) -> clap::Command {
     let directive = |row: &'static Directive| {
         let (least, most) = row.words();

@@ -4,8 +4,8 @@
 //! that answers "who are you" is: it has read a request and replied, and no restart would bring it a password. So
 //! NOAUTH and NOPERM count as alive, while a password that was given and is wrong does not.
 //!
-//! A server can be alive and give no IDs: its disk is full, its clock absurd. `--ids` asks for that, by IDREADY, which takes no
-//! ID and needs no password.
+//! A server can be alive and give no IDs: its disk is full, its clock absurd. `--ids` asks for that, by IDREADY, which
+//! takes no ID and needs no password.
 
 use std::process::ExitCode;
 use std::time::Instant;

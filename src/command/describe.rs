@@ -6,11 +6,11 @@ use super::{Argument, Categories, Command, Vocabulary};
 use crate::resp::{Args, Value};
 use crate::text::glob::Pattern;
 
-/// `COMMAND` (no names) and `COMMAND INFO name ...`: an array of ten fields for each, null for a name that is unknown. Of
-/// more names than there are commands, those that come again are left out.
+/// `COMMAND` (no names) and `COMMAND INFO name ...`: an array of ten fields for each, null for a name that is unknown.
+/// Of more names than there are commands, those that come again are left out.
 ///
-/// Redis puts key specifications and subcommands in RESP3 sets, which two client libraries can't parse. Only sets of plain
-/// strings are given here; the other two are arrays.
+/// Redis puts key specifications and subcommands in RESP3 sets, which two client libraries can't parse. Only sets of
+/// plain strings are given here; the other two are arrays.
 pub fn command_info<'a>(vocabulary: &Vocabulary, names: impl ExactSizeIterator<Item = &'a [u8]>) -> Value {
     if names.len() == 0 {
         return Value::Array(vocabulary.commands().iter().map(|command| info(command)).collect());

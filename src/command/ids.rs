@@ -80,8 +80,8 @@ pub fn parse_span(from: &[u8], to: &[u8]) -> Result<[Time; 2], SpanError> {
     Ok([time(from)?, time(to)?])
 }
 
-/// The reply to `IDSPAN`: the lowest and the highest ID that can carry a time of `from` to `to`, both inclusive, when it
-/// is now `now_unix_ms`; or an error that says why there is none.
+/// The reply to `IDSPAN`: the lowest and the highest ID that can carry a time of `from` to `to`, both inclusive, when
+/// it is now `now_unix_ms`; or an error that says why there is none.
 pub fn describe_span(layout: Layout, times: [Time; 2], now_unix_ms: i64) -> Value {
     match span(layout, times, now_unix_ms) {
         Ok((lowest, highest)) => {

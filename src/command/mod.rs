@@ -1,7 +1,7 @@
 //! The command table: what each command is called, how many arguments it takes, and what is said about it.
 //!
-//! Clients learn about commands from four places: `COMMAND` and its subcommands, the hints of redis-cli, error texts, and
-//! later the rules of access lists. All of them are made from one row per command, so they cannot disagree. What a
+//! Clients learn about commands from four places: `COMMAND` and its subcommands, the hints of redis-cli, error texts,
+//! and later the rules of access lists. All of them are made from one row per command, so they cannot disagree. What a
 //! command does is not here: a row carries a [`Verb`], and the session knows what to do with it.
 //!
 //! Pure, and no part of it changes while a server runs. Invariant: every [`Verb`] has exactly one row (tested).
@@ -232,7 +232,8 @@ impl Default for Vocabulary {
 }
 
 impl Vocabulary {
-    /// All commands, with `rename-command` applied in order: a command's name, and its new name or `""` to take it away.
+    /// All commands, with `rename-command` applied in order: a command's name, and its new name or `""` to take it
+    /// away.
     ///
     /// Names that no command here has are passed over, for a configuration that renames `FLUSHALL` must not keep this
     /// server from starting; [`Vocabulary::names_command`] tells them apart.

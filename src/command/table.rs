@@ -1,5 +1,5 @@
-//! The rows. A flag or a category that Redis 7.0 gives a command of the same name, it has here too (tested against a real
-//! `redis-server` in `tests/protocol/session.rs`).
+//! The rows. A flag or a category that Redis 7.0 gives a command of the same name, it has here too (tested against a
+//! real `redis-server` in `tests/protocol/session.rs`).
 //!
 //! A new command is a row here, a [`Verb`], and its arm in the session.
 

@@ -22,9 +22,9 @@
 //! event is always one line. What clients cause is bounded too ([`throttle`]).
 //!
 //! Invariant: logging never stops the server, and nobody who logs waits. Lines go into a queue with a bound; threads of
-//! the log's own write them, open the file again, and may hang on a pipe that nobody reads or a disk that does not answer.
-//! What has no room, or can't be written, is lost, counted and told. Spans are not shown; every event carries the fields
-//! it needs.
+//! the log's own write them, open the file again, and may hang on a pipe that nobody reads or a disk that does not
+//! answer. What has no room, or can't be written, is lost, counted and told. Spans are not shown; every event carries
+//! the fields it needs.
 
 mod queue;
 mod record;
@@ -73,8 +73,8 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// When the file can't be opened, a thread can't be started, or the process has a log already. A missing syslog is no
-    /// error: it is said on standard error, and the log goes on without it.
+    /// When the file can't be opened, a thread can't be started, or the process has a log already. A missing syslog is
+    /// no error: it is said on standard error, and the log goes on without it.
     pub fn start(options: LogOptions) -> Result<Log, LogError> {
         let (subscriber, log) = Log::build(options)?;
         tracing::subscriber::set_global_default(subscriber).map_err(|_| LogError::Twice)?;
@@ -132,8 +132,8 @@ impl Log {
         written & self.sink.syslog.as_ref().is_none_or(|output| output.queue.flush(patience))
     }
 
-    /// Has panics told by the log, in one line each: what the standard library writes to standard error, the thread that
-    /// panics waits for, and it may be one that serves.
+    /// Has panics told by the log, in one line each: what the standard library writes to standard error, the thread
+    /// that panics waits for, and it may be one that serves.
     pub fn tell_panics(&self) {
         std::panic::set_hook(Box::new(|panic| {
             let message = panic.payload_as_str().unwrap_or("no message");
@@ -149,8 +149,8 @@ impl Log {
     }
 }
 
-/// Writes a line to standard error, and waits for that no longer than a second: it may be a pipe that nobody reads. For a
-/// start and its end, not for threads that serve.
+/// Writes a line to standard error, and waits for that no longer than a second: it may be a pipe that nobody reads. For
+/// a start and its end, not for threads that serve.
 pub fn say(text: &str) {
     let line: Arc<str> = format!("{}\n", text.trim_end()).into();
     let (done, wait) = mpsc::channel();
@@ -167,8 +167,8 @@ pub fn say(text: &str) {
     }
 }
 
-/// [`say`] where no thread can be made, which may be what is to be said. A pipe that says that it has room takes this much
-/// without a wait.
+/// [`say`] where no thread can be made, which may be what is to be said. A pipe that says that it has room takes this
+/// much without a wait.
 fn say_what_has_room(line: &[u8]) {
     const ROOM: usize = nix::libc::PIPE_BUF;
     let stderr = io::stderr();

@@ -1,7 +1,7 @@
 //! Between those who log and the thread that writes: a queue with a bound.
 //!
-//! Whoever logs takes a lock for as long as it takes to move a line, and never waits for a reader, a disk or a daemon. A
-//! line that has no room is dropped and counted; the count takes its place in the order of lines, as soon as there is
+//! Whoever logs takes a lock for as long as it takes to move a line, and never waits for a reader, a disk or a daemon.
+//! A line that has no room is dropped and counted; the count takes its place in the order of lines, as soon as there is
 //! room again.
 //!
 //! Invariant: `lines.len() <= LINES_MAX` and the bytes of their texts are at most `BYTES_MAX`. What stands beside lines
@@ -86,8 +86,8 @@ impl Queue {
         self.filled.notify_one();
     }
 
-    /// For the writer: what to do next, when there is something. With that, the entry before counts as done. `None`: the
-    /// end.
+    /// For the writer: what to do next, when there is something. With that, the entry before counts as done. `None`:
+    /// the end.
     pub(super) fn next(&self) -> Option<Entry> {
         let mut state = self.lock();
         state.is_writing = false;

@@ -56,7 +56,8 @@ impl SyslogShape {
     }
 }
 
-/// The thread's own: datagrams to the local daemon. What cannot be sent is counted, and the daemon told when it is back.
+/// The thread's own: datagrams to the local daemon. What cannot be sent is counted, and the daemon told when it is
+/// back.
 pub(super) struct Syslog {
     shape: SyslogShape,
     socket: Option<UnixDatagram>,

@@ -1,9 +1,9 @@
 //! A rate limit for the lines that clients can cause.
 //!
-//! Whatever a client can do a hundred thousand times a second must not be logged a hundred thousand times a second: that
-//! would fill the disk that the state is on, and hide what else is in the log. So each such line has a [`Kind`], whose row
-//! says how many lines of it a window of time may have. When a window ends, one line says how many more there were, even
-//! when none follows.
+//! Whatever a client can do a hundred thousand times a second must not be logged a hundred thousand times a second:
+//! that would fill the disk that the state is on, and hide what else is in the log. So each such line has a [`Kind`],
+//! whose row says how many lines of it a window of time may have. When a window ends, one line says how many more there
+//! were, even when none follows.
 //!
 //! No clock: [`LogThrottle::end_windows`] is told the time.
 
@@ -131,7 +131,8 @@ impl Kind {
 #[derive(Debug, Default)]
 pub struct LogThrottle {
     kinds: [Window; ROWS.len()],
-    /// Lines that say who did what, since the second began: each user has a count of its own, up to [`USERS_MAX`] counts.
+    /// Lines that say who did what, since the second began: each user has a count of its own, up to [`USERS_MAX`]
+    /// counts.
     by_user: Mutex<HashMap<(usize, Arc<str>), u64>>,
     /// When [`LogThrottle::end_windows`] was called last, in seconds of uptime.
     checked_s: AtomicU64,

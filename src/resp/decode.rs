@@ -1,6 +1,7 @@
 //! Bytes to requests: arrays of bulk strings, and inline commands.
 //!
-//! What may arrive here is whatever anyone sends to an open port, so the decoder is strict and bounded before it is fast:
+//! What may arrive here is whatever anyone sends to an open port, so the decoder is strict and bounded before it is
+//! fast:
 //!
 //! - It copies nothing. A request is a list of [`Span`]s into the caller's input; only an inline command with quotes is
 //!   written to a side buffer, since its bytes are not those that were sent.
@@ -12,8 +13,8 @@
 //! - The same bytes give the same requests and the same error, however they were cut on the way.
 //!
 //! Limits, order of checks and error texts are those of Redis 7.0 (`processMultibulkBuffer`, `processInlineBuffer`,
-//! `sdssplitargs`, `string2ll`), down to what Redis does not check: the byte after a header's CR and the two bytes after
-//! a bulk's data are skipped whatever they are, and a line that holds a NUL before its end never ends.
+//! `sdssplitargs`, `string2ll`), down to what Redis does not check: the byte after a header's CR and the two bytes
+//! after a bulk's data are skipped whatever they are, and a line that holds a NUL before its end never ends.
 //! `tests/protocol/table/` is the proof.
 //!
 //! Invariant: `scanned` and every span lie within the input that was given, `position <= input.len()`.
@@ -26,8 +27,8 @@ const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Most arguments of a request before authentication (Redis 7.0 `authRequired`).
 const UNAUTHENTICATED_ARGS_MAX: usize = 10;
 
-/// Longest request before authentication, in bytes as sent: enough for `AUTH` and `HELLO`. (Redis 7.0 takes arguments of
-/// 16 KiB, ten of them.)
+/// Longest request before authentication, in bytes as sent: enough for `AUTH` and `HELLO`. (Redis 7.0 takes arguments
+/// of 16 KiB, ten of them.)
 const UNAUTHENTICATED_BYTES_MAX: usize = 8 * 1024;
 
 /// Sizes of a request, in bytes as sent, beyond which the caller is asked whether to go on.
@@ -36,8 +37,8 @@ const LARGE_BYTES: [usize; 2] = [16 * 1024, 64 * 1024];
 /// How much of its last argument is there when the caller is asked: what an error text quotes.
 const QUOTED_BYTES: usize = 128;
 
-/// Spans that are kept between requests, 16 KiB of them, and as many bytes of the side buffer. A larger request's memory
-/// is given back when the next one begins.
+/// Spans that are kept between requests, 16 KiB of them, and as many bytes of the side buffer. A larger request's
+/// memory is given back when the next one begins.
 const SPANS_KEPT: usize = 1024;
 
 /// Room for arguments that a quiet connection keeps: 256 bytes, and as much for unquoted ones.
@@ -107,9 +108,9 @@ pub enum Decoded {
         /// Bytes it took.
         used: usize,
     },
-    /// An array is large: is it wanted? [`Decoder::args`] are its arguments so far, of the last one the beginning at least;
-    /// [`Decoder::args_declared`] is how many it will have. Whether and when a request is asked for depends on its bytes
-    /// alone. Decode on with the same input to take it, after [`Decoder::skip`] to pass over it.
+    /// An array is large: is it wanted? [`Decoder::args`] are its arguments so far, of the last one the beginning at
+    /// least; [`Decoder::args_declared`] is how many it will have. Whether and when a request is asked for depends on
+    /// its bytes alone. Decode on with the same input to take it, after [`Decoder::skip`] to pass over it.
     Large {
         /// Bytes it will have at least.
         bytes: usize,
@@ -228,9 +229,9 @@ impl Decoder {
         self.spans.capacity() > SPANS_QUIET || self.side.capacity() > SPANS_QUIET * size_of::<Span>()
     }
 
-    /// Gives memory back if no request is incomplete, for a connection that may go quiet now: ten thousand that each sent
-    /// one request of a million arguments must not keep their tables. What usual requests need is kept, so that they
-    /// cost no allocation.
+    /// Gives memory back if no request is incomplete, for a connection that may go quiet now: ten thousand that each
+    /// sent one request of a million arguments must not keep their tables. What usual requests need is kept, so that
+    /// they cost no allocation.
     pub fn release_memory(&mut self) {
         if self.is_large() && self.is_between_requests() {
             *self = Decoder::default();

@@ -1,9 +1,9 @@
 //! IDs as decimal text, fast.
 //!
 //! Formatting a number is most of what an ID costs once it is drawn. But IDs of one draw are neighbours: they share all
-//! but their last digits, because tick, server-id and the upper shard bits are the same or nearly so. So an [`IdWriter`]
-//! keeps a whole line with the leading digits in place, appends it, and writes the last eight digits over it. Only
-//! when the leading digits change (every 10^8: each 47 ms of IDs) are they formatted anew.
+//! but their last digits, because tick, server-id and the upper shard bits are the same or nearly so. So an
+//! [`IdWriter`] keeps a whole line with the leading digits in place, appends it, and writes the last eight digits over
+//! it. Only when the leading digits change (every 10^8: each 47 ms of IDs) are they formatted anew.
 //!
 //! A line is appended as a block of fixed size and then cut to its length: the copy becomes two or three moves.
 
@@ -111,8 +111,8 @@ impl IdWriter {
     }
 }
 
-/// A number below 10^8 as eight digits, all at once: split in two, then four, then eight parts that lie side by side in one
-/// word. A division by 100 or 10 is a multiplication and a shift, exact for numbers of four and of two digits.
+/// A number below 10^8 as eight digits, all at once: split in two, then four, then eight parts that lie side by side in
+/// one word. A division by 100 or 10 is a multiplication and a shift, exact for numbers of four and of two digits.
 #[inline]
 fn eight_digits(number: u32) -> [u8; LOW_DIGITS] {
     debug_assert!(number < LOW_RANGE);

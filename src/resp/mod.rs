@@ -1,7 +1,7 @@
 //! The Redis protocol: bytes in become requests, replies become bytes.
 //!
-//! Requests are read by our own [`Decoder`]: it is the hot path and the attack surface, and a request is never more than
-//! a flat array of strings. Replies other than IDs go through the frames of `redis-protocol`.
+//! Requests are read by our own [`Decoder`]: it is the hot path and the attack surface, and a request is never more
+//! than a flat array of strings. Replies other than IDs go through the frames of `redis-protocol`.
 //!
 //! Pure: no clock, no socket, no `async`. What a request means is not here but in `command` and `session`.
 

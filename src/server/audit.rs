@@ -6,7 +6,8 @@
 //! audit: CONFIG SET user=admin client=7 addr=10.0.0.7:50012 names="timeout, requirepass"
 //! ```
 //!
-//! Never with a password, a value or a rule. Each kind has a bound for each user, and a count ([`crate::logging::throttle`]).
+//! Never with a password, a value or a rule. Each kind has a bound for each user, and a count
+//! ([`crate::logging::throttle`]).
 
 use std::sync::Arc;
 

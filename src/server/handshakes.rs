@@ -1,10 +1,10 @@
 //! TLS handshakes under way: they have a bound of their own and take no place of `maxclients`.
 //!
-//! A handshake that does not go on must not keep others out, and one that only needs a little more time must not be ended.
-//! So when there are as many as there may be, the oldest one of the address that has the most is ended, if it has had
-//! [`GRACE`], or [`GRACE_IN_RUSH`] while that address has just come, or others from there finish theirs; until one has, the
-//! next connection waits, and those behind it wait in the system's queue. A flood from one address costs that address, and thousands of clients that come
-//! back at once take turns.
+//! A handshake that does not go on must not keep others out, and one that only needs a little more time must not be
+//! ended. So when there are as many as there may be, the oldest one of the address that has the most is ended, if it
+//! has had [`GRACE`], or [`GRACE_IN_RUSH`] while that address has just come, or others from there finish theirs; until
+//! one has, the next connection waits, and those behind it wait in the system's queue. A flood from one address costs
+//! that address, and thousands of clients that come back at once take turns.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -19,8 +19,8 @@ use tokio::time::Instant;
 use crate::acl::Source;
 use crate::server::tls;
 
-/// How long a handshake is left alone though others wait for its place: from the first time that the server waits for the
-/// client. That is longer than two round trips to the other side of the world.
+/// How long a handshake is left alone though others wait for its place: from the first time that the server waits for
+/// the client. That is longer than two round trips to the other side of the world.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The same while handshakes from that address get done, and so long from the first: one program that opens a thousand

@@ -94,8 +94,8 @@ fn listen_remedy(error: &io::Error, directive: &str) -> String {
     }
 }
 
-/// Opens every socket that the configuration names, that of `tls-port` if there are certificates. Must be called inside a
-/// runtime.
+/// Opens every socket that the configuration names, that of `tls-port` if there are certificates. Must be called inside
+/// a runtime.
 ///
 /// # Errors
 ///
@@ -176,8 +176,9 @@ fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Whether [`listen`] could open what the configuration names, for who asks beforehand: a port or a socket that another server
-/// has is no error, for that may be the one that is to be started anew. `soon` is a folder that the start is going to make.
+/// Whether [`listen`] could open what the configuration names, for who asks beforehand: a port or a socket that another
+/// server has is no error, for that may be the one that is to be started anew. `soon` is a folder that the start is
+/// going to make.
 ///
 /// # Errors
 ///
@@ -311,8 +312,8 @@ impl Listener {
     }
 }
 
-/// Connections beyond `maxclients` that the Unix socket and loopback addresses have: an operator can look what goes on when
-/// every place is taken.
+/// Connections beyond `maxclients` that the Unix socket and loopback addresses have: an operator can look what goes on
+/// when every place is taken.
 pub const OPERATOR_PLACES: usize = 16;
 
 /// Connections that are being told that there is no place; more are closed without a word.
@@ -343,8 +344,8 @@ fn for_handshakes(count: u64) -> String {
     if count > 0 { format!("{count} for TLS handshakes, ") } else { String::new() }
 }
 
-/// How many clients there are descriptors for, at most `clients_max`, while `own` are open for everything else. Raises the
-/// limit of open files where that is needed and allowed. With TLS, some are kept for handshakes.
+/// How many clients there are descriptors for, at most `clients_max`, while `own` are open for everything else. Raises
+/// the limit of open files where that is needed and allowed. With TLS, some are kept for handshakes.
 ///
 /// # Errors
 ///

@@ -1,9 +1,9 @@
 //! MONITOR: clients that see every command.
 //!
 //! Whoever runs commands puts its lines into the queue of each monitor and goes on; the monitor's own connection writes
-//! them. A queue has a bound, and so have all of them together; a monitor that lets them fill is dropped: it never holds
-//! anybody up, and never costs more memory than that. While nobody monitors, all of it costs the others one relaxed load
-//! a read.
+//! them. A queue has a bound, and so have all of them together; a monitor that lets them fill is dropped: it never
+//! holds anybody up, and never costs more memory than that. While nobody monitors, all of it costs the others one
+//! relaxed load a read.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -19,8 +19,8 @@ pub const MONITOR_BYTES_MAX: usize = 4 << 20;
 /// Bytes that all monitors together may be behind: whoever is furthest goes first.
 pub const MONITORS_BYTES_MAX: usize = 16 << 20;
 
-/// Clients that may monitor at a time: whoever runs a command writes its lines to each of them while others wait. Ten thousand
-/// would hold a thread for a second, and a line of 64 KiB would be 600 MB before the first of them is dropped.
+/// Clients that may monitor at a time: whoever runs a command writes its lines to each of them while others wait. Ten
+/// thousand would hold a thread for a second, and a line of 64 KiB would be 600 MB before the first of them is dropped.
 pub const MONITORS_MAX: usize = 64;
 
 /// Bytes a monitor's connection takes at a time, and the capacity that an empty queue keeps.

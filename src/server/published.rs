@@ -33,8 +33,8 @@ impl<T> Published<T> {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Replaces the value by one made of it; of several who do so at a time, each sees what the one before left. Who reads
-    /// does not wait for `make`.
+    /// Replaces the value by one made of it; of several who do so at a time, each sees what the one before left. Who
+    /// reads does not wait for `make`.
     ///
     /// # Errors
     ///

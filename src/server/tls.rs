@@ -1,15 +1,15 @@
 //! TLS on `tls-port`: certificates in, encrypted streams out.
 //!
-//! Everything that can be wrong with certificates is found when they are loaded, at the start or at a reload, never when
-//! a client comes. A reload replaces all of it or nothing: connections that are open go on as they are, new ones get
-//! what was loaded last.
+//! Everything that can be wrong with certificates is found when they are loaded, at the start or at a reload, never
+//! when a client comes. A reload replaces all of it or nothing: connections that are open go on as they are, new ones
+//! get what was loaded last.
 //!
-//! A handshake has a task of its own and is given [`HANDSHAKE_PATIENCE`], so a slow client delays nobody. Only when it is
-//! done does the client take a place of `maxclients`; how many may be under way, the server says.
+//! A handshake has a task of its own and is given [`HANDSHAKE_PATIENCE`], so a slow client delays nobody. Only when it
+//! is done does the client take a place of `maxclients`; how many may be under way, the server says.
 //!
-//! A client may go on with an earlier session for a while (`tls-session-caching`). What that takes is kept here and not with the
-//! client, and goes with the certificates that it was made with: after a reload nobody comes in by a certificate that is not
-//! trusted any more.
+//! A client may go on with an earlier session for a while (`tls-session-caching`). What that takes is kept here and not
+//! with the client, and goes with the certificates that it was made with: after a reload nobody comes in by a
+//! certificate that is not trusted any more.
 
 use std::fmt;
 use std::io;
@@ -169,7 +169,8 @@ impl Acceptor {
         self.loaded.read().unwrap_or_else(PoisonError::into_inner).ends_s
     }
 
-    /// What is to be said of the certificate's end at `now_s`, Unix time: once a day, and after each reload, when it is near.
+    /// What is to be said of the certificate's end at `now_s`, Unix time: once a day, and after each reload, when it is
+    /// near.
     pub fn warning(&self, now_s: i64) -> Option<String> {
         let next_s = self.look_at_end_s.load(Relaxed);
         // A clock that was set back looks again.
@@ -215,7 +216,8 @@ impl Acceptor {
     }
 }
 
-/// What is to be said of a certificate that ends at `ends_s` when it is `now_s`, both Unix time; nothing if that is far off.
+/// What is to be said of a certificate that ends at `ends_s` when it is `now_s`, both Unix time; nothing if that is far
+/// off.
 fn end_warning(ends_s: i64, now_s: i64, path: &Path) -> Option<String> {
     let path = path.display();
     let left_s = ends_s.saturating_sub(now_s);
@@ -856,8 +858,9 @@ impl Stream {
                     // It was checked against the authorities, now or when the session began.
                     self.user = session.peer_certificates().and_then(<[_]>::first).and_then(common_name);
                 }
-                // In TLS 1.3 the client speaks last. One that leaves Nagle's algorithm on holds its first request back until
-                // that is acknowledged, which the kernel would put off by 40 ms. Where it can't be told, it is only slow.
+                // In TLS 1.3 the client speaks last. One that leaves Nagle's algorithm on holds its first request back
+                // until that is acknowledged, which the kernel would put off by 40 ms. Where it can't be told, it is
+                // only slow.
                 let _ = SockRef::from(stream.get_ref().0).set_tcp_quickack(true);
                 self.state = State::Open(Box::new(stream));
                 return Poll::Ready(Ok(()));
@@ -895,8 +898,8 @@ impl AsyncRead for Stream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let stream = ready!(self.get_mut().poll_open(cx))?;
         match ready!(stream.poll_read(cx, buf)) {
-            // Many clients close their socket without close_notify. Nothing can be cut off unnoticed: a request says how
-            // long it is.
+            // Many clients close their socket without close_notify. Nothing can be cut off unnoticed: a request says
+            // how long it is.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Poll::Ready(Ok(())),
             result => Poll::Ready(result),
         }

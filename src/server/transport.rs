@@ -16,7 +16,8 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + Sync + Sized {
     /// Whether the stream may say which user the client is.
     const NAMES_USERS: bool = false;
 
-    /// What the socket is ready for by what the runtime was told of it, without a system call; waits for one of `interest`.
+    /// What the socket is ready for by what the runtime was told of it, without a system call; waits for one of
+    /// `interest`.
     fn ready(&self, interest: Interest) -> impl Future<Output = io::Result<Ready>> + Send;
 
     /// The name of the user that the client has proved to be in its handshake; only the first call gets it.
@@ -109,8 +110,8 @@ pub(super) enum Peer {
     Gone,
 }
 
-/// Whether the peer is there, by what the runtime has been told: no system call, for thousands may be looked at many times
-/// a second.
+/// Whether the peer is there, by what the runtime has been told: no system call, for thousands may be looked at many
+/// times a second.
 pub(super) async fn peer_of<T: Transport>(io: &T) -> Peer {
     // A socket that can be written to is ready: this does not wait. One that can't be may be gone all the same.
     let all = Interest::READABLE | Interest::WRITABLE | Interest::ERROR;

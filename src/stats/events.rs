@@ -1,5 +1,5 @@
-//! Events that held somebody up, for LATENCY: for each kind the last 160 seconds in which it occurred, with the worst of
-//! each second, as in Redis.
+//! Events that held somebody up, for LATENCY: for each kind the last 160 seconds in which it occurred, with the worst
+//! of each second, as in Redis.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
-//! Durations in buckets that grow with them: eight to each power of two, so a percentile is never more than an eighth too
-//! high, and one command's histogram is 2 KB.
+//! Durations in buckets that grow with them: eight to each power of two, so a percentile is never more than an eighth
+//! too high, and one command's histogram is 2 KB.
 
 /// How many bits of a duration, behind its first, tell the buckets of one power of two apart.
 const SUB_BITS: u32 = 3;
@@ -79,8 +79,8 @@ impl Histogram {
         0
     }
 
-    /// Bounds in microseconds, each with how many durations are below it: those of Redis's `LATENCY HISTOGRAM`, which are
-    /// powers of two in ns. A bound stands there only if something came since the one before.
+    /// Bounds in microseconds, each with how many durations are below it: those of Redis's `LATENCY HISTOGRAM`, which
+    /// are powers of two in ns. A bound stands there only if something came since the one before.
     pub fn cumulative_us(&self) -> Vec<(u64, u64)> {
         let mut bounds = Vec::new();
         let (mut bucket, mut sum, mut told) = (0, 0, 0);

@@ -1,7 +1,7 @@
 //! When refused draws are worth a log line: when they begin, once a minute while they last, and when they end.
 //!
-//! A server that refuses may be asked a million times a second, and one that refuses every now and then (at the borrow limit)
-//! would begin and end as often. So one run of refusals is what lies less than [`QUIET_MS`] apart.
+//! A server that refuses may be asked a million times a second, and one that refuses every now and then (at the borrow
+//! limit) would begin and end as often. So one run of refusals is what lies less than [`QUIET_MS`] apart.
 //!
 //! Invariant: two lines at most in any [`QUIET_MS`], however requests come.
 
@@ -52,8 +52,8 @@ pub enum RefusalNews {
 }
 
 impl Refusals {
-    /// Takes in how many draws were refused in all, and whether one would be `refusing` at `now_ms`, a time that never goes
-    /// back.
+    /// Takes in how many draws were refused in all, and whether one would be `refusing` at `now_ms`, a time that never
+    /// goes back.
     pub fn sample(&mut self, now_ms: u64, refused: u64, refusing: bool) -> Option<RefusalNews> {
         let seen = refusing || refused > self.counted;
         let before = std::mem::replace(&mut self.counted, refused);

@@ -1,8 +1,8 @@
 //! Files that an operator names, opened and written with care.
 //!
-//! - **Read**: without waiting for anybody. A named pipe has somebody at its other end, or never will; opening one must not
-//!   hold up a start or a change. So what is read must be a regular file (`/dev/null` is taken for an empty one). A link is
-//!   followed: Kubernetes gives files by links.
+//! - **Read**: without waiting for anybody. A named pipe has somebody at its other end, or never will; opening one must
+//!   not hold up a start or a change. So what is read must be a regular file (`/dev/null` is taken for an empty one). A
+//!   link is followed: Kubernetes gives files by links.
 //! - **Written**: not through a link in the last place of a path, which somebody else may have put there; made by
 //!   ourselves, exclusively, under a name of our own, and renamed.
 //!
@@ -76,15 +76,16 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
 const IS_LINK: &str = "it is a symbolic link, which is not followed; name the file that it leads to";
 const IS_NOT_READ: &str = "it is a socket, or a named pipe that nobody reads; a regular file is expected";
 
-/// Whether a link of this name is the system's, such as `/dev/stdout`. In other folders below `/dev` everybody may make one.
+/// Whether a link of this name is the system's, such as `/dev/stdout`. In other folders below `/dev` everybody may make
+/// one.
 fn is_systems(path: &Path) -> bool {
     let is_plain = !path.components().any(|part| part == Component::ParentDir);
     is_plain
         && (path.starts_with("/proc") || ["/dev", "/dev/fd"].iter().any(|dir| path.parent() == Some(Path::new(dir))))
 }
 
-/// Whether [`open_to_append`] could open a file there, as far as that can be told without making or opening anything: a pipe's
-/// reader would see its end. `soon` is a folder that is going to be made.
+/// Whether [`open_to_append`] could open a file there, as far as that can be told without making or opening anything: a
+/// pipe's reader would see its end. `soon` is a folder that is going to be made.
 ///
 /// # Errors
 ///
@@ -101,8 +102,8 @@ pub fn can_append(path: &Path, soon: Option<&Path>) -> io::Result<()> {
     }
 }
 
-/// Whether this process could make a file of this name, which is not there: its folder is one, and lets it. `soon` is a folder
-/// that is going to be made.
+/// Whether this process could make a file of this name, which is not there: its folder is one, and lets it. `soon` is a
+/// folder that is going to be made.
 ///
 /// # Errors
 ///
@@ -131,8 +132,9 @@ pub enum Readers {
 
 /// Puts `bytes` into the place of a file, whole or not at all, on disk when this returns.
 ///
-/// They go to a new file beside it, made exclusively, under a name that nobody can guess, which is renamed. The file keeps
-/// its owner where that is allowed. `path` itself is replaced, be it a link: [`fs::canonicalize`] is the caller's.
+/// They go to a new file beside it, made exclusively, under a name that nobody can guess, which is renamed. The file
+/// keeps its owner where that is allowed. `path` itself is replaced, be it a link: [`fs::canonicalize`] is the
+/// caller's.
 ///
 /// # Errors
 ///
@@ -194,8 +196,8 @@ pub fn can_replace(path: &Path, soon: Option<&Path>) -> io::Result<()> {
     can_make(path, soon)
 }
 
-/// Gives a file that is there another content, in its place: for a folder in which nothing may be made. It must be regular,
-/// and no link.
+/// Gives a file that is there another content, in its place: for a folder in which nothing may be made. It must be
+/// regular, and no link.
 ///
 /// # Errors
 ///

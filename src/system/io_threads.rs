@@ -5,7 +5,8 @@
 //! share no queue: only a new connection is handed over, once, in turn. What they do share is the issuer, whose lock is
 //! held for tens of nanoseconds, so IDs stay strictly ordered over all of them.
 //!
-//! The thread that starts the server is the first of them: with one, which is the default, nothing is handed over at all.
+//! The thread that starts the server is the first of them: with one, which is the default, nothing is handed over at
+//! all.
 
 use std::cell::Cell;
 use std::future::Future;

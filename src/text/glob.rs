@@ -1,11 +1,11 @@
-//! Patterns as `KEYS`, `CONFIG GET` and `COMMAND LIST` of Redis have them: `*`, `?`, `[a-z]`, `[^a-z]`, and a backslash that takes a
-//! meaning away.
+//! Patterns as `KEYS`, `CONFIG GET` and `COMMAND LIST` of Redis have them: `*`, `?`, `[a-z]`, `[^a-z]`, and a backslash
+//! that takes a meaning away.
 //!
 //! The pattern comes from a client, so its cost is bounded, in one place for all who match: it is at most
-//! [`PATTERN_BYTES_MAX`] bytes long, is read once, and each of its elements then looks at a byte in one step, a set of a
-//! thousand bytes too. One place to go back to, the last `*`, makes a match at most as many steps as there are elements
-//! times bytes of text, where the usual recursion is exponential; and a pattern that needs more bytes than the text has
-//! is told by one comparison.
+//! [`PATTERN_BYTES_MAX`] bytes long, is read once, and each of its elements then looks at a byte in one step, a set of
+//! a thousand bytes too. One place to go back to, the last `*`, makes a match at most as many steps as there are
+//! elements times bytes of text, where the usual recursion is exponential; and a pattern that needs more bytes than the
+//! text has is told by one comparison.
 
 /// The longest pattern, bytes. No directive, command or file name is longer than 255.
 pub const PATTERN_BYTES_MAX: usize = 1024;
@@ -141,7 +141,8 @@ pub fn is_pattern(text: &str) -> bool {
 struct Set([u64; 4]);
 
 impl Set {
-    /// A set behind its `[`, and the bytes it used, its `]` included. One that never ends ends with the pattern, as in Redis.
+    /// A set behind its `[`, and the bytes it used, its `]` included. One that never ends ends with the pattern, as in
+    /// Redis.
     fn read(text: &[u8], fold: impl Fn(u8) -> u8) -> (Set, usize) {
         let negated = text.first() == Some(&b'^');
         let mut at = usize::from(negated);

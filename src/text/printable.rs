@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 
-/// Whether a character does something else than being seen: control characters, line and paragraph separators, and those
-/// that change the direction of writing.
+/// Whether a character does something else than being seen: control characters, line and paragraph separators, and
+/// those that change the direction of writing.
 pub fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(

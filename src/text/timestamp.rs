@@ -32,7 +32,8 @@ impl Time {
     /// - `2017-03-06`: the first millisecond of that day, in UTC or the zone that follows
     /// - `now`
     ///
-    /// A zone is `Z`, `UTC` or an offset such as `+08:00`. What is finer than a millisecond is cut off, towards the past.
+    /// A zone is `Z`, `UTC` or an offset such as `+08:00`. What is finer than a millisecond is cut off, towards the
+    /// past.
     ///
     /// # Errors
     ///

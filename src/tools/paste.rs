@@ -139,8 +139,8 @@ fn ends_word(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, b',' | b';' | b'"' | b'\'' | b'`' | b'[' | b']' | b'|' | b'\x0b')
 }
 
-/// What programs print around an ID: `1)` and `(integer)` of redis-cli, the borders of mysql's and psql's tables, and what heads
-/// a column of IDs there and in CSV: `id`, `order_id`.
+/// What programs print around an ID: `1)` and `(integer)` of redis-cli, the borders of mysql's and psql's tables, and
+/// what heads a column of IDs there and in CSV: `id`, `order_id`.
 fn is_decoration(word: &str) -> bool {
     let ordinal = word.strip_suffix(')').is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
     let border = word.bytes().all(|byte| matches!(byte, b'+' | b'-'));

@@ -4,9 +4,9 @@
 //! time, which callers bound, and no memory. RESP2 and RESP3 are read; a tool asks for RESP2.
 //!
 //! `getid bench` counts replies of servers that at their best spend 50 ns on a request, so counting must take less.
-//! Replies of a bench are all alike: the last one is the guess for the next, and a guess is checked, never trusted. What
-//! is not guessed right goes the long way, line by line. Nothing is allocated for a reply; only a line, or the beginning
-//! of a bulk string, that was cut between two reads is kept.
+//! Replies of a bench are all alike: the last one is the guess for the next, and a guess is checked, never trusted.
+//! What is not guessed right goes the long way, line by line. Nothing is allocated for a reply; only a line, or the
+//! beginning of a bulk string, that was cut between two reads is kept.
 //!
 //! Invariant: between two scans, `skip_bytes` belong to a bulk string whose header was seen, `cut_line` is the
 //! beginning of a line without its end, and at most one of the two is not empty.
@@ -253,7 +253,8 @@ impl Replies {
         Ok(self.element(sink))
     }
 
-    /// A server that announces more than there are numbers will be waited for in vain, until the caller's patience ends.
+    /// A server that announces more than there are numbers will be waited for in vain, until the caller's patience
+    /// ends.
     fn expect(&mut self, elements: u64) {
         self.elements_left = self.elements_left.saturating_add(elements);
     }
@@ -363,7 +364,8 @@ impl Sink for Counts {
     fn push(&mut self) {}
 }
 
-/// A reply, as far as a tool that draws IDs needs it. Texts may have anything in them: escape them before they are printed.
+/// A reply, as far as a tool that draws IDs needs it. Texts may have anything in them: escape them before they are
+/// printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// An integer that an ID can be.

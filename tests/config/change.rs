@@ -1,6 +1,6 @@
-//! `CONFIG SET` and `CONFIG REWRITE` as functions: a configuration and some pairs in, another or an error out; a file's text
-//! in, the new text out. What a change does to a running server is in `tests/server/settings.rs`; the texts of errors, beside a real
-//! Redis, in `tests/protocol/transcripts/config.txt`.
+//! `CONFIG SET` and `CONFIG REWRITE` as functions: a configuration and some pairs in, another or an error out; a file's
+//! text in, the new text out. What a change does to a running server is in `tests/server/settings.rs`; the texts of
+//! errors, beside a real Redis, in `tests/protocol/transcripts/config.txt`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

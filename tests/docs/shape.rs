@@ -26,8 +26,8 @@ fn files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The lines that have to fit, with their numbers: prose of Markdown, without headings, tables and code; comments of all
-/// else.
+/// The lines that have to fit, with their numbers: prose of Markdown, without headings, tables and code; comments of
+/// all else.
 fn lines_to_fit<'a>(path: &Path, text: &'a str) -> Vec<(usize, &'a str)> {
     let is_markdown = path.extension().is_some_and(|extension| extension == "md");
     let is_rust = path.extension().is_some_and(|extension| extension == "rs");

@@ -195,8 +195,8 @@ fn every_order_of_draws_saves_and_ticks() {
     check_all_orders(0, limits(1, 1), [vec![1, 1], vec![1]]);
 }
 
-/// The queue: the issuer's own source, compiled with shuttle's locks instead of the system's, under orders of threads that
-/// shuttle picks at each lock and each wake-up. A thread that nobody wakes is a deadlock, which it reports.
+/// The queue: the issuer's own source, compiled with shuttle's locks instead of the system's, under orders of threads
+/// that shuttle picks at each lock and each wake-up. A thread that nobody wakes is a deadlock, which it reports.
 mod queue {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

@@ -436,7 +436,8 @@ proptest! {
     }
 }
 
-/// What `protected-mode` and `bind` make, for each client: whether it is turned away, and whether commands are kept from it.
+/// What `protected-mode` and `bind` make, for each client: whether it is turned away, and whether commands are kept
+/// from it.
 #[test]
 fn who_comes_in_and_who_may_change_the_server() {
     use Origin::{Elsewhere, ThisMachine};

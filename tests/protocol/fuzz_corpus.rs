@@ -1,6 +1,7 @@
 //! Everything that fuzzers have found worth keeping, once more against the same properties.
 //!
-//! Fuzzers themselves are run by `fuzz/run`, see CONTRIBUTING.md; this makes sure that what they once found stays found.
+//! Fuzzers themselves are run by `fuzz/run`, see CONTRIBUTING.md; this makes sure that what they once found stays
+//! found.
 
 use std::fs;
 use std::path::Path;

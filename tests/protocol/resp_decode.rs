@@ -1,5 +1,5 @@
-//! What must hold for every input of the request decoder: nothing is lost, nothing is read twice, the cut does not matter,
-//! memory follows the bytes that came and not those that were promised.
+//! What must hold for every input of the request decoder: nothing is lost, nothing is read twice, the cut does not
+//! matter, memory follows the bytes that came and not those that were promised.
 
 use getid::resp::{Args, DecodeLimits, Decoded, Decoder, ProtocolError, Span, parse_integer};
 use proptest::prelude::*;
@@ -19,7 +19,8 @@ fn outcome(input: &[u8], cuts: &[usize], limits: &DecodeLimits) -> Outcome {
     outcome_without(&|_| false, input, cuts, limits)
 }
 
-/// The same, where large requests are passed over if `is_unwanted` says so of their sizes; then nothing stands for them.
+/// The same, where large requests are passed over if `is_unwanted` says so of their sizes; then nothing stands for
+/// them.
 fn outcome_without(
     is_unwanted: &dyn Fn(usize) -> bool,
     input: &[u8],

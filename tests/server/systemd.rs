@@ -89,7 +89,8 @@ fn it_is_hardened() {
     assert_eq!(service("SystemCallFilter"), ["@system-service", "~@privileged @resources"]);
 }
 
-/// The line in docs/operating.md that sets the server-id, on a copy of the file that it installs; and it comes before the start.
+/// The line in docs/operating.md that sets the server-id, on a copy of the file that it installs; and it comes before
+/// the start.
 #[test]
 fn the_page_sets_the_server_id_before_the_start() {
     let page = read("docs/operating.md");

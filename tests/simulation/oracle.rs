@@ -12,8 +12,8 @@ const LOW_BITS: u32 = 21;
 #[derive(Clone, Default)]
 pub(crate) struct Oracle(Arc<Mutex<State>>);
 
-/// The IDs of one server, in the order of its replies. Two servers with one server-id (a folder made anew under the first)
-/// give different IDs, but not in one order.
+/// The IDs of one server, in the order of its replies. Two servers with one server-id (a folder made anew under the
+/// first) give different IDs, but not in one order.
 #[derive(Clone, Default)]
 pub(crate) struct Line(Arc<AtomicU64>);
 

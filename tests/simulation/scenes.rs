@@ -530,8 +530,8 @@ async fn a_single_id_beside_a_hundred_greedy_connections() {
     }
 }
 
-/// Nobody is let in who would wait too long, everybody else is served in about that time, and nobody is starved by those who
-/// keep coming.
+/// Nobody is let in who would wait too long, everybody else is served in about that time, and nobody is starved by
+/// those who keep coming.
 #[tokio::test(start_paused = true)]
 async fn what_would_wait_too_long_is_refused_at_once() {
     let mut machine = Machine::new().with_shard_range(3);
@@ -575,7 +575,8 @@ async fn what_would_wait_too_long_is_refused_at_once() {
     machine.done();
 }
 
-/// Pipelines of more than the layout holds in `id-max-wait-ms`, dozens beside each other: in turns each gets all it asks for.
+/// Pipelines of more than the layout holds in `id-max-wait-ms`, dozens beside each other: in turns each gets all it
+/// asks for.
 #[tokio::test(start_paused = true)]
 async fn long_pipelines_wait_in_turns() {
     for (shard_range, clients, n) in [(0, 40, 1_200), (3, 10, 9_000)] {
@@ -601,7 +602,8 @@ async fn long_pipelines_wait_in_turns() {
     }
 }
 
-/// IDs begin far ahead of the clock, as after a state that was moved ahead: what would wait longer than it may is refused.
+/// IDs begin far ahead of the clock, as after a state that was moved ahead: what would wait longer than it may is
+/// refused.
 #[tokio::test(start_paused = true)]
 async fn ids_far_ahead_of_the_clock_are_not_waited_for() {
     let machine = Machine::new();
@@ -864,8 +866,8 @@ pub(crate) async fn the_queue_is_bounded_and_nobody_starves() {
 async fn a_queue_that_is_full_refuses_and_serves_the_eldest() {
     the_queue_is_bounded_and_nobody_starves().await;
 }
-/// Another folder, no state at all, and a record that is older than the last IDs: by a right clock nothing comes twice, at
-/// once or after a while, at ease or at the borrow limit.
+/// Another folder, no state at all, and a record that is older than the last IDs: by a right clock nothing comes twice,
+/// at once or after a while, at ease or at the borrow limit.
 #[tokio::test(start_paused = true)]
 async fn no_record_that_is_old_or_elsewhere_makes_ids_repeat() {
     for (greedy, down_ms) in [(false, 0), (true, 0), (false, 700), (true, 700), (true, 4000)] {

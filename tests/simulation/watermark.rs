@@ -624,8 +624,8 @@ async fn an_older_record_put_back() {
     assert_eq!(saved(dir.path()), point(100));
 }
 
-/// Whoever wrote a record that was copied may still run on the one that it was copied from. A lock file says which file it is,
-/// so that a copy of it, or a new one, is known; but only from the first save on.
+/// Whoever wrote a record that was copied may still run on the one that it was copied from. A lock file says which file
+/// it is, so that a copy of it, or a new one, is known; but only from the first save on.
 #[tokio::test]
 async fn a_folder_that_is_a_copy() {
     let above = TempDir::new().unwrap();

@@ -1,5 +1,5 @@
-//! `getid ping`, `get`, `verify` and `bench` reach servers alike: by TCP, TLS and Unix sockets, with and without a login.
-//! And what they say when they do not, of servers that are absent, mute, endless, foreign or hostile.
+//! `getid ping`, `get`, `verify` and `bench` reach servers alike: by TCP, TLS and Unix sockets, with and without a
+//! login. And what they say when they do not, of servers that are absent, mute, endless, foreign or hostile.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

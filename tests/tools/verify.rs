@@ -1,4 +1,5 @@
-//! `getid verify` against a small server that breaks one promise at a time. Each fault must be caught, and nothing else.
+//! `getid verify` against a small server that breaks one promise at a time. Each fault must be caught, and nothing
+//! else.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

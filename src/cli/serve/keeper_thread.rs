@@ -1,7 +1,7 @@
 //! The thread of the watermark's keeper.
 //!
-//! It has a runtime of its own, so that whatever clients make the other threads do, it samples the clock, saves, and serves
-//! waiting draws.
+//! It has a runtime of its own, so that whatever clients make the other threads do, it samples the clock, saves, and
+//! serves waiting draws.
 
 use std::sync::{Arc, mpsc};
 
@@ -74,8 +74,8 @@ impl<S: Claim<Point = SavePoint>> KeeperThread<S> {
     }
 }
 
-/// Stops the server when dropped. A keeper that ends in a panic leaves a server that can only refuse: better it ends with
-/// an error, and its supervisor starts it again.
+/// Stops the server when dropped. A keeper that ends in a panic leaves a server that can only refuse: better it ends
+/// with an error, and its supervisor starts it again.
 pub(super) struct StopsServer(pub(super) Arc<Server>);
 
 impl Drop for StopsServer {

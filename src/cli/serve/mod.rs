@@ -1,7 +1,7 @@
 //! `getid serve`: from words on a command line to a server, and back to an exit code.
 //!
-//! Three steps, one file each: `words` says where the configuration comes from, `startup` makes of it a value that can be
-//! run, and `lifecycle` runs it: open, serve, drain, last save. `check-config` shares the first two.
+//! Three steps, one file each: `words` says where the configuration comes from, `startup` makes of it a value that can
+//! be run, and `lifecycle` runs it: open, serve, drain, last save. `check-config` shares the first two.
 
 mod access;
 mod keeper_thread;

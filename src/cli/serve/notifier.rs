@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use crate::config::Supervised;
 
-/// How long a service manager that hangs may hold up a message. It delays a start and a stop; it must not prevent them, and
-/// whoever shares the thread goes on.
+/// How long a service manager that hangs may hold up a message. It delays a start and a stop; it must not prevent them,
+/// and whoever shares the thread goes on.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Tells the service manager how far the server is: `sd_notify(3)`, without the library. Lives in a runtime.
@@ -93,9 +93,9 @@ impl Notifier {
     }
 }
 
-/// How often a service manager that has `WatchdogSec=` is to hear that the server is alive: twice in the time after which
-/// it would kill it, as `sd_watchdog_enabled(3)` advises. From the values of `WATCHDOG_USEC` and `WATCHDOG_PID`; `None`
-/// without a watchdog, or with one that is meant for another process.
+/// How often a service manager that has `WatchdogSec=` is to hear that the server is alive: twice in the time after
+/// which it would kill it, as `sd_watchdog_enabled(3)` advises. From the values of `WATCHDOG_USEC` and `WATCHDOG_PID`;
+/// `None` without a watchdog, or with one that is meant for another process.
 pub(super) fn watchdog_every(usec: Option<&OsStr>, pid: Option<&OsStr>) -> Option<Duration> {
     let number = |text: &OsStr| text.to_str()?.parse::<u64>().ok();
     if pid.is_some_and(|pid| number(pid) != Some(u64::from(std::process::id()))) {

@@ -19,8 +19,8 @@ pub(in crate::cli) struct PidFile {
 const PID_BYTES_MAX: usize = 64;
 
 impl PidFile {
-    /// Writes this process's id to `path`. What a crash left there is replaced, as Redis does, but not the file of a getid
-    /// that runs. The file is a new one: what a link of this name leads to is not touched.
+    /// Writes this process's id to `path`. What a crash left there is replaced, as Redis does, but not the file of a
+    /// getid that runs. The file is a new one: what a link of this name leads to is not touched.
     ///
     /// # Errors
     ///
@@ -46,8 +46,8 @@ impl PidFile {
         Ok(PidFile { path, id })
     }
 
-    /// Whether it could be written, for who asks beforehand: another getid that runs may be the one that is to be started anew.
-    /// `soon` is a folder that the start is going to make.
+    /// Whether it could be written, for who asks beforehand: another getid that runs may be the one that is to be
+    /// started anew. `soon` is a folder that the start is going to make.
     ///
     /// # Errors
     ///

@@ -16,8 +16,9 @@ pub(super) struct Signals {
 
 impl Signals {
     pub(super) fn listen() -> Signals {
-        // Their default is to end the process, and none of them means that to a server. They are caught from now on for good,
-        // though nobody waits for them. (A write to a reader that has gone, or past `ulimit -f`, is an error then.)
+        // Their default is to end the process, and none of them means that to a server. They are caught from now on for
+        // good, though nobody waits for them. (A write to a reader that has gone, or past `ulimit -f`, is an error
+        // then.)
         let ignored = [
             SignalKind::user_defined1(),
             SignalKind::user_defined2(),

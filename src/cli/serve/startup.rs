@@ -1,7 +1,7 @@
 //! From the words behind `serve` and `check-config` to a configuration that can be run, and all that is said about it.
 //!
-//! One function does it for both, so that `check-config` says what a start would. What it has to leave to the start is what
-//! takes something: making the folder, opening the log, listening, the claim to the state.
+//! One function does it for both, so that `check-config` says what a start would. What it has to leave to the start is
+//! what takes something: making the folder, opening the log, listening, the claim to the state.
 
 use std::path::PathBuf;
 
@@ -74,7 +74,8 @@ impl Startup {
     }
 }
 
-/// Lowers `maxclients` to what the limit of open files has room for: as in Redis, this is what it is from then on. Says so.
+/// Lowers `maxclients` to what the limit of open files has room for: as in Redis, this is what it is from then on. Says
+/// so.
 ///
 /// `own_files` are open for everything else.
 ///

@@ -2,15 +2,15 @@
 
 use crate::config::Sources;
 
-/// The file is the first word unless that is a directive, as redis-server has it, or stands behind `--config`; the environment
-/// is this process's own.
+/// The file is the first word unless that is a directive, as redis-server has it, or stands behind `--config`; the
+/// environment is this process's own.
 pub(super) fn sources(words: Vec<String>) -> Sources {
     let (file, words) = part(words);
     Sources { file: file.map(Into::into), environment: std::env::vars_os().collect(), words }
 }
 
-/// The file and the directives. A `--config` that names no file, or a second one, stays among them: the configuration says what
-/// is wrong with it.
+/// The file and the directives. A `--config` that names no file, or a second one, stays among them: the configuration
+/// says what is wrong with it.
 fn part(mut words: Vec<String>) -> (Option<String>, Vec<String>) {
     if words.first().is_some_and(|word| !word.starts_with('-')) {
         let file = words.remove(0);

@@ -1,8 +1,8 @@
 //! Answers that may be large, made piece by piece.
 //!
-//! `CLIENT LIST` of ten thousand clients is 4 MB, and `ACL LIST` may be 16. Made whole, they would be held for every client
-//! that asks and does not read, and others would wait while they are made. So an answer of many entries is a list of
-//! those (shared, a few bytes each), and the connection asks for its bytes as it gets rid of those before.
+//! `CLIENT LIST` of ten thousand clients is 4 MB, and `ACL LIST` may be 16. Made whole, they would be held for every
+//! client that asks and does not read, and others would wait while they are made. So an answer of many entries is a
+//! list of those (shared, a few bytes each), and the connection asks for its bytes as it gets rid of those before.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -60,8 +60,8 @@ impl<I: ExactSizeIterator<Item = Value> + Send> Pieces for Items<I> {
     }
 }
 
-/// `CLIENT LIST`: one text whose length comes first. So each client is looked at twice: to keep what changes of it and to
-/// measure its line, and to write it.
+/// `CLIENT LIST`: one text whose length comes first. So each client is looked at twice: to keep what changes of it and
+/// to measure its line, and to write it.
 pub(super) struct ClientLines {
     clients: std::vec::IntoIter<Arc<Client>>,
     uptime_s: u64,
@@ -108,8 +108,8 @@ impl Pieces for ClientLines {
     }
 
     fn memory_bytes(&self) -> usize {
-        // Names are shared with the clients they are of, who may have others by now, or be gone: then they are held for this
-        // answer alone. They stand in the text, so its length is their bound.
+        // Names are shared with the clients they are of, who may have others by now, or be gone: then they are held for
+        // this answer alone. They stand in the text, so its length is their bound.
         let a_client = size_of::<(Arc<Client>, Snapshot)>() + size_of::<Client>();
         (self.clients.len() + self.seen.len()) * a_client + self.bytes
     }

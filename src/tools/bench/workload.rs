@@ -77,8 +77,8 @@ impl Workload {
         self.unit_requests
     }
 
-    /// The error that every request would get, when so many replies brought nothing else: `None` while there is hope. What a
-    /// server says that is busy, starting or without its disk may pass.
+    /// The error that every request would get, when so many replies brought nothing else: `None` while there is hope.
+    /// What a server says that is busy, starting or without its disk may pass.
     pub fn refusal<'a>(&self, replies: u64, counts: &'a Counts) -> Option<&'a str> {
         const PASSES: &[&str] = &["BUSY", "MISCONF", "LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY"];
         // Of a transaction, MULTI is answered with OK all the same.

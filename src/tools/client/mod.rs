@@ -58,8 +58,8 @@ impl fmt::Debug for Login {
     }
 }
 
-/// Why a server could not be reached, or did not answer as a server of Redis's protocol does. `Display` has the remedy, and
-/// nothing in it that a terminal would obey.
+/// Why a server could not be reached, or did not answer as a server of Redis's protocol does. `Display` has the remedy,
+/// and nothing in it that a terminal would obey.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The host has no address.
@@ -172,8 +172,8 @@ impl Endpoint {
         self.connect_by(&Deadline::after(self.timeout))
     }
 
-    /// Connects, logs in, sends requests and waits for as many replies, all within the timeout. An error reply may be the
-    /// last one: of a server that turns a client away.
+    /// Connects, logs in, sends requests and waits for as many replies, all within the timeout. An error reply may be
+    /// the last one: of a server that turns a client away.
     ///
     /// # Errors
     ///
@@ -436,7 +436,8 @@ impl Connection {
     fn exchange(&mut self, requests: &[u8], count: usize, deadline: &Deadline) -> Result<Vec<Reply>, ClientError> {
         let is_tls = self.is_tls();
         let failed = |error: io::Error| error_of(error, deadline, is_tls);
-        // A server that refuses connections may have replied and closed already: its words are worth more than our error.
+        // A server that refuses connections may have replied and closed already: its words are worth more than our
+        // error.
         let mut unsent = None;
         let mut rest = requests;
         while !rest.is_empty() && unsent.is_none() {

@@ -206,8 +206,8 @@ impl Load {
         }
     }
 
-    /// Reads something; meanwhile writes what there is to write. The oldest request must have its reply in time: a server
-    /// that sends a byte now and then has not answered.
+    /// Reads something; meanwhile writes what there is to write. The oldest request must have its reply in time: a
+    /// server that sends a byte now and then has not answered.
     async fn exchange(&mut self) -> Result<(), ClientError> {
         let timeout = self.endpoint.timeout;
         let oldest = self.pending.front().map_or_else(Instant::now, |pending| pending.asked_at);
