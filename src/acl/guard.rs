@@ -37,7 +37,8 @@ impl Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
     /// Clients from other machines are turned away while the default user needs no password: `protected-mode yes`, and
-    /// the default without `bind`. For who comes in by a password, as [`Protection::Commands`].
+    /// the default without `bind`. Clients that come in when there is a password are treated as under
+    /// [`Protection::Commands`].
     Connections,
     /// They are served, but for [`is_guarded`] commands, which need a login: `protected-mode guarded`, and the default
     /// with `bind`.

@@ -2,7 +2,7 @@
 //!
 //! Nothing else keeps somebody from trying a million a second: a digest costs a microsecond, and the server is made to
 //! answer fast. So a login needs leave before its password is looked at, and an address gets leave for
-//! [`GUESSES_PER_S_MAX`] a second. Asked for before and not after, because whoever guesses need not wait for the
+//! [`GUESSES_PER_S_MAX`] a second. Leave is asked for before and not after, because a guesser need not wait for the
 //! answer: it can hang up and come again. A login that was right gives its leave back, so that a pool that connects a
 //! thousand times is not slowed, and neither is anybody at another address. Besides, the answer to a wrong one is late,
 //! the later the more of them came on the connection and from the address.
@@ -96,7 +96,7 @@ struct Tally {
     failures: u64,
     since: u64,
     last_failure: u64,
-    /// Wrong logins that no sum in the log has told of, and when the first of them came.
+    /// Wrong logins that no sum in the log has counted yet, and when the first of them came.
     untold: u64,
     untold_since: u64,
 }

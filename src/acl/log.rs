@@ -3,8 +3,8 @@
 //! A client that is refused tries again, and again. Refusals that are alike within a minute are one entry with a count,
 //! so that the log shows what went wrong and not only what went wrong last.
 //!
-//! Who guesses passwords would fill it with names of its own making, so failed logins are counted by address: those for
-//! a user that there is by that user, all others together. And neither kind of refusal can push out the last of the
+//! Somebody who guesses passwords could fill it with made-up names, so failed logins are counted by address: for a user
+//! that exists under its name, for all other names together. And neither kind of refusal can push out the last of the
 //! other.
 
 use std::collections::VecDeque;
@@ -40,7 +40,7 @@ pub struct Denial {
     pub context: Context,
     /// The command's full name; of a failed login the word that asked for it, as it was sent.
     pub object: String,
-    /// Who it is, or said to be.
+    /// The user's name, or what the client said it was.
     pub user: Arc<str>,
     /// How many times in a row.
     pub count: u64,

@@ -1,8 +1,8 @@
 //! Who may do what: Redis's users and their rules.
 //!
-//! [`Users`] is a value. Whoever changes a user makes a new one of it ([`Users::with_user`]) and the server swaps them,
-//! so that a request never meets a user half changed, and a mistake in the last of ten rules leaves all as it was. A
-//! session keeps its [`User`] and asks it one bit for each request.
+//! [`Users`] is a value. A change makes a new value of it ([`Users::with_user`]) and the server swaps them, so that a
+//! request never meets a user half changed, and a mistake in the last of ten rules leaves all as it was. A session
+//! keeps its [`User`] and asks it one bit for each request.
 //!
 //! Rules are Redis's, to the letter of their errors. What they say of keys and channels is kept and shown, and means
 //! nothing: there are none here. Passwords are kept as digests.
@@ -56,7 +56,7 @@ const LINE_BYTES_MAX: usize = "user ".len() + NAME_BYTES_MAX + " ".len() + RULES
 /// The most users.
 pub const USERS_MAX: usize = 10_000;
 
-/// What stands in the place of a secret, as in Redis.
+/// What is shown instead of a secret, as in Redis.
 pub const REDACTED: &str = "(redacted)";
 
 /// All users of a server. There always is the default one.
@@ -140,7 +140,7 @@ impl Users {
         Ok(())
     }
 
-    /// A `user` line of the configuration: a user made anew by these rules, which the default one is too.
+    /// A `user` line of the configuration: a new user by these rules, also in the place of the default one.
     ///
     /// # Errors
     ///
@@ -175,8 +175,8 @@ impl Users {
         Users { default: Arc::new(user), ..self.clone() }
     }
 
-    /// These users in the place of `old`, as `ACL LOAD` has it: one that was there before is the same user with other
-    /// rules, and who is logged in as it stays so.
+    /// These users in the place of `old`, as `ACL LOAD` has it: a user that was there before is the same user with
+    /// other rules, and its logins stay.
     #[must_use]
     pub fn in_place_of(mut self, old: &Users) -> Users {
         self.incarnations = old.incarnations;
@@ -203,7 +203,7 @@ impl Users {
         self.iter().map(|user| format!("user {} {}", user.name(), user.describe())).collect()
     }
 
-    /// The same for who may not set users: digests are left out.
+    /// The same for a user who may not set users: digests are left out.
     pub fn describe_all_redacted(&self) -> Vec<String> {
         self.iter().map(|user| format!("user {} {}", user.name(), user.describe_redacted())).collect()
     }
@@ -271,10 +271,10 @@ pub enum RuleError {
          'resetchannels' to start with an empty list of channels"
     )]
     ChannelsAfterAll,
-    /// `<x` or `!x` of a password that the user has not.
+    /// `<x` or `!x` of a password that the user does not have.
     #[error("The password you are trying to remove from the user does not exist")]
     NoSuchPassword,
-    /// `#x` that is no digest.
+    /// `#x` that is not a digest.
     #[error("The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters")]
     BadHash,
     /// `+config|get|x`.
@@ -345,7 +345,7 @@ pub fn categories() -> Value {
 }
 
 /// `ACL CAT name`: the commands of a category here, subcommands included, by their original names; `None` for a name
-/// that is no category.
+/// that is not a category.
 pub fn commands_in(category: &[u8]) -> Option<Value> {
     redis_names::CATEGORIES.iter().find(|known| known.as_bytes().eq_ignore_ascii_case(category))?;
     let category = Categories::named(category);

@@ -2,8 +2,8 @@
 //!
 //! Redis calls it a selector. A check happens for every request, so what is allowed is a bit for each row of the
 //! command table; the rules themselves are kept as text beside it, in the order they were given, because that is how
-//! Redis 7.2 shows them, and because they may name what this server has not. Patterns are kept to be shown: there are
-//! no keys here.
+//! Redis 7.2 shows them, and because they may name what this server does not have. Patterns are kept to be shown: there
+//! are no keys here.
 //!
 //! Invariant: the rules, applied to `-@all` or `+@all` (`starts_with_all`), make the bits.
 
@@ -91,7 +91,7 @@ struct KeyPattern {
 /// What a name in a rule stands for.
 enum Named {
     Here(&'static Command),
-    /// A command that Redis has, and this server has not.
+    /// A command that Redis has and this server does not.
     Elsewhere,
 }
 

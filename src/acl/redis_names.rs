@@ -1,8 +1,8 @@
 //! What Redis 7.2 calls its commands and categories.
 //!
-//! ACL rules are copied from one installation to another. One that speaks of `GET` or of `@string` says something that
-//! is true here too (nobody can run what is not there), so it is taken, and shown again as it was; only a name that
-//! neither Redis nor getid has is a mistake.
+//! ACL rules are copied from one installation to another. A rule about `GET` or `@string` is true here too (nobody can
+//! run what is not there), so it is taken, and shown again as it was. Only a name that neither Redis nor getid has is a
+//! mistake.
 
 /// Every category of Redis 7, in its order.
 pub(super) const CATEGORIES: [&str; 21] = [

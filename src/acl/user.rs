@@ -77,7 +77,7 @@ impl User {
         if is_guarded { unguarded(self.allowed) } else { self.allowed }
     }
 
-    /// Whether one can log in as this user. Who is logged in stays so.
+    /// Whether anybody can log in as this user. A client that is logged in stays so.
     pub fn is_enabled(&self) -> bool {
         self.enabled
     }
@@ -147,7 +147,7 @@ impl User {
         Ok(())
     }
 
-    /// A rule that is no password.
+    /// A rule that is not about passwords.
     fn take_word(&mut self, rule: &str) -> Result<(), RuleError> {
         if let Some(inner) = rule.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
             let mut selector = Permissions::default();
@@ -246,7 +246,7 @@ impl User {
         parts.join(" ")
     }
 
-    /// What `ACL GETUSER` answers; with digests for who may set them.
+    /// What `ACL GETUSER` answers; with digests if the asking user may set them.
     pub fn to_value(&self, shows_digests: bool) -> Value {
         let shown = |digest: &Digest| if shows_digests { digest.to_string() } else { REDACTED.to_owned() };
         let mut fields = vec![

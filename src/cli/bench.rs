@@ -5,7 +5,7 @@
 //! the other side was.
 //!
 //! The load is closed: each connection sends its next batch when the last reply of the one before is there. So the
-//! latency is that of a server under as much load as it takes; it says nothing of a server at a given rate.
+//! latency is measured under as much load as the server takes; it says nothing about a given rate.
 //!
 //! A run goes from idle to idle: nothing is in flight when it starts, and it ends with the last reply. So CPU time and
 //! replies belong together to the last one.
@@ -39,7 +39,7 @@ const TIMEOUT_MS_DEFAULT: u64 = 10_000;
 /// Exit code when the command line is wrong or the run could not be made.
 const EXIT_FAILED: u8 = 2;
 
-/// Descriptors for everything that is no connection.
+/// Descriptors for everything that is not a connection.
 const RESERVED_FILES: u64 = 32;
 
 /// A process that has just answered goes to sleep, and its CPU time is counted up, within this.

@@ -1,7 +1,8 @@
 //! `getid decode`: what IDs mean, for people and for scripts.
 //!
 //! IDs come as arguments or from standard input, and each is answered at once, so that a log can be piped through
-//! without end. What is no ID is named and does not spoil the others; a line of a hundred wrong words is named once.
+//! without end. A word that is not an ID is named and does not spoil the others; a line of a hundred wrong words is
+//! named once.
 
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::process::ExitCode;
@@ -42,7 +43,7 @@ pub(super) struct DecodeArgs {
     layout: LayoutArgs,
 }
 
-/// Mistakes that are named; a file that is no list of IDs at all need not fill a screen.
+/// Mistakes that are named; a file that is not a list of IDs at all need not fill a screen.
 const NAMED_MAX: u64 = 20;
 
 /// Decodes all IDs; exit code 1 if one of them was none, or the layout is wrong.
@@ -123,7 +124,7 @@ fn decode_stdin(decoder: &mut Decoder<'_>) -> io::Result<()> {
     scanner.finish(|line, word| decoder.take(Place::Line(line), word))
 }
 
-/// Where a word stands.
+/// Where a word is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Argument(usize),

@@ -153,7 +153,7 @@ fn completions(shell: clap_complete::Shell) -> ExitCode {
     output::finish(output::print(|out| out.write_all(&script)), ExitCode::SUCCESS)
 }
 
-/// The command line as shells should know it: behind `serve` and `check-config` stand directives, which the real one
+/// The command line as shells should know it: `serve` and `check-config` are followed by directives, which the real one
 /// only passes on.
 fn with_directives(mut command: clap::Command) -> clap::Command {
     let directive = |row: &'static Directive| {

@@ -218,7 +218,7 @@ async fn draw_all(
         stop: AtomicBool::new(false),
     });
 
-    // All connections stand before the first ID is drawn, so that they meet.
+    // All connections are open before the first ID is drawn, so that they meet.
     let mut servers = Vec::new();
     let mut loads = Vec::new();
     for (index, target) in targets.iter().enumerate() {

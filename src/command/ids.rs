@@ -29,10 +29,10 @@ pub fn parse_id(text: &[u8]) -> Result<Id, IdArgumentError> {
     })
 }
 
-/// Why an argument is no ID. `Display` is the text of an error reply.
+/// Why an argument is not an ID. `Display` is the text of an error reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdArgumentError {
-    /// It is no integer, or one below -2^63.
+    /// It is not an integer, or one below -2^63.
     #[error("ERR '{text}' is not an id: an id is an integer of 0 to 9223372036854775807")]
     NotAnInteger {
         /// Its beginning.
@@ -117,7 +117,7 @@ const TIME_BYTES_MAX: usize = 300;
 /// Why two arguments are no span of time. `Display` is the text of an error reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpanError {
-    /// One is no time.
+    /// One of them is not a time.
     #[error("ERR {0}")]
     Time(String),
     /// No ID can carry one of them.

@@ -207,7 +207,7 @@ impl Command {
     }
 }
 
-/// The commands by the names they go by on this server: the table with `rename-command` applied.
+/// The commands by the names they have on this server: the table with `rename-command` applied.
 ///
 /// A name is looked up for every request. There are a few dozen of them, at most six of a length, so a list for each
 /// length is as fast as anything; and comparing whole names needs no copy in lower case.

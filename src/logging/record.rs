@@ -138,7 +138,7 @@ fn level_name(level: tracing::Level) -> &'static str {
     }
 }
 
-/// JSON itself escapes only what could not stand in it, which a terminal or a reader may obey all the same.
+/// JSON itself escapes only what it could not contain, which a terminal or a reader may obey all the same.
 fn json_string(text: &str) -> String {
     let json = serde_json::Value::from(text).to_string();
     if !json.contains(is_unprintable) {

@@ -19,7 +19,7 @@ pub(super) const SYSLOG_BYTES_MAX: usize = 8192;
 /// How long a datagram waits for a daemon that reads slowly. The queue behind has a bound.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Who the log is in syslog.
+/// The log's name and facility in syslog.
 #[derive(Clone, Debug)]
 pub struct SyslogOptions {
     /// The name (`syslog-ident`).

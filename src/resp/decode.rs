@@ -584,16 +584,16 @@ impl ExactSizeIterator for ArgsIter<'_> {}
 /// gives the exact bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// The number after `$` is no integer, negative, or above `proto-max-bulk-len`.
+    /// The number after `$` is not an integer, or it is negative or above `proto-max-bulk-len`.
     #[error("Protocol error: invalid bulk length")]
     InvalidBulkLength,
-    /// The number after `*` is no integer or above [`DecodeLimits::args_max`].
+    /// The number after `*` is not an integer, or it is above [`DecodeLimits::args_max`].
     #[error("Protocol error: invalid multibulk length")]
     InvalidMultibulkLength,
-    /// An argument of an array is no bulk string: nested arrays, integers, anything.
+    /// An argument of an array is not a bulk string but a nested array, an integer or anything else.
     #[error("Protocol error: expected '$', got '{}'", Printable(*got))]
     ExpectedDollar {
-        /// What stands in the place of the `$`.
+        /// What is in the place of the `$`.
         got: u8,
     },
     /// An inline command's quotes don't close, or something follows a closing quote.

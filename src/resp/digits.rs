@@ -3,7 +3,7 @@
 //! Formatting a number is most of what an ID costs once it is drawn. But IDs of one draw are neighbours: they share all
 //! but their last digits, because tick, server-id and the upper shard bits are the same or nearly so. So an
 //! [`IdWriter`] keeps a whole line with the leading digits in place, appends it, and writes the last eight digits over
-//! it. Only when the leading digits change (every 10^8: each 47 ms of IDs) are they formatted anew.
+//! it. Only when the leading digits change (every 10^8: each 47 ms of IDs) are they formatted again.
 //!
 //! A line is appended as a block of fixed size and then cut to its length: the copy becomes two or three moves.
 
@@ -26,7 +26,7 @@ pub struct IdWriter {
     /// The number with zeros for its last eight digits; `u64::MAX`: none yet.
     base: u64,
     line: [u8; LINE_BYTES],
-    /// Where the last eight digits stand in `line`.
+    /// Where the last eight digits are in `line`.
     low_at: usize,
     /// Length of the line.
     len: usize,

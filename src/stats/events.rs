@@ -110,7 +110,7 @@ impl Event {
 const COLUMNS: usize = 80;
 /// Rows of a graph.
 const ROWS: usize = 4;
-/// What the top of a column looks like, from low to high; below it stands `|`.
+/// What the top of a column looks like, from low to high; below it is `|`.
 const TOPS: [char; 3] = ['_', 'o', '#'];
 
 struct Column {

@@ -80,7 +80,7 @@ impl Histogram {
     }
 
     /// Bounds in microseconds, each with how many durations are below it: those of Redis's `LATENCY HISTOGRAM`, which
-    /// are powers of two in ns. A bound stands there only if something came since the one before.
+    /// are powers of two in ns. A bound is there only if something came since the one before.
     pub fn cumulative_us(&self) -> Vec<(u64, u64)> {
         let mut bounds = Vec::new();
         let (mut bucket, mut sum, mut told) = (0, 0, 0);

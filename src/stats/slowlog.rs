@@ -20,7 +20,7 @@ pub struct Entry {
     pub us: u64,
     /// What was sent, as [`trimmed`] leaves it.
     pub args: Vec<Vec<u8>>,
-    /// Who sent it.
+    /// The client that sent it.
     pub peer: String,
     /// The name that `CLIENT SETNAME` gave the sender; empty without one.
     pub name: Arc<str>,

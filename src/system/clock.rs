@@ -75,7 +75,7 @@ pub fn wall_unix_ms() -> i64 {
     SystemClock::new().wall_unix_ms()
 }
 
-/// Nanoseconds of a clock that is never set and stands still while the machine is suspended, for how long things take; its
+/// Nanoseconds of a clock that is never set and stops while the machine is suspended, for how long things take; its
 /// zero means nothing.
 #[inline]
 pub fn stopwatch_ns() -> u64 {

@@ -119,7 +119,7 @@ pub fn can_make(path: &Path, soon: Option<&Path>) -> io::Result<()> {
     Ok(eaccess(folder, AccessFlags::W_OK | AccessFlags::X_OK)?)
 }
 
-/// Who may read and write a file that is written anew.
+/// Who may read and write a new file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
     /// A file that is there keeps its mode, a new one is for its owner alone.
@@ -133,7 +133,7 @@ pub enum Readers {
 /// Puts `bytes` into the place of a file, whole or not at all, on disk when this returns.
 ///
 /// They go to a new file beside it, made exclusively, under a name that nobody can guess, which is renamed. The file
-/// keeps its owner where that is allowed. `path` itself is replaced, be it a link: [`fs::canonicalize`] is the
+/// keeps its owner where that is allowed. `path` itself is replaced, even if it is a link: [`fs::canonicalize`] is the
 /// caller's.
 ///
 /// # Errors
@@ -223,7 +223,7 @@ pub fn can_overwrite(path: &Path) -> io::Result<()> {
     if found.is_file() { Ok(eaccess(path, AccessFlags::W_OK)?) } else { Err(not_regular(&found)) }
 }
 
-/// How many links may stand one behind the other, as in the kernel.
+/// How many links may follow each other, as in the kernel.
 const LINKS_MAX: usize = 40;
 
 /// The file that `path` leads to: a link that root or this process's user made is followed, so that a file that is
@@ -278,7 +278,7 @@ pub fn id_of(path: &Path) -> Option<FileId> {
 ///
 /// # Errors
 ///
-/// The operating system's. One that is gone, or is another by now, is no error.
+/// The operating system's. A file that is gone, or that is another one now, is not an error.
 pub fn remove_if(path: &Path, id: FileId) -> io::Result<()> {
     if id_of(path) != Some(id) {
         return Ok(());

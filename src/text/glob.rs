@@ -75,7 +75,7 @@ impl Pattern {
         Ok(Pattern { bytes_min: elements.len() - stars, has_star: stars > 0, elements, ignore_case })
     }
 
-    /// Whether it stands for one text only, and is compared in one step a byte.
+    /// Whether it matches one text only, and is compared in one step a byte.
     pub fn is_literal(&self) -> bool {
         self.elements.iter().all(|element| matches!(element, Element::Byte(_)))
     }

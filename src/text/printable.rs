@@ -1,7 +1,7 @@
 //! Text from elsewhere (names, passwords' neighbours, paths, a server's replies) made fit to be shown on one line.
 //!
 //! Whoever prints what somebody else chose prints it through here, in logs, in reports and in tools: so no name begins
-//! a line of its own, tells a terminal what to do, or shows letters in another order than they stand in.
+//! a line of its own, tells a terminal what to do, or shows letters in another order than the text has them.
 
 use std::borrow::Cow;
 

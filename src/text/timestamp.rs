@@ -132,7 +132,7 @@ pub fn format_rfc3339(unix_ms: i64) -> String {
     }
 }
 
-/// Why a text is no time.
+/// Why a text is not a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TimeError {
     /// None of the forms that [`Time::parse`] reads.

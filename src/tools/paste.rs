@@ -30,7 +30,7 @@ pub struct Scanner {
     in_error: bool,
 }
 
-/// A word that is no ID.
+/// A word that is not an ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mistake {
     /// Something else.
@@ -134,7 +134,7 @@ impl Scanner {
     }
 }
 
-/// What stands between IDs, in all of the formats.
+/// What separates IDs, in all of the formats.
 fn ends_word(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, b',' | b';' | b'"' | b'\'' | b'`' | b'[' | b']' | b'|' | b'\x0b')
 }

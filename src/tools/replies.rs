@@ -24,7 +24,7 @@ const BULK_BYTES_SHOWN_MAX: usize = 64;
 /// Different error texts that are kept; a server may put a changing number into each.
 const ERROR_TEXTS_MAX: usize = 16;
 
-/// Bytes of an error text that are kept: the longest of Redis, that of protected mode, has about 1,000.
+/// Bytes of an error text that are kept: Redis's longest, about protected mode, has about 1,000.
 const ERROR_TEXT_BYTES_MAX: usize = 1024;
 
 /// `$`, a length of up to 12 digits, CRLF.
@@ -79,7 +79,7 @@ pub trait Sink {
     fn push(&mut self);
 }
 
-/// The stream is no Redis's.
+/// The stream does not speak Redis's protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server does not speak Redis's protocol: {0:?}")]
 pub struct NotAReply(pub String);
@@ -236,7 +236,7 @@ impl Replies {
                 sink.array();
                 match kind {
                     b'%' => self.expect(2 * elements),
-                    // An attribute stands before an element and is none.
+                    // An attribute precedes an element and is not one.
                     b'|' => {
                         self.expect(2 * elements);
                         return Ok(0);
@@ -385,7 +385,7 @@ pub struct Gathered {
     pub replies: Vec<Reply>,
     ids: Vec<Id>,
     is_list: bool,
-    /// The first element that is no ID.
+    /// The first element that is not an ID.
     odd: Option<Reply>,
 }
 
@@ -412,7 +412,7 @@ impl Sink for Gathered {
     }
 
     fn bulk(&mut self, text: &[u8]) {
-        // IDs of MGETID are strings; by itself, a string is no answer to GETID.
+        // IDs of MGETID are strings; by itself, a string is not an answer to GETID.
         self.id(parse_id(text).filter(|_| self.is_list), || text_of(text));
     }
 

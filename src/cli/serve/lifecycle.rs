@@ -114,7 +114,7 @@ impl Prepared {
     async fn serve<S: Claim<Point = SavePoint>>(mut self, opening: Opening, claim: Taken<S>) -> Result<(), Failure> {
         let found = claim.point;
         let mut signals = Signals::listen();
-        // Everything is open by now: what is left is for clients.
+        // Everything is open: the descriptors that are left are for clients.
         if let Some(warning) = startup::fit_clients(&mut self.startup.config, server::open_files())? {
             tracing::warn!("{warning}");
         }
@@ -210,8 +210,8 @@ async fn begin_life<S: Claim<Point = SavePoint>>(
     Ok(Some((issuer, keeper)))
 }
 
-/// The end of a start that fails once its first save was begun: a clock that was wrong leaves no trace. A second signal ends it
-/// at once.
+/// The end of a start that fails once its first save was begun: a clock that was wrong leaves no trace. A second signal
+/// ends it at once.
 ///
 /// # Errors
 ///

@@ -46,8 +46,8 @@ impl PidFile {
         Ok(PidFile { path, id })
     }
 
-    /// Whether it could be written, for who asks beforehand: another getid that runs may be the one that is to be
-    /// started anew. `soon` is a folder that the start is going to make.
+    /// Whether it could be written, to be asked beforehand: another getid that runs may be the one that is to be
+    /// restarted. `soon` is a folder that the start is going to make.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl PidFile {
     ///
     /// # Errors
     ///
-    /// When it is ours and can't be removed. One that is gone already is no error.
+    /// When it is ours and can't be removed. A file that is gone already is not an error.
     pub(in crate::cli) fn remove(self) -> Result<(), PidFileError> {
         files::remove_if(&self.path, self.id).map_err(|error| PidFileError { path: self.path, error })
     }
@@ -104,7 +104,7 @@ mod tests {
         file.remove().unwrap();
         assert!(!path.exists());
 
-        // Another one has taken its name since, be it with the same number in it.
+        // Another file has taken its name since, even if it has the same number in it.
         let file = PidFile::write(&path).unwrap();
         let other = PidFile::write(&path).unwrap();
         file.remove().unwrap();

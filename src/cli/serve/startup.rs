@@ -17,7 +17,7 @@ pub(in crate::cli) struct Startup {
     pub(in crate::cli) config: Config,
     /// What may not be meant, in sentences.
     pub(in crate::cli) warnings: Vec<String>,
-    /// What sessions go by.
+    /// What sessions are made with.
     pub(in crate::cli) settings: Settings,
     /// Absolute.
     pub(in crate::cli) config_file: Option<PathBuf>,

@@ -2,7 +2,7 @@
 
 use crate::config::Sources;
 
-/// The file is the first word unless that is a directive, as redis-server has it, or stands behind `--config`; the
+/// The file is the first word unless that is a directive, as redis-server has it, or follows `--config`; the
 /// environment is this process's own.
 pub(super) fn sources(words: Vec<String>) -> Sources {
     let (file, words) = part(words);

@@ -1,7 +1,7 @@
 //! The latency curve of a run, as CSV for other programs and as a picture.
 //!
-//! Latency over the share of batches that were faster, with a logarithmic scale towards 100 %: each step to the right has
-//! a tenth of the batches left, so that the slowest, which averages hide, have as much room as the many.
+//! Latency over the share of batches that were faster, with a logarithmic scale towards 100 %: each step to the right
+//! has a tenth of the batches left, so that the slowest, which averages hide, have as much room as the many.
 
 use std::fmt::Write as _;
 
@@ -255,7 +255,7 @@ mod tests {
         }
         assert!(text.contains("prefers-color-scheme: dark"));
         assert_eq!(text.matches("class=\"line\"").count(), 1);
-        // Where the slowest stands, too, there is no room for another name.
+        // Where the slowest is named, there is no room for another name.
         assert!(!text.contains("p99.9"), "{text}");
     }
 

@@ -4,7 +4,7 @@
 //! connections that are ready, and for each of them one read, one look at the clock, one write.
 //!
 //! Sockets are level-triggered: what one read leaves comes again. Reading and writing go on at the same time, for a
-//! server that waits for its client to read would stand still with a client that only writes.
+//! server that waits for its client to read would stop for a client that only writes.
 
 use std::io;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(crate) struct Plan {
     pub(crate) workload: Workload,
     /// Go on though every request gets an error.
     pub(crate) keep_going: bool,
-    /// Units not sent yet, in a run that goes by their number.
+    /// Units not sent yet, in a run of so many units.
     pub(crate) units_left: AtomicU64,
     /// Whether somebody looks at `replies_seen`.
     pub(crate) shows_progress: bool,

@@ -19,7 +19,7 @@ pub(crate) struct Shape {
     pub(crate) connections: u32,
     pub(crate) threads: u32,
     pub(crate) pipeline: u32,
-    /// How often the command stands in one transaction; none: it is sent by itself.
+    /// How often one transaction has the command; `None`: it is sent by itself.
     pub(crate) transaction: Option<u32>,
 }
 

@@ -43,7 +43,7 @@ pub struct Endpoint {
     pub addresses: OnceLock<Vec<SocketAddr>>,
 }
 
-/// Who logs in.
+/// The login: a user's name and its password.
 #[derive(Clone)]
 pub struct Login {
     /// Without one: the default user.
@@ -94,7 +94,7 @@ pub enum ClientError {
     /// The host's name is none that a certificate can have.
     #[error("TLS: '{0}' is no name that a certificate can have; --sni NAME says which to expect")]
     ServerName(String),
-    /// What came is no reply.
+    /// What came is not a reply.
     #[error("{}", not_a_reply_sentence(.0))]
     NotAReply(NotAReply),
     /// More replies than were asked for.
@@ -349,7 +349,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Those of the socket; [`io::ErrorKind::InvalidData`] for what is no TLS.
+    /// Those of the socket; [`io::ErrorKind::InvalidData`] if the peer does not speak TLS.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return self.socket.read(buffer) };
         loop {

@@ -5,7 +5,7 @@
 //!
 //! - Exact. Look at a server's IDs in ascending order through a window of 2^random-range: if no random value is ever
 //!   twice in it, the promise was kept to the letter. This holds when the run got every ID the server gave.
-//! - Chi-square, when the exact one does not hold, because others draw too or the server started anew in between: then
+//! - Chi-square, when the exact one does not hold, because others draw too or the server was restarted in between: then
 //!   the run saw a sample. For df = modulus - 1 the bound is `df + 2 sqrt(df x) + 2 x` with x = 40, which a chi-square
 //!   variable passes with a probability below e^-40 (Laurent and Massart 2000, lemma 1). It needs 10 IDs for each
 //!   residue.

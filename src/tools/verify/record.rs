@@ -223,7 +223,7 @@ pub enum RecordError {
         /// What it says.
         version: u32,
     },
-    /// A checksum is wrong, or what stands under a right one makes no sense.
+    /// A checksum is wrong, or what it covers makes no sense.
     #[error("the record is damaged after {ids} ids")]
     Damaged {
         /// How many IDs were good.
