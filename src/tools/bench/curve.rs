@@ -55,32 +55,7 @@ pub fn svg(title: &str, subtitle: &str, points: &[Point], marks: &[Mark]) -> Str
     let mut out = String::from(HEAD);
     push(&mut out, format_args!("<text class=\"title\" x=\"{LEFT}\" y=\"26\">{}</text>\n", escaped(title)));
     push(&mut out, format_args!("<text x=\"{LEFT}\" y=\"46\">{}</text>\n", escaped(subtitle)));
-    let mut tick = low;
-    while tick <= high * 1.001 {
-        let (at, text) = (y(tick), duration(tick));
-        push(&mut out, format_args!("<path class=\"grid\" d=\"M{LEFT} {at:.1}H{RIGHT}\"/>\n"));
-        push(
-            &mut out,
-            format_args!("<text class=\"end\" x=\"{:.1}\" y=\"{:.1}\">{text}</text>\n", LEFT - 8.0, at + 4.0),
-        );
-        tick = next_tick(tick);
-    }
-    let mut step = 0.0;
-    while step <= decades {
-        let quantile = 1.0 - 10_f64.powf(-step);
-        let at = LEFT + step / decades * (RIGHT - LEFT);
-        push(&mut out, format_args!("<path class=\"grid\" d=\"M{at:.1} {TOP}V{BOTTOM}\"/>\n"));
-        let (below, text) = (BOTTOM + 20.0, percent(quantile));
-        push(&mut out, format_args!("<text class=\"middle\" x=\"{at:.1}\" y=\"{below}\">{text}</text>\n"));
-        step += 1.0;
-    }
-    let middle = f64::midpoint(LEFT, RIGHT);
-    push(
-        &mut out,
-        format_args!(
-            "<text class=\"middle\" x=\"{middle}\" y=\"446\">share of batches that took so long at most</text>\n"
-        ),
-    );
+    axes(&mut out, (low, high), decades, y);
     let mut line = String::new();
     for (index, point) in shown.iter().enumerate() {
         let command = if index == 0 { 'M' } else { 'L' };
@@ -89,6 +64,46 @@ pub fn svg(title: &str, subtitle: &str, points: &[Point], marks: &[Mark]) -> Str
     if !line.is_empty() {
         push(&mut out, format_args!("<path class=\"line\" d=\"{line}\"/>\n"));
     }
+    mark(&mut out, &shown, marks, (low, high), (x, y));
+    out.push_str("</svg>\n");
+    out
+}
+
+/// The grid, with the latencies on the left and the shares below.
+fn axes(out: &mut String, (low, high): (f64, f64), decades: f64, y: impl Fn(f64) -> f64) {
+    let mut tick = low;
+    while tick <= high * 1.001 {
+        let (at, text) = (y(tick), duration(tick));
+        push(out, format_args!("<path class=\"grid\" d=\"M{LEFT} {at:.1}H{RIGHT}\"/>\n"));
+        push(out, format_args!("<text class=\"end\" x=\"{:.1}\" y=\"{:.1}\">{text}</text>\n", LEFT - 8.0, at + 4.0));
+        tick = next_tick(tick);
+    }
+    let mut step = 0.0;
+    while step <= decades {
+        let quantile = 1.0 - 10_f64.powf(-step);
+        let at = LEFT + step / decades * (RIGHT - LEFT);
+        push(out, format_args!("<path class=\"grid\" d=\"M{at:.1} {TOP}V{BOTTOM}\"/>\n"));
+        let (below, text) = (BOTTOM + 20.0, percent(quantile));
+        push(out, format_args!("<text class=\"middle\" x=\"{at:.1}\" y=\"{below}\">{text}</text>\n"));
+        step += 1.0;
+    }
+    let middle = f64::midpoint(LEFT, RIGHT);
+    push(
+        out,
+        format_args!(
+            "<text class=\"middle\" x=\"{middle}\" y=\"446\">share of batches that took so long at most</text>\n"
+        ),
+    );
+}
+
+/// Named points on the curve.
+fn mark(
+    out: &mut String,
+    shown: &[&Point],
+    marks: &[Mark],
+    (low, high): (f64, f64),
+    (x, y): (impl Fn(f64) -> f64, impl Fn(f64) -> f64),
+) {
     let last = shown.last().map_or(RIGHT, |point| x(point.quantile));
     for (name, point) in marks.iter().filter(|(_, point)| !shown.is_empty() && point.latency_us > 0.0) {
         let (at, up) = (x(point.quantile), y(point.latency_us.clamp(low, high)));
@@ -96,21 +111,19 @@ pub fn svg(title: &str, subtitle: &str, points: &[Point], marks: &[Mark]) -> Str
         if point.quantile < 1.0 && last - at < MARK_WIDTH / 2.0 {
             continue;
         }
-        push(&mut out, format_args!("<circle cx=\"{at:.1}\" cy=\"{up:.1}\" r=\"3.5\"/>\n"));
+        push(out, format_args!("<circle cx=\"{at:.1}\" cy=\"{up:.1}\" r=\"3.5\"/>\n"));
         // The curve rises to the right: it is clear below it to the right, and above it to the left.
         let at_the_edge = at > RIGHT - MARK_WIDTH;
         let class = if at_the_edge { "mark end" } else { "mark" };
         let (left, base) = if at_the_edge { (at, up - 10.0) } else { (at + 8.0, up + 16.0) };
         push(
-            &mut out,
+            out,
             format_args!(
                 "<text class=\"{class}\" x=\"{left:.1}\" y=\"{base:.1}\">{name} {}</text>\n",
                 duration(point.latency_us)
             ),
         );
     }
-    out.push_str("</svg>\n");
-    out
 }
 
 const HEAD: &str = "\

@@ -284,16 +284,22 @@ impl Load {
         }
     }
 
-    fn exchange(&mut self, until: Until, part: &mut Part) -> Result<(), Stop> {
-        let Load { plan, epoll, connections, buffer } = self;
-        let mut in_flight = 0_usize;
-        for (index, connection) in connections.iter_mut().enumerate() {
+    /// Gives each connection its first batch, and says how many got one.
+    fn send_first(&mut self, until: Until) -> Result<usize, Stop> {
+        let mut in_flight = 0;
+        for (index, connection) in self.connections.iter_mut().enumerate() {
             let now = Instant::now();
-            let Some(units) = plan.next_batch(until, now) else { break };
-            connection.begin(&plan.workload, units, now);
-            connection.write(plan, epoll, index)?;
+            let Some(units) = self.plan.next_batch(until, now) else { break };
+            connection.begin(&self.plan.workload, units, now);
+            connection.write(&self.plan, &self.epoll, index)?;
             in_flight += 1;
         }
+        Ok(in_flight)
+    }
+
+    fn exchange(&mut self, until: Until, part: &mut Part) -> Result<(), Stop> {
+        let mut in_flight = self.send_first(until)?;
+        let Load { plan, epoll, connections, buffer } = self;
         // Once each connection may have had an answer, it shows whether there is any but errors.
         let mut judged_after = if plan.keep_going { 0 } else { in_flight as u64 };
         let mut batches = 0;
@@ -316,19 +322,12 @@ impl Load {
                     connection.write(plan, epoll, index)?;
                 }
                 loop {
-                    let (replies, may_have_more) = connection.read(plan, buffer, &mut part.counts)?;
-                    part.replies += replies;
-                    connection.replies_left =
-                        connection.replies_left.checked_sub(replies).ok_or_else(|| ClientError::TooMany.to_string())?;
-                    if replies > 0 && connection.replies_left == 0 {
-                        let now = Instant::now();
-                        let latency_ns = now.duration_since(connection.sent_at).as_nanos();
-                        part.latency_ns.saturating_record(u64::try_from(latency_ns).unwrap_or(u64::MAX));
-                        part.ended = now;
+                    let (is_complete, may_have_more) = connection.receive(plan, buffer, part)?;
+                    if is_complete {
                         batches += 1;
-                        match plan.next_batch(until, now) {
+                        match plan.next_batch(until, part.ended) {
                             Some(units) => {
-                                connection.begin(&plan.workload, units, now);
+                                connection.begin(&plan.workload, units, part.ended);
                                 connection.write(plan, epoll, index)?;
                             }
                             None => in_flight -= 1,
@@ -418,6 +417,20 @@ impl Connection {
                 .map_err(|errno| format!("epoll: {}", errno.desc()))?;
         }
         Ok(())
+    }
+
+    /// Reads once: whether that completed the batch, and whether more may have been received than was read.
+    fn receive(&mut self, plan: &Plan, buffer: &mut [u8], part: &mut Part) -> Result<(bool, bool), String> {
+        let (replies, may_have_more) = self.read(plan, buffer, &mut part.counts)?;
+        part.replies += replies;
+        self.replies_left = self.replies_left.checked_sub(replies).ok_or_else(|| ClientError::TooMany.to_string())?;
+        let is_complete = replies > 0 && self.replies_left == 0;
+        if is_complete {
+            part.ended = Instant::now();
+            let latency_ns = part.ended.duration_since(self.sent_at).as_nanos();
+            part.latency_ns.saturating_record(u64::try_from(latency_ns).unwrap_or(u64::MAX));
+        }
+        Ok((is_complete, may_have_more))
     }
 
     /// Replies that one read completed, and whether more may have been received than was read.

@@ -134,16 +134,7 @@ pub fn judge(
         }
     }
 
-    for (server_id, Number { lowest, not_after, earlier, .. }) in numbers {
-        if let Some((earlier, source)) = earlier {
-            findings.add_many(Kind::AfterEarlier, not_after, || {
-                let place = merge.place(source);
-                format!(
-                    "{not_after} ids of server-id {server_id}, from {lowest} on, are not above {earlier} of {place}"
-                )
-            });
-        }
-    }
+    check_after_earlier(numbers, &merge, &mut findings);
     check_server_ids_differ(servers, &mut findings);
     let mut judged = Judged { findings, servers: Vec::new(), earlier_ids };
     for (server, tally) in servers.iter().zip(tallies) {
@@ -156,6 +147,20 @@ pub fn judge(
         }));
     }
     Ok(judged)
+}
+
+/// Reports what is not above all that an earlier run got from the same server-id.
+fn check_after_earlier(numbers: BTreeMap<u32, Number>, merge: &Merge<'_>, findings: &mut Findings) {
+    for (server_id, Number { lowest, not_after, earlier, .. }) in numbers {
+        if let Some((earlier, source)) = earlier {
+            findings.add_many(Kind::AfterEarlier, not_after, || {
+                let place = merge.place(source);
+                format!(
+                    "{not_after} ids of server-id {server_id}, from {lowest} on, are not above {earlier} of {place}"
+                )
+            });
+        }
+    }
 }
 
 /// This run's IDs of one server.

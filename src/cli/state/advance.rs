@@ -1,0 +1,308 @@
+//! `getid state advance`: moves a record ahead, and never back.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+
+use clap::Args;
+use getid_core::{Epoch, Id, JUMP_MS_MAX, Layout, SAVE_SLACK_MS, SavePoint, Tick, UtcMs};
+
+use super::super::layout::LayoutArgs;
+use super::Configured;
+use super::texts::{describe, describe_layout, duration, first_id, push_line};
+use crate::claim::envelope::salvaged_borrow_ms;
+use crate::claim::folder::BORROW_MS_MAX;
+use crate::claim::lock::{LockedFolder, Names};
+use crate::claim::record::salvaged_ticks;
+use crate::claim::{Identity, MachineClaim, MachineError, Record};
+use crate::text::timestamp::Time;
+
+const DAY_MS: u64 = 86_400_000;
+
+pub(super) const ADVANCE_EXAMPLES: &str = "\
+Examples:
+  getid state advance --config /etc/getid/getid.conf --past-id 144182328657192148
+  getid state advance /var/lib/getid --server-id 0 --past-id 144182328657192148
+  getid state advance --server-id 1 --to 2026-11-21T00:00:00Z";
+
+#[derive(Args, Debug)]
+pub(super) struct AdvanceArgs {
+    /// The folder, as the server has it in dir; without it, the one that the configuration names
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Whose record; without it, the one that the configuration names
+    #[arg(long, value_name = "N")]
+    server_id: Option<u32>,
+    #[command(flatten)]
+    target: TargetArgs,
+    /// The largest id-max-borrow-ms that the server has had; the record's and the configuration's count too
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=BORROW_MS_MAX))]
+    max_borrow: Option<u64>,
+    /// Do it even where the record then lies more than a day ahead of the clock, or 400 days behind it
+    #[arg(long)]
+    force: bool,
+    /// Where a flag is not given, the configuration's value holds; where that says nothing of a layout, the record's own;
+    /// and without a record the default.
+    #[command(flatten)]
+    pub(super) layout: LayoutArgs,
+}
+
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+struct TargetArgs {
+    /// Every new ID will be above this one: the largest in any table, whichever server gave it
+    #[arg(long, value_name = "ID", allow_negative_numbers = true)]
+    past_id: Option<i64>,
+    /// Every new ID will carry this time or a later one: Unix ms, RFC 3339, a date in UTC, or now
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    to: Option<String>,
+}
+
+/// What there was before.
+enum Before {
+    Nothing,
+    /// `is_ours`: it is damaged, and not another server's.
+    Unusable {
+        bytes: Vec<u8>,
+        error: String,
+        is_ours: bool,
+    },
+    Record(Record),
+}
+
+impl Before {
+    fn of(bytes: Option<Vec<u8>>, server_id: u32) -> Before {
+        let Some(bytes) = bytes else { return Before::Nothing };
+        match Record::parse(&bytes) {
+            Ok(record) if record.identity.server_id == server_id => Before::Record(record),
+            Ok(other) => {
+                let error = format!("it is the record of server-id {}", other.identity.server_id);
+                Before::Unusable { bytes, error, is_ours: false }
+            }
+            Err(error) => Before::Unusable { bytes, error: error.to_string(), is_ours: true },
+        }
+    }
+
+    /// What it says was given, in the ticks of `identity`; `None`: nothing that counts. A record of a life that gave no ID has
+    /// said nothing.
+    fn known(&self, identity: Identity) -> Option<SavePoint> {
+        let Before::Record(record) = self else { return None };
+        Some(carried_over(record, identity)).filter(|point| !point.is_nothing())
+    }
+
+    /// What the new record must not lie below: all that is known, or what can be read of a record of no use.
+    fn floor(&self, identity: Identity) -> SavePoint {
+        let Before::Unusable { bytes, is_ours, .. } = self else {
+            return self.known(identity).unwrap_or(SavePoint::NOTHING);
+        };
+        let salvaged = is_ours.then(|| salvaged_ticks(bytes, identity.layout.epoch()));
+        let (watermark, reference) = salvaged.unwrap_or((Tick(0), Tick(0)));
+        SavePoint { watermark, reference, max_borrow_ms: salvaged_borrow_ms(bytes, BORROW_MS_MAX) }
+    }
+
+    fn describe(&self, now_unix_ms: i64) -> String {
+        match self {
+            Before::Nothing => "no record".to_owned(),
+            Before::Unusable { error, .. } => format!("a record of no use: {error}"),
+            Before::Record(before) if before.point.is_nothing() => "a record of no ID".to_owned(),
+            Before::Record(before) => describe(before.point.watermark, before.identity.layout, now_unix_ms),
+        }
+    }
+}
+
+pub(super) fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configured) -> Result<String, String> {
+    let config = &configured.config;
+    let server_id = args.server_id.or(config.server_id_given.then_some(config.server_id)).ok_or(
+        "whose record? Name the server with --server-id, or give its configuration with --config, server-id in it",
+    )?;
+    // Made as a start makes it: this is the first step of moving over, before any start.
+    let dir = configured.dir(args.dir.as_ref())?;
+    dir.make().map_err(|report| report.sentences())?;
+    // A server in another folder goes on giving IDs past the one that was looked up.
+    let epoch = args.layout.layout_over(config.layout).map_or(config.layout, |layout| layout).epoch();
+    let machine = config.id_machine_claim.then(|| MachineClaim::bind(server_id, epoch, Some(&dir.path)));
+    if let Some(Err(held @ MachineError::Held { .. })) = &machine {
+        return Err(held.to_string());
+    }
+    let mut locked = LockedFolder::lock(&dir.path, Names::of(server_id)).map_err(|error| error.to_string())?;
+    let before = Before::of(locked.read().map_err(|error| error.to_string())?, server_id);
+    let layout = layout_of(args, configured, &before, server_id)?;
+    let identity = Identity { server_id, layout };
+    let target = args.target.target(layout.epoch(), now_unix_ms)?;
+    let floor = before.floor(identity);
+    let max_borrow_ms = floor.max_borrow_ms.max(config.id_max_borrow_ms).max(args.max_borrow.unwrap_or(0));
+    let is_known = before.known(identity).is_some();
+    let point = advanced(floor, is_known, target, max_borrow_ms, layout.epoch(), now_unix_ms);
+    if point.watermark == Tick::END {
+        let last = UtcMs(Tick::LAST.unix_ms(layout.epoch()));
+        return Err(format!("there would be no IDs past this record: the time of IDs ends {last}"));
+    }
+    let record = Record { identity, point, owner: locked.owner() };
+
+    let mut text = format!("server-id {server_id}: {}\n", locked.state_path().display());
+    push_line(&mut text, "before", &before.describe(now_unix_ms));
+    if matches!(&before, Before::Record(before) if (before.identity, before.point) == (identity, point)) {
+        let same = "the same: this is already later than what was asked for, and a record never goes back";
+        push_line(&mut text, "after", &same);
+        return Ok(text);
+    }
+    check_distance(point, layout.epoch(), now_unix_ms, args.force)?;
+    if let Some(copy) = write(&mut locked, &before, &record, now_unix_ms)? {
+        push_line(&mut text, "copy", &copy.display());
+    }
+    describe_written(&mut text, &before, floor, &record, now_unix_ms);
+    Ok(text)
+}
+
+/// The layout of the new record: as the flags say over the configuration's, or over the record's own where that says nothing.
+fn layout_of(args: &AdvanceArgs, configured: &Configured, before: &Before, server_id: u32) -> Result<Layout, String> {
+    let base = match before {
+        Before::Record(record) if !configured.says_layout => record.identity.layout,
+        Before::Record(_) | Before::Nothing | Before::Unusable { .. } => configured.config.layout,
+    };
+    let layout = args.layout.layout_over(base)?;
+    if !layout.has_server(server_id) {
+        let most = (1_u32 << layout.server_bits()) - 1;
+        return Err(format!("server-id {server_id} does not fit id-range {}: at most {most}", layout.server_bits()));
+    }
+    Ok(layout)
+}
+
+/// Writes the record, and says where a copy of one that cannot be read was kept.
+fn write(
+    locked: &mut LockedFolder,
+    before: &Before,
+    record: &Record,
+    now_unix_ms: i64,
+) -> Result<Option<PathBuf>, String> {
+    let copy = match before {
+        Before::Unusable { bytes, .. } => Some(locked.copy_aside(bytes, now_unix_ms).map_err(|error| {
+            format!("cannot keep a copy of {}, so it is left as it is: {error}", locked.state_path().display())
+        })?),
+        Before::Nothing | Before::Record(_) => None,
+    };
+    match locked.save(&record.to_text()).map_err(|error| error.to_string())? {
+        None => Ok(copy),
+        Some(lost) => Err(format!("claim lost: {}", locked.describe(lost))),
+    }
+}
+
+fn describe_written(text: &mut String, before: &Before, floor: SavePoint, record: &Record, now_unix_ms: i64) {
+    let (point, layout) = (record.point, record.identity.layout);
+    let mut line = |name: &str, value: &dyn Display| push_line(text, name, value);
+    line("after", &describe(point.watermark, layout, now_unix_ms));
+    if !matches!(before, Before::Record(before) if before.identity == record.identity) {
+        line("layout", &describe_layout(layout));
+    }
+    if matches!(before, Before::Unusable { .. }) && floor.watermark > Tick(0) {
+        line("salvaged", &format_args!("watermark {}", describe(floor.watermark, layout, now_unix_ms)));
+    }
+    let borrow_ms = point.max_borrow_ms;
+    line("borrow", &format_args!("IDs under way were at most {borrow_ms} ms ahead (--max-borrow, if it was more)"));
+    line("ids", &format_args!("every new ID will be at least {}", first_id(point.watermark)));
+    line("clock", &clock_line(point, layout.epoch(), now_unix_ms));
+}
+
+/// What new IDs have to be past.
+#[derive(Clone, Copy)]
+enum Target {
+    /// The tick of an ID that was given.
+    Past(Tick),
+    /// The first tick that they may carry.
+    From(Tick),
+}
+
+impl TargetArgs {
+    fn target(&self, epoch: Epoch, now_unix_ms: i64) -> Result<Target, String> {
+        let last = UtcMs(Tick::LAST.unix_ms(epoch));
+        if let Some(number) = self.past_id {
+            let id = u64::try_from(number).ok().and_then(Id::new).ok_or("--past-id: an ID is not negative")?;
+            // The tick is the upper 42 bits in every layout. Which server gave the ID does not matter: the fork's
+            // corrupt IDs wear other servers' ids.
+            return Ok(Target::Past(Layout::default().split(id).tick));
+        }
+        let text = self.to.as_deref().unwrap_or_default();
+        let unix_ms = Time::parse(text).map_err(|error| format!("--to: {error}"))?.unix_ms(now_unix_ms);
+        epoch
+            .tick_at(unix_ms)
+            .map(Target::From)
+            .ok_or_else(|| format!("--to {text}: the time of IDs is {} to {last}", UtcMs(Tick(0).unix_ms(epoch))))
+    }
+}
+
+/// The point of `record` in the ticks of `identity`, whatever its epoch is.
+///
+/// Under a later epoch, where a server refuses to start, the watermark stays the same number, as IDs below it must not
+/// come again. It then lies ahead of the clock by as much as the epochs lie apart.
+fn carried_over(record: &Record, identity: Identity) -> SavePoint {
+    record.adopted_by(identity).map_or(record.point, |adopted| adopted.point)
+}
+
+/// The later of what there was and what is asked for.
+///
+/// `is_known`: what there was says all that was given.
+fn advanced(
+    floor: SavePoint,
+    is_known: bool,
+    target: Target,
+    max_borrow_ms: u64,
+    epoch: Epoch,
+    now_unix_ms: i64,
+) -> SavePoint {
+    let now = epoch.tick_at(now_unix_ms).unwrap_or(Tick(0));
+    // Whoever gave that ID, or gives IDs now, has given none past this: B ahead of its time, and the room of one save.
+    let past = |tick: Tick| tick.max(now).plus_ms(1 + max_borrow_ms + SAVE_SLACK_MS);
+    let wanted = match target {
+        Target::Past(tick) => past(tick),
+        Target::From(tick) if is_known => tick,
+        Target::From(tick) => tick.max(past(now)),
+    };
+    let watermark = floor.watermark.max(wanted);
+    // Any lower, and the watermark would lie beyond the borrow limit: requests would wait until time has come there.
+    let reference = floor.reference.max(Tick(watermark.0.saturating_sub(max_borrow_ms)));
+    SavePoint { watermark, reference, max_borrow_ms }
+}
+
+/// Refuses a watermark that a server would not give IDs with, or that no one can have meant.
+fn check_distance(point: SavePoint, epoch: Epoch, now_unix_ms: i64, force: bool) -> Result<(), String> {
+    let unix_ms = point.watermark.unix_ms(epoch);
+    let distance_ms = unix_ms.abs_diff(now_unix_ms);
+    let ahead = unix_ms > now_unix_ms;
+    if force || distance_ms <= if ahead { DAY_MS } else { JUMP_MS_MAX } {
+        return Ok(());
+    }
+    let (time, now, distance) = (UtcMs(unix_ms), UtcMs(now_unix_ms), duration(distance_ms));
+    Err(if ahead {
+        format!(
+            "the record would be at {time}, {distance} ahead of the clock ({now}). IDs would run ahead of it until {}, \
+             and a record never goes back. If the clock is wrong, set it; if this is meant, add --force",
+            ahead_until(point, epoch, now_unix_ms)
+        )
+    } else {
+        format!(
+            "the record would be at {time}, {distance} behind the clock ({now}), and a server gives no IDs with a clock \
+             so far past its record. If the clock is right, use --to with a time near it; if it is wrong, set it, or add \
+             --force"
+        )
+    })
+}
+
+/// When the clock has caught up with IDs that start at `point`.
+fn ahead_until(point: SavePoint, epoch: Epoch, now_unix_ms: i64) -> UtcMs {
+    // The reference clock goes at nine tenths of real speed until the clock has caught up.
+    let ahead_ms = u64::try_from(point.reference.unix_ms(epoch).saturating_sub(now_unix_ms)).unwrap_or(0);
+    let slewed = now_unix_ms.saturating_add_unsigned(ahead_ms.saturating_mul(10));
+    UtcMs(slewed.max(point.watermark.unix_ms(epoch)))
+}
+
+/// How the clock stands to the first IDs.
+fn clock_line(point: SavePoint, epoch: Epoch, now_unix_ms: i64) -> String {
+    let now = UtcMs(now_unix_ms);
+    match u64::try_from(point.watermark.unix_ms(epoch).saturating_sub(now_unix_ms)).unwrap_or(0) {
+        0 => format!("{now}, past the watermark: IDs carry its time from the start"),
+        ms => format!(
+            "{now}: IDs start {} ahead of it, and run ahead less and less until {}",
+            duration(ms),
+            ahead_until(point, epoch, now_unix_ms)
+        ),
+    }
+}

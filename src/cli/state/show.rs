@@ -1,0 +1,171 @@
+//! `getid state show`: the records in a folder, and who holds them.
+
+use std::fmt::Display;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use getid_core::{SavePoint, UtcMs};
+
+use super::texts::{describe, describe_layout, first_id, push_line};
+use super::{Answer, Configured};
+use crate::claim::folder::advance_command;
+use crate::claim::lock::{self, Names, holder_of};
+use crate::claim::{Identity, Record};
+use crate::config::Config;
+
+pub(super) const SHOW_EXAMPLES: &str = "\
+Examples:
+  getid state show /var/lib/getid
+  getid state show --server-id 0 --json";
+
+#[derive(Args, Debug)]
+pub(super) struct ShowArgs {
+    /// The folder, as the server has it in dir; without it, the one that the configuration names
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// The server's configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Only this server's
+    #[arg(long, value_name = "N")]
+    server_id: Option<u32>,
+    /// As JSON, an array with one object for each record
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is in a folder about one server.
+struct Sight {
+    server_id: u32,
+    path: PathBuf,
+    /// The record, or why a server would not start with it.
+    record: Result<Record, String>,
+    /// What makes a record of one that is of no use.
+    remedy: String,
+    /// "pid 123", or why that is not known.
+    holder: Result<Option<String>, String>,
+}
+
+pub(super) fn show(args: &ShowArgs, now_unix_ms: i64, configured: &Configured) -> Result<Answer, String> {
+    let config = &configured.config;
+    let dir = configured.dir(args.dir.as_ref())?.path;
+    let dir = std::path::absolute(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    let sights: Vec<Sight> = server_ids(&dir)
+        .map_err(|error| format!("cannot read the folder {}: {error}", dir.display()))?
+        .into_iter()
+        .filter(|&server_id| args.server_id.is_none_or(|wanted| wanted == server_id))
+        .map(|server_id| look(&dir, server_id, config))
+        .collect();
+    let good = !sights.is_empty() && sights.iter().all(|sight| sight.record.is_ok());
+    if args.json {
+        let list: Vec<_> = sights.iter().map(|sight| sight.to_json(now_unix_ms)).collect();
+        return Ok(Answer { text: format!("{:#}\n", serde_json::Value::Array(list)), good });
+    }
+    if sights.is_empty() {
+        let whose = args.server_id.map_or_else(|| "getid-*.state".to_owned(), |id| Names::of(id).state);
+        return Err(format!("no record ({whose}) in {}", dir.display()));
+    }
+    let texts: Vec<_> = sights.iter().map(|sight| sight.to_text(now_unix_ms)).collect();
+    Ok(Answer { text: texts.join("\n"), good })
+}
+
+/// The servers with a record in `dir`, ascending.
+fn server_ids(dir: &Path) -> io::Result<Vec<u32>> {
+    let mut ids = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let name = entry?.file_name();
+        let id = name.to_str().and_then(|name| name.strip_prefix("getid-")?.strip_suffix(".state")?.parse().ok());
+        // `parse` also takes "+1" and "01", which are nobody's.
+        ids.extend(id.filter(|&id| name == *Names::of(id).state));
+    }
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+fn look(dir: &Path, server_id: u32, config: &Config) -> Sight {
+    let path = dir.join(Names::of(server_id).state);
+    let record = lock::read(&path)
+        .map_err(|error| error.to_string())
+        .and_then(|bytes| Record::parse(&bytes.unwrap_or_default()).map_err(|error| error.to_string()))
+        .and_then(|record| {
+            let named = Identity { server_id, layout: record.identity.layout };
+            record.adopted_by(named).map_err(|error| error.to_string())
+        });
+    let holder = holder_of(dir, server_id).map_err(|error| error.to_string());
+    let remedy = advance_command(dir, Identity { server_id, layout: config.layout }, config.id_max_borrow_ms, None);
+    Sight { server_id, path, record, remedy, holder }
+}
+
+impl Sight {
+    fn to_text(&self, now_unix_ms: i64) -> String {
+        let mut text = format!("server-id {}: {}\n", self.server_id, self.path.display());
+        let mut line = |name: &str, value: &dyn Display| push_line(&mut text, name, value);
+        match &self.record {
+            Ok(record) => {
+                let layout = record.identity.layout;
+                let SavePoint { watermark, reference, max_borrow_ms } = record.point;
+                if record.point.is_nothing() {
+                    line("ids", &"none was given");
+                } else {
+                    for (name, tick) in [("watermark", watermark), ("reference", reference)] {
+                        line(name, &describe(tick, layout, now_unix_ms));
+                    }
+                    line("ids", &format_args!("given: below {}; after a restart: none below it", first_id(watermark)));
+                }
+                line("layout", &describe_layout(layout));
+                match max_borrow_ms {
+                    0 => line("borrow", &"not known: an older getid has written this"),
+                    ms => line("borrow", &format_args!("IDs were at most {ms} ms ahead of the reference")),
+                }
+                line("term", &format_args!("{}, the number of this life", record.owner.term));
+            }
+            Err(error) => {
+                line("unusable", error);
+                line("remedy", &format_args!("run {}; do not delete the file", self.remedy));
+            }
+        }
+        match &self.holder {
+            Ok(Some(holder)) => line("in use by", holder),
+            Ok(None) => line("in use by", &"nobody"),
+            Err(error) => line("in use by", &format_args!("not known: {error}")),
+        }
+        text
+    }
+
+    fn to_json(&self, now_unix_ms: i64) -> serde_json::Value {
+        let mut value = serde_json::json!({
+            "server_id": self.server_id,
+            "path": self.path.display().to_string(),
+            "in_use_by": self.holder.as_ref().ok().and_then(Option::as_ref),
+        });
+        let more = match &self.record {
+            Ok(record) => {
+                let layout = record.identity.layout;
+                let epoch = layout.epoch();
+                let SavePoint { watermark, reference, max_borrow_ms } = record.point;
+                serde_json::json!({
+                    "epoch_unix_ms": epoch.unix_ms(),
+                    "id_range": layout.server_bits(),
+                    "shard_range": layout.shard_bits(),
+                    "random_range": layout.random_bits(),
+                    "watermark_tick": watermark.0,
+                    "watermark_time": UtcMs(watermark.unix_ms(epoch)).to_string(),
+                    "watermark_ahead_ms": watermark.unix_ms(epoch) - now_unix_ms,
+                    "reference_tick": reference.0,
+                    "reference_time": UtcMs(reference.unix_ms(epoch)).to_string(),
+                    "reference_ahead_ms": reference.unix_ms(epoch) - now_unix_ms,
+                    "max_borrow_ms": max_borrow_ms,
+                    "term": record.owner.term.0,
+                    // A string, as 63 bits are more than a JSON number safely holds.
+                    "ids_below": first_id(watermark),
+                })
+            }
+            Err(error) => serde_json::json!({ "error": error }),
+        };
+        if let (Some(value), serde_json::Value::Object(more)) = (value.as_object_mut(), more) {
+            value.extend(more);
+        }
+        value
+    }
+}
