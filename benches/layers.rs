@@ -168,8 +168,8 @@ fn turn(c: &mut Criterion) {
                     let mut at = 0;
                     loop {
                         at += session.read(black_box(&input[at..]), &mut turn);
-                        let drawn = [reservation(turn.ids)];
-                        session.write(&turn, Ok(if turn.ids == 0 { &[] } else { &drawn }), &mut output);
+                        let drawn = [reservation(turn.draws.ids())];
+                        session.write(&turn, Ok(if turn.draws.ids() == 0 { &[] } else { &drawn }), &mut output);
                         if !turn.more {
                             break;
                         }

@@ -62,10 +62,14 @@ fn replies(settings: &Arc<Settings>, input: &[u8], cut: usize) -> Vec<u8> {
             session.give_leave(turn.logins_held);
             assert!(used <= pending.len());
             pending.drain(..used);
-            next.len = turn.ids;
-            session.write(&turn, Ok(if turn.ids == 0 { &[] } else { std::slice::from_ref(&next) }), &mut output);
-            next.first.0 += u64::from(turn.ids);
-            next.count += u64::from(turn.ids);
+            next.len = turn.draws.ids();
+            session.write(
+                &turn,
+                Ok(if turn.draws.ids() == 0 { &[] } else { std::slice::from_ref(&next) }),
+                &mut output,
+            );
+            next.first.0 += u64::from(turn.draws.ids());
+            next.count += u64::from(turn.draws.ids());
             if let Some(effect) = turn.effect.take() {
                 session.reply(&Value::text(format!("{effect:?}")), &mut output);
             } else {

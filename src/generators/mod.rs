@@ -1,3 +1,70 @@
-//! What gives IDs. The time-ordered generator is the one kind so far.
+//! What gives IDs: generators, each with a name and a kind, in one registry.
+//!
+//! A generator is told by its name where somebody asks (a command, a configuration), and by its index in the registry from
+//! there on. So far there is one: the unnamed one, of the kind `time`, at index 0. It is asked without a look at any table.
+//!
+//! | kind | where | what |
+//! |---|---|---|
+//! | `time` | `time/` | IDs by the clock, in the layouts of [`getid_core`]: issuer (lock and fair queue), keeper (saves ahead of need) |
+//! | sequence | `sequence.rs`, to come | named counters by segments of a store: the same issuer's queue before a double buffer |
+//! | serial | `serial.rs`, to come | a template over a counter that begins again with each period: a sequence with a row a period |
+//! | UUIDs | `uuid.rs`, to come | `time` with another way of writing; uuid4 is drawn from noise, without a position |
+//!
+//! What a kind must provide: `try_draw`, one step that gives up to n at once and never waits; `draw`, a future that gives all of
+//! them or a refusal, waits in a fair queue, and can be dropped; a `status` for INFO and `GENERATORS`; and its share of the last
+//! act, when the server stops. What it gives is ascending, and never given by two of its kind. How an ID is written as a number
+//! or a text is the session's, which writes replies; and so is which name has which index, because it must be known while a
+//! request is read: the session's settings have the unnamed generator's scheme, and will have those of the named ones by name.
+//!
+//! Clock, watermark and borrow limit are the server's and live in the unnamed generator's issuer: named generators of the kind
+//! `time` will have positions of their own under the same lock.
 
 pub mod time;
+
+use std::sync::Arc;
+
+use getid_core::{Refusal, Reservation};
+
+use self::time::Issuer;
+
+/// The generators of a server, by index.
+pub struct Generators {
+    by_index: [Arc<Issuer>; 1],
+}
+
+impl Generators {
+    /// The registry of a server that has no named generators.
+    pub fn new(unnamed: Arc<Issuer>) -> Generators {
+        Generators { by_index: [unnamed] }
+    }
+
+    /// The issuer of the unnamed generator, which has the server's clock, watermark and limits.
+    #[inline]
+    pub fn unnamed(&self) -> &Arc<Issuer> {
+        &self.by_index[0]
+    }
+
+    /// [`Issuer::try_draw`] from the generator with this index.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[inline]
+    pub fn try_draw(&self, generator: usize, n: u32) -> Result<Option<Reservation>, Refusal> {
+        self.by_index[generator].try_draw(n)
+    }
+
+    /// [`Issuer::draw`] from the generator with this index.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn draw(
+        &self,
+        generator: usize,
+        n: u32,
+        drawn: &mut Vec<Reservation>,
+    ) -> impl Future<Output = Result<(), Refusal>> + Send {
+        self.by_index[generator].draw(n, drawn)
+    }
+}

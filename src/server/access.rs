@@ -48,7 +48,7 @@ impl Server {
     pub fn note_denials(&self, denials: Vec<Denial>, client: &Client) {
         let users = Arc::clone(&self.settings.get().users);
         let source = client.peer.source();
-        let now_ms = self.issuer.clock().wall_unix_ms();
+        let now_ms = self.issuer().clock().wall_unix_ms();
         let len_max = usize::try_from(self.config.get().acllog_max_len).unwrap_or(usize::MAX);
         let mut log = self.acl_log.lock().unwrap_or_else(PoisonError::into_inner);
         for denial in denials {

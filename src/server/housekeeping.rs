@@ -33,7 +33,7 @@ pub(super) async fn run(server: Arc<Server>) {
         metrics.rate.sample(work.requests, elapsed_ms);
         metrics.input_rate.sample(work.input_bytes, elapsed_ms);
         metrics.output_rate.sample(work.output_bytes, elapsed_ms);
-        if let Some(us) = server.issuer.take_longest_save_us() {
+        if let Some(us) = server.issuer().take_longest_save_us() {
             server.note_event(slow::WATERMARK_SAVE, us / 1000);
         }
         let uptime_s = now.duration_since(started).as_secs();
@@ -55,7 +55,7 @@ fn every_second(server: &Server, uptime_s: u64) {
     close_unauthenticated(server, uptime_s);
     server.throttle.end_windows(uptime_s).iter().for_each(Suppressed::log);
     server.tell_of_guesses();
-    let now_s = server.issuer.clock().wall_unix_ms() / 1000;
+    let now_s = server.issuer().clock().wall_unix_ms() / 1000;
     if let Some(warning) = server.tls.as_ref().and_then(|tls| tls.warning(now_s)) {
         tracing::warn!("{warning}");
     }

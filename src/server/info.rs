@@ -149,7 +149,7 @@ impl Text {
 }
 
 fn server(of: &Server, out: &mut Text) {
-    let identity = of.issuer.identity();
+    let identity = of.issuer().identity();
     let layout = identity.layout;
     let uptime_s = of.metrics.uptime_s.load(Relaxed);
     let config = of.config.get();
@@ -164,7 +164,7 @@ fn server(of: &Server, out: &mut Text) {
     out.line("process_supervised", config.supervised.word());
     out.line("run_id", &of.process.run_id);
     out.line("tcp_port", of.process.tcp_port);
-    out.line("server_time_usec", of.issuer.clock().wall_unix_us());
+    out.line("server_time_usec", of.issuer().clock().wall_unix_us());
     out.line("uptime_in_seconds", uptime_s);
     out.line("uptime_in_days", uptime_s / 86_400);
     out.line("hz", config.hz);
@@ -241,7 +241,7 @@ fn memory(of: &Server, out: &mut Text) {
 }
 
 fn persistence(of: &Server, out: &mut Text) {
-    let status = of.issuer.status();
+    let status = of.issuer().status();
     out.line("loading", 0);
     out.line("async_loading", 0);
     out.line("rdb_last_save_time", status.last_save_unix_ms / 1000);
@@ -291,7 +291,7 @@ fn stats(of: &Server, out: &mut Text) {
     // Unix seconds, and days from now, negative once it is past.
     if let Some(ends_s) = tls.and_then(|tls| tls.ends_s()) {
         out.line("tls_certificate_ends", ends_s);
-        let left_s = ends_s - of.issuer.clock().wall_unix_ms() / 1000;
+        let left_s = ends_s - of.issuer().clock().wall_unix_ms() / 1000;
         out.line("tls_certificate_days_left", left_s.div_euclid(24 * 3600));
     }
     out.line("connection_panics", metrics.counted(Counter::Panics));
@@ -348,10 +348,10 @@ fn latencystats(of: &Server, out: &mut Text) {
 }
 
 fn generator(of: &Server, out: &mut Text) {
-    let status = of.issuer.status();
+    let status = of.issuer().status();
     let mint = &status.mint;
     let config = of.config.get();
-    let layout = of.issuer.identity().layout;
+    let layout = of.issuer().identity().layout;
     let time_of = |tick: Tick| timestamp::format_rfc3339(tick.unix_ms(layout.epoch()));
     out.line("id_epoch", layout.epoch().unix_ms());
     out.line("capacity_per_sec", layout.capacity_per_s());

@@ -45,6 +45,7 @@ use tokio::sync::Notify;
 
 use crate::acl::{AclLog, Guesses};
 use crate::config::{Config, Sources};
+use crate::generators::Generators;
 use crate::generators::time::Issuer;
 use crate::logging::Log;
 use crate::logging::throttle::LogThrottle;
@@ -62,7 +63,7 @@ pub struct Server {
     /// What sessions go by; connections look at it before each read.
     pub settings: Published<Settings>,
     /// Gives the IDs.
-    pub issuer: Arc<Issuer>,
+    pub generators: Generators,
     /// What INFO counts.
     pub metrics: Metrics,
     /// Who is connected.
@@ -129,7 +130,7 @@ impl Server {
         Arc::new(Server {
             config: Published::new(Arc::new(config)),
             settings: Published::new(settings),
-            issuer,
+            generators: Generators::new(issuer),
             metrics: Metrics::new(io_threads),
             clients,
             handshakes: Arc::default(),
@@ -148,6 +149,12 @@ impl Server {
             stopping: AtomicBool::new(false),
             stop: Notify::new(),
         })
+    }
+
+    /// The issuer of the unnamed generator: the server's clock, watermark and limits.
+    #[inline]
+    pub fn issuer(&self) -> &Issuer {
+        self.generators.unnamed()
     }
 
     /// `maxclients` as in force.

@@ -183,7 +183,7 @@ impl Server {
     /// Whether IDs may run as far ahead as `new` says. A start relies on it that no run before it went further than the
     /// larger B of the record and of its configuration. Without a record that is the one this server was started with.
     fn check_borrowing(&self, new: &Config) -> Result<(), SetError> {
-        let start_ms = self.issuer.start_max_borrow_ms();
+        let start_ms = self.issuer().start_max_borrow_ms();
         if new.id_state == StateKind::File || new.id_max_borrow_ms <= start_ms {
             return Ok(());
         }
@@ -201,10 +201,10 @@ impl Server {
             acceptor.install(loaded);
         }
         if limits(&new) != limits(old) {
-            self.issuer.set_limits(limits(&new));
+            self.issuer().set_limits(limits(&new));
         }
-        self.issuer.set_max_wait_ms(new.id_max_wait_ms);
-        let (borrow_ms, start_ms) = (new.id_max_borrow_ms, self.issuer.start_max_borrow_ms());
+        self.issuer().set_max_wait_ms(new.id_max_wait_ms);
+        let (borrow_ms, start_ms) = (new.id_max_borrow_ms, self.issuer().start_max_borrow_ms());
         if borrow_ms != old.id_max_borrow_ms && borrow_ms > start_ms {
             throttled!(
                 self.throttle,

@@ -80,7 +80,7 @@ impl Server {
     }
 
     pub(super) fn now_unix_s(&self) -> i64 {
-        self.issuer.clock().wall_unix_us().div_euclid(1_000_000)
+        self.issuer().clock().wall_unix_us().div_euclid(1_000_000)
     }
 
     pub(super) fn events(&self) -> MutexGuard<'_, Events> {

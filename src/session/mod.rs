@@ -11,7 +11,7 @@
 //! ```text
 //! loop {
 //!     used = session.read(input, turn)             again at once while turn.more, even with no input left
-//!     session.write(turn, issuer.draw(turn.ids), output)
+//!     session.write(turn, draw(turn.draws), output)
 //!     if let Some(effect) = turn.effect.take() { session.reply(answer(effect), output) }
 //!     if turn.close { write output and end }
 //! }
@@ -28,6 +28,7 @@ mod client;
 mod client_view;
 mod clients;
 mod diagnose;
+mod draws;
 mod effect;
 mod fast_path;
 mod reply_mode;
@@ -41,6 +42,7 @@ use std::sync::Arc;
 use client::Client;
 pub use client::NAME_BYTES_MAX;
 pub use client_view::ClientView;
+pub use draws::Draws;
 pub use effect::{
     AclEffect, AclFileEffect, ClientFilter, ClientKill, ClientKind, Effect, LatencyAsk, MemoryAsk, Pause, Shutdown,
     SlowLogAsk, Unblock, WaitingEffect,
@@ -256,7 +258,7 @@ impl Session {
 
     /// Appends the turn's replies, in order.
     ///
-    /// `drawn` has exactly `turn.ids` IDs, ascending; or it is the text of an error reply (without `-`), which then stands
+    /// `drawn` has exactly the IDs of `turn.draws`, ascending; or it is the text of an error reply (without `-`), which then stands
     /// in place of each reply that needs IDs, while all others are as they are.
     ///
     /// # Panics
@@ -273,8 +275,8 @@ impl Session {
             Ok(reservations) => {
                 let mut ids = Ids::new(&self.client.settings.scheme, reservations);
                 let (mut integers, mut bulks) = (IdWriter::integers(), IdWriter::bulks());
-                output.reserve(turn.encoded().len() + turn.ids as usize * resp::ID_BYTES_MAX);
-                assert_eq!(ids.left, u64::from(turn.ids), "a turn is written with the IDs it asked for");
+                output.reserve(turn.encoded().len() + turn.draws.ids() as usize * resp::ID_BYTES_MAX);
+                assert_eq!(ids.left, u64::from(turn.draws.ids()), "a turn is written with the IDs it asked for");
                 for &reply in turn.replies() {
                     match reply {
                         // A single one has no neighbours to gain by.

@@ -3,10 +3,11 @@
 //! Replies without IDs are encoded at once into the turn's own bytes; a [`Reply`] only says how the pieces follow each
 //! other. So a turn is three flat buffers that are used again and again, and a run of `GETID` is one entry.
 //!
-//! Invariant: `ids` is the sum of all counts in `replies`, and the [`Reply::Encoded`] lengths sum up to `encoded.len()`.
+//! Invariant: `draws` is the sum of all counts in `replies`, and the [`Reply::Encoded`] lengths sum up to `encoded.len()`.
 
 use getid_core::Layout;
 
+use super::draws::Draws;
 use super::effect::Effect;
 use super::tally::Tally;
 use crate::acl::Denial;
@@ -83,8 +84,8 @@ pub enum Breach {
 /// What one read became. Made once per connection and used again for each read.
 #[derive(Debug, Default)]
 pub struct Turn {
-    /// How many IDs the replies need: what to ask the issuer for. 0: nothing to draw.
-    pub ids: u32,
+    /// How many IDs the replies need of which generator.
+    pub draws: Draws,
     /// How many commands it ran. As in Redis's `total_commands_processed`, rejected ones don't count, and queued ones count
     /// when `EXEC` runs them.
     pub commands: u32,
@@ -143,7 +144,7 @@ impl Turn {
     /// Makes it empty for the next read, which asks for about `ids_max` IDs at most; buffers are kept.
     pub(super) fn clear(&mut self, ids_max: u32) {
         self.ids_max = ids_max;
-        self.ids = 0;
+        self.draws = Draws::default();
         self.commands = 0;
         self.effect = None;
         self.close = false;
@@ -207,7 +208,7 @@ impl Turn {
         if count == 0 {
             return None;
         }
-        self.ids -= count;
+        self.draws.unnamed -= count;
         if is_whole {
             self.replies.remove(0);
         } else if let Some(Reply::Integers { count: left } | Reply::Unheard { count: left }) = self.replies.first_mut()
@@ -223,8 +224,8 @@ impl Turn {
         self.forgotten_bytes += self.encoded.len() + FORGOTTEN_BYTES_LEAST;
         self.encoded.clear();
         self.replies.clear();
-        if self.ids > 0 {
-            self.replies.push(Reply::Unheard { count: self.ids });
+        if self.draws.unnamed > 0 {
+            self.replies.push(Reply::Unheard { count: self.draws.unnamed });
         }
     }
 
@@ -252,12 +253,14 @@ impl Turn {
 
     /// Whether a bound is reached.
     pub(super) fn is_full(&self) -> bool {
-        self.ids >= self.ids_max || self.encoded.len() + self.forgotten_bytes >= TURN_BYTES_MAX || self.tally.is_full()
+        self.draws.unnamed >= self.ids_max
+            || self.encoded.len() + self.forgotten_bytes >= TURN_BYTES_MAX
+            || self.tally.is_full()
     }
 
     /// `more` commands that each get one ID as an integer.
     pub(super) fn push_each_id(&mut self, more: u32) {
-        self.ids += more;
+        self.draws.unnamed += more;
         if let Some(Reply::Integers { count }) = self.replies.last_mut() {
             *count += more;
         } else {
@@ -267,13 +270,13 @@ impl Turn {
 
     /// IDs it may still take before its bound.
     pub(super) fn ids_left(&self) -> u32 {
-        self.ids_max.saturating_sub(self.ids)
+        self.ids_max.saturating_sub(self.draws.unnamed)
     }
 
     /// One more command that gets `count` IDs as bulk strings.
     pub(super) fn push_ids(&mut self, count: u32) {
         debug_assert!(count > 0, "a count was checked when it was read");
-        self.ids += count;
+        self.draws.unnamed += count;
         self.replies.push(Reply::Bulks { count });
     }
 

@@ -40,7 +40,8 @@ fn allocations(input: &[u8]) -> u64 {
         let mut used = 0;
         loop {
             used += session.read(&input[used..], &mut turn);
-            let drawn = (turn.ids > 0).then(|| issuer.try_draw(turn.ids).expect("no refusal").expect("no wait"));
+            let drawn = (turn.draws.ids() > 0)
+                .then(|| issuer.try_draw(turn.draws.ids()).expect("no refusal").expect("no wait"));
             session.write(&turn, Ok(drawn.as_slice()), &mut output);
             if !turn.more {
                 break;

@@ -120,11 +120,11 @@ impl Shell {
     /// Writes the turn that was read, and answers its effect.
     pub(crate) fn write(&mut self, output: &mut Vec<u8>) {
         self.turns += 1;
-        self.ids_a_turn_max = self.ids_a_turn_max.max(self.turn.ids);
-        if self.refuses && self.turn.ids > 0 {
+        self.ids_a_turn_max = self.ids_a_turn_max.max(self.turn.draws.ids());
+        if self.refuses && self.turn.draws.ids() > 0 {
             self.session.write(&self.turn, Err("MISCONF no more ids today"), output);
         } else {
-            let drawn = self.draw(self.turn.ids);
+            let drawn = self.draw(self.turn.draws.ids());
             self.session.write(&self.turn, Ok(&drawn), output);
         }
         if let Some(effect) = self.turn.effect.take() {

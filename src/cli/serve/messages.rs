@@ -45,8 +45,8 @@ pub(super) fn banner(server: &Server, found: Option<SavePoint>) {
         layout.capacity_per_s(),
         timestamp::format_rfc3339(layout.last_unix_ms()),
     );
-    let refusing = server.issuer.refusing();
-    let status = server.issuer.status().mint;
+    let refusing = server.issuer().refusing();
+    let status = server.issuer().status().mint;
     let dir = config.state_dir.display();
     let begin = timestamp::format_rfc3339(status.position.unix_ms(layout.epoch()));
     match (config.id_state, found) {

@@ -66,7 +66,7 @@ async fn keep_status(notifier: Arc<Notifier>, server: Arc<Server>) {
     loop {
         tick.tick().await;
         // Overload may begin and end a thousand times a second.
-        let status = match server.issuer.refusing().filter(|refusal| !refusal.is_overload()) {
+        let status = match server.issuer().refusing().filter(|refusal| !refusal.is_overload()) {
             None => SERVING.to_owned(),
             Some(refusal) => format!("No IDs: {refusal}"),
         };

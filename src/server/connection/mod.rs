@@ -33,7 +33,7 @@ use crate::resp::Value;
 use crate::server::registry::{Admission, Client, Stop};
 use crate::server::transport::{Peer, Transport, peer_of};
 use crate::server::{Act, MONITORS_MAX, Monitoring, Performed, Pieces, Server};
-use crate::session::{Calls, Effect, ErrorCode, Reply, Session, TURN_NS_MAX, Turn, Unblock};
+use crate::session::{Calls, Draws, Effect, ErrorCode, Reply, Session, TURN_NS_MAX, Turn, Unblock};
 use crate::stats::bucket_of;
 use crate::system::clock::{self, Clock as _};
 
@@ -232,11 +232,11 @@ impl<T: Transport> Connection<T> {
             let began_ns = self.begins_measured_draw(turn);
             let mut draw = None;
             let tried = match unblocked {
-                Some(how) if turn.ids > 0 => Err(NoIds::Unblocked(how)),
-                _ => self.try_draw(turn.ids, drawn).map_err(NoIds::Refused),
+                Some(how) if !turn.draws.is_empty() => Err(NoIds::Unblocked(how)),
+                _ => self.try_draw(turn.draws, drawn).map_err(NoIds::Refused),
             };
             let refusal = match tried {
-                Ok(0) => {
+                Ok(missing) if missing.is_empty() => {
                     draw = began_ns.map(|began| MeasuredDraw { ns: since(began), waited: false });
                     None
                 }
@@ -497,7 +497,7 @@ impl<T: Transport> Connection<T> {
     /// Whether the turn's draw is measured: when it begins.
     #[inline]
     fn begins_measured_draw(&self, turn: &Turn) -> Option<u64> {
-        if turn.ids == 0 {
+        if turn.draws.is_empty() {
             return None;
         }
         let own = self.server.metrics.own_commands()?;
@@ -542,7 +542,7 @@ impl<T: Transport> Connection<T> {
         }
         let mut shown = turn.tally.shown().peekable();
         if shown.peek().is_some() {
-            let now_us = self.server.issuer.clock().wall_unix_us();
+            let now_us = self.server.issuer().clock().wall_unix_us();
             let (unix_s, us) = (now_us.div_euclid(1_000_000), now_us.rem_euclid(1_000_000));
             let mut lines = Vec::new();
             for (database, args) in shown {
@@ -604,22 +604,23 @@ impl<T: Transport> Connection<T> {
         self.session.set_pause(self.server.pauses.holds());
     }
 
-    /// Draws `n` IDs as far as that goes without waiting; returns how many are missing.
+    /// Draws as far as that goes without waiting; returns what is missing.
     #[inline]
-    fn try_draw(&self, n: u32, drawn: &mut Vec<Reservation>) -> Result<u32, Refusal> {
-        if n == 0 {
-            return Ok(0);
+    fn try_draw(&self, mut missing: Draws, drawn: &mut Vec<Reservation>) -> Result<Draws, Refusal> {
+        for (generator, ids) in missing.iter_mut() {
+            if let Some(reservation) = self.server.generators.try_draw(generator, *ids)? {
+                *ids -= reservation.len;
+                drawn.push(reservation);
+            }
         }
-        let Some(reservation) = self.server.issuer.try_draw(n)? else { return Ok(n) };
-        drawn.push(reservation);
-        Ok(n - reservation.len)
+        Ok(missing)
     }
 
     /// Draws the `missing` IDs of a turn, in turn with others. Meanwhile the connection holds what it needs and no more: its
     /// turn, and what it has not read yet. `Some` text goes to the client; an error ends the connection.
     async fn draw_parked(
         &mut self,
-        missing: u32,
+        missing: Draws,
         buffers: &mut Buffers,
         used: &mut usize,
     ) -> io::Result<Option<NoIds>> {
@@ -641,6 +642,7 @@ impl<T: Transport> Connection<T> {
         while let Some(wanted) = buffers.turn.next_ids(PART_IDS) {
             let drawn: u32 = buffers.drawn.iter().map(|reservation| reservation.len).sum();
             if let Some(missing) = wanted.checked_sub(drawn).filter(|&missing| missing > 0) {
+                let missing = Draws { unnamed: missing };
                 match self.draw_waiting(missing, &mut buffers.drawn, false).await? {
                     Waited::Drawn | Waited::HalfClosed => {}
                     Waited::NoIds(why) => return Ok(Some(why)),
@@ -652,10 +654,10 @@ impl<T: Transport> Connection<T> {
         Ok(None)
     }
 
-    /// Draws `n` more IDs, in turn with others. An error ends the connection.
+    /// Draws what is missing, in turn with others. An error ends the connection.
     async fn draw_waiting(
         &mut self,
-        n: u32,
+        missing: Draws,
         drawn: &mut Vec<Reservation>,
         stops_half_closed: bool,
     ) -> io::Result<Waited> {
@@ -663,7 +665,12 @@ impl<T: Transport> Connection<T> {
         let client = &self.admission.client;
         // Until it is served it is not idle, however long that takes.
         let _waiting = client.waits_for_ids();
-        let mut draw = pin!(self.server.issuer.draw(n, drawn));
+        let mut draw = pin!(async {
+            for (generator, ids) in missing.iter() {
+                self.server.generators.draw(generator, ids, drawn).await?;
+            }
+            Ok(())
+        });
         // A reset is told at once, the end of what a client sends when its turn to be looked at comes.
         let mut reset = pin!(self.io.ready(Interest::ERROR));
         let (mut look, mut every) = (Box::pin(tokio::time::sleep(Duration::ZERO)), HANGUP_CHECK);

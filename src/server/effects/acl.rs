@@ -78,7 +78,7 @@ impl Server {
 
     /// `ACL LOG`
     pub(super) fn acl_refusals(&self, count: usize) -> Box<dyn Pieces> {
-        let now_ms = self.issuer.clock().wall_unix_ms();
+        let now_ms = self.issuer().clock().wall_unix_ms();
         let entries = self.acl_log.lock().unwrap_or_else(PoisonError::into_inner).latest(count);
         let held = entries.iter().map(|entry| entry.memory_bytes()).sum();
         Box::new(Items::new(entries.into_iter().map(move |entry| entry.to_value(now_ms)), held))

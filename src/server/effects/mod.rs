@@ -60,17 +60,17 @@ impl Server {
                 self.config_reset_stat()
             }
             Effect::Time => {
-                let now_us = self.issuer.clock().wall_unix_us();
+                let now_us = self.issuer().clock().wall_unix_us();
                 let seconds = now_us.div_euclid(1_000_000).to_string();
                 let micros = now_us.rem_euclid(1_000_000).to_string();
                 Value::Array(vec![Value::bulk(seconds), Value::bulk(micros)])
             }
             Effect::DecodeId(id) => {
-                command::describe_id(self.issuer.identity().layout, id, self.issuer.clock().wall_unix_ms())
+                command::describe_id(self.issuer().identity().layout, id, self.issuer().clock().wall_unix_ms())
             }
             Effect::IdReady { tells_why } => self.id_ready(tells_why),
             Effect::IdSpan(times) => {
-                command::describe_span(self.issuer.identity().layout, times, self.issuer.clock().wall_unix_ms())
+                command::describe_span(self.issuer().identity().layout, times, self.issuer().clock().wall_unix_ms())
             }
             Effect::SlowLog(SlowLogAsk::Get { count_max }) => {
                 return Performed::InPieces(self.slow_commands(count_max));
@@ -89,7 +89,7 @@ impl Server {
             // Stopping closes the issuer for good, so there is no way back and nothing to abort.
             Effect::Shutdown(Shutdown { abort: true, .. }) => Value::error("ERR No shutdown in progress."),
             // As Redis refuses to lose what it could not save. A save that failed a moment ago would fail now.
-            Effect::Shutdown(how) if !how.force && !how.nosave && !self.issuer.status().last_save_ok => {
+            Effect::Shutdown(how) if !how.force && !how.nosave && !self.issuer().status().last_save_ok => {
                 self.audit(Act::ShutdownRefused, client);
                 Value::error("ERR Errors trying to SHUTDOWN. Check logs.")
             }
@@ -124,7 +124,7 @@ impl Server {
     /// Whether IDs are given. At the borrow limit they are, though not to everybody at once: who sends load elsewhere for that
     /// would take away the servers one after the other.
     fn id_ready(&self, tells_why: bool) -> Value {
-        match self.issuer.refusing().filter(|refusal| !refusal.is_overload()) {
+        match self.issuer().refusing().filter(|refusal| !refusal.is_overload()) {
             None => Value::Simple("READY".into()),
             Some(refusal) if tells_why => Value::error(refusal.to_string()),
             Some(Refusal::Closed) => Value::error("ERR no ids are given now"),

@@ -72,7 +72,7 @@ impl Server {
     /// What `LATENCY DOCTOR` tells an operator.
     fn diagnosis(&self) -> String {
         let config = self.config.get();
-        let status = self.issuer.status();
+        let status = self.issuer().status();
         let now_unix_s = self.now_unix_s();
         // Not held while the rest is looked at.
         let events = self.events().clone();
