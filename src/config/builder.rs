@@ -2,15 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
-use getid_core::{Epoch, Layout};
+use getid_core::Layout;
 
-use super::directive::{Directive, GENERATOR_WORDS};
+use super::directive::{Directive, Secrecy, known_names};
+use super::enums::{TlsAuthClients, TlsAuthClientsUser};
 use super::ignored;
-use super::report::{Place, Problem, Warning, is_secret, known_names};
-use super::secrets;
+use super::report::{Place, Problem, Warning};
+use super::secrets::{self, is_secret};
 use super::suggest::did_you_mean;
 use super::value_error::ValueError;
-use super::{Config, TlsAuthClients, TlsAuthClientsUser};
+use super::values::{Config, Values};
 
 /// One line of any source: a directive and its words.
 #[derive(Clone, Debug)]
@@ -22,19 +23,12 @@ pub(super) struct Setting {
 }
 
 /// What has been read so far, and what was wrong with it.
-///
-/// The widths stand beside the configuration because they may not add up until the last of them was read.
-#[derive(Default)]
 pub(super) struct Builder {
-    pub(super) config: Config,
-    pub(super) id_range: u32,
-    pub(super) shard_range: u32,
-    pub(super) random_range: u32,
-    pub(super) epoch: Epoch,
+    pub(super) values: Values,
     /// Where each directive was set last.
     set_at: HashMap<&'static str, Place>,
-    /// The last `id-generator` line.
-    generator_at: Option<Place>,
+    /// The last line that set several directives, with its own.
+    parts_at: Option<(&'static str, Place)>,
     /// Directives that were refused: no check builds on them.
     refused: HashSet<&'static str>,
     problems: Vec<Problem>,
@@ -55,14 +49,15 @@ impl Builder {
 
     /// One that begins with what is in force, for changes of it.
     pub(super) fn of(config: &Config) -> Builder {
-        let layout = config.layout;
         Builder {
-            id_range: layout.server_bits(),
-            shard_range: layout.shard_bits(),
-            random_range: layout.random_bits(),
-            epoch: layout.epoch(),
-            config: config.clone(),
-            ..Builder::default()
+            values: Values::of(config),
+            set_at: HashMap::new(),
+            parts_at: None,
+            refused: HashSet::new(),
+            problems: Vec::new(),
+            warnings: Vec::new(),
+            warned: HashSet::new(),
+            secrets: Vec::new(),
         }
     }
 
@@ -94,10 +89,10 @@ impl Builder {
     /// Takes one line in; a mistake is kept for the report.
     pub(super) fn apply(&mut self, setting: &Setting) {
         if let Some(directive) = Directive::find(&setting.name) {
-            if directive.name == "id-generator" {
-                self.apply_generator(directive, setting);
-            } else {
+            if directive.parts().is_empty() {
                 self.set(directive, directive.name, &setting.words, &setting.place);
+            } else {
+                self.apply_parts(directive, setting);
             }
         } else if let Some(known) = ignored::find(&setting.name) {
             let sentence = format!("accepted, but has no effect: {}", known.because.reason());
@@ -130,14 +125,14 @@ impl Builder {
         self.check_listens();
         self.check_tls();
         self.check_access();
-        if self.problems.is_empty() { Ok((self.config, self.warnings)) } else { Err(self.problems) }
+        if self.problems.is_empty() { Ok((self.values.config, self.warnings)) } else { Err(self.problems) }
     }
 
     fn set(&mut self, directive: &'static Directive, subject: &str, words: &[String], place: &Place) {
         self.note_secret(directive.name, words, place);
         // What was refused in one line is right again in a later one.
         self.refused.remove(directive.name);
-        if let Err(error) = directive.set(self, words) {
+        if let Err(error) = directive.set(&mut self.values, words) {
             self.refused.insert(directive.name);
             self.problems.push(refusal(subject, &error, words, place));
         }
@@ -150,7 +145,7 @@ impl Builder {
             return;
         }
         if place.is_on_command_line() {
-            self.warn_once(name, secrets::SEEN_BY_ALL.to_owned(), place);
+            self.warn_once(name, SEEN_BY_ALL.to_owned(), place);
         } else if place.file().is_some() && self.secrets.iter().all(|(_, other)| other.file() != place.file()) {
             self.secrets.push((name.to_owned(), place.clone()));
         }
@@ -158,11 +153,12 @@ impl Builder {
 
     /// `id-generator server-id 0 id-range 2 shard-range 9 random-range 10`, in any order. A word that is left out keeps the
     /// value it has. Each wrong pair is a problem of its own.
-    fn apply_generator(&mut self, directive: &'static Directive, setting: &Setting) {
-        self.generator_at = Some(setting.place.clone());
+    fn apply_parts(&mut self, directive: &'static Directive, setting: &Setting) {
+        self.parts_at = Some((directive.name, setting.place.clone()));
+        let parts = directive.parts();
         let (least, _) = directive.words();
         if setting.words.len() < least {
-            if let Err(error) = directive.set(self, &setting.words) {
+            if let Err(error) = directive.set(&mut self.values, &setting.words) {
                 self.problems.push(refusal(directive.name, &error, &setting.words, &setting.place));
             }
             return;
@@ -170,24 +166,24 @@ impl Builder {
         let mut seen = HashSet::new();
         for pair in setting.words.chunks(2) {
             let word = pair[0].to_ascii_lowercase();
-            let Some(name) = GENERATOR_WORDS.iter().copied().find(|name| *name == word) else {
-                let error = ValueError::GeneratorWord { found: pair[0].clone() };
+            let Some(name) = parts.iter().copied().find(|name| *name == word) else {
+                let error = ValueError::Word { found: pair[0].clone(), words: parts };
                 self.problems.push(refusal(directive.name, &error, &setting.words, &setting.place));
                 // What follows may be out of step: no second complaint about the same slip.
                 if pair.get(1).is_none_or(|value| value.parse::<i64>().is_err()) {
-                    self.refused.extend(GENERATOR_WORDS);
+                    self.refused.extend(parts);
                     return;
                 }
                 continue;
             };
             let error = match pair.get(1) {
-                None => Some(ValueError::GeneratorValue { name }),
-                Some(_) if !seen.insert(name) => Some(ValueError::GeneratorTwice { name }),
+                None => Some(ValueError::PartValue { name }),
+                Some(_) if !seen.insert(name) => Some(ValueError::PartTwice { name }),
                 Some(_) => None,
             };
             match (error, Directive::find(name)) {
                 (None, Some(row)) => {
-                    self.set(row, &format!("id-generator: {name}"), &pair[1..], &setting.place);
+                    self.set(row, &format!("{}: {name}", directive.name), &pair[1..], &setting.place);
                 }
                 (error, _) => {
                     self.refused.insert(name);
@@ -203,8 +199,9 @@ impl Builder {
         if self.any_refused(&widths) || self.any_refused(&["id-epoch"]) {
             return;
         }
-        match Layout::new(self.epoch, self.id_range, self.shard_range, self.random_range) {
-            Ok(layout) => self.config.layout = layout,
+        let values = &mut self.values;
+        match Layout::new(values.epoch, values.id_range, values.shard_range, values.random_range) {
+            Ok(layout) => values.config.layout = layout,
             Err(error) => {
                 let places = self.places(&widths);
                 let error = ValueError::from(error);
@@ -214,11 +211,12 @@ impl Builder {
                 return;
             }
         }
-        let server_id = self.config.server_id;
-        if !self.any_refused(&["server-id"]) && !self.config.layout.has_server(server_id) {
+        let server_id = self.values.config.server_id;
+        if !self.any_refused(&["server-id"]) && !self.values.config.layout.has_server(server_id) {
             let places = self.places(&["server-id", "id-range"]);
-            let last = (1u64 << self.id_range) - 1;
-            let sentence = format!("server-id is {server_id}, must be 0 to {last}: id-range is {}", self.id_range);
+            let last = (1u64 << self.values.id_range) - 1;
+            let sentence =
+                format!("server-id is {server_id}, must be 0 to {last}: id-range is {}", self.values.id_range);
             let subject = self.subject_of(&places);
             let help = "all servers share one id-range, so raise it on all of them, or choose another server-id";
             self.problems.push(Problem::new(places, subject, sentence).with_help(Some(help.to_owned())));
@@ -227,7 +225,7 @@ impl Builder {
 
     fn check_lead(&mut self) {
         let names = ["id-watermark-lead-ms", "id-max-borrow-ms"];
-        let (lead_ms, borrow_ms) = (self.config.id_watermark_lead_ms, self.config.id_max_borrow_ms);
+        let (lead_ms, borrow_ms) = (self.values.config.id_watermark_lead_ms, self.values.config.id_max_borrow_ms);
         if self.any_refused(&names) || lead_ms <= borrow_ms {
             return;
         }
@@ -239,7 +237,7 @@ impl Builder {
 
     fn check_listens(&mut self) {
         let names = ["port", "tls-port", "bind", "unixsocket"];
-        let config = &self.config;
+        let config = &self.values.config;
         let tcp = (config.port != 0 || config.tls_port != 0) && !config.bind.is_empty();
         if self.any_refused(&names) || tcp || config.unixsocket.is_some() {
             return;
@@ -251,16 +249,17 @@ impl Builder {
 
     /// What `tls-port` needs. Without it, the other directives wait for the day on which somebody sets it.
     fn check_tls(&mut self) {
-        let tls_port = self.config.tls_port;
+        let tls_port = self.values.config.tls_port;
         if tls_port == 0 || self.any_refused(&["tls-port"]) {
             return;
         }
-        if tls_port == self.config.port && !self.any_refused(&["port"]) {
+        if tls_port == self.values.config.port && !self.any_refused(&["port"]) {
             let sentence = format!("port and tls-port are both {tls_port}, must differ");
             let help = "for TLS only, write 'port 0'".to_owned();
             self.problems.push(Problem::new(self.places(&["port", "tls-port"]), "", sentence).with_help(Some(help)));
         }
-        let files = [("tls-cert-file", &self.config.tls_cert_file), ("tls-key-file", &self.config.tls_key_file)];
+        let files =
+            [("tls-cert-file", &self.values.config.tls_cert_file), ("tls-key-file", &self.values.config.tls_key_file)];
         let missing = files.iter().filter(|(_, path)| path.is_none()).map(|(name, _)| *name);
         let missing = missing.collect::<Vec<_>>().join(" and no ");
         if !missing.is_empty() {
@@ -269,10 +268,10 @@ impl Builder {
             let places = self.places(&["tls-port", "tls-cert-file", "tls-key-file"]);
             self.problems.push(Problem::new(places, "", sentence).with_help(Some(help)));
         }
-        let auth_clients = self.config.tls_auth_clients;
+        let auth_clients = self.values.config.tls_auth_clients;
         if auth_clients != TlsAuthClients::No
-            && self.config.tls_ca_cert_file.is_none()
-            && self.config.tls_ca_cert_dir.is_none()
+            && self.values.config.tls_ca_cert_file.is_none()
+            && self.values.config.tls_ca_cert_dir.is_none()
             && !self.any_refused(&["tls-auth-clients"])
         {
             let sentence = format!(
@@ -283,7 +282,7 @@ impl Builder {
             let places = self.places(&["tls-port", "tls-auth-clients", "tls-ca-cert-file"]);
             self.problems.push(Problem::new(places, "", sentence).with_help(Some(help)));
         }
-        let by = self.config.tls_auth_clients_user;
+        let by = self.values.config.tls_auth_clients_user;
         if auth_clients == TlsAuthClients::No && by != TlsAuthClientsUser::Off {
             let sentence = format!(
                 "tls-auth-clients-user is {}, but tls-auth-clients is no: nobody shows a certificate",
@@ -297,7 +296,7 @@ impl Builder {
 
     /// As in Redis, users stand in one place.
     fn check_access(&mut self) {
-        if self.config.aclfile.is_none() || self.config.users.is_empty() {
+        if self.values.config.aclfile.is_none() || self.values.config.users.is_empty() {
             return;
         }
         let sentence = "users are defined both by lines and by aclfile, must be in one place";
@@ -320,12 +319,15 @@ impl Builder {
         places
     }
 
-    /// Who speaks: the line when it all stands in one of `id-generator`.
+    /// The directive to blame: the one of a line that set all of it.
     fn subject_of(&self, places: &[Place]) -> &'static str {
         let [place] = places else { return "" };
-        if self.generator_at.as_ref() == Some(place) { "id-generator" } else { "" }
+        self.parts_at.as_ref().filter(|(_, parts_at)| parts_at == place).map_or("", |(name, _)| name)
     }
 }
+
+const SEEN_BY_ALL: &str = "everybody on this machine sees the command line, with ps: a password belongs into \
+                                      requirepass-file, into GETID_REQUIREPASS or into a configuration file of mode 600";
 
 /// A line with a value that its directive cannot have.
 fn refusal(subject: &str, error: &ValueError, words: &[String], place: &Place) -> Problem {
@@ -340,12 +342,17 @@ fn refusal(subject: &str, error: &ValueError, words: &[String], place: &Place) -
             Some(format!("this syntax has no '{first}' between name and value"))
         }
         // Where it may be a password's digest.
-        words if subject != "user" && words.iter().any(|word| word.starts_with('#')) => {
+        words if !may_have_digests(subject) && words.iter().any(|word| word.starts_with('#')) => {
             Some("a comment needs a line of its own".to_owned())
         }
         _ => None,
     };
     Problem::new(vec![place.clone()], subject, error.to_string()).with_help(error.help()).with_help(habit)
+}
+
+/// Whether a word that begins with `#` may be a password's digest.
+fn may_have_digests(directive: &str) -> bool {
+    Directive::find(directive).is_some_and(|row| row.secrecy == Secrecy::Passwords)
 }
 
 /// A line that starts with a word nobody knows.

@@ -5,12 +5,14 @@
 //! that of a mistake in a file.
 
 use super::builder::Builder;
+use super::conf_syntax::words_of;
 use super::directive::{Change, Directive};
 use super::ignored::{self, IgnoredDirective};
-use super::read::words_of;
+use super::parse::{MEMORY_MAX, YES_NO, memory};
 use super::report::{Place, Problem};
+use super::row::Shape;
 use super::value_error::ValueError;
-use super::{Config, directive};
+use super::values::Config;
 
 /// A directive that `CONFIG SET` names, and its value, as a client sent them.
 pub type Pair = (Vec<u8>, Vec<u8>);
@@ -95,7 +97,7 @@ impl Config {
                 Target::Own(row) => {
                     let refuse = |reason| SetError::refused(row.name, reason);
                     if let Some(words) = words_for(row, value).map_err(refuse)? {
-                        row.set(&mut builder, &words).map_err(|error| refuse(redis_text(row, &error)))?;
+                        row.set(&mut builder.values, &words).map_err(|error| refuse(redis_text(row, &error)))?;
                     }
                     builder.note_place(row.name, &Place::in_config_set(index));
                     names.push(row.name);
@@ -135,13 +137,11 @@ impl Config {
 
 /// The words of a value; `None` for none where Redis takes that for nothing to change.
 fn words_for(row: &Directive, value: &[u8]) -> Result<Option<Vec<String>>, String> {
-    if row.takes_words() && row.words().1 > 1 {
+    if row.takes_words() {
         let words = words_of(value)?;
-        // Of TLS an empty one is its default, as in Redis.
-        if words.is_empty() && row.name.starts_with("tls-") {
-            return Ok(Some(vec![String::new()]));
-        }
-        return Ok((!words.is_empty()).then_some(words));
+        // An empty list is its default, as in Redis; in a table it changes no key.
+        let empty = row.keys().is_empty().then(|| vec![String::new()]);
+        return Ok(if words.is_empty() { empty } else { Some(words) });
     }
     let word = String::from_utf8(value.to_vec()).map_err(|_| ValueError::NotUtf8.to_string())?;
     // A file may have 05, and always could. Redis's CONFIG SET may not.
@@ -157,7 +157,7 @@ fn words_for(row: &Directive, value: &[u8]) -> Result<Option<Vec<String>>, Strin
 fn keeps(row: IgnoredDirective, value: &[u8]) -> Result<(), SetError> {
     let default = row.default.unwrap_or_default();
     let value = String::from_utf8_lossy(value);
-    let size = |word: &str| directive::memory(word, 0).ok();
+    let size = |word: &str| memory(word, 0).ok();
     if value.eq_ignore_ascii_case(default) || size(&value).is_some_and(|bytes| size(default) == Some(bytes)) {
         return Ok(());
     }
@@ -167,13 +167,8 @@ fn keeps(row: IgnoredDirective, value: &[u8]) -> Result<(), SetError> {
 
 /// A mistake in the words that Redis has for it; clients and tools know them.
 fn redis_text(row: &Directive, error: &ValueError) -> String {
-    if row.name == "client-output-buffer-limit" {
-        let text = match error {
-            ValueError::Count { .. } => "Wrong number of arguments in buffer limit configuration.",
-            ValueError::BufferClass { .. } => "Invalid client class specified in buffer limit configuration.",
-            _ => "Error in hard, soft or soft_seconds setting in buffer limit configuration.",
-        };
-        return text.to_owned();
+    if let Shape::Table { redis_error, .. } = row.shape {
+        return redis_error(error).to_owned();
     }
     match error {
         ValueError::Number { .. } => NOT_AN_INTEGER.to_owned(),
@@ -181,9 +176,9 @@ fn redis_text(row: &Directive, error: &ValueError) -> String {
         ValueError::Range { min, max, .. } => format!("argument must be between {min} and {max} inclusive"),
         ValueError::Memory { .. } => "argument must be a memory value".to_owned(),
         ValueError::MemoryRange { min, .. } => {
-            format!("argument must be between {min} and {} inclusive", directive::MEMORY_MAX)
+            format!("argument must be between {min} and {MEMORY_MAX} inclusive")
         }
-        ValueError::Word { words, .. } if *words == directive::YES_NO => "argument must be 'yes' or 'no'".to_owned(),
+        ValueError::Word { words, .. } if *words == YES_NO => "argument must be 'yes' or 'no'".to_owned(),
         ValueError::Word { words, .. } => format!("argument(s) must be one of the following: {}", words.join(", ")),
         other => other.to_string(),
     }

@@ -3,6 +3,21 @@
 //! The rules are those of Redis: blanks part the words; `"..."` knows `\n \r \t \b \a \xHH` and a backslash before
 //! anything else; `'...'` knows only `\'`; what follows a closing quote must be a blank.
 
+/// The words of a line, or what is wrong with it.
+pub(super) fn words_of(line: &[u8]) -> Result<Vec<String>, String> {
+    if line.contains(&0) {
+        return Err("has a NUL byte in it; is it a text file?".to_owned());
+    }
+    if std::str::from_utf8(line).is_err() {
+        return Err(NOT_UTF8.to_owned());
+    }
+    let words = split(line).ok_or("the quotes don't balance: a quote is open, or text follows a closing one")?;
+    let words = words.into_iter().map(String::from_utf8).collect::<Result<Vec<_>, _>>();
+    words.map_err(|_| "a value is not UTF-8".to_owned())
+}
+
+pub(super) const NOT_UTF8: &str = "is not UTF-8; save the file as UTF-8";
+
 /// Splits a line into words; `None` when its quotes don't balance.
 ///
 /// Words are bytes, for `"\xff"` is one.

@@ -1,60 +1,27 @@
 //! The table of directives: one row each, and everything about a directive in its row.
 //!
-//! The reader checks values by it, `CONFIG GET` answers from it, the tests hold `config/getid.conf` against it. A range
-//! is told once: it stands in the row, is checked before the setter runs, and goes into the error text.
+//! The readers check values by it, `CONFIG GET`, `SET` and `REWRITE` go through it, the tests hold `config/getid.conf` against it.
+//! A range is told once: it is in the row, is checked before the setter runs, and goes into the error text.
+//!
+//! To add a directive: a field in [`Config`], a row here, and a few lines in `config/getid.conf`.
+//!
+//! Declarations of named things fit in as `Shape::Lines`: one line each that begins with the name (`generator NAME KIND ...`),
+//! a TOML table whose keys are the names, and a setter that checks the line and adds it to a list in the configuration, as `user`
+//! does.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::{Path, PathBuf};
+use getid_core::LOW_BITS;
 
-use getid_core::{Epoch, LOW_BITS};
-
-use super::builder::Builder;
-use super::value_error::ValueError;
-use super::{
-    BindAddr, BorrowPolicy, ClientMemory, Config, LogFormat, LogLevel, OutputBufferLimit, StateKind, Supervised,
-    SyslogFacility, TlsAuthClients, TlsAuthClientsUser, UserLine, suites,
+use super::enums::{
+    BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
+use super::ignored;
+use super::parse::{YES_NO, address, choice, epoch, is_digits, memory};
+pub use super::row::{Change, Directive, Secrecy};
+use super::row::{Line, Shape};
+use super::suites;
+use super::value_error::ValueError;
+use super::values::{BindAddr, ClientMemory, Config, OutputBufferLimit, OutputBufferLimits, UserLine, Values};
 use crate::acl::{Protection, Users};
-use crate::text::timestamp::{self, TimeError};
-
-/// One directive.
-#[derive(Debug)]
-pub struct Directive {
-    /// As it is written, in lower case.
-    pub name: &'static str,
-    /// The built-in value as text; empty for none.
-    pub default: &'static str,
-    /// What it does, in one line.
-    pub doc: &'static str,
-    /// Whether it may change while the server runs.
-    pub change: Change,
-    /// Whether each line adds to those before, instead of replacing them.
-    pub accumulates: bool,
-    /// What of its value is nobody's business.
-    pub secrecy: Secrecy,
-    /// What values it takes, and where they go.
-    pub(super) value: Value,
-}
-
-/// When a directive takes effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// At the start only.
-    AtStart,
-    /// `CONFIG SET` may change it.
-    AnyTime,
-}
-
-/// What of a directive's value is shown only to who may set it, and in no log, report or `MONITOR`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Secrecy {
-    /// All may see it.
-    Open,
-    /// It is a secret.
-    Secret,
-    /// Rules of a user, of which some are passwords or their digests.
-    Passwords,
-}
 
 impl Directive {
     /// Every directive, in the order of `config/getid.conf`.
@@ -65,155 +32,33 @@ impl Directive {
         Directive::ALL.iter().find(|row| row.name == name)
     }
 
-    /// How many words it takes.
-    pub fn words(&self) -> (usize, usize) {
-        match self.value {
-            Value::Words { count, .. } => count,
-            _ => (1, 1),
-        }
+    /// The directive whose lines can set this one among others.
+    pub(super) fn whole(&self) -> Option<&'static Directive> {
+        Directive::ALL.iter().find(|row| row.parts().contains(&self.name))
     }
 
-    /// Range and unit, for people.
-    pub fn range(&self) -> String {
-        match self.value {
-            Value::Number { min, max: i64::MAX, unit, .. } => format!("{min} or more {unit}").trim_end().to_owned(),
-            Value::Number { min, max, unit, .. } => format!("{min} to {max} {unit}").trim_end().to_owned(),
-            Value::Memory { min, .. } => format!("{min} or more bytes"),
-            Value::YesNo { .. } => "yes, no".to_owned(),
-            Value::Word { words, .. } => words.join(", "),
-            Value::Mode { .. } => "000 to 777, octal".to_owned(),
-            Value::Text { .. } => "text".to_owned(),
-            Value::Path { .. } => "path".to_owned(),
-            Value::Words { expected, .. } => expected.to_owned(),
-        }
+    const fn change(self, change: Change) -> Directive {
+        Directive { change, ..self }
     }
 
-    /// The words of which its value is one; empty where there are others.
-    pub fn choices(&self) -> &'static [&'static str] {
-        match self.value {
-            Value::YesNo { .. } => YES_NO,
-            Value::Word { words, .. } => words,
-            _ => &[],
-        }
+    const fn at_start(self) -> Directive {
+        self.change(Change::AtStart)
     }
 
-    /// Whether its value is a path.
-    pub fn is_path(&self) -> bool {
-        matches!(self.value, Value::Path { .. })
+    const fn secrecy(self, secrecy: Secrecy) -> Directive {
+        Directive { secrecy, ..self }
     }
 
-    /// The value that is in force, as `CONFIG GET` shows it; `None` for directives it doesn't show.
-    pub fn get(&self, config: &Config) -> Option<String> {
-        Some(match self.value {
-            Value::Number { get, .. } => get(config).to_string(),
-            Value::Memory { get, .. } => get(config).to_string(),
-            Value::YesNo { get, .. } => yes_no(get(config)).to_owned(),
-            Value::Word { get, .. } => get(config).to_owned(),
-            Value::Mode { get, .. } => get(config).map_or_else(|| "0".to_owned(), |mode| format!("{mode:o}")),
-            Value::Text { get, .. } => get(config).to_owned(),
-            Value::Path { get, .. } => get(config).map_or_else(String::new, |path| path.display().to_string()),
-            Value::Words { get, .. } => return get.map(|get| get(config)),
-        })
-    }
-
-    /// Checks the words of a line and puts them where they belong.
-    pub(super) fn set(&self, builder: &mut Builder, words: &[String]) -> Result<(), ValueError> {
-        let (least, most) = self.words();
-        if !(least..=most).contains(&words.len()) {
-            let found = match words.len() {
-                0 => "no value".to_owned(),
-                1 => "one value".to_owned(),
-                count => format!("{count} values"),
-            };
-            let expected = match self.value {
-                Value::Words { expected, .. } => expected,
-                _ => "one value",
-            };
-            return Err(ValueError::Count { found, expected });
-        }
-        let word = words.first().map_or("", String::as_str);
-        match self.value {
-            Value::Number { min, max, unit, set, .. } => set(builder, number(word, min, max, unit)?),
-            Value::Memory { min, set, .. } => set(builder, memory(word, min)?),
-            Value::YesNo { set, .. } => set(builder, choice(word, YES_NO)? == "yes"),
-            Value::Word { words, set, .. } => set(builder, choice(word, words)?),
-            Value::Mode { set, .. } => set(builder, mode(word)?),
-            Value::Text { set, .. } => set(builder, word),
-            Value::Path { set, .. } => set(builder, (!word.is_empty()).then(|| PathBuf::from(word))),
-            Value::Words { set, .. } => set(builder, words)?,
-        }
-        Ok(())
-    }
-
-    /// Whether one word that has blanks in it stands for several, as in `bind "127.0.0.1 ::1"`.
-    pub(super) fn takes_words(&self) -> bool {
-        matches!(self.value, Value::Words { .. })
-    }
-
-    /// Whether its value is a whole number.
-    pub(super) fn is_integer(&self) -> bool {
-        matches!(self.value, Value::Number { .. })
-    }
-
-    /// Whether its value is a number, or a size.
-    pub(super) fn is_number(&self) -> bool {
-        matches!(self.value, Value::Number { .. } | Value::Memory { .. } | Value::Mode { .. })
-    }
-
-    /// Whether a number in a TOML file keeps its octal digits.
-    pub(super) fn is_octal(&self) -> bool {
-        matches!(self.value, Value::Mode { .. })
+    const fn written(self, written: fn(&Config) -> Option<String>) -> Directive {
+        Directive { written: Some(written), ..self }
     }
 }
 
-/// What values a directive takes. A setter gets a value that was checked, so that only [`Value::Words`] can refuse.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Value {
-    Number {
-        min: i64,
-        max: i64,
-        unit: &'static str,
-        set: fn(&mut Builder, i64),
-        get: fn(&Config) -> i64,
-    },
-    Memory {
-        min: u64,
-        set: fn(&mut Builder, u64),
-        get: fn(&Config) -> u64,
-    },
-    YesNo {
-        set: fn(&mut Builder, bool),
-        get: fn(&Config) -> bool,
-    },
-    Word {
-        words: &'static [&'static str],
-        set: fn(&mut Builder, &str),
-        get: fn(&Config) -> &'static str,
-    },
-    Mode {
-        set: fn(&mut Builder, Option<u32>),
-        get: fn(&Config) -> Option<u32>,
-    },
-    Text {
-        set: fn(&mut Builder, &str),
-        get: fn(&Config) -> &str,
-    },
-    Path {
-        set: fn(&mut Builder, Option<PathBuf>),
-        get: fn(&Config) -> Option<&Path>,
-    },
-    Words {
-        count: (usize, usize),
-        expected: &'static str,
-        set: fn(&mut Builder, &[String]) -> Result<(), ValueError>,
-        get: Option<fn(&Config) -> String>,
-    },
+/// Names getid knows, its own first: the nearest of equals is then one that has an effect.
+pub(super) fn known_names() -> impl Iterator<Item = &'static str> {
+    let own = Directive::ALL.iter().map(|row| row.name);
+    own.chain(ignored::IGNORED_DIRECTIVES.iter().map(|row| row.name))
 }
-
-pub(super) const YES_NO: &[&str] = &["yes", "no"];
-
-/// The words of an `id-generator` line; each is a directive of its own too.
-pub(super) const GENERATOR_WORDS: &[&str] = &["server-id", "id-range", "shard-range", "random-range"];
 
 /// As in Redis: `CONFIG_BINDADDR_MAX`.
 const BIND_ADDRESSES_MAX: usize = 16;
@@ -230,9 +75,6 @@ const INT_MAX: i64 = i32::MAX as i64;
 
 const MB: u64 = 1024 * 1024;
 
-/// Bytes that a size can name, as in Redis; no machine has so many.
-pub(super) const MEMORY_MAX: u64 = i64::MAX as u64;
-
 /// 400 days: farther ahead the clock is never followed, whatever is configured.
 const CLOCK_JUMP_MS_MAX: i64 = 400 * 24 * 3600 * 1000;
 
@@ -242,72 +84,81 @@ const BORROW_MS_MAX: i64 = 3_600_000;
 /// An hour. What is queued is bounded by it, some hundred bytes a draw.
 const WAIT_MS_MAX: i64 = 3_600_000;
 
-/// A row, changeable by `CONFIG SET`.
-const fn row(name: &'static str, default: &'static str, value: Value, doc: &'static str) -> Directive {
-    Directive { name, default, doc, change: Change::AnyTime, accumulates: false, secrecy: Secrecy::Open, value }
-}
-
-impl Directive {
-    const fn at_start(self) -> Directive {
-        Directive { change: Change::AtStart, ..self }
-    }
-
-    const fn accumulating(self) -> Directive {
-        Directive { accumulates: true, ..self }
-    }
-
-    const fn secret(self) -> Directive {
-        Directive { secrecy: Secrecy::Secret, ..self }
-    }
-
-    const fn with_passwords(self) -> Directive {
-        Directive { secrecy: Secrecy::Passwords, ..self }
-    }
+/// A row of a directive that `CONFIG SET` changes at once, and that everybody may see.
+const fn row(name: &'static str, default: &'static str, shape: Shape, doc: &'static str) -> Directive {
+    Directive { name, default, doc, change: Change::AtOnce, secrecy: Secrecy::Open, shape, written: None }
 }
 
 /// A number in a field. A test sets both ends of every range, so they fit.
 macro_rules! number {
     ($min:expr, $max:expr, $unit:literal, $field:ident) => {
-        Value::Number {
+        Shape::Number {
             min: $min,
             max: $max,
             unit: $unit,
-            set: |builder, value| builder.config.$field = fit(value),
-            get: |config| i64::try_from(config.$field).unwrap_or(i64::MAX),
+            set: |values, number| values.config.$field = fit(number),
+            get: |values| i64::try_from(values.config.$field).unwrap_or(i64::MAX),
+        }
+    };
+}
+
+/// The width of a field of an ID.
+macro_rules! bits {
+    ($field:ident) => {
+        Shape::Number {
+            min: 0,
+            max: LOW_BITS as i64,
+            unit: "",
+            set: |values, bits| values.$field = fit(bits),
+            get: |values| values.$field.into(),
         }
     };
 }
 
 macro_rules! memory {
     ($min:expr, $field:ident) => {
-        Value::Memory {
+        Shape::Memory {
             min: $min,
-            set: |builder, value| builder.config.$field = fit(value),
-            get: |config| config.$field as u64,
+            set: |values, bytes| values.config.$field = fit(bytes),
+            get: |values| values.config.$field as u64,
         }
+    };
+}
+
+macro_rules! yes_no {
+    ($field:ident) => {
+        Shape::YesNo { set: |values, yes| values.config.$field = yes, get: |values| values.config.$field }
     };
 }
 
 macro_rules! word {
     ($words:ident, $field:ident) => {
-        Value::Word {
+        Shape::Word {
             words: $words::WORDS,
-            set: |builder, word| builder.config.$field = $words::from_word(word).unwrap_or_default(),
-            get: |config| config.$field.word(),
+            set: |values, word| values.config.$field = $words::from_word(word).unwrap_or_default(),
+            get: |values| values.config.$field.word(),
         }
     };
 }
 
+/// The path of a file in `dir`, unless something else is said, and what secret it holds.
 macro_rules! path {
     ($field:ident) => {
-        Value::Path { set: |builder, path| builder.config.$field = path, get: |config| config.$field.as_deref() }
+        path!($field, in_dir: true, holds: None)
+    };
+    ($field:ident, in_dir: $in_dir:literal, holds: $holds:expr) => {
+        Shape::Path {
+            in_dir: $in_dir,
+            holds: $holds,
+            set: |values, path| values.config.$field = path,
+            get: |values| values.config.$field.as_deref(),
+        }
     };
 }
 
 const DIRECTIVES: &[Directive] = &[
-    row("include", "", INCLUDE, "Reads another file at this place; * ? [ in its path make it a pattern.")
-        .at_start()
-        .accumulating(),
+    row("include", "", Shape::Include, "Reads another file at this place; * ? [ in its path make it a pattern.")
+        .at_start(),
     // Network
     row("bind", "127.0.0.1 -::1", BIND, "Addresses to listen on; - in front: passed over where it is missing.")
         .at_start(),
@@ -317,54 +168,90 @@ const DIRECTIVES: &[Directive] = &[
     row("tcp-backlog", "511", number!(0, INT_MAX, "", tcp_backlog), "Connections that wait for accept.").at_start(),
     row("tcp-keepalive", "300", number!(0, INT_MAX, "s", tcp_keepalive_s), "Silence before a probe; 0: never."),
     row("timeout", "0", number!(0, INT_MAX, "s", timeout_s), "Idle time before a client is closed; 0: never."),
-    row("maxclients", "10000", number!(1, u32::MAX as i64, "", maxclients), "Clients at a time."),
-    row("protected-mode", "", PROTECTED_MODE, "What clients from elsewhere may do without a password or a login."),
+    row("maxclients", "10000", number!(1, u32::MAX as i64, "", maxclients), "Clients at a time.")
+        .change(Change::OpenFiles),
+    row("protected-mode", "", PROTECTED_MODE, "What clients from elsewhere may do without a password or a login.")
+        .written(|config| Some(config.protected_mode?.word().to_owned())),
     row("io-threads", "1", number!(1, 128, "", io_threads), "Threads that serve connections.").at_start(),
     // Access
-    row("requirepass", "", REQUIREPASS, "Password of the default user.").secret(),
-    row("requirepass-file", "", path!(requirepass_file), "File that holds the password of the default user.")
+    row("requirepass", "", REQUIREPASS, "Password of the default user.")
+        .change(Change::Password)
+        .secrecy(Secrecy::Secret),
+    row(
+        "requirepass-file",
+        "",
+        path!(requirepass_file, in_dir: false, holds: Some("a password")),
+        "File that holds the password of the default user.",
+    )
+    .at_start(),
+    row("user", "", USER, "An ACL user and its rules.").at_start().secrecy(Secrecy::Passwords),
+    row("aclfile", "", path!(aclfile, in_dir: true, holds: Some("passwords' digests")), "File with ACL users.")
         .at_start(),
-    row("user", "", USER, "An ACL user and its rules.").accumulating().at_start().with_passwords(),
-    row("aclfile", "", path!(aclfile), "File with ACL users.").at_start(),
     row("acllog-max-len", "128", number!(0, LOG_ENTRIES_MAX, "", acllog_max_len), "Entries of ACL LOG."),
-    row("rename-command", "", RENAME_COMMAND, "Another name for a command; \"\" takes it away.")
-        .at_start()
-        .accumulating(),
+    row("rename-command", "", RENAME_COMMAND, "Another name for a command; \"\" takes it away.").at_start(),
     // TLS
     row("tls-port", "0", number!(0, 65535, "", tls_port), "TLS port; 0: no TLS.").at_start(),
-    row("tls-cert-file", "", path!(tls_cert_file), "Certificate, PEM."),
-    row("tls-key-file", "", path!(tls_key_file), "Key of the certificate, PEM."),
-    row("tls-ca-cert-file", "", path!(tls_ca_cert_file), "Who signs clients' certificates, PEM."),
-    row("tls-ca-cert-dir", "", path!(tls_ca_cert_dir), "A folder with more of those, PEM."),
-    row("tls-auth-clients", "yes", word!(TlsAuthClients, tls_auth_clients), "Whether clients need a certificate."),
+    row("tls-cert-file", "", path!(tls_cert_file), "Certificate, PEM.").change(Change::Certificates),
+    row(
+        "tls-key-file",
+        "",
+        path!(tls_key_file, in_dir: true, holds: Some("a private key")),
+        "Key of the certificate, PEM.",
+    )
+    .change(Change::Certificates),
+    row("tls-ca-cert-file", "", path!(tls_ca_cert_file), "Who signs clients' certificates, PEM.")
+        .change(Change::Certificates),
+    row("tls-ca-cert-dir", "", path!(tls_ca_cert_dir), "A folder with more of those, PEM.")
+        .change(Change::Certificates),
+    row("tls-auth-clients", "yes", word!(TlsAuthClients, tls_auth_clients), "Whether clients need a certificate.")
+        .change(Change::Certificates),
     row(
         "tls-auth-clients-user",
         "off",
         word!(TlsAuthClientsUser, tls_auth_clients_user),
         "Whether the CN of a client's certificate is its user.",
-    ),
-    row("tls-protocols", "", TLS_PROTOCOLS, "Versions of TLS; \"\": all."),
-    row("tls-ciphers", "", TLS_CIPHERS, "Cipher suites of TLS 1.2; \"\": all."),
-    row("tls-ciphersuites", "", TLS_CIPHERSUITES, "Cipher suites of TLS 1.3; \"\": all."),
-    row("tls-prefer-server-ciphers", "no", TLS_PREFER_SERVER_CIPHERS, "Whether the server's order of them counts."),
-    row("tls-session-caching", "yes", TLS_SESSION_CACHING, "Whether a client may go on with an earlier session."),
+    )
+    .change(Change::Certificates),
+    row("tls-protocols", "", TLS_PROTOCOLS, "Versions of TLS; \"\": all.").change(Change::Certificates),
+    row("tls-ciphers", "", TLS_CIPHERS, "Cipher suites of TLS 1.2; \"\": all.").change(Change::Certificates),
+    row("tls-ciphersuites", "", TLS_CIPHERSUITES, "Cipher suites of TLS 1.3; \"\": all.").change(Change::Certificates),
+    row(
+        "tls-prefer-server-ciphers",
+        "no",
+        yes_no!(tls_prefer_server_ciphers),
+        "Whether the server's order of them counts.",
+    )
+    .change(Change::Certificates),
+    row(
+        "tls-session-caching",
+        "yes",
+        yes_no!(tls_session_caching),
+        "Whether a client may go on with an earlier session.",
+    )
+    .change(Change::Certificates),
     row(
         "tls-session-cache-size",
         "20480",
         number!(1, TLS_SESSIONS_MAX, "", tls_session_cache_size),
         "Sessions that are kept for that.",
-    ),
+    )
+    .change(Change::Certificates),
     row(
         "tls-session-cache-timeout",
         "300",
         number!(1, 86_400, "s", tls_session_cache_timeout_s),
         "How long they are kept.",
-    ),
+    )
+    .change(Change::Certificates),
     // General
-    row("daemonize", "no", DAEMONIZE, "Accepted with no only: getid stays in the foreground.").at_start(),
+    row("daemonize", "no", DAEMONIZE, "Accepted with no only: getid stays in the foreground.")
+        .at_start()
+        .written(|_| None),
     row("supervised", "no", word!(Supervised, supervised), "Who is told about start and stop.").at_start(),
     row("pidfile", "", path!(pidfile), "File that gets the process id.").at_start(),
-    row("dir", "", DIR, "Folder of the state, and of relative paths.").at_start(),
+    row("dir", "", DIR, "Folder of the state, and of relative paths.")
+        .at_start()
+        .written(|config| config.dir.as_ref().map(|dir| dir.display().to_string())),
     row("databases", "16", number!(1, INT_MAX, "", databases), "SELECT accepts 0 up to one less.").at_start(),
     row("hz", "10", number!(1, 500, "", hz), "Background rounds a second: timeouts, statistics."),
     row("shutdown-timeout", "10", number!(0, INT_MAX, "s", shutdown_timeout_s), "How long a stop waits for clients."),
@@ -372,7 +259,7 @@ const DIRECTIVES: &[Directive] = &[
     row("loglevel", "notice", word!(LogLevel, loglevel), "The least serious event that is logged."),
     row("logfile", "", path!(logfile), "Where the log goes; \"\": standard output.").at_start(),
     row("log-format", "text", word!(LogFormat, log_format), "How a log line is written.").at_start(),
-    row("syslog-enabled", "no", SYSLOG_ENABLED, "Whether the log goes to syslog too.").at_start(),
+    row("syslog-enabled", "no", yes_no!(syslog_enabled), "Whether the log goes to syslog too.").at_start(),
     row("syslog-ident", "getid", SYSLOG_IDENT, "Name in syslog.").at_start(),
     row("syslog-facility", "local0", word!(SyslogFacility, syslog_facility), "Facility in syslog.").at_start(),
     // Limits and watching
@@ -421,9 +308,9 @@ const DIRECTIVES: &[Directive] = &[
         "When an event is kept for LATENCY; 0: never.",
     ),
     // IDs
-    row("id-range", "2", ID_RANGE, "Bits for the server-id.").at_start(),
-    row("shard-range", "9", SHARD_RANGE, "Bits for the counter inside a millisecond.").at_start(),
-    row("random-range", "10", RANDOM_RANGE, "Bits for the random part.").at_start(),
+    row("id-range", "2", bits!(id_range), "Bits for the server-id.").at_start(),
+    row("shard-range", "9", bits!(shard_range), "Bits for the counter inside a millisecond.").at_start(),
+    row("random-range", "10", bits!(random_range), "Bits for the random part.").at_start(),
     row("server-id", "0", SERVER_ID, "This server's number, below 2^id-range.").at_start(),
     row("id-generator", "server-id 0 id-range 2 shard-range 9 random-range 10", ID_GENERATOR, "The four in one line.")
         .at_start(),
@@ -435,7 +322,8 @@ const DIRECTIVES: &[Directive] = &[
         "3000",
         number!(100, BORROW_MS_MAX, "ms", id_max_borrow_ms),
         "How far IDs may run ahead of the clock.",
-    ),
+    )
+    .change(Change::BorrowLimit),
     row(
         "id-watermark-lead-ms",
         "3000",
@@ -450,8 +338,13 @@ const DIRECTIVES: &[Directive] = &[
         "How long a request may have to wait for IDs before it gets -BUSY.",
     ),
     row("id-state", "file", word!(StateKind, id_state), "Where the watermark is kept.").at_start(),
-    row("id-machine-claim", "yes", ID_MACHINE_CLAIM, "Whether one server on this machine may have this server-id.")
-        .at_start(),
+    row(
+        "id-machine-claim",
+        "yes",
+        yes_no!(id_machine_claim),
+        "Whether one server on this machine may have this server-id.",
+    )
+    .at_start(),
     row(
         "id-max-clock-jump-ms",
         "3600000",
@@ -460,48 +353,40 @@ const DIRECTIVES: &[Directive] = &[
     ),
 ];
 
-const ID_MACHINE_CLAIM: Value =
-    Value::YesNo { set: |builder, yes| builder.config.id_machine_claim = yes, get: |config| config.id_machine_claim };
-
-/// Performed by the reader before any setter runs.
-const INCLUDE: Value = Value::Words { count: (1, 1), expected: "one path", set: |_, _| Ok(()), get: None };
-
-const BIND: Value = Value::Words {
+const BIND: Shape = Shape::Words {
     count: (1, usize::MAX),
     expected: "one or more IP addresses",
-    set: |builder, words| {
+    quoted: false,
+    set: |values, words| {
         // As in Redis, one empty word is no address at all.
         let words = if words == [""] { &[] } else { words };
         if words.len() > BIND_ADDRESSES_MAX {
             return Err(ValueError::Addresses { found: words.len(), max: BIND_ADDRESSES_MAX });
         }
-        builder.config.bind = words.iter().map(|word| address(word)).collect::<Result<_, _>>()?;
-        builder.config.bind_given = true;
+        values.config.bind = words.iter().map(|word| address(word)).collect::<Result<_, _>>()?;
+        values.config.bind_given = true;
         Ok(())
     },
-    get: Some(|config| {
-        let addresses =
-            config.bind.iter().map(|address| format!("{}{}", if address.optional { "-" } else { "" }, address.ip));
-        addresses.collect::<Vec<_>>().join(" ")
-    }),
+    get: |values| {
+        let shown = |address: &BindAddr| format!("{}{}", if address.optional { "-" } else { "" }, address.ip);
+        values.config.bind.iter().map(shown).collect()
+    },
 };
 
-const UNIXSOCKETPERM: Value =
-    Value::Mode { set: |builder, mode| builder.config.unixsocketperm = mode, get: |config| config.unixsocketperm };
+const UNIXSOCKETPERM: Shape =
+    Shape::Mode { set: |values, mode| values.config.unixsocketperm = mode, get: |values| values.config.unixsocketperm };
 
-const PROTECTED_MODE: Value = Value::Word {
+const PROTECTED_MODE: Shape = Shape::Word {
     words: Protection::WORDS,
-    set: |builder, word| builder.config.protected_mode = Protection::from_word(word),
-    get: |config| config.protection().word(),
+    set: |values, word| values.config.protected_mode = Protection::from_word(word),
+    get: |values| values.config.protection().word(),
 };
 
-const MAXMEMORY_CLIENTS: Value = Value::Words {
-    count: (1, 1),
+const MAXMEMORY_CLIENTS: Shape = Shape::Custom {
     expected: "a memory size or a percentage",
-    set: |builder, words| {
-        let word = words.first().map_or("", String::as_str);
+    set: |values, word| {
         let wrong = || ValueError::ClientMemory { found: word.to_owned() };
-        builder.config.maxmemory_clients = match word.strip_suffix('%') {
+        values.config.maxmemory_clients = match word.strip_suffix('%') {
             Some(digits) => {
                 let percent = digits.parse().ok().filter(|percent| (1..=100).contains(percent) && is_digits(digits));
                 ClientMemory::Percent(percent.ok_or_else(wrong)?)
@@ -510,133 +395,139 @@ const MAXMEMORY_CLIENTS: Value = Value::Words {
         };
         Ok(())
     },
-    get: Some(|config| match config.maxmemory_clients {
+    get: |values| match values.config.maxmemory_clients {
         ClientMemory::Bytes(bytes) => bytes.to_string(),
         ClientMemory::Percent(percent) => format!("{percent}%"),
-    }),
+    },
 };
 
-const REQUIREPASS: Value = Value::Text {
-    set: |builder, text| builder.config.requirepass = (!text.is_empty()).then(|| text.to_owned()),
-    get: |config| config.requirepass.as_deref().unwrap_or_default(),
+const REQUIREPASS: Shape = Shape::Text {
+    set: |values, text| values.config.requirepass = (!text.is_empty()).then(|| text.to_owned()),
+    get: |values| values.config.requirepass.as_deref().unwrap_or_default(),
 };
 
 /// Sessions of TLS: each takes at most 4 KiB.
 const TLS_SESSIONS_MAX: i64 = 100_000;
 
-const TLS_PROTOCOLS: Value = Value::Words {
+const TLS_PROTOCOLS: Shape = Shape::Words {
     count: (1, 4),
     expected: "TLSv1.2, TLSv1.3 or both",
-    set: |builder, words| {
-        builder.config.tls_protocols = suites::protocols(&words.join(" "))?;
+    quoted: true,
+    set: |values, words| {
+        values.config.tls_protocols = suites::protocols(&words.join(" "))?;
         Ok(())
     },
-    get: Some(|config| config.tls_protocols.join(" ")),
+    get: |values| values.config.tls_protocols.iter().map(|&name| name.to_owned()).collect(),
 };
 
-const TLS_CIPHERS: Value = Value::Words {
-    count: (1, 1),
+const TLS_CIPHERS: Shape = Shape::Custom {
     expected: "names with colons between them",
-    set: |builder, words| {
-        builder.config.tls_ciphers = suites::suites_12(&words.concat())?;
+    set: |values, word| {
+        values.config.tls_ciphers = suites::suites_12(word)?;
         Ok(())
     },
-    get: Some(|config| config.tls_ciphers.join(":")),
+    get: |values| values.config.tls_ciphers.join(":"),
 };
 
-const TLS_CIPHERSUITES: Value = Value::Words {
-    count: (1, 1),
+const TLS_CIPHERSUITES: Shape = Shape::Custom {
     expected: "names with colons between them",
-    set: |builder, words| {
-        builder.config.tls_ciphersuites = suites::suites_13(&words.concat())?;
+    set: |values, word| {
+        values.config.tls_ciphersuites = suites::suites_13(word)?;
         Ok(())
     },
-    get: Some(|config| config.tls_ciphersuites.join(":")),
+    get: |values| values.config.tls_ciphersuites.join(":"),
 };
 
-const TLS_PREFER_SERVER_CIPHERS: Value = Value::YesNo {
-    set: |builder, yes| builder.config.tls_prefer_server_ciphers = yes,
-    get: |config| config.tls_prefer_server_ciphers,
-};
-
-const TLS_SESSION_CACHING: Value = Value::YesNo {
-    set: |builder, yes| builder.config.tls_session_caching = yes,
-    get: |config| config.tls_session_caching,
-};
-
-const USER: Value = Value::Words {
+const USER: Shape = Shape::Lines {
     count: (1, usize::MAX),
     expected: "a name and its rules",
-    set: |builder, words| {
+    canonical: Some(user_line),
+    is_toml_table: false,
+    set: |values, words| {
         let [name, rules @ ..] = words else { return Err(ValueError::Empty) };
-        if builder.config.users.iter().any(|line| line.name == *name) {
+        if values.config.users.iter().any(|line| line.name == *name) {
             return Err(ValueError::UserTwice { name: name.clone() });
         }
         Users::default().define(name.as_bytes(), rules)?;
-        builder.config.users.push(UserLine { name: name.clone(), rules: rules.to_vec() });
+        values.config.users.push(UserLine { name: name.clone(), rules: rules.to_vec() });
         Ok(())
     },
-    get: None,
+    get: |values| {
+        let line = |user: &UserLine| [std::slice::from_ref(&user.name), &user.rules].concat();
+        values.config.users.iter().map(line).collect()
+    },
 };
 
-const RENAME_COMMAND: Value = Value::Words {
+/// A user's line as `ACL LIST` has it: the same rights are the same words. (Passwords are digests by then, as in Redis.)
+fn user_line(line: &[String]) -> Line {
+    let [name, rules @ ..] = line else { return Line::new() };
+    let mut users = Users::default();
+    let described = match users.define(name.as_bytes(), rules) {
+        Ok(()) => users.get(name.as_bytes()).map(|user| user.describe()),
+        // No server starts with such a line.
+        Err(_) => None,
+    };
+    let rules = described.map_or_else(|| rules.to_vec(), |text| text.split(' ').map(str::to_owned).collect());
+    std::iter::once(name.clone()).chain(rules).collect()
+}
+
+const RENAME_COMMAND: Shape = Shape::Lines {
     count: (2, 2),
     expected: "a command and its new name",
-    set: |builder, words| match words {
+    canonical: None,
+    is_toml_table: true,
+    set: |values, words| match words {
         [command, new_name] if !command.is_empty() => {
-            builder.config.rename_commands.push((command.clone(), new_name.clone()));
+            values.config.rename_commands.push((command.clone(), new_name.clone()));
             Ok(())
         }
         _ => Err(ValueError::RenameNothing),
     },
-    get: None,
+    get: |values| values.config.rename_commands.iter().map(|(from, to)| vec![from.clone(), to.clone()]).collect(),
 };
 
-const DAEMONIZE: Value = Value::Words {
-    count: (1, 1),
+const DAEMONIZE: Shape = Shape::Custom {
     expected: "one value",
-    set: |_, words| {
-        let word = words.first().map_or("", String::as_str);
-        if choice(word, YES_NO)? == "yes" { Err(ValueError::Daemonize) } else { Ok(()) }
-    },
-    get: Some(|_| "no".to_owned()),
+    set: |_, word| if choice(word, YES_NO)? == "yes" { Err(ValueError::Daemonize) } else { Ok(()) },
+    get: |_| "no".to_owned(),
 };
 
-const DIR: Value = Value::Words {
-    count: (1, 1),
+const DIR: Shape = Shape::Custom {
     expected: "one path",
-    set: |builder, words| match words {
-        [path] if !path.is_empty() => {
-            builder.config.dir = Some(PathBuf::from(path));
-            Ok(())
+    set: |values, path| {
+        if path.is_empty() {
+            return Err(ValueError::Empty);
         }
-        _ => Err(ValueError::Empty),
+        values.config.dir = Some(path.into());
+        Ok(())
     },
-    get: Some(|config| match &config.dir {
-        Some(dir) if config.state_dir.as_os_str().is_empty() => dir.display().to_string(),
-        _ => config.state_dir.display().to_string(),
-    }),
+    get: |values| match &values.config {
+        Config { dir: Some(dir), state_dir, .. } if state_dir.as_os_str().is_empty() => dir.display().to_string(),
+        config => config.state_dir.display().to_string(),
+    },
 };
 
-const SYSLOG_ENABLED: Value =
-    Value::YesNo { set: |builder, yes| builder.config.syslog_enabled = yes, get: |config| config.syslog_enabled };
-
-const SYSLOG_IDENT: Value = Value::Text {
-    set: |builder, text| text.clone_into(&mut builder.config.syslog_ident),
-    get: |config| &config.syslog_ident,
+const SYSLOG_IDENT: Shape = Shape::Text {
+    set: |values, text| text.clone_into(&mut values.config.syslog_ident),
+    get: |values| &values.config.syslog_ident,
 };
 
 /// One or more classes in a line, each with its three limits; classes that are not named keep theirs.
-const CLIENT_OUTPUT_BUFFER_LIMIT: Value = Value::Words {
+const CLIENT_OUTPUT_BUFFER_LIMIT: Shape = Shape::Table {
     count: (4, 12),
-    expected: "a class (normal, replica, pubsub), hard limit, soft limit and seconds",
-    set: |builder, words| {
+    expected: BUFFER_LIMIT,
+    keys: &[&["normal"], &["replica", "slave"], &["pubsub"]],
+    redis_error: |error| match error {
+        ValueError::Count { .. } => "Wrong number of arguments in buffer limit configuration.",
+        ValueError::BufferClass { .. } => "Invalid client class specified in buffer limit configuration.",
+        _ => "Error in hard, soft or soft_seconds setting in buffer limit configuration.",
+    },
+    set: |values, words| {
         for group in words.chunks(4) {
             let [class, hard, soft, seconds] = group else {
-                let expected = "a class (normal, replica, pubsub), hard limit, soft limit and seconds";
-                return Err(ValueError::Count { found: format!("{} values", words.len()), expected });
+                return Err(ValueError::Count { found: format!("{} values", words.len()), expected: BUFFER_LIMIT });
             };
-            let limits = &mut builder.config.client_output_buffer_limit;
+            let limits = &mut values.config.client_output_buffer_limit;
             let limit = match class.to_ascii_lowercase().as_str() {
                 "normal" => &mut limits.normal,
                 "replica" | "slave" => &mut limits.replica,
@@ -653,160 +544,50 @@ const CLIENT_OUTPUT_BUFFER_LIMIT: Value = Value::Words {
         }
         Ok(())
     },
-    get: Some(|config| {
-        let limits = config.client_output_buffer_limit;
-        // Replicas under the name that Redis still answers with.
-        let classes = [("normal", limits.normal), ("slave", limits.replica), ("pubsub", limits.pubsub)];
-        let texts =
-            classes.map(|(class, limit)| format!("{class} {} {} {}", limit.hard_bytes, limit.soft_bytes, limit.soft_s));
-        texts.join(" ")
-    }),
+    get: |values| {
+        let OutputBufferLimits { normal, replica, pubsub } = values.config.client_output_buffer_limit;
+        let classes = [("normal", normal), ("replica", replica), ("pubsub", pubsub)];
+        let line = |(class, limit): (&str, OutputBufferLimit)| {
+            let numbers = [limit.hard_bytes, limit.soft_bytes, limit.soft_s];
+            [vec![class.to_owned()], numbers.map(|number| number.to_string()).to_vec()].concat()
+        };
+        classes.map(line).to_vec()
+    },
 };
 
-const ID_RANGE: Value = Value::Number {
-    min: 0,
-    max: LOW_BITS as i64,
-    unit: "",
-    set: |builder, bits| builder.id_range = fit(bits),
-    get: |config| config.layout.server_bits().into(),
-};
+const BUFFER_LIMIT: &str = "a class (normal, replica, pubsub), hard limit, soft limit and seconds";
 
-const SHARD_RANGE: Value = Value::Number {
-    min: 0,
-    max: LOW_BITS as i64,
-    unit: "",
-    set: |builder, bits| builder.shard_range = fit(bits),
-    get: |config| config.layout.shard_bits().into(),
-};
-
-const RANDOM_RANGE: Value = Value::Number {
-    min: 0,
-    max: LOW_BITS as i64,
-    unit: "",
-    set: |builder, bits| builder.random_range = fit(bits),
-    get: |config| config.layout.random_bits().into(),
-};
-
-const SERVER_ID: Value = Value::Number {
+const SERVER_ID: Shape = Shape::Number {
     min: 0,
     max: (1 << LOW_BITS) - 1,
     unit: "",
-    set: |builder, number| {
-        builder.config.server_id = fit(number);
-        builder.config.server_id_given = true;
+    set: |values, number| {
+        values.config.server_id = fit(number);
+        values.config.server_id_given = true;
     },
-    get: |config| config.server_id.into(),
+    get: |values| values.config.server_id.into(),
 };
 
-/// Taken apart by the builder: each pair goes through the row of its own name.
-const ID_GENERATOR: Value = Value::Words {
-    count: (2, 8),
+const ID_GENERATOR: Shape = Shape::Parts {
+    names: &["server-id", "id-range", "shard-range", "random-range"],
     expected: "server-id, id-range, shard-range and random-range, each with its number",
-    set: |_, _| Ok(()),
-    get: Some(|config| {
-        let layout = config.layout;
-        format!(
-            "server-id {} id-range {} shard-range {} random-range {}",
-            config.server_id,
-            layout.server_bits(),
-            layout.shard_bits(),
-            layout.random_bits()
-        )
-    }),
+    get: |values| {
+        let Values { config, id_range, shard_range, random_range, .. } = values;
+        let server_id = config.server_id;
+        format!("server-id {server_id} id-range {id_range} shard-range {shard_range} random-range {random_range}")
+    },
 };
 
-const ID_EPOCH: Value = Value::Words {
-    count: (1, 1),
+const ID_EPOCH: Shape = Shape::Custom {
     expected: "one time",
-    set: |builder, words| {
-        builder.epoch = epoch(words.first().map_or("", String::as_str))?;
+    set: |values, word| {
+        values.epoch = epoch(word)?;
         Ok(())
     },
-    get: Some(|config| config.layout.epoch().unix_ms().to_string()),
+    get: |values| values.epoch.unix_ms().to_string(),
 };
 
 /// A number that its row's range has made fit.
 fn fit<N, F: TryFrom<N>>(value: N) -> F {
     F::try_from(value).unwrap_or_else(|_| unreachable!("the row's range is wider than its field"))
-}
-
-fn number(word: &str, min: i64, max: i64, unit: &'static str) -> Result<i64, ValueError> {
-    let digits = word.strip_prefix('-').unwrap_or(word);
-    if !is_digits(digits) {
-        return Err(ValueError::Number { found: word.to_owned(), min, max, unit });
-    }
-    // Digits that don't parse are too many.
-    match word.parse() {
-        Ok(number) if (min..=max).contains(&number) => Ok(number),
-        _ => Err(ValueError::Range { found: word.to_owned(), min, max, unit }),
-    }
-}
-
-/// A size as Redis writes it: k is 1000, kb is 1024.
-pub(super) fn memory(word: &str, min: u64) -> Result<u64, ValueError> {
-    let wrong = || ValueError::Memory { found: word.to_owned() };
-    let unit_at = word.find(|character: char| !character.is_ascii_digit()).unwrap_or(word.len());
-    let (digits, unit) = word.split_at(unit_at);
-    let factor: u128 = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" => 1000,
-        "kb" => 1 << 10,
-        "m" => 1_000_000,
-        "mb" => 1 << 20,
-        "g" => 1_000_000_000,
-        "gb" => 1 << 30,
-        _ => return Err(wrong()),
-    };
-    if digits.is_empty() {
-        return Err(wrong());
-    }
-    // Digits that don't parse are too many.
-    let bytes = digits.parse::<u128>().unwrap_or(u128::MAX).saturating_mul(factor);
-    match u64::try_from(bytes) {
-        Ok(bytes) if (min..=MEMORY_MAX).contains(&bytes) => Ok(bytes),
-        _ => Err(ValueError::MemoryRange { found: word.to_owned(), min }),
-    }
-}
-
-fn choice(word: &str, words: &'static [&'static str]) -> Result<&'static str, ValueError> {
-    let found = words.iter().find(|candidate| candidate.eq_ignore_ascii_case(word));
-    found.copied().ok_or_else(|| ValueError::Word { found: word.to_owned(), words })
-}
-
-fn mode(word: &str) -> Result<Option<u32>, ValueError> {
-    let digits = word.len() <= 4 && !word.is_empty() && word.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
-    let mode = digits.then(|| u32::from_str_radix(word, 8).ok()).flatten().filter(|mode| *mode <= 0o777);
-    let mode = mode.ok_or_else(|| ValueError::Mode { found: word.to_owned() })?;
-    Ok((mode != 0).then_some(mode))
-}
-
-/// `127.0.0.1`, `-::1`, and for all addresses of a kind `*` and `::*`.
-fn address(word: &str) -> Result<BindAddr, ValueError> {
-    let (optional, text) = match word.strip_prefix('-') {
-        Some(text) => (true, text),
-        None => (false, word),
-    };
-    let ip = match text {
-        "*" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        "::*" => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        _ => text.parse().map_err(|_| ValueError::Address { found: word.to_owned() })?,
-    };
-    Ok(BindAddr { ip, optional })
-}
-
-fn epoch(word: &str) -> Result<Epoch, ValueError> {
-    let out_of_range = || ValueError::EpochRange { found: word.to_owned() };
-    let unix_ms = timestamp::parse_unix_ms(word).map_err(|error| match error {
-        TimeError::Range { .. } => out_of_range(),
-        error => ValueError::Epoch(error),
-    })?;
-    u64::try_from(unix_ms).ok().and_then(Epoch::from_unix_ms).ok_or_else(out_of_range)
-}
-
-fn is_digits(word: &str) -> bool {
-    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-pub(super) const fn yes_no(yes: bool) -> &'static str {
-    if yes { "yes" } else { "no" }
 }

@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::builder::{Builder, Setting};
-use super::conf_syntax::{quote, split};
+use super::conf_syntax::{NOT_UTF8, quote, words_of};
 use super::directive::Directive;
-use super::report::{Place, Problem, is_secret, without_secrets};
+use super::report::{Place, Problem};
+use super::row::Shape;
+use super::secrets::{is_secret, without_secrets};
 use super::suggest::did_you_mean;
 use super::value_error::ValueError;
 use super::{ignored, toml};
@@ -249,13 +251,11 @@ impl Reader<'_> {
 
     fn setting(&mut self, mut setting: Setting) {
         // As in Redis, one value that holds several words stands for them: --bind "127.0.0.1 ::1", or a variable.
-        if let Some(directive) = Directive::find(&setting.name)
-            && directive.takes_words()
-            && directive.words().1 > 1
-            && let [word] = setting.words.as_slice()
-            && !word.is_empty()
+        let directive = Directive::find(&setting.name);
+        if let Some(directive) = directive
+            && let Some(words) = directive.words_in(&setting.words)
         {
-            match words_of(word.as_bytes()) {
+            match words {
                 Ok(words) => setting.words = words,
                 Err(sentence) => {
                     self.builder.problem(Problem::new(vec![setting.place], directive.name, sentence));
@@ -264,16 +264,16 @@ impl Reader<'_> {
             }
         }
         self.builder.apply(&setting);
-        if setting.name == "include"
-            && let [path] = setting.words.as_slice()
+        if let (Some(directive), [path]) = (directive, setting.words.as_slice())
+            && matches!(directive.shape, Shape::Include)
         {
-            self.include(path, setting.place);
+            self.include(directive.name, path, setting.place);
         }
     }
 
-    fn include(&mut self, path: &str, place: Place) {
+    fn include(&mut self, directive: &str, path: &str, place: Place) {
         if path.is_empty() {
-            self.builder.problem(Problem::new(vec![place], "include", ValueError::Empty.to_string()));
+            self.builder.problem(Problem::new(vec![place], directive, ValueError::Empty.to_string()));
             return;
         }
         let included_from = Arc::new(place);
@@ -286,7 +286,7 @@ impl Reader<'_> {
             Ok(paths) => paths.iter().for_each(|path| self.file_unless_full(path, &included_from)),
             Err(error) => {
                 let place = Place::clone(&included_from);
-                self.builder.problem(Problem::new(vec![place], "include", format!("cannot list '{path}': {error}")));
+                self.builder.problem(Problem::new(vec![place], directive, format!("cannot list '{path}': {error}")));
             }
         }
     }
@@ -298,21 +298,6 @@ impl Reader<'_> {
         }
     }
 }
-
-/// The words of a line, or what is wrong with it.
-pub(super) fn words_of(line: &[u8]) -> Result<Vec<String>, String> {
-    if line.contains(&0) {
-        return Err("has a NUL byte in it; is it a text file?".to_owned());
-    }
-    if std::str::from_utf8(line).is_err() {
-        return Err(NOT_UTF8.to_owned());
-    }
-    let words = split(line).ok_or("the quotes don't balance: a quote is open, or text follows a closing one")?;
-    let words = words.into_iter().map(String::from_utf8).collect::<Result<Vec<_>, _>>();
-    words.map_err(|_| ValueError::NotUtf8.to_string())
-}
-
-const NOT_UTF8: &str = "is not UTF-8; save the file as UTF-8";
 
 const ENVIRONMENT_PREFIX: &str = "GETID_";
 

@@ -16,9 +16,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::directive::Directive;
-use super::secrets;
-use super::suggest::is_near;
 use crate::text::printable::printable_up_to;
 
 /// Errors shown in one report. A log file given by mistake has thousands of bad lines; after a screenful nobody reads on.
@@ -280,67 +277,9 @@ fn shown(line: &str) -> String {
     printable_up_to(line.trim_matches([' ', '\t', '\r', '\n']), LINE_CHARS_MAX)
 }
 
-/// A line of a redis.conf, its values hidden where they may be secret.
-pub(super) fn without_secrets(line: &str) -> String {
-    let trimmed = line.trim_start();
-    let start = trimmed.trim_start_matches(['"', '\'', '-']);
-    let name_bytes = start.find(|character: char| !is_of_name(character)).unwrap_or(start.len());
-    let (name, rest) = start.split_at(name_bytes);
-    if rest.trim().is_empty() || !is_secret(name) {
-        return line.to_owned();
-    }
-    format!("{name} (hidden)")
-}
-
-/// Whether a line of a TOML file may show a secret.
-///
-/// Stricter than [`without_secrets`]: a value may go on over lines, and stand in a table on one line.
-pub(super) fn may_show_secret(line: &str) -> bool {
-    line.split(|character: char| !is_of_name(character)).any(is_secret)
-}
-
-/// Whether this is the name of a directive with a secret, or may be meant to be.
-pub(super) fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase().replace('_', "-");
-    let name = name.strip_prefix("getid-").unwrap_or(&name);
-    // A TOML file may have a table of users.
-    name.contains("pass") || secrets::names().chain(["users"]).any(|secret| is_near(name, secret))
-}
-
-fn is_of_name(character: char) -> bool {
-    character.is_ascii_alphanumeric() || matches!(character, '-' | '_')
-}
-
-/// Names getid knows, its own first: the nearest of equals is then one that has an effect.
-pub(super) fn known_names() -> impl Iterator<Item = &'static str> {
-    let own = Directive::ALL.iter().map(|row| row.name);
-    own.chain(super::ignored::IGNORED_DIRECTIVES.iter().map(|row| row.name))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn secrets_are_hidden_and_nothing_else_is() {
-        for (line, expected) in [
-            ("requirepass hunter2", "requirepass (hidden)"),
-            ("  RequirePass \"hunter2", "RequirePass (hidden)"),
-            ("\"requirepass\" hunter2", "requirepass (hidden)"),
-            ("requirpas hunter2", "requirpas (hidden)"),
-            ("requirepass=hunter2", "requirepass (hidden)"),
-            ("masterauth hunter2", "masterauth (hidden)"),
-            ("user alice on >hunter2", "user (hidden)"),
-            ("tls-key-file-pass hunter2", "tls-key-file-pass (hidden)"),
-            ("--requirepass hunter2", "requirepass (hidden)"),
-            ("GETID_REQUIREPASS=hunter2", "GETID_REQUIREPASS (hidden)"),
-            ("port 7890", "port 7890"),
-            ("tls-auth-clients perhaps", "tls-auth-clients perhaps"),
-            ("requirepass", "requirepass"),
-        ] {
-            assert_eq!(without_secrets(line), expected);
-        }
-    }
 
     #[test]
     fn a_place_is_named_once() {

@@ -13,8 +13,9 @@ use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
 use super::conf_syntax::split;
-use super::directive::{Directive, yes_no};
-use super::report::{known_names, may_show_secret};
+use super::directive::{Directive, known_names};
+use super::parse::yes_no;
+use super::secrets::may_show_secret;
 
 /// One setting of a TOML document, or what is wrong with it.
 pub(super) struct Item {
@@ -75,7 +76,7 @@ fn lines_of(name: &str, value: &DeValue<'_>) -> Result<Vec<Vec<String>>, String>
     let Some(directive) = Directive::find(name) else { return Ok(vec![scalar(value, false).into_iter().collect()]) };
     let octal = directive.is_octal();
     match value {
-        DeValue::Array(items) if directive.accumulates => {
+        DeValue::Array(items) if directive.adds_up() => {
             // An item is a line.
             let lines = items.iter().map(|item| match item.get_ref() {
                 DeValue::Array(words) => words.iter().map(|word| scalar(word.get_ref(), octal)).collect(),
@@ -101,25 +102,27 @@ fn table_lines(directive: &Directive, table: &DeTable<'_>) -> Result<Vec<Vec<Str
         words.extend(values(directive, value)?);
         lines.push(words);
     }
-    match directive.name {
-        "id-generator" => Ok(vec![lines.into_iter().flatten().collect()]),
-        "client-output-buffer-limit" | "rename-command" => Ok(lines),
-        _ => Err("takes no table; only id-generator, client-output-buffer-limit and rename-command do".to_owned()),
+    if !directive.takes_table() {
+        let names: Vec<_> = Directive::ALL.iter().rev().filter(|row| row.takes_table()).map(|row| row.name).collect();
+        let (last, others) = names.split_last().unwrap_or((&"none", &[]));
+        return Err(format!("takes no table; only {} and {last} do", others.join(", ")));
     }
+    // The pairs of one line, or a line for each.
+    Ok(if directive.parts().is_empty() { lines } else { vec![lines.concat()] })
 }
 
 /// The words behind a key: `"256mb 64mb 60"` or `["256mb", "64mb", 60]`.
 fn values(directive: &Directive, value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, String> {
     match value.get_ref() {
         DeValue::Array(items) => items.iter().map(|item| scalar(item.get_ref(), false)).collect(),
-        DeValue::String(text) if directive.name == "client-output-buffer-limit" => line(text.to_string(), directive),
+        DeValue::String(text) if !directive.keys().is_empty() => line(text.to_string(), directive),
         value => Ok(vec![scalar(value, false)?]),
     }
 }
 
 /// The words of a value that is one string. A directive of one word has it whole, blanks and quotes included.
 fn line(text: String, directive: &Directive) -> Result<Vec<String>, String> {
-    if !directive.takes_words() || directive.words().1 == 1 || text.is_empty() {
+    if !directive.takes_words() || text.is_empty() {
         return Ok(vec![text]);
     }
     let words = split(text.as_bytes()).ok_or("the quotes inside the value don't balance")?;

@@ -44,12 +44,10 @@ pub(super) enum ValueError {
     Epoch(TimeError),
     #[error("'{found}' is out of range; must be 1970-01-01T00:00:00Z to 9860-06-30T10:40:00Z (0 to 249000000000000)")]
     EpochRange { found: String },
-    #[error("'{found}' is not one of server-id, id-range, shard-range, random-range")]
-    GeneratorWord { found: String },
     #[error("{name} stands here twice")]
-    GeneratorTwice { name: &'static str },
+    PartTwice { name: &'static str },
     #[error("{name} has no value behind it")]
-    GeneratorValue { name: &'static str },
+    PartValue { name: &'static str },
     #[error("'{found}' is not one of the classes normal, replica, pubsub")]
     BufferClass { found: String },
     #[error("'{found}' is not a number of seconds, 0 to {max}")]
@@ -77,11 +75,6 @@ impl ValueError {
                 }
             }
             ValueError::Word { found, words } => {
-                let meant = did_you_mean(&found.to_ascii_lowercase(), words.iter().copied())?;
-                format!("did you mean '{meant}'?")
-            }
-            ValueError::GeneratorWord { found } => {
-                let words = super::directive::GENERATOR_WORDS;
                 let meant = did_you_mean(&found.to_ascii_lowercase(), words.iter().copied())?;
                 format!("did you mean '{meant}'?")
             }

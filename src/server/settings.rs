@@ -15,7 +15,6 @@ use super::{Act, Actor, Server, open_files, room_for_clients, timing};
 use crate::acl::{DEFAULT_USER, PASSWORD_BYTES_MAX, Protection, User, Users};
 use crate::command::Vocabulary;
 use crate::config::load::FilesFrom;
-use crate::config::secrets;
 use crate::config::{self, Changed, Config, Pair, Report, SetError, StateKind, UserLine};
 use crate::logging::throttle::throttled;
 use crate::resp::Value;
@@ -264,7 +263,7 @@ impl Server {
         let old = self.config.get();
         let Some(path) = &old.password_file else { return };
         let files = FilesFrom(self.process.started_in.clone());
-        match secrets::read_password_file(path, &files) {
+        match config::read_password_file(path, &files) {
             Ok(password) if old.requirepass.as_deref() == Some(&*password) => {}
             Ok(password) => {
                 // As at the start, a line of the default user's own wins over it.

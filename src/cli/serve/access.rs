@@ -2,7 +2,7 @@
 
 use crate::acl::{Protection, Users};
 use crate::config::load::RealFiles;
-use crate::config::{Config, Report, secrets};
+use crate::config::{Config, Report, exposed_in_dir};
 use crate::server::{self, AclFileError};
 
 /// The users of `aclfile`; `None` without one. Its path is relative to `dir`, which must have been entered.
@@ -53,7 +53,7 @@ pub(super) fn warnings(config: &Config, users: &Users) -> Vec<String> {
             ),
         }
     }
-    warnings.extend(secrets::exposed_in_dir(config, &RealFiles));
+    warnings.extend(exposed_in_dir(config, &RealFiles));
     let disabled = users.iter().filter(|user| !user.is_enabled());
     warnings.extend(disabled.map(|user| {
         format!(

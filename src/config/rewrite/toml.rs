@@ -4,10 +4,11 @@
 
 use toml_edit::{Array, DocumentMut, InlineTable, Item, TableLike, Value};
 
-use super::Config;
-use super::directive::{Directive, GENERATOR_WORDS};
-use super::rewrite::{Document, Line, MARKER};
-use super::toml;
+use super::document::{Document, MARKER};
+use crate::config::directive::Directive;
+use crate::config::row::{Line, Shape};
+use crate::config::toml;
+use crate::config::values::Values;
 
 /// A file in TOML.
 pub(super) struct TomlText {
@@ -32,14 +33,12 @@ impl TomlText {
         let key = self.key(row.name);
         let Some(key) = key else { return self.append(row, lines) };
         let Some(item) = self.document.get_mut(&key) else { return };
-        if row.name == "client-output-buffer-limit"
-            && let Some(table) = item.as_table_like_mut()
-        {
+        if let (Shape::Table { keys, .. }, Some(table)) = (row.shape, item.as_table_like_mut()) {
             for line in lines {
-                if let [class, limits @ ..] = line.as_slice() {
-                    let known = [class.as_str(), if class == "replica" { "slave" } else { class }];
-                    let class = known.into_iter().find(|class| table.contains_key(class)).unwrap_or(class);
-                    put(table, class, Value::from(limits.iter().map(|word| scalar(word)).collect::<Array>()));
+                if let [key, words @ ..] = line.as_slice() {
+                    let mut names = keys.iter().filter(|names| names.contains(&key.as_str())).copied().flatten();
+                    let key = names.find(|name| table.contains_key(name)).map_or(key.as_str(), |name| name);
+                    put(table, key, scalars(words));
                 }
             }
             return;
@@ -63,23 +62,21 @@ impl TomlText {
         }
     }
 
-    /// Sets the word in `id-generator`; whether it stands there.
-    fn put_in_generator(&mut self, name: &str, config: &Config) -> bool {
-        let Some(key) = self.key("id-generator") else { return false };
-        let items = toml::read(&self.document.to_string());
-        let mut words =
-            items.iter().filter(|item| item.subject == "id-generator").filter_map(|item| item.found.as_ref().ok());
-        if !words.any(|(_, words)| words.iter().any(|word| word.eq_ignore_ascii_case(name))) {
+    /// Sets the value in the directive that it is a part of; whether it is there.
+    fn put_in_whole(&mut self, whole: &Directive, row: &Directive, values: &Values) -> bool {
+        let Some(key) = self.key(whole.name) else { return false };
+        let is_part = |word: &String| word.eq_ignore_ascii_case(row.name);
+        if !self.own_lines(whole.name).iter().flatten().any(is_part) {
             return false;
         }
         let Some(item) = self.document.get_mut(&key) else { return false };
-        let own = Directive::find(name).and_then(|row| row.get(config)).unwrap_or_default();
         if let Some(table) = item.as_table_like_mut() {
-            let key = table.iter().map(|(key, _)| key).find(|key| key.eq_ignore_ascii_case(name)).map(str::to_owned);
-            put(table, &key.unwrap_or_else(|| name.to_owned()), scalar(&own));
-        } else if let (Some(old), Some(row)) = (item.as_value_mut(), Directive::find("id-generator")) {
-            // All four words, the ones that were left out too: they have the values in force.
-            replace(old, Value::from(row.get(config).unwrap_or_default()));
+            let key =
+                table.iter().map(|(key, _)| key).find(|key| key.eq_ignore_ascii_case(row.name)).map(str::to_owned);
+            put(table, key.as_deref().unwrap_or(row.name), scalar(&row.shown(values).unwrap_or_default()));
+        } else if let Some(old) = item.as_value_mut() {
+            // All its parts, the ones that were left out too: they have the values in force.
+            replace(old, Value::from(whole.shown(values).unwrap_or_default()));
         }
         true
     }
@@ -91,9 +88,9 @@ impl Document for TomlText {
         items.filter_map(|item| item.found.ok()).filter(|(found, _)| found == name).map(|(_, words)| words).collect()
     }
 
-    fn put(&mut self, row: &'static Directive, config: &Config, lines: &[Line]) {
-        let in_generator = GENERATOR_WORDS.contains(&row.name) && self.put_in_generator(row.name, config);
-        if !in_generator || self.key(row.name).is_some() {
+    fn put(&mut self, row: &'static Directive, values: &Values, lines: &[Line]) {
+        let in_whole = row.whole().is_some_and(|whole| self.put_in_whole(whole, row, values));
+        if !in_whole || self.key(row.name).is_some() {
             self.set(row, lines);
         }
     }
@@ -126,17 +123,14 @@ fn replace(old: &mut Value, mut new: Value) {
 /// The value that stands for these lines.
 fn value(row: &Directive, lines: &[Line], as_bool: bool) -> Value {
     let array = |words: &Line| Value::from(words.iter().map(|word| Value::from(word.as_str())).collect::<Array>());
-    match lines {
-        _ if row.accumulates => Value::from(lines.iter().map(array).collect::<Array>()),
-        _ if row.name == "client-output-buffer-limit" => {
-            let groups = lines.iter().filter_map(|line| line.split_first());
-            let groups = groups.map(|(class, limits)| {
-                (class.as_str(), Value::from(limits.iter().map(|word| scalar(word)).collect::<Array>()))
-            });
-            Value::from(groups.collect::<InlineTable>())
+    match (row.shape, lines) {
+        (Shape::Lines { .. }, _) => Value::from(lines.iter().map(array).collect::<Array>()),
+        (Shape::Table { .. }, _) => {
+            let lines = lines.iter().filter_map(|line| line.split_first());
+            Value::from(lines.map(|(key, words)| (key.as_str(), scalars(words))).collect::<InlineTable>())
         }
-        [words] if row.name == "bind" => array(words),
-        [words] => match words.first().map_or("", String::as_str) {
+        (Shape::Words { quoted: false, .. }, [words]) => array(words),
+        (_, [words]) => match words.first().map_or("", String::as_str) {
             "yes" if as_bool => Value::from(true),
             "no" if as_bool => Value::from(false),
             // 770 and not 0o770: the reader takes both for the same mode.
@@ -145,6 +139,10 @@ fn value(row: &Directive, lines: &[Line], as_bool: bool) -> Value {
         },
         _ => Value::from(""),
     }
+}
+
+fn scalars(words: &[String]) -> Value {
+    Value::from(words.iter().map(|word| scalar(word)).collect::<Array>())
 }
 
 /// A number, or a text that is none.

@@ -1,0 +1,154 @@
+//! Files that hold secrets: the one that a password may be in, and those that everybody can read.
+//!
+//! A password has four places that others don't see: a configuration file for its owner alone, a file of its own
+//! (`requirepass-file`), a credential of systemd's, the environment. On a command line everybody sees it.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::builder::Builder;
+use super::directive::{Change, Directive};
+use super::read::{Files, Sources};
+use super::report::{Place, Problem, Warning};
+use super::row::Shape;
+use super::values::{Config, Values};
+use crate::acl::PASSWORD_BYTES_MAX;
+
+/// The name of systemd's credential (`LoadCredential=`, `SetCredentialEncrypted=`) that holds the password.
+const CREDENTIAL: &str = "getid.requirepass";
+
+/// The folder that systemd puts credentials into, by this variable.
+const CREDENTIALS_DIRECTORY: &str = "CREDENTIALS_DIRECTORY";
+
+/// Why a password file gives no password.
+#[derive(Debug, thiserror::Error)]
+pub enum PasswordFileError {
+    /// It can't be read.
+    #[error("'{}' cannot be read: {error}. It must be a file that getid's user may read", .path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It is no password.
+    #[error("'{}' {found}, must have one line with a password of 1 to {PASSWORD_BYTES_MAX} bytes", .path.display())]
+    Content {
+        /// Which.
+        path: PathBuf,
+        /// What is in it.
+        found: &'static str,
+    },
+}
+
+/// The password in a file: its one line. The line feed at its end is no part of it.
+///
+/// # Errors
+///
+/// [`PasswordFileError`]; never with what is in the file.
+pub fn read_password_file(path: &Path, files: &dyn Files) -> Result<String, PasswordFileError> {
+    let fail = |found| PasswordFileError::Content { path: path.to_owned(), found };
+    // With a line end of two bytes.
+    let bytes = files
+        .read(path, PASSWORD_BYTES_MAX + 2)
+        .map_err(|error| PasswordFileError::Io { path: path.to_owned(), error })?;
+    let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let text = str::from_utf8(line).map_err(|_| fail("is not UTF-8"))?;
+    if text.is_empty() {
+        return Err(fail("is empty"));
+    }
+    if text.contains(['\n', '\r', '\0']) {
+        return Err(fail("has more than one line"));
+    }
+    if text.len() > PASSWORD_BYTES_MAX {
+        return Err(fail("is longer"));
+    }
+    Ok(text.to_owned())
+}
+
+/// Reads the password from the file that the sources name, or from systemd's credential when nothing else gives one.
+pub(super) fn read_password(sources: &Sources, files: &dyn Files, builder: &mut Builder) {
+    let named = builder.values.config.requirepass_file.clone();
+    let path = match (named, builder.values.config.requirepass.is_some()) {
+        (None, true) => return,
+        (None, false) => {
+            let Some(path) = credential(sources) else { return };
+            // Systemd gives other credentials too.
+            if files.read(&path, 0).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+                return;
+            }
+            path
+        }
+        (Some(_), true) => {
+            let places = ["requirepass", "requirepass-file"].iter().filter_map(|name| builder.place_of(name).cloned());
+            let sentence = "the password is given both by requirepass and by requirepass-file, must be in one place";
+            builder.problem(Problem::new(places.collect(), "", sentence));
+            return;
+        }
+        (Some(path), false) => path,
+    };
+    match read_password_file(&path, files) {
+        Ok(password) => {
+            builder.values.config.requirepass = Some(password);
+            builder.values.config.password_file = Some(path);
+        }
+        Err(error) => {
+            let place = builder.place_of("requirepass-file").cloned();
+            let subject = if place.is_some() { "requirepass-file" } else { CREDENTIALS_DIRECTORY };
+            builder.problem(Problem::new(place.into_iter().collect(), subject, error.to_string()));
+        }
+    }
+}
+
+fn credential(sources: &Sources) -> Option<PathBuf> {
+    let found = sources.environment.iter().find(|(name, _)| name == OsStr::new(CREDENTIALS_DIRECTORY));
+    let (_, folder) = found.filter(|(_, folder)| !folder.is_empty())?;
+    Some(Path::new(folder).join(CREDENTIAL))
+}
+
+/// Lines with a password, and password files, that everybody on the machine can read.
+pub(super) fn exposed(builder: &Builder, files: &dyn Files) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for (name, place) in builder.secrets() {
+        let sentence = place.file().and_then(|path| is_open(path, "a password", files));
+        warnings.extend(sentence.map(|sentence| Warning { place: place.clone(), subject: name.clone(), sentence }));
+    }
+    let name = "requirepass-file";
+    if let Some(sentence) =
+        builder.values.config.password_file.as_ref().and_then(|path| is_open(path, "a password", files))
+    {
+        let place = builder.place_of(name).cloned().unwrap_or_else(|| Place::in_environment(""));
+        warnings.push(Warning { place, subject: name.to_owned(), sentence });
+    }
+    warnings
+}
+
+/// The same of the files whose paths are relative to `dir`: to be asked once that has been entered.
+pub fn exposed_in_dir(config: &Config, files: &dyn Files) -> Vec<String> {
+    let values = Values::of(config);
+    let is_used = |row: &&Directive| row.change != Change::Certificates || config.tls_port != 0;
+    let open = Directive::ALL.iter().filter(is_used).filter_map(|row| match row.shape {
+        Shape::Path { in_dir: true, holds: Some(what), get, .. } => {
+            Some(format!("{}: {}", row.name, is_open(get(&values)?, what, files)?))
+        }
+        _ => None,
+    });
+    let mut warnings: Vec<_> = open.collect();
+    // Whoever may write to the state's folder may take the lock file away from under the server.
+    if let Some(mode) = files.mode(&config.state_dir).filter(|mode| mode & 0o002 != 0) {
+        let shown = config.state_dir.display();
+        warnings.push(format!(
+            "dir: everybody on this machine can write to {shown} (mode {mode:o}), and take the state file away: chmod o-w \
+             {shown}"
+        ));
+    }
+    warnings
+}
+
+fn is_open(path: &Path, what: &str, files: &dyn Files) -> Option<String> {
+    let mode = files.mode(path).filter(|mode| mode & 0o004 != 0)?;
+    let shown = path.display();
+    Some(format!("everybody on this machine can read {shown} (mode {mode:o}), which holds {what}: chmod o= {shown}"))
+}
