@@ -140,14 +140,6 @@ impl Layout {
         let (from, to) = (from.min(Tick::LAST), to.min(Tick::LAST));
         (Id(from.0 << LOW_BITS), Id((to.0 << LOW_BITS) | ((1 << LOW_BITS) - 1)))
     }
-
-    /// [`Layout::span`] of Unix times in ms, cut to what an ID can carry; `None` when no ID can lie in `from..=to`.
-    pub fn span_unix_ms(self, from: i64, to: i64) -> Option<(Id, Id)> {
-        let (first, last) = (self.first_unix_ms(), self.last_unix_ms());
-        let from = self.epoch.tick_at(from.max(first))?;
-        let to = self.epoch.tick_at(to.min(last))?;
-        (from <= to).then(|| self.span(from, to))
-    }
 }
 
 impl Default for Layout {

@@ -5,6 +5,5 @@
 mod clock;
 mod fork_model;
 mod layout;
-mod lives;
 mod mint;
 mod support;

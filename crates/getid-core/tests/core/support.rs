@@ -24,19 +24,10 @@ impl Rng {
         low + self.below(high_inclusive - low + 1)
     }
 
-    /// True once in `n` times.
-    pub(crate) fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-
     /// Small numbers often, large ones sometimes: `1..=2^bits_max`.
     pub(crate) fn skewed(&mut self, bits_max: u32) -> u64 {
         let bits = self.below(u64::from(bits_max) + 1);
         self.below(1 << bits) + 1
-    }
-
-    pub(crate) fn pick<T: Clone>(&mut self, choices: &[T]) -> T {
-        choices[usize::try_from(self.below(choices.len() as u64)).expect("small")].clone()
     }
 
     pub(crate) fn permutation(&mut self, len: usize) -> Vec<u32> {
