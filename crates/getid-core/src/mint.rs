@@ -135,7 +135,7 @@ impl Mint {
     pub fn draw(&mut self, boot_ns: u64, n: u32, begun: bool) -> Result<Reservation, Blocked> {
         let now = self.clock.advance(boot_ns);
         if (1..=self.piece_max).contains(&n)
-            && let Some(reservation) = self.slots.take(now, n, self.ceiling(now))
+            && let Some(reservation) = self.slots.reserve(now, n, self.ceiling(now))
         {
             self.note_borrow(now, reservation);
             return Ok(reservation);
@@ -169,7 +169,7 @@ impl Mint {
             self.refusals += u64::from(matches!(blocked, Blocked::Refused(_)));
         })?;
         // They are there: `available` has looked.
-        let reservation = self.slots.take(now, available, self.ceiling(now)).ok_or(Blocked::Watermark)?;
+        let reservation = self.slots.reserve(now, available, self.ceiling(now)).ok_or(Blocked::Watermark)?;
         self.note_borrow(now, reservation);
         Ok(reservation)
     }

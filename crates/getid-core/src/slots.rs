@@ -73,7 +73,7 @@ impl Slots {
 
     /// All `n` slots below `ceiling`, or none.
     #[inline]
-    pub fn take(&mut self, now: Tick, n: u32, ceiling: Tick) -> Option<Reservation> {
+    pub fn reserve(&mut self, now: Tick, n: u32, ceiling: Tick) -> Option<Reservation> {
         if u64::from(n) > self.room(now, ceiling) {
             return None;
         }

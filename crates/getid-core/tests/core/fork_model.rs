@@ -48,7 +48,7 @@ fn gives_the_same_tick_and_shard_step_for_step() {
                 _ => {}
             }
             let n = u32::try_from(rng.skewed(shard_bits.min(9) + 2)).expect("small");
-            let given = ours.take(Tick(now), n, Tick::END).expect("far from the end");
+            let given = ours.reserve(Tick(now), n, Tick::END).expect("far from the end");
             for i in 0..u64::from(n) {
                 let (time, counter) = fork.next(now);
                 let slot = Slot(given.first.0 + i);

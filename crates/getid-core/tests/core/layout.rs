@@ -177,7 +177,7 @@ fn walks_under_every_split() {
                 _ => now,
             };
             let n = u32::try_from(rng.skewed(9)).expect("small");
-            let reservation = slots.take(Tick(now), n, Tick::END).expect("far from the end");
+            let reservation = slots.reserve(Tick(now), n, Tick::END).expect("far from the end");
             assert_eq!((reservation.len, reservation.count), (n, given));
             for id in scheme.ids(reservation) {
                 let (tick, shard) = naive(&mut naive_next, now, shard_bits);
@@ -215,11 +215,11 @@ fn even_over_every_power_of_two() {
         for one_per_ms in [true, false] {
             let mut slots = Slots::new(layout.shard_bits(), Tick(0));
             let skipped = u32::try_from(rng.range(1, period)).expect("small");
-            slots.take(Tick(1_000_000), skipped, Tick::END).expect("far from the end");
+            slots.reserve(Tick(1_000_000), skipped, Tick::END).expect("far from the end");
             let ids: Vec<u64> = (0..period)
                 .map(|i| {
                     let now = Tick(2_000_000 + if one_per_ms { i } else { 0 });
-                    let one = slots.take(now, 1, Tick::END).expect("far from the end");
+                    let one = slots.reserve(now, 1, Tick::END).expect("far from the end");
                     scheme.id(one.first, one.count).get()
                 })
                 .collect();
@@ -245,7 +245,7 @@ fn even_over_long_cycles() {
         let mut slots = Slots::new(layout.shard_bits(), Tick(0));
         let mut seen = vec![false; period];
         for _ in 0..period / 64 {
-            let some = slots.take(Tick(1_000_000), 64, Tick::END).expect("far from the end");
+            let some = slots.reserve(Tick(1_000_000), 64, Tick::END).expect("far from the end");
             for id in scheme.ids(some) {
                 let table = usize::try_from(id.get()).expect("64-bit") % period;
                 assert!(!std::mem::replace(&mut seen[table], true), "{layout:?}: table {table} twice");
@@ -263,16 +263,16 @@ fn the_end_of_the_42_bits_is_a_wall() {
         let scheme = scheme(layout, &mut rng);
         let mut slots = Slots::new(shard_bits, Tick(Tick::LAST.0 - 1));
         assert_eq!(slots.room(Tick(0), Tick::END), 2 * u64::from(in_tick));
-        assert_eq!(slots.take(Tick(0), 2 * in_tick + 1, Tick::END), None, "whole or not at all");
+        assert_eq!(slots.reserve(Tick(0), 2 * in_tick + 1, Tick::END), None, "whole or not at all");
         assert_eq!(slots.count(), 0);
-        let most = slots.take(Tick(0), 2 * in_tick - 1, Tick::END).expect("has room");
+        let most = slots.reserve(Tick(0), 2 * in_tick - 1, Tick::END).expect("has room");
         let id = scheme.ids(Reservation { first: Slot(most.first.0 + u64::from(most.len) - 1), len: 1, ..most });
         assert!(id.last().expect("one").get() < 1 << 63);
-        let last = slots.take(Tick(0), 1, Tick::END).expect("the very last");
+        let last = slots.reserve(Tick(0), 1, Tick::END).expect("the very last");
         assert_eq!(layout.split(scheme.id(last.first, last.count)).tick, Tick::LAST);
         assert_eq!(slots.position(), Tick::END);
         for now in [Tick(0), Tick::LAST, Tick::END, Tick(u64::MAX)] {
-            assert_eq!(slots.take(now, 1, Tick(u64::MAX)), None);
+            assert_eq!(slots.reserve(now, 1, Tick(u64::MAX)), None);
         }
     }
 }
@@ -283,7 +283,7 @@ fn a_now_past_the_end_does_not_wrap() {
     for layout in splits() {
         for now in [Tick::END, Tick(1 << 43), Tick(1 << 63), Tick(u64::MAX)] {
             let mut slots = Slots::new(layout.shard_bits(), Tick(0));
-            assert_eq!(slots.take(now, 1, Tick(u64::MAX)), None, "{layout:?} at {now:?}");
+            assert_eq!(slots.reserve(now, 1, Tick(u64::MAX)), None, "{layout:?} at {now:?}");
         }
     }
 }
@@ -292,12 +292,12 @@ fn a_now_past_the_end_does_not_wrap() {
 fn a_ceiling_bounds_what_is_taken() {
     let mut slots = Slots::new(2, Tick(0));
     assert_eq!(slots.room(Tick(10), Tick(13)), 12);
-    assert_eq!(slots.take(Tick(10), 12, Tick(13)).map(|some| (some.first, some.len)), Some((Slot(40), 12)));
-    assert_eq!(slots.take(Tick(10), 1, Tick(13)), None, "full to the brim");
-    assert_eq!(slots.take(Tick(10), 1, Tick(5)), None, "a ceiling below the position");
-    assert_eq!(slots.take(Tick(10), 5, Tick(14)), None, "whole or none");
+    assert_eq!(slots.reserve(Tick(10), 12, Tick(13)).map(|some| (some.first, some.len)), Some((Slot(40), 12)));
+    assert_eq!(slots.reserve(Tick(10), 1, Tick(13)), None, "full to the brim");
+    assert_eq!(slots.reserve(Tick(10), 1, Tick(5)), None, "a ceiling below the position");
+    assert_eq!(slots.reserve(Tick(10), 5, Tick(14)), None, "whole or none");
     assert_eq!(slots.position(), Tick(13));
-    slots.take(Tick(10), 1, Tick(14)).expect("room for one");
+    slots.reserve(Tick(10), 1, Tick(14)).expect("room for one");
     assert_eq!(slots.position(), Tick(14), "a tick partly used is used");
-    assert_eq!(slots.take(Tick(20), 1, Tick(21)).expect("room").first, Slot(80), "time moves on");
+    assert_eq!(slots.reserve(Tick(20), 1, Tick(21)).expect("room").first, Slot(80), "time moves on");
 }
