@@ -1,23 +1,32 @@
-//! What the server counts about itself, for INFO.
+//! What the server tells of itself: its counters, and the one table that INFO is made from.
 //!
-//! Counters are added to once a read, never once a request, and summed only when somebody asks. Those of every read are
-//! kept per thread: threads that share a counter pass its cache line to and fro. Relaxed is enough, for each figure
-//! stands for itself.
+//! - [`Metrics`] counts. Counters are added to once a read, never once a request, and summed only when somebody asks. Those
+//!   of every read are kept per thread: threads that share a counter pass its cache line to and fro. Relaxed is enough, for
+//!   no counter is read together with another.
+//! - [`Facts`] is what there is to tell at one moment, as plain numbers and texts; the server gathers it in one place.
+//! - [`table`] has a row for each metric: name, kind, help, and how its value is read from the facts.
+//! - [`info`] writes the table as INFO's text. Prometheus's text will be another writer of the same table.
 
 mod commands;
+mod facts;
+pub mod info;
+mod rate;
+pub mod table;
+mod value;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use commands::Baseline;
 pub use commands::{CommandCounters, CommandTotals, ERROR_CODES_MAX, MeasuredDraw};
+pub use facts::{ClientFacts, Facts, ProcessFacts, TlsFacts};
+pub use rate::Rate;
+pub use value::Value;
 
 use crate::command::Verb;
 use crate::session::ErrorCode;
 use crate::system::io_threads;
-
-/// Samples of the request counter that the momentary rate is taken over.
-const RATE_SAMPLES: usize = 16;
+use crate::system::usage::{self, CpuTime};
 
 /// The counters of one server. All only grow, until [`Metrics::reset`].
 #[derive(Debug, Default)]
@@ -25,7 +34,7 @@ pub struct Metrics {
     /// One for each thread that serves connections.
     work: Box<[ThreadWork]>,
     /// What they stood at when they were last reset: each has one writer, which nobody else may disturb.
-    work_before: std::sync::Mutex<Work>,
+    work_before: Mutex<Work>,
     counts: [AtomicU64; Counter::COUNT],
     /// The most clients at one time.
     pub clients_peak: AtomicU64,
@@ -33,15 +42,16 @@ pub struct Metrics {
     pub memory_peak: AtomicU64,
     /// Seconds since the server started, kept by the housekeeping: no clock call per turn.
     pub uptime_s: AtomicU64,
-    /// Requests a second of late.
+    /// Resident memory when the first client could connect, in bytes.
+    pub memory_startup: AtomicU64,
+    /// Requests a second.
     pub rate: Rate,
-    /// Bytes read a second of late.
+    /// Bytes read a second.
     pub input_rate: Rate,
-    /// Bytes written a second of late.
+    /// Bytes written a second.
     pub output_rate: Rate,
-    /// CPU time of the thread that the server was started on, in microseconds in the kernel and outside of it; kept by
-    /// the housekeeping, which runs there.
-    pub main_cpu_us: [AtomicU64; 2],
+    /// CPU time of the thread that the server was started on.
+    main_cpu: Mutex<CpuTime>,
     /// What commands and errors are counted from.
     baseline: Mutex<Baseline>,
 }
@@ -170,6 +180,40 @@ impl Metrics {
         self.counts[counter as usize].load(Relaxed)
     }
 
+    /// Seconds since the server started.
+    pub fn uptime_s(&self) -> u64 {
+        self.uptime_s.load(Relaxed)
+    }
+
+    /// Resident memory in bytes, 0 where the system does not say; keeps the peak.
+    pub fn sample_memory(&self) -> u64 {
+        let resident = usage::resident_bytes();
+        self.memory_peak.fetch_max(resident, Relaxed);
+        resident
+    }
+
+    /// The largest resident memory seen, in bytes.
+    pub fn memory_peak(&self) -> u64 {
+        self.memory_peak.load(Relaxed)
+    }
+
+    /// Resident memory when the first client could connect, in bytes.
+    pub fn memory_startup(&self) -> u64 {
+        self.memory_startup.load(Relaxed)
+    }
+
+    /// Keeps the CPU time of the calling thread, which is to be the one that the server was started on.
+    pub fn sample_main_cpu(&self) {
+        if let Some(cpu) = usage::cpu_of_thread() {
+            *self.main_cpu.lock().unwrap_or_else(PoisonError::into_inner) = cpu;
+        }
+    }
+
+    /// What [`Metrics::sample_main_cpu`] kept last.
+    pub fn main_cpu(&self) -> CpuTime {
+        *self.main_cpu.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The sums over all threads, since the last reset.
     pub fn work(&self) -> Work {
         let before = *self.work_before.lock().unwrap_or_else(PoisonError::into_inner);
@@ -211,43 +255,6 @@ impl Metrics {
 #[inline]
 fn bump(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(by), Relaxed);
-}
-
-/// The mean rate over the last 16 samples, as `instantaneous_ops_per_sec` is defined in Redis.
-#[derive(Debug, Default)]
-pub struct Rate {
-    samples: std::sync::Mutex<RateSamples>,
-}
-
-#[derive(Debug, Default)]
-struct RateSamples {
-    per_s: [u64; RATE_SAMPLES],
-    next: usize,
-    last_total: u64,
-}
-
-impl Rate {
-    /// Takes one sample: the counter stands at `total`, `elapsed_ms` after the last sample.
-    pub fn sample(&self, total: u64, elapsed_ms: u64) {
-        let Ok(mut samples) = self.samples.lock() else { return };
-        let per_s = total.saturating_sub(samples.last_total) * 1000 / elapsed_ms.max(1);
-        samples.last_total = total;
-        let next = samples.next;
-        samples.per_s[next] = per_s;
-        samples.next = (next + 1) % RATE_SAMPLES;
-    }
-
-    /// Forgets the samples, and not where the counter stands.
-    fn reset(&self) {
-        if let Ok(mut samples) = self.samples.lock() {
-            samples.per_s = [0; RATE_SAMPLES];
-        }
-    }
-
-    /// The mean of the samples, per second.
-    pub fn per_s(&self) -> u64 {
-        self.samples.lock().map_or(0, |samples| samples.per_s.iter().sum::<u64>() / RATE_SAMPLES as u64)
-    }
 }
 
 #[cfg(test)]
@@ -295,20 +302,5 @@ mod tests {
             }
         });
         assert_eq!(metrics.work_of_all_time().requests, 100_000);
-    }
-
-    #[test]
-    fn the_rate_is_a_mean_that_fades() {
-        let rate = Rate::default();
-        let mut total = 0;
-        for _ in 0..RATE_SAMPLES {
-            total += 500;
-            rate.sample(total, 100);
-        }
-        assert_eq!(rate.per_s(), 5000);
-        for _ in 0..RATE_SAMPLES {
-            rate.sample(total, 100);
-        }
-        assert_eq!(rate.per_s(), 0);
     }
 }

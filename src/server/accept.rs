@@ -25,7 +25,7 @@ use crate::server::handshakes::{Unfinished, handshakes_max};
 use crate::server::listen::{Listener, OPERATOR_PLACES, REFUSALS_MAX};
 use crate::server::registry::{Admission, Endpoint, Stop};
 use crate::server::transport::{Movable, Transport};
-use crate::server::{Server, housekeeping, info, tls};
+use crate::server::{Server, housekeeping, tls};
 use crate::session::Session;
 use crate::system::io_threads::IoThreads;
 use crate::text::plural::counted;
@@ -84,7 +84,7 @@ impl Acceptor {
         for listener in listeners {
             tasks.spawn(Arc::clone(self).accept_all(listener));
         }
-        server.memory_startup.store(info::note_memory(&server.metrics), Relaxed);
+        server.metrics.memory_startup.store(server.metrics.sample_memory(), Relaxed);
         tasks.spawn(housekeeping::run(Arc::clone(server)));
 
         server.stop_requested().await;

@@ -9,7 +9,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use crate::logging::throttle::{Suppressed, throttled};
 use crate::metrics::Counter;
 use crate::server::registry::Stop;
-use crate::server::{Server, info, slow};
+use crate::server::{Server, slow};
 use crate::system::clock::Clock as _;
 
 /// Does it for as long as it is polled.
@@ -59,8 +59,8 @@ fn every_second(server: &Server, uptime_s: u64) {
     if let Some(warning) = server.tls.as_ref().and_then(|tls| tls.warning(now_s)) {
         tracing::warn!("{warning}");
     }
-    info::note_memory(&server.metrics);
-    info::note_main_cpu(&server.metrics);
+    server.metrics.sample_memory();
+    server.metrics.sample_main_cpu();
 }
 
 /// Closes clients that have to log in and did not do so in time.

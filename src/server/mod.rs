@@ -12,9 +12,9 @@ mod changes;
 mod closed;
 pub mod connection;
 mod effects;
+mod facts;
 mod handshakes;
 mod housekeeping;
-pub mod info;
 mod listen;
 mod monitor;
 pub mod pause;
@@ -26,7 +26,7 @@ pub mod tls;
 pub mod transport;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 pub use acl_file::{ACL_FILE_BYTES_MAX, AclFileError, load_users};
@@ -55,6 +55,7 @@ use crate::server::published::Published;
 use crate::server::registry::{Clients, Stop};
 use crate::session::Settings;
 use crate::stats::{Events, SlowLog};
+use crate::system::usage;
 
 /// Everything the connections of a process share.
 pub struct Server {
@@ -81,8 +82,6 @@ pub struct Server {
     slow_log: Mutex<SlowLog>,
     /// What LATENCY tells.
     events: Mutex<Events>,
-    /// Resident memory when the first client could connect, bytes.
-    pub memory_startup: AtomicU64,
     /// Who was refused what.
     acl_log: Mutex<AclLog>,
     /// How fast passwords are tried, by address.
@@ -126,7 +125,7 @@ impl Server {
         log: Log,
     ) -> Arc<Server> {
         let clients = Arc::new(Clients::default());
-        clients.set_held_bytes_max(config.maxmemory_clients.bytes(info::memory_limit()));
+        clients.set_held_bytes_max(config.maxmemory_clients.bytes(usage::memory_limit_bytes()));
         Arc::new(Server {
             config: Published::new(Arc::new(config)),
             settings: Published::new(settings),
@@ -140,7 +139,6 @@ impl Server {
             monitors: Arc::default(),
             slow_log: Mutex::default(),
             events: Mutex::default(),
-            memory_startup: AtomicU64::new(0),
             acl_log: Mutex::default(),
             guesses: Mutex::default(),
             log,

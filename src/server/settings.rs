@@ -18,10 +18,10 @@ use crate::config::load::FilesFrom;
 use crate::config::{self, Changed, Config, Pair, Report, SetError, StateKind, UserLine};
 use crate::logging::throttle::throttled;
 use crate::resp::Value;
-use crate::server::info;
 use crate::server::tls;
 use crate::session::{Settings, turn_ids_max};
 use crate::system::files::{self, Readers};
+use crate::system::usage;
 
 /// What sessions of a new server go by. Its random cycle is another at each start: two lives, or two servers, do not walk
 /// through the tables in step.
@@ -221,7 +221,7 @@ impl Server {
                 "protected-mode is no now: other machines may do everything without a login while no password is needed"
             );
         }
-        self.clients.set_held_bytes_max(new.maxmemory_clients.bytes(info::memory_limit()));
+        self.clients.set_held_bytes_max(new.maxmemory_clients.bytes(usage::memory_limit_bytes()));
         self.evict_clients();
         if new.loglevel != old.loglevel {
             self.log.set_level(new.loglevel);

@@ -4,3 +4,4 @@ pub mod allocator;
 pub mod clock;
 pub mod files;
 pub mod io_threads;
+pub mod usage;

@@ -45,7 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "text",
         ],
     ),
-    ("metrics", &["command", "session", "stats", "system"]),
+    ("metrics", &["command", "config", "generators", "session", "stats", "system", "text"]),
     ("logging", &["config", "system", "text"]),
     ("generators", &["claim", "stats", "sync", "system", "text"]),
     ("claim", &["text"]),

@@ -15,8 +15,8 @@ use super::{Act, Actor, Server};
 use crate::acl::REDACTED;
 use crate::command;
 use crate::config::secrets::is_secret_directive;
+use crate::metrics::info;
 use crate::resp::Value;
-use crate::server::info;
 use crate::server::registry::{Client, Stop};
 use crate::session::{AclEffect, Effect, Shutdown, SlowLogAsk, WaitingEffect};
 use crate::system::clock::Clock as _;
@@ -48,7 +48,7 @@ impl Server {
     pub fn perform(&self, effect: Effect, client: &Client) -> Performed {
         let uptime_s = self.metrics.uptime_s.load(Relaxed);
         Performed::Reply(match effect {
-            Effect::Info { sections } => Value::text(info::text(self, &sections)),
+            Effect::Info { sections } => Value::text(info::text(&self.facts(), &sections)),
             Effect::ClientInfo => Value::text(client.line(uptime_s) + "\n"),
             Effect::ClientList(filter) => return Performed::InPieces(Box::new(self.client_list(&filter))),
             Effect::ClientPause { timeout_ms, holds } => self.client_pause(holds, timeout_ms, client),

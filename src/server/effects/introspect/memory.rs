@@ -1,10 +1,7 @@
 //! MEMORY DOCTOR and STATS, as far as there is something to say without a keyspace.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use crate::resp::Value;
 use crate::server::Server;
-use crate::server::info;
 use crate::session::MemoryAsk;
 use crate::text::plural::counted;
 
@@ -21,8 +18,8 @@ impl Server {
     }
 
     fn memory_diagnosis(&self) -> String {
-        let resident = info::note_memory(&self.metrics);
-        let peak = self.metrics.memory_peak.load(Relaxed);
+        let resident = self.metrics.sample_memory();
+        let peak = self.metrics.memory_peak();
         let clients = counted(self.clients.len() as u64, "client");
         if resident < MUCH_BYTES && peak < MUCH_BYTES {
             return format!(
@@ -38,9 +35,9 @@ impl Server {
 
     /// The fields of Redis that mean something without data, in its order.
     fn memory_stats(&self) -> Value {
-        let resident = info::note_memory(&self.metrics);
-        let peak = self.metrics.memory_peak.load(Relaxed);
-        let startup = self.memory_startup.load(Relaxed);
+        let resident = self.metrics.sample_memory();
+        let peak = self.metrics.memory_peak();
+        let startup = self.metrics.memory_startup();
         let number = |bytes: u64| Value::Integer(bytes.try_into().unwrap_or(i64::MAX));
         #[expect(clippy::cast_precision_loss, reason = "a percentage for people")]
         let percent = |part: u64, whole: u64| Value::Double(part as f64 * 100.0 / whole.max(1) as f64);

@@ -1,0 +1,133 @@
+//! What there is to tell of a server at one moment, as plain numbers and texts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use getid_core::{Layout, Tick};
+
+use super::{Counter, Metrics, Value};
+use crate::config::Config;
+use crate::generators::time::IssuerStatus;
+use crate::system::usage::CpuTime;
+use crate::text::timestamp;
+
+/// Gathered by the server, in one place; read by the rows of the table.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    /// What is counted.
+    pub metrics: &'a Metrics,
+    /// The configuration in force.
+    pub config: Arc<Config>,
+    /// The directive `server-id`.
+    pub server_id: u32,
+    /// Epoch and bit widths of the IDs.
+    pub layout: Layout,
+    /// The generator of IDs.
+    pub generator: IssuerStatus,
+    /// The process.
+    pub process: ProcessFacts<'a>,
+    /// Those who are connected.
+    pub clients: ClientFacts,
+    /// TLS; all zero without it.
+    pub tls: TlsFacts,
+    /// Lines of the log that had no room in its queue.
+    pub log_lines_dropped: u64,
+}
+
+/// Of the process and its machine.
+#[derive(Debug)]
+pub struct ProcessFacts<'a> {
+    /// 40 hex digits, new at each start.
+    pub run_id: &'a str,
+    /// The program, absolute.
+    pub executable: &'a str,
+    /// The configuration file, absolute; empty without one.
+    pub config_file: &'a str,
+    /// `port`, or `tls-port` where that is 0.
+    pub tcp_port: u16,
+    /// The wall clock, Unix microseconds.
+    pub wall_unix_us: i64,
+    /// Resident memory, bytes.
+    pub resident_bytes: u64,
+    /// The machine's memory, bytes.
+    pub machine_bytes: Option<u64>,
+    /// CPU time of the process.
+    pub cpu: Option<CpuTime>,
+    /// CPU time of its children.
+    pub cpu_of_children: Option<CpuTime>,
+}
+
+/// Of those who are connected now.
+#[derive(Debug, Default)]
+pub struct ClientFacts {
+    /// How many there are.
+    pub connected: usize,
+    /// How many there may be.
+    pub max: usize,
+    /// How many came by the Unix socket.
+    pub on_unix_socket: usize,
+    /// How many wait for IDs.
+    pub waiting: usize,
+    /// The longest input of one that waits to be read, bytes.
+    pub input_bytes_max: usize,
+    /// The longest output of one that waits to be taken, bytes.
+    pub output_bytes_max: usize,
+    /// What all their buffers take, bytes.
+    pub held_bytes: usize,
+    /// What their buffers may take, bytes.
+    pub held_bytes_max: Option<usize>,
+    /// How many monitor.
+    pub monitors: usize,
+    /// Monitors that fell behind and were closed.
+    pub monitors_dropped: u64,
+    /// `CLIENT PAUSE`: what it holds, and for how long still, ms.
+    pub pause: Option<(&'static str, u64)>,
+}
+
+/// Of TLS.
+#[derive(Debug, Default)]
+pub struct TlsFacts {
+    /// Handshakes that succeeded.
+    pub handshakes: u64,
+    /// Handshakes that failed.
+    pub failures: u64,
+    /// Of those that succeeded, how many resumed an earlier session.
+    pub resumed: u64,
+    /// Handshakes that are under way.
+    pub under_way: usize,
+    /// The last second of the server's certificate, Unix time.
+    pub ends_s: Option<i64>,
+}
+
+impl Facts<'_> {
+    /// How many of these events there were.
+    pub(super) fn counted(&self, counter: Counter) -> Value {
+        self.metrics.counted(counter).into()
+    }
+
+    /// Whether several threads serve connections.
+    pub(super) fn is_threaded(&self) -> bool {
+        self.config.io_threads > 1
+    }
+
+    /// How the last save of the watermark went.
+    pub(super) fn last_save(&self) -> &'static str {
+        if self.generator.last_save_ok { "ok" } else { "err" }
+    }
+
+    /// Days until the server's certificate ends, negative once it has ended.
+    pub(super) fn certificate_days_left(&self) -> Option<i64> {
+        let now_s = self.process.wall_unix_us.div_euclid(1_000_000);
+        Some((self.tls.ends_s? - now_s).div_euclid(24 * 3600))
+    }
+
+    /// The time of a tick.
+    pub(super) fn time(&self, tick: Tick) -> Value {
+        timestamp::format_rfc3339(tick.unix_ms(self.layout.epoch())).into()
+    }
+}
+
+/// What a gauge that others keep stands at.
+pub(super) fn load(gauge: &AtomicU64) -> Value {
+    gauge.load(Relaxed).into()
+}

@@ -1,0 +1,450 @@
+//! Everything the server tells of itself: one row a metric, in INFO's order.
+//!
+//! Sections, fields and their order are Redis 7.2's where Redis has them, so that redis-cli --stat, exporters and agents
+//! find what they look for. `Generator` is getid's own. Fields of things that getid does not have are left out, unless
+//! something that is used with many a Redis reads them and would complain, or lack a graph, without: clients when they
+//! connect (`loading:0` for ioredis, `role:master` for glide), prometheus-redis-exporter and its dashboards, the templates
+//! of Zabbix, and the modules of Datadog, Telegraf and Metricbeat. Those are constants, with what Redis says when there is
+//! no data.
+//!
+//! A new metric is a row here. What it reads is a [`Counter`], or something that [`Facts`] has.
+
+use super::facts::load;
+use super::{CommandTotals, Counter, Facts, Value};
+use crate::command::{self, REDIS_VERSION};
+use crate::text::timestamp;
+
+/// A section of INFO.
+#[derive(Clone, Copy, Debug)]
+pub struct Section {
+    /// Its name.
+    pub title: &'static str,
+    /// Whether INFO has it when no section is named.
+    pub is_default: bool,
+    /// Its lines, in their order.
+    pub metrics: &'static [Metric],
+}
+
+/// One thing that the server tells.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// INFO's field; of a family, what its labels follow.
+    pub name: &'static str,
+    /// What kind of value it has.
+    pub kind: Kind,
+    /// What it says, in one sentence, with its unit.
+    pub help: &'static str,
+    /// Where its value comes from.
+    pub source: Source,
+}
+
+/// What kind of value a metric has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A number that only grows while the server runs, or begins again at 0 with `CONFIG RESETSTAT`.
+    Counter,
+    /// A number that may fall.
+    Gauge,
+    /// Words, or a number that is the name of something.
+    Text,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum Source {
+    /// It never changes, and is there for those who look for it.
+    Constant(&'static str),
+    /// It is read from the facts.
+    Facts(fn(&Facts<'_>) -> Value),
+}
+
+type Read = fn(&Facts<'_>) -> Value;
+
+const fn counter(name: &'static str, help: &'static str, read: Read) -> Metric {
+    Metric { name, kind: Kind::Counter, help, source: Source::Facts(read) }
+}
+
+const fn gauge(name: &'static str, help: &'static str, read: Read) -> Metric {
+    Metric { name, kind: Kind::Gauge, help, source: Source::Facts(read) }
+}
+
+const fn text(name: &'static str, help: &'static str, read: Read) -> Metric {
+    Metric { name, kind: Kind::Text, help, source: Source::Facts(read) }
+}
+
+const fn constant(name: &'static str, value: &'static str) -> Metric {
+    let help = "Never changes; there for tools that look for it.";
+    Metric { name, kind: Kind::Text, help, source: Source::Constant(value) }
+}
+
+const fn section(title: &'static str, metrics: &'static [Metric]) -> Section {
+    Section { title, is_default: true, metrics }
+}
+
+/// All sections, in INFO's order.
+pub const SECTIONS: &[Section] = &[
+    section("Server", SERVER),
+    section("Clients", CLIENTS),
+    section("Memory", MEMORY),
+    section("Persistence", PERSISTENCE),
+    section("Stats", STATS),
+    section("Replication", REPLICATION),
+    section("CPU", CPU),
+    section("Modules", &[]),
+    Section { title: "Commandstats", is_default: false, metrics: COMMANDSTATS },
+    section("Errorstats", ERRORSTATS),
+    Section { title: "Latencystats", is_default: false, metrics: LATENCYSTATS },
+    section("Cluster", &[constant("cluster_enabled", "0")]),
+    section("Keyspace", &[]),
+    section("Generator", GENERATOR),
+];
+
+#[rustfmt::skip]
+const SERVER: &[Metric] = &[
+    text("redis_version", "The Redis whose protocol getid speaks.", |_| REDIS_VERSION.into()),
+    text("getid_version", "The version of getid.", |_| env!("CARGO_PKG_VERSION").into()),
+    constant("redis_mode", "standalone"),
+    text("os", "The system's name, release and machine.", |_| crate::system::usage::os().into()),
+    text("arch_bits", "Bits of an address.", |_| usize::BITS.into()),
+    constant("monotonic_clock", "POSIX clock_gettime"),
+    text("multiplexing_api", "What the runtime waits for sockets with.",
+        |_| if cfg!(target_os = "linux") { "epoll" } else { "kqueue" }.into()),
+    text("process_id", "The process id.", |_| std::process::id().into()),
+    text("process_supervised", "The directive `supervised`.", |facts| facts.config.supervised.word().into()),
+    text("run_id", "40 hex digits, new at each start.", |facts| facts.process.run_id.into()),
+    text("tcp_port", "`port`, or `tls-port` where that is 0.", |facts| facts.process.tcp_port.into()),
+    gauge("server_time_usec", "The system's clock, Unix time in microseconds.", |facts| facts.process.wall_unix_us.into()),
+    gauge("uptime_in_seconds", "Seconds since the start.", |facts| load(&facts.metrics.uptime_s)),
+    gauge("uptime_in_days", "Whole days since the start.", |facts| (facts.metrics.uptime_s() / 86_400).into()),
+    gauge("hz", "The directive `hz`.", |facts| facts.config.hz.into()),
+    gauge("configured_hz", "The directive `hz`.", |facts| facts.config.hz.into()),
+    text("executable", "The path of the program.", |facts| facts.process.executable.into()),
+    text("config_file", "The path of the configuration file; empty without one.",
+        |facts| facts.process.config_file.into()),
+    gauge("io_threads_active", "1 with several `io-threads`.", |facts| facts.is_threaded().into()),
+    // The fork's four lines.
+    text("server_id", "The directive `server-id`.", |facts| facts.server_id.into()),
+    gauge("id_range", "Bits of the server id in an ID.", |facts| facts.layout.server_bits().into()),
+    gauge("shard_range", "Bits of the counter in an ID.", |facts| facts.layout.shard_bits().into()),
+    gauge("random_range", "Random bits in an ID.", |facts| facts.layout.random_bits().into()),
+];
+
+#[rustfmt::skip]
+const CLIENTS: &[Metric] = &[
+    gauge("connected_clients", "Clients that are connected.", |facts| facts.clients.connected.into()),
+    constant("cluster_connections", "0"),
+    gauge("maxclients", "The directive `maxclients`, as far as the limit of open files allows it.",
+        |facts| facts.clients.max.into()),
+    // Redis's are the largest of the last few seconds.
+    gauge("client_recent_max_input_buffer", "The largest input that waits to be read, of the clients that are connected \
+        now, bytes.", |facts| facts.clients.input_bytes_max.into()),
+    gauge("client_recent_max_output_buffer", "The largest output that waits to be taken, of the clients that are connected \
+        now, bytes.", |facts| facts.clients.output_bytes_max.into()),
+    gauge("client_buffers_bytes", "What all clients' buffers take while they wait, bytes.",
+        |facts| facts.clients.held_bytes.into()),
+    gauge("maxmemory_clients", "What all clients' buffers may take (`maxmemory-clients`), bytes; 0: no limit.",
+        |facts| facts.clients.held_bytes_max.unwrap_or(0).into()),
+    gauge("blocked_clients", "Clients that wait for IDs.", |facts| facts.clients.waiting.into()),
+    gauge("unixsocket_clients", "Clients on the Unix socket.", |facts| facts.clients.on_unix_socket.into()),
+    gauge("clients_peak", "The most clients at one time.", |facts| load(&facts.metrics.clients_peak)),
+    gauge("monitors", "Clients that monitor.", |facts| facts.clients.monitors.into()),
+    counter("monitors_dropped", "Monitors that fell behind and were closed.", |facts| facts.clients.monitors_dropped.into()),
+    // Under the names that later versions of Redis have for them.
+    text("paused_reason", "Why requests are held: `client_pause`, or `none`.",
+        |facts| if facts.clients.pause.is_some() { "client_pause" } else { "none" }.into()),
+    text("paused_actions", "What `CLIENT PAUSE` holds: `write`, `all` or `none`.",
+        |facts| facts.clients.pause.map_or("none", |(actions, _)| actions).into()),
+    gauge("paused_timeout_milliseconds", "For how long `CLIENT PAUSE` still holds, ms.",
+        |facts| facts.clients.pause.map_or(0, |(_, left_ms)| left_ms).into()),
+    constant("tracking_clients", "0"),
+    constant("clients_in_timeout_table", "0"),
+];
+
+#[rustfmt::skip]
+const MEMORY: &[Metric] = &[
+    gauge("used_memory", "Resident memory, bytes.", |facts| facts.process.resident_bytes.into()),
+    text("used_memory_human", "Resident memory.", |facts| Value::human(facts.process.resident_bytes)),
+    gauge("used_memory_rss", "Resident memory, bytes.", |facts| facts.process.resident_bytes.into()),
+    text("used_memory_rss_human", "Resident memory.", |facts| Value::human(facts.process.resident_bytes)),
+    gauge("used_memory_peak", "The most resident memory seen, bytes.", |facts| load(&facts.metrics.memory_peak)),
+    text("used_memory_peak_human", "The most resident memory seen.", |facts| Value::human(facts.metrics.memory_peak())),
+    text("used_memory_peak_perc", "Resident memory as a part of its peak, percent.",
+        |facts| Value::percent(facts.process.resident_bytes, facts.metrics.memory_peak())),
+    // There is no data: whatever is not the program itself is clients.
+    gauge("used_memory_overhead", "Resident memory, bytes.", |facts| facts.process.resident_bytes.into()),
+    gauge("used_memory_startup", "Resident memory when the first client could connect, bytes.",
+        |facts| load(&facts.metrics.memory_startup)),
+    constant("used_memory_dataset", "0"),
+    constant("used_memory_dataset_perc", "0.00%"),
+    gauge("allocator_allocated", "Resident memory, bytes.", |facts| facts.process.resident_bytes.into()),
+    gauge("allocator_active", "Resident memory, bytes.", |facts| facts.process.resident_bytes.into()),
+    gauge("allocator_resident", "Resident memory, bytes.", |facts| facts.process.resident_bytes.into()),
+    gauge("total_system_memory", "The machine's memory, bytes.", |facts| facts.process.machine_bytes.into()),
+    text("total_system_memory_human", "The machine's memory.", |facts| facts.process.machine_bytes.map(Value::human).into()),
+    gauge("mem_clients_normal", "Resident memory that came since the start, bytes.",
+        |facts| facts.process.resident_bytes.saturating_sub(facts.metrics.memory_startup()).into()),
+    constant("used_memory_lua", "0"),
+    constant("number_of_cached_scripts", "0"),
+    constant("maxmemory", "0"),
+    constant("maxmemory_human", "0B"),
+    constant("maxmemory_policy", "noeviction"),
+    // The allocator's memory and resident memory are the same here, so nothing lies between them.
+    constant("allocator_frag_ratio", "1.00"),
+    constant("allocator_frag_bytes", "0"),
+    constant("allocator_rss_ratio", "1.00"),
+    constant("allocator_rss_bytes", "0"),
+    constant("rss_overhead_ratio", "1.00"),
+    constant("rss_overhead_bytes", "0"),
+    constant("mem_fragmentation_ratio", "1.00"),
+    constant("mem_fragmentation_bytes", "0"),
+    constant("mem_not_counted_for_evict", "0"),
+    constant("mem_replication_backlog", "0"),
+    constant("mem_clients_slaves", "0"),
+    constant("mem_aof_buffer", "0"),
+    constant("mem_allocator", "libc"),
+    constant("active_defrag_running", "0"),
+    constant("lazyfree_pending_objects", "0"),
+];
+
+#[rustfmt::skip]
+const PERSISTENCE: &[Metric] = &[
+    constant("loading", "0"),
+    constant("async_loading", "0"),
+    gauge("rdb_last_save_time", "When the watermark was last saved, Unix seconds.",
+        |facts| (facts.generator.last_save_unix_ms / 1000).into()),
+    text("rdb_last_bgsave_status", "Whether the last save of the watermark succeeded: `ok` or `err`.",
+        |facts| facts.last_save().into()),
+    gauge("rdb_last_bgsave_time_sec", "How long the last save of the watermark took, whole seconds.",
+        |facts| (facts.generator.last_save_us / 1_000_000).into()),
+    counter("rdb_saves", "Saves of the watermark that succeeded.", |facts| facts.generator.saves.into()),
+    constant("rdb_changes_since_last_save", "0"),
+    constant("rdb_bgsave_in_progress", "0"),
+    constant("rdb_current_bgsave_time_sec", "-1"),
+    constant("rdb_last_cow_size", "0"),
+    constant("aof_enabled", "0"),
+    constant("aof_rewrite_in_progress", "0"),
+    constant("aof_rewrite_scheduled", "0"),
+    constant("aof_last_rewrite_time_sec", "-1"),
+    constant("aof_current_rewrite_time_sec", "-1"),
+    constant("aof_last_bgrewrite_status", "ok"),
+    constant("aof_last_write_status", "ok"),
+    constant("aof_last_cow_size", "0"),
+];
+
+#[rustfmt::skip]
+const STATS: &[Metric] = &[
+    counter("total_connections_received", "Connections accepted, refused ones included.",
+        |facts| facts.counted(Counter::Connections)),
+    counter("total_commands_processed", "Requests answered, errors included.", |facts| facts.metrics.work().requests.into()),
+    gauge("instantaneous_ops_per_sec", "Requests a second, over the last samples.", |facts| facts.metrics.rate.per_s().into()),
+    counter("total_net_input_bytes", "Bytes read from clients.", |facts| facts.metrics.work().input_bytes.into()),
+    counter("total_net_output_bytes", "Bytes written to clients.", |facts| facts.metrics.work().output_bytes.into()),
+    gauge("instantaneous_input_kbps", "Kilobytes (1024 bytes) read a second, over the last samples.",
+        |facts| Value::hundredths(facts.metrics.input_rate.per_s() * 100 / 1024)),
+    gauge("instantaneous_output_kbps", "Kilobytes (1024 bytes) written a second, over the last samples.",
+        |facts| Value::hundredths(facts.metrics.output_rate.per_s() * 100 / 1024)),
+    counter("rejected_connections", "Connections refused at `maxclients`, or from other machines in protected mode.",
+        |facts| facts.counted(Counter::ConnectionsRejected)),
+    counter("total_error_replies", "Error replies.",
+        |facts| facts.metrics.errors().iter().map(|(_, count)| count).sum::<u64>().into()),
+    counter("total_reads_processed", "Reads that brought something.", |facts| facts.metrics.work().reads.into()),
+    counter("total_writes_processed", "Writes to clients.", |facts| facts.metrics.work().writes.into()),
+    // With several threads, each serves its connections whole.
+    counter("io_threaded_reads_processed", "The same as `total_reads_processed` with several `io-threads`, otherwise 0.",
+        |facts| if facts.is_threaded() { facts.metrics.work().reads } else { 0 }.into()),
+    counter("io_threaded_writes_processed", "The same as `total_writes_processed` with several `io-threads`, otherwise 0.",
+        |facts| if facts.is_threaded() { facts.metrics.work().writes } else { 0 }.into()),
+    counter("acl_access_denied_auth", "Logins that failed.", |facts| facts.counted(Counter::DeniedLogins)),
+    counter("acl_access_denied_cmd", "Commands that their user may not run.", |facts| facts.counted(Counter::DeniedCommands)),
+    constant("acl_access_denied_key", "0"),
+    constant("acl_access_denied_channel", "0"),
+    counter("protocol_error_connections", "Connections closed for breaking the protocol.",
+        |facts| facts.counted(Counter::ProtocolErrors)),
+    counter("client_query_buffer_limit_disconnections", "Of these, those that sent a request larger than \
+        `client-query-buffer-limit`.", |facts| facts.counted(Counter::InputLimitClosed)),
+    counter("client_output_buffer_limit_disconnections", "Connections closed because more output waited than \
+        `client-output-buffer-limit` allows.", |facts| facts.counted(Counter::OutputLimitClosed)),
+    counter("client_output_timeout_disconnections", "Connections closed because they took no output for \
+        `client-output-timeout`.", |facts| facts.counted(Counter::OutputTimeoutClosed)),
+    counter("cross_protocol_disconnections", "Connections closed for breaking the protocol with `POST` or `Host:`.",
+        |facts| facts.counted(Counter::HttpClosed)),
+    counter("evicted_clients", "Connections closed because they were the largest when all clients' buffers together passed \
+        `maxmemory-clients`.", |facts| facts.counted(Counter::Evicted)),
+    counter("auth_timeout_disconnections", "Connections closed because nobody logged in within `auth-timeout`.",
+        |facts| facts.counted(Counter::AuthTimeoutClosed)),
+    counter("idle_closed_connections", "Connections closed for being silent longer than `timeout`.",
+        |facts| facts.counted(Counter::IdleClosed)),
+    counter("accept_errors", "Connections that could not be accepted, for want of open files; tried again every 100 ms.",
+        |facts| facts.counted(Counter::AcceptErrors)),
+    counter("tls_handshakes", "TLS handshakes that succeeded.", |facts| facts.tls.handshakes.into()),
+    counter("tls_handshakes_failed", "TLS handshakes that failed.", |facts| facts.tls.failures.into()),
+    counter("tls_handshakes_resumed", "TLS handshakes that succeeded with an earlier session.",
+        |facts| facts.tls.resumed.into()),
+    counter("tls_handshakes_evicted", "TLS handshakes closed because they were stalled while others waited for their place.",
+        |facts| facts.counted(Counter::HandshakesEvicted)),
+    gauge("tls_handshakes_under_way", "TLS handshakes that are under way.", |facts| facts.tls.under_way.into()),
+    gauge("tls_certificate_ends", "With `tls-port`: when the server's certificate ends, Unix seconds.",
+        |facts| facts.tls.ends_s.into()),
+    gauge("tls_certificate_days_left", "With `tls-port`: days until the server's certificate ends, negative once it has \
+        ended.", |facts| facts.certificate_days_left().into()),
+    counter("connection_panics", "Connections ended by a bug in getid; please report it.",
+        |facts| facts.counted(Counter::Panics)),
+    counter("log_lines_dropped", "Lines of the log that were not taken in time.", |facts| facts.log_lines_dropped.into()),
+    constant("sync_full", "0"),
+    constant("sync_partial_ok", "0"),
+    constant("sync_partial_err", "0"),
+    constant("expired_keys", "0"),
+    constant("expired_stale_perc", "0.00"),
+    constant("expired_time_cap_reached_count", "0"),
+    constant("evicted_keys", "0"),
+    constant("keyspace_hits", "0"),
+    constant("keyspace_misses", "0"),
+    constant("pubsub_channels", "0"),
+    constant("pubsub_patterns", "0"),
+    constant("latest_fork_usec", "0"),
+    constant("migrate_cached_sockets", "0"),
+    constant("slave_expires_tracked_keys", "0"),
+    constant("active_defrag_hits", "0"),
+    constant("active_defrag_misses", "0"),
+    constant("active_defrag_key_hits", "0"),
+    constant("active_defrag_key_misses", "0"),
+    // Every error reply is one that a command or the protocol gives on purpose.
+    constant("unexpected_error_replies", "0"),
+];
+
+#[rustfmt::skip]
+const REPLICATION: &[Metric] = &[
+    constant("role", "master"),
+    constant("connected_slaves", "0"),
+    constant("master_failover_state", "no-failover"),
+    constant("master_repl_offset", "0"),
+    constant("second_repl_offset", "-1"),
+    constant("repl_backlog_active", "0"),
+    constant("repl_backlog_size", "0"),
+    constant("repl_backlog_first_byte_offset", "0"),
+    constant("repl_backlog_histlen", "0"),
+];
+
+#[rustfmt::skip]
+const CPU: &[Metric] = &[
+    counter("used_cpu_sys", "CPU time in the kernel, seconds.",
+        |facts| facts.process.cpu.map(|cpu| Value::s(cpu.system_us)).into()),
+    counter("used_cpu_user", "CPU time outside the kernel, seconds.",
+        |facts| facts.process.cpu.map(|cpu| Value::s(cpu.user_us)).into()),
+    counter("used_cpu_sys_children", "CPU time of child processes in the kernel, seconds.",
+        |facts| facts.process.cpu_of_children.map(|cpu| Value::s(cpu.system_us)).into()),
+    counter("used_cpu_user_children", "CPU time of child processes outside the kernel, seconds.",
+        |facts| facts.process.cpu_of_children.map(|cpu| Value::s(cpu.user_us)).into()),
+    // As of the last second.
+    counter("used_cpu_sys_main_thread", "CPU time of the main thread in the kernel, seconds.",
+        |facts| Value::s(facts.metrics.main_cpu().system_us)),
+    counter("used_cpu_user_main_thread", "CPU time of the main thread outside the kernel, seconds.",
+        |facts| Value::s(facts.metrics.main_cpu().user_us)),
+];
+
+#[rustfmt::skip]
+const COMMANDSTATS: &[Metric] = &[
+    counter("cmdstat_", "Of each command that was called: calls that ran, their time in microseconds together and each, \
+        requests rejected before they ran, calls answered by an error.",
+        |facts| of_commands(facts, |totals| {
+            let CommandTotals { calls, failed, rejected, ns, .. } = *totals;
+            // In hundredths, from the exact time: many an ID takes less than a microsecond.
+            let per_call = (u128::from(ns) + 5 * u128::from(calls)) / (10 * u128::from(calls.max(1)));
+            Some(Value::Parts(vec![
+                ("calls", calls.into()),
+                ("usec", (ns / 1000).into()),
+                ("usec_per_call", Value::hundredths(per_call.try_into().unwrap_or(u64::MAX))),
+                ("rejected_calls", rejected.into()),
+                ("failed_calls", failed.into()),
+            ]))
+        })),
+];
+
+#[rustfmt::skip]
+const ERRORSTATS: &[Metric] = &[
+    counter("errorstat_", "Error replies with each first word.", |facts| {
+        let errors = facts.metrics.errors().into_iter();
+        let parts = |count: u64| Value::Parts(vec![("count", count.into())]);
+        Value::Family(errors.map(|(code, count)| (code.word(), parts(count))).collect())
+    }),
+];
+
+#[rustfmt::skip]
+const LATENCYSTATS: &[Metric] = &[
+    gauge("latency_percentiles_usec_", "Of each command that was called: percentiles of its time, microseconds.",
+        |facts| of_commands(facts, |totals| {
+            let at = |per_mille| Value::us(totals.histogram.percentile_ns(per_mille));
+            let parts = || vec![("p50", at(500)), ("p99", at(990)), ("p99.9", at(999))];
+            (totals.calls > 0).then(|| Value::Parts(parts()))
+        })),
+];
+
+fn of_commands(facts: &Facts<'_>, value: fn(&CommandTotals) -> Option<Value>) -> Value {
+    let of = |row: &command::Command| Some((row.full_name.to_owned(), value(&facts.metrics.command(row.verb)?)?));
+    Value::Family(command::rows().filter_map(of).collect())
+}
+
+#[rustfmt::skip]
+const GENERATOR: &[Metric] = &[
+    gauge("id_epoch", "Where ticks are counted from, Unix ms.", |facts| facts.layout.epoch().unix_ms().into()),
+    gauge("capacity_per_sec", "IDs a second that the layout holds.", |facts| facts.layout.capacity_per_s().into()),
+    text("layout_ends", "Until when the layout lasts.",
+        |facts| timestamp::format_rfc3339(facts.layout.last_unix_ms()).into()),
+    counter("ids_issued", "IDs given in this life.", |facts| facts.generator.mint.ids_issued.into()),
+    gauge("position", "The first tick without an ID, ms since the epoch.", |facts| facts.generator.mint.position.0.into()),
+    text("position_time", "The same as a time.", |facts| facts.time(facts.generator.mint.position)),
+    gauge("reference", "The reference clock, by which IDs are made, ms since the epoch.",
+        |facts| facts.generator.mint.reference.0.into()),
+    text("reference_time", "The same as a time.", |facts| facts.time(facts.generator.mint.reference)),
+    gauge("clock_offset_ms", "How far the system's clock is ahead of the reference clock, ms; negative: behind, after it \
+        was set back.", |facts| facts.generator.mint.clock_offset_ms.into()),
+    counter("clock_set_back", "Times the system's clock was set back.", |facts| facts.generator.mint.rollbacks.into()),
+    counter("clock_jumps", "Times the system's clock jumped ahead.", |facts| facts.generator.mint.jumps.into()),
+    gauge("clock_jump_held", "1 while a jump ahead is not followed yet.", |facts| facts.generator.mint.holds_jump.into()),
+    text("refusing", "Why requests for IDs are refused now, or `no`.",
+        |facts| facts.generator.refusing.as_ref().map_or_else(|| "no".to_owned(), ToString::to_string).into()),
+    gauge("borrow_ms", "How far the next ID is ahead of the reference clock, ms.", |facts| facts.generator.mint.borrow_ms.into()),
+    gauge("borrow_ms_max", "The furthest an ID of this life was ahead of the reference clock, ms.",
+        |facts| facts.generator.mint.highest_borrow_ms.into()),
+    gauge("borrow_limit_ms", "The directive `id-max-borrow-ms`, ms.", |facts| facts.config.id_max_borrow_ms.into()),
+    text("borrow_policy", "The directive `id-borrow-policy`.", |facts| facts.config.id_borrow_policy.word().into()),
+    gauge("ids_per_sec", "IDs given or refused in the last second.", |facts| facts.generator.asked_per_s.into()),
+    gauge("ids_per_sec_demanded", "IDs given, refused or waited for in the last second.",
+        |facts| facts.generator.demanded_per_s.into()),
+    gauge("draws_waiting", "Draws that wait now; a draw is what the requests of one read ask for together.",
+        |facts| facts.generator.waiting.into()),
+    gauge("ids_waiting", "IDs that they wait for.", |facts| facts.generator.waiting_ids.into()),
+    gauge("wait_ms", "How long a large request would wait now, ms.", |facts| facts.generator.wait_ms.into()),
+    gauge("wait_limit_ms", "The directive `id-max-wait-ms`, ms.", |facts| facts.config.id_max_wait_ms.into()),
+    counter("draws_waited", "Draws of this life that had to wait.", |facts| facts.generator.waits.into()),
+    counter("draws_waited_ms", "How long they waited together, ms.", |facts| facts.generator.waited_ms.into()),
+    counter("draws_refused", "Draws of this life that were refused.", |facts| facts.generator.refusals.into()),
+    text("state", "The directive `id-state`.", |facts| facts.config.id_state.word().into()),
+    text("state_dir", "The folder of the state.", |facts| facts.config.state_dir.display().to_string().into()),
+    gauge("watermark", "The tick that is saved, ms since the epoch: a life after a crash begins past it.",
+        |facts| facts.generator.mint.watermark.0.into()),
+    text("watermark_time", "The same as a time.", |facts| facts.time(facts.generator.mint.watermark)),
+    counter("watermark_saves", "Saves of the watermark that succeeded.", |facts| facts.generator.saves.into()),
+    counter("watermark_save_failures", "Saves of the watermark that failed.", |facts| facts.generator.save_failures.into()),
+    gauge("watermark_last_save_time", "When the last save succeeded, Unix seconds.",
+        |facts| (facts.generator.last_save_unix_ms / 1000).into()),
+    gauge("watermark_last_save_usec", "How long it took, microseconds.", |facts| facts.generator.last_save_us.into()),
+    text("watermark_last_save_status", "Whether the last save succeeded: `ok` or `err`.", |facts| facts.last_save().into()),
+    gauge("watermark_saving_ms", "How long the save that is under way has taken, ms; 0: none is.",
+        |facts| facts.generator.saving_ms.into()),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_metric_has_one_name_and_a_sentence() {
+        let mut names = std::collections::BTreeSet::new();
+        for metric in SECTIONS.iter().flat_map(|section| section.metrics) {
+            assert!(names.insert(metric.name), "{} has two rows", metric.name);
+            let help = metric.help;
+            assert!(help.ends_with('.') && !help.contains("  ") && help.is_ascii(), "{}: {help}", metric.name);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What there is to tell of a server, gathered for [`crate::metrics`].
+
+use super::Server;
+use super::registry::Endpoint;
+use crate::metrics::{ClientFacts, Facts, ProcessFacts, TlsFacts};
+use crate::session::Pause;
+use crate::system::clock::Clock as _;
+use crate::system::usage;
+
+impl Server {
+    /// Everything INFO tells, as it is now.
+    pub fn facts(&self) -> Facts<'_> {
+        let identity = self.issuer().identity();
+        Facts {
+            metrics: &self.metrics,
+            config: self.config.get(),
+            server_id: identity.server_id,
+            layout: identity.layout,
+            generator: self.issuer().status(),
+            process: ProcessFacts {
+                run_id: &self.process.run_id,
+                executable: &self.process.executable,
+                config_file: &self.process.config_file,
+                tcp_port: self.process.tcp_port,
+                wall_unix_us: self.issuer().clock().wall_unix_us(),
+                resident_bytes: self.metrics.sample_memory(),
+                machine_bytes: usage::machine_memory_bytes(),
+                cpu: usage::cpu(),
+                cpu_of_children: usage::cpu_of_children(),
+            },
+            clients: self.client_facts(),
+            tls: self.tls_facts(),
+            log_lines_dropped: self.log.dropped(),
+        }
+    }
+
+    fn client_facts(&self) -> ClientFacts {
+        let clients = self.clients.all();
+        ClientFacts {
+            connected: clients.len(),
+            max: self.clients_max(),
+            on_unix_socket: clients.iter().filter(|client| matches!(client.peer, Endpoint::Unix(_))).count(),
+            waiting: self.clients.waiting(),
+            input_bytes_max: clients.iter().map(|client| client.input_bytes()).max().unwrap_or(0),
+            output_bytes_max: clients.iter().map(|client| client.output_bytes()).max().unwrap_or(0),
+            held_bytes: self.clients.held_bytes(),
+            held_bytes_max: self.clients.held_bytes_max(),
+            monitors: self.monitors.count(),
+            monitors_dropped: self.monitors.dropped(),
+            pause: self.pauses.remaining().map(|(pause, left_ms)| match pause {
+                Pause::Write => ("write", left_ms),
+                Pause::All => ("all", left_ms),
+            }),
+        }
+    }
+
+    fn tls_facts(&self) -> TlsFacts {
+        let under_way = self.handshakes.count();
+        let Some(tls) = &self.tls else { return TlsFacts { under_way, ..TlsFacts::default() } };
+        TlsFacts {
+            handshakes: tls.handshakes(),
+            failures: tls.failures(),
+            resumed: tls.resumed(),
+            under_way,
+            ends_s: tls.ends_s(),
+        }
+    }
+}
