@@ -11,7 +11,7 @@
 use std::net::IpAddr;
 
 use super::permissions::CommandSet;
-use crate::command::{Command, TABLE, Verb};
+use crate::command::{Command, rows};
 
 /// Where a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub enum Protection {
     /// the default without `bind`. Clients that come in when there is a password are treated as under
     /// [`Protection::Commands`].
     Connections,
-    /// They are served, but for [`is_guarded`] commands, which need a login: `protected-mode guarded`, and the default
+    /// They are served, but for [guarded](Command::is_guarded) commands, which need a login: `protected-mode guarded`, and the default
     /// with `bind`.
     Commands,
     /// They may do everything: `protected-mode no`.
@@ -76,53 +76,17 @@ impl Protection {
         self == Protection::Connections && origin == Origin::Elsewhere && is_open
     }
 
-    /// Whether a session may not run [`is_guarded`] commands; `has_proved` is whether it has logged in by something
+    /// Whether a session may not run [guarded](Command::is_guarded) commands; `has_proved` is whether it has logged in by something
     /// that its user needs.
     pub fn guards(self, origin: Origin, has_proved: bool) -> bool {
         self != Protection::Nothing && origin == Origin::Elsewhere && !has_proved
     }
 }
 
-/// Whether a command changes the server or reaches other clients.
-///
-/// Not among them is what libraries and exporters send by themselves: INFO, CONFIG GET (without secrets), ROLE, CLIENT
-/// SETINFO.
-pub const fn is_guarded(verb: Verb) -> bool {
-    matches!(
-        verb,
-        Verb::ConfigSet
-            | Verb::ConfigRewrite
-            | Verb::ConfigResetStat
-            | Verb::AclDelUser
-            | Verb::AclDryRun
-            | Verb::AclGenPass
-            | Verb::AclGetUser
-            | Verb::AclHelp
-            | Verb::AclList
-            | Verb::AclLoad
-            | Verb::AclLog
-            | Verb::AclSave
-            | Verb::AclSetUser
-            | Verb::AclUsers
-            | Verb::Shutdown
-            | Verb::Monitor
-            | Verb::ClientKill
-            | Verb::ClientPause
-            | Verb::ClientUnpause
-            | Verb::ClientUnblock
-            | Verb::ClientList
-            // Others are closed in its place when memory is short.
-            | Verb::ClientNoEvict
-            | Verb::SlowLogReset
-            | Verb::LatencyReset
-    )
-}
-
 /// All commands, or those that a guarded session may run if its user may.
 pub(super) fn unguarded(allowed: CommandSet) -> CommandSet {
-    let rows = TABLE.iter().flat_map(|command| std::iter::once(command).chain(command.subcommands));
     let mut left = allowed;
-    rows.filter(|command| is_guarded(command.verb)).for_each(|command| left.set(command.verb, false));
+    rows().filter(|command| command.is_guarded).for_each(|command| left.set(command.verb, false));
     left
 }
 

@@ -23,7 +23,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use file::{LineFault, parse_file};
-pub use guard::{Origin, Protection, denied, is_guarded};
+pub use guard::{Origin, Protection, denied};
 pub use guesses::{GUESSES_PER_S_MAX, Guesses, LOGINS_IN_TRANSACTION_MAX, SOURCES_MAX, Source};
 pub use log::{AclLog, Context, Denial, Reason, Seen};
 pub use password::Digest;
@@ -31,7 +31,7 @@ pub use permissions::CommandSet;
 use permissions::has_blanks;
 pub use user::User;
 
-use crate::command::{Categories, Command, TABLE, quote};
+use crate::command::{Categories, Command, quote, rows};
 use crate::resp::Value;
 
 /// The user that every connection begins as.
@@ -350,6 +350,5 @@ pub fn commands_in(category: &[u8]) -> Option<Value> {
     redis_names::CATEGORIES.iter().find(|known| known.as_bytes().eq_ignore_ascii_case(category))?;
     let category = Categories::named(category);
     let is_in = |command: &&Command| category.is_some_and(|category| command.categories.has(category));
-    let all = TABLE.iter().flat_map(|command| std::iter::once(command).chain(command.subcommands));
-    Some(Value::Array(all.filter(is_in).map(|command| Value::from(command.full_name)).collect()))
+    Some(Value::Array(rows().filter(is_in).map(|command| Value::from(command.full_name)).collect()))
 }

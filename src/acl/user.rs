@@ -71,7 +71,7 @@ impl User {
         self.incarnation == other.incarnation && self.name == other.name
     }
 
-    /// All commands it may run whatever their arguments; without [`is_guarded`](super::is_guarded) ones for a session
+    /// All commands it may run whatever their arguments; without [guarded](Command::is_guarded) ones for a session
     /// that is guarded.
     pub fn allowed(&self, is_guarded: bool) -> CommandSet {
         if is_guarded { unguarded(self.allowed) } else { self.allowed }

@@ -52,6 +52,32 @@ pub struct Command {
     pub subcommands: &'static [Command],
     /// Its lines in the container's `HELP`: the usage, then its explanation indented.
     pub help: &'static [&'static str],
+    /// Whether it changes the server or reaches other clients: other machines need a login for it (`protected-mode`). What
+    /// libraries and exporters send by themselves is not guarded: INFO, CONFIG GET (without secrets), ROLE, CLIENT SETINFO.
+    pub is_guarded: bool,
+    /// Whether it goes on while `CLIENT PAUSE ALL` holds requests; as do commands with [`Flags::NO_AUTH`].
+    pub is_unpaused: bool,
+    /// Whether it runs at once between `MULTI` and `EXEC`, where others are queued.
+    pub runs_at_once: bool,
+    /// Whether its reply is what was sent, however large that is.
+    pub sends_back: bool,
+    /// Which of its arguments monitors and the slow log are not shown.
+    pub secrets: Secrets,
+}
+
+/// Which arguments of a command are secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Secrets {
+    /// None.
+    None,
+    /// All from this index on.
+    From(usize),
+    /// Values of secret directives among the pairs of `CONFIG SET`.
+    Directives,
+    /// The two behind `AUTH`, in `HELLO`.
+    Login,
+    /// Those of the command that `ACL DRYRUN` tries.
+    Tried,
 }
 
 /// Every row, each container before its subcommands.

@@ -3,7 +3,7 @@
 //!
 //! A new command is a row here, a [`Verb`], and its arm in the session.
 
-use super::{Argument, Categories, Command, Flags, Verb};
+use super::{Argument, Categories, Command, Flags, Secrets, Verb};
 
 const FAST: Flags = Flags::FAST.and(Flags::LOADING).and(Flags::STALE);
 const SLOW: Flags = Flags::LOADING.and(Flags::STALE);
@@ -44,6 +44,7 @@ pub static TABLE: &[Command] = &[
         .docs("6.0.0", "server", "Depends on subcommand.", "A container for Access List Control commands")
         .with(ACL),
     row(Verb::Auth, "auth", -2, LOGIN, CONNECTION)
+        .secrets(Secrets::From(1))
         .docs("1.0.0", "connection", "O(1)", "Authenticate to the server")
         .takes(&[argument("username", "string").optional(), argument("password", "string")]),
     row(Verb::Client, "client", -2, Flags::NONE, NONE)
@@ -65,6 +66,8 @@ pub static TABLE: &[Command] = &[
                 .takes(&[argument("parameter", "string").multiple()])
                 .help(&["GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values."]),
             row(Verb::ConfigSet, "config|set", -4, ADMIN, NONE)
+                .secrets(Secrets::Directives)
+                .guarded()
                 .docs(
                     "2.0.0",
                     "server",
@@ -77,32 +80,37 @@ pub static TABLE: &[Command] = &[
                 }])
                 .help(&["SET <directive> <value>", "    Set the configuration <directive> to <value>."]),
             row(Verb::ConfigResetStat, "config|resetstat", 2, ADMIN, NONE)
+                .guarded()
                 .docs("2.0.0", "server", "O(1)", "Reset the stats returned by INFO")
                 .help(&["RESETSTAT", "    Reset statistics reported by the INFO command."]),
             row(Verb::ConfigRewrite, "config|rewrite", 2, ADMIN, NONE)
+                .guarded()
                 .docs("2.8.0", "server", "O(1)", "Rewrite the configuration file with the in memory configuration")
                 .help(&["REWRITE", "    Rewrite the configuration file."]),
             row(Verb::ConfigHelp, "config|help", 2, SLOW, NONE)
                 .docs("5.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
                 .help(HELP),
         ]),
-    row(Verb::Discard, "discard", 1, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION).docs(
+    row(Verb::Discard, "discard", 1, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION).at_once().docs(
         "2.0.0",
         "transactions",
         "O(1)",
         "Discard all commands issued after MULTI",
     ),
     row(Verb::Echo, "echo", 2, FAST, CONNECTION)
+        .sends_back()
         .docs("1.0.0", "connection", "O(1)", "Echo the given string")
         .takes(&[argument("message", "string")]),
-    row(Verb::Exec, "exec", 1, OWN.and(Flags::SKIP_SLOWLOG), TRANSACTION).docs(
+    row(Verb::Exec, "exec", 1, OWN.and(Flags::SKIP_SLOWLOG), TRANSACTION).at_once().docs(
         "1.2.0",
         "transactions",
         "Depends on commands in the transaction",
         "Execute all commands issued after MULTI",
     ),
-    row(Verb::Hello, "hello", -1, LOGIN, CONNECTION).docs("6.0.0", "connection", "O(1)", "Handshake with Redis").takes(
-        &[Argument {
+    row(Verb::Hello, "hello", -1, LOGIN, CONNECTION)
+        .secrets(Secrets::Login)
+        .docs("6.0.0", "connection", "O(1)", "Handshake with Redis")
+        .takes(&[Argument {
             parts: &[
                 argument("protover", "integer"),
                 Argument {
@@ -112,8 +120,7 @@ pub static TABLE: &[Command] = &[
                 argument("clientname", "string").after("SETNAME").optional(),
             ],
             ..argument("arguments", "block").optional()
-        }],
-    ),
+        }]),
     row(Verb::Info, "info", -1, SLOW, Categories::DANGEROUS)
         .docs("1.0.0", "server", "O(1)", "Get information and statistics about the server")
         .takes(&[argument("section", "string").optional().multiple()]),
@@ -126,13 +133,13 @@ pub static TABLE: &[Command] = &[
     row(Verb::Memory, "memory", -2, Flags::NONE, NONE)
         .docs("4.0.0", "server", "Depends on subcommand.", "A container for memory diagnostics commands")
         .with(MEMORY),
-    row(Verb::Monitor, "monitor", 1, ADMIN, NONE).docs(
+    row(Verb::Monitor, "monitor", 1, ADMIN, NONE).guarded().docs(
         "1.0.0",
         "server",
         "",
         "Listen for all requests received by the server in real time",
     ),
-    row(Verb::Multi, "multi", 1, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION).docs(
+    row(Verb::Multi, "multi", 1, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION).at_once().docs(
         "1.2.0",
         "transactions",
         "O(1)",
@@ -140,10 +147,21 @@ pub static TABLE: &[Command] = &[
     ),
     // Redis 7.0 refuses PING while it loads; there is nothing to load here.
     row(Verb::Ping, "ping", -1, Flags::FAST, CONNECTION)
+        .sends_back()
         .docs("1.0.0", "connection", "O(1)", "Ping the server")
         .takes(&[argument("message", "string").optional()]),
-    row(Verb::Quit, "quit", -1, LOGIN, CONNECTION).docs("1.0.0", "connection", "O(1)", "Close the connection"),
-    row(Verb::Reset, "reset", 1, LOGIN, CONNECTION).docs("6.2.0", "connection", "O(1)", "Reset the connection"),
+    row(Verb::Quit, "quit", -1, LOGIN, CONNECTION).at_once().docs(
+        "1.0.0",
+        "connection",
+        "O(1)",
+        "Close the connection",
+    ),
+    row(Verb::Reset, "reset", 1, LOGIN, CONNECTION).at_once().docs(
+        "6.2.0",
+        "connection",
+        "O(1)",
+        "Reset the connection",
+    ),
     row(Verb::Role, "role", 1, FAST.and(Flags::NOSCRIPT), Categories::ADMIN.and(Categories::DANGEROUS)).docs(
         "2.8.12",
         "server",
@@ -154,6 +172,8 @@ pub static TABLE: &[Command] = &[
         .docs("1.0.0", "connection", "O(1)", "Change the selected database for the current connection")
         .takes(&[argument("index", "integer")]),
     row(Verb::Shutdown, "shutdown", -1, ADMIN.and(Flags::NO_MULTI).and(Flags::ALLOW_BUSY), NONE)
+        .unpaused()
+        .guarded()
         .docs("1.0.0", "server", "O(1)", "Save the state and then shut down the server")
         .takes(&[
             Argument { parts: &[token("NOSAVE"), token("SAVE")], ..argument("nosave_save", "oneof").optional() },
@@ -172,6 +192,7 @@ pub static TABLE: &[Command] = &[
         "Forget about all watched keys",
     ),
     row(Verb::Watch, "watch", -2, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION)
+        .at_once()
         .docs("2.2.0", "transactions", "O(1)", "Watch the given keys, of which this server has none that change")
         .takes(&[argument("key", "string").multiple()]),
 ];
@@ -191,6 +212,7 @@ const ACL: &[Command] = &[
             "    when no category is specified.",
         ]),
     row(Verb::AclDelUser, "acl|deluser", -3, ADMIN, NONE)
+        .guarded()
         .docs(
             "6.0.0",
             "server",
@@ -200,6 +222,8 @@ const ACL: &[Command] = &[
         .takes(&[argument("username", "string").multiple()])
         .help(&["DELUSER <username> [<username> ...]", "    Delete a list of users."]),
     row(Verb::AclDryRun, "acl|dryrun", -4, ADMIN, NONE)
+        .secrets(Secrets::Tried)
+        .guarded()
         .docs(
             "7.0.0",
             "server",
@@ -216,6 +240,7 @@ const ACL: &[Command] = &[
             "    Returns whether the user can execute the given command without executing the command.",
         ]),
     row(Verb::AclGetUser, "acl|getuser", 3, ADMIN, NONE)
+        .guarded()
         .docs(
             "6.0.0",
             "server",
@@ -225,6 +250,7 @@ const ACL: &[Command] = &[
         .takes(&[argument("username", "string")])
         .help(&["GETUSER <username>", "    Get the user's details."]),
     row(Verb::AclGenPass, "acl|genpass", -2, OWN, NONE)
+        .guarded()
         .docs("6.0.0", "server", "O(1)", "Generate a pseudorandom secure password to use for ACL users")
         .takes(&[argument("bits", "integer").optional()])
         .help(&[
@@ -233,9 +259,11 @@ const ACL: &[Command] = &[
             "    be used to specify a different size.",
         ]),
     row(Verb::AclHelp, "acl|help", 2, SLOW, NONE)
+        .guarded()
         .docs("6.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
         .help(HELP),
     row(Verb::AclList, "acl|list", 2, ADMIN, NONE)
+        .guarded()
         .docs(
             "6.0.0",
             "server",
@@ -244,6 +272,7 @@ const ACL: &[Command] = &[
         )
         .help(&["LIST", "    Show users details in config file format."]),
     row(Verb::AclLoad, "acl|load", 2, ADMIN, NONE)
+        .guarded()
         .docs(
             "6.0.0",
             "server",
@@ -252,6 +281,7 @@ const ACL: &[Command] = &[
         )
         .help(&["LOAD", "    Reload users from the ACL file."]),
     row(Verb::AclLog, "acl|log", -2, ADMIN, NONE)
+        .guarded()
         .docs(
             "6.0.0",
             "server",
@@ -264,6 +294,7 @@ const ACL: &[Command] = &[
         }])
         .help(&["LOG [<count> | RESET]", "    Show the ACL log entries."]),
     row(Verb::AclSave, "acl|save", 2, ADMIN, NONE)
+        .guarded()
         .docs(
             "6.0.0",
             "server",
@@ -272,6 +303,8 @@ const ACL: &[Command] = &[
         )
         .help(&["SAVE", "    Save the current config to the ACL file."]),
     row(Verb::AclSetUser, "acl|setuser", -3, ADMIN, NONE)
+        .secrets(Secrets::From(2))
+        .guarded()
         .docs(
             "6.0.0",
             "server",
@@ -284,6 +317,7 @@ const ACL: &[Command] = &[
             "    Create or modify a user with the specified attributes.",
         ]),
     row(Verb::AclUsers, "acl|users", 2, ADMIN, NONE)
+        .guarded()
         .docs(
             "6.0.0",
             "server",
@@ -297,26 +331,27 @@ const ACL: &[Command] = &[
 ];
 
 const CLIENT: &[Command] = &[
-    row(Verb::ClientCaching, "client|caching", 3, OWN, CONNECTION)
+    client_row(Verb::ClientCaching, "client|caching", 3, OWN, CONNECTION)
         .docs("6.0.0", "connection", "O(1)", "Instruct the server about tracking or not keys in the next request")
         .takes(&[Argument { parts: &[token("YES"), token("NO")], ..argument("mode", "oneof") }])
         .help(&["CACHING (YES|NO)", "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes."]),
-    row(Verb::ClientGetName, "client|getname", 2, OWN, CONNECTION)
+    client_row(Verb::ClientGetName, "client|getname", 2, OWN, CONNECTION)
         .docs("2.6.9", "connection", "O(1)", "Get the current connection name")
         .help(&["GETNAME", "    Return the name of the current connection."]),
-    row(Verb::ClientGetRedir, "client|getredir", 2, OWN, CONNECTION)
+    client_row(Verb::ClientGetRedir, "client|getredir", 2, OWN, CONNECTION)
         .docs("6.0.0", "connection", "O(1)", "Get tracking notifications redirection client ID if any")
         .help(&["GETREDIR", "    Return the client ID we are redirecting to when tracking is enabled."]),
-    row(Verb::ClientHelp, "client|help", 2, SLOW, CONNECTION)
+    client_row(Verb::ClientHelp, "client|help", 2, SLOW, CONNECTION)
         .docs("5.0.0", "connection", "O(1)", "Show helpful text about the different subcommands")
         .help(HELP),
-    row(Verb::ClientId, "client|id", 2, OWN, CONNECTION)
+    client_row(Verb::ClientId, "client|id", 2, OWN, CONNECTION)
         .docs("5.0.0", "connection", "O(1)", "Returns the client ID for the current connection")
         .help(&["ID", "    Return the ID of the current connection."]),
-    row(Verb::ClientInfo, "client|info", 2, OWN, CONNECTION)
+    client_row(Verb::ClientInfo, "client|info", 2, OWN, CONNECTION)
         .docs("6.2.0", "connection", "O(1)", "Returns information about the current client connection")
         .help(&["INFO", "    Return information about the current client connection."]),
-    row(Verb::ClientKill, "client|kill", -3, ADMIN, CONNECTION)
+    client_row(Verb::ClientKill, "client|kill", -3, ADMIN, CONNECTION)
+        .guarded()
         .docs(
             "2.4.0",
             "connection",
@@ -358,7 +393,8 @@ const CLIENT: &[Command] = &[
             "    * SKIPME (YES|NO)",
             "      Skip killing current connection (default: yes).",
         ]),
-    row(Verb::ClientList, "client|list", -2, ADMIN, CONNECTION)
+    client_row(Verb::ClientList, "client|list", -2, ADMIN, CONNECTION)
+        .guarded()
         .docs(
             "2.4.0",
             "connection",
@@ -383,15 +419,17 @@ const CLIENT: &[Command] = &[
             "    * ID <client-id> [<client-id> ...]",
             "      Return clients of specified ids.",
         ]),
-    row(Verb::ClientNoEvict, "client|no-evict", 3, ADMIN, CONNECTION)
+    client_row(Verb::ClientNoEvict, "client|no-evict", 3, ADMIN, CONNECTION)
+        .guarded()
         .docs("7.0.0", "connection", "O(1)", "Set client eviction mode for the current connection")
         .takes(&[ON_OFF])
         .help(&["NO-EVICT (ON|OFF)", "    Protect current client connection from eviction."]),
-    row(Verb::ClientNoTouch, "client|no-touch", 3, OWN, CONNECTION)
+    client_row(Verb::ClientNoTouch, "client|no-touch", 3, OWN, CONNECTION)
         .docs("7.2.0", "connection", "O(1)", "Set client no-touch mode for the current connection")
         .takes(&[ON_OFF])
         .help(&["NO-TOUCH (ON|OFF)", "    Will not touch LRU/LFU stats when this mode is on."]),
-    row(Verb::ClientPause, "client|pause", -3, ADMIN, CONNECTION)
+    client_row(Verb::ClientPause, "client|pause", -3, ADMIN, CONNECTION)
+        .guarded()
         .docs("2.9.50", "connection", "O(1)", "Stop processing commands from clients for some time")
         .takes(&[
             argument("timeout", "integer"),
@@ -401,11 +439,11 @@ const CLIENT: &[Command] = &[
             "PAUSE <timeout> [WRITE|ALL]",
             "    Suspend all, or just those that ask for ids, clients for <timeout> milliseconds.",
         ]),
-    row(Verb::ClientReply, "client|reply", 3, OWN, CONNECTION)
+    client_row(Verb::ClientReply, "client|reply", 3, OWN, CONNECTION)
         .docs("3.2.0", "connection", "O(1)", "Instruct the server whether to reply to commands")
         .takes(&[Argument { parts: &[token("ON"), token("OFF"), token("SKIP")], ..argument("on_off_skip", "oneof") }])
         .help(&["REPLY (ON|OFF|SKIP)", "    Control the replies sent to the current connection."]),
-    row(Verb::ClientSetInfo, "client|setinfo", 4, OWN, CONNECTION)
+    client_row(Verb::ClientSetInfo, "client|setinfo", 4, OWN, CONNECTION)
         .docs("7.2.0", "connection", "O(1)", "Set information specific to the client or connection")
         .takes(&[Argument {
             parts: &[argument("libname", "string").after("LIB-NAME"), argument("libver", "string").after("LIB-VER")],
@@ -417,11 +455,11 @@ const CLIENT: &[Command] = &[
             "    * LIB-NAME: the client lib name.",
             "    * LIB-VER: the client lib version.",
         ]),
-    row(Verb::ClientSetName, "client|setname", 3, OWN, CONNECTION)
+    client_row(Verb::ClientSetName, "client|setname", 3, OWN, CONNECTION)
         .docs("2.6.9", "connection", "O(1)", "Set the current connection name")
         .takes(&[argument("connection-name", "string")])
         .help(&["SETNAME <name>", "    Assign the name <name> to the current connection."]),
-    row(Verb::ClientTracking, "client|tracking", -3, OWN, CONNECTION)
+    client_row(Verb::ClientTracking, "client|tracking", -3, OWN, CONNECTION)
         .docs(
             "6.0.0",
             "connection",
@@ -430,7 +468,7 @@ const CLIENT: &[Command] = &[
         )
         .takes(&[ON_OFF])
         .help(&["TRACKING OFF", "    There are no keys to track, so this is how it is."]),
-    row(Verb::ClientTrackingInfo, "client|trackinginfo", 2, OWN, CONNECTION)
+    client_row(Verb::ClientTrackingInfo, "client|trackinginfo", 2, OWN, CONNECTION)
         .docs(
             "6.2.0",
             "connection",
@@ -438,7 +476,8 @@ const CLIENT: &[Command] = &[
             "Return information about server assisted client side caching for the current connection",
         )
         .help(&["TRACKINGINFO", "    Report tracking status for the current connection."]),
-    row(Verb::ClientUnblock, "client|unblock", -3, ADMIN, CONNECTION)
+    client_row(Verb::ClientUnblock, "client|unblock", -3, ADMIN, CONNECTION)
+        .guarded()
         .docs(
             "5.0.0",
             "connection",
@@ -450,7 +489,8 @@ const CLIENT: &[Command] = &[
             Argument { parts: &[token("TIMEOUT"), token("ERROR")], ..argument("timeout_error", "oneof").optional() },
         ])
         .help(&["UNBLOCK <clientid> [TIMEOUT|ERROR]", "    Unblock the specified blocked client."]),
-    row(Verb::ClientUnpause, "client|unpause", 2, ADMIN, CONNECTION)
+    client_row(Verb::ClientUnpause, "client|unpause", 2, ADMIN, CONNECTION)
+        .guarded()
         .docs(
             "6.2.0",
             "connection",
@@ -536,7 +576,7 @@ const LATENCY: &[Command] = &[
     row(Verb::LatencyLatest, "latency|latest", 2, ADMIN, NONE)
         .docs("2.8.13", "server", "O(1)", "Return the latest latency samples for all events")
         .help(&["LATEST", "    Return the latest latency samples for all events."]),
-    row(Verb::LatencyReset, "latency|reset", -2, ADMIN, NONE)
+    row(Verb::LatencyReset, "latency|reset", -2, ADMIN, NONE).guarded()
         .docs("2.8.13", "server", "O(1)", "Reset latency data for one or more events")
         .takes(&[argument("event", "string").optional().multiple()])
         .help(&[
@@ -606,6 +646,7 @@ const SLOWLOG: &[Command] = &[
         .docs("2.2.12", "server", "O(1)", "Get the slow log's length")
         .help(&["LEN", "    Return the length of the slowlog."]),
     row(Verb::SlowLogReset, "slowlog|reset", 2, SLOWLOG_FLAGS, NONE)
+        .guarded()
         .docs(
             "2.2.12",
             "server",
@@ -638,10 +679,40 @@ const fn row(verb: Verb, full_name: &'static str, arity: i32, flags: Flags, cate
         arguments: &[],
         subcommands: &[],
         help: &[],
+        is_guarded: false,
+        is_unpaused: false,
+        runs_at_once: false,
+        sends_back: false,
+        secrets: Secrets::None,
     }
 }
 
+/// What ends a pause goes on in one, and what an operator who connects to do so needs first.
+const fn client_row(verb: Verb, full_name: &'static str, arity: i32, flags: Flags, categories: Categories) -> Command {
+    row(verb, full_name, arity, flags, categories).unpaused()
+}
+
 impl Command {
+    const fn guarded(self) -> Command {
+        Command { is_guarded: true, ..self }
+    }
+
+    const fn unpaused(self) -> Command {
+        Command { is_unpaused: true, ..self }
+    }
+
+    const fn at_once(self) -> Command {
+        Command { runs_at_once: true, ..self }
+    }
+
+    const fn sends_back(self) -> Command {
+        Command { sends_back: true, ..self }
+    }
+
+    const fn secrets(self, secrets: Secrets) -> Command {
+        Command { secrets, ..self }
+    }
+
     const fn docs(
         self,
         since: &'static str,

@@ -2,7 +2,7 @@
 //!
 //! This file has what the connections of a process share, and nothing that uses it. [`accept`] takes clients in and hands
 //! each to a [`connection`], which reads, draws and writes. Sessions know nothing of each other; where a command needs the
-//! server (INFO, CLIENT LIST, CONFIG GET, SHUTDOWN), it comes here as an effect (`perform`).
+//! server (INFO, CLIENT LIST, CONFIG GET, SHUTDOWN), it comes here as an effect (`effects`).
 
 pub mod accept;
 mod access;
@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex};
 pub use acl_file::{ACL_FILE_BYTES_MAX, AclFileError, load_users};
 pub use audit::{Act, Actor};
 use changes::Changes;
-pub use effects::{Performed, Pieces};
+pub use effects::{Answer, Pieces};
 pub use handshakes::Handshakes;
 pub use listen::{
     ListenError, Listener, OPERATOR_PLACES, SocketFile, TooFewFiles, check_listening, files_of_a_start, listen,

@@ -5,22 +5,20 @@
 //! begins with what the one before left.
 
 use std::convert::Infallible;
-use std::path::Path;
 use std::sync::Arc;
 
 use getid_core::{Layout, Limits, RandomCycle, Scheme};
 use rand::seq::SliceRandom as _;
 
 use super::{Act, Actor, Server, open_files, room_for_clients, timing};
-use crate::acl::{DEFAULT_USER, PASSWORD_BYTES_MAX, Protection, User, Users};
+use crate::acl::{DEFAULT_USER, PASSWORD_BYTES_MAX, Protection, Users};
 use crate::command::Vocabulary;
 use crate::config::load::FilesFrom;
-use crate::config::{self, Changed, Config, Pair, Report, SetError, StateKind, UserLine};
+use crate::config::{self, Changed, Config, Pair, Report, SetError, StateKind};
 use crate::logging::throttle::throttled;
 use crate::resp::Value;
 use crate::server::tls;
 use crate::session::{Settings, turn_ids_max};
-use crate::system::files::{self, Readers};
 use crate::system::usage;
 
 /// What sessions of a new server go by. Its random cycle is another at each start: two lives, or two servers, do not walk
@@ -60,7 +58,7 @@ impl Settings {
 }
 
 /// The users of a configuration's own lines.
-fn users_of(config: &Config) -> Result<Users, String> {
+pub(super) fn users_of(config: &Config) -> Result<Users, String> {
     // As in Redis, a `user default` line wins over requirepass.
     let mut users = Users::default().with_default_password(config.requirepass.as_deref());
     for line in &config.users {
@@ -105,20 +103,12 @@ struct Ready {
 }
 
 impl Server {
-    /// `CONFIG SET`.
-    pub(super) fn config_set(&self, pairs: &[Pair], who: Actor) -> Value {
-        match self.change_config(pairs, who) {
-            Ok(()) => Value::Simple("OK".into()),
-            Err(error) => Value::error(error.to_string()),
-        }
-    }
-
     /// Changes the configuration in force. One at a time, as `Changes` has it.
     ///
     /// # Errors
     ///
     /// [`SetError`]; then everything is as it was.
-    fn change_config(&self, pairs: &[Pair], who: Actor) -> Result<(), SetError> {
+    pub(super) fn change_config(&self, pairs: &[Pair], who: Actor) -> Result<(), SetError> {
         let old = self.config.get();
         let Changed { config, names } = old.set(pairs)?;
         let ready = self.make_ready(&old, &config, &names)?;
@@ -292,78 +282,5 @@ impl Server {
         let server = Arc::clone(self);
         let made = self.changes.make(what, move || work(&server)).await;
         made.unwrap_or_else(|error| Value::error(error.to_string()))
-    }
-
-    /// The configuration in force with the users as they are now.
-    fn config_with_users(&self) -> Config {
-        let mut config = Config::clone(&self.config.get());
-        let requirepass = config.requirepass.clone();
-        if config.password_file.is_some() {
-            // It stands there, and is to stand nowhere else.
-            config.requirepass = None;
-        }
-        if config.aclfile.is_some() {
-            // They stand there, and ACL SAVE writes them.
-            return config;
-        }
-        let users = Arc::clone(&self.settings.get().users);
-        let default = Users::default().with_default_password(requirepass.as_deref());
-        let by_requirepass = users.default_user().describe() == default.default_user().describe()
-            && !config.users.iter().any(|line| line.name == DEFAULT_USER);
-        let line = |user: &Arc<User>| UserLine {
-            name: user.name().to_string(),
-            rules: user.describe().split(' ').map(str::to_owned).collect(),
-        };
-        let named = users.iter().filter(|user| !by_requirepass || **user.name() != *DEFAULT_USER);
-        config.users = named.map(line).collect();
-        config
-    }
-
-    /// `CONFIG REWRITE`.
-    pub(super) fn config_rewrite(&self, who: Actor) -> Value {
-        let file = &self.process.config_file;
-        if file.is_empty() {
-            return Value::error("ERR The server is running without a config file");
-        }
-        let path = Path::new(file);
-        let files = FilesFrom(self.process.started_in.clone());
-        let config = self.config_with_users();
-        // What the next start would not take is not written.
-        let rewritten = users_of(&config).and_then(|_| config.rewritten(path, &self.process.sources, &files));
-        let written = rewritten.and_then(|rewritten| {
-            let readers = if rewritten.holds_secret { Readers::OwnerOnly } else { Readers::AsBefore };
-            files::behind_links(path)
-                .and_then(|path| files::replace(&path, &rewritten.text, readers))
-                .map_err(|error| error.to_string())?;
-            Ok(rewritten.overridden)
-        });
-        match written {
-            Ok(overridden) => {
-                self.audit(Act::ConfigRewrite, who);
-                if !overridden.is_empty() {
-                    throttled!(
-                        self.throttle,
-                        Settings,
-                        "CONFIG REWRITE: environment or command line give other values to {}, and win over the file at the \
-                         next start",
-                        overridden.join(", ")
-                    );
-                }
-                Value::Simple("OK".into())
-            }
-            Err(sentence) => {
-                throttled!(self.throttle, Settings, "CONFIG REWRITE failed: {sentence}");
-                Value::error(format!("ERR Rewriting config file: {sentence}"))
-            }
-        }
-    }
-
-    /// `CONFIG RESETSTAT`: what INFO counts in its section Stats begins anew.
-    pub(super) fn config_reset_stat(&self) -> Value {
-        self.metrics.reset();
-        if let Some(tls) = &self.tls {
-            tls.reset_counters();
-        }
-        Value::Simple("OK".into())
     }
 }

@@ -1,7 +1,8 @@
-//! What a command asks the shell for: everything that needs a clock, other connections, the configuration or the process.
+//! What a command asks the server for: everything that needs a clock, other connections, the configuration or the process.
 //!
-//! A session cannot see any of these, so `read` ends the turn and carries the parsed wish; whatever was wrong with the
-//! command has been answered before one of these is made.
+//! A session cannot see any of these, so `read` ends the turn and hands out an effect; whatever was wrong with the command
+//! has been answered before one is made. Each family has its file in `session/commands`, where its effects are made, and
+//! one of the same name in `server/effects`, where they are carried out.
 
 use std::fmt;
 
@@ -9,9 +10,89 @@ use getid_core::Id;
 
 use crate::text::timestamp::Time;
 
-/// A wish of a command that only the shell can fulfil.
+/// What only the server can do for a command; its answer is the command's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
+    /// About IDs that exist already, or whether there will be more.
+    Ids(IdsEffect),
+    /// `CLIENT`.
+    Client(ClientEffect),
+    /// `CONFIG`.
+    Config(ConfigEffect),
+    /// What the server tells of itself.
+    Introspect(IntrospectEffect),
+    /// `ACL`.
+    Acl(AclEffect),
+    /// `SHUTDOWN ...`: stop, or with [`Shutdown::abort`] answer `+OK` or `ERR No shutdown in progress.`.
+    Shutdown(Shutdown),
+}
+
+/// Of commands about IDs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdsEffect {
+    /// `DECODEID id`: answer [`crate::command::describe_id`] with the wall clock's time.
+    Decode(Id),
+    /// `IDREADY`: answer `+READY`, or the error that a request for an ID would get.
+    Ready {
+        /// Whether the client has logged in, where it has to: paths and reasons are not for strangers.
+        tells_why: bool,
+    },
+    /// `IDSPAN from to`: answer [`crate::command::describe_span`] of these times; `now` is the wall clock's.
+    Span([Time; 2]),
+}
+
+/// Of `CLIENT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientEffect {
+    /// `INFO`: answer a verbatim text, this connection's line.
+    Info,
+    /// `LIST ...`: answer a verbatim text, one line for each connection that the filter admits.
+    List(ClientFilter),
+    /// `KILL ...`: end the connections meant; answer how many, or of the old form `+OK` or an error. This one's own ends when
+    /// that answer is written.
+    Kill(Box<ClientKill>),
+    /// `PAUSE timeout [mode]`: hold requests of all clients for so many milliseconds; answer `+OK`.
+    Pause {
+        /// How long.
+        timeout_ms: u64,
+        /// Which requests.
+        holds: Pause,
+    },
+    /// `UNPAUSE`: answer `+OK`.
+    Unpause,
+    /// `UNBLOCK id [TIMEOUT|ERROR]`: end that client's wait for IDs; answer 1, or 0 when it does not wait.
+    Unblock {
+        /// Which client; no connection has a negative one.
+        id: i64,
+        /// What it is told.
+        how: Unblock,
+    },
+}
+
+/// Of `CONFIG`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigEffect {
+    /// `GET pattern ...`: answer a map of bulk strings.
+    Get {
+        /// Glob patterns; letter case does not count.
+        patterns: Vec<Vec<u8>>,
+        /// Whether the values of secrets are shown: who may set them may read them.
+        shows_secrets: bool,
+    },
+    /// `SET name value ...`: change all of these or none; answer `+OK` or an error.
+    Set {
+        /// Names and values, as sent.
+        pairs: Vec<(Vec<u8>, Vec<u8>)>,
+    },
+    /// `REWRITE`: write what is in force into the configuration file; answer `+OK` or an error.
+    Rewrite,
+    /// `RESETSTAT`: set the counters of INFO back to zero; answer `+OK`.
+    ResetStat,
+}
+
+/// Of commands that the server answers about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IntrospectEffect {
     /// `INFO [section ...]`: answer a verbatim text (`txt`).
     Info {
         /// Section names, lower case; empty for the default ones.
@@ -19,129 +100,37 @@ pub enum Effect {
     },
     /// `TIME`: answer an array of two bulk strings, Unix seconds and microseconds.
     Time,
-    /// `DECODEID id`: answer [`crate::command::describe_id`] with the wall clock's time.
-    DecodeId(Id),
-    /// `IDREADY`: answer `+READY`, or the error that a request for an ID would get.
-    IdReady {
-        /// Whether the client has logged in, where it has to: strangers are not told paths and reasons.
-        tells_why: bool,
-    },
-    /// `IDSPAN from to`: answer [`crate::command::describe_span`] of these times; `now` is the wall clock's.
-    IdSpan([Time; 2]),
-    /// `CLIENT INFO`: answer a verbatim text, this connection's line.
-    ClientInfo,
-    /// `CLIENT LIST ...`: answer a verbatim text, one line for each connection that the filter admits.
-    ClientList(ClientFilter),
-    /// `CLIENT PAUSE timeout [mode]`: hold requests of all clients for so many milliseconds; answer `+OK`.
-    ClientPause {
-        /// How long.
-        timeout_ms: u64,
-        /// Which requests.
-        holds: Pause,
-    },
-    /// `CLIENT UNPAUSE`: answer `+OK`.
-    ClientUnpause,
-    /// `CLIENT UNBLOCK id [TIMEOUT|ERROR]`: end that client's wait for IDs; answer 1, or 0 when it does not wait.
-    ClientUnblock {
-        /// Which client; no connection has a negative one.
-        id: i64,
-        /// What it is told.
-        how: Unblock,
-    },
-    /// `CONFIG GET pattern ...`: answer a map of bulk strings.
-    ConfigGet {
-        /// Glob patterns; letter case does not count.
-        patterns: Vec<Vec<u8>>,
-        /// Whether the values of secrets are shown: who may set them may read them.
-        shows_secrets: bool,
-    },
-    /// `SLOWLOG ...`.
-    SlowLog(SlowLogAsk),
-    /// `LATENCY ...`.
-    Latency(LatencyAsk),
-    /// `MEMORY DOCTOR` and `MEMORY STATS`.
-    Memory(MemoryAsk),
     /// `MONITOR`: answer `+OK`; the client is fed from now on, for as long as its view says so. Or an error, and
-    /// [`Session::take_monitoring_back`](super::Session::take_monitoring_back).
+    /// [`Session::stop_monitoring`](super::Session::stop_monitoring).
     Monitor,
-    /// `CONFIG RESETSTAT`: begin to count anew; answer `+OK`.
-    ConfigResetStat,
-    /// `ACL SETUSER` and its sisters: what changes users, or is not the session's own to know.
-    Acl(AclEffect),
-    /// `SHUTDOWN ...`: stop, or with [`Shutdown::abort`] answer `+OK` or `ERR No shutdown in progress.`.
-    Shutdown(Shutdown),
-    /// What is not done at once.
-    Waits(WaitingEffect),
-}
-
-/// A wish whose fulfilment waits, for the disk or for other connections: nobody else may wait along.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WaitingEffect {
-    /// `ACL SAVE` and `ACL LOAD`.
-    Acl(AclFileEffect),
-    /// `CLIENT KILL ...`: end the connections meant; answer how many, or of the old form `+OK` or an error. This one's own
-    /// ends when that answer is written.
-    ClientKill(Box<ClientKill>),
-    /// `CONFIG SET name value ...`: change all of these or none; answer `+OK` or an error. It may read certificates, or come
-    /// after a change that does.
-    ConfigSet {
-        /// Names and values, as sent.
-        pairs: Vec<(Vec<u8>, Vec<u8>)>,
-    },
-    /// `CONFIG REWRITE`: write what is in force into the configuration file; answer `+OK` or an error.
-    ConfigRewrite,
-}
-
-/// What `SLOWLOG` is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SlowLogAsk {
-    /// `GET`: answer an array of entries, newest first.
-    Get {
+    /// `SLOWLOG GET`: answer an array of entries, newest first.
+    SlowLogGet {
         /// How many at most; `None`: all.
         count_max: Option<usize>,
     },
-    /// `LEN`: answer how many there are.
-    Len,
-    /// `RESET`: forget all.
-    Reset,
+    /// `SLOWLOG LEN`: answer how many there are.
+    SlowLogLen,
+    /// `SLOWLOG RESET`: forget all.
+    SlowLogReset,
+    /// `LATENCY LATEST`: answer an array, for each event its name, the time and the ms of the latest sample, and the worst ms.
+    LatencyLatest,
+    /// `LATENCY HISTORY event`: answer an array of pairs, time and ms.
+    LatencyHistory(Vec<u8>),
+    /// `LATENCY RESET [event ...]`: answer how many were forgotten; without names, all are.
+    LatencyReset(Vec<Vec<u8>>),
+    /// `LATENCY DOCTOR`: answer a text.
+    LatencyDoctor,
+    /// `LATENCY GRAPH event`: answer a text.
+    LatencyGraph(Vec<u8>),
+    /// `LATENCY HISTOGRAM [command ...]`: answer a map from commands to histograms.
+    LatencyHistogram(Vec<Vec<u8>>),
+    /// `MEMORY DOCTOR`: answer a text.
+    MemoryDoctor,
+    /// `MEMORY STATS`: answer a map.
+    MemoryStats,
 }
 
-/// What `LATENCY` is asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LatencyAsk {
-    /// `LATEST`: answer an array, for each event its name, the time and the ms of the latest sample, and the worst ms.
-    Latest,
-    /// `HISTORY event`: answer an array of pairs, time and ms.
-    History(Vec<u8>),
-    /// `RESET [event ...]`: answer how many were forgotten; without names, all are.
-    Reset(Vec<Vec<u8>>),
-    /// `DOCTOR`: answer a text.
-    Doctor,
-    /// `GRAPH event`: answer a text.
-    Graph(Vec<u8>),
-    /// `HISTOGRAM [command ...]`: answer a map from commands to histograms.
-    Histogram(Vec<Vec<u8>>),
-}
-
-/// What `MEMORY` is asked for that a session does not know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemoryAsk {
-    /// `DOCTOR`: answer a text.
-    Doctor,
-    /// `STATS`: answer a map.
-    Stats,
-}
-
-/// A wish of `ACL` for its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AclFileEffect {
-    /// `SAVE`: write it.
-    Save,
-    /// `LOAD`: read it.
-    Load,
-}
-
-/// A wish of `ACL`.
+/// Of `ACL`.
 #[derive(Clone, PartialEq, Eq)]
 pub enum AclEffect {
     /// `SETUSER name rule ...`: answer `+OK`, or why not.
@@ -175,6 +164,10 @@ pub enum AclEffect {
         /// 1 to 1024.
         digits: usize,
     },
+    /// `SAVE`: write the ACL file.
+    Save,
+    /// `LOAD`: read the ACL file.
+    Load,
 }
 
 /// Without rules, among which there may be passwords.
@@ -188,6 +181,8 @@ impl fmt::Debug for AclEffect {
             AclEffect::Log { count } => write!(f, "Log({count})"),
             AclEffect::LogReset => f.write_str("LogReset"),
             AclEffect::GenPass { digits } => write!(f, "GenPass({digits})"),
+            AclEffect::Save => f.write_str("Save"),
+            AclEffect::Load => f.write_str("Load"),
         }
     }
 }

@@ -4,10 +4,10 @@
 //! what they take is the draw, which the shell makes once for all of them. Every other command is timed by itself with the
 //! stopwatch in [`Timing`]; of commands that follow each other directly, the end of one is the beginning of the next.
 
-use super::turn::TURN_BYTES_MAX;
-use crate::command::{Command, Flags, TABLE, Verb};
+use super::shown::{SHOWN_BYTES_MAX, kept, quote_all, redacted};
+use crate::command::{Command, Flags, Verb};
 use crate::resp::Args;
-use crate::stats::{bucket_of, trimmed};
+use crate::stats::bucket_of;
 
 /// How commands are timed, and what is told of them.
 #[derive(Clone, Copy, Debug)]
@@ -84,14 +84,6 @@ const SEARCHED: usize = 16;
 
 /// Entries a turn keeps room for.
 const CALLS_KEPT: usize = 64;
-
-/// What the commands of one turn may take together before it ends, in ns, not counting the one that passes the bound.
-///
-/// A small reply may have cost much: bytes alone would let a pipeline of such commands hold a thread for seconds.
-pub const TURN_NS_MAX: u64 = 250_000;
-
-/// What is put in the place of a password.
-const REDACTED: &[u8] = crate::acl::REDACTED.as_bytes();
 
 /// What a turn did. Used again and again, as the turn is.
 #[derive(Debug, Default)]
@@ -171,9 +163,10 @@ impl Tally {
         self.is_watched
     }
 
-    /// Whether the turn has to end: it took long, or much is to be shown.
-    pub(super) fn is_full(&self) -> bool {
-        self.spent_ns >= TURN_NS_MAX || self.shown.len() >= TURN_BYTES_MAX
+    /// How much is to be shown, bytes.
+    #[inline]
+    pub(super) fn shown_bytes(&self) -> usize {
+        self.shown.len()
     }
 
     /// What commands took, in ns, but for ID commands and for effects: work that others waited for.
@@ -214,9 +207,9 @@ impl Tally {
         self.noted.clear();
         self.noted.shrink_to(CALLS_KEPT);
         self.shown_ends.clear();
-        self.shown_ends.shrink_to(TURN_BYTES_MAX / size_of::<(u32, usize)>());
+        self.shown_ends.shrink_to(SHOWN_BYTES_MAX / size_of::<(u32, usize)>());
         self.shown.clear();
-        self.shown.shrink_to(2 * TURN_BYTES_MAX);
+        self.shown.shrink_to(2 * SHOWN_BYTES_MAX);
     }
 
     /// Calls of an ID command, which are not timed.
@@ -302,117 +295,11 @@ impl Tally {
         args: impl ExactSizeIterator<Item = &'a [u8]>,
         is_secret: fn(&[u8]) -> bool,
     ) {
-        if command.flags.has(Flags::ADMIN) {
-            return;
-        }
-        let args = redacted(command, args, is_secret);
-        let mut room = SHOWN_BYTES_MAX;
-        for (at, arg) in args.iter().enumerate() {
-            if at > 0 {
-                self.shown.push(b' ');
-            }
-            if room == 0 {
-                self.shown.extend(format!("... ({} more arguments)", args.len() - at).as_bytes());
-                break;
-            }
-            push_quoted(arg, room, &mut self.shown);
-            // What an empty one costs, too.
-            room = room.saturating_sub(arg.len() + 1);
-        }
-        self.shown_ends.push((database, self.shown.len()));
-    }
-}
-
-/// What is noted of a command's arguments.
-fn kept(command: &'static Command, args: Args<'_>, is_secret: fn(&[u8]) -> bool) -> Vec<Vec<u8>> {
-    trimmed(redacted(command, args.iter(), is_secret).into_iter())
-}
-
-/// The arguments, with what is nobody's business replaced: passwords, and whatever `ACL SETUSER` says.
-fn redacted<'a>(
-    command: &'static Command,
-    args: impl ExactSizeIterator<Item = &'a [u8]>,
-    is_secret: fn(&[u8]) -> bool,
-) -> Vec<&'a [u8]> {
-    let mut args: Vec<&[u8]> = args.collect();
-    let (mut command, mut start) = (command, 0);
-    // A loop, because what is tried may be a trial.
-    while command.full_name == "acl|dryrun" {
-        start += 3;
-        let Some(name) = args.get(start) else { return args };
-        let tried = TABLE.iter().find(|command| command.name.as_bytes().eq_ignore_ascii_case(name));
-        let Some(tried) = tried else {
-            // It may go by another name here, and AUTH may.
-            args.iter_mut().skip(start + 1).for_each(|arg| *arg = REDACTED);
-            return args;
-        };
-        command = args.get(start + 1).and_then(|name| tried.subcommand(name)).unwrap_or(tried);
-    }
-    redact(command, args.get_mut(start..).unwrap_or_default(), is_secret);
-    args
-}
-
-/// The same for a command that stands by itself.
-fn redact(command: &'static Command, args: &mut [&[u8]], is_secret: fn(&[u8]) -> bool) {
-    match command.full_name {
-        // Redis leaves a line with too many words as it is; one of them may be the password all the same.
-        "auth" => args.iter_mut().skip(1).for_each(|arg| *arg = REDACTED),
-        "acl|setuser" => args.iter_mut().skip(2).for_each(|arg| *arg = REDACTED),
-        "config|set" => {
-            let words = args.get_mut(2..).unwrap_or_default();
-            if words.len().is_multiple_of(2) {
-                let secrets = words.chunks_exact_mut(2).filter(|pair| is_secret(pair[0]));
-                secrets.for_each(|pair| pair[1] = REDACTED);
-            } else if let Some(at) = words.iter().position(|word| is_secret(word)) {
-                // Who forgets a value, or the quotes around one, has sent the password all the same.
-                words[at + 1..].fill(REDACTED);
-            }
-        }
-        "hello" => {
-            // Wherever it stands: who forgets the version has sent the password all the same.
-            let mut secrets = 0;
-            for arg in args.iter_mut().skip(1) {
-                let begins = arg.eq_ignore_ascii_case(b"auth");
-                if secrets > 0 {
-                    *arg = REDACTED;
-                    secrets -= 1;
-                }
-                if begins {
-                    secrets = 2;
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Bytes of one command's arguments that monitors are shown; on the wire at most four times as many. Else whoever may send a
-/// large request could throw out every monitor by it.
-const SHOWN_BYTES_MAX: usize = 64 << 10;
-
-/// Appends an argument, up to `bytes_max` of it, as Redis's `sdscatrepr` writes it.
-fn push_quoted(arg: &[u8], bytes_max: usize, out: &mut Vec<u8>) {
-    let (shown, more) = arg.split_at(arg.len().min(bytes_max));
-    out.push(b'"');
-    for &byte in shown {
-        match byte {
-            b'\\' | b'"' => out.extend([b'\\', byte]),
-            b'\n' => out.extend(b"\\n"),
-            b'\r' => out.extend(b"\\r"),
-            b'\t' => out.extend(b"\\t"),
-            7 => out.extend(b"\\a"),
-            8 => out.extend(b"\\b"),
-            b' '..=b'~' => out.push(byte),
-            _ => {
-                let digit = |four: u8| b"0123456789abcdef"[usize::from(four & 15)];
-                out.extend([b'\\', b'x', digit(byte >> 4), digit(byte)]);
-            }
+        if !command.flags.has(Flags::ADMIN) {
+            quote_all(&redacted(command, args, is_secret), &mut self.shown);
+            self.shown_ends.push((database, self.shown.len()));
         }
     }
-    if !more.is_empty() {
-        out.extend(format!("... ({} more bytes)", more.len()).as_bytes());
-    }
-    out.push(b'"');
 }
 
 #[cfg(test)]
@@ -468,33 +355,6 @@ mod tests {
             r#""HELLO" "3" "bad" "AUTH" "(redacted)" "(redacted)""#,
         );
         check_shown(&[b"HELLO", b"3", b"AUTH", b"u"], r#""HELLO" "3" "AUTH" "(redacted)""#);
-    }
-
-    #[track_caller]
-    fn check_noted(line: &str, expected: &str) {
-        let vocabulary = Vocabulary::default();
-        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        let command = vocabulary.find(words[0]).unwrap();
-        let command = words.get(1).and_then(|name| command.subcommand(name)).unwrap_or(command);
-        let noted = redacted(command, words.into_iter(), |name| name == b"requirepass");
-        let noted: Vec<_> = noted.into_iter().map(String::from_utf8_lossy).collect();
-        assert_eq!(noted.join(" "), expected);
-    }
-
-    #[test]
-    fn passwords_are_not_noted_when_a_command_is_tried() {
-        let (one, two) = ("(redacted)", "(redacted) (redacted)");
-        check_noted("ACL DRYRUN default auth p", &format!("ACL DRYRUN default auth {one}"));
-        check_noted("acl dryrun default HELLO 3 auth u p x", &format!("acl dryrun default HELLO 3 auth {two} x"));
-        check_noted("ACL DRYRUN u ACL SETUSER v >p", &format!("ACL DRYRUN u ACL SETUSER {two}"));
-        check_noted(
-            "ACL DRYRUN u CONFIG SET hz 1 requirepass p",
-            &format!("ACL DRYRUN u CONFIG SET hz 1 requirepass {one}"),
-        );
-        check_noted("ACL DRYRUN u acl dryrun v auth p", &format!("ACL DRYRUN u acl dryrun v auth {one}"));
-        check_noted("ACL DRYRUN u renamed u p", &format!("ACL DRYRUN u renamed {two}"));
-        check_noted("ACL DRYRUN u GETID x", "ACL DRYRUN u GETID x");
-        check_noted("ACL DRYRUN u", "ACL DRYRUN u");
     }
 
     #[test]

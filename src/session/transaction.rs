@@ -1,11 +1,11 @@
-//! What waits between `MULTI` and `EXEC`.
+//! The commands between `MULTI` and `EXEC`.
 //!
 //! The default pipelines of several libraries wrap everything in `MULTI`, so a transaction of 100,000 `GETID` is an
 //! ordinary thing. Commands are kept as one run of bytes (each argument behind its length) and a row of the table each,
 //! 25 bytes for a `GETID`; both buffers are used again. `EXEC` may take several turns: the session goes on with
-//! [`Transaction::next`] before it looks at more input. Most clients never send `MULTI`: what it takes is made when it comes.
+//! [`Queue::next`] before it looks at more input. Most clients never send `MULTI`: the queue is made for the first one.
 //!
-//! Invariants: while it runs, there is something `held`; `next <= queue.len()`, and `read` is where command `next` begins in
+//! Invariants: while it runs, there is a queue; `next <= commands.len()`, and `read` is where command `next` begins in
 //! `bytes`.
 
 use crate::acl::LOGINS_IN_TRANSACTION_MAX;
@@ -26,12 +26,12 @@ const QUIET_BYTES: usize = 512;
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     phase: Phase,
-    held: Option<Box<Held>>,
+    queue: Option<Box<Queue>>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
-    queue: Vec<Queued>,
+pub(super) struct Queue {
+    commands: Vec<Queued>,
     bytes: Vec<u8>,
     spans: Vec<Span>,
     /// Logins among the commands that wait.
@@ -102,7 +102,7 @@ impl Transaction {
     /// Whether [`Transaction::release_memory`] has nothing to do and there is nothing to count.
     #[inline]
     pub(super) fn is_quiet(&self) -> bool {
-        !self.is_open() && self.held.as_ref().is_none_or(|held| held.bytes.capacity() <= QUIET_BYTES)
+        !self.is_open() && self.queue.as_ref().is_none_or(|queue| queue.bytes.capacity() <= QUIET_BYTES)
     }
 
     /// Whether `EXEC` must not run.
@@ -112,17 +112,17 @@ impl Transaction {
 
     /// How many commands wait; `None` outside of `MULTI`.
     pub(super) fn queued(&self) -> Option<usize> {
-        (self.phase != Phase::Idle).then(|| self.held.as_ref().map_or(0, |held| held.queue.len()))
+        (self.phase != Phase::Idle).then(|| self.queue.as_ref().map_or(0, |queue| queue.commands.len()))
     }
 
     /// Whether `EXEC` would draw IDs.
     pub(super) fn asks_for_ids(&self) -> bool {
-        self.held.iter().flat_map(|held| &held.queue).any(|queued| queued.command.verb.draws_ids())
+        self.queue.iter().flat_map(|queue| &queue.commands).any(|queued| queued.command.verb.draws_ids())
     }
 
     /// How many logins `EXEC` would try.
     pub(super) fn logins(&self) -> u32 {
-        self.held.as_ref().map_or(0, |held| held.logins)
+        self.queue.as_ref().map_or(0, |queue| queue.logins)
     }
 
     /// `MULTI`.
@@ -146,31 +146,31 @@ impl Transaction {
             return Ok(());
         }
         let bytes_max = bytes_max.min(TRANSACTION_BYTES_MAX);
-        let held = self.held.get_or_insert_default();
+        let queue = self.queue.get_or_insert_default();
         let added: usize = args.iter().map(|arg| arg.len() + LEN_BYTES).sum();
-        if held.queued_bytes() + size_of::<Queued>() + added > bytes_max {
+        if queue.queued_bytes() + size_of::<Queued>() + added > bytes_max {
             self.fail();
             return Err(TooLarge::Bytes { bytes_max });
         }
         if is_login(command, args) {
-            if held.logins >= LOGINS_IN_TRANSACTION_MAX {
+            if queue.logins >= LOGINS_IN_TRANSACTION_MAX {
                 self.fail();
                 return Err(TooLarge::Logins);
             }
-            held.logins += 1;
+            queue.logins += 1;
         }
-        held.bytes.reserve(added);
+        queue.bytes.reserve(added);
         for arg in args {
-            held.bytes.extend_from_slice(&u32_of(arg.len()).to_ne_bytes());
-            held.bytes.extend_from_slice(arg);
+            queue.bytes.extend_from_slice(&u32_of(arg.len()).to_ne_bytes());
+            queue.bytes.extend_from_slice(arg);
         }
-        held.queue.push(Queued { command, args: u32_of(args.len()) });
+        queue.commands.push(Queued { command, args: u32_of(args.len()) });
         Ok(())
     }
 
-    /// Bytes of memory held.
+    /// Bytes of memory queue.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.held.as_ref().map_or(0, |held| held.memory_bytes())
+        self.queue.as_ref().map_or(0, |queue| queue.memory_bytes())
     }
 
     /// Gives back the room of a large transaction that is over. That of a small one is kept, so that it costs no allocation.
@@ -180,7 +180,7 @@ impl Transaction {
         }
     }
 
-    /// `EXEC`: from now on [`Transaction::next`] gives the commands. Returns how many.
+    /// `EXEC`: from now on [`Queue::next`] gives the commands. Returns how many.
     pub(super) fn run(&mut self) -> usize {
         debug_assert_eq!(self.phase, Phase::Queueing { failed: false });
         let len = self.queued().unwrap_or_default();
@@ -192,30 +192,17 @@ impl Transaction {
         len
     }
 
-    /// The next command to run. Asked before each request, and nearly never is there one.
-    #[inline]
-    pub(super) fn next(&mut self) -> Option<(&'static Command, Args<'_>)> {
-        if self.is_running() { self.take_next() } else { None }
+    /// The queue that `EXEC` still runs, taken out: arguments lie in it, and commands may look at the transaction. To be put
+    /// back behind each command.
+    pub(super) fn take_queue(&mut self) -> Option<Box<Queue>> {
+        if self.is_running() { self.queue.take() } else { None }
     }
 
-    #[inline(never)]
-    fn take_next(&mut self) -> Option<(&'static Command, Args<'_>)> {
-        let Held { queue, bytes, spans, next, read, .. } = self.held.as_deref_mut()?;
-        let Queued { command, args } = queue[*next];
-        spans.clear();
-        for _ in 0..args {
-            let start = *read + LEN_BYTES;
-            let len = bytes[*read..start].try_into().map_or(0, u32::from_ne_bytes) as usize;
-            spans.push(Span { start, end: start + len });
-            *read = start + len;
-        }
-        *next += 1;
-        Some((command, Args::new(bytes, spans)))
-    }
-
-    /// Ends it once the last command has run. Apart from [`Transaction::next`], whose arguments are still in use then.
-    pub(super) fn end_if_done(&mut self) {
-        if self.is_running() && self.held.as_ref().is_none_or(|held| held.has_ended()) {
+    /// Puts the queue back; behind its last command the transaction ends.
+    pub(super) fn put_back(&mut self, queue: Box<Queue>) {
+        let has_ended = queue.has_ended();
+        self.queue = Some(queue);
+        if has_ended {
             self.discard();
         }
     }
@@ -223,36 +210,52 @@ impl Transaction {
     /// Forgets everything: `DISCARD`, `RESET`, the end of `EXEC`.
     pub(super) fn discard(&mut self) {
         self.phase = Phase::Idle;
-        if let Some(held) = &mut self.held {
-            held.clear();
+        if let Some(queue) = &mut self.queue {
+            queue.clear();
         }
     }
 }
 
-impl Held {
+impl Queue {
+    /// The next command to run.
+    pub(super) fn next(&mut self) -> Option<(&'static Command, Args<'_>)> {
+        let Queued { command, args } = *self.commands.get(self.next)?;
+        self.spans.clear();
+        for _ in 0..args {
+            let start = self.read + LEN_BYTES;
+            let len = self.bytes[self.read..start].try_into().map_or(0, u32::from_ne_bytes) as usize;
+            self.spans.push(Span { start, end: start + len });
+            self.read = start + len;
+        }
+        self.next += 1;
+        Some((command, Args::new(&self.bytes, &self.spans)))
+    }
+
     /// What the commands take, bytes.
     fn queued_bytes(&self) -> usize {
-        self.bytes.len() + self.queue.len() * size_of::<Queued>()
+        self.bytes.len() + self.commands.len() * size_of::<Queued>()
     }
 
     fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + self.queue.capacity() * size_of::<Queued>() + self.spans.capacity() * size_of::<Span>()
+        self.bytes.capacity()
+            + self.commands.capacity() * size_of::<Queued>()
+            + self.spans.capacity() * size_of::<Span>()
     }
 
     /// Whether the last command has run.
     fn has_ended(&self) -> bool {
-        debug_assert!(self.next <= self.queue.len() && self.read <= self.bytes.len());
-        self.next == self.queue.len()
+        debug_assert!(self.next <= self.commands.len() && self.read <= self.bytes.len());
+        self.next == self.commands.len()
     }
 
     fn clear(&mut self) {
         self.logins = 0;
         self.next = 0;
         self.read = 0;
-        self.queue.clear();
+        self.commands.clear();
         self.bytes.clear();
         self.spans.clear();
-        self.queue.shrink_to(TRANSACTION_BYTES_KEPT / size_of::<Queued>());
+        self.commands.shrink_to(TRANSACTION_BYTES_KEPT / size_of::<Queued>());
         self.bytes.shrink_to(TRANSACTION_BYTES_KEPT);
         self.spans.shrink_to(TRANSACTION_BYTES_KEPT / size_of::<Span>());
     }

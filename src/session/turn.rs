@@ -36,6 +36,11 @@ pub fn turn_ids_max(layout: Layout, max_wait_ms: u64) -> u32 {
 /// The largest single replies are `ECHO` of a large argument, which its sender has paid for, and `COMMAND DOCS`.
 pub const TURN_BYTES_MAX: usize = 64 * 1024;
 
+/// What the commands of one turn may take together before it ends, in ns, not counting the one that passes the bound.
+///
+/// A small reply may have cost much: bytes alone would let a pipeline of such commands hold a thread for seconds.
+pub const TURN_NS_MAX: u64 = 250_000;
+
 /// Capacity a turn keeps for the next one. What a single large reply took beyond it is given back.
 const TURN_BYTES_KEPT: usize = 4 * TURN_BYTES_MAX;
 
@@ -255,7 +260,8 @@ impl Turn {
     pub(super) fn is_full(&self) -> bool {
         self.draws.unnamed >= self.ids_max
             || self.encoded.len() + self.forgotten_bytes >= TURN_BYTES_MAX
-            || self.tally.is_full()
+            || self.tally.spent_ns() >= TURN_NS_MAX
+            || self.tally.shown_bytes() >= TURN_BYTES_MAX
     }
 
     /// `more` commands that each get one ID as an integer.

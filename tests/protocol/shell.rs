@@ -15,8 +15,8 @@ use getid::command::{Vocabulary, describe_id, describe_span};
 use getid::config::Config;
 use getid::resp::{DecodeLimits, Decoded, Decoder, Value};
 use getid::session::{
-    AclEffect, ClientFilter, ClientKind, Effect, LatencyAsk, Session, Settings, SlowLogAsk, TURN_IDS_MAX, Timing, Turn,
-    WaitingEffect,
+    AclEffect, ClientEffect, ClientFilter, ClientKind, ConfigEffect, Effect, IdsEffect, IntrospectEffect, Session,
+    Settings, TURN_IDS_MAX, Timing, Turn,
 };
 use getid_core::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
 
@@ -129,7 +129,7 @@ impl Shell {
         }
         if let Some(effect) = self.turn.effect.take() {
             let answer = match effect {
-                Effect::Acl(wish) => self.acl(&wish),
+                Effect::Acl(effect) => self.acl(&effect),
                 effect => answer(&effect),
             };
             self.session.reply(&answer, output);
@@ -138,9 +138,9 @@ impl Shell {
     }
 
     /// Users change as in a server; nothing is kept in a log or a file.
-    fn acl(&mut self, wish: &AclEffect) -> Value {
+    fn acl(&mut self, effect: &AclEffect) -> Value {
         let now = Arc::clone(&self.settings.users);
-        let answer = match wish {
+        let answer = match effect {
             AclEffect::SetUser { name, rules } => match now.with_user(name, rules) {
                 Ok(users) => {
                     self.settings.users = Arc::new(users);
@@ -158,7 +158,7 @@ impl Shell {
                 return Value::Array(lines.into_iter().map(Value::bulk).collect());
             }
             AclEffect::Users => return Value::Array(now.iter().map(|user| Value::from(&**user.name())).collect()),
-            wish => Value::error(format!("ERR {wish:?}")),
+            effect => Value::error(format!("ERR {effect:?}")),
         };
         self.session.set_settings(Arc::new(self.settings.clone()));
         answer
@@ -179,49 +179,68 @@ impl Shell {
 
 fn answer(effect: &Effect) -> Value {
     match effect {
-        Effect::Time => Value::Array(vec![Value::from("1488793021"), Value::from("966000")]),
-        Effect::DecodeId(id) => describe_id(Layout::default(), *id, 1_488_793_021_000),
-        Effect::IdReady { tells_why: true } => Value::Simple("READY".into()),
-        Effect::IdReady { tells_why: false } => Value::error("MISCONF no ids are given now; who logs in is told why"),
-        Effect::IdSpan(times) => describe_span(Layout::default(), *times, 1_488_793_021_000),
-        Effect::Info { sections } => Value::text(format!("info {}", sections.join(","))),
-        Effect::ClientInfo => Value::text("id=7"),
-        Effect::ClientList(ClientFilter::Ids(ids)) if ids.is_empty() => Value::text(""),
-        Effect::ClientList(ClientFilter::Kind(kind)) if *kind != ClientKind::Normal => Value::text(""),
-        Effect::ClientList(filter) => Value::text(format!("{filter:?}")),
-        Effect::Waits(WaitingEffect::ClientKill(kill)) if kill.is_old_form => Value::error("ERR No such client"),
-        Effect::Waits(WaitingEffect::ClientKill(kill)) => Value::text(format!("{kill:?}")),
-        Effect::ClientPause { .. } | Effect::ClientUnpause | Effect::SlowLog(SlowLogAsk::Reset) | Effect::Monitor => {
-            Value::OK
+        Effect::Ids(IdsEffect::Decode(id)) => describe_id(Layout::default(), *id, 1_488_793_021_000),
+        Effect::Ids(IdsEffect::Ready { tells_why: true }) => Value::Simple("READY".into()),
+        Effect::Ids(IdsEffect::Ready { tells_why: false }) => {
+            Value::error("MISCONF no ids are given now; who logs in is told why")
         }
-        Effect::ClientUnblock { .. } | Effect::SlowLog(SlowLogAsk::Len) | Effect::Latency(LatencyAsk::Reset(_)) => {
-            Value::Integer(0)
-        }
-        Effect::ConfigGet { patterns, .. } => {
+        Effect::Ids(IdsEffect::Span(times)) => describe_span(Layout::default(), *times, 1_488_793_021_000),
+        Effect::Client(effect) => answer_client(effect),
+        Effect::Config(effect) => answer_config(effect),
+        Effect::Introspect(effect) => answer_introspect(effect),
+        Effect::Acl(_) => unreachable!("the shell carries it out"),
+        Effect::Shutdown(options) if options.abort => Value::error("ERR No shutdown in progress."),
+        Effect::Shutdown(options) => Value::error(format!("ERR {options:?}")),
+    }
+}
+
+fn answer_client(effect: &ClientEffect) -> Value {
+    match effect {
+        ClientEffect::Info => Value::text("id=7"),
+        ClientEffect::List(ClientFilter::Ids(ids)) if ids.is_empty() => Value::text(""),
+        ClientEffect::List(ClientFilter::Kind(kind)) if *kind != ClientKind::Normal => Value::text(""),
+        ClientEffect::List(filter) => Value::text(format!("{filter:?}")),
+        ClientEffect::Kill(kill) if kill.is_old_form => Value::error("ERR No such client"),
+        ClientEffect::Kill(kill) => Value::text(format!("{kill:?}")),
+        ClientEffect::Pause { .. } | ClientEffect::Unpause => Value::OK,
+        ClientEffect::Unblock { .. } => Value::Integer(0),
+    }
+}
+
+fn answer_config(effect: &ConfigEffect) -> Value {
+    match effect {
+        ConfigEffect::Get { patterns, .. } => {
             let known = patterns.iter().filter(|name| !name.starts_with(b"no-such"));
             let names: BTreeMap<String, Value> =
                 known.map(|name| (String::from_utf8_lossy(name).into_owned(), Value::from("x"))).collect();
             Value::map(names.iter().map(|(name, value)| (name.as_str(), value.clone())))
         }
-        Effect::SlowLog(SlowLogAsk::Get { .. }) | Effect::Latency(LatencyAsk::Latest | LatencyAsk::History(_)) => {
-            Value::Array(Vec::new())
-        }
-        Effect::Latency(LatencyAsk::Graph(name)) => {
-            Value::error(format!("ERR No samples available for event '{}'", String::from_utf8_lossy(name)))
-        }
-        Effect::Latency(LatencyAsk::Histogram(_)) => Value::Map(Vec::new()),
-        Effect::Latency(LatencyAsk::Doctor) | Effect::Memory(_) => Value::text("all is well"),
         // On the built-in values each time.
-        Effect::Waits(WaitingEffect::ConfigSet { pairs }) => match Config::default().set(pairs) {
-            Ok(_) => Value::Simple("OK".into()),
+        ConfigEffect::Set { pairs } => match Config::default().set(pairs) {
+            Ok(_) => Value::OK,
             Err(error) => Value::error(error.to_string()),
         },
-        Effect::Waits(WaitingEffect::ConfigRewrite) => Value::error("ERR The server is running without a config file"),
-        Effect::ConfigResetStat => Value::Simple("OK".into()),
-        Effect::Waits(WaitingEffect::Acl(wish)) => Value::error(format!("ERR {wish:?}")),
-        Effect::Acl(_) => unreachable!("the shell carries it out"),
-        Effect::Shutdown(options) if options.abort => Value::error("ERR No shutdown in progress."),
-        Effect::Shutdown(options) => Value::error(format!("ERR {options:?}")),
+        ConfigEffect::Rewrite => Value::error("ERR The server is running without a config file"),
+        ConfigEffect::ResetStat => Value::OK,
+    }
+}
+
+fn answer_introspect(effect: &IntrospectEffect) -> Value {
+    match effect {
+        IntrospectEffect::Info { sections } => Value::text(format!("info {}", sections.join(","))),
+        IntrospectEffect::Time => Value::Array(vec![Value::from("1488793021"), Value::from("966000")]),
+        IntrospectEffect::Monitor | IntrospectEffect::SlowLogReset => Value::OK,
+        IntrospectEffect::SlowLogLen | IntrospectEffect::LatencyReset(_) => Value::Integer(0),
+        IntrospectEffect::SlowLogGet { .. } | IntrospectEffect::LatencyLatest | IntrospectEffect::LatencyHistory(_) => {
+            Value::Array(Vec::new())
+        }
+        IntrospectEffect::LatencyGraph(name) => {
+            Value::error(format!("ERR No samples available for event '{}'", String::from_utf8_lossy(name)))
+        }
+        IntrospectEffect::LatencyHistogram(_) => Value::Map(Vec::new()),
+        IntrospectEffect::LatencyDoctor | IntrospectEffect::MemoryDoctor | IntrospectEffect::MemoryStats => {
+            Value::text("all is well")
+        }
     }
 }
 

@@ -32,8 +32,8 @@ use crate::metrics::{Counter, MeasuredDraw, Work};
 use crate::resp::Value;
 use crate::server::registry::{Admission, Client, Stop};
 use crate::server::transport::{Peer, Transport, peer_of};
-use crate::server::{Act, MONITORS_MAX, Monitoring, Performed, Pieces, Server};
-use crate::session::{Calls, Draws, Effect, ErrorCode, Reply, Session, TURN_NS_MAX, Turn, Unblock};
+use crate::server::{Act, Answer, MONITORS_MAX, Monitoring, Pieces, Server};
+use crate::session::{Calls, Draws, Effect, ErrorCode, IntrospectEffect, Reply, Session, TURN_NS_MAX, Turn, Unblock};
 use crate::stats::bucket_of;
 use crate::system::clock::{self, Clock as _};
 
@@ -334,28 +334,25 @@ impl<T: Transport> Connection<T> {
     async fn perform(&mut self, effect: Effect, buffers: &mut Buffers, used: &mut usize) -> io::Result<()> {
         self.publish();
         let began_ns = clock::stopwatch_ns();
-        let performed = if effect == Effect::Monitor && !self.monitor() {
-            Performed::Reply(Value::error(format!(
+        let is_refused = effect == Effect::Introspect(IntrospectEffect::Monitor) && !self.monitor();
+        let answer = if is_refused {
+            Answer::Value(Value::error(format!(
                 "ERR {MONITORS_MAX} clients monitor, as many as may; CLIENT LIST shows them with the flag O"
             )))
         } else {
-            let client = &self.admission.client;
-            match self.server.perform(effect, client) {
-                Performed::Waits(effect) => Performed::Reply(self.server.perform_waiting(effect, client).await),
-                performed => performed,
-            }
+            self.server.perform(effect, &self.admission.client).await
         };
         let turn = &mut buffers.turn;
-        match performed {
-            Performed::Reply(value) => {
+        match answer {
+            Answer::Value(value) => {
                 self.count_effect(turn, Some(&value), since(began_ns));
                 self.session.reply(&value, &mut buffers.output);
             }
-            Performed::InPieces(pieces) => {
+            Answer::Pieces(pieces) => {
                 let spent_ns = self.reply_in_pieces(pieces, buffers, used).await?;
                 self.count_effect(&mut buffers.turn, None, spent_ns);
             }
-            Performed::End | Performed::Waits(_) => {
+            Answer::End => {
                 self.count_effect(turn, None, since(began_ns));
                 turn.close = true;
             }
@@ -575,7 +572,7 @@ impl<T: Transport> Connection<T> {
         own.refuse(getids, mgetids, ErrorCode::of(text.as_bytes()));
     }
 
-    /// The command whose effect was performed.
+    /// The command whose effect the server has carried out.
     fn count_effect(&self, turn: &mut Turn, value: Option<&Value>, performed_ns: u64) {
         let (Some(own), Some(mut asker)) = (self.server.metrics.own_commands(), turn.tally.take_asker()) else {
             return;

@@ -1,4 +1,4 @@
-//! LATENCY: what held clients up, and what to do about it.
+//! `LATENCY`: what held clients up, and what to do about it.
 //!
 //! Four kinds of events, each from `latency-monitor-threshold` on: `command` and `fast-command` as in Redis (a command took
 //! that long), `draw-wait` (a client waited for IDs) and `watermark-save` (the watermark took that long to be on disk).
@@ -6,160 +6,154 @@
 use std::fmt::Write as _;
 
 use crate::command::{self, Command};
+use crate::config::Config;
+use crate::generators::time::IssuerStatus;
 use crate::resp::Value;
 use crate::server::Server;
 use crate::server::slow::{DRAW_WAIT, WATERMARK_SAVE};
-use crate::session::LatencyAsk;
-use crate::stats::Event;
+use crate::stats::{Event, Sample};
 
-impl Server {
-    /// `LATENCY` but for `HELP`.
-    pub(crate) fn answer_latency(&self, ask: &LatencyAsk) -> Value {
-        let ms = |ms: u64| Value::Integer(ms.try_into().unwrap_or(i64::MAX));
-        match ask {
-            LatencyAsk::Latest => {
-                let of = |(name, event): (&str, &Event)| {
-                    let latest = event.latest()?;
-                    let unix_s = Value::Integer(latest.unix_s);
-                    Some(Value::Array(vec![Value::from(name), unix_s, ms(latest.ms), ms(event.max_ms())]))
-                };
-                Value::Array(self.events().all().filter_map(of).collect())
+pub(super) fn latest(server: &Server) -> Value {
+    let of = |(name, event): (&str, &Event)| {
+        let latest = event.latest()?;
+        let unix_s = Value::Integer(latest.unix_s);
+        Some(Value::Array(vec![Value::from(name), unix_s, integer(latest.ms), integer(event.max_ms())]))
+    };
+    Value::Array(server.events().all().filter_map(of).collect())
+}
+
+pub(super) fn history(server: &Server, name: &[u8]) -> Value {
+    let events = server.events();
+    let samples = events.get(name).into_iter().flat_map(|(_, event)| event.samples());
+    let pair = |sample: Sample| Value::Array(vec![Value::Integer(sample.unix_s), integer(sample.ms)]);
+    Value::Array(samples.map(pair).collect())
+}
+
+pub(super) fn reset(server: &Server, names: &[Vec<u8>]) -> Value {
+    Value::Integer(server.events().reset(names).try_into().unwrap_or(i64::MAX))
+}
+
+pub(super) fn graph(server: &Server, name: &[u8]) -> Value {
+    if let Some((name, event)) = server.events().get(name) {
+        return Value::text(event.graph(name, server.now_unix_s()));
+    }
+    let name = String::from_utf8_lossy(command::quote(name, NAME_BYTES_MAX));
+    Value::error(format!("ERR No samples available for event '{name}'"))
+}
+
+/// Histograms of the commands named, those of a container's subcommands with it; of all when none is named.
+pub(super) fn histogram(server: &Server, names: &[Vec<u8>]) -> Value {
+    let mut wanted: Vec<&'static Command> = Vec::new();
+    if names.is_empty() {
+        wanted.extend(command::rows());
+    } else {
+        let settings = server.settings.get();
+        let found = names.iter().filter_map(|name| settings.vocabulary.find_full(name));
+        for command in found.flat_map(|command| std::iter::once(command).chain(command.subcommands)) {
+            if !wanted.iter().any(|known| known.verb == command.verb) {
+                wanted.push(command);
             }
-            LatencyAsk::History(name) => {
-                let events = self.events();
-                let samples = events.get(name).into_iter().flat_map(|(_, event)| event.samples());
-                Value::Array(
-                    samples.map(|sample| Value::Array(vec![Value::Integer(sample.unix_s), ms(sample.ms)])).collect(),
-                )
-            }
-            LatencyAsk::Reset(names) => Value::Integer(self.events().reset(names).try_into().unwrap_or(i64::MAX)),
-            LatencyAsk::Graph(name) => {
-                if let Some((name, event)) = self.events().get(name) {
-                    return Value::text(event.graph(name, self.now_unix_s()));
-                }
-                let name = String::from_utf8_lossy(command::quote(name, NAME_BYTES_MAX));
-                Value::error(format!("ERR No samples available for event '{name}'"))
-            }
-            LatencyAsk::Doctor => Value::text(self.diagnosis()),
-            LatencyAsk::Histogram(names) => self.histograms(names),
         }
     }
+    Value::map(wanted.into_iter().filter_map(|command| {
+        let totals = server.metrics.command(command.verb).filter(|totals| totals.calls > 0)?;
+        let bounds = totals.histogram.cumulative_us();
+        let bounds = bounds.into_iter().map(|(us, count)| (integer(us), integer(count))).collect();
+        let fields = [("calls", integer(totals.calls)), ("histogram_usec", Value::Map(bounds))];
+        Some((command.full_name, Value::map(fields)))
+    }))
+}
 
-    /// Histograms of the commands named, those of a container's subcommands with it; of all when none is named.
-    fn histograms(&self, names: &[Vec<u8>]) -> Value {
-        let mut wanted: Vec<&'static Command> = Vec::new();
-        if names.is_empty() {
-            wanted.extend(command::rows());
-        } else {
-            let settings = self.settings.get();
-            let found = names.iter().filter_map(|name| settings.vocabulary.find_full(name));
-            for command in found.flat_map(|command| std::iter::once(command).chain(command.subcommands)) {
-                if !wanted.iter().any(|known| known.verb == command.verb) {
-                    wanted.push(command);
-                }
-            }
-        }
-        let integer = |number: u64| Value::Integer(number.try_into().unwrap_or(i64::MAX));
-        Value::map(wanted.into_iter().filter_map(|command| {
-            let totals = self.metrics.command(command.verb).filter(|totals| totals.calls > 0)?;
-            let bounds = totals.histogram.cumulative_us();
-            let bounds = bounds.into_iter().map(|(us, count)| (integer(us), integer(count))).collect();
-            let fields = [("calls", integer(totals.calls)), ("histogram_usec", Value::Map(bounds))];
-            Some((command.full_name, Value::map(fields)))
-        }))
-    }
+fn integer(number: u64) -> Value {
+    Value::Integer(number.try_into().unwrap_or(i64::MAX))
+}
 
-    /// What `LATENCY DOCTOR` tells an operator.
-    fn diagnosis(&self) -> String {
-        let config = self.config.get();
-        let status = self.issuer().status();
-        let now_unix_s = self.now_unix_s();
-        // Not held while the rest is looked at.
-        let events = self.events().clone();
-        let mut text = String::new();
-        // Writing to a String cannot fail.
-        let out = &mut text;
-        if config.latency_monitor_threshold_ms == 0 {
-            out.push_str(
-                "Events are not kept: latency-monitor-threshold is 0. Set it to the milliseconds that a client must not \
-                 wait, in the configuration or by CONFIG SET latency-monitor-threshold <ms>.\n",
-            );
-        } else if events.all().len() == 0 {
-            let _ = writeln!(
-                out,
-                "Nothing took {} ms (latency-monitor-threshold) or longer.",
-                config.latency_monitor_threshold_ms
-            );
-        }
-        for (number, (name, event)) in events.all().enumerate() {
-            let Some(spread) = event.spread(now_unix_s) else { continue };
-            let _ = writeln!(
-                out,
-                "{}. {name}: {} latency spike{} (average {} ms, mean deviation {} ms, period {:.2} s). Worst {} ms.",
-                number + 1,
-                spread.samples,
-                if spread.samples == 1 { "" } else { "s" },
-                spread.mean_ms,
-                spread.deviation_ms,
-                spread.period_s,
-                event.max_ms(),
-            );
-        }
-        let has = |name: &str| events.get(name.as_bytes()).is_some();
-        let mut advice: Vec<String> = Vec::new();
-        if let Some(refusal) = &status.refusing {
-            advice.push(format!("IDs are refused now: {refusal}."));
-        }
-        if status.saving_ms > SAVE_HANGS_MS {
-            advice.push(format!(
-                "A save of the watermark has been under way for {} ms: the disk of dir '{}' hangs. IDs go on for {} ms at \
-                 most (id-watermark-lead-ms) from the last save.",
-                status.saving_ms,
-                config.state_dir.display(),
-                config.id_watermark_lead_ms
-            ));
-        }
-        if has(WATERMARK_SAVE) {
-            advice.push(format!(
-                "The disk of dir '{}' is slow to sync; the last save took {} us. Nobody waits for it as long as a save \
-                 ends within id-watermark-lead-ms ({}). Look for other writers on that disk, or move dir to a faster one.",
-                config.state_dir.display(),
-                status.last_save_us,
-                config.id_watermark_lead_ms
-            ));
-        }
-        let mint = &status.mint;
-        let is_at_limit = mint.highest_borrow_ms.saturating_add(1) >= config.id_max_borrow_ms;
-        if has(DRAW_WAIT) && is_at_limit {
-            advice.push(format!(
-                "Clients waited at the borrow limit: IDs were {} ms ahead of the clock, id-max-borrow-ms is {}. The layout \
-                 holds {} IDs a second, {} are asked for now. Give shard-range more bits, spread the load over more \
-                 servers, or raise id-max-borrow-ms if it is short bursts only.",
-                mint.highest_borrow_ms, config.id_max_borrow_ms, mint.capacity_per_s, status.demanded_per_s
-            ));
-        } else if has(DRAW_WAIT) {
-            advice.push(format!(
-                "Clients waited for the watermark: a save did not end before IDs had used up their lead. Raise \
-                 id-watermark-lead-ms ({}), and see to the disk of dir '{}'.",
-                config.id_watermark_lead_ms,
-                config.state_dir.display()
-            ));
-        }
-        if has("command") || has("fast-command") {
-            advice.push(
-                "Commands were slow: SLOWLOG GET tells which. Ones that take no time by themselves are slow when the \
-                 machine has no CPU or memory to spare: look at its load and at swapping."
-                    .to_owned(),
-            );
-        }
-        if !advice.is_empty() {
-            out.push_str("\nAdvice:\n");
-            for line in advice {
-                let _ = writeln!(out, "- {line}");
-            }
-        }
-        text
+/// What held clients up, for an operator, and what to do about it.
+pub(super) fn doctor(server: &Server) -> Value {
+    let config = server.config.get();
+    let now_unix_s = server.now_unix_s();
+    // Not held while the rest is looked at.
+    let events = server.events().clone();
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let out = &mut text;
+    if config.latency_monitor_threshold_ms == 0 {
+        out.push_str(
+            "Events are not kept: latency-monitor-threshold is 0. Set it to the milliseconds that a client must not wait, in \
+             the configuration or by CONFIG SET latency-monitor-threshold <ms>.\n",
+        );
+    } else if events.all().len() == 0 {
+        let threshold_ms = config.latency_monitor_threshold_ms;
+        let _ = writeln!(out, "Nothing took {threshold_ms} ms (latency-monitor-threshold) or longer.");
     }
+    for (number, (name, event)) in events.all().enumerate() {
+        let Some(spread) = event.spread(now_unix_s) else { continue };
+        let _ = writeln!(
+            out,
+            "{}. {name}: {} latency spike{} (average {} ms, mean deviation {} ms, period {:.2} s). Worst {} ms.",
+            number + 1,
+            spread.samples,
+            if spread.samples == 1 { "" } else { "s" },
+            spread.mean_ms,
+            spread.deviation_ms,
+            spread.period_s,
+            event.max_ms(),
+        );
+    }
+    let advice = advice(&config, &server.issuer().status(), |name| events.get(name.as_bytes()).is_some());
+    if !advice.is_empty() {
+        out.push_str("\nAdvice:\n");
+        for line in advice {
+            let _ = writeln!(out, "- {line}");
+        }
+    }
+    Value::text(text)
+}
+
+/// What to do; `has` is whether there were events of a name.
+fn advice(config: &Config, status: &IssuerStatus, has: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut advice = Vec::new();
+    let (dir, lead_ms) = (config.state_dir.display(), config.id_watermark_lead_ms);
+    if let Some(refusal) = &status.refusing {
+        advice.push(format!("IDs are refused now: {refusal}."));
+    }
+    if status.saving_ms > SAVE_HANGS_MS {
+        advice.push(format!(
+            "A save of the watermark has been under way for {} ms: the disk of dir '{dir}' hangs. IDs go on for {lead_ms} ms \
+             at most (id-watermark-lead-ms) from the last save.",
+            status.saving_ms
+        ));
+    }
+    if has(WATERMARK_SAVE) {
+        advice.push(format!(
+            "The disk of dir '{dir}' is slow to sync; the last save took {} us. Nobody waits for it as long as a save ends \
+             within id-watermark-lead-ms ({lead_ms}). Look for other writers on that disk, or move dir to a faster one.",
+            status.last_save_us
+        ));
+    }
+    let mint = &status.mint;
+    let is_at_limit = mint.highest_borrow_ms.saturating_add(1) >= config.id_max_borrow_ms;
+    if has(DRAW_WAIT) && is_at_limit {
+        advice.push(format!(
+            "Clients waited at the borrow limit: IDs were {} ms ahead of the clock, id-max-borrow-ms is {}. The layout holds \
+             {} IDs a second, {} are asked for now. Give shard-range more bits, spread the load over more servers, or raise \
+             id-max-borrow-ms if it is short bursts only.",
+            mint.highest_borrow_ms, config.id_max_borrow_ms, mint.capacity_per_s, status.demanded_per_s
+        ));
+    } else if has(DRAW_WAIT) {
+        advice.push(format!(
+            "Clients waited for the watermark: a save did not end before IDs had used up their lead. Raise \
+             id-watermark-lead-ms ({lead_ms}), and see to the disk of dir '{dir}'."
+        ));
+    }
+    if has("command") || has("fast-command") {
+        advice.push(
+            "Commands were slow: SLOWLOG GET tells which. Ones that take no time by themselves are slow when the machine has \
+             no CPU or memory to spare: look at its load and at swapping."
+                .to_owned(),
+        );
+    }
+    advice
 }
 
 /// A save that takes longer than this is told while it is under way.

@@ -1,0 +1,145 @@
+//! `CONFIG`: the commands; how a change comes into force is told in [`crate::server::settings`].
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::acl::{DEFAULT_USER, REDACTED, User, Users};
+use crate::config::load::FilesFrom;
+use crate::config::secrets::is_secret_directive;
+use crate::config::{Config, Pair, UserLine};
+use crate::logging::throttle::throttled;
+use crate::resp::Value;
+use crate::server::registry::Client;
+use crate::server::settings::users_of;
+use crate::server::{Act, Actor, Server};
+use crate::session::ConfigEffect;
+use crate::system::files::{self, Readers};
+use crate::text::glob::Pattern;
+
+/// The most names of one `CONFIG GET`: each is held beside each directive, while others wait.
+const GET_NAMES_MAX: usize = 1024;
+
+/// The most bytes of them together.
+const GET_BYTES_MAX: usize = 16 << 10;
+
+/// How many of them may be patterns, each of which takes a microsecond a directive at worst.
+const GET_PATTERNS_MAX: usize = 32;
+
+pub(super) async fn perform(server: &Arc<Server>, effect: ConfigEffect, client: &Client) -> Value {
+    let who = Actor::from(client);
+    match effect {
+        ConfigEffect::Get { patterns, shows_secrets } => get(server, &patterns, shows_secrets),
+        // It may read certificates, or come after a change that does.
+        ConfigEffect::Set { pairs } => server.at_disk("CONFIG SET", move |server| set(server, &pairs, who)).await,
+        ConfigEffect::Rewrite => server.at_disk("CONFIG REWRITE", move |server| rewrite(server, who)).await,
+        ConfigEffect::ResetStat => reset_stat(server, who),
+    }
+}
+
+fn get(server: &Server, names: &[Vec<u8>], shows_secrets: bool) -> Value {
+    let is_too_much = || {
+        Value::error(format!(
+            "ERR CONFIG GET takes at most {GET_NAMES_MAX} names of {GET_BYTES_MAX} bytes in all, {GET_PATTERNS_MAX} patterns \
+             among them"
+        ))
+    };
+    let bytes: usize = names.iter().map(Vec::len).sum();
+    if names.len() > GET_NAMES_MAX || bytes > GET_BYTES_MAX {
+        return is_too_much();
+    }
+    let patterns: Vec<Pattern> = match names.iter().map(|name| Pattern::new(name, true)).collect() {
+        Ok(patterns) => patterns,
+        Err(error) => return Value::error(format!("ERR {error}")),
+    };
+    if patterns.iter().filter(|pattern| !pattern.is_literal()).count() > GET_PATTERNS_MAX {
+        return is_too_much();
+    }
+    let shown = |name: &str, value: String| {
+        let is_hidden = !shows_secrets && !value.is_empty() && is_secret_directive(name.as_bytes());
+        if is_hidden { REDACTED.to_owned() } else { value }
+    };
+    let pairs = server.config.get().get(&patterns).into_iter();
+    Value::Map(pairs.map(|(name, value)| (Value::bulk(name), Value::bulk(shown(name, value)))).collect())
+}
+
+fn set(server: &Server, pairs: &[Pair], who: Actor) -> Value {
+    match server.change_config(pairs, who) {
+        Ok(()) => Value::OK,
+        Err(error) => Value::error(error.to_string()),
+    }
+}
+
+fn rewrite(server: &Server, who: Actor) -> Value {
+    let file = &server.process.config_file;
+    if file.is_empty() {
+        return Value::error("ERR The server is running without a config file");
+    }
+    match rewrite_file(server, Path::new(file)) {
+        Ok(overridden) => {
+            server.audit(Act::ConfigRewrite, who);
+            if !overridden.is_empty() {
+                throttled!(
+                    server.throttle,
+                    Settings,
+                    "CONFIG REWRITE: environment or command line give other values to {}, and win over the file at the next \
+                     start",
+                    overridden.join(", ")
+                );
+            }
+            Value::OK
+        }
+        Err(sentence) => {
+            throttled!(server.throttle, Settings, "CONFIG REWRITE failed: {sentence}");
+            Value::error(format!("ERR Rewriting config file: {sentence}"))
+        }
+    }
+}
+
+/// Writes the file and returns the directives to which environment or command line give other values.
+fn rewrite_file(server: &Server, path: &Path) -> Result<Vec<&'static str>, String> {
+    let files = FilesFrom(server.process.started_in.clone());
+    let config = config_with_users(server);
+    // What the next start would refuse is not written.
+    users_of(&config)?;
+    let rewritten = config.rewritten(path, &server.process.sources, &files)?;
+    let readers = if rewritten.holds_secret { Readers::OwnerOnly } else { Readers::AsBefore };
+    files::behind_links(path)
+        .and_then(|path| files::replace(&path, &rewritten.text, readers))
+        .map_err(|error| error.to_string())?;
+    Ok(rewritten.overridden)
+}
+
+/// The configuration in force with the users as they are now.
+fn config_with_users(server: &Server) -> Config {
+    let mut config = Config::clone(&server.config.get());
+    let requirepass = config.requirepass.clone();
+    if config.password_file.is_some() {
+        // The password is in that file, and is to be nowhere else.
+        config.requirepass = None;
+    }
+    if config.aclfile.is_some() {
+        // Users are in that file, and ACL SAVE writes them.
+        return config;
+    }
+    let users = Arc::clone(&server.settings.get().users);
+    let default = Users::default().with_default_password(requirepass.as_deref());
+    let by_requirepass = users.default_user().describe() == default.default_user().describe()
+        && !config.users.iter().any(|line| line.name == DEFAULT_USER);
+    let line = |user: &Arc<User>| UserLine {
+        name: user.name().to_string(),
+        rules: user.describe().split(' ').map(str::to_owned).collect(),
+    };
+    let named = users.iter().filter(|user| !by_requirepass || **user.name() != *DEFAULT_USER);
+    config.users = named.map(line).collect();
+    config
+}
+
+/// What INFO counts in its section Stats goes back to zero.
+fn reset_stat(server: &Server, who: Actor) -> Value {
+    server.audit(Act::ConfigResetStat, who);
+    server.metrics.reset();
+    if let Some(tls) = &server.tls {
+        tls.reset_counters();
+    }
+    Value::OK
+}

@@ -1,0 +1,25 @@
+//! `SHUTDOWN`.
+
+use super::Answer;
+use crate::resp::Value;
+use crate::server::registry::{Client, Stop};
+use crate::server::{Act, Server};
+use crate::session::Shutdown;
+
+pub(super) fn shutdown(server: &Server, how: Shutdown, client: &Client) -> Answer {
+    // Stopping closes the issuer for good, so there is no way back and nothing to abort.
+    if how.abort {
+        return Value::error("ERR No shutdown in progress.").into();
+    }
+    // As Redis refuses to lose what it could not save. A save that failed a moment ago would fail now.
+    if !how.force && !how.nosave && !server.issuer().status().last_save_ok {
+        server.audit(Act::ShutdownRefused, client);
+        return Value::error("ERR Errors trying to SHUTDOWN. Check logs.").into();
+    }
+    server.audit(Act::Shutdown, client);
+    if how.now {
+        server.clients.stop_all(Stop::Now);
+    }
+    server.request_stop();
+    Answer::End
+}

@@ -1,0 +1,129 @@
+//! `ACL`: questions about the users that the session works with are answered here; what changes users, or is in a file or a
+//! log, becomes an effect.
+
+use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, OK, Outcome};
+use crate::acl::{self, DEFAULT_USER};
+use crate::command::Verb;
+use crate::resp::{Value, parse_integer, write_bulk};
+use crate::session::effect::{AclEffect, Effect};
+
+/// The most bits of `ACL GENPASS`, as in Redis.
+const GENPASS_BITS_MAX: usize = 4096;
+
+/// Entries that `ACL LOG` shows when nobody says how many, as in Redis.
+const LOG_COUNT: usize = 10;
+
+/// `ACL WHOAMI`
+pub(super) fn who_am_i(call: &mut Call<'_>) -> Outcome {
+    let name = call.client.user().name().as_bytes();
+    call.turn.push_with(|out| write_bulk(name, out));
+    Ok(Answer::Pushed)
+}
+
+/// `ACL USERS`
+pub(super) fn users(_: &mut Call<'_>) -> Outcome {
+    Ok(effect(AclEffect::Users))
+}
+
+/// `ACL LIST`
+pub(super) fn list(call: &mut Call<'_>) -> Outcome {
+    Ok(effect(AclEffect::List { shows_secrets: call.client.may(Verb::AclSetUser) }))
+}
+
+/// `ACL GETUSER name`
+pub(super) fn get_user(call: &mut Call<'_>) -> Outcome {
+    let user = call.client.settings.users.get(call.arg(2));
+    let shows_digests = call.client.may(Verb::AclSetUser);
+    Ok(Answer::Value(user.map_or(Value::Null, |user| user.to_value(shows_digests))))
+}
+
+/// `ACL CAT [category]`
+pub(super) fn cat(call: &mut Call<'_>) -> Outcome {
+    match one_at_most(call)? {
+        None => Ok(Answer::Value(acl::categories())),
+        Some(name) => {
+            let commands = acl::commands_in(name);
+            let commands = commands.ok_or_else(|| Call::error_quoting("ERR Unknown category '", name, "'"))?;
+            Ok(Answer::Value(commands))
+        }
+    }
+}
+
+/// `ACL DRYRUN user command ...`
+pub(super) fn dry_run(call: &mut Call<'_>) -> Outcome {
+    let name = call.arg(2);
+    let user = call.client.settings.users.get(name);
+    let user = user.ok_or_else(|| Call::error_quoting("ERR User '", name, "' not found"))?;
+    let asked = call.args.behind(3);
+    let Ok(command) = call.client.settings.vocabulary.resolve(asked) else {
+        return Err(Call::error_quoting("ERR Command '", asked.name(), "' not found"));
+    };
+    if !command.accepts(asked.len()) {
+        return Err(command.arity_error().into());
+    }
+    if user.may_run(command, asked) {
+        return Ok(OK);
+    }
+    let text = format!("This user has no permissions to run the '{}' command", command.full_name);
+    call.turn.push_with(|out| write_bulk(text.as_bytes(), out));
+    Ok(Answer::Pushed)
+}
+
+/// `ACL GENPASS [bits]`
+pub(super) fn gen_pass(call: &mut Call<'_>) -> Outcome {
+    let bits = one_at_most(call)?.map_or(Some(256), parse_integer).ok_or(NOT_AN_INTEGER)?;
+    match usize::try_from(bits) {
+        Ok(bits @ 1..=GENPASS_BITS_MAX) => Ok(effect(AclEffect::GenPass { digits: bits.div_ceil(4) })),
+        _ => Err(format!(
+            "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to \
+             {GENPASS_BITS_MAX}"
+        )
+        .into()),
+    }
+}
+
+/// `ACL LOG [count | RESET]`
+pub(super) fn log(call: &mut Call<'_>) -> Outcome {
+    match one_at_most(call)? {
+        None => Ok(effect(AclEffect::Log { count: LOG_COUNT })),
+        Some(word) if word.eq_ignore_ascii_case(b"reset") => Ok(effect(AclEffect::LogReset)),
+        Some(count) => {
+            let count = parse_integer(count).ok_or(NOT_AN_INTEGER)?;
+            // A negative one is none, as in Redis.
+            Ok(effect(AclEffect::Log { count: usize::try_from(count).unwrap_or(0) }))
+        }
+    }
+}
+
+/// `ACL DELUSER name ...`
+pub(super) fn del_user(call: &mut Call<'_>) -> Outcome {
+    if call.args.iter().skip(2).any(|name| name == DEFAULT_USER.as_bytes()) {
+        return Err("ERR The 'default' user cannot be removed".into());
+    }
+    Ok(effect(AclEffect::DelUser { names: call.args_from(2) }))
+}
+
+/// `ACL SETUSER name [rule ...]`
+pub(super) fn set_user(call: &mut Call<'_>) -> Outcome {
+    Ok(effect(AclEffect::SetUser { name: call.arg(2).to_vec(), rules: call.args_from(3) }))
+}
+
+/// `ACL SAVE`
+pub(super) fn save(_: &mut Call<'_>) -> Outcome {
+    Ok(effect(AclEffect::Save))
+}
+
+/// `ACL LOAD`
+pub(super) fn load(_: &mut Call<'_>) -> Outcome {
+    Ok(effect(AclEffect::Load))
+}
+
+fn effect(effect: AclEffect) -> Answer {
+    Answer::Effect(Effect::Acl(effect))
+}
+
+/// The argument behind a subcommand that takes one or none. The table does not say so: Redis counts these words itself, and
+/// has another error.
+fn one_at_most<'a>(call: &Call<'a>) -> Result<Option<&'a [u8]>, ErrorText> {
+    if call.args.len() > 3 { Err(call.wrong_number("ACL")) } else { Ok(call.args.get(2)) }
+}

@@ -1,0 +1,35 @@
+//! `CONFIG`: arguments are taken apart here, values are checked by the configuration.
+
+use super::{Answer, Call, Outcome, SYNTAX};
+use crate::command::Verb;
+use crate::session::effect::{ConfigEffect, Effect};
+
+/// `CONFIG GET pattern ...`
+pub(super) fn get(call: &mut Call<'_>) -> Outcome {
+    let shows_secrets = call.client.may(Verb::ConfigSet);
+    Ok(effect(ConfigEffect::Get { patterns: call.args_from(2), shows_secrets }))
+}
+
+/// `CONFIG SET name value ...`
+pub(super) fn set(call: &mut Call<'_>) -> Outcome {
+    let mut words = call.args.iter().skip(2).map(<[u8]>::to_vec);
+    let mut pairs = Vec::new();
+    while let Some(name) = words.next() {
+        pairs.push((name, words.next().ok_or(SYNTAX)?));
+    }
+    Ok(effect(ConfigEffect::Set { pairs }))
+}
+
+/// `CONFIG REWRITE`
+pub(super) fn rewrite(_: &mut Call<'_>) -> Outcome {
+    Ok(effect(ConfigEffect::Rewrite))
+}
+
+/// `CONFIG RESETSTAT`
+pub(super) fn reset_stat(_: &mut Call<'_>) -> Outcome {
+    Ok(effect(ConfigEffect::ResetStat))
+}
+
+fn effect(effect: ConfigEffect) -> Answer {
+    Answer::Effect(Effect::Config(effect))
+}

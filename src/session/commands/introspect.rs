@@ -1,0 +1,166 @@
+//! What a server tells of itself: `COMMAND`, `INFO`, `TIME`, `ROLE`, `LOLWUT`, `MONITOR`, `SLOWLOG`, `LATENCY` and `MEMORY`.
+
+use super::{Answer, Call, NOT_AN_INTEGER, OK, Outcome, SYNTAX};
+use crate::command;
+use crate::resp::{Value, parse_integer, write_id};
+use crate::session::effect::{Effect, IntrospectEffect};
+
+/// What `SLOWLOG GET` shows when nobody says how many.
+const SLOWLOG_ENTRIES: usize = 10;
+
+/// `COMMAND` and `COMMAND INFO [name ...]`
+pub(super) fn command_info(call: &mut Call<'_>) -> Outcome {
+    Ok(Answer::Value(command::command_info(&call.client.settings.vocabulary, call.args.behind(2).iter())))
+}
+
+/// `COMMAND DOCS [name ...]`
+pub(super) fn command_docs(call: &mut Call<'_>) -> Outcome {
+    Ok(Answer::Value(command::command_docs(&call.client.settings.vocabulary, call.args.behind(2).iter())))
+}
+
+/// `COMMAND LIST [FILTERBY ...]`
+pub(super) fn command_list(call: &mut Call<'_>) -> Outcome {
+    Ok(Answer::Value(command::command_list(&call.client.settings.vocabulary, call.args)))
+}
+
+/// `COMMAND COUNT`
+pub(super) fn command_count(call: &mut Call<'_>) -> Outcome {
+    let count = call.client.settings.vocabulary.commands().len() as u64;
+    call.turn.push_with(|out| write_id(count, out));
+    Ok(Answer::Pushed)
+}
+
+/// `COMMAND GETKEYS` and `COMMAND GETKEYSANDFLAGS`: an error in any case.
+pub(super) fn command_get_keys(call: &mut Call<'_>) -> Outcome {
+    Err(command::command_get_keys(&call.client.settings.vocabulary, call.args).into())
+}
+
+/// `INFO [section ...]`
+pub(super) fn info(call: &mut Call<'_>) -> Outcome {
+    let sections = call.args.iter().skip(1).map(|name| String::from_utf8_lossy(name).to_ascii_lowercase());
+    Ok(effect(IntrospectEffect::Info { sections: sections.collect() }))
+}
+
+/// `TIME`
+pub(super) fn time(_: &mut Call<'_>) -> Outcome {
+    Ok(effect(IntrospectEffect::Time))
+}
+
+/// `ROLE`
+pub(super) fn role(_: &mut Call<'_>) -> Outcome {
+    let role = [Value::from("master"), Value::Integer(0), Value::Array(Vec::new())];
+    Ok(Answer::Value(Value::Array(role.into())))
+}
+
+/// `LOLWUT`
+pub(super) fn lolwut(_: &mut Call<'_>) -> Outcome {
+    Ok(Answer::Value(Value::text(concat!("getid ver. ", env!("CARGO_PKG_VERSION"), "\n"))))
+}
+
+/// `MONITOR`
+pub(super) fn monitor(call: &mut Call<'_>) -> Outcome {
+    // Inside of EXEC its lines would come between the replies.
+    if call.client.view.queued.is_some() {
+        return Err("ERR MONITOR isn't allowed for DENY BLOCKING client".into());
+    }
+    // Redis does not answer the second one either.
+    if call.client.view.monitors {
+        return Ok(Answer::Pushed);
+    }
+    call.client.view.monitors = true;
+    Ok(effect(IntrospectEffect::Monitor))
+}
+
+/// `SLOWLOG GET [count]`
+pub(super) fn slowlog_get(call: &mut Call<'_>) -> Outcome {
+    let count_max = match call.args.get(2) {
+        None => Some(SLOWLOG_ENTRIES),
+        Some(_) if call.args.len() > 3 => return Err(call.wrong_number("SLOWLOG")),
+        Some(count) => match parse_integer(count) {
+            Some(-1) => None,
+            Some(count @ 0..) => Some(usize::try_from(count).unwrap_or(usize::MAX)),
+            _ => return Err("ERR count should be greater than or equal to -1".into()),
+        },
+    };
+    Ok(effect(IntrospectEffect::SlowLogGet { count_max }))
+}
+
+/// `SLOWLOG LEN`
+pub(super) fn slowlog_len(_: &mut Call<'_>) -> Outcome {
+    Ok(effect(IntrospectEffect::SlowLogLen))
+}
+
+/// `SLOWLOG RESET`
+pub(super) fn slowlog_reset(_: &mut Call<'_>) -> Outcome {
+    Ok(effect(IntrospectEffect::SlowLogReset))
+}
+
+/// `LATENCY DOCTOR`
+pub(super) fn latency_doctor(_: &mut Call<'_>) -> Outcome {
+    Ok(effect(IntrospectEffect::LatencyDoctor))
+}
+
+/// `LATENCY GRAPH event`
+pub(super) fn latency_graph(call: &mut Call<'_>) -> Outcome {
+    Ok(effect(IntrospectEffect::LatencyGraph(call.arg(2).to_vec())))
+}
+
+/// `LATENCY HISTOGRAM [command ...]`
+pub(super) fn latency_histogram(call: &mut Call<'_>) -> Outcome {
+    Ok(effect(IntrospectEffect::LatencyHistogram(call.args_from(2))))
+}
+
+/// `LATENCY HISTORY event`
+pub(super) fn latency_history(call: &mut Call<'_>) -> Outcome {
+    Ok(effect(IntrospectEffect::LatencyHistory(call.arg(2).to_vec())))
+}
+
+/// `LATENCY LATEST`
+pub(super) fn latency_latest(_: &mut Call<'_>) -> Outcome {
+    Ok(effect(IntrospectEffect::LatencyLatest))
+}
+
+/// `LATENCY RESET [event ...]`
+pub(super) fn latency_reset(call: &mut Call<'_>) -> Outcome {
+    Ok(effect(IntrospectEffect::LatencyReset(call.args_from(2))))
+}
+
+/// `MEMORY DOCTOR`
+pub(super) fn memory_doctor(_: &mut Call<'_>) -> Outcome {
+    Ok(effect(IntrospectEffect::MemoryDoctor))
+}
+
+/// `MEMORY STATS`
+pub(super) fn memory_stats(_: &mut Call<'_>) -> Outcome {
+    Ok(effect(IntrospectEffect::MemoryStats))
+}
+
+/// `MEMORY MALLOC-STATS`
+pub(super) fn memory_malloc_stats(_: &mut Call<'_>) -> Outcome {
+    Ok(Answer::Value(Value::text("Stats not supported for the current allocator")))
+}
+
+/// `MEMORY PURGE`: memory that is free goes back to the system by itself.
+pub(super) fn memory_purge(_: &mut Call<'_>) -> Outcome {
+    Ok(OK)
+}
+
+/// `MEMORY USAGE key [SAMPLES count]`: there is no key.
+pub(super) fn memory_usage(call: &mut Call<'_>) -> Outcome {
+    let mut at = 3;
+    while let Some(option) = call.args.get(at) {
+        match call.args.get(at + 1) {
+            Some(count) if option.eq_ignore_ascii_case(b"samples") => match parse_integer(count) {
+                Some(0..) => at += 2,
+                Some(_) => return Err(SYNTAX.into()),
+                None => return Err(NOT_AN_INTEGER.into()),
+            },
+            _ => return Err(SYNTAX.into()),
+        }
+    }
+    Ok(Answer::Value(Value::Null))
+}
+
+fn effect(effect: IntrospectEffect) -> Answer {
+    Answer::Effect(Effect::Introspect(effect))
+}

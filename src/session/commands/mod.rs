@@ -1,0 +1,271 @@
+//! What commands do: one function for each row of the table, in a file for each family.
+//!
+//! A command that is about this connection alone is done here. One that needs IDs leaves its count in the turn; one that
+//! needs the world outside becomes an [`Effect`], which the file of the same name in `server/effects` carries out.
+//! Everything that can be wrong with a command is found here, so that nothing behind it can fail.
+//!
+//! To add a command: a [`Verb`], its row in `command/table.rs`, a line in [`function`], the function in one of these files,
+//! and, if it needs the server, an effect and a function in `server/effects`.
+
+#![expect(clippy::unnecessary_wraps, reason = "all commands have one signature")]
+
+mod acl;
+mod client;
+mod config;
+mod connection;
+mod ids;
+mod introspect;
+mod shutdown;
+mod transaction;
+
+use std::borrow::Cow;
+
+use super::client::Client;
+use super::effect::Effect;
+use super::transaction::Transaction;
+use super::turn::Turn;
+use crate::command::{self, Command, TABLE, Verb, quote};
+use crate::resp::{Args, Value};
+
+const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
+const SYNTAX: &str = "ERR syntax error";
+
+/// How much of an option's name an error text quotes, bytes.
+const OPTION_BYTES_MAX: usize = 128;
+
+/// A command at work: what was sent, who sent it, and the turn that its reply goes into.
+pub(super) struct Call<'a> {
+    pub(super) command: &'static Command,
+    pub(super) args: Args<'a>,
+    pub(super) client: &'a mut Client,
+    pub(super) transaction: &'a mut Transaction,
+    pub(super) turn: &'a mut Turn,
+}
+
+/// What a command comes to: its reply or the text of an error, without the `-`.
+type Outcome = Result<Answer, ErrorText>;
+
+enum Answer {
+    /// The reply is in the turn already, or there is none.
+    Pushed,
+    /// RESP that is the same in both protocols.
+    Encoded(&'static [u8]),
+    Value(Value),
+    /// What the server does and answers.
+    Effect(Effect),
+}
+
+const OK: Answer = Answer::Encoded(b"+OK\r\n");
+
+struct ErrorText(Cow<'static, [u8]>);
+
+impl From<&'static str> for ErrorText {
+    fn from(text: &'static str) -> ErrorText {
+        ErrorText(Cow::Borrowed(text.as_bytes()))
+    }
+}
+
+impl From<String> for ErrorText {
+    fn from(text: String) -> ErrorText {
+        ErrorText(Cow::Owned(text.into_bytes()))
+    }
+}
+
+impl From<Vec<u8>> for ErrorText {
+    fn from(text: Vec<u8>) -> ErrorText {
+        ErrorText(Cow::Owned(text))
+    }
+}
+
+/// The function of a command.
+#[allow(clippy::too_many_lines, reason = "a line for each command")]
+fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
+    match verb {
+        Verb::GetId => ids::getid,
+        Verb::MGetId => ids::mgetid,
+        Verb::DecodeId => ids::decode,
+        Verb::IdReady => ids::ready,
+        Verb::IdSpan => ids::span,
+
+        Verb::Auth => connection::auth,
+        Verb::Echo => connection::echo,
+        Verb::Hello => connection::hello,
+        Verb::Ping => connection::ping,
+        Verb::Quit => connection::quit,
+        Verb::Reset => connection::reset,
+        Verb::Select => connection::select,
+
+        Verb::Discard => transaction::discard,
+        Verb::Exec => transaction::exec,
+        Verb::Multi => transaction::multi,
+        Verb::Unwatch => transaction::unwatch,
+        Verb::Watch => transaction::watch,
+
+        Verb::ClientCaching => client::caching,
+        Verb::ClientGetName => client::get_name,
+        Verb::ClientGetRedir => client::get_redir,
+        Verb::ClientId => client::id,
+        Verb::ClientInfo => client::info,
+        Verb::ClientKill => client::kill,
+        Verb::ClientList => client::list,
+        Verb::ClientNoEvict => client::no_evict,
+        Verb::ClientNoTouch => client::no_touch,
+        Verb::ClientPause => client::pause,
+        Verb::ClientReply => client::reply,
+        Verb::ClientSetInfo => client::set_info,
+        Verb::ClientSetName => client::set_name,
+        Verb::ClientTracking => client::tracking,
+        Verb::ClientTrackingInfo => client::tracking_info,
+        Verb::ClientUnblock => client::unblock,
+        Verb::ClientUnpause => client::unpause,
+
+        Verb::ConfigGet => config::get,
+        Verb::ConfigResetStat => config::reset_stat,
+        Verb::ConfigRewrite => config::rewrite,
+        Verb::ConfigSet => config::set,
+
+        Verb::Command | Verb::CommandInfo => introspect::command_info,
+        Verb::CommandCount => introspect::command_count,
+        Verb::CommandDocs => introspect::command_docs,
+        Verb::CommandGetKeys | Verb::CommandGetKeysAndFlags => introspect::command_get_keys,
+        Verb::CommandList => introspect::command_list,
+        Verb::Info => introspect::info,
+        Verb::LatencyDoctor => introspect::latency_doctor,
+        Verb::LatencyGraph => introspect::latency_graph,
+        Verb::LatencyHistogram => introspect::latency_histogram,
+        Verb::LatencyHistory => introspect::latency_history,
+        Verb::LatencyLatest => introspect::latency_latest,
+        Verb::LatencyReset => introspect::latency_reset,
+        Verb::LolWut => introspect::lolwut,
+        Verb::MemoryDoctor => introspect::memory_doctor,
+        Verb::MemoryMallocStats => introspect::memory_malloc_stats,
+        Verb::MemoryPurge => introspect::memory_purge,
+        Verb::MemoryStats => introspect::memory_stats,
+        Verb::MemoryUsage => introspect::memory_usage,
+        Verb::Monitor => introspect::monitor,
+        Verb::Role => introspect::role,
+        Verb::SlowLogGet => introspect::slowlog_get,
+        Verb::SlowLogLen => introspect::slowlog_len,
+        Verb::SlowLogReset => introspect::slowlog_reset,
+        Verb::Time => introspect::time,
+
+        Verb::AclCat => acl::cat,
+        Verb::AclDelUser => acl::del_user,
+        Verb::AclDryRun => acl::dry_run,
+        Verb::AclGenPass => acl::gen_pass,
+        Verb::AclGetUser => acl::get_user,
+        Verb::AclList => acl::list,
+        Verb::AclLoad => acl::load,
+        Verb::AclLog => acl::log,
+        Verb::AclSave => acl::save,
+        Verb::AclSetUser => acl::set_user,
+        Verb::AclUsers => acl::users,
+        Verb::AclWhoAmI => acl::who_am_i,
+
+        Verb::Shutdown => shutdown::shutdown,
+
+        Verb::Acl | Verb::Client | Verb::Config | Verb::Latency | Verb::Memory | Verb::SlowLog => container,
+        Verb::AclHelp
+        | Verb::ClientHelp
+        | Verb::CommandHelp
+        | Verb::ConfigHelp
+        | Verb::LatencyHelp
+        | Verb::MemoryHelp
+        | Verb::SlowLogHelp => help,
+    }
+}
+
+/// A container without a subcommand, which its arity does not admit.
+fn container(call: &mut Call<'_>) -> Outcome {
+    Err(call.command.arity_error().into())
+}
+
+/// The `HELP` of a container.
+fn help(call: &mut Call<'_>) -> Outcome {
+    let is_container = |row: &&Command| row.subcommands.iter().any(|sub| sub.verb == call.command.verb);
+    let lines = TABLE.iter().find(is_container).map_or(Value::Array(Vec::new()), command::command_help);
+    Ok(Answer::Value(lines))
+}
+
+impl<'a> Call<'a> {
+    /// Runs the command: exactly one reply goes into the turn, or an effect whose answer is that reply.
+    #[inline]
+    pub(super) fn run(mut self) {
+        self.turn.commands += 1;
+        self.client.view.set_last_command(self.command.full_name);
+        match self.command.verb {
+            // Not timed: what they take is the draw, which the shell makes for the whole turn at once.
+            Verb::GetId => {
+                let outcome = ids::getid(&mut self);
+                self.push(outcome);
+            }
+            Verb::MGetId => {
+                let outcome = ids::mgetid(&mut self);
+                self.push(outcome);
+            }
+            _ => self.run_timed(),
+        }
+        if self.turn.tally.is_watched() {
+            self.show();
+        }
+    }
+
+    fn run_timed(&mut self) {
+        let timing = &self.client.settings.timing;
+        let begun = self.turn.tally.begin(timing);
+        let outcome = function(self.command.verb)(self);
+        self.push(outcome);
+        let is_unfinished = self.turn.effect.is_some();
+        self.turn.tally.end(begun, &self.client.settings.timing, self.command, self.args, is_unfinished);
+    }
+
+    #[inline]
+    fn push(&mut self, outcome: Outcome) {
+        match outcome {
+            Ok(Answer::Pushed) => {}
+            Ok(Answer::Encoded(bytes)) => self.turn.push(bytes),
+            Ok(Answer::Value(value)) => self.turn.push_value(&value, self.client.view.protocol),
+            Ok(Answer::Effect(effect)) => self.turn.effect = Some(effect),
+            Err(text) => self.turn.push_error(text.0),
+        }
+    }
+
+    /// Shows the command to monitors; `EXEC` behind the commands that it runs ([`show_exec`]).
+    #[cold]
+    fn show(&mut self) {
+        if self.command.verb != Verb::Exec || !self.transaction.is_running() {
+            let Call { command, args, client, turn, .. } = self;
+            turn.tally.show(command, client.view.database, args.iter(), client.settings.timing.is_secret);
+        }
+    }
+
+    /// The argument at `index`, which the arity has promised.
+    fn arg(&self, index: usize) -> &'a [u8] {
+        self.args.get(index).unwrap_or_default()
+    }
+
+    /// Copies of the arguments from `index` on.
+    fn args_from(&self, index: usize) -> Vec<Vec<u8>> {
+        self.args.iter().skip(index).map(<[u8]>::to_vec).collect()
+    }
+
+    /// An error's text with the beginning of an argument in it.
+    fn error_quoting(before: &str, arg: &[u8], after: &str) -> ErrorText {
+        [before.as_bytes(), quote(arg, OPTION_BYTES_MAX), after.as_bytes()].concat().into()
+    }
+
+    /// Redis's text where a subcommand has too much behind it; the subcommand as it was written.
+    fn wrong_number(&self, container: &str) -> ErrorText {
+        let before = "ERR unknown subcommand or wrong number of arguments for '";
+        Call::error_quoting(before, self.arg(1), &format!("'. Try {container} HELP."))
+    }
+}
+
+/// Shows `EXEC` to monitors, as it was sent before the commands that it ran.
+#[cold]
+pub(super) fn show_exec(client: &Client, turn: &mut Turn) {
+    if let Some(command) = TABLE.iter().find(|command| command.verb == Verb::Exec) {
+        let args = [&b"EXEC"[..]].into_iter();
+        turn.tally.show(command, client.view.database, args, client.settings.timing.is_secret);
+    }
+}

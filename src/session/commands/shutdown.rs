@@ -1,0 +1,26 @@
+//! `SHUTDOWN`.
+
+use super::{Answer, Call, Outcome, SYNTAX};
+use crate::session::effect::{Effect, Shutdown};
+
+/// `SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]`
+pub(super) fn shutdown(call: &mut Call<'_>) -> Outcome {
+    let mut options = Shutdown::default();
+    let mut save = false;
+    for word in call.args.iter().skip(1) {
+        let option = match word.to_ascii_lowercase().as_slice() {
+            b"save" => &mut save,
+            b"nosave" => &mut options.nosave,
+            b"now" => &mut options.now,
+            b"force" => &mut options.force,
+            b"abort" => &mut options.abort,
+            _ => return Err(SYNTAX.into()),
+        };
+        *option = true;
+    }
+    let others = save || options.nosave || options.now || options.force;
+    if (save && options.nosave) || (options.abort && others) {
+        return Err(SYNTAX.into());
+    }
+    Ok(Answer::Effect(Effect::Shutdown(options)))
+}

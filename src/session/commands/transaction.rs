@@ -1,0 +1,46 @@
+//! `MULTI`, `EXEC` and what belongs to them. None of these is queued itself.
+
+use super::{Answer, Call, OK, Outcome};
+use crate::resp::write_array_header;
+
+/// `MULTI`
+pub(super) fn multi(call: &mut Call<'_>) -> Outcome {
+    if call.transaction.is_queueing() {
+        return Err("ERR MULTI calls can not be nested".into());
+    }
+    call.transaction.begin();
+    Ok(OK)
+}
+
+/// `EXEC`: the head of the array; the session runs the commands one by one, which may take several turns.
+pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
+    if !call.transaction.is_queueing() {
+        return Err("ERR EXEC without MULTI".into());
+    }
+    if call.transaction.has_failed() {
+        call.transaction.discard();
+        return Err("EXECABORT Transaction discarded because of previous errors.".into());
+    }
+    let len = call.transaction.run();
+    call.turn.push_with(|out| write_array_header(len, out));
+    Ok(Answer::Pushed)
+}
+
+/// `DISCARD`
+pub(super) fn discard(call: &mut Call<'_>) -> Outcome {
+    if !call.transaction.is_queueing() {
+        return Err("ERR DISCARD without MULTI".into());
+    }
+    call.transaction.discard();
+    Ok(OK)
+}
+
+/// `WATCH key ...`: there are no keys that could change.
+pub(super) fn watch(call: &mut Call<'_>) -> Outcome {
+    if call.transaction.is_queueing() { Err("ERR WATCH inside MULTI is not allowed".into()) } else { Ok(OK) }
+}
+
+/// `UNWATCH`
+pub(super) fn unwatch(_: &mut Call<'_>) -> Outcome {
+    Ok(OK)
+}

@@ -1,0 +1,205 @@
+//! What becomes of a request before it runs: it is refused, held, queued behind `MULTI`, or run.
+
+use super::client::Client;
+use super::commands::Call;
+use super::transaction::{Transaction, is_login};
+use super::turn::{Breach, Turn};
+use crate::acl::Context;
+use crate::command::{Command, Flags, Verb};
+use crate::resp::Args;
+
+/// Most arguments of a command that takes any number of them.
+///
+/// There are no keys here, so nobody needs more; each is looked up or copied while others wait.
+const ARGS_MAX: usize = 4096;
+
+/// Largest request of a command that does not send an argument back (`ECHO` and `PING` do), in bytes as sent.
+const ARGS_BYTES_MAX: usize = 64 * 1024;
+
+/// Replies to a client that has not logged in, bytes, after which a turn ends.
+const STRANGER_BYTES_MAX: usize = 2 * 1024;
+
+/// Why a request is answered by an error before it is run or queued.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// It is HTTP.
+    Http,
+    /// It cannot be run: the reply.
+    Because { command: Option<&'static Command>, text: Vec<u8> },
+    /// Its user may not run it.
+    NotAllowed(&'static Command),
+}
+
+impl Refused {
+    #[cold]
+    pub(super) fn answer(self, transaction: &mut Transaction, client: &mut Client, turn: &mut Turn) {
+        match self {
+            Refused::Http => close_http(turn),
+            Refused::Because { command, text } => {
+                reject(transaction, client, command, &text, turn);
+                // Who is not logged in is owed little at a time.
+                turn.ended |= !client.is_authenticated() && turn.encoded().len() >= STRANGER_BYTES_MAX;
+            }
+            Refused::NotAllowed(command) => refuse(transaction, client, command, turn),
+        }
+    }
+}
+
+/// The command that a request asks for, if it can be run or queued. Of a request that is not complete, `args` are those so
+/// far, the last one perhaps cut short, and `len` is how many there will be.
+#[inline]
+fn check(transaction: &Transaction, client: &Client, args: Args<'_>, len: usize) -> Result<&'static Command, Refused> {
+    let command = match client.settings.vocabulary.resolve(args) {
+        Err(_) if is_http(args) => return Err(Refused::Http),
+        // By a name that is a command too, such as TIME: nothing else ends a first line so.
+        Ok(_) if client.has_said_nothing() && args.len() == len && ends_as_http(args) => return Err(Refused::Http),
+        Ok(command) => command,
+        Err(text) => return Err(Refused::Because { command: None, text }),
+    };
+    let because = |text: &[u8]| Err(Refused::Because { command: Some(command), text: text.to_vec() });
+    if !command.accepts(len) {
+        return because(command.arity_error().as_bytes());
+    }
+    if !client.is_authenticated() && !command.flags.has(Flags::NO_AUTH) {
+        return because(b"NOAUTH Authentication required.");
+    }
+    if transaction.is_queueing() && command.flags.has(Flags::NO_MULTI) {
+        return because(b"ERR Command not allowed inside a transaction");
+    }
+    if !client.may_run(command, args) {
+        return Err(Refused::NotAllowed(command));
+    }
+    if len > ARGS_MAX { because(too_many_args(command, len).as_bytes()) } else { Ok(command) }
+}
+
+/// The reply to a command with more than [`ARGS_MAX`] arguments.
+#[cold]
+fn too_many_args(command: &Command, len: usize) -> String {
+    if command.sends_back {
+        return command.arity_error();
+    }
+    format!("ERR too many arguments for '{}' command: {len}, and it takes at most {ARGS_MAX}", command.full_name)
+}
+
+/// Whether a request is wanted that is going to have `bytes` bytes or more: what will be refused need not be kept.
+#[cold]
+pub(super) fn check_large(
+    transaction: &Transaction,
+    client: &Client,
+    args: Args<'_>,
+    len: usize,
+    bytes: usize,
+) -> Result<(), Refused> {
+    let command = check(transaction, client, args, len)?;
+    let text = if command.sends_back && len > 2 {
+        command.arity_error()
+    } else if !command.sends_back && bytes > ARGS_BYTES_MAX {
+        format!(
+            "ERR arguments of '{}' command are too large: it takes at most {ARGS_BYTES_MAX} bytes",
+            command.full_name
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Refused::Because { command: Some(command), text: text.into_bytes() })
+}
+
+/// One request: rejected, held, queued, or run.
+#[inline]
+pub(super) fn take(transaction: &mut Transaction, client: &mut Client, args: Args<'_>, turn: &mut Turn) {
+    let command = match check(transaction, client, args, args.len()) {
+        Ok(command) => command,
+        Err(refused) => return refused.answer(transaction, client, turn),
+    };
+    if client.holds(command, transaction) {
+        turn.held = true;
+        return;
+    }
+    if command.flags.has(Flags::NO_AUTH) || command.verb == Verb::Exec {
+        let logins = if transaction.is_queueing() {
+            if command.verb == Verb::Exec { transaction.logins() } else { 0 }
+        } else {
+            u32::from(is_login(command, args))
+        };
+        if logins > client.leave() {
+            turn.held = true;
+            turn.logins_held = logins;
+            return;
+        }
+    }
+    if transaction.is_queueing() && !command.runs_at_once {
+        match transaction.push(command, args, client.settings.request_bytes_max) {
+            Ok(()) => {
+                client.view.set_last_command(command.full_name);
+                turn.tally.end_lap();
+                turn.push(b"+QUEUED\r\n");
+            }
+            Err(error) => {
+                turn.tally.rejected(command.verb);
+                turn.push_error(error.to_string());
+            }
+        }
+        client.view.queued = transaction.queued();
+        return;
+    }
+    Call { command, args, client, transaction, turn }.run();
+    if command.runs_at_once {
+        client.view.queued = transaction.queued();
+    }
+}
+
+/// Whether this is a line of an HTTP request that can carry commands in its body, as in Redis.
+///
+/// A web page can make a browser send `SHUTDOWN` to a server on its own machine as the body of a `POST`, or of a request by
+/// any other method; this line, or the header that every request has, comes before it.
+#[cold]
+fn is_http(args: Args<'_>) -> bool {
+    let name = args.name();
+    name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:") || ends_as_http(args)
+}
+
+/// Whether it ends as the first line of an HTTP request does, with a method, a target and `HTTP/1.1`.
+#[cold]
+fn ends_as_http(args: Args<'_>) -> bool {
+    let last = args.get(args.len().saturating_sub(1)).unwrap_or_default();
+    args.len() >= 3 && last.len() == b"HTTP/1.x".len() && last[..7].eq_ignore_ascii_case(b"HTTP/1.")
+}
+
+#[cold]
+fn close_http(turn: &mut Turn) {
+    turn.close = true;
+    turn.broken = Some(Breach::Http);
+}
+
+/// Answers a request that can't be run or queued. A transaction fails by it; `EXEC` itself ends one.
+#[cold]
+fn reject(
+    transaction: &mut Transaction,
+    client: &mut Client,
+    command: Option<&'static Command>,
+    text: &[u8],
+    turn: &mut Turn,
+) {
+    if let Some(command) = command {
+        turn.tally.rejected(command.verb);
+    }
+    if command.is_some_and(|command| command.verb == Verb::Exec) {
+        transaction.discard();
+        // Redis leaves the code out when it is ERR.
+        let reason = text.strip_prefix(b"ERR ").unwrap_or(text);
+        turn.push_error([b"EXECABORT Transaction discarded because of: ", reason].concat());
+    } else {
+        transaction.fail();
+        turn.push_error(text);
+    }
+    client.view.queued = transaction.queued();
+}
+
+/// Answers a request that its user may not make.
+#[cold]
+fn refuse(transaction: &mut Transaction, client: &mut Client, command: &'static Command, turn: &mut Turn) {
+    let context = if transaction.is_queueing() { Context::Multi } else { Context::TopLevel };
+    client.deny(command, context, turn);
+    client.view.set_last_command(command.full_name);
+    reject(transaction, client, Some(command), client.refusal_of(command).as_bytes(), turn);
+}
