@@ -3,14 +3,14 @@
 use super::Server;
 use crate::logging::throttle::throttled;
 use crate::metrics::Counter;
-use crate::server::connection::CutOff;
+use crate::server::output_limit::CutOff;
 use crate::server::registry::{Client, Stop};
 use crate::session::Breach;
 
 impl Server {
     /// Closes the largest clients if all together hold more than `maxmemory-clients`.
     #[cold]
-    pub(crate) fn evict_clients(&self) {
+    pub(super) fn evict_clients(&self) {
         for client in self.clients.choose_too_large() {
             self.metrics.count(Counter::Evicted);
             throttled!(
@@ -29,7 +29,7 @@ impl Server {
 
     /// Counts a connection that ends for what its client sent, and says so now and then.
     #[cold]
-    pub(crate) fn note_breach(&self, breach: Breach, client: &Client) {
+    pub(super) fn note_breach(&self, breach: Breach, client: &Client) {
         let metrics = &self.metrics;
         metrics.count(Counter::ProtocolErrors);
         match breach {
@@ -60,7 +60,7 @@ impl Server {
 
     /// Counts a client that is closed because it does not take its replies, and says so now and then.
     #[cold]
-    pub(crate) fn note_cut_off(&self, reason: CutOff, pending_bytes: usize, client: &Client) {
+    pub(super) fn note_cut_off(&self, reason: CutOff, pending_bytes: usize, client: &Client) {
         let counter = match reason {
             CutOff::HardLimit { .. } | CutOff::SoftLimit { .. } => Counter::OutputLimitClosed,
             CutOff::Timeout { .. } => Counter::OutputTimeoutClosed,

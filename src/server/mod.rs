@@ -17,6 +17,8 @@ mod handshakes;
 mod housekeeping;
 mod listen;
 mod monitor;
+mod output_limit;
+mod panic_watch;
 pub mod pause;
 pub mod published;
 pub mod registry;

@@ -214,7 +214,7 @@ impl Client {
 
     /// Has the connection's task look around: it is to end, or has something to write.
     pub fn wake(&self) {
-        // Against the fence of `wake_by`: either this sees the waker, or the task sees the wish.
+        // Against the fence of `stopping_or_wake`: either this sees the waker, or the task sees the wish.
         fence(Ordering::SeqCst);
         if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
@@ -232,14 +232,15 @@ impl Client {
         }
     }
 
-    /// Remembers whom [`Client::stop`] wakes: a task's waker stays the same for as long as it lives. To be called
-    /// before [`Client::stopping`] is looked at.
+    /// The same for the connection's own task, which [`Client::stop`] wakes from now on: a task's waker stays the same for
+    /// as long as it lives.
     #[inline]
-    pub fn wake_by(&self, waker: &Waker) {
+    pub fn stopping_or_wake(&self, waker: &Waker) -> Stop {
         if self.waker.get().is_none() {
             let _ = self.waker.set(waker.clone());
             fence(Ordering::SeqCst);
         }
+        self.stopping()
     }
 
     /// What CLIENT LIST and CLIENT INFO say of it now.

@@ -86,6 +86,12 @@ pub fn stopwatch_ns() -> u64 {
     })
 }
 
+/// Nanoseconds since [`stopwatch_ns`] was `began_ns`.
+#[inline]
+pub fn since_ns(began_ns: u64) -> u64 {
+    stopwatch_ns().saturating_sub(began_ns)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,15 +16,15 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What is known of a client whose replies wait.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct OutputLimit {
     progress: Instant,
     over_soft_since: Option<Instant>,
 }
 
-impl Patience {
+impl OutputLimit {
     /// Replies began to wait at `now`.
-    pub(super) fn new(now: Instant) -> Patience {
-        Patience { progress: now, over_soft_since: None }
+    pub(super) fn new(now: Instant) -> OutputLimit {
+        OutputLimit { progress: now, over_soft_since: None }
     }
 
     /// The client took some bytes.
@@ -61,26 +61,15 @@ impl Patience {
     }
 }
 
-/// Why a client is closed that does not take its replies. `Display` is for the log.
+/// Why a client is closed that does not take its replies: a limit, as it was configured. `Display` is for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CutOff {
+pub(super) enum CutOff {
     /// The hard limit of `client-output-buffer-limit`.
-    HardLimit {
-        /// It.
-        bytes_max: u64,
-    },
-    /// Its soft limit.
-    SoftLimit {
-        /// It.
-        bytes_max: u64,
-        /// How long it was exceeded.
-        seconds: u64,
-    },
+    HardLimit { bytes_max: u64 },
+    /// The soft limit of the same directive, exceeded for that long.
+    SoftLimit { bytes_max: u64, seconds: u64 },
     /// `client-output-timeout`.
-    Timeout {
-        /// It.
-        seconds: u64,
-    },
+    Timeout { seconds: u64 },
 }
 
 impl fmt::Display for CutOff {
@@ -106,13 +95,13 @@ mod tests {
     /// Checks every 100 ms, from the first that waits, until it is enough; returns when, in ms.
     fn cut_off(config: &Config, pending: impl Fn(u64) -> usize, progress_every_ms: u64) -> Option<(u64, CutOff)> {
         let begun = Instant::now();
-        let mut patience = Patience::new(begun);
+        let mut limit = OutputLimit::new(begun);
         for ms in (0..100_000).step_by(100) {
             let now = begun + Duration::from_millis(ms);
             if progress_every_ms > 0 && ms % progress_every_ms == 0 {
-                patience.note_progress(now);
+                limit.note_progress(now);
             }
-            match patience.check(now, pending(ms), config) {
+            match limit.check(now, pending(ms), config) {
                 Ok(look_again) => assert!(look_again > now && look_again <= now + LOOK_AGAIN),
                 Err(reason) => return Some((ms, reason)),
             }

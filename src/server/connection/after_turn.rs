@@ -1,0 +1,288 @@
+//! What comes after a turn's replies: it is counted, what it asks of the server is done, and others hear of logins and
+//! refusals. Of most turns that is the counting alone.
+
+use std::future::Future;
+use std::io::{self, Write as _};
+
+use super::buffers::{Buffers, FLUSH_BYTES};
+use super::pace::{self, SLICE_NS};
+use super::state::Connection;
+use super::wait::Wait;
+use crate::acl::Reason;
+use crate::metrics::MeasuredDraw;
+use crate::resp::Value;
+use crate::server::registry::Stop;
+use crate::server::transport::Transport;
+use crate::server::{Act, Answer, MONITORS_MAX, Pieces};
+use crate::session::{Calls, Effect, ErrorCode, IntrospectEffect, Reply, Turn};
+use crate::stats::bucket_of;
+use crate::system::clock::{self, Clock as _};
+
+/// Lines for monitors are gathered up to this before they are given to them.
+const FED_BYTES: usize = 16 * 1024;
+
+impl<T: Transport> Connection<T> {
+    /// Counts what a turn did, but for its effect.
+    #[inline]
+    pub(super) fn count(&self, turn: &mut Turn, draw: Option<MeasuredDraw>) {
+        let Some(own) = self.server.metrics.own_commands() else { return };
+        own.add(turn.tally.calls());
+        if let Some(draw) = draw {
+            self.count_draw(turn, draw);
+        }
+        if turn.tally.has_more() {
+            self.count_more(turn);
+        }
+    }
+
+    #[cold]
+    fn count_draw(&self, turn: &Turn, draw: MeasuredDraw) {
+        let Some(own) = self.server.metrics.own_commands() else { return };
+        let share_ns = own.charge(turn.tally.calls(), draw);
+        if draw.waited {
+            self.server.note_draw_wait(draw.ns);
+        }
+        if share_ns >= self.session.settings().timing.noted_ns {
+            self.server.note_ids(&self.admission.client, &self.session.view().names.name, turn.replies(), share_ns);
+        }
+    }
+
+    /// ID commands of a turn that got an error for want of IDs.
+    #[cold]
+    pub(super) fn count_refused(&self, turn: &Turn, text: &str) {
+        let Some(own) = self.server.metrics.own_commands() else { return };
+        let (mut getids, mut mgetids) = (0, 0);
+        for reply in turn.replies() {
+            match *reply {
+                Reply::Integers { count } => getids += count,
+                Reply::Bulks { .. } => mgetids += 1,
+                Reply::Unheard { .. } | Reply::Encoded { .. } => {}
+            }
+        }
+        own.refuse(getids, mgetids, ErrorCode::of(text.as_bytes()));
+    }
+
+    /// Errors, slow commands, and what monitors are shown.
+    #[cold]
+    fn count_more(&self, turn: &mut Turn) {
+        let Some(own) = self.server.metrics.own_commands() else { return };
+        for &(code, count) in turn.tally.errors() {
+            own.add_error(code, count);
+        }
+        for noted in turn.tally.take_noted() {
+            self.server.note(&self.admission.client, &self.session.view().names.name, noted);
+        }
+        let mut shown = turn.tally.shown().peekable();
+        if shown.peek().is_some() {
+            let now_us = self.server.issuer().clock().wall_unix_us();
+            let (unix_s, us) = (now_us.div_euclid(1_000_000), now_us.rem_euclid(1_000_000));
+            let mut lines = Vec::new();
+            for (database, args) in shown {
+                if lines.len() >= FED_BYTES {
+                    self.server.feed_monitors(&lines);
+                    lines.clear();
+                }
+                let peer = self.admission.client.peer.for_monitors();
+                // Writing to a Vec cannot fail.
+                let _ = write!(lines, "+{unix_s}.{us:06} [{database} {peer}] ");
+                lines.extend_from_slice(args);
+                lines.extend_from_slice(b"\r\n");
+            }
+            self.server.feed_monitors(&lines);
+        }
+    }
+
+    /// Whether there is more to do after a turn than to count it.
+    #[inline]
+    pub(super) fn has_more_to_do(&self, turn: &Turn) -> bool {
+        turn.has_access_news || turn.effect.is_some() || turn.broken.is_some() || self.monitoring.is_some()
+    }
+
+    /// Does that. An error ends the connection.
+    pub(super) async fn do_more(&mut self, buffers: &mut Buffers) -> io::Result<()> {
+        if buffers.turn.has_access_news {
+            self.take_access_news(&mut buffers.turn).await?;
+        }
+        if let Some(effect) = buffers.turn.effect.take() {
+            buffers.busy_since_ns.get_or_insert_with(clock::stopwatch_ns);
+            // Redis counts the request that asks, too.
+            self.admission.client.note_input(buffers.input.len());
+            self.perform(effect, buffers).await?;
+        }
+        let turn = &buffers.turn;
+        if let Some(breach) = turn.broken {
+            self.server.note_breach(breach, &self.admission.client);
+        }
+        if turn.close || !self.session.view().monitors {
+            self.monitoring = None;
+        }
+        Ok(())
+    }
+
+    /// Performs what a turn asks of the server, and puts the answer behind its replies.
+    async fn perform(&mut self, effect: Effect, buffers: &mut Buffers) -> io::Result<()> {
+        self.publish();
+        let began_ns = clock::stopwatch_ns();
+        let is_refused = effect == Effect::Introspect(IntrospectEffect::Monitor) && !self.monitor();
+        let answer = if is_refused {
+            Answer::Value(Value::error(format!(
+                "ERR {MONITORS_MAX} clients monitor, as many as may; CLIENT LIST shows them with the flag O"
+            )))
+        } else {
+            self.server.perform(effect, &self.admission.client).await
+        };
+        let turn = &mut buffers.turn;
+        match answer {
+            Answer::Value(value) => {
+                self.count_effect(turn, Some(&value), clock::since_ns(began_ns));
+                self.session.reply(&value, &mut buffers.output);
+            }
+            Answer::Pieces(pieces) => {
+                let spent_ns = self.reply_in_pieces(pieces, buffers).await?;
+                self.count_effect(&mut buffers.turn, None, spent_ns);
+            }
+            Answer::End => {
+                self.count_effect(turn, None, clock::since_ns(began_ns));
+                turn.close = true;
+            }
+        }
+        // It may have killed itself: requests behind that in the input are not answered.
+        buffers.turn.close |= self.admission.client.stopping() == Stop::AfterReply;
+        Ok(())
+    }
+
+    /// Monitors from now on; false if too many do.
+    fn monitor(&mut self) -> bool {
+        self.monitoring = self.server.monitors.add(&self.admission.client);
+        if self.monitoring.is_none() {
+            self.session.take_monitoring_back();
+        }
+        self.monitoring.is_some()
+    }
+
+    /// Writes an answer that may be large as it is made, so that there is never more of it than a few pieces, and others go
+    /// between them. Returns the time it took to make, in ns.
+    async fn reply_in_pieces(&mut self, mut pieces: Box<dyn Pieces>, buffers: &mut Buffers) -> io::Result<u64> {
+        let Some(protocol) = self.session.answers_in() else { return Ok(0) };
+        let mut busy_since_ns = Some(clock::stopwatch_ns());
+        let mut spent_ns = 0;
+        loop {
+            let began_ns = clock::stopwatch_ns();
+            let has_more = pieces.write_next(protocol, &mut buffers.output);
+            spent_ns += clock::since_ns(began_ns);
+            if !has_more {
+                self.answer_bytes = 0;
+                return Ok(spent_ns);
+            }
+            if buffers.output.len() >= FLUSH_BYTES {
+                self.answer_bytes = pieces.memory_bytes();
+                self.flush(buffers).await?;
+            }
+            pace::give_way(&mut busy_since_ns, SLICE_NS).await;
+            self.check_cut_off()?;
+        }
+    }
+
+    /// Counts the command whose effect the server has carried out.
+    fn count_effect(&self, turn: &mut Turn, value: Option<&Value>, performed_ns: u64) {
+        let (Some(own), Some(mut asker)) = (self.server.metrics.own_commands(), turn.tally.take_asker()) else {
+            return;
+        };
+        asker.ns += performed_ns;
+        let mut failed = 0;
+        if let Some(Value::Error(text)) = value {
+            own.add_error(ErrorCode::of(text.as_bytes()), 1);
+            failed = 1;
+        }
+        let (verb, ns) = (asker.command.verb, asker.ns);
+        own.add(&[Calls { verb, calls: 1, failed, rejected: 0, ns, bucket: bucket_of(ns) }]);
+        if ns >= self.session.settings().timing.noted_ns {
+            self.server.note(&self.admission.client, &self.session.view().names.name, asker);
+        }
+    }
+
+    /// Takes the user that the client has proved to be in its handshake, if there is one of that name. False when the
+    /// connection is to end.
+    pub(super) fn log_in_by_certificate(&mut self) -> bool {
+        let Some(name) = self.io.take_user() else { return true };
+        self.follow_settings();
+        !self.session.log_in_as(&name) || self.announce(true)
+    }
+
+    /// Shows others who the client is before it has its answer: who is looked for by user, to be deleted or killed, must be
+    /// found from then on. False when its user is gone.
+    fn announce(&mut self, has_logged_in: bool) -> bool {
+        self.publish();
+        if has_logged_in {
+            self.server.audit(Act::Login { user: &self.session.view().user }, &*self.admission.client);
+        }
+        // Either who deletes the user sees this login, or it is seen here that the user is gone.
+        self.follow_settings();
+        !self.session.has_lost_user()
+    }
+
+    /// Somebody was refused, or logged in. The answer to a login that was wrong is late: an error ends the connection meanwhile.
+    async fn take_access_news(&mut self, turn: &mut Turn) -> io::Result<()> {
+        let wrong = turn.denials.iter().filter(|denial| denial.reason == Reason::Auth);
+        let failures: u64 = wrong.map(|denial| denial.count).sum();
+        let left = self.session.settle_leave();
+        let kept = if self.session.is_in_exec() { left } else { 0 };
+        let leave = std::mem::replace(&mut self.leave, kept);
+        // Wrong ones have used theirs.
+        let right = leave.saturating_sub(left).saturating_sub(u32::try_from(failures).unwrap_or(u32::MAX));
+        let given_back = right + left - kept;
+        if given_back > 0 {
+            self.server.give_leave_back(self.admission.client.peer.source(), given_back);
+        }
+        turn.close |= !self.announce(right > 0);
+        if !turn.denials.is_empty() {
+            self.server.note_denials(std::mem::take(&mut turn.denials), &self.admission.client);
+        }
+        if failures == 0 {
+            return Ok(());
+        }
+        let before = u64::from(self.wrong_logins);
+        self.wrong_logins = self.wrong_logins.saturating_add(u32::try_from(failures).unwrap_or(u32::MAX));
+        let delay = self.server.note_wrong_logins(failures, before, &self.admission.client);
+        self.wait(tokio::time::sleep(delay)).await
+    }
+
+    /// Waits until the first request that is left may be read: `CLIENT PAUSE` holds it, or it tries passwords. An error ends
+    /// the connection.
+    pub(super) async fn hold(&mut self, buffers: &mut Buffers) -> io::Result<()> {
+        self.publish();
+        self.touch(buffers);
+        self.flush(buffers).await?;
+        self.park(buffers);
+        match buffers.turn.logins_held {
+            0 => {
+                let _held = self.admission.client.is_held();
+                self.wait(self.server.pauses.over()).await
+            }
+            logins => self.wait_for_leave(logins).await,
+        }
+    }
+
+    /// Waits until the client may try so many passwords.
+    async fn wait_for_leave(&mut self, logins: u32) -> io::Result<()> {
+        let source = self.admission.client.peer.source();
+        let delay = self.server.ask_leave(source, logins);
+        if !delay.is_zero()
+            && let Err(gone) = self.wait(tokio::time::sleep(delay)).await
+        {
+            self.server.give_leave_back(source, logins);
+            return Err(gone);
+        }
+        self.leave = logins;
+        self.session.give_leave(logins);
+        Ok(())
+    }
+
+    /// Waits for what the client cannot end. An error ends the connection: the server stops, which is no time to let a held
+    /// request go on, or nobody is there any more.
+    async fn wait(&self, over: impl Future<Output = ()>) -> io::Result<()> {
+        Wait::unless_stopped(&self.admission.client).until_or_gone(&self.io, over, false).await?;
+        self.note_active();
+        Ok(())
+    }
+}

@@ -1,0 +1,129 @@
+//! Buffers belong to connections that work: one that has nothing to say holds none, so that ten thousand idle clients cost
+//! little.
+
+use std::cell::RefCell;
+
+use getid_core::Reservation;
+
+use crate::session::{Turn, Unblock};
+
+/// Room for one read: 16 KiB, as Redis's. A thousand `GETID` as arrays are 14 KB.
+pub(super) const READ_BYTES: usize = 16 * 1024;
+
+/// Room for one read of a client that has to log in and has not: the largest request that it may send.
+const UNAUTHENTICATED_READ_BYTES: usize = 8 * 1024;
+
+/// Replies of several turns are gathered up to this before they are written.
+pub(super) const FLUSH_BYTES: usize = 64 * 1024;
+
+/// The beginning of a request up to this size is copied out of the buffer, so that a client that drips bytes costs
+/// what it sent; a larger one keeps the buffer.
+const REST_COPIED_MAX: usize = 8 * 1024;
+
+/// A buffer that grew past this is given back to the system rather than kept for the next connection.
+const KEPT_BYTES_MAX: usize = 256 * 1024;
+
+/// Buffers kept for the next connection that has something to say, per thread.
+const KEPT_BUFFERS_MAX: usize = 64;
+
+thread_local! {
+    // Boxed, so that a read that has to wait moves a pointer and not the whole.
+    #[expect(clippy::vec_box, reason = "buffers travel as one pointer")]
+    static KEPT: RefCell<Vec<Box<Buffers>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What a connection works with from one read to the last answer to it.
+#[derive(Debug, Default)]
+pub(super) struct Buffers {
+    pub(super) input: Vec<u8>,
+    /// How much of the input has become turns, bytes.
+    pub(super) used: usize,
+    pub(super) output: Vec<u8>,
+    pub(super) turn: Turn,
+    pub(super) drawn: Vec<Reservation>,
+    /// Set by `CLIENT UNBLOCK`, which ends the wait of all that has been read, be it in several turns.
+    pub(super) unblocked: Option<Unblock>,
+    /// When others began to wait for this client, as far as it is known to have more to say than IDs.
+    pub(super) busy_since_ns: Option<u64>,
+}
+
+impl Buffers {
+    /// Buffers for one read: those of a connection that worked before, where there are any.
+    pub(super) fn take() -> Box<Buffers> {
+        KEPT.with_borrow_mut(Vec::pop).unwrap_or_default()
+    }
+
+    /// Keeps them for the next connection.
+    pub(super) fn give_back(mut self: Box<Self>) {
+        self.input.clear();
+        self.used = 0;
+        self.output.clear();
+        self.unblocked = None;
+        self.busy_since_ns = None;
+        if self.input.capacity() > KEPT_BYTES_MAX {
+            self.input = Vec::new();
+        }
+        if self.output.capacity() > KEPT_BYTES_MAX {
+            self.output = Vec::new();
+        }
+        KEPT.with_borrow_mut(|kept| {
+            if kept.len() < KEPT_BUFFERS_MAX {
+                kept.push(self);
+            }
+        });
+    }
+
+    /// Puts the beginning of a request, left over from the last read, in front of the next.
+    pub(super) fn resume(&mut self, rest: &mut Vec<u8>) {
+        if rest.len() > REST_COPIED_MAX {
+            std::mem::swap(&mut self.input, rest);
+        } else {
+            self.input.extend_from_slice(rest);
+        }
+        // Doubling, so that a large request is copied a bounded number of times, and costs at most twice what came.
+        self.input.reserve(READ_BYTES.max(self.input.len()));
+    }
+
+    /// The same for a client that has to log in: less room, of its own.
+    #[cold]
+    pub(super) fn resume_unauthenticated(&mut self, rest: &[u8]) {
+        self.input = Vec::with_capacity(UNAUTHENTICATED_READ_BYTES.max(rest.len() + 1));
+        self.input.extend_from_slice(rest);
+    }
+
+    /// The opposite of both: leaves what was not used to the connection.
+    pub(super) fn suspend(&mut self, rest: &mut Vec<u8>) {
+        if self.input.len() - self.used > REST_COPIED_MAX {
+            self.input.drain(..self.used);
+            *rest = std::mem::take(&mut self.input);
+        } else if rest.is_empty() {
+            rest.extend_from_slice(&self.input[self.used..]);
+        }
+        if rest.is_empty() {
+            *rest = Vec::new();
+        }
+    }
+
+    /// Leaves no more than what is needed to go on, for a client that is waited for.
+    #[cold]
+    pub(super) fn park(&mut self) {
+        let rest = self.input[self.used..].to_vec();
+        self.used = 0;
+        let input = std::mem::replace(&mut self.input, rest);
+        let mut output = Vec::new();
+        if self.output.is_empty() {
+            std::mem::swap(&mut self.output, &mut output);
+        } else {
+            self.output.shrink_to_fit();
+        }
+        self.turn.shrink();
+        self.drawn.shrink_to_fit();
+        Box::new(Buffers { input, output, ..Buffers::default() }).give_back();
+    }
+
+    /// Memory that they take, bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let drawn = self.drawn.capacity() * size_of::<Reservation>();
+        size_of::<Buffers>() + self.input.capacity() + self.output.capacity() + self.turn.memory_bytes() + drawn
+    }
+}

@@ -1,0 +1,209 @@
+//! What a connection is, and what each step of its loop needs: its output written, its memory counted, the settings in force
+//! followed, and others told who its client is.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::AsyncWrite;
+use tokio::time::{Instant, timeout_at};
+
+use super::buffers::Buffers;
+use super::wait::Wait;
+use crate::metrics::Work;
+use crate::server::output_limit::OutputLimit;
+use crate::server::registry::{Admission, Stop};
+use crate::server::transport::Transport;
+use crate::server::{Monitoring, Server};
+use crate::session::Session;
+
+/// A client's socket and all that belongs to it.
+///
+/// It lives in one allocation from accept to end: an `async fn` that takes it by value would hold a copy of it at each
+/// level of calls, and ten thousand idle clients would cost twice as much.
+pub struct Connection<T> {
+    pub(super) server: Arc<Server>,
+    pub(super) io: T,
+    pub(super) session: Session,
+    /// The version of the settings that the session was last given; 0, the first, when it was made with them or with later ones.
+    settings: u64,
+    /// The beginning of a request whose end has not come; empty for most connections most of the time.
+    pub(super) rest: Vec<u8>,
+    /// What was done since it was last counted.
+    pub(super) work: Work,
+    /// Read since the server last waited for the client or let others go first, bytes.
+    pub(super) unbroken_bytes: usize,
+    /// What an answer holds that is being written piece by piece, bytes.
+    pub(super) answer_bytes: usize,
+    /// Behind `MONITOR`.
+    pub(super) monitoring: Option<Monitoring>,
+    /// Passwords that the session has leave to try.
+    pub(super) leave: u32,
+    /// Passwords that were wrong.
+    pub(super) wrong_logins: u32,
+    /// Last, so that the socket is closed when the client counts as gone.
+    pub(super) admission: Admission,
+}
+
+impl<T: Transport> Connection<T> {
+    /// A connection of a client that was admitted.
+    pub fn new(server: Arc<Server>, admission: Admission, session: Session, io: T) -> Box<Self> {
+        Box::new(Connection {
+            server,
+            admission,
+            io,
+            session,
+            settings: 0,
+            rest: Vec::new(),
+            work: Work::default(),
+            unbroken_bytes: 0,
+            answer_bytes: 0,
+            monitoring: None,
+            leave: 0,
+            wrong_logins: 0,
+        })
+    }
+
+    /// Gives the session the settings, and the pause, that are in force by now.
+    #[inline]
+    pub(super) fn follow_settings(&mut self) {
+        let version = self.server.settings.version();
+        if version != self.settings {
+            self.settings = version;
+            self.session.set_settings(self.server.settings.get());
+        }
+        self.session.set_pause(self.server.pauses.holds());
+    }
+
+    /// Shows others who the client is by now. To be called before every wait: who is looked for by name or user, perhaps to
+    /// be killed, must be found while it waits.
+    #[inline]
+    pub(super) fn publish(&mut self) {
+        if let Some(view) = self.session.take_changed_view() {
+            self.admission.client.publish(view);
+        }
+    }
+
+    /// The client is not idle.
+    pub(super) fn note_active(&self) {
+        self.admission.client.note_active(self.server.metrics.uptime_s.load(Relaxed));
+    }
+
+    /// The client is not idle, and has sent what is not used yet.
+    #[inline]
+    pub(super) fn touch(&self, buffers: &Buffers) {
+        let uptime_s = self.server.metrics.uptime_s.load(Relaxed);
+        self.admission.client.touch(uptime_s, buffers.input.len() - buffers.used);
+    }
+
+    /// Counts what the client holds of the server's memory from now on: `bytes` of buffers, and what its session keeps.
+    #[cold]
+    pub(super) fn note_held(&self, bytes: usize) {
+        if self.admission.note_held(bytes + self.session.memory_bytes() + self.answer_bytes) {
+            self.server.evict_clients();
+        }
+    }
+
+    /// An error if the client is cut off: replies that nobody hears never come to the socket, where that is seen.
+    pub(super) fn check_cut_off(&self) -> io::Result<()> {
+        match self.admission.client.stopping() {
+            Stop::Now => Err(io::ErrorKind::ConnectionAborted.into()),
+            Stop::No | Stop::Drain | Stop::AfterReply => Ok(()),
+        }
+    }
+
+    /// Leaves the client no more than what is needed to go on, and counts that, for it will have to wait.
+    pub(super) fn park(&self, buffers: &mut Buffers) {
+        buffers.park();
+        self.note_held(buffers.memory_bytes());
+    }
+
+    /// Writes all output. A client that does not take it at once is waited for with no more than what it is owed and what it
+    /// has sent.
+    pub(super) async fn flush(&mut self, buffers: &mut Buffers) -> io::Result<()> {
+        let output = &mut buffers.output;
+        if output.is_empty() {
+            return Ok(());
+        }
+        let mut written = 0;
+        let io = &mut self.io;
+        let at_once = poll_fn(|cx| match poll_write(io, cx, output, &mut written) {
+            Poll::Ready(result) => Poll::Ready(Some(result)),
+            Poll::Pending => Poll::Ready(None),
+        });
+        let at_once = Wait::unless_cut_off(&self.admission.client).until(at_once).await;
+        self.work.output_bytes += written as u64;
+        self.work.writes += 1;
+        let result = match at_once {
+            Ok(Some(result)) => result,
+            Ok(None) => {
+                output.drain(..written);
+                // Boxed: it is rare, and its state would otherwise be part of every idle connection.
+                Box::pin(self.flush_slowly(buffers)).await
+            }
+            Err(stopped) => Err(stopped),
+        };
+        buffers.output.clear();
+        result
+    }
+
+    /// Writes the output that the socket did not take at once, as long as the client's limits allow.
+    async fn flush_slowly(&mut self, buffers: &mut Buffers) -> io::Result<()> {
+        self.publish();
+        self.park(buffers);
+        let output = &buffers.output;
+        let Connection { server, admission, io, work, .. } = self;
+        let client = &admission.client;
+        let mut limit = OutputLimit::new(Instant::now());
+        let mut written = 0;
+        let result = loop {
+            let pending = output.len() - written;
+            client.note_output(pending);
+            let config = server.config.get();
+            let look_again = match limit.check(Instant::now(), pending, &config) {
+                Ok(at) => at,
+                Err(reason) => {
+                    server.note_cut_off(reason, pending, client);
+                    break Err(io::Error::new(io::ErrorKind::TimedOut, reason.to_string()));
+                }
+            };
+            let before = written;
+            let progress = poll_fn(|cx| match poll_write(io, cx, output, &mut written) {
+                Poll::Ready(result) => Poll::Ready(Some(result)),
+                Poll::Pending if written > before => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            });
+            match Wait::unless_cut_off(client).until(pin!(timeout_at(look_again, progress))).await {
+                Ok(Ok(Some(result))) => break result,
+                Ok(Ok(None)) => {
+                    limit.note_progress(Instant::now());
+                    client.note_active(server.metrics.uptime_s.load(Relaxed));
+                }
+                Ok(Err(_look_again)) => {}
+                Err(cut_off) => break Err(cut_off),
+            }
+        };
+        work.output_bytes += written as u64;
+        client.note_output(0);
+        result
+    }
+}
+
+/// Writes `output` from `written` on, as far as the transport takes it, and then what the transport keeps itself: TLS does.
+fn poll_write<T: AsyncWrite + Unpin>(
+    io: &mut T,
+    cx: &mut Context<'_>,
+    output: &[u8],
+    written: &mut usize,
+) -> Poll<io::Result<()>> {
+    while *written < output.len() {
+        match ready!(Pin::new(&mut *io).poll_write(cx, &output[*written..]))? {
+            0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            taken => *written += taken,
+        }
+    }
+    Pin::new(io).poll_flush(cx)
+}

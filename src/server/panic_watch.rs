@@ -1,0 +1,34 @@
+//! Counts a task of a client that ends in a panic, and says whose it was. Only its own client is cut off.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::logging::throttle::throttled;
+use crate::metrics::Counter;
+use crate::server::Server;
+
+/// Watches its thread until it is dropped.
+pub(super) struct PanicWatch<W: fmt::Display> {
+    server: Arc<Server>,
+    whose: W,
+}
+
+impl<W: fmt::Display> PanicWatch<W> {
+    pub(super) fn new(server: &Arc<Server>, whose: W) -> Self {
+        PanicWatch { server: Arc::clone(server), whose }
+    }
+}
+
+impl<W: fmt::Display> Drop for PanicWatch<W> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.server.metrics.count(Counter::Panics);
+            let whose = &self.whose;
+            throttled!(
+                self.server.throttle,
+                Bug,
+                "client {whose} ran into a bug and is closed; please report the lines above"
+            );
+        }
+    }
+}
