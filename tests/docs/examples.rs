@@ -7,9 +7,8 @@
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use crate::support::{PATIENCE, Server, Wire, free_port};
+use crate::support::{PATIENCE, Server, Wire, eventually, free_port};
 
 #[test]
 #[ignore = "needs python3 with redis (its path in GETID_TEST_PYTHON)"]
@@ -146,14 +145,8 @@ fn haproxy_spreads_clients_and_leaves_a_dead_server() {
     // One is killed: within a few checks everything comes from the other.
     let [dead, _alive] = servers;
     dead.kill();
-    let end = Instant::now() + PATIENCE;
-    let mut in_a_row = 0;
-    while in_a_row < 10 {
-        assert!(Instant::now() < end, "HAProxy goes on sending clients to a dead server");
-        in_a_row = if proxy.gives_an_id() { in_a_row + 1 } else { 0 };
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert_eq!(proxy.connect().id() >> 19 & 3, 1);
+    eventually("HAProxy leaves a dead server", || (0..10).all(|_| proxy.gives_an_id()));
+    assert_eq!(proxy.server_id(), 1);
 }
 
 /// One server answers and gives no IDs, as with a full disk: `haproxy` asks for IDs, so every request goes to the other one.
@@ -166,29 +159,16 @@ fn haproxy_leaves_a_server_that_gives_no_ids() {
     // A folder in the place of the file that a save writes.
     while std::fs::create_dir_all(servers[0].dir.join("getid-0.state.tmp/x")).is_err() {}
     let mut sick = servers[0].connect();
-    let end = Instant::now() + PATIENCE;
-    while !sick.ask("GETID").starts_with("-MISCONF") {
-        assert!(Instant::now() < end, "it goes on giving IDs");
-    }
+    eventually("it gives no more IDs", || sick.ask("GETID").starts_with("-MISCONF"));
     assert_eq!(sick.ask("PING"), "+PONG", "alive all the same");
     // Two checks that fail take it out, a second apart.
-    let end = Instant::now() + PATIENCE;
-    let mut in_a_row = 0;
-    while in_a_row < 10 {
-        assert!(Instant::now() < end, "HAProxy goes on sending clients to a server that gives no IDs");
-        in_a_row = if proxy.gives_an_id() { in_a_row + 1 } else { 0 };
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let healthy = (0..200).filter(|_| proxy.connect().id() >> 19 & 3 == 1).count();
+    eventually("HAProxy leaves a server that gives no IDs", || (0..10).all(|_| proxy.gives_an_id()));
+    let healthy = (0..200).filter(|_| proxy.server_id() == 1).count();
     assert_eq!(healthy, 200);
 
     // It comes back by itself.
     std::fs::remove_dir_all(servers[0].dir.join("getid-0.state.tmp")).expect("removed");
-    let end = Instant::now() + PATIENCE;
-    while proxy.connect().id() >> 19 & 3 != 0 {
-        assert!(Instant::now() < end, "HAProxy does not take it back");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually("HAProxy takes it back", || proxy.server_id() == 0);
 }
 
 struct Proxy {
@@ -220,17 +200,20 @@ impl Proxy {
             .stderr(Stdio::inherit())
             .spawn()
             .expect("haproxy runs");
-        let end = Instant::now() + PATIENCE;
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        eventually("haproxy is ready", || {
             assert!(child.try_wait().expect("its status").is_none(), "haproxy has ended");
-            assert!(Instant::now() < end, "haproxy is not ready");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
         Proxy { child, port, _dir: dir }
     }
 
     fn connect(&self) -> Wire {
         Wire::connect(self.port)
+    }
+
+    /// The server that a new connection's ID comes from.
+    fn server_id(&self) -> u64 {
+        self.connect().id() >> 19 & 3
     }
 
     /// Whether a new connection gets an ID; one that `haproxy` closes does not.

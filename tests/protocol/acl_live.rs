@@ -5,85 +5,37 @@
 //! ```
 
 use std::collections::HashSet;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
-use std::time::Duration;
 
-use crate::shell::{Options, RedisServer, Shell};
+use crate::shell::{Options, Shell};
+use crate::support::redis::RedisServer;
+use crate::support::{Random, Wire};
 use getid::acl::User;
 use getid::command::{Command, TABLE};
 
 const USERS: usize = 400;
 
-struct Redis {
-    stream: TcpStream,
-    reader: BufReader<TcpStream>,
+fn ask(redis: &mut Wire, request: &str) -> Vec<u8> {
+    redis.send(format!("{request}\r\n"));
+    redis.reply()
 }
 
-impl Redis {
-    fn new(server: &RedisServer) -> Redis {
-        let stream = server.connect();
-        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        let reader = BufReader::new(stream.try_clone().unwrap());
-        Redis { stream, reader }
-    }
-
-    /// One reply as its bytes, of a request that is answered by a line, a bulk string, or an array of such.
-    fn reply(&mut self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        self.reader.read_until(b'\n', &mut bytes).unwrap();
-        let number = str::from_utf8(&bytes[1..]).unwrap_or("").trim().parse::<i64>().unwrap_or(-1);
-        match bytes[0] {
-            b'$' => {
-                let mut bulk = vec![0; usize::try_from(number + 2).unwrap_or(0)];
-                self.reader.read_exact(&mut bulk).unwrap();
-                bytes.extend(bulk);
-            }
-            b'*' => (0..number).for_each(|_| bytes.extend(self.reply())),
-            _ => {}
-        }
-        bytes
-    }
-
-    fn ask(&mut self, request: &str) -> Vec<u8> {
-        self.stream.write_all(format!("{request}\r\n").as_bytes()).unwrap();
-        self.reply()
-    }
-
-    fn words(&mut self, request: &str) -> Vec<String> {
-        let text = String::from_utf8(self.ask(request)).unwrap();
-        text.split("\r\n").filter(|line| !line.is_empty() && !line.starts_with(['*', '$'])).map(str::to_owned).collect()
-    }
+fn words(redis: &mut Wire, request: &str) -> Vec<String> {
+    let text = String::from_utf8(ask(redis, request)).unwrap();
+    text.split("\r\n").filter(|line| !line.is_empty() && !line.starts_with(['*', '$'])).map(str::to_owned).collect()
 }
 
 fn rows() -> impl Iterator<Item = &'static Command> {
     TABLE.iter().flat_map(|command| std::iter::once(command).chain(command.subcommands))
 }
 
-/// A small generator: the same users in each run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 33).unwrap() % bound
-    }
-
-    fn one_of<'a>(&mut self, words: &'a [String]) -> &'a str {
-        &words[self.below(words.len())]
-    }
-}
-
 #[test]
 #[ignore = "needs redis-server"]
 fn every_name_that_redis_knows_is_known() {
-    let server = RedisServer::start(None);
-    let mut redis = Redis::new(&server);
-    let commands = redis.words("COMMAND LIST");
+    let server = RedisServer::start(&[]);
+    let mut redis = server.connect();
+    let commands = words(&mut redis, "COMMAND LIST");
     assert!(commands.len() > 300, "{}", commands.len());
-    let categories = redis.words("ACL CAT").into_iter().map(|name| format!("@{name}"));
+    let categories = words(&mut redis, "ACL CAT").into_iter().map(|name| format!("@{name}"));
     for name in commands.into_iter().chain(categories) {
         for sign in ['+', '-'] {
             let taken = User::new("u").apply_rule(format!("{sign}{name}").as_bytes());
@@ -95,9 +47,9 @@ fn every_name_that_redis_knows_is_known() {
 #[test]
 #[ignore = "needs redis-server"]
 fn random_users_may_do_the_same_in_redis() {
-    let server = RedisServer::start(None);
-    let mut redis = Redis::new(&server);
-    let theirs = redis.words("COMMAND LIST");
+    let server = RedisServer::start(&[]);
+    let mut redis = server.connect();
+    let theirs = words(&mut redis, "COMMAND LIST");
     let known: HashSet<&str> = theirs.iter().map(String::as_str).collect();
     // WATCH and MEMORY USAGE have keys in Redis, and 7.2 took fewer arguments for COMMAND GETKEYS; containers are never run by themselves.
     let apart = ["watch", "memory|usage", "command|getkeys", "command|getkeysandflags"];
@@ -108,7 +60,7 @@ fn random_users_may_do_the_same_in_redis() {
     assert!(asked.len() > 40, "{}", asked.len());
 
     let mut names: Vec<String> = common.iter().map(|row| row.full_name.to_uppercase()).collect();
-    names.extend(redis.words("ACL CAT").into_iter().map(|name| format!("@{name}")));
+    names.extend(words(&mut redis, "ACL CAT").into_iter().map(|name| format!("@{name}")));
     names.extend(["@all", "@all", "get", "set", "cluster", "cluster|info", "config|get"].map(str::to_owned));
     let wrong = ["nope", "@nope", "config|nope", "", "config|get|x", "config|"].map(str::to_owned);
     let firsts = ["select|0", "select|1", "echo|1", "ping|1", "client|x", "info|1"].map(str::to_owned);
@@ -139,27 +91,28 @@ fn random_users_may_do_the_same_in_redis() {
     ]
     .map(str::to_owned);
 
-    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
-    let single = |dice: &mut Dice| match dice.below(40) {
-        0 => format!("+{}", dice.one_of(&wrong)),
-        1 => format!("-{}", dice.one_of(&wrong)),
-        2..5 => format!("+{}", dice.one_of(&firsts)),
-        5..10 => dice.one_of(&others).to_owned(),
-        10..30 => format!("+{}", dice.one_of(&names)),
-        _ => format!("-{}", dice.one_of(&names)),
+    // The same users in each run.
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let single = |random: &mut Random| match random.below(40) {
+        0 => format!("+{}", random.pick(&wrong)),
+        1 => format!("-{}", random.pick(&wrong)),
+        2..5 => format!("+{}", random.pick(&firsts)),
+        5..10 => random.pick(&others),
+        10..30 => format!("+{}", random.pick(&names)),
+        _ => format!("-{}", random.pick(&names)),
     };
     let mut shell = Shell::new(&Options::default());
     let (mut taken, mut refused, mut allowed) = (0, 0, 0);
     for number in 0..USERS {
-        let count = dice.below(8);
+        let count = random.below(8);
         let rules: Vec<String> = (0..count)
-            .map(|_| match dice.below(12) {
-                0 => format!("({} {})", single(&mut dice), single(&mut dice)),
-                _ => single(&mut dice),
+            .map(|_| match random.below(12) {
+                0 => format!("({} {})", single(&mut random), single(&mut random)),
+                _ => single(&mut random),
             })
             .collect();
         let request = format!("ACL SETUSER u reset {}", rules.join(" "));
-        let (ours, theirs) = (shell.talk(format!("{request}\r\n").as_bytes(), usize::MAX), redis.ask(&request));
+        let (ours, theirs) = (shell.talk(format!("{request}\r\n").as_bytes(), usize::MAX), ask(&mut redis, &request));
         assert_eq!(ours.escape_ascii().to_string(), theirs.escape_ascii().to_string(), "user {number}: {request}");
         if ours == b"+OK\r\n" {
             taken += 1;
@@ -170,7 +123,7 @@ fn random_users_may_do_the_same_in_redis() {
             let words = row.full_name.matches('|').count() + 1;
             let more = " 1".repeat((row.arity.unsigned_abs() as usize).saturating_sub(words));
             let dry = format!("ACL DRYRUN u {}{more}", row.full_name.replace('|', " "));
-            let (ours, theirs) = (shell.talk(format!("{dry}\r\n").as_bytes(), usize::MAX), redis.ask(&dry));
+            let (ours, theirs) = (shell.talk(format!("{dry}\r\n").as_bytes(), usize::MAX), ask(&mut redis, &dry));
             assert_eq!(ours.escape_ascii().to_string(), theirs.escape_ascii().to_string(), "{request}: {dry}");
             allowed += usize::from(ours == b"+OK\r\n");
         }

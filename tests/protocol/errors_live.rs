@@ -6,12 +6,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Write as _};
-use std::net::TcpStream;
-use std::time::Duration;
 
-use crate::shell::RedisServer;
-use crate::support::Server;
+use crate::support::redis::RedisServer;
+use crate::support::{Server, Wire};
 use getid::command::{Command, TABLE};
 
 /// Calls that begin with these words differ on purpose.
@@ -91,7 +88,7 @@ const FEW: &[&str] = &[
 #[test]
 #[ignore = "needs redis-server"]
 fn errors_are_those_of_redis() {
-    let redis = RedisServer::start(None);
+    let redis = RedisServer::start(&[]);
     let getid = Server::start(&["--loglevel", "warning"]);
     let known = redis_commands(&redis);
     assert!(known.len() > 30 && !known.contains("getid"), "{known:?}");
@@ -99,8 +96,7 @@ fn errors_are_those_of_redis() {
     let mut used = BTreeSet::new();
     let (mut calls, mut errors) = (0, 0);
     for call in calls_of(&known) {
-        let (theirs, ours) =
-            (answer(redis.connect(), &call), answer(TcpStream::connect(("127.0.0.1", getid.port)).unwrap(), &call));
+        let (theirs, ours) = (answer(redis.connect(), &call), answer(getid.connect(), &call));
         calls += 1;
         errors += usize::from(theirs.starts_with('-'));
         if theirs == ours || !(theirs.starts_with('-') || ours.starts_with('-')) {
@@ -159,37 +155,11 @@ fn line_of(call: &[String]) -> String {
 }
 
 /// A whole reply, as text with its structure.
-fn answer(stream: TcpStream, call: &[String]) -> String {
-    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+fn answer(mut wire: Wire, call: &[String]) -> String {
     let mut request = format!("*{}\r\n", call.len());
     for word in call {
         let _ = write!(request, "${}\r\n{word}\r\n", word.len());
     }
-    (&stream).write_all(request.as_bytes()).unwrap();
-    let mut reply = String::new();
-    read_reply(&mut BufReader::new(stream), &mut reply);
-    reply
-}
-
-fn read_reply(reader: &mut impl BufRead, reply: &mut String) {
-    let mut line = Vec::new();
-    reader.read_until(b'\n', &mut line).unwrap();
-    let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-    reply.push_str(&text);
-    reply.push('\n');
-    let (kind, rest) = text.split_at(1.min(text.len()));
-    let len: i64 = rest.parse().unwrap_or(0);
-    match kind {
-        "$" if len >= 0 => {
-            let mut bytes = vec![0; usize::try_from(len).unwrap() + 2];
-            reader.read_exact(&mut bytes).unwrap();
-            reply.push_str(&String::from_utf8_lossy(&bytes));
-        }
-        "*" => {
-            for _ in 0..len {
-                read_reply(reader, reply);
-            }
-        }
-        _ => {}
-    }
+    wire.send(request);
+    String::from_utf8_lossy(&wire.reply()).into_owned()
 }

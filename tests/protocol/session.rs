@@ -8,12 +8,14 @@
 //! cargo test --test protocol session:: -- --ignored
 //! ```
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::shell::{Conversation, Feed, Options, RedisServer, Shell, as_arrays, conversations, settings, show};
+use crate::shell::{Conversation, Feed, Options, Shell, as_arrays, conversations, settings, show};
+use crate::support::redis::RedisServer;
+use crate::support::talk;
 use getid::acl::Users;
 use getid::command::{TABLE, Verb};
 use getid::resp::{Value, encode};
@@ -64,29 +66,14 @@ fn transcripts_hold() {
 #[test]
 #[ignore = "needs redis-server"]
 fn redis_answers_the_same() {
-    let servers = [RedisServer::start(None), RedisServer::start(Some("secret"))];
+    let servers = [RedisServer::start(&[]), RedisServer::start(&["--requirepass", "secret"])];
     let mut failures = String::new();
     let mut held = 0;
     for conversation in conversations().iter().filter(|conversation| conversation.with_redis) {
         let server = &servers[usize::from(conversation.options.password)];
-        let mut stream = server.connect();
-        stream.write_all(&conversation.sent.concat()).unwrap();
-        let mut got = vec![0; conversation.expected.len()];
-        stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
-        let filled = crate::shell::read_as_much(&mut stream, &mut got);
-        got.truncate(filled);
-        // Nothing may follow: the end of the stream if it closes, silence if not.
-        stream.set_read_timeout(Some(Duration::from_millis(if conversation.closes { 2000 } else { 20 }))).unwrap();
-        let mut more = [0; 4096];
-        let behind = stream.read(&mut more);
-        // A server that closes with requests unread sends a reset.
-        let closed = match &behind {
-            Ok(len) => *len == 0,
-            Err(error) => error.kind() == ErrorKind::ConnectionReset,
-        };
-        if let Ok(len) = behind {
-            got.extend_from_slice(&more[..len]);
-        }
+        let expected = (conversation.expected.len(), conversation.closes);
+        let (got, closed) =
+            talk(server.port, &conversation.sent.concat(), usize::MAX, expected, Duration::from_millis(20));
         held += 1;
         if got != conversation.expected || closed != conversation.closes {
             let title = format!("{} (ours is expected; redis closed: {closed})", conversation.title);
@@ -112,7 +99,7 @@ fn the_table_agrees_with_redis() {
         Verb::CommandGetKeys,
         Verb::CommandGetKeysAndFlags,
     ];
-    let server = RedisServer::start(None);
+    let server = RedisServer::start(&[]);
     let rows = TABLE.iter().flat_map(|command| std::iter::once(command).chain(command.subcommands));
     for command in rows.filter(|command| !others.contains(&command.verb)) {
         let request = format!("COMMAND INFO {}\r\n", command.full_name);
@@ -122,15 +109,9 @@ fn the_table_agrees_with_redis() {
             let Some(Frame2::Array(fields)) = rows.pop() else { panic!("redis has no {}", command.full_name) };
             (fields[1].clone(), words(&fields[2]), words(&fields[6]))
         };
-        let mut stream = server.connect();
-        stream.write_all(request.as_bytes()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
-        let mut theirs = Vec::new();
-        let mut chunk = [0; 4096];
-        while decode_resp2(&theirs).unwrap().is_none() {
-            let len = stream.read(&mut chunk).unwrap();
-            theirs.extend_from_slice(&chunk[..len]);
-        }
+        let mut redis = server.connect();
+        redis.send(&request);
+        let theirs = redis.reply();
         let ours = Shell::new(&Options::default()).talk(request.as_bytes(), usize::MAX);
         let (mut ours, mut theirs) = (facts(&ours), facts(&theirs));
         if command.verb == Verb::Watch {

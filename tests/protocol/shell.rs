@@ -1,14 +1,9 @@
-//! What the tests of sessions need: transcripts, a shell that is none, and a real `redis-server`.
+//! What the tests of sessions need: transcripts, and a shell that is none.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use getid::acl::{Protection, Users};
 use getid::command::{Vocabulary, describe_id, describe_span};
@@ -379,63 +374,4 @@ fn unescape(text: &str) -> Vec<u8> {
 /// Bytes as a transcript writes them.
 pub(crate) fn show(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string().replace("\\r\\n", "\n")
-}
-
-/// Fills as much of `buffer` as comes within the stream's time-out, and says how much.
-pub(crate) fn read_as_much(stream: &mut impl Read, buffer: &mut [u8]) -> usize {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match stream.read(&mut buffer[filled..]) {
-            Ok(0) | Err(_) => break,
-            Ok(len) => filled += len,
-        }
-    }
-    filled
-}
-
-/// A real `redis-server` on a port that the system picked, gone when dropped.
-pub(crate) struct RedisServer {
-    child: Child,
-    port: u16,
-    _dir: tempfile::TempDir,
-}
-
-impl RedisServer {
-    /// The port is free again for a moment before Redis takes it; when another takes it first, another one is tried.
-    pub(crate) fn start(password: Option<&str>) -> RedisServer {
-        (0..5).find_map(|_| RedisServer::try_start(password)).expect("redis-server starts")
-    }
-
-    fn try_start(password: Option<&str>) -> Option<RedisServer> {
-        let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-        let dir = tempfile::tempdir().unwrap();
-        let mut command = Command::new("redis-server");
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]);
-        command.arg(dir.path()).stdout(Stdio::null());
-        command.args(password.iter().flat_map(|password| ["--requirepass", password]));
-        let child = command.spawn().expect("redis-server is installed");
-        let mut server = RedisServer { child, port, _dir: dir };
-        let begun = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(begun.elapsed() < Duration::from_secs(10), "redis-server does not answer");
-            if server.child.try_wait().unwrap().is_some() {
-                return None;
-            }
-            sleep(Duration::from_millis(20));
-        }
-        // Whoever answered, it was ours only if ours still runs.
-        sleep(Duration::from_millis(20));
-        server.child.try_wait().unwrap().is_none().then_some(server)
-    }
-
-    pub(crate) fn connect(&self) -> TcpStream {
-        TcpStream::connect(("127.0.0.1", self.port)).unwrap()
-    }
-}
-
-impl Drop for RedisServer {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
 }

@@ -4,15 +4,16 @@
 //! that is what makes it true. Commands are not the matter here, so `PING`, `ECHO` and `AUTH` are played by a dozen lines
 //! below, which the table proves along with the rest.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use getid::resp::{Args, DecodeLimits, Decoded, Decoder, write_bulk, write_error, write_simple};
 
+use crate::support::redis::RedisServer;
+use crate::support::talk;
 use crate::table::{Outcome, Row, Server, rows};
+
+/// How long nothing may follow a last reply of Redis.
+const SILENCE: Duration = Duration::from_millis(40);
 
 #[test]
 fn the_decoder_answers_as_the_table_says() {
@@ -170,9 +171,9 @@ fn unknown_command(args: Args<'_>) -> Vec<u8> {
 #[test]
 #[ignore = "needs redis-server"]
 fn redis_answers_as_the_table_says() {
-    let plain = Redis::start(&[]);
-    let password = Redis::start(&["--requirepass", "secret"]);
-    let small = Redis::start(&["--client-query-buffer-limit", "1mb", "--proto-max-bulk-len", "1mb"]);
+    let plain = RedisServer::start(&[]);
+    let password = RedisServer::start(&["--requirepass", "secret"]);
+    let small = RedisServer::start(&["--client-query-buffer-limit", "1mb", "--proto-max-bulk-len", "1mb"]);
     let mut differences = Vec::new();
     for row in rows() {
         let redis = match row.server {
@@ -184,7 +185,11 @@ fn redis_answers_as_the_table_says() {
         // In one piece, and where that is quick also byte by byte.
         let pieces: &[usize] = if row.input.len() <= 100 { &[usize::MAX, 1] } else { &[usize::MAX] };
         for &piece in pieces {
-            let found = redis.outcome(&row.input, piece, expected);
+            let found = {
+                let (reply, closes) =
+                    talk(redis.port, &row.input, piece, (expected.reply.len(), expected.closes), SILENCE);
+                Outcome { reply, closes }
+            };
             if found != *expected {
                 differences
                     .push(format!("{} {} ({piece})\n  table {expected:?}\n  redis {found:?}", row.place, row.name));
@@ -192,90 +197,4 @@ fn redis_answers_as_the_table_says() {
         }
     }
     assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
-}
-
-/// A `redis-server` on a port that the system picked; ends with the value.
-struct Redis {
-    process: Child,
-    port: u16,
-}
-
-impl Redis {
-    fn start(options: &[&str]) -> Redis {
-        // Another process may take the port before Redis does.
-        for _ in 0..10 {
-            let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-            let port_text = port.to_string();
-            let process = Command::new("redis-server")
-                .args(["--port", &port_text, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-                .args(options)
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .spawn()
-                .expect("redis-server is installed");
-            let mut redis = Redis { process, port };
-            if redis.is_up() {
-                return redis;
-            }
-        }
-        panic!("redis-server doesn't start");
-    }
-
-    fn is_up(&mut self) -> bool {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while Instant::now() < deadline && self.process.try_wait().unwrap().is_none() {
-            if TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok() {
-                return true;
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        false
-    }
-
-    /// What Redis does with `input`, sent in pieces. `expected` only says how long it is worth to wait.
-    fn outcome(&self, input: &[u8], piece: usize, expected: &Outcome) -> Outcome {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
-        stream.set_nodelay(true).unwrap();
-        let mut sender = stream.try_clone().unwrap();
-        let mut outcome = Outcome { reply: Vec::new(), closes: false };
-        thread::scope(|scope| {
-            scope.spawn(move || {
-                for bytes in input.chunks(piece.min(input.len())) {
-                    // Redis may have closed already.
-                    if sender.write_all(bytes).is_err() {
-                        return;
-                    }
-                    if piece == 1 {
-                        thread::sleep(Duration::from_micros(200));
-                    }
-                }
-            });
-            let mut buffer = vec![0; 1 << 16];
-            loop {
-                let complete = outcome.reply.len() >= expected.reply.len() && !expected.closes;
-                let patience = if complete { Duration::from_millis(40) } else { Duration::from_secs(2) };
-                stream.set_read_timeout(Some(patience)).unwrap();
-                match stream.read(&mut buffer) {
-                    Ok(0) => outcome.closes = true,
-                    Ok(bytes) => {
-                        outcome.reply.extend_from_slice(&buffer[..bytes]);
-                        continue;
-                    }
-                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-                    Err(_) => outcome.closes = true,
-                }
-                break;
-            }
-            // A sender that still waits for Redis to read gives up.
-            let _ = stream.shutdown(Shutdown::Both);
-        });
-        outcome
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }

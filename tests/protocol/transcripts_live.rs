@@ -4,18 +4,13 @@
 //! Those prove the pure session and the pure decoder; this proves that the whole server puts the same bytes on the wire.
 //! What the fake shell counts or cans there (IDs, times, client numbers, INFO, CONFIG GET) is compared by its form.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use crate::shell::{Conversation, as_arrays, conversations};
-use crate::support::Server;
+use crate::support::{Server, talk};
 
 /// How long nothing may follow a last reply.
 const SILENCE: Duration = Duration::from_millis(10);
-
-/// How long a reply may take: less than [`crate::support::PATIENCE`], as a failure waits for it once a row.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Conversations that are about what only the fake shell does.
 const ONLY_FAKE: [&str; 8] = [
@@ -68,7 +63,7 @@ fn conversations_are_held_over_a_socket() {
 }
 
 fn check(server: &Server, conversation: &Conversation, sent: &[u8], piece: usize) -> Result<(), String> {
-    let (got, closed) = talk(server, sent, piece, conversation.expected.len(), conversation.closes);
+    let (got, closed) = talk(server.port, sent, piece, (conversation.expected.len(), conversation.closes), SILENCE);
     let (expected, found) = (formed(&conversation.expected), formed(&got));
     if expected == found && closed == conversation.closes {
         return Ok(());
@@ -98,7 +93,8 @@ fn odd_and_malformed_input_over_a_socket() {
         };
         let pieces: &[usize] = if row.input.len() <= 100 { &[usize::MAX, 1] } else { &[usize::MAX] };
         for &piece in pieces {
-            let (reply, closes) = talk(server, &row.input, piece, row.outcome.reply.len(), row.outcome.closes);
+            let (reply, closes) =
+                talk(server.port, &row.input, piece, (row.outcome.reply.len(), row.outcome.closes), SILENCE);
             let found = crate::table::Outcome { reply, closes };
             if found != row.outcome {
                 failures.push(format!(
@@ -109,43 +105,6 @@ fn odd_and_malformed_input_over_a_socket() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-}
-
-/// Sends everything, and reads what is `expected` and a moment longer; says whether the server closed.
-fn talk(server: &Server, sent: &[u8], piece: usize, expected: usize, closes: bool) -> (Vec<u8>, bool) {
-    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-    stream.set_nodelay(true).unwrap();
-    let mut sender = stream.try_clone().unwrap();
-    let mut got = Vec::new();
-    let mut has_closed = false;
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            for bytes in sent.chunks(piece.min(sent.len()).max(1)) {
-                // It may have been closed already.
-                if sender.write_all(bytes).is_err() {
-                    return;
-                }
-                if piece <= 7 {
-                    std::thread::sleep(Duration::from_micros(100));
-                }
-            }
-        });
-        let mut buffer = vec![0; 1 << 16];
-        has_closed = loop {
-            let is_complete = got.len() >= expected && !closes;
-            stream.set_read_timeout(Some(if is_complete { SILENCE } else { PATIENCE })).unwrap();
-            match stream.read(&mut buffer) {
-                Ok(0) => break true,
-                Ok(len) => got.extend_from_slice(&buffer[..len]),
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break false,
-                // Closed with bytes of ours unread.
-                Err(_) => break true,
-            }
-        };
-        // A sender that still waits for the server to read gives up.
-        let _ = stream.shutdown(Shutdown::Both);
-    });
-    (got, has_closed)
 }
 
 /// Lines, with what differs from run to run replaced: IDs, and the number of a client.

@@ -666,7 +666,7 @@ fn a_user_that_is_replaced_at_once_keeps_no_old_login() {
         admin.send("ACL DELUSER x\r\nACL SETUSER x on >new +@all\r\n");
         assert_eq!([admin.line(), admin.line()], [":1", "+OK"]);
         for (at, wire) in wires.iter_mut().enumerate() {
-            let said = if wire.stream.write_all(b"ACL WHOAMI\r\n").is_ok() { wire.try_lines() } else { Vec::new() };
+            let said = if wire.stream().write_all(b"ACL WHOAMI\r\n").is_ok() { wire.try_lines() } else { Vec::new() };
             let was_refused = said.first().is_some_and(|line| line.starts_with("-WRONGPASS"));
             assert!(!said.iter().any(|line| line == "x"), "round {round}: {said:?}");
             assert!(at % 2 == 1 || said.is_empty() || was_refused, "round {round}: {said:?}");
@@ -914,11 +914,7 @@ fn no_documented_user_becomes_another() {
                 tries_to_become_another(&mut unix, &ways[1], [name, password, line]);
             }
         }
-        let end = Instant::now() + support::PATIENCE;
-        while admin.info("connected_clients") != (1 + others.len()).to_string() {
-            assert!(Instant::now() < end, "{} are left", admin.info("connected_clients"));
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        admin.wait_info("connected_clients", &(1 + others.len()).to_string());
         // From now on only the operators' places are left.
         while others.len() < PLACES - 1 {
             others.push(server.connect());

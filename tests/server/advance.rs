@@ -8,9 +8,8 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-use crate::support::{PATIENCE, Server, Wire, binary, refused};
+use crate::support::{Server, Wire, binary, eventually, refused};
 use getid::claim::{Identity, Owner, Record};
 use getid::system::clock::{Clock as _, SystemClock};
 use getid_core::{Epoch, Layout, SavePoint};
@@ -174,11 +173,9 @@ fn a_borrow_limit_that_was_raised() {
     let raise = |wire: &mut Wire| {
         assert_eq!(wire.ask("CONFIG SET id-max-borrow-ms 60000"), "+OK");
         // It counts once the record says it.
-        let end = Instant::now() + PATIENCE;
-        while !fs::read_to_string(&state).expect("a record").contains("\nmax-borrow-ms 60000\n") {
-            assert!(Instant::now() < end, "the record does not say it");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        eventually("the record says it", || {
+            fs::read_to_string(&state).expect("a record").contains("\nmax-borrow-ms 60000\n")
+        });
     };
     let known = place.life_of(many, raise);
     let text = fs::read_to_string(place.state()).expect("a record");

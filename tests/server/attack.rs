@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::{self, PATIENCE, Random, Server, Wire};
+use crate::support::{self, Random, Server, Wire, eventually};
 
 /// A layout whose limit of IDs a second is out of reach.
 const WIDE: [&str; 6] = ["--id-range", "1", "--shard-range", "19", "--random-range", "1"];
@@ -37,11 +37,7 @@ fn attacked<T>(server: &Server, password: Option<&str>, bytes_max: usize, attack
     println!("{grown_kb} kB resident and {reserved_kb} kB reserved more than before");
     assert_eq!(watch.info("connection_panics"), "0");
     drop(attackers);
-    let end = Instant::now() + PATIENCE;
-    while watch.info("connected_clients") != others {
-        assert!(Instant::now() < end, "{} are left", watch.info("connected_clients"));
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    watch.wait_info("connected_clients", &others);
     let asked = probe.stop();
     assert!(asked >= 2, "{asked}");
     watch.id();
@@ -90,7 +86,7 @@ fn hundreds_that_drip_are_answered_and_cost_little() {
     const CLIENTS: usize = 300;
     let server = Server::start(&[]);
     attacked(&server, None, CLIENTS * 4 * 1024, || {
-        let mut clients: Vec<TcpStream> = (0..CLIENTS).map(|_| server.connect().stream).collect();
+        let mut clients: Vec<TcpStream> = (0..CLIENTS).map(|_| server.connect().into_stream()).collect();
         for byte in b"*1\r\n$5\r\nGETID\r\n" {
             for client in &mut clients {
                 client.write_all(&[*byte]).expect("sent");
@@ -136,8 +132,8 @@ fn lengths_that_are_only_declared_cost_nothing() {
             for (wire, believed) in &mut open {
                 if *believed {
                     // It waits for what was promised.
-                    wire.stream.set_nonblocking(true).expect("an option");
-                    let kind = wire.stream.read(&mut [0]).map_err(|error| error.kind());
+                    wire.stream().set_nonblocking(true).expect("an option");
+                    let kind = wire.stream().read(&mut [0]).map_err(|error| error.kind());
                     assert_eq!(kind, Err(ErrorKind::WouldBlock));
                 } else {
                     let line = wire.line();
@@ -166,12 +162,8 @@ fn requests_that_stop_short_cost_what_was_sent() {
         }
         // All of it was read.
         let mut watch = server.connect();
-        let end = Instant::now() + PATIENCE;
-        let wanted = CLIENTS * request.len();
-        while watch.info("total_net_input_bytes").parse::<usize>().expect("a number") < wanted {
-            assert!(Instant::now() < end, "it reads no more");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let wanted = (CLIENTS * request.len()) as u64;
+        eventually("it has read all", || watch.info_number("total_net_input_bytes") >= wanted);
         open
     });
 }
@@ -188,8 +180,7 @@ fn many_that_never_read_are_held_back() {
         let mut sent = [0; CLIENTS];
         let mut issued = 0;
         let mut watch = server.connect();
-        let end = Instant::now() + PATIENCE;
-        loop {
+        eventually("they are held back", || {
             for (client, sent) in open.iter_mut().zip(&mut sent) {
                 match client.write(&requests[*sent..]) {
                     Ok(n) => *sent += n,
@@ -200,12 +191,9 @@ fn many_that_never_read_are_held_back() {
             let now: usize = watch.info("ids_issued").parse().expect("a number");
             let moved = now - issued;
             issued = now;
-            if moved < 100 {
-                break;
-            }
-            assert!(Instant::now() < end, "they are not held back");
             std::thread::sleep(Duration::from_millis(50));
-        }
+            moved < 100
+        });
         println!("{issued} IDs");
         assert!(issued < CLIENTS * REQUESTS * 100 * 3 / 4, "{issued} IDs for clients that read none");
         // Who reads after all gets everything, in order.
@@ -245,7 +233,7 @@ fn a_thousand_come_and_go_and_leave_nothing_behind() {
             }
             if client % 2 == 0 {
                 // With a reset, as when a process is killed with replies unread.
-                socket2::SockRef::from(&wire.stream).set_linger(Some(Duration::ZERO)).expect("an option");
+                socket2::SockRef::from(wire.stream()).set_linger(Some(Duration::ZERO)).expect("an option");
             }
         }
         let received: usize = server.connect().info("total_connections_received").parse().expect("a number");
@@ -302,7 +290,7 @@ fn hundreds_that_ask_for_a_thousand_settings_at_a_time() {
             rest.split(',').next().and_then(|calls| calls.parse().ok()).expect("a number")
         };
         let saves = good.info("rdb_saves").parse::<u64>().expect("a number");
-        let open: Vec<TcpStream> = (0..CLIENTS).map(|_| server.connect().stream).collect();
+        let open: Vec<TcpStream> = (0..CLIENTS).map(|_| server.connect().into_stream()).collect();
         let is_over = AtomicBool::new(false);
         let (mut asked, mut most, mut before) = (0, 0, 0);
         std::thread::scope(|scope| {
@@ -356,16 +344,12 @@ fn twelve_thousand_that_wait_for_ids_and_are_cut_off() {
     let mut most_kb = Vec::new();
     for wave in [at_once].repeat(CLIENTS.div_ceil(at_once).max(2)) {
         attacked(&server, None, CLIENTS * 16 * 1024, || {
-            let open: Vec<TcpStream> = (0..wave).map(|_| server.connect().stream).collect();
+            let open: Vec<TcpStream> = (0..wave).map(|_| server.connect().into_stream()).collect();
             for mut client in &open {
                 client.write_all(&requests).expect("sent");
             }
-            let end = Instant::now() + PATIENCE;
             // IDs may be borrowed for three seconds: the first have theirs.
-            while number("draws_waiting") < wave * 9 / 10 {
-                assert!(Instant::now() < end, "{} wait", number("draws_waiting"));
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            eventually("they wait", || number("draws_waiting") >= wave * 9 / 10);
             let waiting = number("ids_waiting");
             assert!(waiting > wave * PIPELINE * 100 / 2, "{waiting}");
             // Who waits for long is looked at less and less often.
@@ -468,7 +452,7 @@ fn narrow(server: &Server) -> TcpStream {
 /// The server has closed, be it with a reset because there was more to read.
 fn closed(wire: &mut Wire) {
     let mut rest = Vec::new();
-    match wire.stream.read_to_end(&mut rest) {
+    match wire.stream().read_to_end(&mut rest) {
         Ok(_) => assert_eq!(rest, b""),
         Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
     }
@@ -485,10 +469,10 @@ impl Random {
             b"*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nx\r\n",
         ];
         const ALPHABET: &[u8] = b"\r\n$*:0123456789-\0\"' \xff";
-        let mut request = REQUESTS[self.below(REQUESTS.len())].to_vec();
+        let mut request = REQUESTS[self.index(REQUESTS.len())].to_vec();
         if self.below(10) == 0 {
-            let at = self.below(request.len());
-            let byte = ALPHABET[self.below(ALPHABET.len())];
+            let at = self.index(request.len());
+            let byte = ALPHABET[self.index(ALPHABET.len())];
             match self.below(3) {
                 0 => request[at] = byte,
                 1 => request.insert(at, byte),

@@ -1,11 +1,9 @@
 //! The built binary on real sockets: what a client, a load balancer and an operator see.
 
-use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::time::{Duration, Instant};
 
-use crate::support::{PATIENCE, Server, Wire, free_port, getid};
+use crate::support::{Server, Wire, free_port, getid};
 use nix::sys::signal::Signal;
 
 /// A layout that 1,000,000 IDs do not bring to its borrow limit.
@@ -171,90 +169,6 @@ async fn the_async_redis_crate_in_both_protocols() {
 }
 
 #[test]
-fn a_client_that_half_closes_gets_its_answers() {
-    let server = Server::start(&[]);
-    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).expect("connected");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    stream.write_all(b"PING\r\nGETID\nPING\r\n").expect("sent");
-    stream.shutdown(Shutdown::Write).expect("half closed");
-    let mut reply = String::new();
-    stream.read_to_string(&mut reply).expect("replies, then the end");
-    let lines: Vec<&str> = reply.split_terminator("\r\n").collect();
-    assert_eq!((lines[0], lines[2], lines.len()), ("+PONG", "+PONG", 3), "{reply}");
-}
-
-#[test]
-fn a_broken_protocol_is_answered_and_closed_and_nobody_else_notices() {
-    let server = Server::start(&[]);
-    let mut good = server.connect();
-    let before = good.id();
-    let mut bad = server.connect();
-    bad.send("*1\r\n:1\r\n");
-    assert_eq!(bad.line(), "-ERR Protocol error: expected '$', got ':'");
-    assert_eq!(bad.rest(), "");
-    let mut nested = server.connect();
-    nested.send("*1\r\n*1\r\n$4\r\nPING\r\n");
-    assert_eq!(nested.line(), "-ERR Protocol error: expected '$', got '*'");
-    let mut huge = server.connect();
-    huge.send("*2\r\n$4\r\nECHO\r\n$99999999999\r\n");
-    assert_eq!(huge.line(), "-ERR Protocol error: invalid bulk length");
-    assert!(good.id() > before);
-}
-
-#[test]
-fn a_pipeline_that_is_never_read_costs_no_memory_and_no_other_client() {
-    let server = Server::start(&[]);
-    let mut good = server.connect();
-    let mut stuck = server.connect();
-    stuck.stream.set_write_timeout(Some(Duration::from_millis(500))).expect("a timeout");
-    let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(1000);
-    let mut sent = 0;
-    // As much as the kernel takes: what the server does not read stays with the client.
-    while sent < 1_000_000 {
-        if stuck.stream.write_all(&request).is_err() {
-            break;
-        }
-        sent += 1000;
-    }
-    assert!(sent < 1_000_000, "the server read on although nobody takes its replies");
-    let before = Instant::now();
-    good.id();
-    assert!(before.elapsed() < PATIENCE);
-    let resident: u64 = good.info("used_memory_rss").parse().expect("bytes");
-    assert!(resident < 64 << 20, "{resident} bytes");
-}
-
-#[test]
-fn over_maxclients_is_refused_with_rediss_words() {
-    let server = Server::start(&["--maxclients", "2"]);
-    let _first = server.connect();
-    let mut second = server.connect();
-    // The probe that waited for the server's start may still hold a place.
-    let end = Instant::now() + PATIENCE;
-    while second.ask("PING") != "+PONG" {
-        assert!(Instant::now() < end);
-        second = server.connect();
-    }
-    // This machine has a few places more.
-    let _operators = server.take_operators_places();
-    let mut third = server.connect();
-    assert_eq!(third.line(), "-ERR max number of clients reached");
-    assert_eq!(third.rest(), "");
-    assert_eq!(second.info("maxclients"), "2");
-    assert_ne!(second.info("rejected_connections"), "0");
-}
-
-#[test]
-fn an_idle_client_is_closed_after_timeout() {
-    let server = Server::start(&["--timeout", "1"]);
-    let mut idle = server.connect();
-    assert_eq!(idle.ask("PING"), "+PONG");
-    assert_eq!(idle.rest(), "", "closed without a word");
-    let mut other = server.connect();
-    assert_eq!(other.info("idle_closed_connections"), "1");
-}
-
-#[test]
 fn sigterm_and_sigint_finish_replies_and_exit_0() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let mut server = Server::start(&[]);
@@ -354,20 +268,4 @@ fn requests_in_tiny_pieces_and_a_large_argument() {
     assert_eq!(wire.line(), "$1000000");
     assert_eq!(wire.line(), large);
     assert_eq!(wire.ask("PING"), "+PONG");
-}
-
-#[test]
-fn different_servers_have_nothing_in_common() {
-    let servers: Vec<Server> =
-        ["0", "1", "2", "3"].iter().map(|id| Server::start(&["--server-id", id, "--loglevel", "warning"])).collect();
-    let mut seen = HashSet::new();
-    let mut wires: Vec<Wire> = servers.iter().map(Server::connect).collect();
-    for _ in 0..50 {
-        for (server_id, wire) in wires.iter_mut().enumerate() {
-            for id in wire.ids(100) {
-                assert_eq!(id >> 19 & 3, server_id as u64);
-                assert!(seen.insert(id), "{id} was given twice");
-            }
-        }
-    }
 }

@@ -2,16 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{self, Server, Wire};
-
-/// Waits until `is_so`.
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < support::PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
+use crate::support::{Server, Wire, eventually};
 
 fn id_of(wire: &mut Wire) -> u64 {
     let reply = wire.ask("CLIENT ID");
@@ -275,7 +266,7 @@ fn who_goes_while_held_is_let_go() {
     assert_eq!(wire.ask("CLIENT PAUSE 600000 WRITE"), "+OK");
     held.send("GETID\r\n");
     eventually("it is held", || wire.info("blocked_clients") == "1");
-    socket2::SockRef::from(&held.stream).set_linger(Some(Duration::ZERO)).expect("an option");
+    socket2::SockRef::from(held.stream()).set_linger(Some(Duration::ZERO)).expect("an option");
     drop(held);
     eventually("it is gone", || wire.info("connected_clients") == "1");
 }
@@ -361,10 +352,10 @@ fn what_was_done_for_a_client_that_breaks_off_is_counted() {
     let before: u64 = operator.info("total_commands_processed").parse().expect("a number");
     let requests = "MGETID 100\r\n".repeat(20_000);
     for _ in 0..3 {
-        let mut wire = server.connect();
-        wire.stream.set_nonblocking(true).expect("a socket");
+        let wire = server.connect();
+        wire.stream().set_nonblocking(true).expect("a socket");
         // As much as goes in; nothing is read, and the end is a reset.
-        let _ = std::io::Write::write(&mut wire.stream, requests.as_bytes());
+        let _ = std::io::Write::write(&mut wire.stream(), requests.as_bytes());
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
     eventually("the work is counted", || {

@@ -14,10 +14,10 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::program::{fails, finish, run};
-use crate::support::{self, PATIENCE, Server, Wire, free_port};
+use crate::support::{self, Server, Wire, eventually, free_port};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 /// What a row shows, unless it says why not:
@@ -739,11 +739,10 @@ impl Exporter {
                 }
             }
         });
-        let end = Instant::now() + PATIENCE;
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(child.try_wait().expect("its status").is_none() && Instant::now() < end, "it does not serve");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        eventually("it serves", || {
+            assert!(child.try_wait().expect("its status").is_none(), "it has ended");
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
         Exporter { child, port, lines, log: Vec::new() }
     }
 
@@ -751,7 +750,7 @@ impl Exporter {
         let mut wire = Wire::connect(self.port);
         wire.send("GET /metrics HTTP/1.0\r\n\r\n");
         let mut page = String::new();
-        wire.stream.read_to_string(&mut page).expect("the page in time");
+        wire.stream().read_to_string(&mut page).expect("the page in time");
         assert!(page.starts_with("HTTP/1.0 200"), "{page}");
         page
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::support::{PATIENCE, Server, Wire};
+use crate::support::{Server, Wire, eventually};
 
 /// Unix ms of tick 0.
 const EPOCH_MS: i64 = 1_420_041_600_000;
@@ -76,7 +76,7 @@ fn the_clock_is_set_while_running() {
 
     // To 1970: the same, further.
     clock.set(-unix_ms() / 1000 + DAY_S);
-    wait_info(&mut wire, "clock_set_back", "2");
+    wire.wait_info("clock_set_back", "2");
     draw(&mut wire, &mut all);
     assert_eq!(server.count_log("ms behind the ids"), 2, "{}", server.log_so_far());
 
@@ -84,14 +84,11 @@ fn the_clock_is_set_while_running() {
     clock.set(0);
     server.wait_log("clock has caught up with the ids");
     draw(&mut wire, &mut all);
-    let end = Instant::now() + PATIENCE;
-    while number(&mut wire, "clock_offset_ms").abs() > 5 {
-        assert!(Instant::now() < end, "{}", wire.info("clock_offset_ms"));
-    }
+    eventually("the clock is right", || number(&mut wire, "clock_offset_ms").abs() <= 5);
 
     // A day ahead: held, with an error; half an hour: followed.
     clock.set(DAY_S);
-    wait_info(&mut wire, "clock_jump_held", "1");
+    wire.wait_info("clock_jump_held", "1");
     draw(&mut wire, &mut all);
     assert!(ahead_of_us_ms(&all) < 10_000, "a held jump is not followed");
     let held = server.wait_log("more than id-max-clock-jump-ms");
@@ -235,25 +232,13 @@ fn draw(wire: &mut Wire, all: &mut Vec<u64>) {
 
 /// [`draw`] once the server serves again, by itself.
 fn draw_patiently(wire: &mut Wire, all: &mut Vec<u64>) {
-    let end = Instant::now() + PATIENCE;
-    while wire.ask("GETID").starts_with('-') {
-        assert!(Instant::now() < end, "no service again");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually("it serves again", || !wire.ask("GETID").starts_with('-'));
     draw(wire, all);
 }
 
 fn assert_all_ascend(all: &[u64]) {
     if let Some([first, second]) = all.array_windows().find(|[first, second]| first >= second) {
         panic!("{first} came before {second}");
-    }
-}
-
-fn wait_info(wire: &mut Wire, field: &str, value: &str) {
-    let end = Instant::now() + PATIENCE;
-    while wire.info(field) != value {
-        assert!(Instant::now() < end, "{field} is {}", wire.info(field));
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{self, PATIENCE, Server, Wire, binary, getid, refused};
+use crate::support::{self, Server, Wire, binary, eventually, getid, refused};
 use getid::claim::{Identity, Owner, Record};
 use getid_core::{Epoch, Layout, SavePoint, Tick};
 
@@ -236,19 +236,11 @@ fn a_deleted_lock_file_is_made_anew() {
     let mut wire = server.connect();
     let mut last = wire.id();
     fs::remove_file(dir.path().join("getid-0.lock")).expect("deleted");
-    let end = Instant::now() + PATIENCE;
-    while server.count_log(SAVED_AGAIN) == 0 {
-        let reply = wire.ask("GETID");
-        if let Some(id) = reply.strip_prefix(':') {
-            let id = id.parse().expect("an id");
-            assert!(id > last);
-            last = id;
-        } else {
-            assert!(reply.starts_with("-MISCONF claim lost"), "{reply}");
-        }
-        assert!(Instant::now() < end, "{}", server.log_so_far());
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    eventually("it is saved again", || {
+        let reply = draw_if_given(&mut wire, &mut last);
+        assert!(reply.starts_with(':') || reply.starts_with("-MISCONF claim lost"), "{reply}");
+        server.count_log(SAVED_AGAIN) != 0
+    });
     assert!(refused(dir.path(), &[], |_| {}).contains("is in use"), "the lock holds again");
 }
 
@@ -375,22 +367,15 @@ fn an_old_record_put_back_under_a_running_server() {
 
     let mut server = Server::start_in(dir.path(), &SHORT);
     let mut wire = server.connect();
-    let end = Instant::now() + PATIENCE;
-    while server.count_log("the claim was lost and has been taken again") == 0 {
+    eventually("the claim is taken again", || {
         if fs::read(&path).expect("a record") != old {
             let temp = dir.path().join("old");
             fs::write(&temp, &old).expect("written");
             fs::rename(&temp, &path).expect("renamed");
         }
-        let reply = wire.ask("GETID");
-        if let Some(id) = reply.strip_prefix(':') {
-            let id = id.parse().expect("an id");
-            assert!(id > last);
-            last = id;
-        }
-        assert!(Instant::now() < end, "{}", server.log_so_far());
-        std::thread::sleep(Duration::from_millis(1));
-    }
+        draw_if_given(&mut wire, &mut last);
+        server.count_log("the claim was lost and has been taken again") != 0
+    });
     assert!(id_again(&mut wire) > last);
 }
 
@@ -630,29 +615,33 @@ fn a_folder_that_forbids_writing_while_running() {
 
 /// Draws until a refusal, which must come; the IDs on the way ascend.
 fn ids_until_refused(wire: &mut Wire, last: &mut u64) -> String {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let reply = wire.ask("GETID");
-        let Some(id) = reply.strip_prefix(':') else { return reply };
+    let mut reply = String::new();
+    eventually("IDs end, as nothing can be saved", || {
+        reply = draw_if_given(wire, last);
+        reply.starts_with('-')
+    });
+    reply
+}
+
+/// `GETID` and its reply; an ID must be larger than the last one.
+fn draw_if_given(wire: &mut Wire, last: &mut u64) -> String {
+    let reply = wire.ask("GETID");
+    if let Some(id) = reply.strip_prefix(':') {
         let id = id.parse().expect("an id");
         assert!(id > *last);
         *last = id;
-        assert!(Instant::now() < end, "IDs go on although nothing can be saved");
-        std::thread::sleep(Duration::from_millis(1));
     }
+    reply
 }
 
 /// The first ID once service is back, by itself.
 fn id_again(wire: &mut Wire) -> u64 {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let reply = wire.ask("GETID");
-        if let Some(id) = reply.strip_prefix(':') {
-            return id.parse().expect("an id");
-        }
-        assert!(Instant::now() < end, "no service again: {reply}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let mut reply = String::new();
+    eventually("it serves again", || {
+        reply = wire.ask("GETID");
+        reply.starts_with(':')
+    });
+    reply[1..].parse().expect("an id")
 }
 
 fn record(server_id: u32, epoch: Epoch) -> String {
@@ -710,8 +699,5 @@ fn as_root(program: &str, arguments: &[&str]) {
 
 /// Deletes the folder of a running server, which may be making a file in it at this very moment.
 fn delete(dir: &Path) {
-    let end = Instant::now() + Duration::from_secs(5);
-    while let Err(error) = fs::remove_dir_all(dir) {
-        assert!(Instant::now() < end, "{error}");
-    }
+    eventually("it is deleted", || fs::remove_dir_all(dir).is_ok());
 }

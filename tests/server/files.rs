@@ -4,12 +4,11 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 
-use crate::support::{self, PATIENCE, Server, Wire, refused};
+use crate::support::{self, Server, Wire, eventually, refused};
 
 fn shown(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
@@ -34,14 +33,6 @@ fn mode(path: &Path) -> u32 {
 fn write(path: &Path, text: &str, mode: u32) {
     fs::write(path, text).expect("written");
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "never: {what}");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
 }
 
 /// Whether this password logs in, on a connection of its own.
@@ -114,7 +105,7 @@ fn a_pid_file_and_a_socket_are_taken_from_no_server_that_runs() {
     let words =
         ["--server-id", "0", "--pidfile", shown(&pid), "--unixsocket", shown(&socket), "--unixsocketperm", "600"];
     let first = Server::start_in(one.path(), &words);
-    until("the pid file", || fs::read_to_string(&pid).is_ok_and(|text| text == format!("{}\n", first.pid())));
+    eventually("the pid file", || fs::read_to_string(&pid).is_ok_and(|text| text == format!("{}\n", first.pid())));
     assert_eq!(mode(&socket) & 0o777, 0o600);
     // Another one does not take the socket, be it that it may not even ask who has it.
     let said = refused(two.path(), &["--server-id", "1", "--unixsocket", shown(&socket)], |_| {});
@@ -141,7 +132,7 @@ fn a_pid_file_is_not_written_through_a_link() {
     fs::write(&victim, "mine").expect("written");
     symlink(&victim, &pid).expect("a link");
     let server = Server::start_in(dir.path(), &["--pidfile", shown(&pid)]);
-    until("the pid file", || fs::read_to_string(&pid).is_ok_and(|text| text == format!("{}\n", server.pid())));
+    eventually("the pid file", || fs::read_to_string(&pid).is_ok_and(|text| text == format!("{}\n", server.pid())));
     assert_eq!(fs::read_to_string(&victim).expect("text"), "mine");
     assert_eq!((mode(&pid) & 0o022, server.stop().code()), (0, Some(0)));
     assert_eq!((pid.exists(), fs::read_to_string(&victim).expect("text").as_str()), (false, "mine"));
@@ -389,22 +380,22 @@ fn hundreds_of_changes_of_a_file_that_hangs(call: &str) {
     let mut good = server.connect();
     assert_eq!(good.ask("CONFIG REWRITE"), "+OK", "it does not hang yet");
     let mut wires: Vec<Wire> = (0..CLIENTS).map(|_| server.connect()).collect();
-    until("all are connected", || good.info("connected_clients") == (CLIENTS + 1).to_string());
+    eventually("all are connected", || good.info("connected_clients") == (CLIENTS + 1).to_string());
     let before = Before::of(&server);
 
     fs::write(&hang, call).expect("written");
     assert_eq!(good.ask("CONFIG SET timeout 77"), "+OK", "what needs no file is made");
     let (first, others) = wires.split_first_mut().expect("some");
     first.send("CONFIG REWRITE\r\n");
-    until("a change is under way", || work.path().join("hang.begun").exists());
+    eventually("a change is under way", || work.path().join("hang.begun").exists());
     for wire in others {
         wire.send("CONFIG REWRITE\r\n");
     }
     let number = |text: String| text.parse::<u64>().expect("a number");
     let saves = number(good.info("rdb_saves"));
-    let answered: Vec<_> = wires.iter().map(|wire| wire.stream.try_clone().expect("a second handle")).collect();
+    let answered: Vec<_> = wires.iter().map(|wire| wire.stream().try_clone().expect("a second handle")).collect();
     let (mut last, mut asked) = (0, 0);
-    until("saves go on, and every change has its answer", || {
+    eventually("saves go on, and every change has its answer", || {
         for _ in 0..10 {
             assert_eq!(good.ask("PING"), "+PONG");
             let id = good.id();
@@ -432,7 +423,7 @@ fn hundreds_of_changes_of_a_file_that_hangs(call: &str) {
     before.holds(&server, CLIENTS as u64);
 
     fs::remove_file(&hang).expect("removed");
-    until("changes are made again", || wires[0].ask("CONFIG REWRITE") == "+OK");
+    eventually("changes are made again", || wires[0].ask("CONFIG REWRITE") == "+OK");
     assert!(fs::read_to_string(&config).expect("text").contains("timeout 77\n"));
     assert_eq!(server.count_log("cannot save"), 0, "{}", server.log_so_far());
     assert_eq!(good.info("watermark_save_failures"), "0");

@@ -2,12 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::support::{self, Server, Wire};
+use crate::support::tls::{Dial, Files};
+use crate::support::{self, Server, Wire, eventually};
 use getid::config::Config;
 use getid::server::registry::{Admission, Clients, Endpoint};
 use getid::session::Session;
@@ -16,75 +16,38 @@ use socket2::{Domain, Socket, Type};
 /// The most that a server may hold for a client that does not read: one turn of IDs and what was gathered before.
 const OUTPUT_BYTES_MAX: usize = 400_000;
 
-/// Waits until `is_so`.
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < support::PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Asks for a hundred million IDs and reads none, until the server reads no further or closes.
-fn send_and_never_read(stream: &mut impl Write) {
-    let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(1000);
-    for _ in 0..1000 {
-        if stream.write_all(&request).is_err() {
-            return;
-        }
-    }
-    panic!("the server read on although nobody takes its replies");
-}
-
-fn never_reading_tcp(server: &Server) -> TcpStream {
-    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).expect("the server accepts");
-    stream.set_write_timeout(Some(Duration::from_millis(300))).expect("a timeout");
-    send_and_never_read(&mut stream);
-    stream
-}
-
-/// A field of the one client in CLIENT LIST that is not the asking one.
-fn other_client(wire: &mut Wire, field: &str) -> Option<usize> {
+#[test]
+fn who_takes_no_reply_is_bounded_and_cut_off_by_every_transport() {
+    let files = Files::new();
+    let (mut server, tls_port) = files.start("no", &["--client-output-timeout", "5", "--unixsocket", "getid.sock"]);
+    let (mut wire, mut tcp) = (server.connect(), server.connect());
+    let mut tls = Dial::new(&files.authority).connect(tls_port).expect("connected");
+    let mut unix = Wire::connect_unix(&files.dir.path().join("getid.sock"));
+    tcp.send_and_never_read();
+    tls.send_and_never_read();
+    unix.send_and_never_read();
     let list = wire.ask_bulk("CLIENT LIST");
-    let line = list.lines().find(|line| !line.contains(" cmd=client|list "))?;
-    line.split(' ').find_map(|pair| pair.strip_prefix(field)?.strip_prefix('='))?.parse().ok()
-}
-
-#[test]
-fn who_takes_no_reply_is_cut_off_over_tcp() {
-    let mut server = Server::start(&["--client-output-timeout", "2"]);
-    let mut wire = server.connect();
-    let stuck = never_reading_tcp(&server);
-    let waiting = other_client(&mut wire, "omem").expect("it is connected");
-    assert!((1..OUTPUT_BYTES_MAX).contains(&waiting), "{waiting} bytes wait");
-    assert!(other_client(&mut wire, "tot-mem") < Some(2 * OUTPUT_BYTES_MAX));
-    assert!(wire.ask_bulk("CLIENT LIST").contains(" events=w "));
-    let most: usize = wire.info("client_recent_max_output_buffer").parse().expect("a number");
-    assert!((1..OUTPUT_BYTES_MAX).contains(&most), "{most} bytes wait");
-    eventually("it is cut off", || wire.info("client_output_timeout_disconnections") == "1");
-    eventually("it is gone", || wire.info("connected_clients") == "1");
-    assert_eq!(wire.info("client_output_buffer_limit_disconnections"), "0");
-    server.wait_log("bytes of output waiting: nothing was taken of it within client-output-timeout 2 s");
+    let stuck: Vec<&str> = list.lines().filter(|line| !line.contains(" cmd=client|list ")).collect();
+    assert_eq!(stuck.len(), 3, "{list}");
+    for line in stuck {
+        let bytes = |field: &str| {
+            let value = line.split(' ').find_map(|pair| pair.strip_prefix(field)?.strip_prefix('='));
+            value.expect("a field").parse::<usize>().expect("bytes")
+        };
+        assert!((1..OUTPUT_BYTES_MAX).contains(&bytes("omem")), "{line}");
+        assert!(bytes("tot-mem") < 2 * OUTPUT_BYTES_MAX, "{line}");
+        assert!(line.contains(" events=w "), "{line}");
+    }
+    let most = wire.info_number("client_recent_max_output_buffer");
+    assert!((1..OUTPUT_BYTES_MAX as u64).contains(&most), "{most} bytes wait");
+    assert!(wire.info_number("used_memory_rss") < 64 << 20);
     wire.id();
-    drop(stuck);
-}
-
-#[test]
-fn who_takes_no_reply_is_cut_off_on_a_unix_socket() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let path = dir.path().join("getid.sock");
-    let server = Server::start(&["--client-output-timeout", "1", "--unixsocket", path.to_str().expect("text")]);
-    let mut stuck = UnixStream::connect(&path).expect("the server accepts");
-    stuck.set_write_timeout(Some(Duration::from_millis(300))).expect("a timeout");
-    send_and_never_read(&mut stuck);
-    let mut wire = server.connect();
-    eventually("it is cut off", || wire.info("client_output_timeout_disconnections") == "1");
-    // What was sent before is still there to be read, and then the end.
-    stuck.set_read_timeout(Some(support::PATIENCE)).expect("a timeout");
-    let mut got = Vec::new();
-    // Closed with requests unread: a reset, behind all that came.
-    let _ = stuck.read_to_end(&mut got);
-    assert!(got.starts_with(b"*100\r\n$18\r\n"));
+    wire.wait_info("client_output_timeout_disconnections", "3");
+    wire.wait_info("connected_clients", "1");
+    assert_eq!(wire.info("client_output_buffer_limit_disconnections"), "0");
+    server.wait_log("bytes of output waiting: nothing was taken of it within client-output-timeout 5 s");
+    // What was sent before is still there to be read, and then the end: a reset, as requests were left unread.
+    assert_eq!([unix.line(), unix.line()], ["*100", "$18"]);
 }
 
 #[test]
@@ -115,38 +78,36 @@ fn a_slow_reader_is_not_cut_off() {
 }
 
 #[test]
-fn over_the_hard_limit_is_cut_off_at_once() {
-    let limit = ["--client-output-buffer-limit", "normal", "100", "0", "0", "--client-output-timeout", "0"];
-    let mut server = Server::start(&limit);
-    let _stuck = never_reading_tcp(&server);
-    let mut wire = server.connect();
-    eventually("it is cut off", || wire.info("client_output_buffer_limit_disconnections") == "1");
-    assert_eq!(wire.info("client_output_timeout_disconnections"), "0");
-    server.wait_log("the hard limit of client-output-buffer-limit is 100 bytes");
-}
-
-#[test]
-fn over_the_soft_limit_is_cut_off_after_its_seconds() {
-    let limit = ["--client-output-buffer-limit", "normal", "0", "100", "2", "--client-output-timeout", "0"];
-    let mut server = Server::start(&limit);
-    let _stuck = never_reading_tcp(&server);
-    let mut wire = server.connect();
-    assert_eq!(wire.info("client_output_buffer_limit_disconnections"), "0", "not at once");
-    eventually("it is cut off", || wire.info("client_output_buffer_limit_disconnections") == "1");
-    server.wait_log("the soft limit of client-output-buffer-limit is 100 bytes for 2 s");
+fn over_an_output_buffer_limit_is_cut_off_at_once_or_after_its_seconds() {
+    for (limit, said) in [
+        (["100", "0", "0"], "the hard limit of client-output-buffer-limit is 100 bytes"),
+        (["0", "100", "2"], "the soft limit of client-output-buffer-limit is 100 bytes for 2 s"),
+    ] {
+        let words = ["--client-output-timeout", "0", "--client-output-buffer-limit", "normal"];
+        let mut server = Server::start(&[&words[..], &limit].concat());
+        let (mut wire, mut stuck) = (server.connect(), server.connect());
+        stuck.send_and_never_read();
+        if limit[0] == "0" {
+            assert_eq!(wire.info("client_output_buffer_limit_disconnections"), "0", "not at once");
+        }
+        wire.wait_info("client_output_buffer_limit_disconnections", "1");
+        assert_eq!(wire.info("client_output_timeout_disconnections"), "0");
+        server.wait_log(said);
+    }
 }
 
 #[test]
 fn limits_can_be_changed_while_a_client_waits_and_counters_reset() {
     let server = Server::start(&["--client-output-timeout", "0"]);
     let mut wire = server.connect();
-    let _timed = never_reading_tcp(&server);
+    let (mut timed, mut limited) = (server.connect(), server.connect());
+    timed.send_and_never_read();
     assert_eq!(wire.ask("CONFIG SET client-output-timeout 1"), "+OK");
-    eventually("it is cut off", || wire.info("client_output_timeout_disconnections") == "1");
+    wire.wait_info("client_output_timeout_disconnections", "1");
     assert_eq!(wire.ask("CONFIG SET client-output-timeout 0"), "+OK");
-    let _limited = never_reading_tcp(&server);
+    limited.send_and_never_read();
     assert_eq!(wire.ask("CONFIG SET client-output-buffer-limit \"normal 100 0 0\""), "+OK");
-    eventually("it is cut off", || wire.info("client_output_buffer_limit_disconnections") == "1");
+    wire.wait_info("client_output_buffer_limit_disconnections", "1");
     assert_eq!(wire.ask("CONFIG RESETSTAT"), "+OK");
     assert_eq!(wire.info("client_output_timeout_disconnections"), "0");
     assert_eq!(wire.info("client_output_buffer_limit_disconnections"), "0");
@@ -291,7 +252,7 @@ fn over_maxmemory_clients_the_largest_are_closed() {
     let mut large: Vec<Wire> = (0..10).map(|_| server.connect()).collect();
     for large in &mut large {
         // It may be closed meanwhile.
-        let _ = large.stream.write_all(unfinished(900_000).as_bytes());
+        let _ = large.stream().write_all(unfinished(900_000).as_bytes());
     }
     eventually("some are closed", || wire.info("evicted_clients").parse::<usize>().is_ok_and(|count| count >= 5));
     eventually("the rest fit", || {
@@ -368,7 +329,7 @@ fn memory_of_large_requests_goes_back_to_the_system() {
                     open.push(server.connect());
                 }
                 // It may have been closed.
-                let _ = open[at].stream.write_all(part);
+                let _ = open[at].stream().write_all(part);
             }
         }
         drop(open);
@@ -415,10 +376,10 @@ fn a_stranger_costs_what_a_login_needs() {
         if at % 2 == 0 {
             stranger.send(format!("*2\r\n$4\r\nAUTH\r\n$8000\r\n{}", "x".repeat(7_900)));
         } else {
-            socket2::SockRef::from(&stranger.stream).set_recv_buffer_size(2048).expect("an option");
-            stranger.stream.set_nonblocking(true).expect("an option");
+            socket2::SockRef::from(stranger.stream()).set_recv_buffer_size(2048).expect("an option");
+            stranger.stream().set_nonblocking(true).expect("an option");
             // Until the server reads no more.
-            while stranger.stream.write(&b"PING\r\n".repeat(1000)).is_ok() {}
+            while stranger.stream().write(&b"PING\r\n".repeat(1000)).is_ok() {}
         }
     }
     eventually("they are read", || {
@@ -438,7 +399,7 @@ fn a_list_of_thousands_is_held_in_pieces() {
     let named: Vec<Wire> = (0..CLIENTS).map(|_| server.connect()).collect();
     for client in &named {
         // 1 KB each in the list.
-        (&client.stream).write_all(format!("CLIENT SETNAME {}\r\n", "n".repeat(1000)).as_bytes()).expect("sent");
+        (client.stream()).write_all(format!("CLIENT SETNAME {}\r\n", "n".repeat(1000)).as_bytes()).expect("sent");
     }
     eventually("all have a name", || wire.ask_bulk("CLIENT LIST").matches("nnn ").count() == CLIENTS);
     for user in 0..1_000 {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::support::{self, PATIENCE, Server, Wire, refused};
+use crate::support::{self, PATIENCE, Server, Wire, eventually, refused};
 use getid::claim::Record;
 
 /// Unix ms of tick 0.
@@ -385,25 +385,12 @@ fn after_a_panic_inside_a_draw_the_process_ends_with_an_error() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("started");
-    let end = Instant::now() + support::PATIENCE;
-    let mut wire = loop {
-        if let Ok(stream) = std::net::TcpStream::connect(("127.0.0.1", port)) {
-            drop(stream);
-            break Wire::connect(port);
-        }
-        assert!(Instant::now() < end, "it does not start");
-        std::thread::sleep(Duration::from_millis(20));
-    };
+    eventually("it starts", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let mut wire = Wire::connect(port);
     let given = wire.id();
     assert!(given > last);
     wire.send("MGETID 7\r\n");
-    while planted.try_wait().expect("a child").is_none() {
-        if Instant::now() > end {
-            let _ = planted.kill();
-            panic!("it says that it is shutting down for ever");
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually("it ends", || planted.try_wait().expect("a child").is_some());
     let output = planted.wait_with_output().expect("a child");
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{text}");

@@ -4,12 +4,11 @@ use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::Signal;
 
-use crate::support::{self, PATIENCE, Server};
+use crate::support::{self, PATIENCE, Server, eventually};
 
 /// A pipe that has no room for one byte more.
 fn full_pipe() -> (PipeReader, PipeWriter) {
@@ -54,22 +53,17 @@ fn a_reader_that_stalls_stops_nobody_and_is_told_what_it_missed() {
     let mut wire = server.connect();
     let first = wire.id();
     // Each of them is worth two lines.
-    let end = Instant::now() + PATIENCE;
-    while wire.info("log_lines_dropped") == "0" {
-        for _ in 0..50 {
-            assert_eq!(server.connect().ask("PING"), "+PONG");
-        }
-        assert!(Instant::now() < end, "no line was dropped");
-    }
+    eventually("a line is dropped", || {
+        (0..50).for_each(|_| assert_eq!(server.connect().ask("PING"), "+PONG"));
+        wire.info("log_lines_dropped") != "0"
+    });
     // IDs, also past the mark that was on disk at the start: it was saved since.
     let saves = || std::fs::read(dir.path().join("getid-0.state")).expect("a state");
     let before = saves();
-    let end = Instant::now() + PATIENCE;
-    while saves() == before {
+    eventually("it is saved", || {
         assert!(wire.id() > first);
-        std::thread::sleep(Duration::from_millis(10));
-        assert!(Instant::now() < end, "nothing was saved");
-    }
+        saves() != before
+    });
     assert_eq!(wire.ask("CONFIG SET timeout 7"), "+OK");
 
     let lines = lines_of(reader);
@@ -113,20 +107,14 @@ fn a_flood_of_lines_is_a_few_and_a_count() {
         (0..1000).for_each(|_| assert_eq!(wire.line(), "+OK"));
     }
     // All are told of: by a line of their own, or by a count, which comes without another one.
-    let end = Instant::now() + PATIENCE;
-    loop {
+    eventually("all are told of", || {
         let lines = server.count_log("audit: CLIENT PAUSE user=default");
-        let counts = server.log_so_far();
-        let counts =
-            counts.lines().filter_map(|line| line.split_once("audit: ")?.1.split_once(" more within a second"));
+        let log = server.log_so_far();
+        let counts = log.lines().filter_map(|line| line.split_once("audit: ")?.1.split_once(" more within a second"));
         let counted: u64 = counts.filter_map(|(count, _)| count.parse::<u64>().ok()).sum();
-        if lines as u64 + counted == ASKED {
-            assert!(lines < 500, "{lines} lines");
-            break;
-        }
-        assert!(Instant::now() < end, "{lines} lines and {counted}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        assert!(lines < 500, "{lines} lines");
+        lines as u64 + counted == ASKED
+    });
 }
 
 #[test]
@@ -146,7 +134,7 @@ fn who_did_what_is_told_without_secrets() {
     })
     .expect("it starts");
     let mut wire = server.connect();
-    let port = wire.stream.local_addr().expect("its address").port();
+    let port = wire.stream().local_addr().expect("its address").port();
     for (command, reply, line) in [
         (
             "AUTH nobody hunter3",
@@ -202,11 +190,7 @@ fn each_login_has_its_line_however_it_is_sent() {
     wire.send("AUTH ann hunter2\r\nAUTH bob hunter3\r\nHELLO 2 AUTH ann hunter2 SETNAME x\r\nACL WHOAMI\r\n");
     assert_eq!((wire.line(), wire.line()), ("+OK".to_owned(), "+OK".to_owned()));
     let logins = |server: &mut Server, user: &str| server.count_log(&format!("audit: logged in user={user} "));
-    let end = Instant::now() + PATIENCE;
-    while (logins(&mut server, "ann"), logins(&mut server, "bob")) != (2, 1) {
-        assert!(Instant::now() < end, "{}", server.log_so_far());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    eventually("each login is told", || (logins(&mut server, "ann"), logins(&mut server, "bob")) == (2, 1));
     // Names that try to be more than a name.
     let mut wire = server.connect();
     let name = b"x user=root\n2026 audit: logged in\x1b[2J";
@@ -241,10 +225,6 @@ fn the_flood_of_one_user_hides_no_other() {
         assert_eq!(admin.ask(&format!("CONFIG SET {name} 20")), "+OK");
         (0..500).for_each(|_| assert_eq!(loud.line(), "+OK"));
         assert_eq!(admin.ask(&format!("CONFIG SET {name} 30")), "+OK");
-        let end = Instant::now() + PATIENCE;
-        while server.count_log(&format!(" names={name}")) != 2 {
-            assert!(Instant::now() < end, "{name}: {}", server.log_so_far());
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        eventually(name, || server.count_log(&format!(" names={name}")) == 2);
     }
 }

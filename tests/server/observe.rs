@@ -1,9 +1,9 @@
 //! What a server tells of itself: command and error statistics, SLOWLOG, LATENCY, MONITOR, MEMORY.
 
 use std::io::{ErrorKind, Read};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::{PATIENCE, Server, Wire};
+use crate::support::{PATIENCE, Server, Wire, eventually};
 
 /// 1,000 IDs a second, and a tenth of a second of borrowing.
 const NARROW: [&str; 10] = [
@@ -264,7 +264,7 @@ fn the_slow_log_has_what_was_sent() {
     );
     let ids: Vec<i64> = entries.iter().map(|entry| entry.list()[0].integer()).collect();
     assert!(ids.windows(2).all(|pair| pair[0] == pair[1] + 1), "{ids:?}");
-    let me = wire.stream.local_addr().expect("an address").to_string();
+    let me = wire.stream().local_addr().expect("an address").to_string();
     for entry in entries {
         assert_eq!(entry.list()[4].text(), me);
         assert_eq!(entry.list()[5].text(), "me");
@@ -424,11 +424,7 @@ fn only_so_many_may_monitor() {
     assert!(late.ask_bulk("CLIENT INFO").contains(" flags=N "));
     assert_eq!(late.info("monitors"), "64");
     drop(monitors.pop());
-    let end = Instant::now() + PATIENCE;
-    while late.info("monitors") != "63" {
-        assert!(Instant::now() < end, "it still monitors");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    late.wait_info("monitors", "63");
     assert_eq!(late.ask("MONITOR"), "+OK");
 }
 
@@ -482,10 +478,7 @@ fn monitors_see_every_command() {
         assert_eq!(shown(&mut monitor), r#"[0 127.0.0.1] "PING""#);
         monitor.send("QUIT\r\n");
         assert!(monitor.rest().starts_with("+OK\r\n"));
-        let end = Instant::now() + PATIENCE;
-        while other.info("monitors") != "0" {
-            assert!(Instant::now() < end, "it still monitors");
-        }
+        other.wait_info("monitors", "0");
     }
 }
 
@@ -497,10 +490,10 @@ fn a_monitor_that_does_not_read_is_dropped() {
     let mut quick = server.connect();
     assert_eq!(quick.ask("MONITOR"), "+OK");
     let reader = std::thread::spawn(move || {
-        quick.stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        quick.stream().set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let (mut buffer, mut lines) = (vec![0; 1 << 16], 0_usize);
         loop {
-            match quick.stream.read(&mut buffer) {
+            match quick.stream().read(&mut buffer) {
                 Ok(0) => return lines,
                 Ok(len) => lines += buffer[..len].split(|&byte| byte == b'\n').count() - 1,
                 Err(error) => panic!("{error}"),
@@ -509,21 +502,20 @@ fn a_monitor_that_does_not_read_is_dropped() {
     });
     let mut wire = server.connect();
     let mut pings = 0;
-    let end = Instant::now() + PATIENCE;
-    while wire.info("monitors_dropped") == "0" {
-        assert!(Instant::now() < end, "it was not dropped after {pings}");
+    eventually("it is dropped", || {
         let word = "x".repeat(1000);
         wire.send(format!("PING {word}\r\n").repeat(1000));
         for _ in 0..1000 {
             assert_eq!([wire.line(), wire.line()], ["$1000".to_owned(), word.clone()]);
         }
         pings += 1000;
-    }
+        wire.info("monitors_dropped") != "0"
+    });
     server.wait_log("does not keep up with MONITOR and is closed");
     // Cut off, whatever it has not read.
-    slow.stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    slow.stream().set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let mut rest = Vec::new();
-    match slow.stream.read_to_end(&mut rest) {
+    match slow.stream().read_to_end(&mut rest) {
         Ok(_) => {}
         Err(error) => assert_ne!(error.kind(), ErrorKind::WouldBlock),
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{self, PATIENCE, Server, free_port, getid};
+use crate::support::{self, PATIENCE, Server, eventually, free_port, getid};
 use getid::claim::{Folder, FolderClaim, Identity, Record};
 use getid_core::{Layout, SavePoint};
 use nix::sys::signal::{Signal, kill};
@@ -88,11 +88,9 @@ fn a_start_that_is_stopped_takes_its_record_back() {
         let mut child = command.spawn().expect("the binary runs");
         let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
         let options = WaitPidFlag::WUNTRACED | WaitPidFlag::WNOHANG;
-        let end = Instant::now() + PATIENCE;
-        while !matches!(waitpid(pid, Some(options)).expect("its state"), WaitStatus::Stopped(..)) {
-            assert!(Instant::now() < end, "the first save does not come");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        eventually("the first save comes", || {
+            matches!(waitpid(pid, Some(options)).expect("its state"), WaitStatus::Stopped(..))
+        });
         assert_ne!(point(), found, "life {life}: the first save is on the disk");
         for signal in [Signal::SIGTERM, Signal::SIGCONT] {
             kill(pid, signal).expect("the process is there");

@@ -305,7 +305,7 @@ pub(crate) fn scheme(identity: Identity) -> Arc<Scheme> {
     static MADE: LazyLock<Mutex<HashMap<String, Arc<Scheme>>>> = LazyLock::new(Mutex::default);
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     let scheme = made.entry(format!("{identity:?}")).or_insert_with(|| {
-        let mut rng = crate::rng::Rng(7);
+        let mut rng = crate::random::Random(7);
         let mut values: Vec<u32> = (0..1 << identity.layout.random_bits()).collect();
         for i in (1..values.len()).rev() {
             values.swap(i, usize::try_from(rng.below(i as u64 + 1)).expect("an index"));

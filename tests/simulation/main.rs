@@ -24,7 +24,8 @@ mod log;
 mod machine;
 mod mutations;
 mod oracle;
-mod rng;
+#[path = "../../crates/getid-core/tests/core/random.rs"]
+mod random;
 mod scenes;
 mod stories;
 mod story;

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use crate::clock::{START_UNIX_MS, SimClock};
 use crate::machine::{Client, Machine, Server, check_disk, layout, pass};
 use crate::oracle::Oracle;
-use crate::rng::Rng;
+use crate::random::Random;
 
 const LIVES_MAX: u64 = 20;
 
@@ -93,7 +93,7 @@ pub(crate) fn play(seed: u64) -> Result<Tally, String> {
 }
 
 struct Story {
-    rng: Rng,
+    rng: Random,
     machine: Machine,
     traits: Traits,
     /// The folders that `dir` is switched between; `machine.disk` is the one in use.
@@ -131,7 +131,7 @@ struct Life {
 
 impl Story {
     fn new(seed: u64) -> Story {
-        let mut rng = Rng(seed);
+        let mut rng = Random(seed);
         let traits = Traits { rough_disk: rng.one_in(2), wild_clock: rng.one_in(2), careless: !rng.one_in(3) };
         // Every shard-range has its turn, those at the ends and the usual one more often.
         let shard_range = if rng.one_in(2) { rng.pick(&[0, 0, 9, 21]) } else { u32::try_from(seed % 22).expect("22") };
@@ -699,7 +699,7 @@ impl RefusalsAllowed {
 
 /// How a client asks.
 struct Habits {
-    rng: Rng,
+    rng: Random,
     /// At most so many IDs in one draw.
     n_max: u32,
     /// At most so long between two draws; 0: as fast as it can.
@@ -711,14 +711,14 @@ struct Habits {
 }
 
 impl Habits {
-    fn choose(rng: &mut Rng, layout: Layout, limits: Limits) -> Habits {
+    fn choose(rng: &mut Random, layout: Layout, limits: Limits) -> Habits {
         let limit_holds = u32::try_from((limits.max_borrow_ms << layout.shard_bits()).min(6000)).expect("small");
         Habits {
             n_max: rng.pick(&[1, 1, 3, 100, 100, limit_holds, (limit_holds * 2).min(6000)]),
             pause_ms_max: rng.pick(&[0, 0, 5, 50, 500]),
             impatient: rng.one_in(4),
             budget: rng.pick(&[20, 100, 100, 300, 300, 2000]),
-            rng: Rng(rng.next()),
+            rng: Random(rng.next()),
         }
     }
 

@@ -1,7 +1,5 @@
 //! Programs that tests run: bounded in time, with all they print.
 
-#![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part")]
-
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Every rule of the reference clock, from a simulated clock: a scene, and what must come of it.
 
-use crate::support::Rng;
+use crate::random::Random;
 
 use getid_core::checks::{Fault, plant};
 use getid_core::{ClockEvent, ClockFault, Epoch, Reading, ReferenceClock, SavePoint, Severity, Tick};
@@ -102,7 +102,7 @@ fn a_quiet_clock_is_followed_in_silence() {
 
 #[test]
 fn jitter_drift_and_smear_do_not_log() {
-    let mut rng = Rng(1);
+    let mut rng = Random(1);
     let mut scene = Scene::running(T0);
     for _ in 0..6000 {
         // A few ms of reading skew either way.
@@ -440,16 +440,16 @@ fn a_running_server_whose_clock_passes_the_end_refuses_and_recovers() {
 
 #[test]
 fn no_reading_overflows() {
-    let mut rng = Rng(9);
+    let mut rng = Random(9);
     for round in 0..2000 {
-        let any = |rng: &mut Rng| match rng.below(5) {
+        let any = |rng: &mut Random| match rng.below(5) {
             0 => i64::MAX,
             1 => i64::MIN,
             2 => rng.next().cast_signed(),
             3 => 1_420_041_600_000 + rng.below(Tick::END.0).cast_signed(),
             _ => 1_767_196_800_000,
         };
-        let boot = |rng: &mut Rng| match rng.below(4) {
+        let boot = |rng: &mut Random| match rng.below(4) {
             0 => u64::MAX,
             1 => 0,
             2 => rng.next(),
@@ -478,7 +478,7 @@ fn no_reading_overflows() {
 
 #[test]
 fn the_time_for_a_tick_is_when_r_gets_there() {
-    let mut rng = Rng(4);
+    let mut rng = Random(4);
     for _ in 0..2000 {
         let mut scene = Scene::running(T0);
         scene.pass(300).step_wall(-rng.below(3000).cast_signed()).pass(300);

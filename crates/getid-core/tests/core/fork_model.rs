@@ -3,7 +3,8 @@
 //! With the mask put in, it must give the same (tick, shard) as ours, step for step: whoever moves over from the fork
 //! gets the same order and the same borrowing. Without it, it must give the corrupt ID from the fork's own log.
 
-use crate::support::{Rng, splits};
+use crate::random::Random;
+use crate::support::splits;
 
 use getid_core::{Id, Layout, Parts, RandomCycle, Scheme, Slot, Slots, Tick};
 
@@ -33,7 +34,7 @@ impl Fork {
 
 #[test]
 fn gives_the_same_tick_and_shard_step_for_step() {
-    let mut rng = Rng(7);
+    let mut rng = Random(7);
     for layout in splits() {
         let shard_bits = layout.shard_bits();
         let mask = (1 << shard_bits) - 1;

@@ -1,6 +1,7 @@
 //! IDs, layouts, slots and cycles: vectors, and properties over every legal split of the 21 bits.
 
-use crate::support::{Rng, scheme, splits};
+use crate::random::Random;
+use crate::support::{scheme, splits};
 
 use getid_core::{Epoch, Id, Layout, LayoutError, Parts, RandomCycle, Reservation, Scheme, Slot, Slots, Tick, UtcMs};
 
@@ -95,11 +96,11 @@ fn utc_as_rfc_3339() {
 
 #[test]
 fn compose_and_split_are_inverse_under_every_split() {
-    let mut rng = Rng(11);
+    let mut rng = Random(11);
     for layout in splits() {
         let widths = [layout.server_bits(), layout.shard_bits(), layout.random_bits()];
         for round in 0..40 {
-            let part = |bits: u32, rng: &mut Rng| match round {
+            let part = |bits: u32, rng: &mut Random| match round {
                 0 => 0,
                 1 => (1_u32 << bits) - 1,
                 _ => u32::try_from(rng.below(1 << bits)).expect("21 bits"),
@@ -160,7 +161,7 @@ fn a_cycle_is_a_permutation_or_nothing() {
 /// given, the carry against a naive model in big integers.
 #[test]
 fn walks_under_every_split() {
-    let mut rng = Rng(3);
+    let mut rng = Random(3);
     for layout in splits() {
         let shard_bits = layout.shard_bits();
         let scheme = scheme(layout, &mut rng);
@@ -208,13 +209,13 @@ fn naive(next: &mut u128, now: u64, shard_bits: u32) -> (u64, u32) {
 /// up to random-range, at one ID per ms as well as under borrowing.
 #[test]
 fn even_over_every_power_of_two() {
-    let mut rng = Rng(5);
+    let mut rng = Random(5);
     for layout in splits().filter(|layout| layout.random_bits() <= 11) {
         let scheme = scheme(layout, &mut rng);
         let period = 1_u64 << layout.random_bits();
         for one_per_ms in [true, false] {
             let mut slots = Slots::new(layout.shard_bits(), Tick(0));
-            let skipped = u32::try_from(rng.range(1, period)).expect("small");
+            let skipped = u32::try_from(rng.within(1, period)).expect("small");
             slots.reserve(Tick(1_000_000), skipped, Tick::END).expect("far from the end");
             let ids: Vec<u64> = (0..period)
                 .map(|i| {
@@ -240,7 +241,7 @@ fn even_over_long_cycles() {
     for random_bits in 12..=17 {
         let layout = Layout::new(Epoch::DEFAULT, 2, 19 - random_bits, random_bits).expect("adds up to 21");
         let period = 1_usize << random_bits;
-        let cycle = RandomCycle::new(Rng(random_bits.into()).permutation(period)).expect("a permutation");
+        let cycle = RandomCycle::new(Random(random_bits.into()).permutation(period)).expect("a permutation");
         let scheme = Scheme::new(layout, 1, cycle).expect("fits");
         let mut slots = Slots::new(layout.shard_bits(), Tick(0));
         let mut seen = vec![false; period];
@@ -259,7 +260,7 @@ fn the_end_of_the_42_bits_is_a_wall() {
     for layout in splits() {
         let shard_bits = layout.shard_bits();
         let in_tick = 1_u32 << shard_bits;
-        let mut rng = Rng(1);
+        let mut rng = Random(1);
         let scheme = scheme(layout, &mut rng);
         let mut slots = Slots::new(shard_bits, Tick(Tick::LAST.0 - 1));
         assert_eq!(slots.room(Tick(0), Tick::END), 2 * u64::from(in_tick));

@@ -6,4 +6,5 @@ mod clock;
 mod fork_model;
 mod layout;
 mod mint;
+mod random;
 mod support;

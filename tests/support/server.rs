@@ -1,0 +1,276 @@
+//! A real server: the built binary, on loopback, in a folder of its own, ended with the test.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::{PATIENCE, Wire, folder};
+
+/// A running `getid serve`. Dropping it kills the process and waits for its end.
+pub struct Server {
+    child: Child,
+    pub port: u16,
+    pub dir: PathBuf,
+    log: mpsc::Receiver<String>,
+    log_seen: Vec<String>,
+    own_dir: Option<tempfile::TempDir>,
+}
+
+/// The binary under test; `GETID_TEST_BINARY` names another build of it.
+pub fn binary() -> PathBuf {
+    std::env::var_os("GETID_TEST_BINARY").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_getid")), PathBuf::from)
+}
+
+/// A command that runs the binary with nothing of the tester's environment that could configure it.
+pub fn getid() -> Command {
+    let mut command = Command::new(binary());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("GETID_") {
+            command.env_remove(name);
+        }
+    }
+    // Tests run beside each other, and most of their servers have server-id 0.
+    command.env("GETID_ID_MACHINE_CLAIM", "no");
+    command
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address").port()
+}
+
+/// The same server, started by a shell that runs `first` before it, such as `ulimit -n 80`.
+pub fn by_shell(server: &mut Command, first: &str) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{first} && exec \"$0\" \"$@\"")]).arg(server.get_program()).args(server.get_args());
+    for (name, value) in server.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    *server = shell;
+}
+
+/// Lets this process have as many open files as it may, and with it the servers that it starts from now on; how many.
+pub fn raise_open_files() -> usize {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit");
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).expect("raised to the hard limit");
+    usize::try_from(hard).unwrap_or(usize::MAX)
+}
+
+/// The same, for a test that needs so many.
+pub fn need_open_files(needed: usize) {
+    let hard = raise_open_files();
+    assert!(
+        hard >= needed,
+        "the hard limit of open files is {hard}, and this test needs {needed}: ulimit -Hn {needed}"
+    );
+}
+
+/// Whether whoever listens on `port` answers, be it with an error.
+fn answers(port: u16) -> bool {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.write_all(b"PING\r\n").is_ok() && matches!(stream.read(&mut [0]), Ok(1))
+}
+
+/// Runs `getid serve` where it must not start: it ends with exit code 1, and this is what it printed.
+pub fn refused(dir: &Path, words: &[&str], prepare: impl Fn(&mut Command)) -> String {
+    let mut command = getid();
+    command.arg("serve").args(["--port", &free_port().to_string(), "--dir"]).arg(dir).args(words);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    prepare(&mut command);
+    let mut child = command.spawn().expect("the binary runs");
+    let log = gather(&mut child);
+    let mut server = Server { child, port: 0, dir: dir.to_owned(), log, log_seen: Vec::new(), own_dir: None };
+    let status = server.wait();
+    // The readers end with the streams.
+    while let Ok(line) = server.log.recv() {
+        server.log_seen.push(line);
+    }
+    let said = server.log_seen.join("\n");
+    assert_eq!(status.code(), Some(1), "{said}");
+    said
+}
+
+impl Server {
+    /// Starts a server in a new folder, with these further words on its command line.
+    pub fn start(words: &[&str]) -> Server {
+        let dir = folder();
+        let path = dir.path().to_owned();
+        let mut server = Server::start_in(&path, words);
+        server.own_dir = Some(dir);
+        server
+    }
+
+    /// Starts a server in `dir`, which stays.
+    pub fn start_in(dir: &Path, words: &[&str]) -> Server {
+        Server::try_start_in(dir, words, |_| {}).unwrap_or_else(|log| panic!("the server did not start:\n{log}"))
+    }
+
+    /// Starts a server; gives what it printed when it ends instead of serving.
+    pub fn try_start_in(dir: &Path, words: &[&str], prepare: impl Fn(&mut Command)) -> Result<Server, String> {
+        // Somebody else may take the port between its choice and its use: then another one is tried.
+        let mut last = String::new();
+        for _ in 0..5 {
+            let port = free_port();
+            let mut command = getid();
+            command
+                .arg("serve")
+                .args(["--port", &port.to_string(), "--dir"])
+                .arg(dir)
+                .args(words)
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped());
+            prepare(&mut command);
+            let mut child = command.spawn().expect("the binary runs");
+            let log = gather(&mut child);
+            let mut server = Server { child, port, dir: dir.to_owned(), log, log_seen: Vec::new(), own_dir: None };
+            match server.wait_ready() {
+                Ok(()) => return Ok(server),
+                Err(log) if log.contains("could not listen") => last = log,
+                Err(log) => return Err(log),
+            }
+        }
+        Err(last)
+    }
+
+    /// Ready is who answers: a socket accepts before the state was saved for the first time.
+    fn wait_ready(&mut self) -> Result<(), String> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if answers(self.port) && self.child.try_wait().is_ok_and(|s| s.is_none()) {
+                return Ok(());
+            }
+            if self.child.try_wait().is_ok_and(|status| status.is_some()) {
+                std::thread::sleep(Duration::from_millis(50));
+                return Err(self.log_so_far());
+            }
+            assert!(Instant::now() < end, "the server is not ready:\n{}", self.log_so_far());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// All that the server has printed until now.
+    pub fn log_so_far(&mut self) -> String {
+        while let Ok(line) = self.log.try_recv() {
+            self.log_seen.push(line);
+        }
+        self.log_seen.join("\n")
+    }
+
+    /// Waits for a log line that has `text` in it.
+    pub fn wait_log(&mut self, text: &str) -> String {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(line) = self.log_seen.iter().find(|line| line.contains(text)) {
+                return line.clone();
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            match self.log.recv_timeout(left) {
+                Ok(line) => self.log_seen.push(line),
+                Err(error) => panic!("no log line has {text:?} ({error}):\n{}", self.log_seen.join("\n")),
+            }
+        }
+    }
+
+    /// How many log lines until now have `text` in them.
+    pub fn count_log(&mut self, text: &str) -> usize {
+        self.log_so_far();
+        self.log_seen.iter().filter(|line| line.contains(text)).count()
+    }
+
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).expect("a pid"))
+    }
+
+    /// A figure of the process's memory in kB: `VmRSS`, what is resident, or `VmHWM`, the most that ever was.
+    pub fn memory_kb(&self, field: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("its status");
+        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).expect("a line");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(self.pid(), signal).expect("the process is there");
+    }
+
+    /// Waits for the process to end by itself.
+    pub fn wait(&mut self) -> ExitStatus {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("its status") {
+                return status;
+            }
+            assert!(Instant::now() < end, "the server does not end:\n{}", self.log_so_far());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// SIGTERM, and the exit status.
+    pub fn stop(mut self) -> ExitStatus {
+        self.signal(Signal::SIGTERM);
+        self.wait()
+    }
+
+    /// SIGKILL.
+    pub fn kill(mut self) {
+        self.child.kill().expect("kill");
+        self.child.wait().expect("its status");
+    }
+
+    pub fn connect(&self) -> Wire {
+        Wire::connect(self.port)
+    }
+
+    /// Takes the places beyond `maxclients` that this machine has.
+    pub fn take_operators_places(&self) -> Vec<Wire> {
+        let mut taken: Vec<Wire> = (0..16).map(|_| self.connect()).collect();
+        for wire in &mut taken {
+            assert_eq!(wire.ask("PING"), "+PONG");
+        }
+        taken
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `CONFIG GET name`, its value.
+pub fn config_get(server: &Server, name: &str) -> String {
+    let mut wire = server.connect();
+    wire.send(format!("CONFIG GET {name}\r\n"));
+    (0..5).map(|_| wire.line()).last().expect("five lines")
+}
+
+fn gather(child: &mut Child) -> mpsc::Receiver<String> {
+    let (lines, log) = mpsc::channel();
+    // A test may have put another thing in the place of either.
+    let out = child.stdout.take().map(|stream| Box::new(stream) as Box<dyn Read + Send>);
+    let err = child.stderr.take().map(|stream| Box::new(stream) as Box<dyn Read + Send>);
+    for stream in out.into_iter().chain(err) {
+        let lines = lines.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                if lines.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    log
+}
