@@ -76,6 +76,7 @@
 //! | `scheme` | [`Scheme`], [`RandomCycle`], [`Reservation`]: slots become IDs |
 //! | `slots` | [`Slots`]: `first = max(next, now << shard_bits)`, the only number that moves for every ID |
 //! | `limits`, `save_point` | [`Limits`], which an operator may change; [`SavePoint`] |
+//! | `clock_event` | [`ClockEvent`], [`ClockFault`]: what happened to the wall clock, as sentences |
 //! | `clock` | [`ReferenceClock`]: wall readings in, a time that never goes back out |
 //! | `refusal`, `status` | [`Refusal`] and [`Blocked`], why a draw gets nothing; [`Status`], for INFO |
 //! | `watermark` | the policy: up to where IDs may be given, and when to save |
@@ -91,6 +92,7 @@ extern crate std;
 #[doc(hidden)]
 pub mod checks;
 mod clock;
+mod clock_event;
 mod layout;
 mod limits;
 mod mint;
@@ -102,7 +104,8 @@ mod status;
 mod time;
 mod watermark;
 
-pub use clock::{ClockEvent, ClockFault, JUMP_MS_MAX, Reading, ReferenceClock, Severity};
+pub use clock::{Reading, ReferenceClock};
+pub use clock_event::{ClockEvent, ClockFault, JUMP_MS_MAX, Severity};
 pub use layout::{Id, LOW_BITS, Layout, LayoutError, Parts};
 pub use limits::{BorrowPolicy, Limits};
 pub use mint::Mint;

@@ -23,7 +23,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::checks::{Fault, Rare, any_planted, planted, saw};
-use crate::clock::{ClockEvent, Reading, ReferenceClock};
+use crate::clock::{Reading, ReferenceClock};
+use crate::clock_event::ClockEvent;
 use crate::layout::Layout;
 use crate::limits::{BorrowPolicy, Limits};
 use crate::refusal::{Blocked, Overload, Refusal};

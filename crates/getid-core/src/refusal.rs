@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::fmt;
 
-use crate::clock::ClockFault;
+use crate::clock_event::ClockFault;
 use crate::layout::Layout;
 use crate::time::UtcMs;
 
