@@ -5,7 +5,8 @@
 //!
 //! | kind | where | what |
 //! |---|---|---|
-//! | `time` | `time/` | IDs by the clock, in the layouts of [`getid_core`]: issuer (lock and fair queue), keeper (saves ahead of need) |
+//! | `time` | `time/` | IDs by the clock, in the layouts of [`getid_core`]: an issuer (lock and fair queue) |
+//! | | `keeper.rs` | the task beside them: it saves and, for sequences, will fetch ahead of need |
 //! | sequence | `sequence.rs`, to come | named counters by segments of a store: the same issuer's queue before a double buffer |
 //! | serial | `serial.rs`, to come | a template over a counter that begins again with each period: a sequence with a row a period |
 //! | UUIDs | `uuid.rs`, to come | `time` with another way of writing; uuid4 is drawn from noise, without a position |
@@ -19,12 +20,14 @@
 //! Clock, watermark and borrow limit are the server's and live in the unnamed generator's issuer: named generators of the kind
 //! `time` will have positions of their own under the same lock.
 
+mod keeper;
 pub mod time;
 
 use std::sync::Arc;
 
 use getid_core::{Refusal, Reservation};
 
+pub use self::keeper::{Keeper, KeeperError};
 use self::time::Issuer;
 
 /// The generators of a server, by index.

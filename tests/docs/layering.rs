@@ -164,7 +164,7 @@ fn planted_faults_are_seen() {
         ("session/mod.rs", "use crate::resp::{self, Args};"),
         ("text/glob.rs", "// as crate::generators does, and std::fs does not\nuse super::printable;"),
         ("config/load.rs", "use std::fs;"),
-        ("generators/time/keeper.rs", "use tokio::time::Instant;"),
+        ("generators/keeper.rs", "use tokio::time::Instant;"),
         ("claim/folder.rs", "use super::lock::Claim;"),
         ("text/glob.rs", "#[cfg(test)]\nmod tests {\n    use crate::generators::Issuer;\n    use std::fs;\n}\n"),
     ] {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 // The names by which the issuer's source, below, knows the rest of the crate.
-use getid::{claim, stats, system, text};
+use getid::{claim, system};
 
 use getid::claim::Identity;
 use getid::system::clock::Clock;
@@ -32,7 +32,7 @@ mod roomy;
 /// The issuer with other locks.
 #[path = "../../src/generators/time/mod.rs"]
 #[allow(dead_code, unreachable_pub, unused_imports, reason = "the crate's own source, of which this uses a part")]
-mod issuer;
+mod time;
 
 mod sync {
     pub(crate) use shuttle::sync::{Mutex, MutexGuard};
@@ -208,7 +208,7 @@ mod queue {
     use shuttle::future::block_on;
     use shuttle::thread;
 
-    use super::issuer::{Issuer, Next};
+    use super::time::{Issuer, Next};
     use super::{MS, WALL_UNIX_MS};
 
     /// Moved by the keeper, when there is nothing else to do.
@@ -245,9 +245,10 @@ mod queue {
             let found = SavePoint { watermark: now, reference: now, max_borrow_ms: 2 };
             let clock = SteppedClock::default();
             let identity = Identity { server_id: 0, layout };
-            let start = Issuer::prepare(clock.clone(), identity, limits, NoClaim::taken(Some(found)));
-            let (issuer, mut keeper) = block_on(start);
-            block_on(keeper.first_save()).expect("a start");
+            let mut claim = NoClaim::taken(Some(found));
+            let issuer = Arc::new(Issuer::new(clock.clone(), identity, limits, Some(found)));
+            let first = issuer.wanted_save().expect("a start saves");
+            block_on(issuer.save(&mut claim, first)).expect("a start");
             let (kept, time) = (Arc::clone(&issuer), clock.clone());
             let over = Arc::new(AtomicBool::new(false));
             let ends = Arc::clone(&over);
@@ -255,22 +256,22 @@ mod queue {
             let stopped = Arc::clone(&is_stopped);
             let keeper = thread::spawn(move || {
                 // As the keeper does, with time that passes as soon as somebody waits for it.
-                let mut keeper = keeper;
                 while !ends.load(SeqCst) {
                     match kept.serve() {
-                        Next::Idle => block_on(kept.woken()),
+                        Next::Idle => block_on(kept.keeper_needed()),
                         Next::More => {}
                         // Somebody who waits for time to go on is woken by nothing else.
                         Next::After(_) if stopped.load(SeqCst) => thread::yield_now(),
                         Next::After(_) => {
                             time.0.fetch_add(MS, SeqCst);
                             kept.sample();
-                            if let Some(point) = kept.wanted() {
-                                block_on(kept.save(&mut keeper.claim, point)).expect("no store fails less");
+                            if let Some(point) = kept.wanted_save() {
+                                block_on(kept.save(&mut claim, point)).expect("no store fails less");
                             }
                         }
                     }
                 }
+                kept.close();
             });
             Scene { issuer, clock, keeper, over, is_stopped, replied: Arc::default() }
         }
@@ -323,7 +324,7 @@ mod queue {
             // Which wakes the keeper.
             self.issuer.set_max_wait_ms(1);
             self.keeper.join().expect("a keeper");
-            // A keeper that is gone has closed it.
+            // A keeper that ends has closed it.
             assert_eq!(block_on(self.issuer.draw(1, &mut Vec::new())), Err(Refusal::Closed));
             assert!(self.clock.0.load(SeqCst) < 1000 * MS);
         }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use getid::claim::sim::SimDisk;
 use getid::claim::{Claim, Identity, Record, SaveError, TakeError, Taken, Term};
-use getid::generators::time::{Issuer, IssuerStatus, KeeperError, MAX_WAIT_MS};
+use getid::generators::time::{Issuer, IssuerStatus, MAX_WAIT_MS};
+use getid::generators::{Keeper, KeeperError};
 use getid_core::{Layout, Limits, RandomCycle, Refusal, SavePoint, Scheme, Tick};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -71,7 +72,7 @@ impl Machine {
     }
 
     pub(crate) async fn start_with(&self, claim: Taken<impl Claim<Point = SavePoint>>) -> Result<Server, SaveError> {
-        let (issuer, mut keeper) = Issuer::prepare(self.clock.clone(), self.identity, self.limits, claim).await;
+        let (issuer, mut keeper) = Keeper::prepare(self.clock.clone(), self.identity, self.limits, claim).await;
         if let Err(error) = keeper.first_save().await {
             let _ = keeper.give_up().await;
             return Err(error);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use getid::claim::sim::{SimDisk, Trouble};
 use getid::claim::{Identity, Mismatch, NoClaim, Record, SaveError, SaveStep};
-use getid::generators::time::{Issuer, KeeperError};
+use getid::generators::{Keeper, KeeperError};
 use getid::session::turn_ids_max;
 use getid_core::checks::{Fault, plant};
 use getid_core::{BorrowPolicy, Epoch, Layout, Refusal, SavePoint};
@@ -343,7 +343,7 @@ pub(crate) async fn a_start_that_is_stopped_leaves_no_trace() {
             machine.disk.trouble(step, Trouble::Slow(Duration::from_secs(1)), 1);
             let opened = machine.disk.open(machine.identity);
             let (_, mut keeper) =
-                Issuer::prepare(machine.clock.clone(), machine.identity, machine.limits, opened).await;
+                Keeper::prepare(machine.clock.clone(), machine.identity, machine.limits, opened).await;
             let stopped = tokio::time::timeout(Duration::from_millis(500), keeper.first_save()).await;
             assert!(stopped.is_err(), "the disk is slow");
             keeper.give_up().await.expect("a last save");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use getid::claim::{Identity, NoClaim};
+use getid::generators::Keeper;
 use getid::generators::time::Issuer;
 use getid::system::clock::Clock;
 use getid_core::{Limits, SavePoint};
@@ -23,7 +24,7 @@ pub(crate) fn roomy_issuer<C: Clock>(
     let now = identity.layout.epoch().tick_at(clock.wall_unix_ms()).expect("a sane clock");
     let found = SavePoint { watermark: now, reference: now, max_borrow_ms: 0 };
     runtime.block_on(async {
-        let (issuer, mut keeper) = Issuer::prepare(clock, identity, small, NoClaim::taken(Some(found))).await;
+        let (issuer, mut keeper) = Keeper::prepare(clock, identity, small, NoClaim::taken(Some(found))).await;
         keeper.first_save().await.expect("a store that keeps nothing cannot fail");
         tokio::spawn(keeper.run(std::future::pending()));
         issuer.set_limits(limits);

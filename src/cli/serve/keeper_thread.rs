@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::Failure;
 use crate::claim::Claim;
-use crate::generators::time::{Keeper, KeeperError};
+use crate::generators::{Keeper, KeeperError};
 use crate::server::Server;
 use crate::system::clock::SystemClock;
 use crate::system::io_threads;

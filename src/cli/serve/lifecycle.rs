@@ -19,7 +19,8 @@ use super::supervision::Supervision;
 use super::{Failure, messages, warn_on_error};
 use crate::claim::{Claim, Folder, FolderClaim, Identity, MachineClaim, MachineError, NoClaim, Taken};
 use crate::config::{Config, StateKind};
-use crate::generators::time::{Issuer, Keeper, KeeperError};
+use crate::generators::time::Issuer;
+use crate::generators::{Keeper, KeeperError};
 use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
 use crate::server::accept::Acceptor;
 use crate::server::tls;
@@ -184,7 +185,7 @@ async fn begin_life<S: Claim<Point = SavePoint>>(
     signals: &mut Signals,
 ) -> Result<Option<(Arc<Issuer>, Keeper<SystemClock, S>)>, Failure> {
     let nothing_served = |name| tracing::info!("{name} received, stopping. Nothing was served");
-    let prepare = Issuer::prepare(SystemClock::new(), identity, server::limits(config), claim);
+    let prepare = Keeper::prepare(SystemClock::new(), identity, server::limits(config), claim);
     let (issuer, mut keeper) = tokio::select! {
         prepared = prepare => prepared,
         name = signals.stop() => {

@@ -1,7 +1,7 @@
-//! Who waits for IDs, and whose turn it is: deficit round robin, and the arithmetic of admission. Pure.
+//! Which draws wait for IDs, and whose turn it is: deficit round robin, and admission by the expected wait. Pure.
 //!
-//! First come, first served by whole turns makes a request for one ID wait for 8,192 of each greedy neighbour. So the draws
-//! that wait are served in rounds: each gets one small slice a round, [`FairQueue::slice`] IDs, and goes to the end of the
+//! First come, first served by whole turns would make a request for one ID wait for 8,192 of each greedy neighbour. So the
+//! waiting draws are served in rounds: each gets one small slice a round, [`FairQueue::slice`] IDs, and goes to the end of the
 //! round. A connection waits with one draw at a time, so rounds over draws are rounds over connections, and a request for one
 //! ID waits for at most one slice of each other connection.
 //!
@@ -31,7 +31,7 @@ const SLICES_PER_MS: u64 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// Draws that wait, each with a `T` of the caller's.
+/// Waiting draws, each with a `T` of the caller's.
 #[derive(Debug)]
 pub struct FairQueue<T> {
     ids_per_ms: u64,
@@ -48,7 +48,7 @@ pub struct FairQueue<T> {
 #[derive(Debug)]
 struct Waiter<T> {
     missing: u32,
-    /// Whether it has got some IDs.
+    /// Whether it got some IDs.
     begun: bool,
     /// What is left of its slice of this round, at least 1.
     slice_left: u32,
@@ -60,13 +60,13 @@ struct Waiter<T> {
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Who.
+    /// Of which draw.
     pub ticket: Ticket,
     /// How many IDs it may have now, at least 1.
     pub ids: u32,
-    /// How many it misses altogether.
+    /// How many it misses in all.
     pub missing: u32,
-    /// Whether it has got some already.
+    /// Whether it got some already.
     pub begun: bool,
 }
 
@@ -95,7 +95,7 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// Whether nobody waits.
+    /// Whether no draw waits.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.queued == 0
@@ -106,7 +106,7 @@ impl<T> FairQueue<T> {
         self.by_arrival.len()
     }
 
-    /// How many IDs they miss altogether.
+    /// How many IDs they miss in all.
     pub fn queued(&self) -> u64 {
         self.queued
     }
@@ -165,7 +165,7 @@ impl<T> FairQueue<T> {
         ticket
     }
 
-    /// Takes a draw out that is given up or refused; `None` if it is not in the queue any more.
+    /// Removes a draw that is given up or refused; `None` if it is no longer in the queue.
     pub fn leave(&mut self, ticket: Ticket) -> Option<T> {
         let waiter = self.by_arrival.remove(&ticket)?;
         self.by_turn.remove(&waiter.turn);
@@ -173,7 +173,7 @@ impl<T> FairQueue<T> {
         Some(waiter.payload)
     }
 
-    /// Whose turn it is at `now_ns`: the eldest if it has waited too long, else the next of the round.
+    /// Whose turn it is at `now_ns`: that of the oldest draw if it has waited too long, else of the next in the round.
     pub fn turn(&self, now_ns: u64) -> Option<Turn> {
         let (&eldest, waiter) = self.by_arrival.first_key_value()?;
         let waited_ms = now_ns.saturating_sub(waiter.since_ns) / 1_000_000;

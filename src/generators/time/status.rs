@@ -18,7 +18,7 @@ pub(super) struct Stats {
     pub(super) save_failures: AtomicU64,
     pub(super) last_save_unix_ms: AtomicU64,
     pub(super) last_save_us: AtomicU64,
-    /// How long the longest save took since somebody asked, failed ones included; 0: there was none.
+    /// How long the longest save took since it was last asked for, failed ones included; 0: there was none.
     pub(super) longest_save_us: AtomicU64,
     /// How the last save went, as a [`SaveOutcome`].
     pub(super) last_save: AtomicU8,

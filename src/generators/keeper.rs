@@ -1,35 +1,43 @@
-//! What runs beside the requests: it samples the clock, moves the watermark ahead before anybody needs it, and serves those who
-//! wait.
+//! The task beside the requests: it samples the clock, saves the watermark before a draw needs it, and serves waiting draws.
 //!
-//! It has a thread and a runtime of its own, which a server starts before it takes the first connection: nothing that clients
-//! do may hold a save.
+//! It has a thread and a runtime of its own, which a server starts before it accepts the first connection: nothing that clients
+//! do may delay a save.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid_core::SavePoint;
 use getid_core::checks::{Fault, planted};
+use getid_core::{Limits, SAVE_SLACK_MS, SavePoint};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-use super::{Issuer, Next};
-use crate::claim::{Claim, SaveError, Taken};
+use super::time::{Issuer, Next};
+use crate::claim::{Claim, Identity, SaveError, Taken};
 use crate::stats::{RefusalNews, Refusals};
 use crate::system::clock::Clock;
 use crate::text::plural::counted;
 
-/// Pause after a save that failed, before the next try: short enough that a full disk that was cleaned is noticed at
-/// once, long enough that a dead one is not hammered.
+/// The pause between a save that failed and the next try: short enough that a full disk that was cleaned is noticed at once,
+/// long enough that a dead one is not hammered.
 const SAVE_RETRY: Duration = Duration::from_millis(250);
 
 /// Borrowing is reported in one warning a second at most.
 const BORROW_REPORT_EVERY: Duration = Duration::from_secs(1);
 
+/// How long a start without a record, or with a copy of one, waits before it reads the clock, a little more than
+/// [`SAVE_SLACK_MS`].
+///
+/// Without a record the position is R + B, past anything that an ended run gave out. But when a state folder is deleted and
+/// created again under a running server, that server learns of it at its next save only, and until then may give IDs up to its
+/// last watermark: R + B + 200 ms, with the R of that save. After this pause, R + B is past that too. The same holds for a
+/// folder that was replaced by another with an older copy of the record in it.
+const LOST_RUN_PAUSE: Duration = Duration::from_millis(SAVE_SLACK_MS + 50);
+
 /// The task beside the issuer.
 pub struct Keeper<C: Clock, S: Claim> {
-    issuer: ClosesIssuer<C>,
-    pub(crate) claim: Taken<S>,
+    issuer: CloseOnDrop<C>,
+    claim: Taken<S>,
 }
 
 /// Why a keeper did not end well.
@@ -47,8 +55,18 @@ pub enum KeeperError {
 }
 
 impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
-    pub(super) fn new(issuer: Arc<Issuer<C>>, claim: Taken<S>) -> Self {
-        Keeper { issuer: ClosesIssuer(issuer), claim }
+    /// An issuer that begins at what the claim had found, and its keeper. It gives no ID before [`Keeper::first_save`].
+    ///
+    /// Without a record, or with one that is a copy, it takes 250 ms longer: another server that had the state folder before
+    /// must not be giving IDs any more.
+    pub async fn prepare(clock: C, identity: Identity, limits: Limits, claim: Taken<S>) -> (Arc<Issuer<C>>, Self) {
+        let is_copy = claim.is_copy && !planted(Fault::NoPauseForACopy);
+        if (claim.point.is_none() || is_copy) && !planted(Fault::NoPause) {
+            tokio::time::sleep(LOST_RUN_PAUSE).await;
+        }
+        let issuer = Arc::new(Issuer::new(clock, identity, limits, claim.point));
+        let keeper = Keeper { issuer: CloseOnDrop(Arc::clone(&issuer)), claim };
+        (issuer, keeper)
     }
 
     /// Makes the first write, after which IDs are given; none while the clock is absurd. May be dropped before it is done, and
@@ -59,14 +77,14 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
     /// The first write must succeed: a server that cannot keep its promise does not start.
     pub async fn first_save(&mut self) -> Result<(), SaveError<SavePoint>> {
         let issuer = &self.issuer.0;
-        match issuer.wanted() {
+        match issuer.wanted_save() {
             Some(point) => issuer.save(&mut self.claim, point).await,
             None => Ok(()),
         }
     }
 
-    /// The end of a start that has come to nothing: the last act, once a save that was dropped has ended. So a clock that was
-    /// wrong leaves no trace, though a record was written by it.
+    /// The end of a start that failed: the last act, once a save that was dropped has ended. So a clock that was wrong leaves no
+    /// trace, though a record was written by it.
     ///
     /// # Errors
     ///
@@ -90,11 +108,11 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
         let issuer = &*guard.0;
         let mut stop = pin!(stop);
         let mut stopping = false;
-        let mut pace = Pace::new(issuer.lock().mint.sample_interval_ms());
+        let mut pace = Pace::new(issuer.sample_interval_ms());
         let mut retry_at: Option<Instant> = None;
         let mut reported = None;
         let mut refusals = Refusals::default();
-        // It is here, or with the save under way, which hands it back.
+        // The claim, or `None` while a save is under way, which hands it back.
         let mut idle = Some(claim);
         let mut save: Option<Pin<Box<_>>> = None;
         loop {
@@ -111,7 +129,7 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
             }
             if retry_at.is_none_or(|at| Instant::now() >= at) && !stopping {
                 retry_at = None;
-                let wanted = if idle.is_some() { issuer.wanted() } else { None };
+                let wanted = if idle.is_some() { issuer.wanted_save() } else { None };
                 if let Some(point) = wanted
                     && let Some(mut claim) = idle.take()
                 {
@@ -124,7 +142,7 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
             if stopping && idle.is_some() {
                 break;
             }
-            // Always in this order, so that a simulated life is the same each time.
+            // Always in this order, so that a simulated run is the same each time.
             tokio::select! {
                 biased;
                 (claim, result) = in_flight(&mut save) => {
@@ -137,13 +155,13 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
                     stopping = true;
                     issuer.close();
                 }
-                () = issuer.woken() => {}
+                () = issuer.keeper_needed() => {}
                 // The clock is sampled on while a slow disk takes its time.
                 _ = pace.tick.tick() => {
                     issuer.sample();
                     report_borrowing(issuer, &mut reported);
                     log_refusals(issuer, &mut refusals);
-                    pace.follow(issuer.lock().mint.sample_interval_ms());
+                    pace.follow(issuer.sample_interval_ms());
                 }
                 () = at(serve_after) => {}
             }
@@ -152,7 +170,7 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
     }
 }
 
-/// Closes the issuer for good, and stores what it says then.
+/// Closes the issuer for good, stores the position, and releases the claim.
 async fn last_act<C: Clock, S: Claim<Point = SavePoint>>(
     issuer: &Issuer<C>,
     claim: Option<Taken<S>>,
@@ -214,14 +232,14 @@ fn report_borrowing<C: Clock>(issuer: &Issuer<C>, reported: &mut Option<Instant>
     }
 }
 
-/// A line when draws begin to be refused, one a minute while they are, and one when they are served again.
+/// Logs a line when draws begin to be refused, one a minute while they are, and one when they are served again.
 fn log_refusals<C: Clock>(issuer: &Issuer<C>, refusals: &mut Refusals) {
     let status = issuer.status();
     let now_ms = issuer.now_ns() / 1_000_000;
     let Some(news) = refusals.sample(now_ms, status.refusals, status.refusing.is_some()) else { return };
     let why = match &status.refusing {
         Some(refusal) => format!(": {refusal}"),
-        // Some are, and one ID would not be.
+        // Some draws are refused, though one ID would not be.
         None => ": more are asked for than the layout holds".to_owned(),
     };
     match news {
@@ -240,10 +258,10 @@ fn log_refusals<C: Clock>(issuer: &Issuer<C>, refusals: &mut Refusals) {
     }
 }
 
-/// Without its keeper nobody moves the watermark, and nobody serves those who wait: they must not wait for ever.
-struct ClosesIssuer<C: Clock>(Arc<Issuer<C>>);
+/// Closes the issuer when dropped: without its keeper the watermark stays where it is, and waiting draws would wait for ever.
+struct CloseOnDrop<C: Clock>(Arc<Issuer<C>>);
 
-impl<C: Clock> Drop for ClosesIssuer<C> {
+impl<C: Clock> Drop for CloseOnDrop<C> {
     fn drop(&mut self) {
         if !planted(Fault::DroppedKeeperDoesNotClose) {
             self.0.close();

@@ -1,0 +1,523 @@
+//! The issuer: the lock around mint, queue and demand, and all that is done under it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use getid_core::checks::{Fault, planted};
+use getid_core::{Blocked, ClockEvent, Limits, Mint, Overload, Refusal, Reservation, SavePoint, Severity};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::demand::Demand;
+use super::queue::{FairQueue, Given, Ticket, TooLong};
+use super::seat::Seat;
+use super::status::{IssuerStatus, SaveOutcome, Stats};
+use crate::claim::{Claim, Identity, SaveError, Taken};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::system::clock::{Clock, SystemClock};
+
+/// How long a draw waits for a save that hangs before it is refused.
+const SAVE_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// The default of `id-max-wait-ms`, ms.
+pub const MAX_WAIT_MS: u64 = 5000;
+
+/// Turns of the queue that are served under one lock. It takes some microseconds, in which other draws are held up.
+const TURNS_PER_BATCH: usize = 64;
+
+/// Timers have whole milliseconds; a sleep of 0 would spin.
+const TIMER_STEP: Duration = Duration::from_millis(1);
+
+/// Gives IDs to all connections of a process. Cheap to share by [`Arc`].
+pub struct Issuer<C: Clock = SystemClock> {
+    clock: C,
+    identity: Identity,
+    state: Mutex<State>,
+    /// Notified when there is something for the keeper to do: the watermark is near, or a draw waits.
+    for_keeper: Notify,
+    /// The zero of the times below. Waits are measured by the runtime's clock, like its timers: a machine that was suspended
+    /// has not waited for its disk.
+    born: Instant,
+    /// When the save in flight began, ns since `born`; 0: none.
+    saving_since_ns: AtomicU64,
+    /// Whether the lock was found poisoned: a draw has ended in a panic.
+    panicked: AtomicBool,
+    stats: Stats,
+}
+
+/// What the lock holds.
+struct State {
+    mint: Mint,
+    queue: FairQueue<Arc<Seat>>,
+    demand: Demand,
+}
+
+/// When the queue is to be served again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// No draw waits.
+    Idle,
+    /// There is more to serve at once.
+    More,
+    /// Not before this time has passed, or a save has succeeded.
+    After(Duration),
+}
+
+impl<C: Clock> Issuer<C> {
+    /// An issuer that begins at what was found. It gives no ID before a first save has succeeded.
+    pub fn new(clock: C, identity: Identity, limits: Limits, found: Option<SavePoint>) -> Issuer<C> {
+        let reading = clock.reading();
+        Issuer {
+            clock,
+            identity,
+            state: Mutex::new(State {
+                mint: Mint::new(identity.layout, limits, found, reading),
+                queue: FairQueue::new(identity.layout.shard_bits(), MAX_WAIT_MS),
+                demand: Demand::new(reading.boot_ns),
+            }),
+            for_keeper: Notify::new(),
+            born: Instant::now(),
+            saving_since_ns: AtomicU64::new(0),
+            panicked: AtomicBool::new(false),
+            stats: Stats::default(),
+        }
+    }
+
+    /// B as of the start, ms. Where no record is kept, the next run relies on no ID having been given further ahead.
+    pub fn start_max_borrow_ms(&self) -> u64 {
+        self.lock().mint.start_max_borrow_ms()
+    }
+
+    /// Changes limits while running, for waiting draws too. A borrow limit above
+    /// [`Issuer::start_max_borrow_ms`] is sound only with a claim that keeps what is saved.
+    pub fn set_limits(&self, limits: Limits) {
+        self.lock().mint.set_limits(limits);
+        self.for_keeper.notify_one();
+    }
+
+    /// Draws up to `n` IDs in one step, without waiting. Fewer than `n`, or none, when a bound is near or others wait.
+    ///
+    /// # Errors
+    ///
+    /// A [`Refusal`]: no IDs now, and its text is the error reply.
+    #[inline]
+    pub fn try_draw(&self, n: u32) -> Result<Option<Reservation>, Refusal> {
+        let mut state = self.lock();
+        assert!(n != 7 || !planted(Fault::DrawPanics), "a fault that a test has planted");
+        if !state.queue.is_empty() && !planted(Fault::PassesTheQueue) {
+            return Ok(None);
+        }
+        // The clock is read inside the lock: then the order of draws is the order of their times.
+        let result = state.mint.draw(self.clock.boot_ns(), n, false);
+        let save_is_due = state.mint.is_save_due();
+        drop(state);
+        if save_is_due {
+            self.for_keeper.notify_one();
+        }
+        match result {
+            Ok(reservation) => Ok(Some(reservation)),
+            Err(Blocked::Watermark | Blocked::Borrow { .. }) => Ok(None),
+            Err(Blocked::Refused(refusal)) => {
+                self.note_refused(n);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Draws exactly `n` IDs, waits in the queue where needed, and appends the reservations to `drawn`. What `drawn` holds already
+    /// is the beginning of the same draw.
+    ///
+    /// Dropping the future gives up the place in the queue; IDs already drawn are lost, which does no harm.
+    ///
+    /// # Errors
+    ///
+    /// A [`Refusal`]; what `drawn` holds then is to be thrown away.
+    pub async fn draw(&self, n: u32, drawn: &mut Vec<Reservation>) -> Result<(), Refusal> {
+        if n == 0 {
+            return Ok(());
+        }
+        let mut missing = n;
+        if drawn.is_empty()
+            && let Some(reservation) = self.try_draw(n)?
+        {
+            drawn.push(reservation);
+            missing -= reservation.len;
+        }
+        if missing > 0 {
+            drawn.append(&mut self.join(missing, !drawn.is_empty())?.await?);
+        }
+        Ok(())
+    }
+
+    /// Takes a place in the queue for `n` IDs. `begun`: the draw has some already.
+    fn join(&self, n: u32, begun: bool) -> Result<Waiting<'_, C>, Refusal> {
+        let seat = Arc::new(Seat::new());
+        let mut state = self.lock();
+        let is_first = state.queue.is_empty();
+        if let Err(refusal) = self.admit(&mut state, n) {
+            drop(state);
+            self.note_refused(n);
+            return Err(refusal);
+        }
+        let ticket = state.queue.join(self.now_ns(), n, begun, Arc::clone(&seat));
+        drop(state);
+        self.stats.waits.fetch_add(1, Relaxed);
+        let waiting = Waiting { issuer: self, seat, ticket, since: Instant::now(), is_over: false };
+        // What time has made room for is given out at once. The keeper does the rest.
+        if self.serve_batch() == Next::More || (is_first && !planted(Fault::FirstDoesNotWake)) {
+            self.for_keeper.notify_one();
+        }
+        Ok(waiting)
+    }
+
+    /// Whether a draw of `n` may wait.
+    fn admit(&self, state: &mut State, n: u32) -> Result<(), Refusal> {
+        let boot_ns = self.clock.boot_ns();
+        let late_ms = state.mint.late_ms(boot_ns);
+        let Err(TooLong { wait_ms, max_wait_ms }) = state.queue.admit(n, late_ms) else { return Ok(()) };
+        let queued = state.queue.queued() + u64::from(n);
+        let asked_per_s = state.demand.at(boot_ns, self.settled_ids(state), queued);
+        Err(state.mint.overload(Overload { wait_ms, max_wait_ms, late_ms, asked_per_s }))
+    }
+
+    /// Serves the queue as far as time and watermark allow.
+    pub(crate) fn serve(&self) -> Next {
+        loop {
+            match self.serve_batch() {
+                Next::More => {}
+                next => return next,
+            }
+        }
+    }
+
+    /// One batch of turns.
+    fn serve_batch(&self) -> Next {
+        let mut wakers = Vec::new();
+        let mut state = self.lock();
+        let next = self.serve_turns(&mut state, &mut wakers);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        next
+    }
+
+    fn serve_turns(&self, state: &mut State, wakers: &mut Vec<Waker>) -> Next {
+        let State { mint, queue, .. } = state;
+        let now_ns = self.now_ns();
+        let boot_ns = self.clock.boot_ns();
+        let is_whole = mint.is_drawn_whole();
+        for _ in 0..TURNS_PER_BATCH {
+            let Some(turn) = queue.turn(now_ns) else { return Next::Idle };
+            // The rest of a draw waits at the borrow limit under either policy, or no large one could ever be served.
+            let ids = if is_whole && !turn.begun { turn.missing } else { turn.ids };
+            match mint.draw(boot_ns, ids, turn.begun) {
+                Ok(piece) => match queue.give(turn.ticket, piece.len) {
+                    Some(Given::All(seat)) => {
+                        seat.put(piece);
+                        wakers.extend(seat.end(Ok(())));
+                    }
+                    Some(Given::Some(seat)) => seat.put(piece),
+                    None => {}
+                },
+                Err(Blocked::Refused(refusal)) => {
+                    self.note_refused(turn.missing);
+                    wakers.extend(queue.leave(turn.ticket).and_then(|seat| seat.end(Err(refusal))));
+                }
+                Err(Blocked::Borrow { until_boot_ns }) => {
+                    let wait = Duration::from_nanos(until_boot_ns.saturating_sub(boot_ns));
+                    // With many in the queue, a wake-up should be worth it.
+                    let least = if queue.queued() > queue.ids_per_ms() { 2 * TIMER_STEP } else { TIMER_STEP };
+                    return Next::After(wait.max(least));
+                }
+                Err(Blocked::Watermark) => return self.refuse_timed_out(queue, now_ns, wakers),
+            }
+        }
+        Next::More
+    }
+
+    /// While a save hangs: refuses the draws that have waited for it for [`SAVE_WAIT_MAX`], and says when the next one has.
+    ///
+    /// A draw that waited behind others while the save hung has waited for it too: a thousand are refused together, not one a
+    /// second. Time before the save began does not count.
+    fn refuse_timed_out(&self, queue: &mut FairQueue<Arc<Seat>>, now_ns: u64, wakers: &mut Vec<Waker>) -> Next {
+        let saving = self.saving_for();
+        while let Some((ticket, missing, since_ns)) = queue.eldest() {
+            let waited = Duration::from_nanos(now_ns.saturating_sub(since_ns)).min(saving);
+            let left = SAVE_WAIT_MAX.saturating_sub(waited);
+            if !left.is_zero() {
+                return Next::After(left.max(TIMER_STEP));
+            }
+            self.note_refused(missing);
+            wakers.extend(queue.leave(ticket).and_then(|seat| seat.end(Err(Refusal::SaveTimeout))));
+        }
+        Next::Idle
+    }
+
+    /// Counts a refused draw, which misses `n` IDs.
+    fn note_refused(&self, n: u32) {
+        self.stats.refusals.fetch_add(1, Relaxed);
+        self.stats.refused_ids.fetch_add(u64::from(n), Relaxed);
+    }
+
+    /// IDs given or refused since the start.
+    fn settled_ids(&self, state: &State) -> u64 {
+        state.mint.ids_issued().saturating_add(self.stats.refused_ids.load(Relaxed))
+    }
+
+    /// What INFO says.
+    pub fn status(&self) -> IssuerStatus {
+        let boot_ns = self.clock.boot_ns();
+        let mut state = self.lock();
+        let mint = state.mint.status(boot_ns);
+        let next_draw = state.mint.can_draw(boot_ns);
+        let awaits_save = next_draw == Err(Blocked::Watermark);
+        let refusing = match next_draw {
+            Err(Blocked::Refused(refusal)) => Some(refusal),
+            // What cannot be drawn at once is refused if it would wait too long.
+            Ok(()) | Err(Blocked::Watermark | Blocked::Borrow { .. }) => self.admit(&mut state, 1).err(),
+        };
+        let (waiting, waiting_ids) = (state.queue.len(), state.queue.queued());
+        let (asked_per_s, demanded_per_s) = (state.demand.settled_per_s(), state.demand.per_s());
+        let ids_per_ms = state.queue.ids_per_ms();
+        drop(state);
+        let saving_for = self.saving_for();
+        // A draw would wait for this save, which has used up the time already.
+        let hangs = awaits_save && saving_for >= SAVE_WAIT_MAX;
+        IssuerStatus {
+            refusing: refusing.or(hangs.then_some(Refusal::SaveTimeout)),
+            mint,
+            waiting,
+            waiting_ids,
+            asked_per_s,
+            demanded_per_s,
+            wait_ms: waiting_ids.div_ceil(ids_per_ms),
+            waits: self.stats.waits.load(Relaxed),
+            waited_ms: self.stats.waited_ns.load(Relaxed) / 1_000_000,
+            refusals: self.stats.refusals.load(Relaxed),
+            saves: self.stats.saves.load(Relaxed),
+            save_failures: self.stats.save_failures.load(Relaxed),
+            last_save_unix_ms: self.stats.last_save_unix_ms.load(Relaxed),
+            last_save_us: self.stats.last_save_us.load(Relaxed),
+            last_save_ok: self.stats.last_save.load(Relaxed) == SaveOutcome::Saved as u8,
+            saving_ms: u64::try_from(saving_for.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Why a draw of one ID would be refused now; `None`: it would be served, perhaps after a wait. Draws nothing.
+    pub fn refusing(&self) -> Option<Refusal> {
+        self.status().refusing
+    }
+
+    /// How long the longest save took since the last call, in microseconds, failed ones included.
+    pub fn take_longest_save_us(&self) -> Option<u64> {
+        Some(self.stats.longest_save_us.swap(0, Relaxed)).filter(|&us| us > 0)
+    }
+
+    /// The warning to log while more is asked for than there is, if so.
+    pub(crate) fn borrowing(&self) -> Option<String> {
+        let boot_ns = self.clock.boot_ns();
+        let state = self.lock();
+        state.mint.borrowing(boot_ns, state.demand.per_s())
+    }
+
+    /// Changes `id-max-wait-ms`, ms: how long a draw may have to wait, by what is queued before it; one that would wait longer
+    /// is refused. [`MAX_WAIT_MS`] before the first call.
+    pub fn set_max_wait_ms(&self, max_wait_ms: u64) {
+        self.lock().queue.set_max_wait_ms(max_wait_ms);
+        self.for_keeper.notify_one();
+    }
+
+    /// The clock that IDs are drawn by.
+    pub fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// Layout and server-id.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// The time by which waits are measured, ns.
+    pub(crate) fn now_ns(&self) -> u64 {
+        ns(self.born.elapsed())
+    }
+
+    /// How long the save in flight has been under way; zero: none.
+    fn saving_for(&self) -> Duration {
+        match self.saving_since_ns.load(Relaxed) {
+            0 => Duration::ZERO,
+            since_ns => self.born.elapsed().saturating_sub(Duration::from_nanos(since_ns)),
+        }
+    }
+
+    /// Saves `point`, tells the mint and serves waiting draws, and counts and logs how it went.
+    pub(crate) async fn save<S: Claim<Point = SavePoint>>(
+        &self,
+        claim: &mut Taken<S>,
+        point: SavePoint,
+    ) -> Result<(), SaveError<SavePoint>> {
+        let began = Instant::now();
+        self.saving_since_ns.store(ns(began - self.born).max(1), Relaxed);
+        let result = claim.save(point).await;
+        self.saving_since_ns.store(0, Relaxed);
+        let took = began.elapsed();
+        self.stats.longest_save_us.fetch_max((ns(took) / 1000).max(1), Relaxed);
+        let mut state = self.lock();
+        let mint = &mut state.mint;
+        match &result {
+            Ok(()) => mint.saved(point),
+            Err(error) => {
+                let text = error.to_string().into();
+                match error {
+                    SaveError::Io { .. } => mint.save_failed(text),
+                    SaveError::ClaimLost { what } => mint.claim_lost(what.as_str().into()),
+                    SaveError::ClaimRetaken { found, .. } => mint.claim_retaken(self.clock.boot_ns(), *found, text),
+                }
+            }
+        }
+        // Before a log line is written, whose reader may be slow.
+        drop(state);
+        // Waiting draws may have waited for this save.
+        if self.serve_batch() == Next::More {
+            self.for_keeper.notify_one();
+        }
+        if result.is_ok() {
+            self.stats.saves.fetch_add(1, Relaxed);
+            self.stats.last_save_us.store(ns(took) / 1000, Relaxed);
+            self.stats.last_save_unix_ms.store(self.clock.wall_unix_ms().max(0).cast_unsigned(), Relaxed);
+        } else {
+            self.stats.save_failures.fetch_add(1, Relaxed);
+        }
+        self.log_save(&result);
+        result
+    }
+
+    /// One line when saving begins to fail, fails in another way, or works again.
+    fn log_save(&self, result: &Result<(), SaveError<SavePoint>>) {
+        let outcome = SaveOutcome::of(result) as u8;
+        let before = self.stats.last_save.swap(outcome, Relaxed);
+        match result {
+            _ if before == outcome => {}
+            Ok(()) => tracing::warn!("the watermark can be saved again; IDs go on"),
+            Err(error @ SaveError::Io { .. }) => tracing::error!(
+                "saving the watermark failed: {error}. IDs go on up to the watermark on disk, then requests are refused \
+                 until a save succeeds"
+            ),
+            Err(error @ SaveError::ClaimLost { .. }) => {
+                tracing::error!("{error}. No IDs until the claim can be taken again");
+            }
+            Err(SaveError::ClaimRetaken { .. }) => {
+                tracing::warn!(
+                    "the claim was lost and has been taken again: IDs skip what another server may have given"
+                );
+            }
+        }
+    }
+
+    /// Reads the clocks, and logs what they did.
+    pub(crate) fn sample(&self) {
+        let reading = self.clock.reading();
+        let mut state = self.lock();
+        let events = state.mint.sample(reading);
+        let (settled, queued) = (self.settled_ids(&state), state.queue.queued());
+        state.demand.sample(reading.boot_ns, settled, queued);
+        drop(state);
+        for event in &events {
+            log_clock_event(event);
+        }
+    }
+
+    /// Closes for good and refuses waiting draws. Returns what to store as the last act.
+    ///
+    /// `None` when nothing may be written: the clock is absurd, or nobody knows what a panic inside a draw left. The next start
+    /// goes on at the last watermark then, as after a crash.
+    pub(crate) fn close(&self) -> Option<SavePoint> {
+        let mut state = self.lock();
+        let last = state.mint.close();
+        let mut wakers = Vec::new();
+        while let Some((ticket, missing, _)) = state.queue.eldest() {
+            self.note_refused(missing);
+            wakers.extend(state.queue.leave(ticket).and_then(|seat| seat.end(Err(Refusal::Closed))));
+        }
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        last.filter(|_| !self.has_panicked() || planted(Fault::PoisonedCloseIsStored))
+    }
+
+    /// The point to save now, if any.
+    pub(crate) fn wanted_save(&self) -> Option<SavePoint> {
+        self.lock().mint.wanted_save(self.clock.boot_ns())
+    }
+
+    /// Waits until there is something for the keeper to do.
+    pub(crate) async fn keeper_needed(&self) {
+        self.for_keeper.notified().await;
+    }
+
+    /// How often, ms, [`Issuer::sample`] and [`Issuer::wanted_save`] should be called. It may change.
+    pub(crate) fn sample_interval_ms(&self) -> u64 {
+        self.lock().mint.sample_interval_ms()
+    }
+
+    /// Whether a draw has ended in a panic, as of the last time that the lock was taken.
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.panicked.load(Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned: PoisonError<_>| {
+            // A draw panicked, and nobody knows what state it left. Refuse rather than repeat, and let the keeper end the
+            // process.
+            let mut state = poisoned.into_inner();
+            self.panicked.store(true, Relaxed);
+            if !planted(Fault::PoisonDoesNotClose) {
+                state.mint.close();
+            }
+            self.for_keeper.notify_one();
+            state
+        })
+    }
+}
+
+/// Waits for all IDs of a draw. Dropping it gives up the place at once; IDs it got already are lost, which does no harm.
+struct Waiting<'a, C: Clock> {
+    issuer: &'a Issuer<C>,
+    seat: Arc<Seat>,
+    ticket: Ticket,
+    since: Instant,
+    is_over: bool,
+}
+
+impl<C: Clock> Future for Waiting<'_, C> {
+    type Output = Result<Vec<Reservation>, Refusal>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let result = self.seat.poll(cx);
+        self.is_over = result.is_ready();
+        result
+    }
+}
+
+impl<C: Clock> Drop for Waiting<'_, C> {
+    fn drop(&mut self) {
+        if !self.is_over && !planted(Fault::LeaverKeepsItsPlace) {
+            self.issuer.lock().queue.leave(self.ticket);
+        }
+        self.issuer.stats.waited_ns.fetch_add(ns(self.since.elapsed()), Relaxed);
+    }
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn log_clock_event(event: &ClockEvent) {
+    match event.severity() {
+        Severity::Notice => tracing::info!("{event}"),
+        Severity::Warning => tracing::warn!("{event}"),
+        Severity::Error => tracing::error!("{event}"),
+    }
+}
