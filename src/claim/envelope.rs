@@ -44,12 +44,12 @@ const QUOTE_BYTES_MAX: usize = 80;
 const FIRST_WORDS: &str = "getid state ";
 pub(super) const LAST_WORDS: &str = "checksum crc32 ";
 
-/// The number of a holder's life: one more at each start, and each time that a claim is taken again.
+/// The number of a holder: one more at each start, and each time that a claim is taken again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Term(pub u64);
 
 impl Term {
-    /// The term of the life after this one.
+    /// The term after this one.
     #[must_use]
     pub fn next(self) -> Term {
         Term(self.0.saturating_add(1))
@@ -62,12 +62,12 @@ impl fmt::Display for Term {
     }
 }
 
-/// Who wrote a record: one life of one process. Two that start at the same moment have the same term and two nonces.
+/// The writer of a record: one term of one process. Two that start at the same moment have the same term and two nonces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
-    /// Which life.
+    /// Its number.
     pub term: Term,
-    /// A random number of that life. 0 in a record of version 1, which names no owner.
+    /// A random number of that term. 0 in a record of version 1, which names no owner.
     pub nonce: u64,
 }
 

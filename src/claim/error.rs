@@ -30,7 +30,7 @@ pub enum SaveError<P = SavePoint> {
         /// What was found instead, and what helps.
         what: String,
     },
-    /// The claim had been lost (folder or lock file deleted and made anew) and has been taken again. Nothing was
+    /// The claim had been lost (folder or lock file deleted and created again) and has been taken again. Nothing was
     /// written.
     ///
     /// Another server may have given IDs in between, so the caller must now do what it does at a start with the record

@@ -6,8 +6,8 @@
 //! # When the claim is lost
 //!
 //! Someone deletes the folder, or the lock file in it, under a running server. Nothing can be saved then, and a second
-//! server may have started in a new folder of the same name. The store looks again at every save, and goes on once it
-//! can hold a claim that is as good as the one of a restart:
+//! server may have started in a new folder of the same name. Each save looks again, and goes on once the claim can be as good
+//! as that of a restart:
 //!
 //! - Nobody else holds the lock there: it takes it. So no other server gives IDs from now on.
 //! - It tells what record it found there ([`SaveError::ClaimRetaken`]), and the caller raises its position as a start
@@ -17,7 +17,7 @@
 //!   come back with the old record in it, and a later start would believe that; so the store waits for it to come back,
 //!   or for a restart, which is the operator's decision for the new one.
 //! - The record was not written by another process that believes to hold the same lock. That happens on network file
-//!   systems, which may lose a lock without a word. Who wrote last goes on, and the other one stops until its restart.
+//!   systems, which may lose a lock silently. The one that wrote last goes on, and the other stops until its restart.
 //!   This narrows the gap and does not close it: between the look and the rename there is still a moment.
 //!
 //! A claim that was found lost and then is as it was (the folder was put back) has been lost all the same: meanwhile
@@ -152,7 +152,7 @@ struct Saver {
     floor: Tick,
     /// The latest that was found since the caller was told last; `None`: nothing.
     found: Option<SavePoint>,
-    /// The claim was found lost, and has not been taken again.
+    /// The claim was found lost, and is not retaken yet.
     is_lost: bool,
 }
 
@@ -192,7 +192,7 @@ impl Saver {
         }
     }
 
-    /// Takes the claim anew where that is as safe as a restart (see the module), and says what it found.
+    /// Takes the claim again where that is as safe as a restart (see the module), and says what it found.
     fn retake(&mut self, lost: Lost) -> SaveError {
         self.is_lost = true;
         let what = self.locked.describe(lost);
@@ -294,7 +294,8 @@ fn usable(bytes: &[u8], dir: &Path, path: &Path, folder: &Folder) -> Result<Reco
 
 /// The command that makes a record for `identity`, as the remedy in an error. `old_epoch`: the one it replaces.
 ///
-/// It says B, which nobody knows who runs it: the margin past the ID that is looked up has to hold what was under way.
+/// It says B, which is not known to the person who runs it: the margin past the ID that is looked up must cover what was
+/// under way.
 pub(crate) fn advance_command(dir: &Path, identity: Identity, max_borrow_ms: u64, old_epoch: Option<Epoch>) -> String {
     let Identity { server_id, layout } = identity;
     let dir = shell_word(&dir.display().to_string());

@@ -4,12 +4,12 @@
 //! the second one off: it is locked with flock, which ends with the process however it ends, and never renamed, as the
 //! record's file is at every save (a lock on that would soon be a lock on nothing).
 //!
-//! What a lock cannot see is that someone deletes it, or the whole folder, and makes it anew: then two processes hold
+//! A lock does not notice that someone deletes its file, or the whole folder, and creates it again: then two processes hold
 //! two locks under one name. So the claim is checked before each save, directly before the rename, and after it. All
 //! files are reached through the folder's handle: a write never lands in a folder that merely has the same name.
 //!
-//! Nor does it see that a folder is a copy, in the place of one that another process still holds. So the lock file says
-//! which file it is: another number there than its own, or none, and whoever wrote the record held another lock.
+//! Nor does it notice that a folder is a copy, in the place of one that another process still holds. So the lock file says
+//! which file it is: if it holds another number than its own, or none, the writer of the record held another lock.
 //!
 //! Nor does a lock help where the file system loses it, as one over a network may. So lock file and record name their
 //! [`Owner`], and before the rename both are read: what another life has written is not replaced.
@@ -99,11 +99,11 @@ pub(crate) struct LockedFolder {
     temp: Option<File>,
     /// Permissions that the record's file had; those of a new one follow the umask.
     mode: Option<Mode>,
-    /// This life.
+    /// This process, in its term.
     owner: Owner,
     /// The lock file is not the one that the last holder had; until the first save of a life has succeeded.
     is_copy: bool,
-    /// Who wrote the record that is there: the one that was found, then this life. `None`: there was none that reads.
+    /// The owner of the record in the folder: the one that was found, then this one. `None`: none was found that reads.
     written_by: Option<Owner>,
     /// A newer getid wrote the record that was found.
     newer_was_found: bool,
@@ -146,7 +146,7 @@ pub(crate) enum Lost {
     Overwritten { by: Owner },
     /// The record is one of an earlier life: put back by hand, or written by a holder that has lost its lock.
     OlderRecord { by: Owner },
-    /// In one of the other ways, and now all is as it was.
+    /// In one of the other ways, but now all is as it was.
     ForAWhile,
 }
 
@@ -185,7 +185,7 @@ impl LockedFolder {
             std::thread::sleep(LOCK_PAUSE);
         };
         give_to_owner(&folder, &lock);
-        // An older getid let everybody read it. Where it is somebody else's file, it stays as it is.
+        // An older getid let all users read it. Another user's file stays as it is.
         if fstat(&lock).is_ok_and(|found| found.st_mode & 0o077 != 0) {
             let _ = fchmod(&lock, LOCK_MODE);
         }
@@ -214,17 +214,17 @@ impl LockedFolder {
         Ok(locked)
     }
 
-    /// This life.
+    /// This process, in its term.
     pub(crate) fn owner(&self) -> Owner {
         self.owner
     }
 
-    /// Whether whoever wrote the record may have held another lock, and hold it still.
+    /// Whether the writer of the record may have held another lock, and may hold it still.
     pub(crate) fn is_copy(&self) -> bool {
         self.is_copy
     }
 
-    /// A life has begun with this claim: from now on the lock file is the one that the writer of the record had.
+    /// To be called once a record was saved: from now on this lock file is the one that the writer of the record had.
     pub(crate) fn mark_original(&mut self) {
         if std::mem::take(&mut self.is_copy) {
             // Where that fails, the next start waits once more than it needs to.
@@ -232,20 +232,20 @@ impl LockedFolder {
         }
     }
 
-    /// Another life of this process begins, with the record that is there.
+    /// A new term begins, later than that of the record in the folder.
     pub(crate) fn begin_term(&mut self) {
         // What does not read is the caller's to judge.
         let found = read_at(&self.folder, &self.names.state).ok().flatten().map(|bytes| owner_in(&bytes));
         self.newer_was_found = matches!(found, Some(Err(RecordError::Newer { .. })));
         self.written_by = found.and_then(Result::ok);
         let last = self.owner.term.max(self.written_by.map_or(Term(0), |by| by.term));
-        // 0 is nobody's.
+        // 0 stands for no owner.
         self.owner = Owner { term: last.next(), nonce: rand::rng().random_range(1..=u64::MAX) };
-        // Only for those who look: no reason to fail, even where the disk is full.
+        // Only for people who look: no reason to fail, even where the disk is full.
         let _ = self.write_lock();
     }
 
-    /// This life is later than `term`, whatever is in the folder.
+    /// Makes this term later than `term`, whatever is in the folder.
     pub(crate) fn raise_term_above(&mut self, term: Term) {
         if self.owner.term <= term {
             self.owner.term = term.next();
@@ -391,9 +391,9 @@ impl LockedFolder {
         self.check()
     }
 
-    /// Whether record and lock file, as they read now, are this life's.
+    /// Whether record and lock file, as they read now, are this process's.
     ///
-    /// A record that is gone or damaged is nobody's, and this life knows better than it: it is replaced. So is a lock
+    /// A record that is gone or damaged has no owner, and this server knows better: it is replaced. So is a lock
     /// file that says nothing.
     pub(crate) fn check_owner(&mut self) -> Result<Option<Lost>, SaveError> {
         let path = self.state_path();
@@ -476,8 +476,7 @@ impl LockedFolder {
         }
     }
 
-    /// Makes a descriptor that is no longer needed a kept one, if one is missing: in one step, so that nobody else gets
-    /// its number.
+    /// Keeps a descriptor that is no longer needed, if one is missing: in one step, so that no other thread gets its number.
     fn keep_as_spare(&mut self, file: File) {
         let mut kept = OwnedFd::from(file);
         if self.spares.len() < SPARES && dup3(&self.folder, &mut kept, OFlag::O_CLOEXEC).is_ok() {
@@ -499,7 +498,7 @@ impl LockedFolder {
     }
 }
 
-/// Who holds the claim to `server_id` in `dir`, as "pid 123"; `None` when nobody does.
+/// The process that holds the claim to `server_id` in `dir`, as "pid 123"; `None` when there is none.
 pub(crate) fn holder_of(dir: &Path, server_id: u32) -> io::Result<Option<String>> {
     let lock = match File::open(dir.join(Names::of(server_id).lock)) {
         Ok(lock) => lock,
@@ -516,8 +515,8 @@ pub(crate) fn holder_of(dir: &Path, server_id: u32) -> io::Result<Option<String>
 
 /// The bytes of a regular file in `folder`, at most one more than a record may have; `None` where there is none.
 fn read_at(folder: impl AsFd, name: impl AsRef<Path>) -> io::Result<Option<Vec<u8>>> {
-    // A symbolic link is no record: where it leads may be missing today, which would look like a first start. And
-    // opening a pipe must not wait for somebody to write to it.
+    // A symbolic link is refused: its target may be missing today, which would look like a first start. And opening a pipe
+    // must not wait for a writer.
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file = match openat(folder, name.as_ref(), flags, Mode::empty()) {
         Ok(file) => File::from(file),
@@ -589,7 +588,7 @@ impl Holder {
     }
 }
 
-/// The name of a file system whose locks another machine keeps, or nobody.
+/// The name of a file system whose locks are kept by another machine, or not at all.
 fn network_file_system(kind: FsType) -> Option<&'static str> {
     // From linux/magic.h, statfs(2), and the file systems' own sources. The width of the number differs between
     // machines; the magic itself has 32 bits.
@@ -714,7 +713,7 @@ mod tests {
         }
     }
 
-    /// Who else may write to the folder may delete what is in it; in one like /tmp only the owner of a file may.
+    /// Other users who may write to the folder may delete what is in it; in one like /tmp only the owner of a file may.
     #[test]
     fn a_folder_that_others_can_write() {
         use std::os::unix::fs::PermissionsExt as _;
@@ -736,7 +735,7 @@ mod tests {
     fn files_of_root_belong_to_the_folder() {
         use std::os::unix::fs::MetadataExt as _;
         let dir = TempDir::new().unwrap();
-        // Who is not root can give nothing away, and need not.
+        // Only root can give files away, and needs to.
         let uid = if geteuid().is_root() { 12_345 } else { geteuid().as_raw() };
         let gid = if geteuid().is_root() { 12_345 } else { nix::unistd::getegid().as_raw() };
         std::os::unix::fs::chown(dir.path(), Some(uid), Some(gid)).unwrap();

@@ -64,7 +64,7 @@ pub enum MachineError {
 }
 
 impl MachineClaim {
-    /// Takes the claim to `server_id` in IDs that count from `epoch`. `dir` is the state folder, for those who are
+    /// Claims `server_id` in IDs that count from `epoch`. `dir` is the state folder, for those who are
     /// refused; `None`: there is none. Blocks for 200 ms at most.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl MachineClaim {
     }
 }
 
-/// A socket that has `name` in the abstract namespace, and that nobody can reach.
+/// A socket that has `name` in the abstract namespace, and that no client can reach.
 fn bind_name(name: &str) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.bind(&SockAddr::unix(format!("\0{name}"))?)?;
@@ -103,7 +103,7 @@ fn holder_prefix(server_id: u32, epoch: Epoch) -> String {
     format!("getid.holder.{server_id}.{}.", epoch.unix_ms())
 }
 
-/// Who holds the claim, as it says itself.
+/// The holder of the claim, as it says itself.
 fn holder(server_id: u32, epoch: Epoch) -> String {
     let prefix = format!("@{}", holder_prefix(server_id, epoch));
     let list = std::fs::read(SOCKETS).unwrap_or_default();

@@ -28,7 +28,7 @@ use super::envelope::{Envelope, Owner, RecordError, TEXT_BYTES_MAX, number, quot
 /// The kind of these records.
 pub const KIND: &str = "time";
 
-/// What is on disk of one server.
+/// What one server has on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Whose it is.
@@ -39,7 +39,7 @@ pub struct Record {
     pub owner: Owner,
 }
 
-/// Who a record belongs to: what must not change unnoticed between two lives.
+/// The owner of a record: what must not change unnoticed between two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The directive `server-id`.

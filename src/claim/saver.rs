@@ -4,7 +4,7 @@
 //! threads that are shared can all be busy with something else, and one that is made when it is needed cannot be made at
 //! the limit of processes. Both would look like a disk that does not answer.
 //!
-//! What it does comes back by a channel that needs no runtime. Who does not wait for the answer leaves it there.
+//! Results come back by a channel that needs no runtime; a caller that stops waiting leaves the result there.
 
 use std::io;
 use std::sync::mpsc;

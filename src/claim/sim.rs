@@ -5,10 +5,10 @@
 //!
 //! - a name leads to what it led to at the last sync of the folder, or to anything it was renamed to since;
 //! - a file that was not synced has all, the beginning, the beginning and zeros, or nothing of its text;
-//! - a sync that failed has made nothing durable, and a later one of the same file says yes and still has not.
+//! - a sync that failed has made nothing durable, and a later one of the same file succeeds and still makes nothing durable.
 //!
-//! Two ways to use it. Step by step, without `async`: [`SimDisk::run_step`], [`SimDisk::crash`]. Or as a store:
-//! [`SimDisk::claim`]; a crash is then to drop the server and its store at any await point, and to call
+//! Two ways to use it. Step by step, without `async`: [`SimDisk::run_step`], [`SimDisk::crash`]. Or as a claim:
+//! [`SimDisk::claim`]; a crash is then to drop the server and its claim at any await point, and to call
 //! [`SimDisk::crash`]. The delays are tokio's, so that a paused clock rules them.
 //!
 //! Not here: a disk that lies (says it synced, and did not). No protocol survives that.
@@ -58,9 +58,9 @@ impl SimDisk {
         SimDisk { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// A store on this disk, as one life of a server has it. After a crash or a kill it does nothing.
+    /// A claim on this disk, as one run of a server has it. After a crash or a kill it does nothing.
     ///
-    /// There is no lock: what two lives that overlap do to each other's record is for a test to find out.
+    /// There is no lock: a test finds out what two overlapping runs do to each other's record.
     pub fn claim(&self, identity: Identity) -> SimClaim {
         let (owner, written_by) = self.begin_term();
         SimClaim {
@@ -141,7 +141,7 @@ impl SimDisk {
         self.lock().troubles.clear();
     }
 
-    /// Someone deletes the folder and makes it anew, and another server holds it: saves fail, saying `what`.
+    /// Someone deletes the folder and creates it again, and another server holds it: saves fail, saying `what`.
     pub fn lose_claim(&self, what: &str) {
         let mut state = self.lock();
         state.claim = ClaimState::Lost(what.to_owned());
@@ -158,13 +158,13 @@ impl SimDisk {
         state.names = vec![file];
     }
 
-    /// The folder is put back as it was, with `text` in it: nobody is told.
+    /// The folder is put back as it was, with `text` in it, silently.
     pub fn return_claim(&self, text: Option<&[u8]>) {
         self.put_back(text);
         self.lock().claim = ClaimState::Held;
     }
 
-    /// Someone puts an older record back, or another file in its place; nobody is told. `None`: takes it away.
+    /// Someone puts an older record back, or another file in its place, silently. `None`: takes it away.
     pub fn put_back(&self, text: Option<&[u8]>) {
         let mut state = self.lock();
         let file = text.map(|text| state.new_file(text.to_vec(), true));
@@ -226,14 +226,14 @@ impl SimDisk {
 pub struct SimClaim {
     disk: SimDisk,
     identity: Identity,
-    /// The life of the computer it belongs to: a store from before a crash can do nothing any more.
+    /// The computer's run it belongs to: a claim from before a crash can do nothing any more.
     life: u64,
     owner: Owner,
     /// Who wrote the record that it found.
     written_by: Option<Owner>,
     /// What was found since the caller was told last.
     found: Option<SavePoint>,
-    /// The claim was found lost, and has not been taken again.
+    /// The claim was found lost, and is not retaken yet.
     is_lost: bool,
 }
 
