@@ -26,6 +26,13 @@ pub struct Changed {
     pub names: Vec<&'static str>,
 }
 
+impl Changed {
+    /// The first of the directives that were named that changes in this way.
+    pub fn first(&self, change: Change) -> Option<&'static str> {
+        self.names.iter().copied().find(|name| Directive::find(name).is_some_and(|row| row.change == change))
+    }
+}
+
 /// Why `CONFIG SET` changed nothing. `Display` is the error reply without its `-`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetError {

@@ -13,6 +13,7 @@ use rand::seq::SliceRandom as _;
 use super::{Act, Actor, Server, open_files, room_for_clients, timing};
 use crate::acl::{DEFAULT_USER, PASSWORD_BYTES_MAX, Protection, Users};
 use crate::command::Vocabulary;
+use crate::config::directive::Change;
 use crate::config::load::FilesFrom;
 use crate::config::{self, Changed, Config, Pair, Report, SetError, StateKind};
 use crate::logging::throttle::throttled;
@@ -110,8 +111,9 @@ impl Server {
     /// [`SetError`]; then everything is as it was.
     pub(super) fn change_config(&self, pairs: &[Pair], who: Actor) -> Result<(), SetError> {
         let old = self.config.get();
-        let Changed { config, names } = old.set(pairs)?;
-        let ready = self.make_ready(&old, &config, &names)?;
+        let changed = old.set(pairs)?;
+        let ready = self.make_ready(&old, &changed)?;
+        let Changed { config, names } = changed;
         let audit = || {
             if !names.is_empty() {
                 self.audit(Act::ConfigSet { names: &names }, who);
@@ -128,33 +130,36 @@ impl Server {
         Ok(())
     }
 
-    fn make_ready(&self, old: &Config, new: &Config, names: &[&'static str]) -> Result<Ready, SetError> {
-        let first_of = |wanted: &[&str]| names.iter().copied().find(|name| wanted.contains(name));
-        if let (Some(name), Some(path)) = (first_of(&["requirepass"]), &old.password_file) {
+    fn make_ready(&self, old: &Config, changed: &Changed) -> Result<Ready, SetError> {
+        let new = &changed.config;
+        let password = changed.first(Change::Password);
+        if let (Some(name), Some(path)) = (password, &old.password_file) {
             let reason = format!(
                 "the password is that in {}; write it there, and send SIGHUP to have it read again",
                 path.display()
             );
             return Err(SetError::refused(name, reason));
         }
-        let sets_password = match first_of(&["requirepass"]) {
-            Some(name) => check_password(new).map(|()| true).map_err(|reason| SetError::refused(name, reason))?,
-            None => false,
-        };
+        if let Some(name) = password {
+            check_password(new).map_err(|reason| SetError::refused(name, reason))?;
+        }
         // Named is enough, as in Redis: the same path may have another certificate by now.
-        let tls = names.iter().copied().find(|name| name.starts_with("tls-"));
-        let tls = match (tls, self.tls.is_some().then(|| tls::Settings::of(new)).flatten()) {
-            (Some(name), Some(settings)) => {
-                let loaded = tls::Loaded::new(settings).map_err(|error| SetError::refused(name, error.to_string()))?;
-                if let Some(note) = loaded.note() {
-                    throttled!(self.throttle, Settings, "{note}");
+        let tls =
+            match (changed.first(Change::Certificates), self.tls.is_some().then(|| tls::Settings::of(new)).flatten()) {
+                (Some(name), Some(settings)) => {
+                    let loaded =
+                        tls::Loaded::new(settings).map_err(|error| SetError::refused(name, error.to_string()))?;
+                    if let Some(note) = loaded.note() {
+                        throttled!(self.throttle, Settings, "{note}");
+                    }
+                    Some(loaded)
                 }
-                Some(loaded)
-            }
-            _ => None,
-        };
-        self.check_borrowing(new)?;
-        if new.maxclients > old.maxclients {
+                _ => None,
+            };
+        if let Some(name) = changed.first(Change::BorrowLimit) {
+            self.check_borrowing(name, new)?;
+        }
+        if let Some(name) = changed.first(Change::OpenFiles).filter(|_| new.maxclients > old.maxclients) {
             let of_clients = self.clients.len() + self.handshakes.count();
             let own_files = open_files().saturating_sub(of_clients as u64);
             let room = room_for_clients(new.maxclients, own_files, self.tls.is_some());
@@ -163,15 +168,15 @@ impl Server {
                     "The operating system is not able to handle the specified number of clients, try with {}",
                     room.unwrap_or(1)
                 );
-                return Err(SetError::refused("maxclients", reason));
+                return Err(SetError::refused(name, reason));
             }
         }
-        Ok(Ready { sets_password, tls })
+        Ok(Ready { sets_password: password.is_some(), tls })
     }
 
     /// Whether IDs may run as far ahead as `new` says. A start relies on it that no run before it went further than the
     /// larger B of the record and of its configuration. Without a record that is the one this server was started with.
-    fn check_borrowing(&self, new: &Config) -> Result<(), SetError> {
+    fn check_borrowing(&self, name: &str, new: &Config) -> Result<(), SetError> {
         let start_ms = self.issuer().start_max_borrow_ms();
         if new.id_state == StateKind::File || new.id_max_borrow_ms <= start_ms {
             return Ok(());
@@ -181,7 +186,7 @@ impl Server {
              {start_ms} ms ahead of the clock, and would give again what lies further ahead. To raise it, change the \
              configuration and restart"
         );
-        Err(SetError::refused("id-max-borrow-ms", reason))
+        Err(SetError::refused(name, reason))
     }
 
     /// Nothing here can fail.
