@@ -26,6 +26,9 @@ mod value_error;
 mod values;
 
 use std::fmt;
+use std::path::Path;
+
+use getid_core::Layout;
 
 use self::builder::Builder;
 pub use self::change::{Changed, Pair, SetError};
@@ -38,6 +41,7 @@ pub use self::folder::default_dir;
 pub use self::read::{FILE_BYTES_MAX, FILES_MAX, Files, INCLUDE_DEPTH_MAX, Sources};
 pub use self::report::{Place, Problem, Report, Warning};
 pub use self::rewrite::Rewritten;
+use self::row::Shape;
 pub use self::secret_files::{PasswordFileError, exposed_in_dir, read_password_file};
 use self::values::Values;
 pub use self::values::{BindAddr, ClientMemory, Config, OutputBufferLimit, OutputBufferLimits, UserLine};
@@ -70,6 +74,34 @@ impl Config {
         let own = own.filter_map(|row| Some((row.name, row.shown(&values)?)));
         let known = ignored::IGNORED_DIRECTIVES.iter().filter(|row| wanted(row.name));
         own.chain(known.filter_map(|row| Some((row.name, row.default?.to_owned())))).collect()
+    }
+
+    /// Makes the paths that begin in `dir` absolute, for a process that does not enter it.
+    pub fn resolve_paths(&mut self, dir: &Path) {
+        let mut values = Values::of(self);
+        for row in Directive::ALL {
+            if let Shape::Path { in_dir: true, set, get, .. } = row.shape
+                && let Some(path) = get(&values).map(|path| dir.join(path))
+            {
+                set(&mut values, Some(path));
+            }
+        }
+        *self = values.config;
+    }
+}
+
+impl Default for Config {
+    /// The built-in values, as the rows of the directives have them.
+    fn default() -> Self {
+        let mut values = Values::of(&Config::unset());
+        for row in Directive::ALL.iter().filter(|row| !row.default.is_empty() && row.parts().is_empty()) {
+            let line = [row.default.to_owned()];
+            let words = row.words_in(&line).and_then(Result::ok).unwrap_or_else(|| line.to_vec());
+            row.set(&mut values, &words).expect("a row's default is in its range");
+        }
+        let Values { config, id_range, shard_range, random_range, epoch } = values;
+        let layout = Layout::new(epoch, id_range, shard_range, random_range).expect("the rows' widths make a layout");
+        Config { layout, bind_given: false, server_id_given: false, ..config }
     }
 }
 

@@ -1,7 +1,7 @@
-//! Every value that can be configured, and what each is where nobody says anything.
+//! Every value that can be configured.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use getid_core::{Epoch, Layout};
@@ -11,143 +11,161 @@ use super::enums::{
 };
 use crate::acl::{Origin, Protection};
 
-/// Everything that can be configured; a field is named as its directive, with its unit last.
-///
-/// Ranges and meanings stand in the table of directives, and in `config/getid.conf` for people.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Config {
-    /// Addresses to listen on; empty: no TCP (`bind`).
-    pub bind: Vec<BindAddr>,
-    /// Whether anybody set `bind`: then what it opens is the operator's decision.
-    pub bind_given: bool,
-    /// TCP port; 0: no TCP (`port`).
-    pub port: u16,
-    /// Unix socket (`unixsocket`).
-    pub unixsocket: Option<PathBuf>,
-    /// Mode of the Unix socket, such as `0o770`; `None` leaves what umask gives (`unixsocketperm`).
-    pub unixsocketperm: Option<u32>,
-    /// Connections the kernel keeps waiting for accept (`tcp-backlog`).
-    pub tcp_backlog: u32,
-    /// Seconds of silence before a connection is probed; 0: never (`tcp-keepalive`).
-    pub tcp_keepalive_s: u32,
-    /// Seconds after which an idle client is closed; 0: never (`timeout`).
-    pub timeout_s: u64,
-    /// Clients at a time (`maxclients`).
-    pub maxclients: u32,
-    /// As written; see [`Config::protection`] (`protected-mode`).
-    pub protected_mode: Option<Protection>,
-    /// Threads that serve connections (`io-threads`).
-    pub io_threads: usize,
-    /// Password of the default user (`requirepass`).
-    pub requirepass: Option<String>,
-    /// The file that it is in (`requirepass-file`), relative to the folder of the start.
-    pub requirepass_file: Option<PathBuf>,
-    /// The file that it was read from: that one, or a credential of systemd's.
-    pub password_file: Option<PathBuf>,
-    /// ACL users (`user`), none twice, all of them right; empty with `aclfile`.
-    pub users: Vec<UserLine>,
-    /// File with ACL users (`aclfile`).
-    pub aclfile: Option<PathBuf>,
-    /// Entries of `ACL LOG` (`acllog-max-len`).
-    pub acllog_max_len: u64,
-    /// Commands and the names they get instead; an empty name takes the command away (`rename-command`).
+/// A struct, and the value of it in which nothing is set.
+macro_rules! unset {
+    ($(#[$meta:meta])* pub struct $name:ident { $($(#[$doc:meta])* pub $field:ident: $type:ty,)+ }) => {
+        $(#[$meta])*
+        pub struct $name {
+            $($(#[$doc])* pub $field: $type),+
+        }
+
+        impl $name {
+            pub(super) fn unset() -> $name {
+                $name { $($field: <$type>::default()),+ }
+            }
+        }
+    };
+}
+
+unset! {
+    /// Everything that can be configured; a field is named as its directive, with its unit last.
     ///
-    /// The names are as written: the file of a Redis renames commands that getid has not.
-    pub rename_commands: Vec<(String, String)>,
-    /// What is logged (`loglevel`).
-    pub loglevel: LogLevel,
-    /// Where it is logged; `None`: standard output (`logfile`).
-    pub logfile: Option<PathBuf>,
-    /// How it is logged (`log-format`).
-    pub log_format: LogFormat,
-    /// Folder of the state, and of relative paths, as somebody named it; `None`: the default one (`dir`).
-    pub dir: Option<PathBuf>,
-    /// The same as it is in force, absolute; empty until a start has settled it.
-    pub state_dir: PathBuf,
-    /// Seconds a stop waits for clients; 0: not at all (`shutdown-timeout`).
-    pub shutdown_timeout_s: u64,
-    /// TLS port; 0: no TLS (`tls-port`).
-    pub tls_port: u16,
-    /// Certificate (`tls-cert-file`).
-    pub tls_cert_file: Option<PathBuf>,
-    /// Its key (`tls-key-file`).
-    pub tls_key_file: Option<PathBuf>,
-    /// Who may sign clients' certificates (`tls-ca-cert-file`).
-    pub tls_ca_cert_file: Option<PathBuf>,
-    /// Folder of more of those (`tls-ca-cert-dir`).
-    pub tls_ca_cert_dir: Option<PathBuf>,
-    /// Whether clients need a certificate (`tls-auth-clients`).
-    pub tls_auth_clients: TlsAuthClients,
-    /// Whether a certificate says who its client is (`tls-auth-clients-user`).
-    pub tls_auth_clients_user: TlsAuthClientsUser,
-    /// Of [`suites::PROTOCOLS`](super::suites::PROTOCOLS); empty: all (`tls-protocols`).
-    pub tls_protocols: Vec<&'static str>,
-    /// Of [`suites::SUITES_12`](super::suites::SUITES_12); empty: all (`tls-ciphers`).
-    pub tls_ciphers: Vec<&'static str>,
-    /// Of [`suites::SUITES_13`](super::suites::SUITES_13); empty: all (`tls-ciphersuites`).
-    pub tls_ciphersuites: Vec<&'static str>,
-    /// Whether the server's order of cipher suites counts, not the client's (`tls-prefer-server-ciphers`).
-    pub tls_prefer_server_ciphers: bool,
-    /// Whether a client may go on with an earlier session (`tls-session-caching`).
-    pub tls_session_caching: bool,
-    /// Sessions that are kept for that (`tls-session-cache-size`).
-    pub tls_session_cache_size: usize,
-    /// Seconds for which they are (`tls-session-cache-timeout`).
-    pub tls_session_cache_timeout_s: u64,
-    /// Microseconds from which a command is slow; 0: all are, negative: none (`slowlog-log-slower-than`).
-    pub slowlog_log_slower_than_us: i64,
-    /// Entries of the slow log (`slowlog-max-len`).
-    pub slowlog_max_len: u64,
-    /// Milliseconds from which an event is a latency event; 0: none (`latency-monitor-threshold`).
-    pub latency_monitor_threshold_ms: u64,
-    /// What buffers of all clients together may take (`maxmemory-clients`).
-    pub maxmemory_clients: ClientMemory,
-    /// Seconds after which a client is closed that has to log in and has not; 0: never (`auth-timeout`).
-    pub auth_timeout_s: u64,
-    /// Bytes of input a client may have waiting (`client-query-buffer-limit`).
-    pub client_query_buffer_limit: usize,
-    /// Bytes of output a client may have waiting (`client-output-buffer-limit`).
-    pub client_output_buffer_limit: OutputBufferLimits,
-    /// Seconds after which a client that takes nothing of its output is closed; 0: never.
-    pub client_output_timeout_s: u64,
-    /// Bytes of one argument (`proto-max-bulk-len`).
-    pub proto_max_bulk_len: usize,
-    /// `SELECT 0` to `SELECT databases - 1` are answered `+OK` (`databases`).
-    pub databases: u32,
-    /// File that gets the process id (`pidfile`).
-    pub pidfile: Option<PathBuf>,
-    /// Who is told about start and stop (`supervised`).
-    pub supervised: Supervised,
-    /// Whether the log goes to syslog too (`syslog-enabled`).
-    pub syslog_enabled: bool,
-    /// Name in syslog (`syslog-ident`).
-    pub syslog_ident: String,
-    /// Facility in syslog (`syslog-facility`).
-    pub syslog_facility: SyslogFacility,
-    /// Background rounds a second: timeouts, statistics (`hz`).
-    pub hz: u32,
-    /// This server's number, below `2^id-range` (`server-id`).
-    pub server_id: u32,
-    /// Whether anybody set `server-id`; a start warns when nobody did.
-    pub server_id_given: bool,
-    /// Bit widths and epoch (`id-range`, `shard-range`, `random-range`, `id-epoch`).
-    pub layout: Layout,
-    /// IDs of one MGETID (`id-mgetid-max`).
-    pub id_mgetid_max: u32,
-    /// Milliseconds IDs may run ahead of the clock (`id-max-borrow-ms`).
-    pub id_max_borrow_ms: u64,
-    /// Milliseconds the watermark is kept ahead, at most `id_max_borrow_ms` (`id-watermark-lead-ms`).
-    pub id_watermark_lead_ms: u64,
-    /// What happens at the borrow limit (`id-borrow-policy`).
-    pub id_borrow_policy: BorrowPolicy,
-    /// Milliseconds a request may have to wait for IDs (`id-max-wait-ms`).
-    pub id_max_wait_ms: u64,
-    /// Where the watermark is kept (`id-state`).
-    pub id_state: StateKind,
-    /// Whether the server-id is claimed for the whole machine (`id-machine-claim`).
-    pub id_machine_claim: bool,
-    /// Milliseconds the clock may jump ahead and be followed at once; 0: any (`id-max-clock-jump-ms`).
-    pub id_max_clock_jump_ms: u64,
+    /// Ranges and meanings stand in the table of directives, and in `config/getid.conf` for people.
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct Config {
+        /// Addresses to listen on; empty: no TCP (`bind`).
+        pub bind: Vec<BindAddr>,
+        /// Whether anybody set `bind`: then what it opens is the operator's decision.
+        pub bind_given: bool,
+        /// TCP port; 0: no TCP (`port`).
+        pub port: u16,
+        /// Unix socket (`unixsocket`).
+        pub unixsocket: Option<PathBuf>,
+        /// Mode of the Unix socket, such as `0o770`; `None` leaves what umask gives (`unixsocketperm`).
+        pub unixsocketperm: Option<u32>,
+        /// Connections the kernel keeps waiting for accept (`tcp-backlog`).
+        pub tcp_backlog: u32,
+        /// Seconds of silence before a connection is probed; 0: never (`tcp-keepalive`).
+        pub tcp_keepalive_s: u32,
+        /// Seconds after which an idle client is closed; 0: never (`timeout`).
+        pub timeout_s: u64,
+        /// Clients at a time (`maxclients`).
+        pub maxclients: u32,
+        /// As written; see [`Config::protection`] (`protected-mode`).
+        pub protected_mode: Option<Protection>,
+        /// Threads that serve connections (`io-threads`).
+        pub io_threads: usize,
+        /// Password of the default user (`requirepass`).
+        pub requirepass: Option<String>,
+        /// The file that it is in (`requirepass-file`), relative to the folder of the start.
+        pub requirepass_file: Option<PathBuf>,
+        /// The file that it was read from: that one, or a credential of systemd's.
+        pub password_file: Option<PathBuf>,
+        /// ACL users (`user`), none twice, all of them right; empty with `aclfile`.
+        pub users: Vec<UserLine>,
+        /// File with ACL users (`aclfile`).
+        pub aclfile: Option<PathBuf>,
+        /// Entries of `ACL LOG` (`acllog-max-len`).
+        pub acllog_max_len: u64,
+        /// Commands and the names they get instead; an empty name takes the command away (`rename-command`).
+        ///
+        /// The names are as written: the file of a Redis renames commands that getid has not.
+        pub rename_commands: Vec<(String, String)>,
+        /// What is logged (`loglevel`).
+        pub loglevel: LogLevel,
+        /// Where it is logged; `None`: standard output (`logfile`).
+        pub logfile: Option<PathBuf>,
+        /// How it is logged (`log-format`).
+        pub log_format: LogFormat,
+        /// Folder of the state, and of relative paths, as somebody named it; `None`: the default one (`dir`).
+        pub dir: Option<PathBuf>,
+        /// The same as it is in force, absolute; empty until a start has settled it.
+        pub state_dir: PathBuf,
+        /// Seconds a stop waits for clients; 0: not at all (`shutdown-timeout`).
+        pub shutdown_timeout_s: u64,
+        /// TLS port; 0: no TLS (`tls-port`).
+        pub tls_port: u16,
+        /// Certificate (`tls-cert-file`).
+        pub tls_cert_file: Option<PathBuf>,
+        /// Its key (`tls-key-file`).
+        pub tls_key_file: Option<PathBuf>,
+        /// Who may sign clients' certificates (`tls-ca-cert-file`).
+        pub tls_ca_cert_file: Option<PathBuf>,
+        /// Folder of more of those (`tls-ca-cert-dir`).
+        pub tls_ca_cert_dir: Option<PathBuf>,
+        /// Whether clients need a certificate (`tls-auth-clients`).
+        pub tls_auth_clients: TlsAuthClients,
+        /// Whether a certificate says who its client is (`tls-auth-clients-user`).
+        pub tls_auth_clients_user: TlsAuthClientsUser,
+        /// Of [`suites::PROTOCOLS`](super::suites::PROTOCOLS); empty: all (`tls-protocols`).
+        pub tls_protocols: Vec<&'static str>,
+        /// Of [`suites::SUITES_12`](super::suites::SUITES_12); empty: all (`tls-ciphers`).
+        pub tls_ciphers: Vec<&'static str>,
+        /// Of [`suites::SUITES_13`](super::suites::SUITES_13); empty: all (`tls-ciphersuites`).
+        pub tls_ciphersuites: Vec<&'static str>,
+        /// Whether the server's order of cipher suites counts, not the client's (`tls-prefer-server-ciphers`).
+        pub tls_prefer_server_ciphers: bool,
+        /// Whether a client may go on with an earlier session (`tls-session-caching`).
+        pub tls_session_caching: bool,
+        /// Sessions that are kept for that (`tls-session-cache-size`).
+        pub tls_session_cache_size: usize,
+        /// Seconds for which they are (`tls-session-cache-timeout`).
+        pub tls_session_cache_timeout_s: u64,
+        /// Microseconds from which a command is slow; 0: all are, negative: none (`slowlog-log-slower-than`).
+        pub slowlog_log_slower_than_us: i64,
+        /// Entries of the slow log (`slowlog-max-len`).
+        pub slowlog_max_len: u64,
+        /// Milliseconds from which an event is a latency event; 0: none (`latency-monitor-threshold`).
+        pub latency_monitor_threshold_ms: u64,
+        /// What buffers of all clients together may take (`maxmemory-clients`).
+        pub maxmemory_clients: ClientMemory,
+        /// Seconds after which a client is closed that has to log in and has not; 0: never (`auth-timeout`).
+        pub auth_timeout_s: u64,
+        /// Bytes of input a client may have waiting (`client-query-buffer-limit`).
+        pub client_query_buffer_limit: usize,
+        /// Bytes of output a client may have waiting (`client-output-buffer-limit`).
+        pub client_output_buffer_limit: OutputBufferLimits,
+        /// Seconds after which a client that takes nothing of its output is closed; 0: never.
+        pub client_output_timeout_s: u64,
+        /// Bytes of one argument (`proto-max-bulk-len`).
+        pub proto_max_bulk_len: usize,
+        /// `SELECT 0` to `SELECT databases - 1` are answered `+OK` (`databases`).
+        pub databases: u32,
+        /// File that gets the process id (`pidfile`).
+        pub pidfile: Option<PathBuf>,
+        /// Who is told about start and stop (`supervised`).
+        pub supervised: Supervised,
+        /// Whether the log goes to syslog too (`syslog-enabled`).
+        pub syslog_enabled: bool,
+        /// Name in syslog (`syslog-ident`).
+        pub syslog_ident: String,
+        /// Facility in syslog (`syslog-facility`).
+        pub syslog_facility: SyslogFacility,
+        /// Background rounds a second: timeouts, statistics (`hz`).
+        pub hz: u32,
+        /// This server's number, below `2^id-range` (`server-id`).
+        pub server_id: u32,
+        /// Whether anybody set `server-id`; a start warns when nobody did.
+        pub server_id_given: bool,
+        /// Bit widths and epoch (`id-range`, `shard-range`, `random-range`, `id-epoch`).
+        pub layout: Layout,
+        /// IDs of one MGETID (`id-mgetid-max`).
+        pub id_mgetid_max: u32,
+        /// Milliseconds IDs may run ahead of the clock (`id-max-borrow-ms`).
+        pub id_max_borrow_ms: u64,
+        /// Milliseconds the watermark is kept ahead, at most `id_max_borrow_ms` (`id-watermark-lead-ms`).
+        pub id_watermark_lead_ms: u64,
+        /// What happens at the borrow limit (`id-borrow-policy`).
+        pub id_borrow_policy: BorrowPolicy,
+        /// Milliseconds a request may have to wait for IDs (`id-max-wait-ms`).
+        pub id_max_wait_ms: u64,
+        /// Where the watermark is kept (`id-state`).
+        pub id_state: StateKind,
+        /// Whether the server-id is claimed for the whole machine (`id-machine-claim`).
+        pub id_machine_claim: bool,
+        /// Milliseconds the clock may jump ahead and be followed at once; 0: any (`id-max-clock-jump-ms`).
+        pub id_max_clock_jump_ms: u64,
+    }
 }
 
 impl Config {
@@ -159,81 +177,6 @@ impl Config {
     /// Whether other machines can reach a port.
     pub fn is_reached_from_elsewhere(&self) -> bool {
         (self.port != 0 || self.tls_port != 0) && self.bind.iter().any(|bind| Origin::of(bind.ip) == Origin::Elsewhere)
-    }
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Config {
-            bind: vec![
-                BindAddr { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), optional: false },
-                BindAddr { ip: IpAddr::V6(Ipv6Addr::LOCALHOST), optional: true },
-            ],
-            bind_given: false,
-            port: 7890,
-            unixsocket: None,
-            unixsocketperm: None,
-            tcp_backlog: 511,
-            tcp_keepalive_s: 300,
-            timeout_s: 0,
-            maxclients: 10_000,
-            protected_mode: None,
-            io_threads: 1,
-            requirepass: None,
-            requirepass_file: None,
-            password_file: None,
-            users: Vec::new(),
-            aclfile: None,
-            acllog_max_len: 128,
-            rename_commands: Vec::new(),
-            loglevel: LogLevel::default(),
-            logfile: None,
-            log_format: LogFormat::default(),
-            dir: None,
-            state_dir: PathBuf::new(),
-            shutdown_timeout_s: 10,
-            tls_port: 0,
-            tls_cert_file: None,
-            tls_key_file: None,
-            tls_ca_cert_file: None,
-            tls_ca_cert_dir: None,
-            tls_auth_clients: TlsAuthClients::default(),
-            tls_auth_clients_user: TlsAuthClientsUser::default(),
-            tls_protocols: Vec::new(),
-            tls_ciphers: Vec::new(),
-            tls_ciphersuites: Vec::new(),
-            tls_prefer_server_ciphers: false,
-            tls_session_caching: true,
-            tls_session_cache_size: 20_480,
-            tls_session_cache_timeout_s: 300,
-            slowlog_log_slower_than_us: 10_000,
-            slowlog_max_len: 128,
-            latency_monitor_threshold_ms: 0,
-            maxmemory_clients: ClientMemory::Bytes(256 * MB as u64),
-            auth_timeout_s: 30,
-            client_query_buffer_limit: 16 * MB,
-            client_output_buffer_limit: OutputBufferLimits::default(),
-            client_output_timeout_s: 60,
-            proto_max_bulk_len: MB,
-            databases: 16,
-            pidfile: None,
-            supervised: Supervised::default(),
-            syslog_enabled: false,
-            syslog_ident: String::from("getid"),
-            syslog_facility: SyslogFacility::default(),
-            hz: 10,
-            server_id: 0,
-            server_id_given: false,
-            layout: Layout::default(),
-            id_mgetid_max: 100,
-            id_max_borrow_ms: 3000,
-            id_watermark_lead_ms: 3000,
-            id_borrow_policy: BorrowPolicy::default(),
-            id_max_wait_ms: 5000,
-            id_state: StateKind::default(),
-            id_machine_claim: true,
-            id_max_clock_jump_ms: 3_600_000,
-        }
     }
 }
 
@@ -295,6 +238,12 @@ pub enum ClientMemory {
     Percent(u8),
 }
 
+impl Default for ClientMemory {
+    fn default() -> Self {
+        ClientMemory::Bytes(0)
+    }
+}
+
 impl ClientMemory {
     /// In bytes, where the process may take `machine_bytes`; `usize::MAX`: any.
     pub fn bytes(self, machine_bytes: Option<u64>) -> usize {
@@ -308,7 +257,7 @@ impl ClientMemory {
 }
 
 /// `client-output-buffer-limit` of each class of clients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputBufferLimits {
     /// Of every client that getid has.
     pub normal: OutputBufferLimit,
@@ -318,18 +267,8 @@ pub struct OutputBufferLimits {
     pub pubsub: OutputBufferLimit,
 }
 
-impl Default for OutputBufferLimits {
-    fn default() -> Self {
-        OutputBufferLimits {
-            normal: OutputBufferLimit { hard_bytes: 0, soft_bytes: 0, soft_s: 0 },
-            replica: OutputBufferLimit { hard_bytes: 256 * MB as u64, soft_bytes: 64 * MB as u64, soft_s: 60 },
-            pubsub: OutputBufferLimit { hard_bytes: 32 * MB as u64, soft_bytes: 8 * MB as u64, soft_s: 60 },
-        }
-    }
-}
-
 /// When a client that does not read its replies is closed. Zeros: never.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputBufferLimit {
     /// Closed at once with more than this waiting, bytes.
     pub hard_bytes: u64,
@@ -338,5 +277,3 @@ pub struct OutputBufferLimit {
     /// Seconds.
     pub soft_s: u64,
 }
-
-const MB: usize = 1024 * 1024;

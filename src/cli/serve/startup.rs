@@ -60,9 +60,7 @@ impl Startup {
             dir.can_make()?;
             config.state_dir.clone_from(&dir.path);
             // As seen from a folder that is not there.
-            for path in relative_paths(&mut config) {
-                *path = dir.path.join(&*path);
-            }
+            config.resolve_paths(&dir.path);
         }
         if let Some(users) = access::load_file(&config)? {
             settings.users = std::sync::Arc::new(users);
@@ -92,19 +90,6 @@ pub(in crate::cli) fn fit_clients(config: &mut Config, own_files: u64) -> Result
             config.maxclients
         )
     }))
-}
-
-/// Paths that are relative to `dir`.
-fn relative_paths(config: &mut Config) -> impl Iterator<Item = &mut PathBuf> {
-    let read = [
-        &mut config.aclfile,
-        &mut config.tls_cert_file,
-        &mut config.tls_key_file,
-        &mut config.tls_ca_cert_file,
-        &mut config.tls_ca_cert_dir,
-    ];
-    let made = [&mut config.unixsocket, &mut config.pidfile, &mut config.logfile];
-    read.into_iter().chain(made).flatten()
 }
 
 /// What may not be meant about the state and the server-id.
