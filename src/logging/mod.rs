@@ -23,45 +23,42 @@
 //!
 //! Invariant: logging never stops the server, and nobody who logs waits. Lines go into a queue with a bound; threads of
 //! the log's own write them, open the file again, and may hang on a pipe that nobody reads or a disk that does not
-//! answer. What has no room, or can't be written, is lost, counted and told. Spans are not shown; every event carries
-//! the fields it needs.
+//! answer. Lines that have no room, or can't be written, are lost; the log counts them and says how many. Spans are not
+//! shown; every event carries the fields it needs.
 
+mod error;
+mod format;
 mod queue;
-mod record;
+mod sink;
+pub mod stderr;
 mod syslog;
-mod target;
+mod thread;
 pub mod throttle;
+mod writer;
 
-use std::io::{self, IsTerminal, Write as _};
-use std::os::fd::AsFd as _;
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
-use std::sync::{Arc, mpsc};
-use std::thread;
+use std::sync::Arc;
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use queue::Queue;
-use record::Record;
-use syslog::{Syslog, SyslogShape};
-use target::{Target, Writer};
+use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
-use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::reload;
 
+use self::format::LineFormat;
+use self::queue::Queue;
+use self::sink::{Sink, SinkLayer, SyslogOutput};
+use self::syslog::Syslog;
+use self::writer::{Target, Writer};
 use crate::config::{LogFormat, LogLevel};
-use crate::text::timestamp;
 
-pub use syslog::{SYSLOG_SOCKET, SyslogOptions};
+pub use self::error::LogError;
+pub use self::format::AUDIT;
+pub use self::syslog::{SYSLOG_SOCKET, SyslogOptions};
 
-/// The target of lines that say who did what.
-pub const AUDIT: &str = "audit";
-
-/// How long [`say`] waits for standard error.
-const SAY_PATIENCE: Duration = Duration::from_secs(1);
-
-/// The log of this process: changes its level, opens its file again. Cheap to clone.
+/// The log of this process. Cheap to clone.
 #[derive(Clone)]
 pub struct Log {
     filter: reload::Handle<LevelFilter, Registry>,
@@ -89,16 +86,16 @@ impl Log {
         };
         let pid = std::process::id();
         let colors = options.file.is_none() && options.format == LogFormat::Text && wants_colors();
-        let shape = Shape { format: options.format, colors, pid, now_unix_ms: options.now_unix_ms };
+        let format = LineFormat { format: options.format, colors, pid, now_unix_ms: options.now_unix_ms };
         let queue = Arc::new(Queue::default());
-        let sink =
-            Sink { shape, queue: Arc::clone(&queue), syslog: options.syslog.map(|to| SyslogOutput::new(to, pid)) };
+        let syslog = options.syslog.map(|options| SyslogOutput::new(options, pid));
         // From here on the sink closes its queues, and the threads end with them.
-        let writer = Writer::new(target, shape);
-        spawn("log", move || writer.run(&queue))?;
-        if let Some(SyslogOutput { queue, shape: to }) = &sink.syslog {
-            let (queue, syslog) = (Arc::clone(queue), Syslog::open(to.clone()));
-            spawn("syslog", move || syslog.run(&queue, &shape))?;
+        let sink = Sink { format, queue: Arc::clone(&queue), syslog };
+        let writer = Writer::new(target, format);
+        thread::spawn("log", move || writer.run(&queue))?;
+        if let Some(SyslogOutput { queue, format }) = &sink.syslog {
+            let (queue, syslog) = (Arc::clone(queue), Syslog::open(format.clone()));
+            thread::spawn("syslog", move || syslog.run(&queue, options.now_unix_ms))?;
         }
         let sink = Arc::new(sink);
         let (filter, handle) = reload::Layer::new(filter(options.level));
@@ -125,20 +122,20 @@ impl Log {
     }
 
     /// Waits until everything is written, for this long at most; whether it is.
-    pub fn flush(&self, patience: Duration) -> bool {
-        let written = self.sink.queue.flush(patience);
-        // Not longer again: a daemon that hangs is as good as none.
-        let patience = if written { patience } else { Duration::ZERO };
-        written & self.sink.syslog.as_ref().is_none_or(|output| output.queue.flush(patience))
+    pub fn flush(&self, timeout: Duration) -> bool {
+        let written = self.sink.queue.flush(timeout);
+        // Not twice: a daemon that hangs is as good as none.
+        let timeout = if written { timeout } else { Duration::ZERO };
+        written & self.sink.syslog.as_ref().is_none_or(|output| output.queue.flush(timeout))
     }
 
-    /// Has panics told by the log, in one line each: what the standard library writes to standard error, the thread
-    /// that panics waits for, and it may be one that serves.
-    pub fn tell_panics(&self) {
+    /// Has panics written to the log, in one line each. The standard library would write them to standard error, and have
+    /// the thread that panics wait for that; it may be one that serves.
+    pub fn log_panics(&self) {
         std::panic::set_hook(Box::new(|panic| {
             let message = panic.payload_as_str().unwrap_or("no message");
             let place = panic.location().map_or_else(|| "?".to_owned(), ToString::to_string);
-            let thread = thread::current().name().unwrap_or("?").to_owned();
+            let thread = std::thread::current().name().unwrap_or("?").to_owned();
             let backtrace = std::backtrace::Backtrace::capture();
             if backtrace.status() == std::backtrace::BacktraceStatus::Captured {
                 tracing::error!("a bug: the thread '{thread}' panicked at {place}: {message}: {backtrace}");
@@ -147,41 +144,6 @@ impl Log {
             }
         }));
     }
-}
-
-/// Writes a line to standard error, and waits for that no longer than a second: it may be a pipe that nobody reads. For
-/// a start and its end, not for threads that serve.
-pub fn say(text: &str) {
-    let line: Arc<str> = format!("{}\n", text.trim_end()).into();
-    let (done, wait) = mpsc::channel();
-    let told = Arc::clone(&line);
-    let write = move || {
-        // Nothing to fall back on when standard error is gone.
-        let _ = io::stderr().write_all(told.as_bytes());
-        let _ = done.send(());
-    };
-    if spawn("stderr", write).is_ok() {
-        let _ = wait.recv_timeout(SAY_PATIENCE);
-    } else {
-        say_what_has_room(line.as_bytes());
-    }
-}
-
-/// [`say`] where no thread can be made, which may be what is to be said. A pipe that says that it has room takes this
-/// much without a wait.
-fn say_what_has_room(line: &[u8]) {
-    const ROOM: usize = nix::libc::PIPE_BUF;
-    let stderr = io::stderr();
-    let mut wait = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
-    let patience = PollTimeout::try_from(SAY_PATIENCE).unwrap_or(PollTimeout::ZERO);
-    if poll(&mut wait, patience).is_ok_and(|ready| ready > 0) {
-        let _ = stderr.lock().write_all(&line[..line.len().min(ROOM)]);
-    }
-}
-
-fn spawn(name: &'static str, run: impl FnOnce() + Send + 'static) -> Result<(), LogError> {
-    let thread = thread::Builder::new().name(format!("getid-{name}")).spawn(run);
-    thread.map(drop).map_err(|error| LogError::Thread { error })
 }
 
 /// What the log is to be.
@@ -209,105 +171,6 @@ fn filter(level: LogLevel) -> LevelFilter {
     }
 }
 
-/// Why there is no log.
-#[derive(Debug, thiserror::Error)]
-pub enum LogError {
-    /// The file can't be opened.
-    #[error("can't open the log file {}: {error}", path.display())]
-    Open {
-        /// Its path, absolute.
-        path: PathBuf,
-        /// The OS error.
-        error: io::Error,
-    },
-    /// The thread that writes it.
-    #[error("can't start the thread that writes the log: {error}. Raise the limit of processes (ulimit -u, TasksMax=)")]
-    Thread {
-        /// The OS error.
-        error: io::Error,
-    },
-    /// Somebody set up logging before.
-    #[error("the process has a log already")]
-    Twice,
-}
-
-struct SinkLayer(Arc<Sink>);
-
-impl<S: Subscriber> Layer<S> for SinkLayer {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        self.0.write(event);
-    }
-}
-
-/// How an event becomes a line.
-#[derive(Clone, Copy, Debug)]
-struct Shape {
-    format: LogFormat,
-    colors: bool,
-    pid: u32,
-    now_unix_ms: fn() -> i64,
-}
-
-impl Shape {
-    fn now(&self) -> String {
-        timestamp::format_rfc3339((self.now_unix_ms)())
-    }
-
-    fn line(&self, time: &str, level: Level, target: &str, record: &Record) -> String {
-        let mut line = match self.format {
-            LogFormat::Text => record.text(time, self.pid, level, self.colors, target == AUDIT),
-            LogFormat::Json => record.json(time, self.pid, level, target),
-        };
-        line.push('\n');
-        line
-    }
-
-    /// A line of the log's own, about itself.
-    fn line_of(&self, level: Level, message: String) -> String {
-        self.line(&self.now(), level, module_path!(), &Record::of(message))
-    }
-}
-
-/// Takes events in, on the threads that have them.
-struct Sink {
-    shape: Shape,
-    queue: Arc<Queue>,
-    syslog: Option<SyslogOutput>,
-}
-
-struct SyslogOutput {
-    queue: Arc<Queue>,
-    shape: SyslogShape,
-}
-
-impl SyslogOutput {
-    fn new(options: SyslogOptions, pid: u32) -> SyslogOutput {
-        SyslogOutput { queue: Arc::default(), shape: SyslogShape { options, pid } }
-    }
-}
-
-impl Sink {
-    fn write(&self, event: &Event<'_>) {
-        let (level, target) = (*event.metadata().level(), event.metadata().target());
-        let time = self.shape.now();
-        let mut record = Record::default();
-        event.record(&mut record);
-        if let Some(SyslogOutput { queue, shape }) = &self.syslog {
-            queue.push(shape.line(level, &time, &record.message_and_fields(target == AUDIT)));
-        }
-        self.queue.push(self.shape.line(&time, level, target, &record));
-    }
-}
-
-impl Drop for Sink {
-    fn drop(&mut self) {
-        self.queue.close();
-        if let Some(output) = &self.syslog {
-            output.queue.close();
-        }
-    }
-}
-
 /// Whether standard output shows colors: a terminal, and nobody said no (<https://no-color.org>).
 fn wants_colors() -> bool {
     let says = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
@@ -324,7 +187,7 @@ mod tests {
     use super::syslog::SYSLOG_BYTES_MAX;
     use tracing::{debug, error, info, trace, warn};
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     fn options(file: &Path) -> LogOptions {
         LogOptions {
@@ -341,7 +204,7 @@ mod tests {
         let path = options.file.clone().unwrap();
         let (subscriber, log) = Log::build(options).unwrap();
         tracing::subscriber::with_default(subscriber, || events(&log));
-        assert!(log.flush(PATIENCE));
+        assert!(log.flush(TIMEOUT));
         let pid = std::process::id();
         let text = fs::read_to_string(path).unwrap();
         let text = text.replace(&format!(" {pid} "), " PID ").replace(&format!(r#""pid":{pid},"#), r#""pid":PID,"#);
@@ -462,7 +325,7 @@ mod tests {
             log.reopen();
             info!("still here");
         });
-        assert!(log.flush(PATIENCE));
+        assert!(log.flush(TIMEOUT));
         let text = fs::read_to_string(moved.join("log")).unwrap();
         assert!(text.contains("error   SIGHUP: the log stays as it was: can't open the log file"), "{text}");
         assert!(text.contains("still here"));
@@ -476,15 +339,15 @@ mod tests {
             info!("lost");
             info!("lost too");
         });
-        assert!(log.flush(PATIENCE));
+        assert!(log.flush(TIMEOUT));
     }
 
     #[test]
     fn what_could_not_be_written_is_told_when_it_can_be_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        let shape = Shape { format: LogFormat::Text, colors: false, pid: 1, now_unix_ms: || 0 };
-        let mut writer = Writer::new(Target::open(Path::new("/dev/full")).unwrap(), shape);
+        let format = LineFormat { format: LogFormat::Text, colors: false, pid: 1, now_unix_ms: || 0 };
+        let mut writer = Writer::new(Target::open(Path::new("/dev/full")).unwrap(), format);
         writer.write("one\n".to_owned());
         writer.write("two\n".to_owned());
         writer.target = Target::open(&path).unwrap();
@@ -520,14 +383,14 @@ mod tests {
         });
         let dropped = log.dropped();
         assert!(dropped > queue::LINES_MAX as u64 / 2);
-        let told = format!("{dropped} log lines were dropped here");
+        let report = format!("{dropped} log lines were dropped here");
         let mut read = Vec::new();
-        while !String::from_utf8_lossy(&read[read.len().saturating_sub(200_000)..]).contains(&told) {
+        while !String::from_utf8_lossy(&read[read.len().saturating_sub(200_000)..]).contains(&report) {
             let mut bytes = vec![0; 65536];
             let count = io::Read::read(&mut reader, &mut bytes).unwrap();
             read.extend(&bytes[..count]);
         }
-        assert!(log.flush(PATIENCE));
+        assert!(log.flush(TIMEOUT));
     }
 
     #[test]
@@ -568,12 +431,12 @@ mod tests {
             drop(daemon);
             fs::remove_file(&path).unwrap();
             info!("lost");
-            assert!(log.flush(PATIENCE));
+            assert!(log.flush(TIMEOUT));
             let daemon = UnixDatagram::bind(&path).unwrap();
             info!("{}", "ü".repeat(7_000));
             let len = daemon.recv(&mut bytes).unwrap();
-            let told = String::from_utf8_lossy(&bytes[..len]).into_owned();
-            assert!(told.ends_with("1 log lines did not get to syslog before this one"), "{told}");
+            let report = String::from_utf8_lossy(&bytes[..len]).into_owned();
+            assert!(report.ends_with("1 log lines did not get to syslog before this one"), "{report}");
             let len = daemon.recv(&mut bytes).unwrap();
             assert!(len <= SYSLOG_BYTES_MAX && std::str::from_utf8(&bytes[..len]).is_ok());
         });

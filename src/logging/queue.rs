@@ -1,11 +1,11 @@
-//! Between those who log and the thread that writes: a queue with a bound.
+//! A bounded queue between the threads that log and the thread that writes.
 //!
 //! Whoever logs takes a lock for as long as it takes to move a line, and never waits for a reader, a disk or a daemon.
 //! A line that has no room is dropped and counted; the count takes its place in the order of lines, as soon as there is
 //! room again.
 //!
-//! Invariant: `lines.len() <= LINES_MAX` and the bytes of their texts are at most `BYTES_MAX`. What stands beside lines
-//! (a count, a wish to open the file again) is one entry behind a line at most.
+//! Invariant: `lines.len() <= LINES_MAX` and the bytes of their texts are at most `BYTES_MAX`. Of other entries
+//! (a count of dropped lines, a request to open the file again) each line has one behind it at most.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -42,9 +42,10 @@ struct State {
     entries: VecDeque<Entry>,
     lines: usize,
     bytes: usize,
-    /// Since the last line that had room.
+    /// Lines dropped since the last one that had room.
     dropped: u64,
     dropped_ever: u64,
+    /// A request to open the file again waits.
     reopens: bool,
     /// The writer has an entry in hand.
     is_writing: bool,
@@ -60,7 +61,7 @@ impl Queue {
             state.dropped_ever += 1;
             return;
         }
-        state.tell_dropped();
+        state.report_dropped();
         state.lines += 1;
         state.bytes += text.len();
         state.entries.push_back(Entry::Line(text));
@@ -73,7 +74,7 @@ impl Queue {
         let mut state = self.lock();
         if !state.reopens {
             state.reopens = true;
-            state.tell_dropped();
+            state.report_dropped();
             state.entries.push_back(Entry::Reopen);
         }
         drop(state);
@@ -93,7 +94,7 @@ impl Queue {
         state.is_writing = false;
         loop {
             if state.entries.is_empty() {
-                state.tell_dropped();
+                state.report_dropped();
             }
             if let Some(entry) = state.entries.pop_front() {
                 match &entry {
@@ -116,8 +117,8 @@ impl Queue {
     }
 
     /// Waits until everything is written, for this long at most; whether it is.
-    pub(super) fn flush(&self, patience: Duration) -> bool {
-        let end = Instant::now() + patience;
+    pub(super) fn flush(&self, timeout: Duration) -> bool {
+        let end = Instant::now() + timeout;
         let mut state = self.lock();
         while !state.entries.is_empty() || state.is_writing || state.dropped > 0 {
             let left = end.saturating_duration_since(Instant::now());
@@ -141,7 +142,7 @@ impl Queue {
 }
 
 impl State {
-    fn tell_dropped(&mut self) {
+    fn report_dropped(&mut self) {
         if self.dropped > 0 {
             self.entries.push_back(Entry::Dropped(std::mem::take(&mut self.dropped)));
         }

@@ -5,10 +5,11 @@ use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tracing::Level;
 
 use super::queue::{Entry, Queue};
-use super::{Shape, say};
+use super::stderr;
 
 /// Where syslog listens.
 pub const SYSLOG_SOCKET: &str = "/dev/log";
@@ -17,7 +18,7 @@ pub const SYSLOG_SOCKET: &str = "/dev/log";
 pub(super) const SYSLOG_BYTES_MAX: usize = 8192;
 
 /// How long a datagram waits for a daemon that reads slowly. The queue behind has a bound.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The log's name and facility in syslog.
 #[derive(Clone, Debug)]
@@ -32,14 +33,14 @@ pub struct SyslogOptions {
 
 /// How an event becomes a datagram, as RFC 3164 has them.
 #[derive(Clone, Debug)]
-pub(super) struct SyslogShape {
+pub(super) struct SyslogFormat {
     pub(super) options: SyslogOptions,
     pub(super) pid: u32,
 }
 
-impl SyslogShape {
+impl SyslogFormat {
     /// A datagram; `body` has no control characters.
-    pub(super) fn line(&self, level: Level, time: &str, body: &str) -> String {
+    pub(super) fn line(&self, level: Level, unix_ms: i64, body: &str) -> String {
         let severity = match level {
             Level::ERROR => 3,
             Level::WARN => 4,
@@ -49,44 +50,46 @@ impl SyslogShape {
         };
         let SyslogOptions { ident, facility, .. } = &self.options;
         let priority = u16::from(*facility) * 8 + severity;
-        let stamp = syslog_stamp(time).unwrap_or_default();
-        let mut line = format!("<{priority}>{stamp}{ident}[{}]: {body}", self.pid);
+        // UTC; journald and rsyslog put their own local time to it.
+        let time = Timestamp::from_millisecond(unix_ms).map(|time| time.strftime("%b %e %T ").to_string());
+        let time = time.unwrap_or_default();
+        let mut line = format!("<{priority}>{time}{ident}[{}]: {body}", self.pid);
         line.truncate(line.floor_char_boundary(SYSLOG_BYTES_MAX));
         line
     }
 }
 
-/// The thread's own: datagrams to the local daemon. What cannot be sent is counted, and the daemon told when it is
-/// back.
+/// Sends datagrams to the local daemon, on a thread of its own. It counts the lines that it cannot send, and says how many
+/// as soon as the daemon is back.
 pub(super) struct Syslog {
-    shape: SyslogShape,
+    format: SyslogFormat,
     socket: Option<UnixDatagram>,
     lost: u64,
 }
 
 impl Syslog {
-    pub(super) fn open(shape: SyslogShape) -> Syslog {
-        let mut syslog = Syslog { shape, socket: None, lost: 0 };
+    pub(super) fn open(format: SyslogFormat) -> Syslog {
+        let mut syslog = Syslog { format, socket: None, lost: 0 };
         if let Err(error) = syslog.connect() {
-            let path = syslog.shape.options.socket.display();
-            say(&format!("getid: syslog is not there, nothing goes to it: {path}: {error}"));
+            let path = syslog.format.options.socket.display();
+            stderr::print(&format!("getid: syslog is not there, nothing goes to it: {path}: {error}"));
         }
         syslog
     }
 
     fn connect(&mut self) -> io::Result<()> {
         let socket = UnixDatagram::unbound()?;
-        socket.set_write_timeout(Some(PATIENCE))?;
-        socket.connect(&self.shape.options.socket)?;
+        socket.set_write_timeout(Some(SEND_TIMEOUT))?;
+        socket.connect(&self.format.options.socket)?;
         self.socket = Some(socket);
         Ok(())
     }
 
     /// Sends what comes until the queue is closed.
-    pub(super) fn run(mut self, queue: &Queue, shape: &Shape) {
+    pub(super) fn run(mut self, queue: &Queue, now_unix_ms: fn() -> i64) {
         while let Some(entry) = queue.next() {
             match entry {
-                Entry::Line(text) => self.send_or_count(&text, shape),
+                Entry::Line(text) => self.send_or_count(&text, now_unix_ms),
                 Entry::Dropped(count) => self.lost += count,
                 // There is no file.
                 Entry::Reopen => {}
@@ -94,10 +97,10 @@ impl Syslog {
         }
     }
 
-    fn send_or_count(&mut self, line: &str, shape: &Shape) {
+    fn send_or_count(&mut self, line: &str, now_unix_ms: fn() -> i64) {
         if self.lost > 0 {
             let note = format!("{} log lines did not get to syslog before this one", self.lost);
-            let note = self.shape.line(Level::WARN, &shape.now(), &note);
+            let note = self.format.line(Level::WARN, now_unix_ms(), &note);
             if self.send(&note) {
                 self.lost = 0;
             }
@@ -121,12 +124,4 @@ impl Syslog {
         }
         false
     }
-}
-
-/// `Nov 21 02:36:16 ` from `2026-11-21T02:36:16.123Z`. UTC; journald and rsyslog put their own local time to it.
-fn syslog_stamp(rfc3339: &str) -> Option<String> {
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let month: usize = rfc3339.get(5..7)?.parse().ok()?;
-    let day: u8 = rfc3339.get(8..10)?.parse().ok()?;
-    Some(format!("{} {day:>2} {} ", MONTHS.get(month.checked_sub(1)?)?, rfc3339.get(11..19)?))
 }

@@ -166,7 +166,7 @@ impl LogThrottle {
         is_allowed
     }
 
-    /// As [`LogThrottle::allows`] for a line that says what `user` did: nobody's flood hides what another user does.
+    /// As [`LogThrottle::allows`] for a line that says what `user` did: a flood of one user hides no line of another.
     pub fn allows_by(&self, kind: Kind, user: &Arc<str>) -> bool {
         // Counts, each of which is changed at once.
         let mut by_user = self.by_user.lock().unwrap_or_else(PoisonError::into_inner);
@@ -234,9 +234,9 @@ impl Suppressed {
         // The macros of tracing want a level known at compile time.
         match (self.kind.level(), self.kind.is_audit()) {
             (Level::ERROR, _) => tracing::error!("{self}"),
-            (Level::WARN, true) => tracing::warn!(target: super::AUDIT, "{self}"),
+            (Level::WARN, true) => tracing::warn!(target: super::format::AUDIT, "{self}"),
             (Level::WARN, false) => tracing::warn!("{self}"),
-            (Level::INFO, true) => tracing::info!(target: super::AUDIT, "{self}"),
+            (Level::INFO, true) => tracing::info!(target: super::format::AUDIT, "{self}"),
             (Level::INFO, false) => tracing::info!("{self}"),
             (Level::DEBUG, _) => tracing::debug!("{self}"),
             (Level::TRACE, _) => tracing::trace!("{self}"),

@@ -53,7 +53,7 @@ pub(super) struct Prepared {
 pub(super) fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
     let startup = Startup::load(words, Purpose::Start)?;
     let log = Log::start(log_options(&startup.config))?;
-    log.tell_panics();
+    log.log_panics();
     Ok(Prepared { startup, log })
 }
 

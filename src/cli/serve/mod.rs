@@ -26,7 +26,7 @@ pub fn run(words: Vec<String>) -> ExitCode {
     match lifecycle::prepare(words).and_then(lifecycle::Prepared::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure(text)) => {
-            logging::say(&text);
+            logging::stderr::print(&text);
             ExitCode::FAILURE
         }
     }

@@ -1,4 +1,4 @@
-//! Where lines go: the thread that writes them, and the file it has open.
+//! The thread that writes the lines, and the file that it has open.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -9,15 +9,16 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tracing::Level;
 
+use super::error::LogError;
+use super::format::LineFormat;
 use super::queue::{Entry, Queue};
-use super::{LogError, Shape};
 use crate::system::files;
 
 /// Standard output, standard error, or a file.
 #[derive(Debug)]
 pub(super) struct Target {
     file: File,
-    /// Of a file that can be opened again.
+    /// The path, if it is a file that can be opened again.
     path: Option<PathBuf>,
 }
 
@@ -77,10 +78,10 @@ impl Target {
     }
 }
 
-/// The writer of a log. What it cannot write is lost, counted, and told when it can be written again.
+/// The writer of a log. It counts the lines that it cannot write, and says how many as soon as it can write again.
 pub(super) struct Writer {
     pub(super) target: Target,
-    shape: Shape,
+    format: LineFormat,
     /// The last line was not written to its end, so the next one starts with a line break.
     torn: bool,
     lost: u64,
@@ -88,8 +89,8 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(target: Target, shape: Shape) -> Writer {
-        Writer { target, shape, torn: false, lost: 0, reason: String::new() }
+    pub(super) fn new(target: Target, format: LineFormat) -> Writer {
+        Writer { target, format, torn: false, lost: 0, reason: String::new() }
     }
 
     /// Writes what comes until the queue is closed.
@@ -118,14 +119,14 @@ impl Writer {
 
     /// A line of the writer's own.
     fn note(&mut self, level: Level, message: String) {
-        self.write(self.shape.line_of(level, message));
+        self.write(self.format.own_line(level, message));
     }
 
     pub(super) fn write(&mut self, line: String) {
         if self.lost > 0 {
-            let told = format!("{} log lines before this one could not be written: {}", self.lost, self.reason);
-            let told = self.shape.line_of(Level::WARN, told);
-            if self.write_one(told) {
+            let report = format!("{} log lines before this one could not be written: {}", self.lost, self.reason);
+            let report = self.format.own_line(Level::WARN, report);
+            if self.write_one(report) {
                 self.lost = 0;
             }
         }

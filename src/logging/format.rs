@@ -1,17 +1,58 @@
-//! One event as one line.
+//! One event as one line, of text or JSON.
+//!
+//! The formatters of tracing-subscriber cannot write these lines. Their JSON has the name `timestamp` and levels of tracing,
+//! and integers beyond 2^53, which JavaScript rounds; their text has all text fields in quotes, and no process id; neither
+//! escapes what only changes the direction of writing. A `FormatEvent` of our own would need all of the code below.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
+use tracing::Level;
 use tracing::field::{Field, Visit};
 
+use crate::config::LogFormat;
 use crate::text::printable::{is_unprintable, printable};
+use crate::text::timestamp;
 
 /// Bytes of a message: the longest of ours is a report of a start that failed.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
 
 /// Bytes of a field's text: names and paths.
 const FIELD_BYTES_MAX: usize = 4 << 10;
+
+/// The target of lines that say who did what.
+pub const AUDIT: &str = "audit";
+
+/// The target of lines of the log's own.
+const OWN: &str = "getid::logging";
+
+/// How an event becomes a line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LineFormat {
+    pub(super) format: LogFormat,
+    pub(super) colors: bool,
+    pub(super) pid: u32,
+    /// Reads the wall clock.
+    pub(super) now_unix_ms: fn() -> i64,
+}
+
+impl LineFormat {
+    /// The line of an event, with its line break.
+    pub(super) fn line(&self, unix_ms: i64, level: Level, target: &str, record: &Record) -> String {
+        let time = timestamp::format_rfc3339(unix_ms);
+        let mut line = match self.format {
+            LogFormat::Text => record.text(&time, self.pid, level, self.colors, target == AUDIT),
+            LogFormat::Json => record.json(&time, self.pid, level, target),
+        };
+        line.push('\n');
+        line
+    }
+
+    /// A line of the log's own, about itself.
+    pub(super) fn own_line(&self, level: Level, message: String) -> String {
+        self.line((self.now_unix_ms)(), level, OWN, &Record { message, fields: Vec::new() })
+    }
+}
 
 /// An event's message and fields, in their order.
 #[derive(Default)]
@@ -30,21 +71,16 @@ enum Value {
 }
 
 impl Record {
-    /// A line that no event made.
-    pub(super) fn of(message: String) -> Record {
-        Record { message, fields: Vec::new() }
-    }
-
-    pub(super) fn text(&self, time: &str, pid: u32, level: tracing::Level, colors: bool, is_audit: bool) -> String {
+    fn text(&self, time: &str, pid: u32, level: Level, colors: bool, is_audit: bool) -> String {
         let name = level_name(level);
         let body = self.message_and_fields(is_audit);
         if !colors {
             return format!("{time} {pid} {name:<7} {body}");
         }
         let color = match level {
-            tracing::Level::ERROR => "\x1b[1;31m",
-            tracing::Level::WARN => "\x1b[33m",
-            tracing::Level::INFO => "\x1b[32m",
+            Level::ERROR => "\x1b[1;31m",
+            Level::WARN => "\x1b[33m",
+            Level::INFO => "\x1b[32m",
             _ => "\x1b[2m",
         };
         format!("\x1b[2m{time} {pid}\x1b[0m {color}{name:<7}\x1b[0m {body}")
@@ -62,7 +98,7 @@ impl Record {
         line
     }
 
-    pub(super) fn json(&self, time: &str, pid: u32, level: tracing::Level, target: &str) -> String {
+    fn json(&self, time: &str, pid: u32, level: Level, target: &str) -> String {
         let mut line = format!(r#"{{"time":"{time}","level":"{}","pid":{pid}"#, level_name(level));
         let _ = write!(line, r#","target":{},"message":{}"#, json_string(target), json_string(&self.message));
         for (name, value) in &self.fields {
@@ -128,13 +164,13 @@ impl Visit for Record {
     }
 }
 
-fn level_name(level: tracing::Level) -> &'static str {
+fn level_name(level: Level) -> &'static str {
     match level {
-        tracing::Level::ERROR => "error",
-        tracing::Level::WARN => "warning",
-        tracing::Level::INFO => "notice",
-        tracing::Level::DEBUG => "verbose",
-        tracing::Level::TRACE => "debug",
+        Level::ERROR => "error",
+        Level::WARN => "warning",
+        Level::INFO => "notice",
+        Level::DEBUG => "verbose",
+        Level::TRACE => "debug",
     }
 }
 

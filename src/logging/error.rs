@@ -1,0 +1,26 @@
+//! Why there is no log.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a log could not be started, or its file not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The file can't be opened.
+    #[error("can't open the log file {}: {error}", path.display())]
+    Open {
+        /// Its path, absolute.
+        path: PathBuf,
+        /// The OS error.
+        error: io::Error,
+    },
+    /// A thread of the log can't be started.
+    #[error("can't start the thread that writes the log: {error}. Raise the limit of processes (ulimit -u, TasksMax=)")]
+    Thread {
+        /// The OS error.
+        error: io::Error,
+    },
+    /// The process has one already.
+    #[error("the process has a log already")]
+    Twice,
+}

@@ -1,0 +1,60 @@
+//! Takes events in, on the threads that have them, and puts their lines into the queues.
+
+use std::sync::Arc;
+
+use tracing::{Event, Subscriber};
+use tracing_subscriber::layer::{Context, Layer};
+
+use super::format::{AUDIT, LineFormat, Record};
+use super::queue::Queue;
+use super::syslog::{SyslogFormat, SyslogOptions};
+
+/// The sink as tracing knows it.
+pub(super) struct SinkLayer(pub(super) Arc<Sink>);
+
+impl<S: Subscriber> Layer<S> for SinkLayer {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        self.0.write(event);
+    }
+}
+
+/// The queues that lines go into. When it is dropped, the threads behind them end.
+pub(super) struct Sink {
+    pub(super) format: LineFormat,
+    pub(super) queue: Arc<Queue>,
+    pub(super) syslog: Option<SyslogOutput>,
+}
+
+/// The queue of syslog.
+pub(super) struct SyslogOutput {
+    pub(super) queue: Arc<Queue>,
+    pub(super) format: SyslogFormat,
+}
+
+impl SyslogOutput {
+    pub(super) fn new(options: SyslogOptions, pid: u32) -> SyslogOutput {
+        SyslogOutput { queue: Arc::default(), format: SyslogFormat { options, pid } }
+    }
+}
+
+impl Sink {
+    fn write(&self, event: &Event<'_>) {
+        let (level, target) = (*event.metadata().level(), event.metadata().target());
+        let unix_ms = (self.format.now_unix_ms)();
+        let mut record = Record::default();
+        event.record(&mut record);
+        if let Some(SyslogOutput { queue, format }) = &self.syslog {
+            queue.push(format.line(level, unix_ms, &record.message_and_fields(target == AUDIT)));
+        }
+        self.queue.push(self.format.line(unix_ms, level, target, &record));
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        self.queue.close();
+        if let Some(output) = &self.syslog {
+            output.queue.close();
+        }
+    }
+}
