@@ -1,13 +1,13 @@
 //! What commands cost, per thread and per command: calls, time, a histogram; and errors by their code.
 //!
 //! A draw without waiting takes about fifty nanoseconds, as long as two readings of the clock. So of the draws that did
-//! not wait, one turn in [`MEASURED_EVERY`] is measured on each thread, and speaks for the commands since the one before:
-//! each has its share of the draw, counted by commands. A draw that had to wait is measured always, and speaks for its own
-//! turn only. All other commands were timed one by one.
+//! not wait, each thread measures one turn in [`MEASURED_EVERY`], and its time is taken for all ID commands since the last
+//! measured one: each of them is charged an equal share of the draw. A draw that had to wait is always measured, and its
+//! time counts for its own turn only. All other commands are timed one by one.
 //!
-//! Everything here is written by one thread, and read by whoever asks: relaxed loads and stores, and no locked
-//! instruction, except for errors, which are a list behind a lock that nobody else wants. A command that was never called
-//! on a thread takes a pointer there.
+//! Everything here is written by one thread and may be read by any: by relaxed loads and stores, without a locked
+//! instruction. Errors alone are a list behind a lock, which is hardly ever contended. A command that a thread has never
+//! run takes a pointer there.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -21,7 +21,7 @@ use crate::stats::{BUCKETS, Histogram, bucket_of};
 /// One turn in so many has its draw measured.
 const MEASURED_EVERY: u64 = 16;
 
-/// First words of errors that a thread counts apart: more than there are. Others would count as `ERR`.
+/// How many first words of errors a thread counts apart, which is more than there are. Others would count as `ERR`.
 pub const ERROR_CODES_MAX: usize = 64;
 
 /// What one thread counts of its commands.
@@ -43,10 +43,10 @@ struct Counters {
     failed: AtomicU64,
     rejected: AtomicU64,
     ns: AtomicU64,
-    /// Of the calls, those that are in `ns` and `buckets`; the others are ID commands since the last measured turn.
+    /// How many calls are in `ns` and `buckets`; the others are ID commands since the last measured turn.
     timed: AtomicU64,
     buckets: [AtomicU64; BUCKETS],
-    /// What `calls` stood at when the counters were last reset. The only field that another thread writes.
+    /// The value of `calls` when the counters were last reset. The only field that another thread writes.
     reset_calls: AtomicU64,
 }
 
@@ -91,7 +91,7 @@ impl CommandCounters {
         }
     }
 
-    /// Whether the draw that comes is to be measured.
+    /// Counts a draw; returns whether it is to be measured.
     #[inline]
     pub fn is_measured_next(&self) -> bool {
         let draws = self.draws.load(Relaxed);
@@ -187,7 +187,7 @@ impl Counters {
         self.time(count, count.saturating_mul(share_ps) / 1000, bucket_of(share_ps / 1000));
     }
 
-    /// Times what a reset has taken to be like the last measured draw, as it did.
+    /// Times the calls that a reset took to be like the last measured draw, as the reset did.
     fn time_before_reset(&self, share_ps: u64) {
         let rest = self.reset_calls.load(Relaxed).saturating_sub(self.timed.load(Relaxed));
         if rest > 0 {
@@ -195,12 +195,12 @@ impl Counters {
         }
     }
 
-    /// Calls that no measured draw has spoken for yet.
+    /// Calls whose time is not known yet, because no draw was measured since.
     fn untimed(&self) -> u64 {
         self.calls.load(Relaxed).saturating_sub(self.timed.load(Relaxed))
     }
 
-    /// Adds what stands here to `sum`. Calls that no measured draw has spoken for yet are taken to be like the last.
+    /// Adds these counters to `sum`. Calls whose time is not known yet are taken to be like the last measured draw.
     fn add_to(&self, sum: &mut CommandTotals, share_ps: u64) {
         let rest = self.untimed();
         sum.calls += self.calls.load(Relaxed);
@@ -229,7 +229,8 @@ pub struct CommandTotals {
     pub histogram: Histogram,
 }
 
-/// What the threads' counters stood at when they were last reset: other threads write them, so they are never set back.
+/// The threads' counters when they were last reset. Only their own threads write them, so a reset does not set them to 0
+/// but keeps what is to be subtracted.
 #[derive(Debug, Default)]
 pub(super) struct Baseline {
     commands: BTreeMap<Verb, CommandTotals>,
@@ -242,7 +243,7 @@ impl Baseline {
         for own in
             threads.clone().flat_map(|counters| Verb::DRAWING_IDS.into_iter().filter_map(|verb| counters.get(verb)))
         {
-            // Before they are read below: what has no time yet gets the same from its thread as here.
+            // Before they are read below, so that their thread gives the calls without a time the same time as here.
             own.reset_calls.store(own.calls.load(Relaxed), Relaxed);
         }
         let nothing = Baseline::default();
@@ -251,7 +252,7 @@ impl Baseline {
         Baseline { commands, errors: errors_of(threads) }
     }
 
-    /// A command's totals since; `None` if it was neither called nor rejected.
+    /// A command's totals since the reset; `None` if it was neither called nor rejected.
     pub(super) fn command<'a>(
         &self,
         threads: impl Iterator<Item = &'a CommandCounters>,
@@ -277,7 +278,7 @@ impl Baseline {
         (sum.calls > 0 || sum.rejected > 0 || sum.failed > 0).then_some(sum)
     }
 
-    /// Error replies since, by code; those that did occur.
+    /// Error replies since the reset, by code; only codes that occurred.
     pub(super) fn errors<'a>(&self, threads: impl Iterator<Item = &'a CommandCounters>) -> Vec<(ErrorCode, u64)> {
         let since = |(code, count): (ErrorCode, u64)| {
             (code, count.saturating_sub(self.errors.get(&code).copied().unwrap_or(0)))

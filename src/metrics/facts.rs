@@ -127,7 +127,7 @@ impl Facts<'_> {
     }
 }
 
-/// What a gauge that others keep stands at.
+/// The value of a gauge that others keep.
 pub(super) fn load(gauge: &AtomicU64) -> Value {
     gauge.load(Relaxed).into()
 }

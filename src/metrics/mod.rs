@@ -28,12 +28,12 @@ use crate::session::ErrorCode;
 use crate::system::io_threads;
 use crate::system::usage::{self, CpuTime};
 
-/// The counters of one server. All only grow, until [`Metrics::reset`].
+/// The counters of one server.
 #[derive(Debug, Default)]
 pub struct Metrics {
     /// One for each thread that serves connections.
     work: Box<[ThreadWork]>,
-    /// What they stood at when they were last reset: each has one writer, which nobody else may disturb.
+    /// Their sums at the last reset. A thread's counters are written by that thread only, so a reset subtracts.
     work_before: Mutex<Work>,
     counts: [AtomicU64; Counter::COUNT],
     /// The most clients at one time.
@@ -52,7 +52,7 @@ pub struct Metrics {
     pub output_rate: Rate,
     /// CPU time of the thread that the server was started on.
     main_cpu: Mutex<CpuTime>,
-    /// What commands and errors are counted from.
+    /// The counters of commands and errors at the last reset.
     baseline: Mutex<Baseline>,
 }
 
@@ -96,7 +96,7 @@ impl Counter {
     const COUNT: usize = Counter::DeniedCommands as usize + 1;
 }
 
-/// What one thread has done, in cache lines of its own (two: they are fetched in pairs).
+/// What one thread has done, in cache lines of its own (two, because processors fetch them in pairs).
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct ThreadWork {
@@ -129,7 +129,7 @@ impl Metrics {
         Metrics { work: (0..io_threads.max(1)).map(|_| ThreadWork::default()).collect(), ..Metrics::default() }
     }
 
-    /// Adds what one read brought and became; to be called on the thread that did it.
+    /// Adds what one read brought and became; to be called on the thread that read.
     #[inline]
     pub fn add_read(&self, read: Work) {
         let Some(own) = self.work.get(io_threads::current()) else { return };
@@ -140,7 +140,7 @@ impl Metrics {
         bump(&own.output_bytes, read.output_bytes);
     }
 
-    /// What the calling thread counts of its commands; `None` on a thread that serves no connections.
+    /// The calling thread's counters of commands; `None` on a thread that serves no connections.
     #[inline]
     pub fn own_commands(&self) -> Option<&CommandCounters> {
         self.work.get(io_threads::current()).map(|own| &own.commands)
@@ -161,7 +161,7 @@ impl Metrics {
     }
 
     fn lock_baseline(&self) -> MutexGuard<'_, Baseline> {
-        // Only replaced whole.
+        // It is only replaced as a whole, so a panic leaves no half of it.
         self.baseline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -227,7 +227,7 @@ impl Metrics {
         }
     }
 
-    /// Begins to count anew, as `CONFIG RESETSTAT` asks for. As in Redis, peaks and the uptime stay.
+    /// Counts from 0 again (`CONFIG RESETSTAT`). As in Redis, peaks and the uptime stay.
     pub fn reset(&self) {
         *self.work_before.lock().unwrap_or_else(PoisonError::into_inner) = self.work_of_all_time();
         for count in &self.counts {
@@ -239,7 +239,7 @@ impl Metrics {
         *self.lock_baseline() = Baseline::of(self.commands());
     }
 
-    /// The sums over all threads, whatever was reset: for rates.
+    /// The sums over all threads since the start, for rates.
     pub fn work_of_all_time(&self) -> Work {
         self.work.iter().fold(Work::default(), |sum, own| Work {
             requests: sum.requests + own.requests.load(Relaxed),

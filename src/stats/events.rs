@@ -1,4 +1,4 @@
-//! Events that held somebody up, for LATENCY: for each kind the last 160 seconds in which it occurred, with the worst
+//! Events that made somebody wait, for LATENCY: for each kind the last 160 seconds in which it occurred, with the worst
 //! of each second, as in Redis.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -42,7 +42,7 @@ impl Event {
         self.samples.iter().copied()
     }
 
-    /// The newest.
+    /// The newest sample.
     pub fn latest(&self) -> Option<Sample> {
         self.samples.back().copied()
     }
@@ -78,7 +78,7 @@ impl Event {
         Some(Spread { samples, mean_ms, deviation_ms, period_s })
     }
 
-    /// The samples as columns of letters, each with how long ago it was written downwards below it: `LATENCY GRAPH`.
+    /// The samples as columns of letters, each with its age written downwards below it: `LATENCY GRAPH`.
     pub fn graph(&self, name: &str, now_unix_s: i64) -> String {
         let high = self.samples.iter().map(|sample| sample.ms).max().unwrap_or(0);
         let low = self.samples.iter().map(|sample| sample.ms).min().unwrap_or(0);
@@ -157,17 +157,17 @@ impl Events {
         self.events.entry(name).or_default().add(Sample { unix_s, ms });
     }
 
-    /// All, by name.
+    /// All events, by name.
     pub fn all(&self) -> impl ExactSizeIterator<Item = (&'static str, &Event)> {
         self.events.iter().map(|(name, event)| (*name, event))
     }
 
-    /// The one of this name; names are compared to the letter, as in Redis.
+    /// The event of this name, letter case counts, as in Redis.
     pub fn get(&self, name: &[u8]) -> Option<(&'static str, &Event)> {
         self.all().find(|(known, _)| known.as_bytes() == name)
     }
 
-    /// Forgets the events of these names, or all when there are no names; returns how many it had.
+    /// Forgets the events of these names, or all without names; returns how many it forgot.
     pub fn reset(&mut self, names: &[Vec<u8>]) -> usize {
         let before = self.events.len();
         self.events.retain(|name, _| !names.is_empty() && !names.iter().any(|other| other == name.as_bytes()));

@@ -11,8 +11,8 @@ const LAST_OCTAVE: u32 = 35;
 /// How many buckets there are.
 pub const BUCKETS: usize = (LAST_OCTAVE - SUB_BITS + 2) as usize * SUBS;
 
-/// The first bound that `LATENCY HISTOGRAM` tells is 2^10 ns, which Redis calls 1 us.
-const FIRST_TOLD_OCTAVE: u32 = 10;
+/// The first bound of `LATENCY HISTOGRAM` is 2^10 ns, which Redis calls 1 us.
+const FIRST_BOUND_OCTAVE: u32 = 10;
 
 /// The bucket of a duration, below [`BUCKETS`].
 #[inline]
@@ -54,7 +54,7 @@ impl Histogram {
         self.counts[usize::from(bucket).min(BUCKETS - 1)] += count;
     }
 
-    /// Takes away what `earlier` had.
+    /// Subtracts an earlier state of the same histogram.
     pub fn subtract(&mut self, earlier: &Histogram) {
         for (count, earlier) in self.counts.iter_mut().zip(earlier.counts.iter()) {
             *count = count.saturating_sub(*earlier);
@@ -83,17 +83,17 @@ impl Histogram {
     /// are powers of two in ns. A bound is there only if something came since the one before.
     pub fn cumulative_us(&self) -> Vec<(u64, u64)> {
         let mut bounds = Vec::new();
-        let (mut bucket, mut sum, mut told) = (0, 0, 0);
-        for octave in FIRST_TOLD_OCTAVE..=LAST_OCTAVE + 1 {
+        let (mut bucket, mut sum, mut last) = (0, 0, 0);
+        for octave in FIRST_BOUND_OCTAVE..=LAST_OCTAVE + 1 {
             let bound_ns = 1_u64 << octave;
             while bucket < BUCKETS && end_ns(bucket) <= bound_ns {
                 sum += self.counts[bucket];
                 bucket += 1;
             }
-            if sum > told {
-                // Redis tells the end of the bucket that begins at the bound, 1/128 of it wide.
+            if sum > last {
+                // Redis says the end of the bucket that begins at the bound, 1/128 of it wide.
                 bounds.push(((bound_ns + (bound_ns >> 7) - 1) / 1000, sum));
-                told = sum;
+                last = sum;
             }
         }
         bounds

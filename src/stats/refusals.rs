@@ -14,32 +14,33 @@ const EVERY_MS: u64 = 60_000;
 /// Follows refusals from sample to sample.
 #[derive(Clone, Debug, Default)]
 pub struct Refusals {
-    /// Draws refused in all, as of the last sample.
+    /// Draws refused since the start, as of the last sample.
     counted: u64,
     run: Option<Run>,
 }
 
-/// Refusals that began and are not over.
+/// A run of refusals that is not over.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     since_ms: u64,
-    /// When the last sign of one was seen.
+    /// When a refusal was last seen.
     last_ms: u64,
-    told_ms: u64,
-    /// Draws refused before it.
+    /// When a line was last logged.
+    logged_ms: u64,
+    /// Draws refused before the run.
     before: u64,
 }
 
 /// What to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalNews {
-    /// From now on draws are refused.
+    /// Draws are refused from now on.
     Begun,
-    /// They are refused still.
+    /// Draws are still refused.
     Lasting {
         /// Draws refused since it began.
         refused: u64,
-        /// How long ago that was, ms.
+        /// How long ago it began, ms.
         for_ms: u64,
     },
     /// Draws are served again.
@@ -59,17 +60,17 @@ impl Refusals {
         let before = std::mem::replace(&mut self.counted, refused);
         let Some(run) = &mut self.run else {
             if seen {
-                self.run = Some(Run { since_ms: now_ms, last_ms: now_ms, told_ms: now_ms, before });
+                self.run = Some(Run { since_ms: now_ms, last_ms: now_ms, logged_ms: now_ms, before });
                 return Some(RefusalNews::Begun);
             }
             return None;
         };
         if seen {
             run.last_ms = now_ms;
-            if now_ms.saturating_sub(run.told_ms) < EVERY_MS {
+            if now_ms.saturating_sub(run.logged_ms) < EVERY_MS {
                 return None;
             }
-            run.told_ms = now_ms;
+            run.logged_ms = now_ms;
             let for_ms = now_ms.saturating_sub(run.since_ms);
             return Some(RefusalNews::Lasting { refused: refused.saturating_sub(run.before), for_ms });
         }

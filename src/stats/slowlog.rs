@@ -9,10 +9,10 @@ pub const ARGS_MAX: usize = 32;
 /// Bytes kept of an argument, not counting the note of how many more there were.
 pub const ARG_BYTES_MAX: usize = 128;
 
-/// A command that was slow.
+/// A slow command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Unique in this process, increasing.
+    /// Unique in this process; ids ascend.
     pub id: u64,
     /// When it was done, Unix seconds.
     pub unix_s: i64,
@@ -27,7 +27,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// What it takes, bytes.
+    /// The memory it takes, bytes.
     pub fn memory_bytes(&self) -> usize {
         let args: usize = self.args.iter().map(|arg| size_of_val(arg) + arg.len()).sum();
         size_of::<Entry>() + args + self.peer.len() + self.name.len()
@@ -65,7 +65,7 @@ impl SlowLog {
         self.entries.is_empty()
     }
 
-    /// Forgets all; ids go on.
+    /// Forgets all entries; ids go on.
     pub fn clear(&mut self) {
         self.entries = VecDeque::new();
     }

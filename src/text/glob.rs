@@ -91,7 +91,7 @@ impl Pattern {
             return (false, 0);
         }
         let (mut at, mut rest, mut steps) = (0, 0, 0);
-        // After a `*`: the element behind it, and the text it has not swallowed yet.
+        // After a `*`: the element behind it, and where the text begins that the `*` does not cover yet.
         let mut star: Option<(usize, usize)> = None;
         while rest < text.len() {
             let takes = match self.elements.get(at) {

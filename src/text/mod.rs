@@ -1,4 +1,4 @@
-//! Text for people: patterns, numbers with what they count, bytes made fit to be shown, times.
+//! Text for people: patterns, numbers with what they count, text made safe to show, times.
 
 pub mod glob;
 pub mod plural;

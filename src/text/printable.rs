@@ -1,11 +1,11 @@
-//! Text from elsewhere (names, passwords' neighbours, paths, a server's replies) made fit to be shown on one line.
+//! Text from elsewhere (names, paths, a server's replies) made safe to show on one line.
 //!
-//! Whoever prints what somebody else chose prints it through here, in logs, in reports and in tools: so no name begins
-//! a line of its own, tells a terminal what to do, or shows letters in another order than the text has them.
+//! Whoever prints what somebody else chose prints it through here, in logs, in reports and in tools: so no name can
+//! begin a line of its own, control a terminal, or show its letters in another order.
 
 use std::borrow::Cow;
 
-/// Whether a character does something else than being seen: control characters, line and paragraph separators, and
+/// Whether a character does something other than being shown: control characters, line and paragraph separators, and
 /// those that change the direction of writing.
 pub fn is_unprintable(character: char) -> bool {
     character.is_control()
@@ -20,7 +20,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     if text.contains(is_unprintable) { Cow::Owned(escape(text.chars())) } else { Cow::Borrowed(text) }
 }
 
-/// The same for bytes; those that are no UTF-8 become `\u{fffd}`, the replacement character.
+/// The same for bytes; those that are not UTF-8 become `\u{fffd}`, the replacement character.
 pub fn printable_bytes(bytes: &[u8]) -> String {
     printable(&String::from_utf8_lossy(bytes)).into_owned()
 }

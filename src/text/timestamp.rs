@@ -55,7 +55,7 @@ impl Time {
     }
 }
 
-/// A fixed time, as [`Time::parse`] reads it, in Unix milliseconds. `now` is none.
+/// A fixed time, as [`Time::parse`] reads it, in Unix milliseconds.
 ///
 /// # Errors
 ///
@@ -103,14 +103,14 @@ fn parse_date(text: &str) -> Result<i64, TimeError> {
     i64::try_from(unix_ms).map_err(|_| TimeError::Range { text: shortened(text) })
 }
 
-/// Zones as programs print them, in the form of RFC 3339: `... UTC` is `...Z`, a blank before an offset is none, and a
-/// date with a zone is its midnight.
+/// Zones as programs print them, in the form of RFC 3339: `... UTC` is `...Z`, a blank before an offset is left out, and
+/// a date with a zone is its midnight.
 fn with_standard_zone(text: &str) -> Cow<'_, str> {
     const DATE_BYTES: usize = "2017-03-06".len();
     let named = text.strip_suffix("UTC").map(|rest| format!("{}Z", rest.trim_end_matches(' ')));
     let text = named.map_or(Cow::Borrowed(text), Cow::Owned);
     let (before, zone) = match text.rfind(['Z', '+', '-']) {
-        // The dashes of a date are none of a zone.
+        // The dashes of a date do not begin a zone.
         Some(at) if at >= DATE_BYTES => text.split_at(at),
         _ => return text,
     };
