@@ -59,7 +59,7 @@ fn replies(settings: &Arc<Settings>, input: &[u8], cut: usize) -> Vec<u8> {
         loop {
             let used = session.read(&pending, &mut turn);
             let is_held = turn.logins_held > 0;
-            session.give_leave(turn.logins_held);
+            session.permit_logins(turn.logins_held);
             assert!(used <= pending.len());
             pending.drain(..used);
             next.len = turn.draws.ids();

@@ -11,8 +11,8 @@
 
 mod file;
 mod guard;
-mod guesses;
 mod log;
+mod login_limiter;
 mod password;
 mod permissions;
 mod redis_names;
@@ -24,8 +24,8 @@ use std::sync::Arc;
 
 pub use file::{LineFault, parse_file};
 pub use guard::{Origin, Protection, denied};
-pub use guesses::{GUESSES_PER_S_MAX, Guesses, LOGINS_IN_TRANSACTION_MAX, SOURCES_MAX, Source};
 pub use log::{AclLog, Context, Denial, Reason, Seen};
+pub use login_limiter::{GUESSES_PER_S_MAX, LOGINS_IN_TRANSACTION_MAX, LoginLimiter, SOURCES_MAX, Source};
 pub use password::Digest;
 pub use permissions::CommandSet;
 use permissions::has_blanks;

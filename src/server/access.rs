@@ -5,40 +5,40 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{Act, Server};
-use crate::acl::{Denial, Guesses, Reason, Seen, Source};
+use crate::acl::{Denial, LoginLimiter, Reason, Seen, Source};
 use crate::logging::AUDIT;
 use crate::metrics::Counter;
 use crate::server::registry::Client;
 use crate::system::clock::{self, Clock as _};
 
 impl Server {
-    /// Leave for so many logins from an address: how long to wait before they are tried.
-    pub fn ask_leave(&self, source: Source, logins: u32) -> Duration {
+    /// Permits for so many logins from an address: how long to wait before they are tried.
+    pub fn acquire_logins(&self, source: Source, logins: u32) -> Duration {
         let now_ns = clock::stopwatch_ns();
-        Duration::from_nanos(self.lock_guesses().ask(source, logins, now_ns) - now_ns)
+        Duration::from_nanos(self.lock_limiter().acquire(source, logins, now_ns) - now_ns)
     }
 
-    /// Takes leave back that was not used, or was for a login that was right.
-    pub fn give_leave_back(&self, source: Source, logins: u32) {
-        self.lock_guesses().give_back(source, logins, clock::stopwatch_ns());
+    /// Takes permits back that were not used, or were for logins that were right.
+    pub fn release_logins(&self, source: Source, logins: u32) {
+        self.lock_limiter().release(source, logins, clock::stopwatch_ns());
     }
 
-    fn lock_guesses(&self) -> MutexGuard<'_, Guesses> {
+    fn lock_limiter(&self) -> MutexGuard<'_, LoginLimiter> {
         // Counts, each of which is changed at once.
-        self.guesses.lock().unwrap_or_else(PoisonError::into_inner)
+        self.login_limiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts wrong logins, `before` of which came on the same connection; says how late their answer is to be.
     #[cold]
-    pub fn note_wrong_logins(&self, count: u64, before: u64, client: &Client) -> Duration {
+    pub fn record_wrong_logins(&self, count: u64, before: u64, client: &Client) -> Duration {
         let source = client.peer.source();
-        Duration::from_millis(self.lock_guesses().note_failures(source, count, before, clock::stopwatch_ns()))
+        Duration::from_millis(self.lock_limiter().record_failures(source, count, before, clock::stopwatch_ns()))
     }
 
     /// Sums up what came from each address, beside the lines for single ones, of which there may be too many. To be called
     /// once a second.
-    pub(super) fn tell_of_guesses(&self) {
-        for (source, count) in self.lock_guesses().untold(clock::stopwatch_ns()) {
+    pub(super) fn report_guesses(&self) {
+        for (source, count) in self.lock_limiter().unreported(clock::stopwatch_ns()) {
             tracing::warn!(target: AUDIT, addr = %source, count, "logins failed from one address");
         }
     }

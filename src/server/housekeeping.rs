@@ -54,7 +54,7 @@ fn every_second(server: &Server, uptime_s: u64) {
     close_idle(server, uptime_s);
     close_unauthenticated(server, uptime_s);
     server.throttle.end_windows(uptime_s).iter().for_each(Suppressed::log);
-    server.tell_of_guesses();
+    server.report_guesses();
     let now_s = server.issuer().clock().wall_unix_ms() / 1000;
     if let Some(warning) = server.tls.as_ref().and_then(|tls| tls.warning(now_s)) {
         tracing::warn!("{warning}");

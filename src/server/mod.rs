@@ -45,7 +45,7 @@ pub use settings::{limits, session_settings};
 pub use slow::timing;
 use tokio::sync::Notify;
 
-use crate::acl::{AclLog, Guesses};
+use crate::acl::{AclLog, LoginLimiter};
 use crate::config::{Config, Sources};
 use crate::generators::Generators;
 use crate::generators::time::Issuer;
@@ -87,7 +87,7 @@ pub struct Server {
     /// Who was refused what.
     acl_log: Mutex<AclLog>,
     /// How fast passwords are tried, by address.
-    guesses: Mutex<Guesses>,
+    login_limiter: Mutex<LoginLimiter>,
     /// What `loglevel` is told to.
     pub log: Log,
     /// Limits the lines that clients cause in the log.
@@ -142,7 +142,7 @@ impl Server {
             slow_log: Mutex::default(),
             events: Mutex::default(),
             acl_log: Mutex::default(),
-            guesses: Mutex::default(),
+            login_limiter: Mutex::default(),
             log,
             throttle: LogThrottle::default(),
             changes: Changes::start(),

@@ -53,10 +53,10 @@ pub(super) struct Client {
     has_proved: bool,
     /// Whether its user is gone: it must not go on as another, who may be allowed more.
     pub(super) has_lost_user: bool,
-    /// Whether the next read must look at what is rare: `has_lost_user` and `leave`.
+    /// Whether the next read must look at what is rare: `has_lost_user` and `login_permits`.
     pub(super) is_special: bool,
     /// Passwords it may try.
-    leave: u32,
+    login_permits: u32,
     /// GETID, if that is what it goes by here (`rename-command` may have taken its name) and the user may run it.
     getid: Option<&'static Command>,
 }
@@ -78,7 +78,7 @@ impl Client {
             has_proved: false,
             has_lost_user: false,
             is_special: false,
-            leave: 0,
+            login_permits: 0,
             getid: None,
         };
         client.forget_login();
@@ -98,20 +98,20 @@ impl Client {
         }
     }
 
-    pub(super) fn leave(&self) -> u32 {
-        self.leave
+    pub(super) fn login_permits(&self) -> u32 {
+        self.login_permits
     }
 
-    pub(super) fn give_leave(&mut self, logins: u32) {
+    pub(super) fn permit_logins(&mut self, logins: u32) {
         if logins > 0 {
-            self.leave = logins;
+            self.login_permits = logins;
             self.is_special = true;
         }
     }
 
-    pub(super) fn take_leave_back(&mut self) -> u32 {
+    pub(super) fn withdraw_permits(&mut self) -> u32 {
         self.is_special = self.has_lost_user;
-        std::mem::take(&mut self.leave)
+        std::mem::take(&mut self.login_permits)
     }
 
     /// Says where it came from, before anything is read.
@@ -254,8 +254,8 @@ impl Client {
 
     /// Whether user and password fit. A failure leaves the login as it was, as in Redis; `word` asked for it.
     pub(super) fn log_in(&mut self, user: &[u8], password: &[u8], word: &[u8], turn: &mut Turn) -> bool {
-        debug_assert!(self.leave > 0, "a request that tries a password is held until there is leave");
-        self.leave = self.leave.saturating_sub(1);
+        debug_assert!(self.login_permits > 0, "a request that tries a password is held until there is a permit");
+        self.login_permits = self.login_permits.saturating_sub(1);
         if let Some(user) = self.settings.users.log_in(user, password).map(Arc::clone) {
             // Any word does for a user without a password: that proves nothing.
             let has_proved = !user.is_nopass();

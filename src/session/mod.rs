@@ -135,21 +135,21 @@ impl Session {
     }
 
     /// Lets the next read try so many passwords ([`Turn::logins_held`]): how fast that may go is for the shell to say.
-    pub fn give_leave(&mut self, logins: u32) {
-        self.client.give_leave(logins);
+    pub fn permit_logins(&mut self, logins: u32) {
+        self.client.permit_logins(logins);
     }
 
     /// How many of those were not tried yet. They stay its own while `EXEC` still has commands to run, which may take several
     /// turns; else they are taken back.
-    pub fn settle_leave(&mut self) -> u32 {
+    pub fn unused_permits(&mut self) -> u32 {
         if !self.transaction.is_running() {
-            return self.client.take_leave_back();
+            return self.client.withdraw_permits();
         }
-        self.client.leave()
+        self.client.login_permits()
     }
 
     /// `MONITOR` was refused: it does not monitor after all.
-    pub fn take_monitoring_back(&mut self) {
+    pub fn stop_monitoring(&mut self) {
         self.client.view.monitors = false;
     }
 

@@ -121,7 +121,7 @@ pub(super) fn take(transaction: &mut Transaction, client: &mut Client, args: Arg
         } else {
             u32::from(is_login(command, args))
         };
-        if logins > client.leave() {
+        if logins > client.login_permits() {
             turn.held = true;
             turn.logins_held = logins;
             return;

@@ -108,10 +108,10 @@ pub struct Turn {
     pub held: bool,
     /// What was refused for want of permission or of a password, for `ACL LOG`. Nearly always empty.
     pub denials: Vec<Denial>,
-    /// How many logins the first request that is left tries, for which there is no leave yet: [`Turn::held`] is set too. See
-    /// [`Session::give_leave`](super::Session::give_leave).
+    /// How many logins the first request that is left tries, for which there are no permits yet: [`Turn::held`] is set too. See
+    /// [`Session::permit_logins`](super::Session::permit_logins).
     pub logins_held: u32,
-    /// Whether there are denials, or somebody logged in, which others must see before it is answered, or leave to log in was
+    /// Whether there are denials, or somebody logged in, which others must see before it is answered, or a permit to log in was
     /// used or not.
     pub has_access_news: bool,
     /// Bytes that are missing at least before another read makes sense; a hint, 0 when `more` or `close` is set.

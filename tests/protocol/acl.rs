@@ -3,8 +3,8 @@
 //! What a real Redis answers to the same rules is in `tests/protocol/transcripts/access.txt`.
 
 use getid::acl::{
-    self, AclLog, Context, Denial, GUESSES_PER_S_MAX, Guesses, Origin, Protection, RULES_BYTES_MAX, RULES_MAX, Reason,
-    RuleError, SOURCES_MAX, Seen, SetUserError, Source, User, Users, parse_file,
+    self, AclLog, Context, Denial, GUESSES_PER_S_MAX, LoginLimiter, Origin, Protection, RULES_BYTES_MAX, RULES_MAX,
+    Reason, RuleError, SOURCES_MAX, Seen, SetUserError, Source, User, Users, parse_file,
 };
 use getid::command::{Categories, Command, Flags, TABLE};
 use getid::resp::{Args, Protocol, Span, Value, encode};
@@ -513,15 +513,15 @@ const S: u64 = 1_000_000_000;
 /// However many guess at a time and whether they wait for the answer or not: in no second are there more.
 #[test]
 fn an_address_guesses_so_fast_and_no_faster() {
-    let mut guesses = Guesses::default();
+    let mut limiter = LoginLimiter::default();
     let mut tried: Vec<u64> = Vec::new();
     // Ten thousand at once, and again each 100 ms; a third of them goes away while it waits.
     for round in 0..40 {
         let now = S + round * S / 10;
         for at in 0..1000 {
-            let from = guesses.ask(address(1), 1, now);
+            let from = limiter.acquire(address(1), 1, now);
             if at % 3 == 0 && from > now {
-                guesses.give_back(address(1), 1, now);
+                limiter.release(address(1), 1, now);
             } else {
                 tried.push(from);
             }
@@ -537,17 +537,17 @@ fn an_address_guesses_so_fast_and_no_faster() {
     }
     assert!(tried.len() > 10_000);
     // Nobody else waits, and who is right is not slowed by being so.
-    assert_eq!(guesses.ask(address(2), 1, S), S);
+    assert_eq!(limiter.acquire(address(2), 1, S), S);
     for _ in 0..100_000 {
-        assert_eq!(guesses.ask(address(3), 1, S), S);
-        guesses.give_back(address(3), 1, S);
+        assert_eq!(limiter.acquire(address(3), 1, S), S);
+        limiter.release(address(3), 1, S);
     }
 }
 
 #[test]
 fn the_answer_to_a_wrong_login_is_late() {
-    let mut guesses = Guesses::default();
-    let mut delay = |source, before, now| guesses.note_failures(source, 1, before, now);
+    let mut limiter = LoginLimiter::default();
+    let mut delay = |source, before, now| limiter.record_failures(source, 1, before, now);
     let delays: Vec<u64> = (0..9).map(|before| delay(address(1), before, S)).collect();
     assert_eq!(delays, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
     // By the address, on new connections too.
@@ -561,27 +561,27 @@ fn the_answer_to_a_wrong_login_is_late() {
 
 #[test]
 fn addresses_that_guess_are_told_of_with_their_counts_and_forgotten() {
-    let mut guesses = Guesses::default();
-    (0..100).for_each(|at| _ = guesses.note_failures(address(1), 1, 0, S + at));
-    guesses.note_failures(address(2), 1, 0, S);
-    assert_eq!(guesses.untold(60 * S), []);
+    let mut limiter = LoginLimiter::default();
+    (0..100).for_each(|at| _ = limiter.record_failures(address(1), 1, 0, S + at));
+    limiter.record_failures(address(2), 1, 0, S);
+    assert_eq!(limiter.unreported(60 * S), []);
     // One alone has a line of its own.
-    assert_eq!(guesses.untold(61 * S), [(address(1), 100)]);
-    assert_eq!(guesses.untold(62 * S), []);
+    assert_eq!(limiter.unreported(61 * S), [(address(1), 100)]);
+    assert_eq!(limiter.unreported(62 * S), []);
     // Many addresses are a few lines a second, and none of the counts is lost.
     let attackers = u32::try_from(SOURCES_MAX).unwrap() + 100;
-    (0..attackers).for_each(|at| _ = guesses.note_failures(address(1000 + at), 2, 0, 300 * S));
-    assert_eq!(guesses.len(), SOURCES_MAX);
+    (0..attackers).for_each(|at| _ = limiter.record_failures(address(1000 + at), 2, 0, 300 * S));
+    assert_eq!(limiter.len(), SOURCES_MAX);
     let mut told = 0;
     for second in 360..1000 {
-        let lines = guesses.untold(second * S);
+        let lines = limiter.unreported(second * S);
         assert!(lines.len() <= 8);
         told += lines.iter().map(|(_, count)| count).sum::<u64>();
     }
     assert_eq!(told, 2 * u64::from(attackers));
     // Who comes later finds a place: those before are forgotten.
-    guesses.ask(address(7), 1, 2000 * S);
-    assert_eq!(guesses.len(), 1);
+    limiter.acquire(address(7), 1, 2000 * S);
+    assert_eq!(limiter.len(), 1);
 }
 
 #[test]

@@ -536,19 +536,19 @@ fn refusals_in_a_row_are_counted() {
     assert_eq!(used, 600);
     let denials = &shell.turn.denials;
     assert_eq!((denials.len(), denials[0].count, &*denials[0].object, &*denials[0].user), (1, 100, "time", "u"));
-    // A login needs leave, each of them.
+    // Each login needs a permit.
     let input = b"PING\r\nauth nobody x\r\nAUTH nobody x\r\n";
     let (mut used, mut told) = (0, Vec::new());
     for _ in 0..3 {
         used += shell.session.read(&input[used..], &mut shell.turn);
         told.push(shell.turn.denials.iter().map(|denial| format!("{} {}", denial.object, denial.user)).collect());
-        shell.session.give_leave(shell.turn.logins_held);
+        shell.session.permit_logins(shell.turn.logins_held);
     }
     assert_eq!(
         (used, told),
         (input.len(), [vec!["ping u".to_owned()], vec!["auth nobody".into()], vec!["AUTH nobody".into()]].to_vec())
     );
-    shell.session.settle_leave();
+    shell.session.unused_permits();
     shell.session.read(b"", &mut shell.turn);
     assert!(shell.turn.denials.is_empty());
 }

@@ -96,7 +96,7 @@ impl Shell {
                 let used = self.session.read(&self.pending, &mut self.turn);
                 self.pending.drain(..used);
                 self.write(&mut output);
-                self.session.give_leave(self.turn.logins_held);
+                self.session.permit_logins(self.turn.logins_held);
                 if !self.turn.more {
                     assert!(self.turn.close || self.pending.is_empty() || self.turn.wanted > 0);
                     break;

@@ -562,7 +562,7 @@ impl Bare {
         loop {
             used += self.session.read(&input.as_bytes()[used..], &mut self.turn);
             self.session.write(&self.turn, Err("NOIDS"), &mut output);
-            self.session.give_leave(self.turn.logins_held);
+            self.session.permit_logins(self.turn.logins_held);
             if !self.turn.more || self.turn.close {
                 return String::from_utf8_lossy(&output).into_owned();
             }

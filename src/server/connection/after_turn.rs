@@ -155,7 +155,7 @@ impl<T: Transport> Connection<T> {
     fn monitor(&mut self) -> bool {
         self.monitoring = self.server.monitors.add(&self.admission.client);
         if self.monitoring.is_none() {
-            self.session.take_monitoring_back();
+            self.session.stop_monitoring();
         }
         self.monitoring.is_some()
     }
@@ -225,14 +225,14 @@ impl<T: Transport> Connection<T> {
     async fn take_access_news(&mut self, turn: &mut Turn) -> io::Result<()> {
         let wrong = turn.denials.iter().filter(|denial| denial.reason == Reason::Auth);
         let failures: u64 = wrong.map(|denial| denial.count).sum();
-        let left = self.session.settle_leave();
+        let left = self.session.unused_permits();
         let kept = if self.session.is_in_exec() { left } else { 0 };
-        let leave = std::mem::replace(&mut self.leave, kept);
+        let permits = std::mem::replace(&mut self.login_permits, kept);
         // Wrong ones have used theirs.
-        let right = leave.saturating_sub(left).saturating_sub(u32::try_from(failures).unwrap_or(u32::MAX));
-        let given_back = right + left - kept;
-        if given_back > 0 {
-            self.server.give_leave_back(self.admission.client.peer.source(), given_back);
+        let right = permits.saturating_sub(left).saturating_sub(u32::try_from(failures).unwrap_or(u32::MAX));
+        let released = right + left - kept;
+        if released > 0 {
+            self.server.release_logins(self.admission.client.peer.source(), released);
         }
         turn.close |= !self.announce(right > 0);
         if !turn.denials.is_empty() {
@@ -243,7 +243,7 @@ impl<T: Transport> Connection<T> {
         }
         let before = u64::from(self.wrong_logins);
         self.wrong_logins = self.wrong_logins.saturating_add(u32::try_from(failures).unwrap_or(u32::MAX));
-        let delay = self.server.note_wrong_logins(failures, before, &self.admission.client);
+        let delay = self.server.record_wrong_logins(failures, before, &self.admission.client);
         self.wait(tokio::time::sleep(delay)).await
     }
 
@@ -259,22 +259,22 @@ impl<T: Transport> Connection<T> {
                 let _held = self.admission.client.is_held();
                 self.wait(self.server.pauses.over()).await
             }
-            logins => self.wait_for_leave(logins).await,
+            logins => self.wait_for_permits(logins).await,
         }
     }
 
     /// Waits until the client may try so many passwords.
-    async fn wait_for_leave(&mut self, logins: u32) -> io::Result<()> {
+    async fn wait_for_permits(&mut self, logins: u32) -> io::Result<()> {
         let source = self.admission.client.peer.source();
-        let delay = self.server.ask_leave(source, logins);
+        let delay = self.server.acquire_logins(source, logins);
         if !delay.is_zero()
             && let Err(gone) = self.wait(tokio::time::sleep(delay)).await
         {
-            self.server.give_leave_back(source, logins);
+            self.server.release_logins(source, logins);
             return Err(gone);
         }
-        self.leave = logins;
-        self.session.give_leave(logins);
+        self.login_permits = logins;
+        self.session.permit_logins(logins);
         Ok(())
     }
 

@@ -40,8 +40,8 @@ pub struct Connection<T> {
     pub(super) answer_bytes: usize,
     /// Behind `MONITOR`.
     pub(super) monitoring: Option<Monitoring>,
-    /// Passwords that the session has leave to try.
-    pub(super) leave: u32,
+    /// How many passwords the session may try.
+    pub(super) login_permits: u32,
     /// Passwords that were wrong.
     pub(super) wrong_logins: u32,
     /// Last, so that the socket is closed when the client counts as gone.
@@ -62,7 +62,7 @@ impl<T: Transport> Connection<T> {
             unbroken_bytes: 0,
             answer_bytes: 0,
             monitoring: None,
-            leave: 0,
+            login_permits: 0,
             wrong_logins: 0,
         })
     }

@@ -1,15 +1,15 @@
-//! How fast passwords may be tried.
+//! A rate limit on passwords, by address.
 //!
 //! Nothing else keeps somebody from trying a million a second: a digest costs a microsecond, and the server is made to
-//! answer fast. So a login needs leave before its password is looked at, and an address gets leave for
-//! [`GUESSES_PER_S_MAX`] a second. Leave is asked for before and not after, because a guesser need not wait for the
-//! answer: it can hang up and come again. A login that was right gives its leave back, so that a pool that connects a
+//! answer fast. So a login needs a permit before its password is looked at, and an address gets permits for
+//! [`GUESSES_PER_S_MAX`] a second. Permits are acquired before and not after, because a guesser need not wait for the
+//! answer: it can hang up and come again. A login that was right releases its permit, so that a pool that connects a
 //! thousand times is not slowed, and neither is anybody at another address. Besides, the answer to a wrong one is late,
 //! the later the more of them came on the connection and from the address.
 //!
 //! Addresses are forgotten when they have been quiet for a minute. Beyond [`SOURCES_MAX`] of them, all others are one.
 //!
-//! Pure: it is told the time, and says how long to wait. Invariant: in any second, an address has leave for at most
+//! Pure: it is told the time, and says how long to wait. Invariant: in any second, an address has permits for at most
 //! [`GUESSES_PER_S_MAX`] guesses that turn out wrong.
 
 use std::collections::HashMap;
@@ -19,13 +19,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Wrong guesses from one address in any second, at most: half of it is how many at once, half is the rate.
 pub const GUESSES_PER_S_MAX: u64 = 2000;
 
-/// Guesses an address has leave for at once when it was quiet.
+/// Permits that an address gets at once when it was quiet.
 const BURST: u64 = GUESSES_PER_S_MAX / 2;
 
 /// Time between two guesses in the long run, ns.
 const EVERY_NS: u64 = NS_PER_S / (GUESSES_PER_S_MAX - BURST);
 
-/// Logins that one transaction may hold: its leave is for all of them at once.
+/// Logins that one transaction may hold: its permits are for all of them at once.
 pub const LOGINS_IN_TRANSACTION_MAX: u32 = 16;
 
 /// Addresses that are told apart: 0.5 MB.
@@ -89,45 +89,45 @@ impl fmt::Display for Source {
 /// What is known of one address. Times are in ns.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
-    /// When all leave that was given would be used up at the rate of the long run. Leave is for when it is at most a
-    /// burst ahead.
+    /// When all permits given so far would be used up at the rate of the long run. One is good from the time on that this is
+    /// at most a burst ahead.
     used_up_at: u64,
     /// Wrong logins since `since`.
     failures: u64,
     since: u64,
     last_failure: u64,
     /// Wrong logins that no sum in the log has counted yet, and when the first of them came.
-    untold: u64,
-    untold_since: u64,
+    unreported: u64,
+    unreported_since: u64,
 }
 
 impl Tally {
     fn is_quiet(&self, now_ns: u64) -> bool {
-        self.used_up_at <= now_ns && self.untold == 0 && now_ns.saturating_sub(self.last_failure) >= REMEMBERED_NS
+        self.used_up_at <= now_ns && self.unreported == 0 && now_ns.saturating_sub(self.last_failure) >= REMEMBERED_NS
     }
 }
 
 /// All addresses that guess.
 #[derive(Debug, Default)]
-pub struct Guesses {
+pub struct LoginLimiter {
     sources: HashMap<Source, Tally>,
     others: Tally,
     swept_at: u64,
 }
 
-impl Guesses {
-    /// Leave for `count` logins from `source`: the time from which on they may be tried, in ns of the clock of
+impl LoginLimiter {
+    /// Permits for `count` logins from `source`: the time from which on they may be tried, in ns of the clock of
     /// `now_ns`.
     ///
-    /// To be given back with [`Guesses::give_back`] where nothing was tried, or it was right.
-    pub fn ask(&mut self, source: Source, count: u32, now_ns: u64) -> u64 {
+    /// To be released with [`LoginLimiter::release`] where nothing was tried, or it was right.
+    pub fn acquire(&mut self, source: Source, count: u32, now_ns: u64) -> u64 {
         let tally = self.tally(source, now_ns);
         tally.used_up_at = tally.used_up_at.max(now_ns) + u64::from(count) * EVERY_NS;
         tally.used_up_at.saturating_sub(BURST * EVERY_NS).max(now_ns)
     }
 
-    /// Takes leave back.
-    pub fn give_back(&mut self, source: Source, count: u32, now_ns: u64) {
+    /// Takes permits back.
+    pub fn release(&mut self, source: Source, count: u32, now_ns: u64) {
         let tally = self.known(source);
         tally.used_up_at = tally.used_up_at.saturating_sub(u64::from(count) * EVERY_NS);
         if tally.failures == 0 && tally.used_up_at <= now_ns {
@@ -137,18 +137,18 @@ impl Guesses {
 
     /// `count` wrong logins from `source`, after `before` on the same connection: how late their answer is to be, in
     /// ms.
-    pub fn note_failures(&mut self, source: Source, count: u64, before: u64, now_ns: u64) -> u64 {
+    pub fn record_failures(&mut self, source: Source, count: u64, before: u64, now_ns: u64) -> u64 {
         let tally = self.tally(source, now_ns);
         if now_ns.saturating_sub(tally.since) >= REMEMBERED_NS {
             tally.since = now_ns;
             tally.failures = 0;
         }
-        if tally.untold == 0 {
-            tally.untold_since = now_ns;
+        if tally.unreported == 0 {
+            tally.unreported_since = now_ns;
         }
         let by_source_ms = tally.failures.min(DELAY_BY_SOURCE_MAX_MS);
         tally.failures += count;
-        tally.untold += count;
+        tally.unreported += count;
         tally.last_failure = now_ns;
         let doublings = u32::try_from(before + count.saturating_sub(1)).unwrap_or(u32::MAX).min(16);
         (DELAY_FIRST_MS << doublings).min(DELAY_MAX_MS).max(by_source_ms)
@@ -156,18 +156,19 @@ impl Guesses {
 
     /// Addresses from which several wrong logins came in the last minute or longer, and how many: a few at a time, to
     /// be asked for once a second.
-    pub fn untold(&mut self, now_ns: u64) -> Vec<(Source, u64)> {
+    pub fn unreported(&mut self, now_ns: u64) -> Vec<(Source, u64)> {
         let others = std::iter::once((Source::Others, &mut self.others));
         let all = others.chain(self.sources.iter_mut().map(|(source, tally)| (*source, tally)));
-        let due =
-            all.filter(|(_, tally)| tally.untold > 0 && now_ns.saturating_sub(tally.untold_since) >= REMEMBERED_NS);
+        let due = all.filter(|(_, tally)| {
+            tally.unreported > 0 && now_ns.saturating_sub(tally.unreported_since) >= REMEMBERED_NS
+        });
         // A single one has its line already.
-        let counts = due.filter_map(|(source, tally)| match tally.untold {
+        let counts = due.filter_map(|(source, tally)| match tally.unreported {
             1 => {
-                tally.untold = 0;
+                tally.unreported = 0;
                 None
             }
-            _ => Some((source, std::mem::take(&mut tally.untold))),
+            _ => Some((source, std::mem::take(&mut tally.unreported))),
         });
         counts.take(LINES_PER_S_MAX).collect()
     }
