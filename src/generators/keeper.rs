@@ -127,17 +127,16 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
                 }
                 stopping = true;
             }
-            if retry_at.is_none_or(|at| Instant::now() >= at) && !stopping {
-                retry_at = None;
-                let wanted = if idle.is_some() { issuer.wanted_save() } else { None };
-                if let Some(point) = wanted
-                    && let Some(mut claim) = idle.take()
-                {
-                    save = Some(Box::pin(async move {
-                        let result = issuer.save(&mut claim, point).await;
-                        (claim, result)
-                    }));
-                }
+            if idle.is_some()
+                && !stopping
+                && retry_at.is_none_or(|at| Instant::now() >= at)
+                && let Some(point) = issuer.wanted_save()
+                && let Some(mut claim) = idle.take()
+            {
+                save = Some(Box::pin(async move {
+                    let result = issuer.save(&mut claim, point).await;
+                    (claim, result)
+                }));
             }
             if stopping && idle.is_some() {
                 break;
