@@ -148,7 +148,8 @@ fn directives_that_are_named_exist() {
     assert!(unknown.is_empty(), "no directives: {unknown:?}");
 }
 
-/// What is written alike and is something else: programs, packages, ACL rules, fields of CLIENT LIST, attacks of the bench.
+/// What is written alike and is something else: programs, packages, ACL rules, fields of CLIENT LIST, attacks of the
+/// bench.
 const NO_DIRECTIVES: &[&str] = &[
     "argv-mem",
     "cargo-fuzz",
@@ -179,6 +180,14 @@ const NO_DIRECTIVES: &[&str] = &[
     "stop-short",
     "tot-mem",
 ];
+
+#[test]
+fn every_page_is_linked_from_readme() {
+    let readme = prose("README.md");
+    for page in pages().iter().filter(|page| *page != "README.md" && !page.starts_with("benches/")) {
+        assert!(readme.contains(&format!("]({page})")), "README does not lead to {page}");
+    }
+}
 
 #[test]
 fn links_lead_somewhere() {
@@ -325,7 +334,8 @@ fn info_is_bounded() {
     let tls = ["--tls-port", &tls_port, "--tls-cert-file", &crt, "--tls-key-file", &key, "--tls-auth-clients", "no"];
     let server = Server::start(&tls);
     let mut wire = server.connect();
-    // Each command is called, be it wrongly, so that it has its line; those that end or change a connection, from others.
+    // Each command is called, be it wrongly, so that it has its line; those that end or change a connection, from
+    // others.
     for row in TABLE
         .iter()
         .flat_map(|row| if row.subcommands.is_empty() { std::slice::from_ref(row) } else { row.subcommands })
