@@ -1,0 +1,325 @@
+//! Certificates and keys: read from PEM files, and what is wrong with a file in one sentence.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tokio_rustls::rustls;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::config::TlsAuthClients;
+use crate::system::files;
+
+/// Bytes of a certificate or key file: all the authorities that Linux distributions trust are 230 KB.
+const FILE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Files of `tls-ca-cert-dir` that are read, at most.
+pub(super) const AUTHORITY_FILES_MAX: usize = 1000;
+
+/// Bytes of them together.
+pub(super) const AUTHORITY_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// A certificate that ends sooner than this is warned of, seconds.
+const ENDS_SOON_S: i64 = 30 * DAY_S;
+
+pub(super) const DAY_S: i64 = 24 * 3600;
+
+pub(super) fn certificates(what: What, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let bytes = read(what, path)?;
+    let found: Vec<_> = CertificateDer::pem_slice_iter(&bytes)
+        .collect::<Result<_, _>>()
+        .map_err(|error| TlsError::Pem { what, path: path.to_owned(), error })?;
+    if found.is_empty() {
+        return Err(TlsError::Nothing { what, path: path.to_owned(), instead: Instead::of(&bytes) });
+    }
+    Ok(found)
+}
+
+pub(super) fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let what = What::Key;
+    let bytes = read(what, path)?;
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| match error {
+        pem::Error::NoItemsFound => TlsError::Nothing { what, path: path.to_owned(), instead: Instead::of(&bytes) },
+        error => TlsError::Pem { what, path: path.to_owned(), error },
+    })
+}
+
+fn read(what: What, path: &Path) -> Result<Vec<u8>, TlsError> {
+    let fail = |error| TlsError::Read { what, path: path.to_owned(), error };
+    let bytes = files::read(path, FILE_BYTES_MAX).map_err(fail)?;
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(TlsError::TooLarge { what, path: path.to_owned() });
+    }
+    Ok(bytes)
+}
+
+/// Why certificates could not be loaded. What was read, what is wrong with it, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file that does not open.
+    #[error("{what} {}: cannot be read: {error}. Give a PEM file that getid's user may read", .path.display())]
+    Read {
+        /// Its directive.
+        what: What,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A file that is none of these.
+    #[error("{what} {}: is larger than {FILE_BYTES_MAX} bytes. Give a PEM file", .path.display())]
+    TooLarge {
+        /// Its directive.
+        what: What,
+        /// The file.
+        path: PathBuf,
+    },
+    /// A folder that does not open.
+    #[error("tls-ca-cert-dir {}: cannot be read: {error}. Give a folder of PEM files that getid's user may read", .path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A folder without a certificate.
+    #[error("tls-ca-cert-dir {}: no certificate in any of its files. Give a folder of authorities' certificates, PEM", .path.display())]
+    EmptyFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A folder that is more than one of authorities.
+    #[error(
+        "tls-ca-cert-dir {}: more than {AUTHORITY_FILES_MAX} files, or {AUTHORITY_BYTES_MAX} bytes of certificates. Give a \
+         folder that has authorities' certificates only", .path.display()
+    )]
+    TooMany {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Lines that begin as PEM does and go on otherwise.
+    #[error("{what} {}: is damaged: {}. Copy the file again, or export it anew", .path.display(), PemFault(.error))]
+    Pem {
+        /// Its directive.
+        what: What,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: pem::Error,
+    },
+    /// Nothing of what is looked for.
+    #[error("{what} {}: no {} in it, but {instead}", .path.display(), .what.thing())]
+    Nothing {
+        /// Its directive.
+        what: What,
+        /// The file.
+        path: PathBuf,
+        /// What is in it.
+        instead: Instead,
+    },
+    /// A key that nobody can sign with.
+    #[error(
+        "tls-key-file {}: the key cannot be used: {error}. getid takes RSA keys of 2048 bits and more, ECDSA keys on P-256 \
+         and P-384, and Ed25519 keys", .path.display()
+    )]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: rustls::Error,
+    },
+    /// A certificate that nobody can read.
+    #[error("tls-cert-file {}: the certificate cannot be used: {error}. It must be X.509 version 3", .path.display())]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: rustls::Error,
+    },
+    /// Two that do not belong together.
+    #[error(
+        "the key in tls-key-file {} is not that of the first certificate in tls-cert-file {}. Give the files that were made \
+         together; the server's own certificate stands first in its file, those of authorities behind it",
+        .key.display(), .cert.display()
+    )]
+    Mismatch {
+        /// Where the certificate is.
+        cert: PathBuf,
+        /// Where the key is.
+        key: PathBuf,
+    },
+    /// Nobody to check clients' certificates by.
+    #[error(
+        "tls-auth-clients is {}, but there is no tls-ca-cert-file and no tls-ca-cert-dir to check clients' certificates by. \
+         Set one, or set tls-auth-clients no", .auth_clients.word()
+    )]
+    NoAuthority {
+        /// What is asked of clients.
+        auth_clients: TlsAuthClients,
+    },
+    /// An authority that is none.
+    #[error("{what} {}: no certificate in it can be used: {error}. Each must be X.509 version 3", .path.display())]
+    Authority {
+        /// Its directive.
+        what: What,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with the last of them.
+        error: rustls::Error,
+    },
+    /// What the library has against the rest.
+    #[error("TLS: {0}")]
+    Other(rustls::Error),
+}
+
+/// Which of the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// `tls-cert-file`
+    Certificate,
+    /// `tls-key-file`
+    Key,
+    /// `tls-ca-cert-file`
+    Authority,
+    /// `tls-ca-cert-dir`
+    AuthorityDir,
+}
+
+impl What {
+    fn thing(self) -> &'static str {
+        match self {
+            What::Certificate | What::Authority | What::AuthorityDir => "certificate",
+            What::Key => "private key",
+        }
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            What::Certificate => "tls-cert-file",
+            What::Key => "tls-key-file",
+            What::Authority => "tls-ca-cert-file",
+            What::AuthorityDir => "tls-ca-cert-dir",
+        })
+    }
+}
+
+/// What a file has instead of what is looked for, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Instead {
+    /// Nothing at all.
+    Empty,
+    /// A key with a password.
+    Encrypted,
+    /// The first line of some other section of PEM.
+    Section(String),
+    /// Bytes that begin as DER does.
+    Der,
+    /// Anything else.
+    Other,
+}
+
+/// Characters of a file's line that are shown.
+const LINE_CHARS_MAX: usize = 60;
+
+impl Instead {
+    fn of(bytes: &[u8]) -> Instead {
+        let text = String::from_utf8_lossy(bytes);
+        let mut sections = text.lines().filter(|line| line.starts_with("-----BEGIN "));
+        // Of old, the word stands inside of the section.
+        if text.contains("-----BEGIN ENCRYPTED") || text.contains("Proc-Type: 4,ENCRYPTED") {
+            return Instead::Encrypted;
+        }
+        match (sections.next(), bytes) {
+            (Some(line), _) => Instead::Section(line.chars().take(LINE_CHARS_MAX).collect()),
+            (None, []) => Instead::Empty,
+            (None, [0x30, ..]) => Instead::Der,
+            (None, _) => Instead::Other,
+        }
+    }
+}
+
+impl fmt::Display for Instead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Instead::Empty => f.write_str("nothing: the file is empty. Give a PEM file"),
+            Instead::Encrypted => f.write_str(
+                "a key with a password, which getid cannot ask for. Decrypt it: openssl pkey -in FILE -out NEW",
+            ),
+            Instead::Section(line) => write!(f, "{line:?}. Give the file that has it"),
+            Instead::Der => {
+                f.write_str("DER, it seems. Convert it to PEM with openssl x509 or openssl pkey, -inform der")
+            }
+            Instead::Other => f.write_str("no PEM at all. Expected is text with '-----BEGIN ' at the start of a line"),
+        }
+    }
+}
+
+/// A fault in PEM, without lines as lists of byte values.
+struct PemFault<'a>(&'a pem::Error);
+
+impl fmt::Display for PemFault<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            pem::Error::MissingSectionEnd { end_marker } => {
+                let name = String::from_utf8_lossy(end_marker);
+                write!(f, "'-----END {}-----' is missing", name.trim_start_matches("-----END ").trim_end_matches('-'))
+            }
+            pem::Error::IllegalSectionStart { line } => {
+                let line: String = String::from_utf8_lossy(line).chars().take(LINE_CHARS_MAX).collect();
+                write!(f, "the line {line:?} begins no section")
+            }
+            error => error.fmt(f),
+        }
+    }
+}
+
+/// What is to be said of a certificate that ends at `ends_s` when it is `now_s`, both Unix time; nothing if that is far
+/// off.
+pub(super) fn end_warning(ends_s: i64, now_s: i64, path: &Path) -> Option<String> {
+    let path = path.display();
+    let left_s = ends_s.saturating_sub(now_s);
+    match left_s {
+        ..0 => Some(format!(
+            "tls-cert-file {path}: the certificate has ended: clients refuse it. Renew it; SIGHUP loads it"
+        )),
+        0..DAY_S => Some(format!("tls-cert-file {path}: the certificate ends within a day. Renew it; SIGHUP loads it")),
+        DAY_S..ENDS_SOON_S => Some(format!(
+            "tls-cert-file {path}: the certificate ends in {} days. Renew it; SIGHUP loads it",
+            left_s / DAY_S
+        )),
+        _ => None,
+    }
+}
+
+/// The last second of a certificate, Unix time.
+pub(super) fn end_of(certificate: &CertificateDer<'_>) -> Option<i64> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    Some(certificate.validity().not_after.timestamp())
+}
+
+/// The common name of a certificate's subject. One that has several says nothing: whose is it?
+pub(super) fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    let mut names = certificate.subject().iter_common_name();
+    match (names.next(), names.next()) {
+        (Some(name), None) => name.as_str().ok().map(str::to_owned),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_warned_of_a_month_before_its_end() {
+        let at = |days: i64| end_warning(1_000_000_000, 1_000_000_000 - days * DAY_S - 10, Path::new("c"));
+        assert_eq!([at(400), at(30)], [None, None]);
+        assert!(at(29).unwrap().contains("ends in 29 days"));
+        assert!(at(0).unwrap().contains("ends within a day"));
+        assert!(at(-1).unwrap().contains("has ended"));
+    }
+}

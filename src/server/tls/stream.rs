@@ -1,0 +1,241 @@
+//! An encrypted stream of a client, and the handshake that it begins with.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Timeout;
+use tokio_rustls::rustls::{self, InvalidMessage};
+use tokio_rustls::server::TlsStream;
+use tokio_rustls::{Accept, TlsAcceptor};
+
+use super::acceptor::Acceptor;
+use super::certificates::common_name;
+
+/// Time for a client to finish its handshake, from its connection on. A handshake takes two round trips.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A client's encrypted stream. Its handshake begins with the first read or write, on the thread that does it.
+#[derive(Debug)]
+pub struct Stream {
+    acceptor: Arc<Acceptor>,
+    state: State,
+    /// Whom the client's certificate names, from the end of the handshake until somebody asks.
+    user: Option<String>,
+}
+
+/// Boxed, so that the stream is small: nothing moves when a handshake ends.
+#[derive(Debug)]
+enum State {
+    Fresh(TcpStream),
+    Handshake(Handshake),
+    Open(Box<TlsStream<TcpStream>>),
+    Failed,
+}
+
+struct Handshake {
+    accept: Pin<Box<Timeout<Accept<TcpStream>>>>,
+    /// Whether the client's certificate says who it is.
+    names_user: bool,
+}
+
+impl fmt::Debug for Handshake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Handshake")
+    }
+}
+
+impl Stream {
+    /// A stream on a socket that nothing was read from yet.
+    pub fn new(socket: TcpStream, acceptor: Arc<Acceptor>) -> Stream {
+        Stream { acceptor, state: State::Fresh(socket), user: None }
+    }
+
+    /// The opposite, as long as nothing was read or written.
+    pub fn into_fresh(self) -> Option<(TcpStream, Arc<Acceptor>)> {
+        match self.state {
+            State::Fresh(socket) => Some((socket, self.acceptor)),
+            _ => None,
+        }
+    }
+
+    /// The socket below; `None` once a handshake failed.
+    pub fn tcp(&self) -> Option<&TcpStream> {
+        match &self.state {
+            State::Fresh(socket) => Some(socket),
+            State::Handshake(handshake) => handshake.accept.get_ref().get_ref(),
+            State::Open(stream) => Some(stream.get_ref().0),
+            State::Failed => None,
+        }
+    }
+
+    /// Does the handshake, if it is not done.
+    ///
+    /// # Errors
+    ///
+    /// Why it failed.
+    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_open(cx).map_ok(|_| ())
+    }
+
+    /// The name of the user that the client's certificate says it is, once, behind the handshake.
+    pub fn take_user(&mut self) -> Option<String> {
+        self.user.take()
+    }
+
+    /// The stream once its handshake is done.
+    fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Pin<&mut TlsStream<TcpStream>>>> {
+        if !matches!(self.state, State::Open(_)) {
+            ready!(self.poll_handshake(cx))?;
+        }
+        match &mut self.state {
+            State::Open(stream) => Poll::Ready(Ok(Pin::new(&mut **stream))),
+            _ => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
+    }
+
+    #[cold]
+    fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut handshake = match std::mem::replace(&mut self.state, State::Failed) {
+            State::Fresh(socket) => {
+                let (config, names_user) = self.acceptor.config();
+                let accept = TlsAcceptor::from(config).accept(socket);
+                Handshake { accept: Box::pin(tokio::time::timeout(HANDSHAKE_TIMEOUT, accept)), names_user }
+            }
+            State::Handshake(handshake) => handshake,
+            State::Open(_) | State::Failed => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        };
+        let error = match handshake.accept.as_mut().poll(cx) {
+            Poll::Pending => {
+                self.state = State::Handshake(handshake);
+                return Poll::Pending;
+            }
+            Poll::Ready(Ok(Ok(stream))) => {
+                self.acceptor.handshakes.fetch_add(1, Relaxed);
+                let session = stream.get_ref().1;
+                if session.handshake_kind() == Some(rustls::HandshakeKind::Resumed) {
+                    self.acceptor.resumed.fetch_add(1, Relaxed);
+                }
+                if handshake.names_user {
+                    // It was checked against the authorities, now or when the session began.
+                    self.user = session.peer_certificates().and_then(<[_]>::first).and_then(common_name);
+                }
+                // In TLS 1.3 the client speaks last. One that leaves Nagle's algorithm on holds its first request back
+                // until that is acknowledged, which the kernel would put off by 40 ms. Where it can't be told, it is
+                // only slow.
+                let _ = SockRef::from(stream.get_ref().0).set_tcp_quickack(true);
+                self.state = State::Open(Box::new(stream));
+                return Poll::Ready(Ok(()));
+            }
+            Poll::Ready(Ok(Err(error))) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Poll::Ready(Err(io::Error::new(error.kind(), "it left before the end of the TLS handshake")));
+            }
+            Poll::Ready(Ok(Err(error))) => described(&error),
+            Poll::Ready(Err(_)) => {
+                let text = format!("no TLS handshake within {} s", HANDSHAKE_TIMEOUT.as_secs());
+                io::Error::new(io::ErrorKind::TimedOut, text)
+            }
+        };
+        self.acceptor.failures.fetch_add(1, Relaxed);
+        Poll::Ready(Err(error))
+    }
+}
+
+/// A handshake's error, in the words of who runs a server.
+fn described(error: &io::Error) -> io::Error {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    let text = match cause {
+        Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+            "TLS handshake failed: it sent plain text, and this port takes TLS only".to_owned()
+        }
+        Some(rustls::Error::NoCertificatesPresented) => {
+            "TLS handshake failed: it sent no certificate, and tls-auth-clients is yes".to_owned()
+        }
+        _ => format!("TLS handshake failed: {error}"),
+    };
+    io::Error::new(error.kind(), text)
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let stream = ready!(self.get_mut().poll_open(cx))?;
+        match ready!(stream.poll_read(cx, buf)) {
+            // Many clients close their socket without close_notify. Nothing can be cut off unnoticed: a request says
+            // how long it is.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Poll::Ready(Ok(())),
+            result => Poll::Ready(result),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.get_mut().poll_open(cx))?.poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().state {
+            State::Open(stream) => Pin::new(&mut **stream).poll_flush(cx),
+            State::Fresh(_) | State::Handshake(_) | State::Failed => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Sends `close_notify`. A client that is still in its handshake has nothing to wait for.
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().state {
+            State::Open(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
+            State::Fresh(_) | State::Handshake(_) | State::Failed => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use tokio::time::Instant;
+
+    use super::super::Settings;
+    use super::*;
+    use crate::config::{Config, TlsAuthClients};
+
+    /// Time is the test's own: it passes at once when nothing else can happen.
+    #[tokio::test(start_paused = true)]
+    async fn a_handshake_has_a_time_limit_and_then_nothing_more_comes() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let [cert_file, key_file] = ["crt", "key"].map(|name| folder.path().join(name));
+        std::fs::write(&cert_file, made.cert.pem()).unwrap();
+        std::fs::write(&key_file, made.signing_key.serialize_pem()).unwrap();
+        let config = Config {
+            tls_port: 1,
+            tls_cert_file: Some(cert_file),
+            tls_key_file: Some(key_file),
+            tls_auth_clients: TlsAuthClients::No,
+            ..Config::default()
+        };
+        let settings = Settings::of(&config).unwrap();
+        let acceptor = Arc::new(Acceptor::load(settings).unwrap());
+
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _silent = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (socket, _) = listener.accept().await.unwrap();
+        let mut stream = Stream::new(socket, Arc::clone(&acceptor));
+        let started = Instant::now();
+        let error = stream.read(&mut [0]).await.unwrap_err();
+        assert_eq!(error.to_string(), "no TLS handshake within 10 s");
+        assert!(started.elapsed() >= HANDSHAKE_TIMEOUT);
+        assert_eq!((acceptor.handshakes(), acceptor.failures()), (0, 1));
+        assert!(stream.tcp().is_none());
+        assert_eq!(stream.read(&mut [0]).await.unwrap_err().kind(), io::ErrorKind::NotConnected);
+        assert_eq!(stream.write(b"x").await.unwrap_err().kind(), io::ErrorKind::NotConnected);
+        stream.shutdown().await.unwrap();
+    }
+}
