@@ -8,7 +8,7 @@ use super::serve::pid_file::PidFile;
 use super::serve::startup::{self, Purpose, Startup};
 use crate::claim::{Folder, Identity, check_record};
 use crate::config::{Config, Report, StateKind};
-use crate::server;
+use crate::server::listen;
 use crate::server::tls;
 use crate::system::clock::wall_unix_ms;
 use crate::system::files;
@@ -27,7 +27,7 @@ pub(super) fn run(words: Vec<String>) -> ExitCode {
 
 fn load(words: Vec<String>) -> Result<Startup, Report> {
     let mut startup = Startup::load(words, Purpose::Check)?;
-    let own_files = server::files_of_a_start(startup.config.io_threads);
+    let own_files = listen::files_of_a_start(startup.config.io_threads);
     let fitted = startup::fit_clients(&mut startup.config, own_files);
     startup.warnings.extend(fitted.unwrap_or_else(|too_few| Some(too_few.to_string())));
     let config = &startup.config;
@@ -45,7 +45,7 @@ fn load(words: Vec<String>) -> Result<Startup, Report> {
         // As at a start, no reason not to serve.
         startup.warnings.extend(PidFile::check(path, soon).err().map(|error| format!("pidfile: {error}")));
     }
-    server::check_listening(config, soon).map_err(|error| Report::from_sentence(error.to_string()))?;
+    listen::check_listening(config, soon).map_err(|error| Report::from_sentence(error.to_string()))?;
     if config.id_state == StateKind::File && !startup.makes_dir {
         let dir = config.state_dir.clone();
         let identity = Identity { server_id: config.server_id, layout: config.layout };

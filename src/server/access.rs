@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{Act, Server};
+use super::Server;
+use super::audit::Act;
 use crate::acl::{Denial, LoginLimiter, Reason, Seen, Source};
 use crate::logging::AUDIT;
 use crate::metrics::Counter;

@@ -74,4 +74,17 @@ impl Server {
             client.peer
         );
     }
+
+    /// Gives lines to all monitors, and closes those that are too far behind.
+    pub(super) fn feed_monitors(&self, lines: &[u8]) {
+        for client in self.monitors.feed(lines) {
+            throttled!(
+                self.throttle,
+                MonitorDropped,
+                "client {} at {} does not keep up with MONITOR and is closed",
+                client.id,
+                client.peer
+            );
+        }
+    }
 }

@@ -6,7 +6,7 @@
 
 pub mod accept;
 mod access;
-mod acl_file;
+pub mod acl_file;
 mod audit;
 mod changes;
 mod closed;
@@ -15,15 +15,15 @@ mod effects;
 mod facts;
 mod handshakes;
 mod housekeeping;
-mod listen;
+pub mod listen;
 mod monitor;
 mod output_limit;
 mod panic_watch;
 pub mod pause;
-pub mod published;
 pub mod registry;
-mod settings;
+pub mod settings;
 mod slow;
+pub mod snapshot;
 pub mod tls;
 pub mod transport;
 
@@ -31,18 +31,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-pub use acl_file::{ACL_FILE_BYTES_MAX, AclFileError, load_users};
-pub use audit::{Act, Actor};
-use changes::Changes;
-pub use effects::{Answer, Pieces};
-pub use handshakes::Handshakes;
-pub use listen::{
-    ListenError, Listener, OPERATOR_PLACES, SocketFile, TooFewFiles, check_listening, files_of_a_start, listen,
-    open_files, room_for_clients,
-};
-pub use monitor::{MONITOR_BYTES_MAX, MONITORS_BYTES_MAX, MONITORS_MAX, Monitoring, Monitors};
-pub use settings::{limits, session_settings};
-pub use slow::timing;
 use tokio::sync::Notify;
 
 use crate::acl::{AclLog, LoginLimiter};
@@ -52,9 +40,12 @@ use crate::generators::time::Issuer;
 use crate::logging::Log;
 use crate::logging::throttle::LogThrottle;
 use crate::metrics::Metrics;
+use crate::server::changes::Changes;
+use crate::server::handshakes::Handshakes;
+use crate::server::monitor::Monitors;
 use crate::server::pause::Pauses;
-use crate::server::published::Published;
 use crate::server::registry::{Clients, Stop};
+use crate::server::snapshot::Snapshot;
 use crate::session::Settings;
 use crate::stats::{Events, SlowLog};
 use crate::system::usage;
@@ -62,9 +53,9 @@ use crate::system::usage;
 /// Everything the connections of a process share.
 pub struct Server {
     /// The configuration in force.
-    pub config: Published<Config>,
+    pub config: Snapshot<Config>,
     /// What sessions go by; connections look at it before each read.
-    pub settings: Published<Settings>,
+    pub settings: Snapshot<Settings>,
     /// Gives the IDs.
     pub generators: Generators,
     /// What INFO counts.
@@ -129,8 +120,8 @@ impl Server {
         let clients = Arc::new(Clients::default());
         clients.set_held_bytes_max(config.maxmemory_clients.bytes(usage::memory_limit_bytes()));
         Arc::new(Server {
-            config: Published::new(Arc::new(config)),
-            settings: Published::new(settings),
+            config: Snapshot::new(Arc::new(config)),
+            settings: Snapshot::new(settings),
             generators: Generators::new(issuer),
             metrics: Metrics::new(io_threads),
             clients,

@@ -9,19 +9,17 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Server;
-use crate::logging::throttle::throttled;
 use crate::server::registry::{Client, Stop};
 
 /// Bytes that a monitor may be behind.
-pub const MONITOR_BYTES_MAX: usize = 4 << 20;
+pub(super) const MONITOR_BYTES_MAX: usize = 4 << 20;
 
 /// Bytes that all monitors together may be behind: whoever is furthest goes first.
-pub const MONITORS_BYTES_MAX: usize = 16 << 20;
+pub(super) const MONITORS_BYTES_MAX: usize = 16 << 20;
 
 /// Clients that may monitor at a time: whoever runs a command writes its lines to each of them while others wait. Ten
 /// thousand would hold a thread for a second, and a line of 64 KiB would be 600 MB before the first of them is dropped.
-pub const MONITORS_MAX: usize = 64;
+pub(super) const MONITORS_MAX: usize = 64;
 
 /// Bytes a monitor's connection takes at a time, and the capacity that an empty queue keeps.
 const TAKEN_BYTES_MAX: usize = 64 << 10;
@@ -130,21 +128,6 @@ impl Monitors {
     }
 }
 
-impl Server {
-    /// Gives lines to all monitors.
-    pub fn feed_monitors(&self, lines: &[u8]) {
-        for client in self.monitors.feed(lines) {
-            throttled!(
-                self.throttle,
-                MonitorDropped,
-                "client {} at {} does not keep up with MONITOR and is closed",
-                client.id,
-                client.peer
-            );
-        }
-    }
-}
-
 impl Monitoring {
     /// Moves lines that wait to `output`, up to a bound; false when there are none.
     pub fn take(&self, output: &mut Vec<u8>) -> bool {
@@ -179,7 +162,7 @@ mod tests {
     fn monitors(count: usize) -> (Arc<Monitors>, Vec<Monitoring>) {
         let (clients, monitors) = (Arc::<Clients>::default(), Arc::<Monitors>::default());
         let end = || Endpoint::Unix(Arc::default());
-        let settings = Arc::new(crate::server::session_settings(&crate::config::Config::default()).unwrap());
+        let settings = Arc::new(crate::server::settings::session_settings(&crate::config::Config::default()).unwrap());
         let add = |_| {
             let view = Session::new(clients.next_id(), Arc::clone(&settings)).view().clone();
             let admission = clients.admit(view, end(), end(), 0, 0, usize::MAX).unwrap();

@@ -244,9 +244,9 @@ impl Client {
     }
 
     /// What CLIENT LIST and CLIENT INFO say of it now.
-    pub fn snapshot(&self, uptime_s: u64) -> Snapshot {
+    pub fn list_entry(&self, uptime_s: u64) -> ListEntry {
         let small = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
-        Snapshot {
+        ListEntry {
             view: self.lock_view().clone(),
             uptime_s,
             idle_s: u32::try_from(self.idle_s(uptime_s)).unwrap_or(u32::MAX),
@@ -260,7 +260,7 @@ impl Client {
 
     /// Its line of CLIENT LIST and CLIENT INFO.
     pub fn line(&self, uptime_s: u64) -> String {
-        self.snapshot(uptime_s).line(self).to_string()
+        self.list_entry(uptime_s).line(self).to_string()
     }
 
     /// The name and the incarnation of the user it is, as of its last login; the default one while it has not logged in.
@@ -279,7 +279,7 @@ impl Client {
 ///
 /// Small, for a list has one of each: text is made when it is written.
 #[derive(Debug)]
-pub struct Snapshot {
+pub struct ListEntry {
     view: Arc<ClientView>,
     uptime_s: u64,
     idle_s: u32,
@@ -290,7 +290,7 @@ pub struct Snapshot {
     is_stopping: bool,
 }
 
-impl Snapshot {
+impl ListEntry {
     /// In Redis's order; `N` for none.
     fn flags(&self, client: &Client) -> impl fmt::Display {
         let view = &self.view;
@@ -317,7 +317,7 @@ impl Snapshot {
     }
 
     fn write(&self, client: &Client, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Snapshot { view, input_bytes: qbuf, output_bytes: omem, .. } = self;
+        let ListEntry { view, input_bytes: qbuf, output_bytes: omem, .. } = self;
         // There is one output buffer, and it is no list.
         let total = u64::from(*qbuf).max(u64::from(self.held_bytes)).max(u64::from(*omem));
         let events = if *omem == 0 { "r" } else { "w" };

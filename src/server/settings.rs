@@ -10,7 +10,10 @@ use std::sync::Arc;
 use getid_core::{Layout, Limits, RandomCycle, Scheme};
 use rand::seq::SliceRandom as _;
 
-use super::{Act, Actor, Server, open_files, room_for_clients, timing};
+use super::Server;
+use super::audit::{Act, Actor};
+use super::listen::{open_files, room_for_clients};
+use super::slow::timing;
 use crate::acl::{DEFAULT_USER, PASSWORD_BYTES_MAX, Protection, Users};
 use crate::command::Vocabulary;
 use crate::config::directive::Change;

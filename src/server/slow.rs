@@ -17,7 +17,7 @@ pub(super) const DRAW_WAIT: &str = "draw-wait";
 pub(super) const WATERMARK_SAVE: &str = "watermark-save";
 
 /// How sessions time commands under this configuration, and which of them they tell one by one.
-pub fn timing(config: &Config) -> Timing {
+pub(super) fn timing(config: &Config) -> Timing {
     let slow_ns = u64::try_from(config.slowlog_log_slower_than_us).map_or(u64::MAX, |us| us.saturating_mul(1000));
     let event_ns = match config.latency_monitor_threshold_ms {
         0 => u64::MAX,

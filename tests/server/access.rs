@@ -541,7 +541,7 @@ fn settings_of(words: &str) -> Arc<Settings> {
     });
     let sources = Sources { words: words.collect(), ..Sources::default() };
     let (config, _) = Config::load(&sources, &RealFiles).unwrap();
-    Arc::new(getid::server::session_settings(&config).unwrap())
+    Arc::new(getid::server::settings::session_settings(&config).unwrap())
 }
 
 /// A session as the server makes it, without sockets: requests in, replies out, effects left alone.

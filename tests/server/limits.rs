@@ -284,7 +284,8 @@ fn over_maxmemory_clients_the_largest_are_closed() {
 fn who_was_chosen_to_go_counts_as_gone() {
     let clients = Arc::<Clients>::default();
     clients.set_held_bytes_max(100);
-    let settings = Arc::new(getid::server::session_settings(&Config::default()).expect("the default settings"));
+    let settings =
+        Arc::new(getid::server::settings::session_settings(&Config::default()).expect("the default settings"));
     let admit = |_| {
         let view = Session::new(clients.next_id(), Arc::clone(&settings)).view().clone();
         let end = || Endpoint::Unix(Arc::default());

@@ -3,7 +3,7 @@
 use crate::acl::{Protection, Users};
 use crate::config::load::RealFiles;
 use crate::config::{Config, Report, exposed_in_dir};
-use crate::server::{self, AclFileError};
+use crate::server::acl_file::{self, AclFileError};
 
 /// The users of `aclfile`; `None` without one. Its path is relative to `dir`, which must have been entered.
 ///
@@ -12,7 +12,7 @@ use crate::server::{self, AclFileError};
 /// Everything that is wrong with the file.
 pub(super) fn load_file(config: &Config) -> Result<Option<Users>, Report> {
     let Some(path) = &config.aclfile else { return Ok(None) };
-    server::load_users(path).map(Some).map_err(|error| match error {
+    acl_file::load_users(path).map(Some).map_err(|error| match error {
         AclFileError::Io(error) => {
             let missing = error.kind() == std::io::ErrorKind::NotFound;
             let help = if missing { "; create it, empty for the default user alone" } else { "" };

@@ -23,8 +23,9 @@ use crate::generators::time::Issuer;
 use crate::generators::{Keeper, KeeperError};
 use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
 use crate::server::accept::Acceptor;
+use crate::server::listen::{self, Listener};
 use crate::server::tls;
-use crate::server::{self, Listener, Process, Server};
+use crate::server::{Process, Server, settings};
 use crate::system::clock::{Clock as _, SystemClock};
 use crate::system::io_threads::{self, IoThreads};
 
@@ -77,8 +78,8 @@ impl Prepared {
             tracing::info!("the folder {} was not there and has been made", config.state_dir.display());
         }
         // Before anything is opened: else the first thing that finds no descriptor would tell of it, in its own words.
-        let own_files = server::files_of_a_start(config.io_threads);
-        server::room_for_clients(config.maxclients, own_files, config.tls_port != 0)?;
+        let own_files = listen::files_of_a_start(config.io_threads);
+        listen::room_for_clients(config.maxclients, own_files, config.tls_port != 0)?;
         let runtime = io_threads::runtime()?;
         let io_threads = IoThreads::start(config.io_threads)?;
         let log_is_elsewhere = config.logfile.is_some() || config.syslog_enabled;
@@ -96,7 +97,7 @@ impl Prepared {
         let config = &self.startup.config;
         // Not before the log is there to tell what is wrong with them.
         let tls = tls::Settings::of(config).map(tls::Acceptor::load).transpose()?.map(Arc::new);
-        let listeners = server::listen(config, tls.as_ref())?;
+        let listeners = listen::listen(config, tls.as_ref())?;
         let identity = Identity { server_id: config.server_id, layout: config.layout };
         // Until the last save is done, and the process with it.
         let _claim = claim_machine(config, identity)?;
@@ -116,7 +117,7 @@ impl Prepared {
         let found = claim.point;
         let mut signals = Signals::listen();
         // Everything is open: the descriptors that are left are for clients.
-        if let Some(warning) = startup::fit_clients(&mut self.startup.config, server::open_files())? {
+        if let Some(warning) = startup::fit_clients(&mut self.startup.config, listen::open_files())? {
             tracing::warn!("{warning}");
         }
         let config = &self.startup.config;
@@ -185,7 +186,7 @@ async fn begin_life<S: Claim<Point = SavePoint>>(
     signals: &mut Signals,
 ) -> Result<Option<(Arc<Issuer>, Keeper<SystemClock, S>)>, Failure> {
     let nothing_served = |name| tracing::info!("{name} received, stopping. Nothing was served");
-    let prepare = Keeper::prepare(SystemClock::new(), identity, server::limits(config), claim);
+    let prepare = Keeper::prepare(SystemClock::new(), identity, settings::limits(config), claim);
     let (issuer, mut keeper) = tokio::select! {
         prepared = prepare => prepared,
         name = signals.stop() => {

@@ -5,7 +5,8 @@ use std::io::IsTerminal as _;
 use getid_core::SavePoint;
 
 use crate::config::StateKind;
-use crate::server::{Listener, Server};
+use crate::server::Server;
+use crate::server::listen::Listener;
 use crate::text::timestamp;
 
 /// The last line of a start, the one that people and scripts wait for, with what they ask next.

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use super::{access, words};
 use crate::config::load::{Dir, RealFiles};
 use crate::config::{Config, Report, Sources, StateKind};
-use crate::server::{self, TooFewFiles};
+use crate::server::listen::{self, TooFewFiles};
+use crate::server::settings::session_settings;
 use crate::session::Settings;
 
 /// A configuration that can be run.
@@ -50,7 +51,7 @@ impl Startup {
         let config_file = sources.file.take().map(|file| std::path::absolute(&file).unwrap_or(file));
         // A folder that is gone has no files.
         let started_in = std::env::current_dir().unwrap_or_default();
-        let mut settings = server::session_settings(&config)?;
+        let mut settings = session_settings(&config)?;
         let dir = Dir::find(&config, &sources.environment, &started_in)?;
         // The rest of the environment is nobody's business.
         sources.environment.retain(|(name, _)| name.as_encoded_bytes().starts_with(b"GETID_"));
@@ -82,7 +83,7 @@ impl Startup {
 /// When there is no room for a single client.
 pub(in crate::cli) fn fit_clients(config: &mut Config, own_files: u64) -> Result<Option<String>, TooFewFiles> {
     let asked = config.maxclients;
-    config.maxclients = server::room_for_clients(asked, own_files, config.tls_port != 0)?;
+    config.maxclients = listen::room_for_clients(asked, own_files, config.tls_port != 0)?;
     Ok((config.maxclients < asked).then(|| {
         format!(
             "maxclients {asked} needs more open files than the limit allows: maxclients is {} now. Raise the limit with \

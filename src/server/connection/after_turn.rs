@@ -11,9 +11,12 @@ use super::wait::Wait;
 use crate::acl::Reason;
 use crate::metrics::MeasuredDraw;
 use crate::resp::Value;
+use crate::server::audit::Act;
+use crate::server::effects::{Answer, Pieces};
+use crate::server::monitor::MONITORS_MAX;
 use crate::server::registry::Stop;
 use crate::server::transport::Transport;
-use crate::server::{Act, Answer, MONITORS_MAX, Pieces};
+
 use crate::session::{Calls, Effect, ErrorCode, IntrospectEffect, Reply, Turn};
 use crate::stats::bucket_of;
 use crate::system::clock::{self, Clock as _};

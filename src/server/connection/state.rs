@@ -14,10 +14,12 @@ use tokio::time::{Instant, timeout_at};
 use super::buffers::Buffers;
 use super::wait::Wait;
 use crate::metrics::Work;
+use crate::server::Server;
+use crate::server::monitor::Monitoring;
 use crate::server::output_limit::OutputLimit;
 use crate::server::registry::{Admission, Stop};
 use crate::server::transport::Transport;
-use crate::server::{Monitoring, Server};
+
 use crate::session::Session;
 
 /// A client's socket and all that belongs to it.

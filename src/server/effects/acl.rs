@@ -12,9 +12,10 @@ use super::pieces::Items;
 use crate::acl::{SetUserError, User, Users};
 use crate::logging::throttle::throttled;
 use crate::resp::Value;
+use crate::server::Server;
 use crate::server::acl_file::{AclFileError, load_users, save_users};
+use crate::server::audit::{Act, Actor};
 use crate::server::registry::{Client, Stop};
-use crate::server::{Act, Actor, Server};
 use crate::session::{AclEffect, Settings};
 use crate::system::clock::Clock as _;
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 use super::Answer;
 use super::pieces::ClientLines;
 use crate::resp::Value;
+use crate::server::Server;
+use crate::server::audit::Act;
 use crate::server::registry::{Client, Stop};
-use crate::server::{Act, Server};
 use crate::session::{ClientEffect, ClientFilter, ClientKill, ClientKind, Pause, Unblock};
 
 /// How long `CLIENT KILL` waits for the connections that it ends.

@@ -11,7 +11,7 @@ mod shutdown;
 
 use std::sync::Arc;
 
-pub use pieces::Pieces;
+pub(super) use pieces::Pieces;
 
 use super::Server;
 use crate::resp::Value;

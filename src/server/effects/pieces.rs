@@ -8,7 +8,7 @@ use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use crate::resp::{self, Protocol, Value};
-use crate::server::registry::{Client, Snapshot};
+use crate::server::registry::{Client, ListEntry};
 
 /// An answer that is written piece by piece.
 pub trait Pieces: Send {
@@ -65,7 +65,7 @@ impl<I: ExactSizeIterator<Item = Value> + Send> Pieces for Items<I> {
 pub(super) struct ClientLines {
     clients: std::vec::IntoIter<Arc<Client>>,
     uptime_s: u64,
-    seen: Vec<(Arc<Client>, Snapshot)>,
+    seen: Vec<(Arc<Client>, ListEntry)>,
     bytes: usize,
     /// The first of `seen` that is not written; `None` before the length is.
     next: Option<usize>,
@@ -82,7 +82,7 @@ impl Pieces for ClientLines {
     fn write_next(&mut self, protocol: Protocol, output: &mut Vec<u8>) -> bool {
         let Some(next) = self.next else {
             for client in self.clients.by_ref().take(CLIENTS_A_PIECE) {
-                let seen = client.snapshot(self.uptime_s);
+                let seen = client.list_entry(self.uptime_s);
                 let mut counted = Counted(0);
                 // Counting cannot fail.
                 let _ = writeln!(counted, "{}", seen.line(&client));
@@ -110,7 +110,7 @@ impl Pieces for ClientLines {
     fn memory_bytes(&self) -> usize {
         // Names are shared with the clients they are of, who may have others by now, or be gone: then they are held for
         // this answer alone. They stand in the text, so its length is their bound.
-        let a_client = size_of::<(Arc<Client>, Snapshot)>() + size_of::<Client>();
+        let a_client = size_of::<(Arc<Client>, ListEntry)>() + size_of::<Client>();
         (self.clients.len() + self.seen.len()) * a_client + self.bytes
     }
 }

@@ -2,8 +2,9 @@
 
 use super::Answer;
 use crate::resp::Value;
+use crate::server::Server;
+use crate::server::audit::Act;
 use crate::server::registry::{Client, Stop};
-use crate::server::{Act, Server};
 use crate::session::Shutdown;
 
 pub(super) fn shutdown(server: &Server, how: Shutdown, client: &Client) -> Answer {

@@ -7,8 +7,9 @@ mod slowlog;
 use super::Answer;
 use crate::metrics::info;
 use crate::resp::Value;
+use crate::server::Server;
+use crate::server::audit::Act;
 use crate::server::registry::Client;
-use crate::server::{Act, Server};
 use crate::session::IntrospectEffect;
 use crate::system::clock::Clock as _;
 

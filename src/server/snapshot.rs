@@ -1,33 +1,36 @@
-//! A value that is replaced whole while others go by it: the configuration, what sessions go by.
+//! A value replaced as a whole while readers keep using the old one: the configuration, the settings of sessions.
 //!
-//! Whoever goes by it on every read looks at a number, and takes the value only when that has moved: one load where
-//! nothing changes.
+//! Each connection looks before each read whether there is a new one: a number, which is one load where nothing changes.
+//!
+//! Two libraries have the like and do not fit. `arc-swap` is read without a lock, but each look costs more than a load, and a
+//! change that may fail needs a lock beside it all the same. The `watch` of tokio makes readers wait while a value is made of
+//! the one before, and its version can only be seen by a receiver, of which each idle connection would hold one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// A value that may be replaced, with the number of its version.
 #[derive(Debug)]
-pub struct Published<T> {
+pub struct Snapshot<T> {
     current: RwLock<Arc<T>>,
     version: AtomicU64,
     /// Held while a value is made of the one before.
     making: Mutex<()>,
 }
 
-impl<T> Published<T> {
+impl<T> Snapshot<T> {
     /// The first version.
-    pub fn new(value: Arc<T>) -> Published<T> {
-        Published { current: RwLock::new(value), version: AtomicU64::new(0), making: Mutex::new(()) }
+    pub fn new(value: Arc<T>) -> Snapshot<T> {
+        Snapshot { current: RwLock::new(value), version: AtomicU64::new(0), making: Mutex::new(()) }
     }
 
     /// The value in force.
     pub fn get(&self) -> Arc<T> {
-        // A value is only replaced whole, so one that a panic left is as good as any.
+        // A value is only replaced as a whole, so one that a panic left is as good as any.
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes whenever the value is replaced. Read it before [`Published::get`], and the value is at least as new.
+    /// Changes whenever the value is replaced. Read it before [`Snapshot::get`], and the value is at least as new.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
@@ -58,7 +61,7 @@ mod tests {
 
     #[test]
     fn an_update_is_a_new_version_and_a_failed_one_is_none() {
-        let value = Published::new(Arc::new(1));
+        let value = Snapshot::new(Arc::new(1));
         let before = value.version();
         assert_eq!(value.update(|one| Err::<i32, i32>(*one)), Err(1));
         assert_eq!((*value.get(), value.version()), (1, before));
@@ -69,7 +72,7 @@ mod tests {
 
     #[test]
     fn who_reads_does_not_wait_for_who_makes_the_next_value() {
-        let value = Published::new(Arc::new(1));
+        let value = Snapshot::new(Arc::new(1));
         let read = value.update(|one| {
             let seen = std::thread::scope(|scope| {
                 let (tell, told) = std::sync::mpsc::channel();
