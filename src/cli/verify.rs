@@ -1,10 +1,7 @@
 //! `getid verify`: draws IDs as clients do, and judges them.
 //!
-//! Each connection is a task that keeps `--pipeline` requests in flight and shows every reply to its watch. What is
-//! sound and what is not is decided in [`crate::tools::verify`]; here are sockets, clocks and the report.
-//!
-//! Reading and writing go on at the same time. A client that only writes while a server waits for it to read would
-//! stand still with it.
+//! Here are the arguments and the order of the steps: connect, draw, judge, report. The load, the checks and the report
+//! are in [`crate::tools::verify`].
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter};

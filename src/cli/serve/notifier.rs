@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::config::Supervised;
 
 /// How long a service manager that hangs may hold up a message. It delays a start and a stop; it must not prevent them,
-/// and whoever shares the thread goes on.
+/// and other work of the thread goes on.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Tells the service manager how far the server is: `sd_notify(3)`, without the library. Lives in a runtime.

@@ -249,7 +249,7 @@ fn advanced(
     now_unix_ms: i64,
 ) -> SavePoint {
     let now = epoch.tick_at(now_unix_ms).unwrap_or(Tick(0));
-    // Whoever gave that ID, or gives IDs now, has given none past this: B ahead of its time, and the room of one save.
+    // No server has given an ID past this: B ahead of its time, and the room of one save.
     let past = |tick: Tick| tick.max(now).plus_ms(1 + max_borrow_ms + SAVE_SLACK_MS);
     let wanted = match target {
         Target::Past(tick) => past(tick),
@@ -294,7 +294,7 @@ fn ahead_until(point: SavePoint, epoch: Epoch, now_unix_ms: i64) -> UtcMs {
     UtcMs(slewed.max(point.watermark.unix_ms(epoch)))
 }
 
-/// How the clock stands to the first IDs.
+/// How far the first IDs are ahead of the clock.
 fn clock_line(point: SavePoint, epoch: Epoch, now_unix_ms: i64) -> String {
     let now = UtcMs(now_unix_ms);
     match u64::try_from(point.watermark.unix_ms(epoch).saturating_sub(now_unix_ms)).unwrap_or(0) {

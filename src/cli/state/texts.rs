@@ -9,7 +9,7 @@ pub(super) fn push_line(text: &mut String, name: &str, value: &dyn Display) {
     let _ = writeln!(text, "  {name:<10} {value}");
 }
 
-/// A tick as the operator needs it: the time, and how that stands to the clock.
+/// A tick as an operator needs it: its time, and how far that is from the clock.
 pub(super) fn describe(tick: Tick, layout: Layout, now_unix_ms: i64) -> String {
     let unix_ms = tick.unix_ms(layout.epoch());
     let distance = match unix_ms.saturating_sub(now_unix_ms) {

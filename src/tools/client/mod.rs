@@ -4,7 +4,7 @@
 //! then on it is a pair of `read` and `write`, that block or do not, so that an epoll of many connections, a task of
 //! tokio's and a health check use the same one.
 //!
-//! Every error says what to do about it: who types a command line has nobody else to ask.
+//! Every error says what to do about it: nobody else is there to be asked at a command line.
 
 mod tls;
 
@@ -216,7 +216,7 @@ impl Endpoint {
         Err(last_error)
     }
 
-    /// A Unix socket whose queue is full blocks whoever connects for as long as its server does not accept.
+    /// Connecting to a Unix socket whose queue is full blocks until its server accepts.
     fn open_unix(&self, deadline: &Deadline) -> Result<Socket, ClientError> {
         let Address::Unix(path) = &self.address else { return Err(deadline.connect_timeout()) };
         let address = SockAddr::unix(path).map_err(ClientError::Connect)?;

@@ -1,4 +1,7 @@
 //! The load side: one connection, its requests and their replies.
+//!
+//! Each connection is a task that keeps `--pipeline` requests in flight and shows every reply to its watch. Reading and
+//! writing go on at the same time: a client that only writes while a server waits for it to read would never end.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};

@@ -2,7 +2,7 @@
 //!
 //! Real-time order needs no clock. Each server has a floor: one more than the largest ID whose reply any connection has
 //! received. A request notes the floor before it is sent; every ID it brings must reach it. This is sound however
-//! threads interleave: what stands in the floor was received before the note, and the note was made before the request
+//! threads interleave: an ID in the floor was received before the note, and the note was made before the request
 //! left, so the promise applies. It may miss a violation that is a few nanoseconds narrow; it never claims one.
 
 use std::sync::Arc;
