@@ -73,7 +73,7 @@ impl ErrorCode {
 pub struct Noted {
     /// Which.
     pub command: &'static Command,
-    /// What was sent, cut down as [`trimmed`] does, passwords left out.
+    /// What was sent, cut down as `trimmed` does, passwords left out.
     pub args: Vec<Vec<u8>>,
     /// How long it took, in ns.
     pub ns: u64,
