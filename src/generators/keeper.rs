@@ -116,10 +116,7 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
         let mut idle = Some(claim);
         let mut save: Option<Pin<Box<_>>> = None;
         loop {
-            let serve_after = match issuer.serve() {
-                Next::After(wait) => Some(Instant::now() + wait),
-                Next::Idle | Next::More => None,
-            };
+            let serve_after = if let Next::After(wait) = issuer.serve() { Some(Instant::now() + wait) } else { None };
             if issuer.has_panicked() && !stopping {
                 issuer.close();
                 if !planted(Fault::PoisonedCloseIsStored) {
