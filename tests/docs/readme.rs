@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::support::{self, Server, getid};
+use crate::support::getid;
+use crate::support::tls::Files;
 use getid::command::TABLE;
 use getid::config::directive::Directive;
 use getid::config::ignored;
@@ -324,15 +325,8 @@ fn every_field_of_info_is_explained() {
 /// INFO is no longer than the page says.
 #[test]
 fn info_is_bounded() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let certificate = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
-    let path = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
-    std::fs::write(path("crt"), certificate.cert.pem()).expect("written");
-    std::fs::write(path("key"), certificate.signing_key.serialize_pem()).expect("written");
-    let tls_port = support::free_port().to_string();
-    let (crt, key) = (path("crt"), path("key"));
-    let tls = ["--tls-port", &tls_port, "--tls-cert-file", &crt, "--tls-key-file", &key, "--tls-auth-clients", "no"];
-    let server = Server::start(&tls);
+    let files = Files::new();
+    let (server, _) = files.start("no", &[]);
     let mut wire = server.connect();
     // Each command is called, be it wrongly, so that it has its line; those that end or change a connection, from
     // others.

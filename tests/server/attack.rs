@@ -289,7 +289,7 @@ fn hundreds_that_ask_for_a_thousand_settings_at_a_time() {
             let rest = text.split_once("cmdstat_config|get:calls=").map_or("0,", |(_, rest)| rest);
             rest.split(',').next().and_then(|calls| calls.parse().ok()).expect("a number")
         };
-        let saves = good.info("rdb_saves").parse::<u64>().expect("a number");
+        let saves = good.info_number("rdb_saves");
         let open: Vec<TcpStream> = (0..CLIENTS).map(|_| server.connect().into_stream()).collect();
         let is_over = AtomicBool::new(false);
         let (mut asked, mut most, mut before) = (0, 0, 0);
@@ -304,7 +304,7 @@ fn hundreds_that_ask_for_a_thousand_settings_at_a_time() {
         });
         println!("asked {asked} times in between, and at most {most} of {before} requests went before");
         assert!(most < CLIENTS * REQUESTS / 2, "{most} requests went before");
-        println!("{} saves", good.info("rdb_saves").parse::<u64>().expect("a number") - saves);
+        println!("{} saves", good.info_number("rdb_saves") - saves);
         assert_eq!(good.info("watermark_save_failures"), "0");
         open
     });

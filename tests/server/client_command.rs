@@ -54,7 +54,7 @@ fn kill_by_kind_by_user_and_by_our_end() {
     assert_eq!(wire.ask("AUTH secret"), "+OK");
     let (stranger, mut known) = (server.connect(), server.connect());
     assert_eq!(known.ask("AUTH secret"), "+OK");
-    eventually("all are connected", || wire.info("connected_clients") == "3");
+    wire.wait_info("connected_clients", "3");
     for nobody in ["TYPE master", "TYPE pubsub", "TYPE replica", "LADDR 127.0.0.1:1"] {
         assert_eq!(wire.ask(&format!("CLIENT KILL {nobody} SKIPME yes")), ":0", "{nobody}");
     }
@@ -63,7 +63,7 @@ fn kill_by_kind_by_user_and_by_our_end() {
     assert_gone(stranger);
     assert_gone(known);
     let other = server.connect();
-    eventually("it is connected", || wire.info("connected_clients") == "2");
+    wire.wait_info("connected_clients", "2");
     let laddr = addr_of(&mut wire, "laddr");
     assert_eq!(wire.ask(&format!("CLIENT KILL LADDR {laddr}")), ":1");
     assert_gone(other);
@@ -98,7 +98,7 @@ fn a_killed_client_gives_its_place_back() {
     let id = id_of(&mut other);
     assert_eq!(wire.ask(&format!("CLIENT KILL ID {id}")), ":1");
     assert_gone(other);
-    eventually("there is room again", || wire.info("connected_clients") == "1");
+    wire.wait_info("connected_clients", "1");
     assert_eq!(server.connect().ask("PING"), "+PONG");
     assert_eq!(wire.info("rejected_connections"), "1");
 }
@@ -113,9 +113,9 @@ fn who_waits_for_ids_can_be_killed() {
     let id = id_of(&mut waiting);
     waiting.send("GETID\r\n".repeat(20_000));
     let mut wire = server.connect();
-    eventually("it waits", || wire.info("blocked_clients") == "1");
+    wire.wait_info("blocked_clients", "1");
     assert_eq!(wire.ask(&format!("CLIENT KILL ID {id}")), ":1");
-    eventually("its place in the queue is given back", || wire.info("blocked_clients") == "0");
+    wire.wait_info("blocked_clients", "0");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn unblock_ends_a_wait_for_ids_with_an_error() {
         // They come in many turns, and once one is not waited for, none is any more.
         waiting.send(format!("MULTI\r\n{}EXEC\r\nPING\r\n", "GETID\r\n".repeat(5_000)));
         // Between two turns it does not wait, for a moment. Its flags are xb: behind MULTI, and waiting.
-        eventually("it waits", || wire.info("blocked_clients") == "1");
+        wire.wait_info("blocked_clients", "1");
         eventually("others see it", || wire.ask_bulk(&format!("CLIENT LIST ID {id}")).contains("b db="));
         eventually("it is told", || wire.ask(&format!("CLIENT UNBLOCK {id}{how}")) == ":1");
         assert_eq!(waiting.line(), "+OK");
@@ -158,7 +158,7 @@ fn unblock_ends_a_wait_for_ids_with_an_error() {
         let given = replies.iter().take_while(|reply| reply.starts_with(':')).count();
         assert!(given < 5_000 && replies[given..].iter().all(|reply| reply == text), "{given}");
         assert_eq!(waiting.line(), "+PONG");
-        eventually("it waits no longer", || wire.info("blocked_clients") == "0");
+        wire.wait_info("blocked_clients", "0");
     }
 }
 
@@ -171,12 +171,12 @@ fn pause_write_holds_ids_and_nothing_else() {
     assert_eq!(wire.ask("CLIENT PAUSE 600000 WRITE"), "+OK");
     assert_eq!(wire.info("paused_reason"), "client_pause");
     assert_eq!(wire.info("paused_actions"), "write");
-    let left_ms: u64 = wire.info("paused_timeout_milliseconds").parse().expect("milliseconds");
+    let left_ms = wire.info_number("paused_timeout_milliseconds");
     assert!((1..=600_000).contains(&left_ms), "{left_ms}");
     // What stands before is answered; what stands behind keeps its order.
     held.send("PING a\r\nGETID\r\nPING b\r\nMGETID 2\r\n");
     assert_eq!((held.line(), held.line()), ("$1".into(), "a".into()));
-    eventually("it is held", || wire.info("blocked_clients") == "1");
+    wire.wait_info("blocked_clients", "1");
     assert!(wire.ask_bulk("CLIENT LIST").contains(" flags=b "));
     let mut multi = server.connect();
     multi.send("MULTI\r\nPING\r\nEXEC\r\n");
@@ -186,7 +186,7 @@ fn pause_write_holds_ids_and_nothing_else() {
     assert!(id > before);
     assert_eq!([held.line(), held.line(), held.line()], ["$1", "b", "*2"]);
     assert_eq!(wire.info("paused_actions"), "none");
-    eventually("nobody is held", || wire.info("blocked_clients") == "0");
+    wire.wait_info("blocked_clients", "0");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_transaction_with_ids_is_held_at_exec_too() {
     assert_eq!([held.line(), held.line(), held.line()], ["+OK", "+QUEUED", "+QUEUED"]);
     assert_eq!(wire.ask("CLIENT PAUSE 600000 WRITE"), "+OK");
     held.send("EXEC\r\n");
-    eventually("it is held", || wire.info("blocked_clients") == "1");
+    wire.wait_info("blocked_clients", "1");
     assert_eq!(wire.ask("CLIENT UNPAUSE"), "+OK");
     assert_eq!(held.line(), "*2");
 }
@@ -265,10 +265,10 @@ fn who_goes_while_held_is_let_go() {
     let (mut wire, mut held) = (server.connect(), server.connect());
     assert_eq!(wire.ask("CLIENT PAUSE 600000 WRITE"), "+OK");
     held.send("GETID\r\n");
-    eventually("it is held", || wire.info("blocked_clients") == "1");
+    wire.wait_info("blocked_clients", "1");
     socket2::SockRef::from(held.stream()).set_linger(Some(Duration::ZERO)).expect("an option");
     drop(held);
-    eventually("it is gone", || wire.info("connected_clients") == "1");
+    wire.wait_info("connected_clients", "1");
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn a_held_client_is_known_by_what_it_became_in_the_same_packet() {
         wire
     };
     let (bob, eve) = (held("bob"), held("eve"));
-    eventually("both are held", || operator.info("blocked_clients") == "2");
+    operator.wait_info("blocked_clients", "2");
     let list = operator.ask_bulk("CLIENT LIST");
     assert!(list.contains(" name=bob ") && list.contains(" user=eve "), "{list}");
     assert_eq!(operator.ask("CLIENT KILL USER bob"), ":1");
@@ -349,7 +349,7 @@ fn a_held_client_is_known_by_what_it_became_in_the_same_packet() {
 fn what_was_done_for_a_client_that_breaks_off_is_counted() {
     let server = Server::start(&[]);
     let mut operator = server.connect();
-    let before: u64 = operator.info("total_commands_processed").parse().expect("a number");
+    let before = operator.info_number("total_commands_processed");
     let requests = "MGETID 100\r\n".repeat(20_000);
     for _ in 0..3 {
         let wire = server.connect();
@@ -359,8 +359,8 @@ fn what_was_done_for_a_client_that_breaks_off_is_counted() {
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
     eventually("the work is counted", || {
-        let count: u64 = operator.info("total_commands_processed").parse().expect("a number");
-        let issued: u64 = operator.info("ids_issued").parse().expect("a number");
+        let count = operator.info_number("total_commands_processed");
+        let issued = operator.info_number("ids_issued");
         issued > 1000 && count - before >= issued / 100
     });
 }

@@ -17,8 +17,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::support::program::{fails, finish, run};
+use crate::support::tls::Files;
 use crate::support::{self, Server, Wire, eventually, free_port};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 /// What a row shows, unless it says why not:
 /// - `connect`: with a database and a name, PING, ECHO, INFO, CLIENT, CONFIG GET, in the row's version of RESP
@@ -145,39 +145,20 @@ struct Servers {
     plain: Server,
     tls_port: u16,
     locked: Server,
-    dir: tempfile::TempDir,
+    files: Files,
 }
 
 const PASSWORD: &str = "correct-horse";
 
 impl Servers {
     fn start() -> Servers {
-        let dir = tempfile::tempdir().expect("a folder");
-        let authority_key = KeyPair::generate().expect("a key");
-        let mut authority = CertificateParams::new([]).expect("no names");
-        // Another name than the server's, or OpenSSL takes the server's certificate for one that signed itself.
-        authority.distinguished_name.push(DnType::CommonName, "authority");
-        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let authority_cert = authority.self_signed(&authority_key).expect("signed");
-        let key = KeyPair::generate().expect("a key");
-        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let issuer = Issuer::new(authority, authority_key);
-        let cert = CertificateParams::new(names).expect("names").signed_by(&key, &issuer).expect("signed");
-        let write = |name: &str, text: String| {
-            let path = dir.path().join(name);
-            std::fs::write(&path, text).expect("written");
-            path.to_str().expect("a path").to_owned()
-        };
-        let (cert, key) = (write("server.crt", cert.pem()), write("server.key", key.serialize_pem()));
-        write("ca.crt", authority_cert.pem());
-        let tls_port = free_port();
-        let port = tls_port.to_string();
-        let tls = ["--tls-port", &port, "--tls-cert-file", &cert, "--tls-key-file", &key, "--tls-auth-clients", "no"];
-        Servers { plain: Server::start(&tls), tls_port, locked: Server::start(&["--requirepass", PASSWORD]), dir }
+        let files = Files::new();
+        let (plain, tls_port) = files.start("no", &[]);
+        Servers { plain, tls_port, locked: Server::start(&["--requirepass", PASSWORD]), files }
     }
 
     fn ca(&self) -> PathBuf {
-        self.dir.path().join("ca.crt")
+        self.files.dir.path().join("ca.crt")
     }
 
     /// Tells a script where they are.
@@ -195,7 +176,7 @@ impl Servers {
         let mut wire = self.plain.connect();
         assert_eq!(wire.info("connection_panics"), "0");
         assert_eq!(wire.info("protocol_error_connections"), "0");
-        let mut number = |field: &str| wire.info(field).parse::<u64>().expect("a number");
+        let mut number = |field: &str| wire.info_number(field);
         if row.checks().contains(&"pool") {
             assert!(number("clients_peak") >= 50, "fifty connections at once");
             assert!(number("ids_issued") >= 20_000);

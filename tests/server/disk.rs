@@ -521,7 +521,7 @@ fn a_disk_that_is_full_while_running() {
     assert!(refusal.starts_with("-MISCONF state can't be saved: cannot write "), "{refusal}");
     assert!(refusal.contains(&*disk.path.to_string_lossy()), "the path: {refusal}");
     assert!(refusal.contains("No space left on device"), "{refusal}");
-    let watermark: u64 = wire.info("watermark").parse().expect("a tick");
+    let watermark = wire.info_number("watermark");
     assert!(last >> 21 < watermark, "IDs went on up to the watermark, not past it");
     assert!(watermark - (last >> 21) < 200, "IDs went on up to the watermark");
     for _ in 0..1000 {

@@ -197,11 +197,11 @@ fn idle_sockets_up_to_the_limit_take_no_descriptor_that_ids_need() {
     assert_eq!(wire.ask("AUTH pw"), "+OK");
     let idle: Vec<TcpStream> =
         (0..SOCKETS).map(|_| TcpStream::connect(("127.0.0.1", server.port)).expect("connected")).collect();
-    let saves = wire.info("rdb_saves").parse::<u64>().expect("a number");
+    let saves = wire.info_number("rdb_saves");
     // A few saves long.
     eventually("the state is saved", || {
         wire.id();
-        wire.info("rdb_saves").parse::<u64>().is_ok_and(|now| now >= saves + 2)
+        wire.info_number("rdb_saves") >= saves + 2
     });
     assert_eq!(wire.info("accept_errors"), "0");
     assert_eq!(wire.info("rdb_last_bgsave_status"), "ok");
@@ -220,7 +220,7 @@ fn without_descriptors_accepting_backs_off_and_goes_on_by_itself() {
     set_open_files("--nofile=4:");
     // The kernel takes the connection; the server can't.
     let mut later = server.connect();
-    eventually("accept fails", || wire.info("accept_errors").parse::<u64>().is_ok_and(|n| n >= 2));
+    eventually("accept fails", || wire.info_number("accept_errors") >= 2);
     wire.id();
     set_open_files("--nofile=1000:");
     assert_eq!(later.ask("PING"), "+PONG");
@@ -334,7 +334,7 @@ fn memory_of_large_requests_goes_back_to_the_system() {
             }
         }
         drop(open);
-        eventually("all are gone", || wire.info("connected_clients") == "1");
+        wire.wait_info("connected_clients", "1");
     }
     assert_ne!(wire.info("evicted_clients"), "0");
     let after = server.memory_kb("VmRSS").saturating_sub(before);

@@ -47,7 +47,7 @@ fn killed_at_the_borrow_limit() {
         let mut wire = server.connect();
         life.load_until(server, Duration::from_millis(300 + 50 * (round % 3)), |server| {
             // INFO answers although every other client waits for IDs.
-            let borrowed_ms: u64 = wire.info("borrow_ms").parse().expect("ms");
+            let borrowed_ms = wire.info_number("borrow_ms");
             borrowed_ms_max = borrowed_ms_max.max(borrowed_ms);
             server.kill();
         });

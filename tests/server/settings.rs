@@ -147,7 +147,7 @@ fn limits_of_requests_change_between_two_requests_of_one_client() {
     // A request as large is closed for once the limit is below it.
     set(&mut wire, "client-query-buffer-limit 1mb");
     other.stream().write_all(format!("*2\r\n$4\r\nECHO\r\n${}\r\n{argument}\r\n", argument.len()).as_bytes()).ok();
-    eventually("the client is closed", || wire.info("connected_clients") == "1");
+    wire.wait_info("connected_clients", "1");
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn borrowing_goes_by_the_limits_in_force() {
     // A start begins 3000 ms ahead of the clock, and that is the limit until the configured one has passed there.
     set(&mut wire, "id-borrow-policy error id-max-borrow-ms 100 id-watermark-lead-ms 100");
     assert!(wire.id() > first);
-    eventually("the limit as it is set now", || wire.info("borrow_ms").parse::<u64>().unwrap() == 0);
+    eventually("the limit as it is set now", || wire.info_number("borrow_ms") == 0);
     // From then on, 100 IDs at 1000 a second are all that can be had at once.
     let busy = (0..100).find_map(|_| {
         let reply = wire.ask("MGETID 50");
@@ -408,7 +408,7 @@ fn borrowing_goes_by_the_limits_in_force() {
     assert!(wire.id() > id);
     assert_eq!(wire.info("borrow_limit_ms"), "600000");
     eventually("a watermark as far ahead", || {
-        let [watermark, reference] = ["watermark", "reference"].map(|name| wire.info(name).parse::<u64>().unwrap());
+        let [watermark, reference] = ["watermark", "reference"].map(|name| wire.info_number(name));
         watermark - reference > 50_000
     });
     // With less again, IDs go on where they were.
@@ -437,12 +437,12 @@ fn a_borrow_limit_taken_back_before_the_first_id_leaves_no_trace() {
     set(&mut wire, "id-max-borrow-ms 600000");
     server.wait_log("id-max-borrow-ms is 600000 now and was 3000 at the start");
     // The keeper has seen it: a position that went by it would lie minutes ahead.
-    let saves: u64 = wire.info("watermark_saves").parse().unwrap();
+    let saves = wire.info_number("watermark_saves");
     set(&mut wire, "id-watermark-lead-ms 60000");
-    eventually("a save by the new lead", || wire.info("watermark_saves").parse::<u64>().unwrap() > saves);
+    eventually("a save by the new lead", || wire.info_number("watermark_saves") > saves);
     set(&mut wire, "id-max-borrow-ms 3000 id-watermark-lead-ms 3000 id-borrow-policy error");
     eventually("an id", || wire.ask("GETID").starts_with(':'));
-    let ahead_ms: u64 = wire.info("borrow_ms").parse().unwrap();
+    let ahead_ms = wire.info_number("borrow_ms");
     assert!(ahead_ms <= 3000, "{ahead_ms}");
 }
 
@@ -476,7 +476,7 @@ fn without_a_state_file_ids_run_no_further_ahead_than_the_next_start_begins() {
             wire.line();
             last = wire.line().parse().unwrap();
         }
-        if wire.info("borrow_ms").parse::<u64>().unwrap() >= 4500 {
+        if wire.info_number("borrow_ms") >= 4500 {
             break;
         }
     }
@@ -573,7 +573,7 @@ fn resetstat_begins_to_count_anew() {
         server.connect().line();
         drop(operators);
         let wire = &mut wires[0];
-        eventually("the operators have gone", || wire.info("connected_clients") == "3");
+        wire.wait_info("connected_clients", "3");
         let (issued, peak) = (wire.info("ids_issued"), wire.info("clients_peak"));
         assert_eq!(wire.info("rejected_connections"), "1");
         assert_eq!(wire.ask("CONFIG RESETSTAT"), "+OK");
@@ -589,7 +589,7 @@ fn resetstat_begins_to_count_anew() {
         assert_eq!((field("total_connections_received"), field("rejected_connections")), (0, 0));
         assert_eq!((wire.info("ids_issued"), wire.info("clients_peak")), (issued, peak));
         wires[1].id();
-        eventually("both are counted", || wires[0].info("total_commands_processed").parse::<u64>().unwrap() >= 4);
+        eventually("both are counted", || wires[0].info_number("total_commands_processed") >= 4);
     }
 }
 
@@ -601,7 +601,7 @@ fn shutdown_stays_when_the_state_cannot_be_saved_unless_it_is_told_not_to() {
         wire.id();
         // The folder goes: the next save finds out.
         std::fs::rename(&server.dir, server.dir.with_extension("gone")).unwrap();
-        eventually("a save that fails", || wire.info("watermark_last_save_status") == "err");
+        wire.wait_info("watermark_last_save_status", "err");
         assert_eq!(wire.ask("SHUTDOWN"), "-ERR Errors trying to SHUTDOWN. Check logs.");
         assert_eq!(wire.ask("PING"), "+PONG");
         wire.send(format!("{last_word}\r\n"));

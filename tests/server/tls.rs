@@ -186,7 +186,7 @@ fn who_is_slow_in_the_handshake_delays_nobody_and_takes_no_place() {
         assert_eq!(plain.info("tls_handshakes_evicted"), "0");
         assert_eq!(plain.ask_bulk("CLIENT LIST").lines().count(), 4);
         drop(stalled.split_off(10));
-        eventually("those who left are not counted", || plain.info("tls_handshakes_under_way") == "10");
+        plain.wait_info("tls_handshakes_under_way", "10");
         // With every place taken a client gets an answer, through TLS.
         let _operators: Vec<Wire> = (0..15)
             .map(|_| {
@@ -257,7 +257,7 @@ fn handshakes_take_no_descriptors_that_clients_need() {
         assert_eq!(wire.ask("PING"), "+PONG");
         wire
     });
-    eventually("as many as may be are under way", || plain.info("tls_handshakes_evicted") == "36");
+    plain.wait_info("tls_handshakes_evicted", "36");
     let _others: Vec<Wire> = others.collect();
     assert_eq!(plain.info("tls_handshakes_under_way"), "64");
     assert_eq!(plain.info("connected_clients"), (places + 16).to_string());

@@ -29,7 +29,8 @@ pub fn run_for(command: &mut Command, time: Duration) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn both(output: &Output) -> String {
+/// What it printed, on both streams.
+pub fn both(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 

@@ -6,21 +6,12 @@ use std::os::unix::net::UnixListener;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
+use crate::support::program::{PATIENCE, finish};
+
 fn getid(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_getid"));
     command.args(args).env_clear();
     command
-}
-
-fn with_input(mut command: Command, input: &str) -> Output {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let input = input.as_bytes().to_vec();
-    // It answers while it reads: pipes are not endless.
-    let feeder = thread::spawn(move || stdin.write_all(&input));
-    let output = child.wait_with_output().unwrap();
-    feeder.join().unwrap().unwrap();
-    output
 }
 
 /// Exit code, and parts of standard output and standard error; an empty part: nothing at all.
@@ -97,11 +88,11 @@ fn decode_says_what_an_id_means() {
 #[test]
 fn decode_reads_standard_input() {
     let input = "144182182078841378\n\n 144182328657192148\tabc\r\n\u{1b}2J\n";
-    let output = with_input(getid(&["decode"]), input);
+    let output = finish(&mut getid(&["decode"]), input, PATIENCE, false);
     check(&output, 1, "144182328657192148 2017-03-06T09:38:11.860Z", "line 3: 'abc' is no ID");
     check(&output, 1, "2017-03-06T09:37:01.966Z", r"line 4: '\u{1b}2J' is no ID");
-    check(&with_input(getid(&["decode", "1", "-"]), "2"), 0, " 2 2014-12-31", "");
-    check(&with_input(getid(&["decode", "--json"]), ""), 0, "", "");
+    check(&finish(&mut getid(&["decode", "1", "-"]), "2", PATIENCE, false), 0, " 2 2014-12-31", "");
+    check(&finish(&mut getid(&["decode", "--json"]), "", PATIENCE, false), 0, "", "");
 }
 
 #[test]
@@ -120,23 +111,23 @@ fn decode_takes_what_people_paste() {
         "      order_id      \n--------------------\n 144182182078841378\n 144182328657192148\n",
         "ID\n144182182078841378\n144182328657192148\n",
     ] {
-        check(&with_input(getid(&["decode"]), input), 0, two, "");
+        check(&finish(&mut getid(&["decode"]), input, PATIENCE, false), 0, two, "");
         run(&["decode", input], 0, two, "");
     }
     // A line of a million IDs is read as it comes; a line of a million mistakes is named once.
     let array = format!("[{}]", vec!["\"144182182078841378\""; 10_000].join(","));
-    let output = with_input(getid(&["decode", "--json"]), &array);
+    let output = finish(&mut getid(&["decode", "--json"]), &array, PATIENCE, false);
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stdout).lines().count()), (Some(0), 10_000));
-    let output = with_input(getid(&["decode"]), &"x y z ".repeat(10_000));
+    let output = finish(&mut getid(&["decode"]), &"x y z ".repeat(10_000), PATIENCE, false);
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
         "getid: line 1: 'x' is no ID: must be 0 to 9223372036854775807\n"
     );
-    let output = with_input(getid(&["decode"]), &"x\n".repeat(10_000));
+    let output = finish(&mut getid(&["decode"]), &"x\n".repeat(10_000), PATIENCE, false);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(said.lines().count(), 21, "{said}");
     assert!(said.ends_with("getid: 9,980 mistakes more, which are not named here\n"), "{said}");
-    let output = with_input(getid(&["decode"]), "7.868e+17\n(error) BUSY \u{1b}[31mlater\n");
+    let output = finish(&mut getid(&["decode"]), "7.868e+17\n(error) BUSY \u{1b}[31mlater\n", PATIENCE, false);
     check(&output, 1, "", "line 1: '7.868e+17' is no ID: it was rounded on its way");
     check(&output, 1, "", r"line 2: no ID but an error of the server: BUSY \u{1b}[31mlater");
 }

@@ -103,7 +103,7 @@ fn redis_benchmark() {
     // Enough for MGETID 100 at a debug build's speed and a release build's.
     let wide = ["--id-range", "1", "--shard-range", "19", "--random-range", "1", "--loglevel", "warning"];
     let server = Server::start(&wide);
-    let issued = |server: &Server| server.connect().info("ids_issued").parse::<u64>().expect("a number");
+    let issued = |server: &Server| server.connect().info_number("ids_issued");
     for (options, command, ids) in [
         ("-n 100000 -P 16", "GETID", 1),
         ("-n 20000 -P 16", "MGETID 100", 100),

@@ -3,16 +3,13 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::support::program::{self, both};
+use crate::support::tls::Files;
 use crate::support::{PATIENCE, Server, free_port, getid};
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
-};
-use tempfile::TempDir;
 
 /// Each tool in a run that is short and checks that IDs, or signs of life, come.
 const TOOLS: [&[&str]; 5] = [
@@ -29,37 +26,14 @@ fn tool(words: &[&str], more: &[&str]) -> Command {
     command
 }
 
-/// Runs to its end, which must come before long.
-#[track_caller]
 fn finish(mut command: Command) -> Output {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let drain = |mut from: Box<dyn Read + Send>| {
-        thread::spawn(move || {
-            let mut bytes = Vec::new();
-            let _ = from.read_to_end(&mut bytes);
-            bytes
-        })
-    };
-    let readers = [drain(Box::new(child.stdout.take().unwrap())), drain(Box::new(child.stderr.take().unwrap()))];
-    let end = Instant::now() + PATIENCE;
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        if Instant::now() > end {
-            child.kill().unwrap();
-            panic!("{command:?} does not end");
-        }
-        thread::sleep(Duration::from_millis(5));
-    };
-    let [stdout, stderr] = readers.map(|reader| reader.join().unwrap());
-    Output { status, stdout, stderr }
+    program::finish(&mut command, "", PATIENCE, false)
 }
 
 #[track_caller]
 fn succeeds(words: &[&str], more: &[&str]) {
     let output = finish(tool(words, more));
-    let said = shown(&output);
+    let said = both(&output);
     assert_eq!(output.status.code(), Some(0), "{words:?} {more:?}: {said}");
     let expected = match words {
         ["ping"] => "PONG",
@@ -92,68 +66,15 @@ fn fails(words: &[&str], more: &[&str], expected: &str) {
     assert_eq!(output.status.code(), Some(wanted), "{words:?} {more:?}: {said}");
 }
 
-fn shown(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
-
-/// A folder with an authority, a server's certificate for localhost and 127.0.0.1, and a client's.
-struct Certificates {
-    dir: TempDir,
-}
-
-impl Certificates {
-    fn new() -> Certificates {
-        let dir = tempfile::tempdir().unwrap();
-        certificates(dir.path());
-        Certificates { dir }
-    }
-
-    /// The path of a file in the folder.
-    fn file(&self, name: &str) -> String {
-        self.dir.path().join(name).to_str().unwrap().to_owned()
-    }
-
-    /// The words for a server with TLS at a port.
-    fn server_words(&self, tls_port: &str) -> [String; 6] {
-        let (cert, key) = (self.file("localhost.pem"), self.file("localhost.key"));
-        ["--tls-port", tls_port, "--tls-cert-file", &cert, "--tls-key-file", &key].map(str::to_owned)
-    }
-}
-
-fn certificates(dir: &Path) {
-    let params = |name: &str| CertificateParams::new(vec![name.to_owned(), "127.0.0.1".to_owned()]).unwrap();
-    let mut authority = params("authority");
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
-    std::fs::write(dir.join("ca.pem"), authority.pem()).unwrap();
-    for (name, purpose) in
-        [("localhost", ExtendedKeyUsagePurpose::ServerAuth), ("alice", ExtendedKeyUsagePurpose::ClientAuth)]
-    {
-        let mut leaf = params(name);
-        leaf.extended_key_usages = vec![purpose];
-        let key = KeyPair::generate().unwrap();
-        let certificate = leaf.signed_by(&key, &authority).unwrap();
-        std::fs::write(dir.join(format!("{name}.pem")), certificate.pem()).unwrap();
-        std::fs::write(dir.join(format!("{name}.key")), key.serialize_pem()).unwrap();
-    }
-}
-
 #[test]
 fn every_tool_by_every_way_with_and_without_a_login() {
-    let certificates = Certificates::new();
-    let ca = certificates.file("ca.pem");
-    let password_file = certificates.file("password");
-    std::fs::write(&password_file, "s:cr t\n").unwrap();
     for login in [false, true] {
-        let (socket, tls_port) = (certificates.file(if login { "a" } else { "b" }), free_port().to_string());
-        let tls = certificates.server_words(&tls_port);
-        let mut words: Vec<&str> = tls.iter().map(String::as_str).collect();
-        words.extend(["--unixsocket", &socket, "--tls-auth-clients", "no"]);
-        if login {
-            words.extend(["--requirepass", "s:cr t"]);
-        }
-        let server = Server::start(&words);
+        let files = Files::new();
+        let (ca, socket, password_file) = (files.path("ca.crt"), files.path("socket"), files.path("password"));
+        std::fs::write(&password_file, "s:cr t\n").unwrap();
+        let password: &[&str] = if login { &["--requirepass", "s:cr t"] } else { &[] };
+        let (server, tls_port) = files.start("no", &[&["--unixsocket", &socket], password].concat());
+        let tls_port = tls_port.to_string();
         let port = server.port.to_string();
         let with: &[&str] = if login { &["--password-file", &password_file] } else { &[] };
         let userinfo = if login { ":s%3Acr%20t@" } else { "" };
@@ -188,21 +109,20 @@ fn every_tool_by_every_way_with_and_without_a_login() {
 
 #[test]
 fn a_client_certificate_and_a_user() {
-    let certificates = Certificates::new();
-    let ca = certificates.file("ca.pem");
-    let (own, own_key) = (certificates.file("alice.pem"), certificates.file("alice.key"));
-    let tls_port = free_port().to_string();
-    let tls = certificates.server_words(&tls_port);
-    let mut words: Vec<&str> = tls.iter().map(String::as_str).collect();
-    words.extend(["--tls-ca-cert-file", &ca, "--user", "alice", "on", ">secret", "+@all", "~*"]);
-    let server = Server::start(&words);
+    let files = Files::new();
+    let pair = files.authority.client();
+    files.write("alice.crt", &pair.cert);
+    files.write("alice.key", &pair.key);
+    let (ca, own, own_key) = (files.path("ca.crt"), files.path("alice.crt"), files.path("alice.key"));
+    let (server, tls_port) = files.start("yes", &["--user", "alice", "on", ">secret", "+@all", "~*"]);
+    let tls_port = tls_port.to_string();
     let at = ["-p", &tls_port, "--cacert", &ca, "--user", "alice", "--password", "secret"];
     for words in TOOLS {
         succeeds(words, &[&at[..], &["--cert", &own, "--key", &own_key]].concat());
     }
     // Without it: the server's alert may arrive as such, or as a connection that ended.
     let output = finish(tool(&["ping"], &at));
-    let said = shown(&output);
+    let said = both(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("--cert and --key") || said.contains("closed the connection"), "{said}");
 
@@ -257,11 +177,11 @@ fn wrong_and_missing_passwords() {
     all_fail(&["-p", &port, "--password", "wrong"], "AUTH: WRONGPASS");
     all_fail(&["-p", &port, "--password", "wrong"], "REDISCLI_AUTH");
     let output = finish(tool(&["ping"], &["-p", &port]));
-    assert!(shown(&output).contains("alive, wants a password"), "{}", shown(&output));
+    assert!(both(&output).contains("alive, wants a password"), "{}", both(&output));
     for words in [&["get"][..], &["bench"]] {
         let output = finish(tool(words, &["-p", &port]));
-        assert_eq!(output.status.code(), Some(1), "{}", shown(&output));
-        assert!(shown(&output).contains("NOAUTH"), "{}", shown(&output));
+        assert_eq!(output.status.code(), Some(1), "{}", both(&output));
+        assert!(both(&output).contains("NOAUTH"), "{}", both(&output));
     }
     fails(&["verify"], &["-p", &port], "NOAUTH Authentication required. --password-file FILE or REDISCLI_AUTH");
     let open = Server::start(&[]);
@@ -320,7 +240,7 @@ fn servers_that_answer_something_else() {
         });
         for words in TOOLS {
             let output = finish(tool(words, &["-p", &port, "--timeout-ms", "5000"]));
-            let said = shown(&output);
+            let said = both(&output);
             assert!(said.contains("does not speak Redis's protocol"), "{words:?}: {said}");
             assert!(!said.contains(['\x1b', '\x07']), "{said:?}");
         }
@@ -341,7 +261,7 @@ fn servers_that_answer_something_else() {
         let port = endlessly(piece);
         for words in TOOLS {
             let output = finish(tool(words, &["-p", &port, "--timeout-ms", "500"]));
-            let said = shown(&output);
+            let said = both(&output);
             assert_ne!(output.status.code(), Some(0), "{piece:?} {words:?}: {said}");
             assert!(!said.contains('\x1b') && !said.contains("panicked") && said.len() < 20_000, "{said:?}");
         }
@@ -366,7 +286,7 @@ fn answers_of_a_hostile_server_cannot_talk_to_the_terminal() {
         [&["get"][..], &["verify", "-n", "5", "-c", "1"], &["bench", "-n", "5", "-c", "1", "--keep-going"], &["bench"]]
     {
         let output = finish(tool(words, &["-p", &port, "--timeout-ms", "2000"]));
-        let said = shown(&output);
+        let said = both(&output);
         assert!(said.contains(r"\u{1b}[2J\u{9b}31m\u{202e}abc\u{7}"), "{words:?}: {said:?}");
         assert!(!said.contains(['\u{1b}', '\u{9b}', '\u{202e}', '\u{7}']), "{words:?}: {said:?}");
     }
@@ -389,6 +309,6 @@ fn get_prints_so_many_ids_and_ends_quietly() {
     let mut some = [0; 100];
     child.stdout.take().unwrap().read_exact(&mut some).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), shown(&output)), (Some(0), String::new()));
+    assert_eq!((output.status.code(), both(&output)), (Some(0), String::new()));
     server.log_so_far();
 }
