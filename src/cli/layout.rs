@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use getid_core::{Epoch, Layout};
 
-use crate::config::load::RealFiles;
+use crate::config::RealFiles;
 use crate::config::{Config, Sources};
 use crate::text::timestamp;
 

@@ -361,7 +361,7 @@ fn unknown(setting: &Setting) -> Problem {
     let place = vec![setting.place.clone()];
     let joined = name.split_once(['=', ':']).filter(|(before, _)| known_names().any(|known| known == *before));
     if let Some((before, value)) = joined {
-        // What stands behind `port:` is in the words.
+        // The words hold what follows `port:`.
         let words = setting.words.iter().map(String::as_str);
         let value: Vec<_> = [value].into_iter().chain(words).filter(|word| !word.is_empty()).collect();
         let value = if is_secret(before) { "...".to_owned() } else { value.join(" ") };

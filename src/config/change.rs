@@ -159,8 +159,8 @@ fn words_for(row: &Directive, value: &[u8]) -> Result<Option<Vec<String>>, Strin
     Ok(Some(vec![word]))
 }
 
-/// A directive that means nothing here has one value: tools that set what is so already (`appendonly no`) are content,
-/// and whoever asks for more is told that they don't get it.
+/// An ignored directive has one value: a tool that sets what is so already (`appendonly no`) gets `OK`, and one that asks for
+/// more is told that it cannot have it.
 fn keeps(row: IgnoredDirective, value: &[u8]) -> Result<(), SetError> {
     let default = row.default.unwrap_or_default();
     let value = String::from_utf8_lossy(value);

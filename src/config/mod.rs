@@ -7,11 +7,11 @@
 mod builder;
 mod change;
 mod conf_syntax;
+mod dir;
 pub mod directive;
 mod enums;
-mod folder;
+mod files;
 pub mod ignored;
-pub mod load;
 mod parse;
 mod read;
 mod report;
@@ -33,12 +33,13 @@ use getid_core::Layout;
 use self::builder::Builder;
 pub use self::change::{Changed, Pair, SetError};
 pub use self::conf_syntax::quote;
+pub use self::dir::Dir;
 use self::directive::{Directive, Secrecy};
 pub use self::enums::{
     BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
-pub use self::folder::default_dir;
-pub use self::read::{FILE_BYTES_MAX, FILES_MAX, Files, INCLUDE_DEPTH_MAX, Sources};
+pub use self::files::{Files, FilesFrom, RealFiles};
+pub use self::read::{FILE_BYTES_MAX, FILES_MAX, INCLUDE_DEPTH_MAX, Sources};
 pub use self::report::{Place, Problem, Report, Warning};
 pub use self::rewrite::Rewritten;
 use self::row::Shape;

@@ -4,13 +4,13 @@
 //! one line, the next is read all the same.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::builder::{Builder, Setting};
 use super::conf_syntax::{NOT_UTF8, quote, words_of};
 use super::directive::Directive;
+use super::files::Files;
 use super::report::{Place, Problem};
 use super::row::Shape;
 use super::secrets::{is_secret, without_secrets};
@@ -28,28 +28,6 @@ pub struct Sources {
     pub environment: Vec<(OsString, OsString)>,
     /// The words behind `serve [FILE]`: `--port 7000 --bind 127.0.0.1 ::1`.
     pub words: Vec<String>,
-}
-
-/// How the configuration reaches files; paths are relative to the folder the server was started in, as in Redis.
-pub trait Files {
-    /// The first `bytes_max + 1` bytes of a file: one more than allowed shows that it is too large.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be read.
-    fn read(&self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>>;
-
-    /// The files that match a pattern, sorted; none is no error.
-    ///
-    /// # Errors
-    ///
-    /// When a folder of the pattern cannot be listed.
-    fn matching(&self, pattern: &str) -> io::Result<Vec<PathBuf>>;
-
-    /// Who may do what with a file, as chmod has it; `None` where that is not known.
-    fn mode(&self, _path: &Path) -> Option<u32> {
-        None
-    }
 }
 
 /// Bytes of one file. The documented example has 20 KB.
@@ -308,7 +286,7 @@ fn variable_of(directive: &str) -> String {
 
 /// Variables that start with `GETID_` and are not meant for the server.
 ///
-/// - Kubernetes and Docker describe every service to every container: beside a service named `getid` stand
+/// - Kubernetes and Docker describe every service to every container: next to a service named `getid` there are
 ///   `GETID_SERVICE_HOST`, `GETID_PORT=tcp://10.0.0.7:7890`, `GETID_PORT_7890_TCP_ADDR`, and `GETID_ORDERS_...` for one named
 ///   `getid-orders`. A server must not fail to start, or listen on port "tcp", because of them.
 /// - Images carry `GETID_VERSION`.

@@ -97,7 +97,7 @@ impl fmt::Debug for Report {
 
 impl std::error::Error for Report {}
 
-/// One mistake: where it stands, what it is, what to do.
+/// One mistake: where it is, what it is, what to do.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Problem {
     places: Vec<Place>,
@@ -184,7 +184,7 @@ impl fmt::Debug for Problem {
 /// Something that was accepted and has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// Where it stands.
+    /// The line, variable or option.
     pub place: Place,
     /// The directive.
     pub subject: String,

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use super::builder::Builder;
 use super::directive::{Change, Directive};
-use super::read::{Files, Sources};
+use super::files::Files;
+use super::read::Sources;
 use super::report::{Place, Problem, Warning};
 use super::row::Shape;
 use super::values::{Config, Values};

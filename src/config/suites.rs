@@ -30,7 +30,7 @@ const NONE_12: &[&str] = &[
     "SSLv2", "SSLv3",
 ];
 
-/// The names of a list, each once, in their order; none for an empty one, which stands for all.
+/// The names of a list, each once, in their order; none for an empty one, which means all.
 fn names(
     text: &str,
     is_between: fn(char) -> bool,

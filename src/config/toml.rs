@@ -70,7 +70,7 @@ pub(super) fn read(text: &str) -> Vec<Item> {
     items
 }
 
-/// The redis.conf lines that a value stands for, each as its words.
+/// The redis.conf lines that mean the same as a value, each as its words.
 fn lines_of(name: &str, value: &DeValue<'_>) -> Result<Vec<Vec<String>>, String> {
     // What getid has no value for takes any, and only a single one is looked at: it may be a secret.
     let Some(directive) = Directive::find(name) else { return Ok(vec![scalar(value, false).into_iter().collect()]) };

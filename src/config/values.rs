@@ -69,7 +69,7 @@ unset! {
         pub acllog_max_len: u64,
         /// Commands and the names they get instead; an empty name takes the command away (`rename-command`).
         ///
-        /// The names are as written: the file of a Redis renames commands that getid has not.
+        /// The names are as written: the file of a Redis may rename commands that getid does not have.
         pub rename_commands: Vec<(String, String)>,
         /// What is logged (`loglevel`).
         pub loglevel: LogLevel,
@@ -119,7 +119,7 @@ unset! {
         pub latency_monitor_threshold_ms: u64,
         /// What buffers of all clients together may take (`maxmemory-clients`).
         pub maxmemory_clients: ClientMemory,
-        /// Seconds after which a client is closed that has to log in and has not; 0: never (`auth-timeout`).
+        /// Seconds that a client may take to log in, where it has to; 0: any (`auth-timeout`).
         pub auth_timeout_s: u64,
         /// Bytes of input a client may have waiting (`client-query-buffer-limit`).
         pub client_query_buffer_limit: usize,
@@ -261,9 +261,9 @@ impl ClientMemory {
 pub struct OutputBufferLimits {
     /// Of every client that getid has.
     pub normal: OutputBufferLimit,
-    /// Of replicas, which getid has not: kept for CONFIG GET.
+    /// Of replicas, which getid does not have: kept for CONFIG GET.
     pub replica: OutputBufferLimit,
-    /// Of subscribers, which getid has not: kept for CONFIG GET.
+    /// Of subscribers, which getid does not have: kept for CONFIG GET.
     pub pubsub: OutputBufferLimit,
 }
 

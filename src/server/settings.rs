@@ -16,8 +16,8 @@ use super::listen::{open_files, room_for_clients};
 use super::slow::timing;
 use crate::acl::{DEFAULT_USER, PASSWORD_BYTES_MAX, Protection, Users};
 use crate::command::Vocabulary;
+use crate::config::FilesFrom;
 use crate::config::directive::Change;
-use crate::config::load::FilesFrom;
 use crate::config::{self, Changed, Config, Pair, Report, SetError, StateKind};
 use crate::logging::throttle::throttled;
 use crate::resp::Value;
@@ -86,7 +86,7 @@ fn check_password(config: &Config) -> Result<(), String> {
     }
 }
 
-/// What the issuer goes by.
+/// The issuer's limits.
 pub fn limits(config: &Config) -> Limits {
     Limits {
         max_borrow_ms: config.id_max_borrow_ms,
@@ -122,7 +122,7 @@ impl Server {
                 self.audit(Act::ConfigSet { names: &names }, who);
             }
         };
-        // Who makes the log quieter is told of at the level before: they stand in the order of what they leave out.
+        // A change that makes the log quieter is logged before it: levels are in the order of what they leave out.
         if config.loglevel as u8 > old.loglevel as u8 {
             audit();
             self.put_in_force(&old, config, ready);
@@ -235,7 +235,7 @@ impl Server {
         let Ok(()) = self.config.update(|_| Ok::<_, Infallible>(new));
     }
 
-    /// What SIGHUP asks for: opens the log anew and loads certificates again, on a thread that may wait for the disk.
+    /// What SIGHUP asks for: opens the log and loads certificates again, on a thread that may wait for the disk.
     ///
     /// It counts as a change: a `CONFIG SET tls-cert-file` comes before it or after it, and is not undone.
     pub async fn reopen_files(self: Arc<Self>) {

@@ -8,9 +8,9 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use getid::config::FilesFrom;
 use getid::config::directive::{Change, Directive, Secrecy};
 use getid::config::ignored::IGNORED_DIRECTIVES;
-use getid::config::load::FilesFrom;
 use getid::config::{Config, Files, Pair, Rewritten, Sources, UserLine};
 use getid::system::files::{Readers, behind_links, replace};
 use proptest::prelude::*;

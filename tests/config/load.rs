@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use getid::acl::Protection;
 use getid::config::directive::Directive;
 use getid::config::ignored::{IGNORED_DIRECTIVES, find};
-use getid::config::load::{Dir, RealFiles};
 use getid::config::{
     BindAddr, BorrowPolicy, Config, FILE_BYTES_MAX, FILES_MAX, Files, INCLUDE_DEPTH_MAX, LogLevel, Report, Sources,
     StateKind, Warning, quote,
 };
+use getid::config::{Dir, RealFiles};
 use getid::text::glob::Pattern;
 use proptest::prelude::*;
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::support::{self, Server, Wire, refused};
 use getid::acl::{Origin, Users};
 use getid::command::{Command, Flags, TABLE};
-use getid::config::load::RealFiles;
+use getid::config::RealFiles;
 use getid::config::{Config, Sources};
 use getid::session::{Session, Settings, Turn};
 use socket2::{Domain, Socket, Type};

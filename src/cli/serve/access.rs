@@ -1,7 +1,7 @@
 //! Users at a start: the ACL file, and what an operator should know about them.
 
 use crate::acl::{Protection, Users};
-use crate::config::load::RealFiles;
+use crate::config::RealFiles;
 use crate::config::{Config, Report, exposed_in_dir};
 use crate::server::acl_file::{self, AclFileError};
 

@@ -6,8 +6,7 @@
 use std::path::PathBuf;
 
 use super::{access, words};
-use crate::config::load::{Dir, RealFiles};
-use crate::config::{Config, Report, Sources, StateKind};
+use crate::config::{Config, Dir, RealFiles, Report, Sources, StateKind};
 use crate::server::listen::{self, TooFewFiles};
 use crate::server::settings::session_settings;
 use crate::session::Settings;

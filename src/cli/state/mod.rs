@@ -26,8 +26,8 @@ use clap::{Args, Subcommand};
 use self::advance::{ADVANCE_EXAMPLES, AdvanceArgs, advance};
 use self::show::{SHOW_EXAMPLES, ShowArgs, show};
 use super::output;
-use crate::config::load::{Dir, RealFiles};
 use crate::config::{Config, Sources, StateKind};
+use crate::config::{Dir, RealFiles};
 use crate::system::clock::wall_unix_ms;
 
 /// Any of these in the environment says which layout a server here has.

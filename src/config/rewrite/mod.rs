@@ -20,7 +20,8 @@ use self::document::Document;
 use self::toml::TomlText;
 use super::builder::Builder;
 use super::directive::Directive;
-use super::read::{FILE_BYTES_MAX, Files, Sources, read_all};
+use super::files::Files;
+use super::read::{FILE_BYTES_MAX, Sources, read_all};
 use super::row::Line;
 use super::secrets;
 use super::values::{Config, Values};
@@ -33,7 +34,7 @@ pub struct Rewritten {
     /// Directives that environment or command line give another value than the one in force: at the next start with the same
     /// ones that wins over the file.
     pub overridden: Vec<&'static str>,
-    /// A password stands in it, in clear or as a digest.
+    /// There is a password in it, in clear or as a digest.
     pub holds_secret: bool,
 }
 
@@ -66,7 +67,7 @@ impl Config {
     }
 }
 
-/// What a rewrite goes by.
+/// A rewrite: the values that the file has to give, and everything that gives values already.
 struct Rewrite<'a> {
     in_force: Values,
     file: File<'a>,
@@ -158,7 +159,7 @@ impl Rewrite<'_> {
     }
 }
 
-/// Whether a password stands in a file's own lines.
+/// Whether there is a password in a file's own lines.
 fn holds_secret(document: &dyn Document) -> bool {
     secrets::names().any(|name| document.own_lines(name).iter().any(|words| secrets::is_in(name, words)))
 }

@@ -120,7 +120,7 @@ fn replace(old: &mut Value, mut new: Value) {
     *old = new;
 }
 
-/// The value that stands for these lines.
+/// The value that means the same as these lines.
 fn value(row: &Directive, lines: &[Line], as_bool: bool) -> Value {
     let array = |words: &Line| Value::from(words.iter().map(|word| Value::from(word.as_str())).collect::<Array>());
     match (row.shape, lines) {

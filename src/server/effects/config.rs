@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::acl::{DEFAULT_USER, REDACTED, User, Users};
-use crate::config::load::FilesFrom;
+use crate::config::FilesFrom;
 use crate::config::secrets::is_secret_directive;
 use crate::config::{Config, Pair, UserLine};
 use crate::logging::throttle::throttled;

@@ -1,99 +1,20 @@
-//! The one place of the configuration that touches the disk.
+//! The folder of the state: which it is, also where nobody names one, and how it is made and entered.
+//!
+//! A server that kept its state wherever it was started would find no record after a start from another folder, and could then
+//! give IDs again that it gave before a clock was set back. So the folder depends on who runs it and on nothing else: root has
+//! one for the machine, everybody else the one for programs' state that the XDG Base Directory Specification names.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Component, Path, PathBuf};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, eaccess};
 
-use super::read::Files;
-use super::{Config, Report, StateKind, default_dir};
-use crate::system::files;
-use crate::text::glob;
-
-/// Files of this machine.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RealFiles;
-
-/// Files of this machine, relative paths from this folder: what [`RealFiles`] are to a process that has left it since.
-#[derive(Clone, Debug)]
-pub struct FilesFrom(pub PathBuf);
-
-impl Files for FilesFrom {
-    fn read(&self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
-        RealFiles.read(&self.0.join(path), bytes_max)
-    }
-
-    fn matching(&self, pattern: &str) -> io::Result<Vec<PathBuf>> {
-        matching_from(self.0.clone(), pattern)
-    }
-
-    fn mode(&self, path: &Path) -> Option<u32> {
-        RealFiles.mode(&self.0.join(path))
-    }
-}
-
-impl Files for RealFiles {
-    fn read(&self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
-        files::read(path, bytes_max)
-    }
-
-    fn matching(&self, pattern: &str) -> io::Result<Vec<PathBuf>> {
-        matching_from(PathBuf::new(), pattern)
-    }
-
-    fn mode(&self, path: &Path) -> Option<u32> {
-        fs::metadata(path).ok().map(|found| found.mode() & 0o7777)
-    }
-}
-
-/// As glob(3): each part of the path is matched by itself, names that begin with a dot only by a dot.
-fn matching_from(folder: PathBuf, pattern: &str) -> io::Result<Vec<PathBuf>> {
-    let mut found = vec![folder];
-    for part in Path::new(pattern).components() {
-        let mut next = Vec::new();
-        for folder in &found {
-            match part {
-                Component::Normal(part) if glob::is_pattern(&part.to_string_lossy()) => {
-                    next.extend(matching_in(folder, part.as_encoded_bytes())?);
-                }
-                part => {
-                    let path = folder.join(part);
-                    if path.symlink_metadata().is_ok() {
-                        next.push(path);
-                    }
-                }
-            }
-        }
-        found = next;
-    }
-    found.sort();
-    Ok(found)
-}
-
-fn matching_in(folder: &Path, pattern: &[u8]) -> io::Result<Vec<PathBuf>> {
-    let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let entries = match fs::read_dir(listed) {
-        // conf.d/*/x.conf passes over the files in conf.d.
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::NotFound) => {
-            return Ok(Vec::new());
-        }
-        entries => entries?,
-    };
-    let parsed =
-        glob::Pattern::new(pattern, false).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-    let mut paths = Vec::new();
-    for entry in entries {
-        let name = entry?.file_name();
-        let bytes = name.as_encoded_bytes();
-        if (!bytes.starts_with(b".") || pattern.starts_with(b".")) && parsed.matches(bytes) {
-            paths.push(folder.join(name));
-        }
-    }
-    Ok(paths)
-}
+use super::enums::StateKind;
+use super::report::Report;
+use super::values::Config;
 
 /// The folder that `dir` is at a start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,5 +113,52 @@ impl Dir {
         Report::from_sentence(format!(
             "dir: '{path}' cannot be {what}: {error}; see to its owner, or name another with dir"
         ))
+    }
+}
+
+/// Root's.
+const OF_ROOT: &str = "/var/lib/getid";
+
+/// The folder of the user who has this environment; `None` when it names no home.
+///
+/// As the specification says, a relative path in `XDG_STATE_HOME` does not count.
+fn default_dir(is_root: bool, environment: &[(OsString, OsString)]) -> Option<PathBuf> {
+    if is_root {
+        return Some(PathBuf::from(OF_ROOT));
+    }
+    let absolute = |name: &str| {
+        let value = environment.iter().find(|(key, _)| key == OsStr::new(name)).map(|(_, value)| Path::new(value));
+        value.filter(|path| path.is_absolute())
+    };
+    let state = absolute("XDG_STATE_HOME").map(Path::to_owned);
+    state.or_else(|| Some(absolute("HOME")?.join(".local/state"))).map(|folder| folder.join("getid"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(is_root: bool, environment: &[(&str, &str)], expected: Option<&str>) {
+        let environment: Vec<_> = environment.iter().map(|&(key, value)| (key.into(), value.into())).collect();
+        assert_eq!(default_dir(is_root, &environment).as_deref(), expected.map(Path::new), "{environment:?}");
+    }
+
+    #[test]
+    fn root_has_the_machines_folder_and_others_their_own() {
+        check(true, &[], Some("/var/lib/getid"));
+        check(true, &[("HOME", "/root"), ("XDG_STATE_HOME", "/x")], Some("/var/lib/getid"));
+        check(false, &[("HOME", "/home/ann")], Some("/home/ann/.local/state/getid"));
+        check(false, &[("HOME", "/home/ann"), ("XDG_STATE_HOME", "/state")], Some("/state/getid"));
+        check(false, &[("XDG_STATE_HOME", "/state")], Some("/state/getid"));
+        for not_absolute in ["", "state", "./state"] {
+            check(
+                false,
+                &[("HOME", "/home/ann"), ("XDG_STATE_HOME", not_absolute)],
+                Some("/home/ann/.local/state/getid"),
+            );
+            check(false, &[("HOME", not_absolute)], None);
+        }
+        check(false, &[], None);
     }
 }
