@@ -1,4 +1,4 @@
-//! Who may come in, and who may change the server, before anybody has logged in.
+//! Which clients may connect, and which may change the server, without a login.
 //!
 //! `bind` without a password is how many servers run: everybody on the network is to have IDs. It does not say that
 //! everybody may stop the server, look at other clients or make themselves a user. So there are three answers to a
@@ -40,8 +40,8 @@ pub enum Protection {
     /// the default without `bind`. Clients that come in when there is a password are treated as under
     /// [`Protection::Commands`].
     Connections,
-    /// They are served, but for [guarded](Command::is_guarded) commands, which need a login: `protected-mode guarded`, and the default
-    /// with `bind`.
+    /// They are served, but for [guarded](Command::is_guarded) commands, which need a login: `protected-mode guarded`,
+    /// and the default with `bind`.
     Commands,
     /// They may do everything: `protected-mode no`.
     Nothing,
@@ -76,8 +76,8 @@ impl Protection {
         self == Protection::Connections && origin == Origin::Elsewhere && is_open
     }
 
-    /// Whether a session may not run [guarded](Command::is_guarded) commands; `has_proved` is whether it has logged in by something
-    /// that its user needs.
+    /// Whether a session may not run [guarded](Command::is_guarded) commands; `has_proved` is whether it has logged in
+    /// by something that its user needs.
     pub fn guards(self, origin: Origin, has_proved: bool) -> bool {
         self != Protection::Nothing && origin == Origin::Elsewhere && !has_proved
     }

@@ -89,8 +89,8 @@ impl fmt::Display for Source {
 /// What is known of one address. Times are in ns.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
-    /// When all permits given so far would be used up at the rate of the long run. One is good from the time on that this is
-    /// at most a burst ahead.
+    /// When all permits given so far would be used up at the rate of the long run. One is good from the time on that
+    /// this is at most a burst ahead.
     used_up_at: u64,
     /// Wrong logins since `since`.
     failures: u64,

@@ -115,12 +115,12 @@ impl Users {
         Ok(users)
     }
 
-    fn set_user(&mut self, name: &[u8], rules: &[impl AsRef<[u8]>], anew: bool) -> Result<(), SetUserError> {
+    fn set_user(&mut self, name: &[u8], rules: &[impl AsRef<[u8]>], replaces: bool) -> Result<(), SetUserError> {
         let text = str::from_utf8(name).ok().filter(|_| user::is_name(name)).ok_or(SetUserError::Name)?;
         check_size(rules)?;
         let rules = merge_selectors(rules).map_err(|start| SetUserError::Parenthesis { start })?;
         let mut user = match self.get(name) {
-            Some(user) if !anew => User::clone(user),
+            Some(user) if !replaces => User::clone(user),
             None if self.others.len() + 1 >= USERS_MAX => return Err(SetUserError::TooMany),
             _ => {
                 let incarnation = match self.get(name) {

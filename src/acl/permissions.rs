@@ -88,7 +88,7 @@ struct KeyPattern {
     pattern: String,
 }
 
-/// What a name in a rule stands for.
+/// The meaning of a name in a rule.
 enum Named {
     Here(&'static Command),
     /// A command that Redis has and this server does not.

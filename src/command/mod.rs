@@ -52,8 +52,9 @@ pub struct Command {
     pub subcommands: &'static [Command],
     /// Its lines in the container's `HELP`: the usage, then its explanation indented.
     pub help: &'static [&'static str],
-    /// Whether it changes the server or reaches other clients: other machines need a login for it (`protected-mode`). What
-    /// libraries and exporters send by themselves is not guarded: INFO, CONFIG GET (without secrets), ROLE, CLIENT SETINFO.
+    /// Whether it changes the server or reaches other clients: other machines need a login for it (`protected-mode`).
+    /// What libraries and exporters send by themselves is not guarded: INFO, CONFIG GET (without secrets), ROLE, CLIENT
+    /// SETINFO.
     pub is_guarded: bool,
     /// Whether it goes on while `CLIENT PAUSE ALL` holds requests; as do commands with [`Flags::NO_AUTH`].
     pub is_unpaused: bool,

@@ -36,8 +36,8 @@ impl Server {
         Duration::from_millis(self.lock_limiter().record_failures(source, count, before, clock::stopwatch_ns()))
     }
 
-    /// Sums up what came from each address, beside the lines for single ones, of which there may be too many. To be called
-    /// once a second.
+    /// Sums up what came from each address, beside the lines for single ones, of which there may be too many. To be
+    /// called once a second.
     pub(super) fn report_guesses(&self) {
         for (source, count) in self.lock_limiter().unreported(clock::stopwatch_ns()) {
             tracing::warn!(target: AUDIT, addr = %source, count, "logins failed from one address");

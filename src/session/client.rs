@@ -1,6 +1,7 @@
 //! One client: who it is, what it may do, and what it has set for its connection.
 //!
-//! Invariant: `allowed`, `limits` and `getid` follow from the user and the settings; [`Client::become_user`] alone sets them.
+//! Invariant: `allowed`, `limits` and `getid` follow from the user and the settings; [`Client::become_user`] alone sets
+//! them.
 
 use std::sync::Arc;
 
@@ -14,8 +15,8 @@ use crate::acl::{self, CommandSet, Context, Denial, Origin, Reason, User};
 use crate::command::{Command, Flags, Verb};
 use crate::resp::{Args, DecodeLimits, Protocol};
 
-/// The longest name that `CLIENT SETNAME` and `SETINFO` keep, bytes. Redis has no bound, and a name is shown to everyone
-/// who asks for `CLIENT LIST`.
+/// The longest name that `CLIENT SETNAME` and `SETINFO` keep, bytes. Redis has no bound, and a name is shown to
+/// everyone who asks for `CLIENT LIST`.
 pub const NAME_BYTES_MAX: usize = 1024;
 
 /// What `EXEC` answers in the place of a command that was allowed when it was queued.
@@ -57,7 +58,7 @@ pub(super) struct Client {
     pub(super) is_special: bool,
     /// Passwords it may try.
     login_permits: u32,
-    /// GETID, if that is what it goes by here (`rename-command` may have taken its name) and the user may run it.
+    /// GETID, if it has its own name here (`rename-command` may have taken it) and the user may run it.
     getid: Option<&'static Command>,
 }
 
@@ -85,7 +86,7 @@ impl Client {
         client
     }
 
-    /// Goes by other settings. Who has authenticated remains so; a connection whose user is gone has ended.
+    /// Uses other settings. A client that has authenticated remains so; a connection whose user was deleted ends.
     pub(super) fn set_settings(&mut self, settings: Arc<Settings>) {
         self.settings = settings;
         let user = self.settings.users.get(self.user.name().as_bytes()).filter(|user| user.is_same(&self.user));
@@ -235,8 +236,8 @@ impl Client {
         self.limits.authenticated && self.getid.is_some() && self.pause.is_none() && self.reply_mode.is_plain()
     }
 
-    /// Whether a pause holds this command. What ends a pause, a connection or the server goes on, and what an operator who
-    /// connects to do so needs first.
+    /// Whether a pause holds this command. What ends a pause, a connection or the server goes on, and what an operator
+    /// who connects to do so needs first.
     #[inline]
     pub(super) fn holds(&self, command: &Command, transaction: &Transaction) -> bool {
         match self.pause {
@@ -247,7 +248,6 @@ impl Client {
         }
     }
 
-    /// Who it is.
     pub(super) fn user(&self) -> &User {
         &self.user
     }

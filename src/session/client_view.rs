@@ -70,8 +70,8 @@ impl ClientView {
     }
 }
 
-/// A view that remembers whether it may have changed since somebody last looked: nearly all requests change nothing, and
-/// comparing it with what others were shown costs more than drawing an ID.
+/// A view that remembers whether it may have changed since somebody last looked: nearly all requests change nothing,
+/// and comparing it with what others were shown costs more than drawing an ID.
 ///
 /// Whoever takes it mutably counts as one who changes it.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! How many IDs a turn needs of which generator.
 //!
-//! A generator is told by its index in the server's registry (`generators`), the unnamed one being 0. It has a field of its own
-//! here, so that a `GETID` costs one addition. Named generators will be a list beside it, each of them in it once: a turn draws
-//! from a generator in one go, wherever its commands stand.
+//! A generator is told by its index in the server's registry (`generators`), the unnamed one being 0. It has a field of
+//! its own here, so that a `GETID` costs one addition. Named generators will be a list beside it, each of them in it
+//! once: a turn draws from a generator in one go, wherever its commands stand.
 
 /// The index of the generator that has no name.
 const UNNAMED: usize = 0;

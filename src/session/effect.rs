@@ -1,8 +1,9 @@
-//! What a command asks the server for: everything that needs a clock, other connections, the configuration or the process.
+//! What a command asks the server for: everything that needs a clock, other connections, the configuration or the
+//! process.
 //!
-//! A session cannot see any of these, so `read` ends the turn and hands out an effect; whatever was wrong with the command
-//! has been answered before one is made. Each family has its file in `session/commands`, where its effects are made, and
-//! one of the same name in `server/effects`, where they are carried out.
+//! A session cannot see any of these, so `read` ends the turn and hands out an effect; whatever was wrong with the
+//! command has been answered before one is made. Each family has its file in `session/commands`, where its effects are
+//! made, and one of the same name in `server/effects`, where they are carried out.
 
 use std::fmt;
 
@@ -48,8 +49,8 @@ pub enum ClientEffect {
     Info,
     /// `LIST ...`: answer a verbatim text, one line for each connection that the filter admits.
     List(ClientFilter),
-    /// `KILL ...`: end the connections meant; answer how many, or of the old form `+OK` or an error. This one's own ends when
-    /// that answer is written.
+    /// `KILL ...`: end the connections meant; answer how many, or of the old form `+OK` or an error. This one's own
+    /// ends when that answer is written.
     Kill(Box<ClientKill>),
     /// `PAUSE timeout [mode]`: hold requests of all clients for so many milliseconds; answer `+OK`.
     Pause {
@@ -112,7 +113,8 @@ pub enum IntrospectEffect {
     SlowLogLen,
     /// `SLOWLOG RESET`: forget all.
     SlowLogReset,
-    /// `LATENCY LATEST`: answer an array, for each event its name, the time and the ms of the latest sample, and the worst ms.
+    /// `LATENCY LATEST`: answer an array, for each event its name, the time and the ms of the latest sample, and the
+    /// worst ms.
     LatencyLatest,
     /// `LATENCY HISTORY event`: answer an array of pairs, time and ms.
     LatencyHistory(Vec<u8>),

@@ -1,8 +1,8 @@
 //! The fast path: requests that are GETID byte for byte.
 //!
-//! Nearly all requests of nearly all servers are these fifteen bytes, and a pipeline is many of them in a row. Comparing
-//! two words tells such a request from any other; neither decoder nor vocabulary is asked. Whatever is not exactly this
-//! (an inline command, another command, a request cut short) takes the usual way, with the same result.
+//! Nearly all requests of nearly all servers are these fifteen bytes, and a pipeline is many of them in a row.
+//! Comparing two words tells such a request from any other; neither decoder nor vocabulary is asked. Whatever is not
+//! exactly this (an inline command, another command, a request cut short) takes the usual way, with the same result.
 
 /// `GETID` as clients send it.
 const GETID: [u8; LEN] = *b"*1\r\n$5\r\nGETID\r\n";

@@ -1,8 +1,8 @@
 //! One client's side of the protocol: bytes in, a [`Turn`] out; a turn and its IDs in, bytes out.
 //!
-//! A client may send a thousand requests before it reads a reply. Taken one by one, each would cost a visit to the issuer
-//! and a write to the socket. So [`Session::read`] takes all complete requests that a read brought, settles everything
-//! about them that does not need IDs, and says how many IDs the rest needs; those are drawn in one step, and
+//! A client may send a thousand requests before it reads a reply. Taken one by one, each would cost a visit to the
+//! issuer and a write to the socket. So [`Session::read`] takes all complete requests that a read brought, settles
+//! everything about them that does not need IDs, and says how many IDs the rest needs; those are drawn in one step, and
 //! [`Session::write`] puts everything in order. Bounds on a turn make several of a greedy pipeline.
 //!
 //! There is no clock, no socket and no other connection here. What a command needs of them, it asks for by an
@@ -17,11 +17,11 @@
 //! }
 //! ```
 //!
-//! Not here: what commands do (`client`), the queue of `MULTI` (`transaction`), how requests are cut out of the input
-//! ([`crate::resp`]).
+//! Not here: what becomes of a request (`request`), what commands do (`commands`), the queue of `MULTI`
+//! (`transaction`), how requests are cut out of the input ([`crate::resp`]).
 //!
-//! Invariant: every request gets exactly one reply, in the order of requests, and each turn's replies are written with the
-//! IDs drawn for that turn before the next one is read.
+//! Invariant: every request gets exactly one reply, in the order of requests, and each turn's replies are written with
+//! the IDs drawn for that turn before the next one is read.
 
 mod client;
 mod client_view;
@@ -92,8 +92,8 @@ impl Session {
         self
     }
 
-    /// Logs in as a user whom the client has shown to be by other means than a password, such as a certificate. False, and
-    /// nothing changes, if there is no such user or it is off.
+    /// Logs in as a user whom the client has shown to be by other means than a password, such as a certificate. False,
+    /// and nothing changes, if there is no such user or it is off.
     pub fn log_in_as(&mut self, name: &str) -> bool {
         self.client.log_in_as(name)
     }
@@ -114,14 +114,14 @@ impl Session {
         self.client.view.take_changed()
     }
 
-    /// What it goes by.
+    /// The settings that it uses.
     #[inline]
     pub fn settings(&self) -> &Settings {
         &self.client.settings
     }
 
-    /// Goes by other settings from the next read on. Who has authenticated remains so; if the user is gone, the next read
-    /// ends the connection.
+    /// Uses other settings from the next read on. A client that has authenticated remains so; if its user was deleted,
+    /// the next read ends the connection.
     ///
     /// A turn is written by the settings it was read by: not between [`Session::read`] and [`Session::write`].
     pub fn set_settings(&mut self, settings: Arc<Settings>) {
@@ -134,13 +134,13 @@ impl Session {
         self.client.pause = pause;
     }
 
-    /// Lets the next read try so many passwords ([`Turn::logins_held`]): how fast that may go is for the shell to say.
+    /// Lets the next read try so many passwords ([`Turn::logins_held`]): the server limits how fast that may go.
     pub fn permit_logins(&mut self, logins: u32) {
         self.client.permit_logins(logins);
     }
 
-    /// How many of those were not tried yet. They stay its own while `EXEC` still has commands to run, which may take several
-    /// turns; else they are taken back.
+    /// How many of those were not used yet. The session keeps them while `EXEC` still has commands to run, which may
+    /// take several turns; else they are taken back.
     pub fn unused_permits(&mut self) -> u32 {
         if !self.transaction.is_running() {
             return self.client.withdraw_permits();
@@ -160,7 +160,8 @@ impl Session {
 
     /// Takes complete requests of `input`, as many as the turn's bounds allow, and returns how many bytes they were.
     ///
-    /// `input` begins with the first byte that was not used yet. See [`Turn`] for what to do next; `turn` is emptied first.
+    /// `input` begins with the first byte that was not used yet. See [`Turn`] for what to do next; `turn` is emptied
+    /// first.
     pub fn read(&mut self, input: &[u8], turn: &mut Turn) -> usize {
         turn.clear(self.client.settings.turn_ids_max);
         turn.muted = self.client.reply_mode.is_muted();
@@ -193,8 +194,8 @@ impl Session {
         if turn.close { input.len() } else { used }
     }
 
-    /// Takes one request, or as many plain `GETID` as follow each other, and returns how many bytes they were; `None` if the
-    /// input has no whole request, or the turn must wait with it.
+    /// Takes one request, or as many plain `GETID` as follow each other, and returns how many bytes they were; `None`
+    /// if the input has no whole request, or the turn must wait with it.
     #[inline]
     fn read_request(&mut self, input: &[u8], turn: &mut Turn) -> Option<usize> {
         let Session { decoder, transaction, client, refused, .. } = self;
@@ -290,8 +291,8 @@ impl Session {
 
     /// Appends the turn's replies, in order.
     ///
-    /// `drawn` has exactly the IDs of `turn.draws`, ascending; or it is the text of an error reply (without `-`), which then stands
-    /// in place of each reply that needs IDs, while all others are as they are.
+    /// `drawn` has exactly the IDs of `turn.draws`, ascending; or it is the text of an error reply (without `-`), which
+    /// then takes the place of each reply that needs IDs, while all others are as they are.
     ///
     /// # Panics
     ///
@@ -343,8 +344,9 @@ impl Session {
         }
     }
 
-    /// Writes the next reply that needs IDs, as far as `drawn` goes, and what stands before it, and takes all that off the
-    /// turn and off `drawn`. For clients that get their replies one by one; what is left is written by [`Session::write`].
+    /// Writes the next reply that needs IDs, as far as `drawn` goes, and what comes before it, and takes all that off
+    /// the turn and off `drawn`. For clients that get their replies one by one; what is left is written by
+    /// [`Session::write`].
     pub fn write_next(&self, turn: &mut Turn, drawn: &mut Vec<Reservation>, output: &mut Vec<u8>) {
         let mut ids = Ids::new(&self.client.settings.scheme, drawn);
         while let Some((reply, piece)) = turn.take_next(u32::try_from(ids.left).unwrap_or(u32::MAX)) {
@@ -378,8 +380,8 @@ impl Session {
         self.client.is_authenticated()
     }
 
-    /// Gives back what memory it can, for a connection that went quiet; returns how much it still holds, in bytes, where
-    /// that is worth counting.
+    /// Gives back what memory it can, for a connection that went quiet; returns how much it still holds, in bytes,
+    /// where that is worth counting.
     #[inline]
     pub fn release_memory(&mut self) -> usize {
         if self.decoder.is_quiet() && self.transaction.is_quiet() { 0 } else { self.release_more() }

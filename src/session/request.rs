@@ -37,7 +37,7 @@ impl Refused {
             Refused::Http => close_http(turn),
             Refused::Because { command, text } => {
                 reject(transaction, client, command, &text, turn);
-                // Who is not logged in is owed little at a time.
+                // A client that has not logged in gets little at a time.
                 turn.ended |= !client.is_authenticated() && turn.encoded().len() >= STRANGER_BYTES_MAX;
             }
             Refused::NotAllowed(command) => refuse(transaction, client, command, turn),
@@ -45,8 +45,8 @@ impl Refused {
     }
 }
 
-/// The command that a request asks for, if it can be run or queued. Of a request that is not complete, `args` are those so
-/// far, the last one perhaps cut short, and `len` is how many there will be.
+/// The command that a request asks for, if it can be run or queued. Of a request that is not complete, `args` are those
+/// so far, the last one perhaps cut short, and `len` is how many there will be.
 #[inline]
 fn check(transaction: &Transaction, client: &Client, args: Args<'_>, len: usize) -> Result<&'static Command, Refused> {
     let command = match client.settings.vocabulary.resolve(args) {
@@ -150,8 +150,8 @@ pub(super) fn take(transaction: &mut Transaction, client: &mut Client, args: Arg
 
 /// Whether this is a line of an HTTP request that can carry commands in its body, as in Redis.
 ///
-/// A web page can make a browser send `SHUTDOWN` to a server on its own machine as the body of a `POST`, or of a request by
-/// any other method; this line, or the header that every request has, comes before it.
+/// A web page can make a browser send `SHUTDOWN` to a server on its own machine as the body of a `POST`, or of a
+/// request by any other method; this line, or the header that every request has, comes before it.
 #[cold]
 fn is_http(args: Args<'_>) -> bool {
     let name = args.name();

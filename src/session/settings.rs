@@ -1,4 +1,5 @@
-//! What all sessions of a server go by, shared and unchanging.
+//! Session settings: values of the configuration that all sessions of a server share. They never change: a change is a
+//! new value.
 
 use std::sync::Arc;
 
@@ -9,21 +10,22 @@ use crate::acl::{Protection, Users};
 use crate::command::Vocabulary;
 use crate::resp::DecodeLimits;
 
-/// What all sessions of a server go by. A changed setting is a new `Settings`, given to [`super::Session::set_settings`].
+/// What all sessions of a server share. A changed setting is a new `Settings`, given to
+/// [`super::Session::set_settings`].
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The commands by the names they go by here.
+    /// The commands by the names that they have here.
     pub vocabulary: Vocabulary,
     /// How a reservation becomes IDs.
     pub scheme: Arc<Scheme>,
-    /// The most IDs one `MGETID` may ask for (`id-mgetid-max`). A turn holds up to [`Settings::turn_ids_max`] more, and counts
-    /// them as `u32`: at most 2^31.
+    /// The most IDs one `MGETID` may ask for (`id-mgetid-max`). A turn holds up to [`Settings::turn_ids_max`] more, and
+    /// counts them as `u32`: at most 2^31.
     pub id_mgetid_max: u32,
     /// IDs a turn may hold before it ends: see [`super::turn_ids_max`].
     pub turn_ids_max: u32,
     /// How many databases `SELECT` accepts (`databases`).
     pub databases: u32,
-    /// Who may log in, and do what (`requirepass`, `user`, `aclfile`, `ACL SETUSER`).
+    /// Users and what they may do (`requirepass`, `user`, `aclfile`, `ACL SETUSER`).
     pub users: Arc<Users>,
     /// What clients from other machines may do without a login (`protected-mode`, `bind`).
     pub protection: Protection,

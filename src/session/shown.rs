@@ -26,7 +26,7 @@ pub(super) fn redacted<'a>(
         let Some(name) = args.get(start) else { return args };
         let tried = TABLE.iter().find(|command| command.name.as_bytes().eq_ignore_ascii_case(name));
         let Some(tried) = tried else {
-            // It may go by another name here, and AUTH may.
+            // It may be AUTH by another name (`rename-command`).
             args.iter_mut().skip(start + 1).for_each(|arg| *arg = REDACTED);
             return args;
         };
@@ -69,8 +69,8 @@ fn redact(secrets: Secrets, args: &mut [&[u8]], is_secret: fn(&[u8]) -> bool) {
     }
 }
 
-/// Bytes of one command's arguments that monitors are shown; on the wire at most four times as many. Else whoever may send a
-/// large request could throw out every monitor by it.
+/// Bytes of one command's arguments that monitors are shown; on the wire at most four times as many. Else whoever may
+/// send a large request could throw out every monitor by it.
 pub(super) const SHOWN_BYTES_MAX: usize = 64 << 10;
 
 /// Appends the arguments as monitors see them, in quotes and with blanks between them.

@@ -1,8 +1,9 @@
 //! What a turn did, for INFO, SLOWLOG, LATENCY and MONITOR: the session says it here, and the shell keeps it.
 //!
 //! Counted per command, not per call: a pipeline of a thousand GETID is one entry. ID commands are not timed here, for
-//! what they take is the draw, which the shell makes once for all of them. Every other command is timed by itself with the
-//! stopwatch in [`Timing`]; of commands that follow each other directly, the end of one is the beginning of the next.
+//! what they take is the draw, which the shell makes once for all of them. Every other command is timed by itself with
+//! the stopwatch in [`Timing`]; of commands that follow each other directly, the end of one is the beginning of the
+//! next.
 
 use super::shown::{SHOWN_BYTES_MAX, kept, quote_all, redacted};
 use crate::command::{Command, Flags, Verb};
@@ -21,7 +22,7 @@ pub struct Timing {
 }
 
 impl Default for Timing {
-    /// A clock that stands still, nothing noted, and every directive a secret.
+    /// A clock that does not move, no command noted, and every directive a secret.
     fn default() -> Timing {
         Timing { now_ns: || 0, noted_ns: u64::MAX, is_secret: |_| true }
     }

@@ -173,7 +173,8 @@ impl Transaction {
         self.queue.as_ref().map_or(0, |queue| queue.memory_bytes())
     }
 
-    /// Gives back the room of a large transaction that is over. That of a small one is kept, so that it costs no allocation.
+    /// Gives back the room of a large transaction that is over. That of a small one is kept, so that it costs no
+    /// allocation.
     pub(super) fn release_memory(&mut self) {
         if !self.is_open() && !self.is_quiet() {
             *self = Transaction::default();
@@ -192,8 +193,8 @@ impl Transaction {
         len
     }
 
-    /// The queue that `EXEC` still runs, taken out: arguments lie in it, and commands may look at the transaction. To be put
-    /// back behind each command.
+    /// The queue that `EXEC` still runs, taken out: arguments lie in it, and commands may look at the transaction. To
+    /// be put back behind each command.
     pub(super) fn take_queue(&mut self) -> Option<Box<Queue>> {
         if self.is_running() { self.queue.take() } else { None }
     }

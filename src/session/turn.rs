@@ -3,7 +3,8 @@
 //! Replies without IDs are encoded at once into the turn's own bytes; a [`Reply`] only says how the pieces follow each
 //! other. So a turn is three flat buffers that are used again and again, and a run of `GETID` is one entry.
 //!
-//! Invariant: `draws` is the sum of all counts in `replies`, and the [`Reply::Encoded`] lengths sum up to `encoded.len()`.
+//! Invariant: `draws` is the sum of all counts in `replies`, and the [`Reply::Encoded`] lengths sum up to
+//! `encoded.len()`.
 
 use getid_core::Layout;
 
@@ -21,8 +22,9 @@ pub const TURN_IDS_MAX: u32 = 8192;
 
 /// A turn holds at most this part of what the layout holds in `id-max-wait-ms`: 78 ms of the default's 5000.
 ///
-/// A turn asks for all of its IDs at once, and is refused whole if they would take longer than `id-max-wait-ms` while others
-/// wait. In small turns a long pipeline waits as often as it must, and several dozen of them can wait beside each other.
+/// A turn asks for all of its IDs at once, and is refused whole if they would take longer than `id-max-wait-ms` while
+/// others wait. In small turns a long pipeline waits as often as it must, and several dozen of them can wait beside
+/// each other.
 const TURNS_A_WAIT: u64 = 64;
 
 /// The most IDs a turn asks for with this layout, at least 1: [`TURN_IDS_MAX`], unless the layout holds few a second.
@@ -63,7 +65,8 @@ pub enum Reply {
         /// How many, at least 1.
         count: u32,
     },
-    /// `count` IDs that nobody hears of: `CLIENT REPLY` has the replies off. They are drawn, as Redis would run the command.
+    /// `count` IDs that nobody hears of: `CLIENT REPLY` has the replies off. They are drawn, as Redis would run the
+    /// command.
     Unheard {
         /// How many, at least 1.
         count: u32,
@@ -91,10 +94,11 @@ pub enum Breach {
 pub struct Turn {
     /// How many IDs the replies need of which generator.
     pub draws: Draws,
-    /// How many commands it ran. As in Redis's `total_commands_processed`, rejected ones don't count, and queued ones count
-    /// when `EXEC` runs them.
+    /// How many commands it ran. As in Redis's `total_commands_processed`, rejected ones don't count, and queued ones
+    /// count when `EXEC` runs them.
     pub commands: u32,
-    /// What the shell does after it has written this turn; its answer follows by [`Session::reply`](super::Session::reply).
+    /// What the shell does after it has written this turn; its answer follows by
+    /// [`Session::reply`](super::Session::reply).
     pub effect: Option<Effect>,
     /// Whether the connection ends once this turn (and the answer to its effect) is written.
     pub close: bool,
@@ -103,16 +107,16 @@ pub struct Turn {
     /// Whether to call [`Session::read`](super::Session::read) again with the rest of the input, which may be empty,
     /// before more bytes are awaited: the turn ended at a bound or at an effect.
     pub more: bool,
-    /// Whether the first request that is left waits for `CLIENT PAUSE` to end. `more` is set too, but there is no sense in
-    /// another read before that.
+    /// Whether the first request that is left waits for `CLIENT PAUSE` to end. `more` is set too, but there is no sense
+    /// in another read before that.
     pub held: bool,
     /// What was refused for want of permission or of a password, for `ACL LOG`. Nearly always empty.
     pub denials: Vec<Denial>,
-    /// How many logins the first request that is left tries, for which there are no permits yet: [`Turn::held`] is set too. See
-    /// [`Session::permit_logins`](super::Session::permit_logins).
+    /// How many logins the first request that is left tries, for which there are no permits yet: [`Turn::held`] is set
+    /// too. See [`Session::permit_logins`](super::Session::permit_logins).
     pub logins_held: u32,
-    /// Whether there are denials, or somebody logged in, which others must see before it is answered, or a permit to log in was
-    /// used or not.
+    /// Whether there are denials, or somebody logged in, which others must see before it is answered, or a permit to
+    /// log in was used or not.
     pub has_access_news: bool,
     /// Bytes that are missing at least before another read makes sense; a hint, 0 when `more` or `close` is set.
     pub wanted: usize,

@@ -161,8 +161,8 @@ fn update_users(server: &Server, make: impl FnOnce(&Users) -> Users) {
         .update(|now| Ok::<_, Infallible>(Settings { users: Arc::new(make(&now.users)), ..now.clone() }));
 }
 
-/// Ends the connections of users that were deleted, even if there are new ones of the same names; `own`, which still gets
-/// its answer, after that.
+/// Ends the connections of users that were deleted, even if there are new ones of the same names; `own`, which still
+/// gets its answer, after that.
 fn end_lost_clients(server: &Server, own: u64) {
     let users = Arc::clone(&server.settings.get().users);
     for client in server.clients.all() {

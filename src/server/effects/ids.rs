@@ -18,8 +18,8 @@ pub(super) fn perform(server: &Server, effect: IdsEffect) -> Value {
     }
 }
 
-/// Whether IDs are given. At the borrow limit they are, though not to everybody at once: a load balancer that took such a
-/// server out would take away one after the other.
+/// Whether IDs are given. At the borrow limit they are, though not to everybody at once: a load balancer that took such
+/// a server out would take away one after the other.
 fn ready(server: &Server, tells_why: bool) -> Value {
     match server.issuer().refusing().filter(|refusal| !refusal.is_overload()) {
         None => Value::Simple("READY".into()),

@@ -1,5 +1,5 @@
-//! `ACL`: questions about the users that the session works with are answered here; what changes users, or is in a file or a
-//! log, becomes an effect.
+//! `ACL`: questions about the users that the session works with are answered here; what changes users, or is in a file
+//! or a log, becomes an effect.
 
 use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, OK, Outcome};
 use crate::acl::{self, DEFAULT_USER};
@@ -122,8 +122,8 @@ fn effect(effect: AclEffect) -> Answer {
     Answer::Effect(Effect::Acl(effect))
 }
 
-/// The argument behind a subcommand that takes one or none. The table does not say so: Redis counts these words itself, and
-/// has another error.
+/// The argument behind a subcommand that takes one or none. The table does not say so: Redis counts these words itself,
+/// and has another error.
 fn one_at_most<'a>(call: &Call<'a>) -> Result<Option<&'a [u8]>, ErrorText> {
     if call.args.len() > 3 { Err(call.wrong_number("ACL")) } else { Ok(call.args.get(2)) }
 }

@@ -1,5 +1,5 @@
-//! `CLIENT`: what is about this connection is done here; what is about others is taken apart in Redis's order, with Redis's
-//! errors, and becomes an effect.
+//! `CLIENT`: what is about this connection is done here; what is about others is taken apart in Redis's order, with
+//! Redis's errors, and becomes an effect.
 
 use std::sync::Arc;
 
@@ -69,7 +69,8 @@ pub(super) fn reply(call: &mut Call<'_>) -> Outcome {
     Ok(OK)
 }
 
-/// `CLIENT TRACKING ON|OFF [option ...]`: it is off, and stays so. `+OK` to `ON` would promise messages that never come.
+/// `CLIENT TRACKING ON|OFF [option ...]`: it is off, and stays so. `+OK` to `ON` would promise messages that never
+/// come.
 pub(super) fn tracking(call: &mut Call<'_>) -> Outcome {
     let mut options = call.args.iter().skip(3);
     while let Some(option) = options.next() {
@@ -131,7 +132,8 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
     Ok(effect(ClientEffect::List(filter)))
 }
 
-/// `CLIENT KILL addr:port`, or `CLIENT KILL option value ...`. An option that comes twice counts the last time, as in Redis.
+/// `CLIENT KILL addr:port`, or `CLIENT KILL option value ...`. An option that comes twice counts the last time, as in
+/// Redis.
 pub(super) fn kill(call: &mut Call<'_>) -> Outcome {
     if call.args.len() == 3 {
         let kill = ClientKill { is_old_form: true, addr: Some(call.arg(2).to_vec()), ..ClientKill::default() };
@@ -194,7 +196,7 @@ fn effect(effect: ClientEffect) -> Answer {
     Answer::Effect(Effect::Client(effect))
 }
 
-/// What a word stands for, in any letter case.
+/// The meaning of a word, in any letter case.
 fn named<T: Copy>(words: &[(&'static str, T)], word: &[u8]) -> Option<T> {
     words.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(word)).map(|&(_, meaning)| meaning)
 }

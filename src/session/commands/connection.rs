@@ -108,8 +108,8 @@ fn protocol(version: &[u8]) -> Result<Protocol, ErrorText> {
     }
 }
 
-/// Takes the options of `HELLO` in Redis's order, and returns user and password: a name counts as soon as it is read, even
-/// if the password turns out to be wrong.
+/// Takes the options of `HELLO` in Redis's order, and returns user and password: a name counts as soon as it is read,
+/// even if the password turns out to be wrong.
 fn hello_options<'a>(call: &mut Call<'a>) -> Result<Option<[&'a [u8]; 2]>, ErrorText> {
     let mut login = None;
     let mut at = 2;

@@ -1,4 +1,5 @@
-//! What a server tells of itself: `COMMAND`, `INFO`, `TIME`, `ROLE`, `LOLWUT`, `MONITOR`, `SLOWLOG`, `LATENCY` and `MEMORY`.
+//! What a server tells of itself: `COMMAND`, `INFO`, `TIME`, `ROLE`, `LOLWUT`, `MONITOR`, `SLOWLOG`, `LATENCY` and
+//! `MEMORY`.
 
 use super::{Answer, Call, NOT_AN_INTEGER, OK, Outcome, SYNTAX};
 use crate::command;

@@ -1,11 +1,11 @@
 //! What commands do: one function for each row of the table, in a file for each family.
 //!
-//! A command that is about this connection alone is done here. One that needs IDs leaves its count in the turn; one that
-//! needs the world outside becomes an [`Effect`], which the file of the same name in `server/effects` carries out.
+//! A command that is about this connection alone is done here. One that needs IDs leaves its count in the turn; one
+//! that needs the world outside becomes an [`Effect`], which the file of the same name in `server/effects` carries out.
 //! Everything that can be wrong with a command is found here, so that nothing behind it can fail.
 //!
-//! To add a command: a [`Verb`], its row in `command/table.rs`, a line in [`function`], the function in one of these files,
-//! and, if it needs the server, an effect and a function in `server/effects`.
+//! To add a command: a [`Verb`], its row in `command/table.rs`, a line in [`function`], the function in one of these
+//! files, and, if it needs the server, an effect and a function in `server/effects`.
 
 #![expect(clippy::unnecessary_wraps, reason = "all commands have one signature")]
 

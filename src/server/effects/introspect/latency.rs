@@ -1,7 +1,8 @@
 //! `LATENCY`: what held clients up, and what to do about it.
 //!
-//! Four kinds of events, each from `latency-monitor-threshold` on: `command` and `fast-command` as in Redis (a command took
-//! that long), `draw-wait` (a client waited for IDs) and `watermark-save` (the watermark took that long to be on disk).
+//! Four kinds of events, each from `latency-monitor-threshold` on: `command` and `fast-command` as in Redis (a command
+//! took that long), `draw-wait` (a client waited for IDs) and `watermark-save` (the watermark took that long to be on
+//! disk).
 
 use std::fmt::Write as _;
 

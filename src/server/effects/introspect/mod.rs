@@ -1,4 +1,5 @@
-//! What the server tells of itself: `INFO`, `TIME`, `MONITOR`, and in files of their own `SLOWLOG`, `LATENCY` and `MEMORY`.
+//! What the server tells of itself: `INFO`, `TIME`, `MONITOR`, and in files of their own `SLOWLOG`, `LATENCY` and
+//! `MEMORY`.
 
 mod latency;
 mod memory;
