@@ -1,7 +1,7 @@
 //! Takes clients in, and at the end sends them away in an order that loses nothing: no new clients, replies in flight
 //! written, and only then may the caller close the issuer and save its position.
 //!
-//! One task accepts on each listener. Who may come in from its address, and finds a place, becomes a client and is handed
+//! One task accepts on each listener. A connection that may come in from its address, and finds a place, becomes a client and is handed
 //! over to the thread that will serve it; everybody else is told why not, and nobody waits for that.
 
 use std::future::Future;

@@ -39,7 +39,7 @@ pub enum Act<'a> {
     },
     /// Wrote the configuration file.
     ConfigRewrite,
-    /// Had the statistics begin anew.
+    /// Reset the statistics.
     ConfigResetStat,
     /// Set a user's rules.
     AclSetUser {

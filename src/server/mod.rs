@@ -54,15 +54,15 @@ use crate::system::usage;
 pub struct Server {
     /// The configuration in force.
     pub config: Snapshot<Config>,
-    /// What sessions go by; connections look at it before each read.
+    /// The settings of sessions; connections look for new ones before each read.
     pub settings: Snapshot<Settings>,
     /// Gives the IDs.
     pub generators: Generators,
     /// What INFO counts.
     pub metrics: Metrics,
-    /// Who is connected.
+    /// The clients that are connected.
     pub clients: Arc<Clients>,
-    /// Who is still in the TLS handshake, and no client yet.
+    /// Connections in the TLS handshake, which are no clients yet.
     pub handshakes: Arc<Handshakes>,
     /// `CLIENT PAUSE`.
     pub pauses: Pauses,
@@ -75,7 +75,7 @@ pub struct Server {
     slow_log: Mutex<SlowLog>,
     /// What LATENCY tells.
     events: Mutex<Events>,
-    /// Who was refused what.
+    /// Refusals, for `ACL LOG`.
     acl_log: Mutex<AclLog>,
     /// How fast passwords are tried, by address.
     login_limiter: Mutex<LoginLimiter>,

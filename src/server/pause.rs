@@ -1,6 +1,6 @@
 //! `CLIENT PAUSE`: requests of all clients that are held until a time, or until `CLIENT UNPAUSE`.
 //!
-//! Connections look at one atomic before each turn. Who finds something held comes here to wait, and the first who
+//! Connections look at one atomic before each turn. One that finds something held comes here to wait, and the first that
 //! finds the time over ends the pause for all: no timer runs for a pause that nobody feels.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! Who is connected: what CLIENT LIST shows, and how a connection is told to end.
+//! The clients that are connected: what CLIENT LIST shows, and how a connection is told to end.
 //!
 //! A connection's task looks at one atomic each time it is polled; whoever wants it to end sets that and wakes the
 //! task. That costs nothing per request, unlike a channel or a notification that must be polled along with the socket.
@@ -514,7 +514,7 @@ impl Clients {
         self.lock().values().filter(|client| client.is_waiting()).count()
     }
 
-    /// All but those that were told to end at once: who was killed is gone, even if its task has not run since.
+    /// All but those that were told to end at once: a killed client is gone, even if its task still has to see that.
     pub fn alive(&self) -> Vec<Arc<Client>> {
         self.lock().values().filter(|client| client.stopping() != Stop::Now).cloned().collect()
     }
@@ -601,7 +601,7 @@ impl Admission {
         }
         all.fetch_add(bytes - before, Ordering::Relaxed);
         if self.client.leaving_bytes.load(Ordering::Relaxed) > 0 {
-            // It has not seen yet that it is to go.
+            // Its task will see later that it is to go.
             self.client.leaving_bytes.fetch_add(bytes - before, Ordering::Relaxed);
             self.clients.leaving_bytes.fetch_add(bytes - before, Ordering::Relaxed);
         }

@@ -25,7 +25,7 @@ use crate::server::tls;
 use crate::session::{Settings, turn_ids_max};
 use crate::system::usage;
 
-/// What sessions of a new server go by. Its random cycle is another at each start: two lives, or two servers, do not walk
+/// The settings of a new server's sessions. Its random cycle is another at each start: two lives, or two servers, do not walk
 /// through the tables in step.
 ///
 /// # Errors
@@ -43,7 +43,7 @@ pub fn session_settings(config: &Config) -> Result<Settings, Report> {
 }
 
 impl Settings {
-    /// What sessions go by, at the start and after each change. Users change by ways of their own; names of commands and the
+    /// The settings of sessions, at the start and after each change. Users change by ways of their own; names of commands and the
     /// scheme stay for the life of the process.
     fn of(config: &Config, vocabulary: Vocabulary, scheme: Arc<Scheme>, users: Arc<Users>) -> Settings {
         Settings {

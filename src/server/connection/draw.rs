@@ -1,7 +1,9 @@
 //! A turn's IDs: nearly always there at once, else waited for, in turn with others.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::io;
+use std::task::Poll;
 
 use getid_core::Refusal;
 use tokio::io::Interest;
@@ -170,5 +172,5 @@ impl<T: Transport> Connection<T> {
 
 /// Resolves when `CLIENT UNBLOCK` ends the client's wait, which wakes the task.
 async fn unblocked(client: &Client) -> Unblock {
-    std::future::poll_fn(|_| client.unblocked().map_or(std::task::Poll::Pending, std::task::Poll::Ready)).await
+    poll_fn(|_| client.unblocked().map_or(Poll::Pending, Poll::Ready)).await
 }

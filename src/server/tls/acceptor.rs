@@ -94,7 +94,7 @@ impl Acceptor {
         self.replace(self.settings())
     }
 
-    /// Goes by other settings from now on, for new connections.
+    /// Uses other settings from now on, for new connections.
     ///
     /// # Errors
     ///
@@ -104,9 +104,9 @@ impl Acceptor {
         Ok(())
     }
 
-    /// Goes by what was loaded from now on, for new connections.
+    /// Uses what was loaded from now on, for new connections.
     pub fn install(&self, loaded: Loaded) {
-        // A pair is only replaced whole, so one that a panic left is as good as any.
+        // The value is only replaced as a whole, so one that a panic left is as good as any.
         *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = loaded;
         self.look_at_end_s.store(i64::MIN, Relaxed);
     }
@@ -128,7 +128,7 @@ impl Acceptor {
         self.loaded.read().unwrap_or_else(PoisonError::into_inner).end_warning(now_s)
     }
 
-    /// Counts handshakes anew.
+    /// Sets the counts of handshakes back to 0.
     pub fn reset_counters(&self) {
         self.handshakes.store(0, Relaxed);
         self.failures.store(0, Relaxed);
@@ -156,7 +156,7 @@ impl Acceptor {
         self.resumed.load(Relaxed)
     }
 
-    /// What a handshake goes by, and whether the client's certificate says who it is.
+    /// The library's configuration for a handshake, and whether the client's certificate says who it is.
     pub(super) fn config(&self) -> (Arc<ServerConfig>, bool) {
         let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
         (Arc::clone(&loaded.config), loaded.settings.auth_clients_user == TlsAuthClientsUser::CommonName)

@@ -228,7 +228,7 @@ impl Instead {
     fn of(bytes: &[u8]) -> Instead {
         let text = String::from_utf8_lossy(bytes);
         let mut sections = text.lines().filter(|line| line.starts_with("-----BEGIN "));
-        // Of old, the word stands inside of the section.
+        // In the old format the word is inside of the section.
         if text.contains("-----BEGIN ENCRYPTED") || text.contains("Proc-Type: 4,ENCRYPTED") {
             return Instead::Encrypted;
         }
