@@ -28,7 +28,7 @@ pub struct Dir {
 }
 
 impl Dir {
-    /// Looks where it is, and makes nothing: what `dir` says, else the user's [`default_dir`]. Without a state to keep, nobody
+    /// Looks where it is, and makes nothing: what `dir` says, else the default folder of the user. Without a state to keep, nobody
     /// needs a folder of their own: then it is where the process was started.
     ///
     /// # Errors
