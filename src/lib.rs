@@ -15,4 +15,4 @@ pub mod stats;
 pub(crate) mod sync;
 pub mod system;
 pub mod text;
-pub mod tools;
+pub(crate) mod tools;

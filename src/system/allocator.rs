@@ -14,7 +14,7 @@
 const LARGE_BYTES: i32 = 128 * 1024;
 
 /// Has memory of large buffers go back to the system as soon as it is freed. To be called before there are threads.
-pub fn give_large_buffers_back() {
+pub(crate) fn give_large_buffers_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         #[expect(unsafe_code, reason = "there is no other way to say it from inside the process")]

@@ -1,6 +1,6 @@
 //! What the process asks of the system it runs on: clocks, files, threads, memory.
 
-pub mod allocator;
+pub(crate) mod allocator;
 pub mod clock;
 pub mod files;
 pub mod io_threads;

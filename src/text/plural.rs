@@ -1,12 +1,12 @@
 //! A number and what it counts, for people: `1 client`, `12,345 clients`.
 
 /// `number` and the word that fits it.
-pub fn counted(number: u64, noun: &str) -> String {
+pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
 }
 
 /// `12,345,678`.
-pub fn thousands(number: u64) -> String {
+pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 /// Whether a character does something other than being shown: control characters, line and paragraph separators, and
 /// those that change the direction of writing.
-pub fn is_unprintable(character: char) -> bool {
+pub(crate) fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
@@ -16,17 +16,12 @@ pub fn is_unprintable(character: char) -> bool {
 }
 
 /// `text` with such characters escaped as in Rust: `\n`, `\u{1b}`.
-pub fn printable(text: &str) -> Cow<'_, str> {
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     if text.contains(is_unprintable) { Cow::Owned(escape(text.chars())) } else { Cow::Borrowed(text) }
 }
 
-/// The same for bytes; those that are not UTF-8 become `\u{fffd}`, the replacement character.
-pub fn printable_bytes(bytes: &[u8]) -> String {
-    printable(&String::from_utf8_lossy(bytes)).into_owned()
-}
-
 /// [`printable`] of the first `chars_max` characters, with `...` behind them where there are more.
-pub fn printable_up_to(text: &str, chars_max: usize) -> String {
+pub(crate) fn printable_up_to(text: &str, chars_max: usize) -> String {
     let mut out = escape(text.chars().take(chars_max));
     if text.chars().nth(chars_max).is_some() {
         out.push_str("...");
@@ -60,10 +55,8 @@ mod tests {
             ("x\u{202e}y\u{2028}z\u{2066}\u{61c}", r"x\u{202e}y\u{2028}z\u{2066}\u{61c}"),
         ] {
             assert_eq!(printable(text), shown);
-            assert_eq!(printable_bytes(text.as_bytes()), shown);
             assert_eq!(printable_up_to(text, 100), shown);
         }
-        assert_eq!(printable_bytes(b"a\xff\n"), "a\u{fffd}\\n");
         assert_eq!(printable_up_to("a\nb", 2), "a\\n...");
     }
 }

@@ -3,77 +3,56 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// A name or an IP address, without brackets, and a port.
-    Tcp {
-        /// Host name or address.
-        host: String,
-        /// Port, never 0.
-        port: u16,
-    },
-    /// The path of a Unix socket.
+pub(crate) enum Address {
+    Tcp { host: String, port: u16 },
     Unix(PathBuf),
 }
 
 /// All that one word can say of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Where it listens.
-    pub address: Address,
+pub(crate) struct Place {
+    pub(crate) address: Address,
     /// The URL was `rediss://`.
-    pub tls: bool,
-    /// User of the URL.
-    pub user: Option<String>,
-    /// Password of the URL.
-    pub password: Option<String>,
+    pub(crate) tls: bool,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
     /// Database of the URL; 0 without one.
-    pub database: u32,
+    pub(crate) database: u32,
 }
 
 /// Why a word names no server. It never quotes a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlaceError {
-    /// Neither HOST:PORT nor a path nor a URL.
+pub(crate) enum PlaceError {
     #[error(
         "'{0}' is no server: write HOST:PORT, a Unix socket's path with a / in it, redis://HOST:PORT or rediss://HOST:PORT"
     )]
     Syntax(String),
-    /// A URL of something else.
     #[error("'{0}://' is no server's URL: write redis://, rediss:// (TLS) or unix://")]
     Scheme(String),
-    /// The port of a word that is well-formed else.
     #[error("the port '{0}' is out of range: must be 1 to 65535")]
     Port(String),
-    /// Behind the slash of a URL.
     #[error("the database '{0}' of the URL is out of range: must be 0 to 2147483647")]
     Database(String),
-    /// `?` or `#` in a URL.
     #[error(
         "a URL ends with the database here: '{char}' is not understood (in a user or password write it as %{code:02X})",
         char = .0,
         code = u32::from(*.0)
     )]
     Query(char),
-    /// User or password with `%` that no two hexadecimal digits follow, or that are no UTF-8.
     #[error("user and password of a URL are percent-encoded UTF-8: % itself is %25")]
     Encoding,
 }
 
 /// Whether a word can only be meant as a server: no command and no count has a colon or a slash.
-pub fn names_server(word: &str) -> bool {
+pub(crate) fn names_server(word: &str) -> bool {
     word.contains([':', '/'])
 }
 
 impl Place {
     /// Reads `HOST:PORT`, `[ADDRESS]:PORT`, a path with a slash in it, `redis://[[USER]:PASSWORD@]HOST[:PORT][/DB]`,
     /// `rediss://` alike, or `unix://[[USER]:PASSWORD@]PATH`. Without a port, a URL means `port_default`.
-    ///
-    /// # Errors
-    ///
-    /// [`PlaceError`] for the first thing that is wrong.
-    pub fn parse(word: &str, port_default: u16) -> Result<Place, PlaceError> {
+    pub(crate) fn parse(word: &str, port_default: u16) -> Result<Place, PlaceError> {
         if let Some((scheme, rest)) = word.split_once("://") {
             return Place::parse_url(scheme, rest, port_default);
         }
@@ -143,11 +122,7 @@ fn parse_host_port(text: &str, port_default: Option<u16>) -> Result<Option<Addre
 }
 
 /// A port as a number, 1 to 65535.
-///
-/// # Errors
-///
-/// [`PlaceError::Port`] for anything else.
-pub fn parse_port(text: &str) -> Result<u16, PlaceError> {
+pub(crate) fn parse_port(text: &str) -> Result<u16, PlaceError> {
     let port = text.parse().ok().filter(|&port| port > 0 && text.bytes().all(|byte| byte.is_ascii_digit()));
     port.ok_or_else(|| PlaceError::Port(text.to_owned()))
 }

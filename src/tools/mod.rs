@@ -4,9 +4,9 @@
 //! logged in to in one way, and read its replies by one reader. Sockets and clocks are in `client`, `bench/load`,
 //! `bench/usage` and `verify/load`; the rest are functions of their arguments. What a command line says is `cli`'s.
 
-pub mod address;
-pub mod bench;
-pub mod client;
-pub mod paste;
-pub mod replies;
-pub mod verify;
+pub(crate) mod address;
+pub(crate) mod bench;
+pub(crate) mod client;
+pub(crate) mod paste;
+pub(crate) mod replies;
+pub(crate) mod verify;

@@ -21,7 +21,7 @@ const ERROR_BYTES_MAX: usize = 200;
 ///
 /// Invariant: `word` has at most `WORD_BYTES_MAX` bytes, or `ERROR_BYTES_MAX` while it is an error's text.
 #[derive(Debug)]
-pub struct Scanner {
+pub(crate) struct Scanner {
     line: u64,
     word: Vec<u8>,
     /// The word was longer than what is kept of it.
@@ -30,22 +30,17 @@ pub struct Scanner {
     in_error: bool,
 }
 
-/// A word that is not an ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mistake {
-    /// Something else.
+pub(crate) enum Mistake {
     NoId {
         /// Its beginning, as it was written: not fit for a terminal yet.
         word: String,
     },
     /// A number that went through a program that has no 63-bit integers.
     Rounded {
-        /// Its beginning.
         word: String,
     },
-    /// An error reply, as redis-cli prints it.
     ServerError {
-        /// Its beginning.
         text: String,
     },
 }
@@ -58,11 +53,7 @@ impl Default for Scanner {
 
 impl Scanner {
     /// Calls `found` with each word that ends in `bytes`, and the number of its line, from 1.
-    ///
-    /// # Errors
-    ///
-    /// The first error of `found`, which ends the scan.
-    pub fn scan<E>(
+    pub(crate) fn scan<E>(
         &mut self,
         bytes: &[u8],
         mut found: impl FnMut(u64, Result<Id, Mistake>) -> Result<(), E>,
@@ -84,11 +75,10 @@ impl Scanner {
     }
 
     /// Calls `found` with the word that the end of the input ends, if there is one.
-    ///
-    /// # Errors
-    ///
-    /// The error of `found`.
-    pub fn finish<E>(mut self, mut found: impl FnMut(u64, Result<Id, Mistake>) -> Result<(), E>) -> Result<(), E> {
+    pub(crate) fn finish<E>(
+        mut self,
+        mut found: impl FnMut(u64, Result<Id, Mistake>) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.end_word(&mut found)?;
         self.end_error(&mut found)
     }
@@ -159,7 +149,7 @@ fn read(word: &str) -> Result<Id, Mistake> {
 }
 
 /// An ID as text: digits only, 63 bits.
-pub fn parse_id(word: &str) -> Option<Id> {
+pub(crate) fn parse_id(word: &str) -> Option<Id> {
     let digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     if digits { word.parse().ok().and_then(Id::new) } else { None }
 }

@@ -31,11 +31,11 @@ const ERROR_TEXT_BYTES_MAX: usize = 1024;
 const HEADER_BYTES_MAX: usize = 16;
 
 /// IDs of one reply that are kept: the most that a tool asks for in one request.
-pub const REPLY_IDS_MAX: usize = 100_000;
+pub(crate) const REPLY_IDS_MAX: usize = 100_000;
 
 /// Finds the replies in a stream of bytes.
 #[derive(Clone, Debug)]
-pub struct Replies {
+pub(crate) struct Replies {
     /// Elements still to come until the reply is whole; at least 1.
     elements_left: u64,
     /// The reply is a push, which answers nothing.
@@ -59,7 +59,7 @@ struct BulkGuess {
 }
 
 /// What is shown the elements of replies, in their order.
-pub trait Sink {
+pub(crate) trait Sink {
     /// Whether [`Sink::bulk`] needs the string; who only counts saves the copies.
     const WANTS_BULKS: bool;
 
@@ -67,13 +67,11 @@ pub trait Sink {
     fn integer(&mut self, digits: &[u8]);
     /// A bulk string, at most its first 64 bytes; none at all without [`Sink::WANTS_BULKS`].
     fn bulk(&mut self, text: &[u8]);
-    /// An error's text.
     fn error(&mut self, text: &[u8]);
     /// A list begins, its elements follow.
     fn array(&mut self);
     /// A line of any other kind, whole but for its CRLF.
     fn other(&mut self, line: &[u8]);
-    /// A reply is whole.
     fn reply(&mut self);
     /// What was shown since the last reply was none: a push.
     fn push(&mut self);
@@ -82,11 +80,11 @@ pub trait Sink {
 /// The stream does not speak Redis's protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server does not speak Redis's protocol: {0:?}")]
-pub struct NotAReply(pub String);
+pub(crate) struct NotAReply(pub String);
 
 impl NotAReply {
     /// Whether it was an alert of TLS: the server answered that it wants to speak it.
-    pub fn is_tls(&self) -> bool {
+    pub(crate) fn is_tls(&self) -> bool {
         self.0.starts_with("\u{15}\u{3}")
     }
 }
@@ -107,11 +105,7 @@ impl Default for Replies {
 
 impl Replies {
     /// How many replies end in `input`, the bytes behind those of the last scan.
-    ///
-    /// # Errors
-    ///
-    /// A line that no reply has. The stream cannot be read any further then.
-    pub fn scan<S: Sink>(&mut self, mut input: &[u8], sink: &mut S) -> Result<u64, NotAReply> {
+    pub(crate) fn scan<S: Sink>(&mut self, mut input: &[u8], sink: &mut S) -> Result<u64, NotAReply> {
         let mut replies = 0;
         while !input.is_empty() {
             if self.skip_bytes > 0 {
@@ -157,11 +151,6 @@ impl Replies {
             }
         }
         Ok(replies)
-    }
-
-    /// Whether some bytes of a reply came that is not whole.
-    pub fn is_amid(&self) -> bool {
-        self.elements_left > 1 || self.skip_bytes > 0 || !self.cut_line.is_empty()
     }
 
     /// The next bytes of a bulk string, or of the CRLF behind it.
@@ -300,18 +289,16 @@ fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(ERROR_TEXT_BYTES_MAX)]).into_owned()
 }
 
-/// Error replies by their text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ErrorReplies {
+pub(crate) struct ErrorReplies {
     /// All of them, those inside of EXEC's replies too.
-    pub count: u64,
+    pub(crate) count: u64,
     /// The first different texts and how often each came. A server chose them: escape them before they are printed.
-    pub texts: Vec<(String, u64)>,
+    pub(crate) texts: Vec<(String, u64)>,
 }
 
 impl ErrorReplies {
-    /// Counts one more error of this text.
-    pub fn add(&mut self, text: &[u8]) {
+    pub(crate) fn add(&mut self, text: &[u8]) {
         self.add_text(&text_of(text), 1);
     }
 
@@ -324,8 +311,7 @@ impl ErrorReplies {
         }
     }
 
-    /// Adds what another counted.
-    pub fn absorb(&mut self, other: &ErrorReplies) {
+    pub(crate) fn absorb(&mut self, other: &ErrorReplies) {
         let kept: u64 = other.texts.iter().map(|(_, count)| count).sum();
         for (text, count) in &other.texts {
             self.add_text(text, *count);
@@ -336,11 +322,10 @@ impl ErrorReplies {
 
 /// Counts what replies have in them; keeps error texts alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Integers and bulk strings: IDs, where IDs were asked for.
-    pub values: u64,
-    /// Error replies.
-    pub errors: ErrorReplies,
+    pub(crate) values: u64,
+    pub(crate) errors: ErrorReplies,
 }
 
 impl Sink for Counts {
@@ -367,12 +352,10 @@ impl Sink for Counts {
 /// A reply, as far as a tool that draws IDs needs it. Texts may have anything in them: escape them before they are
 /// printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// An integer that an ID can be.
     Id(Id),
-    /// A list of such, as strings or integers.
     Ids(Vec<Id>),
-    /// An error.
     Error(String),
     /// Anything else, for people: its beginning.
     Other(String),
@@ -380,9 +363,8 @@ pub enum Reply {
 
 /// Gathers whole replies. At most [`REPLY_IDS_MAX`] IDs are kept of one.
 #[derive(Debug, Default)]
-pub struct Gathered {
-    /// Replies that are whole, in order.
-    pub replies: Vec<Reply>,
+pub(crate) struct Gathered {
+    pub(crate) replies: Vec<Reply>,
     ids: Vec<Id>,
     is_list: bool,
     /// The first element that is not an ID.
@@ -452,8 +434,7 @@ fn parse_id(text: &[u8]) -> Option<Id> {
     if digits { std::str::from_utf8(text).ok()?.parse().ok().and_then(Id::new) } else { None }
 }
 
-/// One request as an array of bulk strings.
-pub fn push_request(bytes: &mut Vec<u8>, words: &[impl AsRef<[u8]>]) {
+pub(crate) fn push_request(bytes: &mut Vec<u8>, words: &[impl AsRef<[u8]>]) {
     bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
     for word in words {
         let word = word.as_ref();
@@ -586,11 +567,9 @@ mod tests {
     fn a_list_without_end_is_not_kept() {
         let (mut scanner, mut gathered) = (Replies::default(), Gathered::default());
         scanner.scan(b"*1000000\r\n", &mut gathered).unwrap();
-        for _ in 0..1000 {
-            assert_eq!(
-                scanner.scan(":5\r\n".repeat(1000).as_bytes(), &mut gathered).unwrap(),
-                u64::from(!scanner.is_amid())
-            );
+        for part in 1..=1000 {
+            let replies = scanner.scan(":5\r\n".repeat(1000).as_bytes(), &mut gathered).unwrap();
+            assert_eq!(replies, u64::from(part == 1000));
         }
         assert_eq!(gathered.replies, [Reply::Other("a list of more than 100000 ids".to_owned())]);
         assert!(gathered.ids.capacity() <= 2 * REPLY_IDS_MAX);

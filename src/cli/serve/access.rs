@@ -6,10 +6,6 @@ use crate::config::{Config, Report, exposed_in_dir};
 use crate::server::acl_file::{self, AclFileError};
 
 /// The users of `aclfile`; `None` without one. Its path is relative to `dir`, which must have been entered.
-///
-/// # Errors
-///
-/// Everything that is wrong with the file.
 pub(super) fn load_file(config: &Config) -> Result<Option<Users>, Report> {
     let Some(path) = &config.aclfile else { return Ok(None) };
     acl_file::load_users(path).map(Some).map_err(|error| match error {

@@ -29,9 +29,6 @@ struct Kept<S: Claim<Point = SavePoint>> {
 }
 
 impl<S: Claim<Point = SavePoint>> KeeperThread<S> {
-    /// # Errors
-    ///
-    /// When the system gives no thread, or no descriptor for its runtime.
     pub(super) fn start() -> Result<Self, Failure> {
         let no_thread = |error| Failure(format!("the keeper of the watermark gets no thread: {error}"));
         let (work, given) = mpsc::channel::<Kept<S>>();

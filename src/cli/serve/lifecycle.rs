@@ -214,10 +214,6 @@ async fn begin_life<S: Claim<Point = SavePoint>>(
 
 /// The end of a start that fails once its first save was begun: a clock that was wrong leaves no trace. A second signal
 /// ends it at once.
-///
-/// # Errors
-///
-/// Why what the first save wrote may still be there.
 async fn give_up<S: Claim<Point = SavePoint>>(
     keeper: Keeper<SystemClock, S>,
     config: &Config,

@@ -41,28 +41,16 @@ impl Notifier {
     }
 
     /// The server answers clients from now on. `status` is what `systemctl status` shows.
-    ///
-    /// # Errors
-    ///
-    /// When the service manager does not take the message.
     pub(super) async fn ready(&self, status: &str) -> io::Result<()> {
         self.send(&format!("READY=1\nSTATUS={}\n", one_line(status))).await
     }
 
     /// The server has begun to stop.
-    ///
-    /// # Errors
-    ///
-    /// When the service manager does not take the message.
     pub(super) async fn stopping(&self) -> io::Result<()> {
         self.send("STOPPING=1\nSTATUS=Stopping\n").await
     }
 
     /// The server is alive: to be said as often as [`watchdog_every`] tells.
-    ///
-    /// # Errors
-    ///
-    /// When the service manager does not take the message.
     pub(super) async fn alive(&self) -> io::Result<()> {
         self.send("WATCHDOG=1\n").await
     }
@@ -73,10 +61,6 @@ impl Notifier {
     }
 
     /// What `systemctl status` is to show from now on.
-    ///
-    /// # Errors
-    ///
-    /// When the service manager does not take the message.
     pub(super) async fn status(&self, status: &str) -> io::Result<()> {
         self.send(&format!("STATUS={}\n", one_line(status))).await
     }

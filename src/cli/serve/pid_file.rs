@@ -21,10 +21,6 @@ const PID_BYTES_MAX: usize = 64;
 impl PidFile {
     /// Writes this process's id to `path`. What a crash left there is replaced, as Redis does, but not the file of a
     /// getid that runs. The file is a new one: what a link of this name leads to is not touched.
-    ///
-    /// # Errors
-    ///
-    /// When the file can't be written, or is another server's; the message names the path.
     pub(in crate::cli) fn write(path: &Path) -> Result<PidFile, PidFileError> {
         let wrap = |error| PidFileError { path: path.to_owned(), error };
         let path = std::path::absolute(path).map_err(wrap)?;
@@ -48,10 +44,6 @@ impl PidFile {
 
     /// Whether it could be written, to be asked beforehand: another getid that runs may be the one that is to be
     /// restarted. `soon` is a folder that the start is going to make.
-    ///
-    /// # Errors
-    ///
-    /// As [`PidFile::write`].
     pub(in crate::cli) fn check(path: &Path, soon: Option<&Path>) -> Result<(), PidFileError> {
         let checked = match files::can_replace(path, soon) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -62,11 +54,7 @@ impl PidFile {
         checked.map_err(|error| PidFileError { path: path.to_owned(), error })
     }
 
-    /// Removes the file at a clean exit, unless it is another one by then.
-    ///
-    /// # Errors
-    ///
-    /// When it is ours and can't be removed. A file that is gone already is not an error.
+    /// Removes the file at a clean exit, unless it is gone or another one by then.
     pub(in crate::cli) fn remove(self) -> Result<(), PidFileError> {
         files::remove_if(&self.path, self.id).map_err(|error| PidFileError { path: self.path, error })
     }

@@ -40,10 +40,6 @@ pub(in crate::cli) enum Purpose {
 
 impl Startup {
     /// Reads all sources and enters the folder of the state.
-    ///
-    /// # Errors
-    ///
-    /// Everything that is wrong.
     pub(in crate::cli) fn load(words: Vec<String>, purpose: Purpose) -> Result<Startup, Report> {
         let mut sources = words::sources(words);
         let (mut config, warnings) = Config::load(&sources, &RealFiles)?;
@@ -76,10 +72,6 @@ impl Startup {
 /// so.
 ///
 /// `own_files` are open for everything else.
-///
-/// # Errors
-///
-/// When there is no room for a single client.
 pub(in crate::cli) fn fit_clients(config: &mut Config, own_files: u64) -> Result<Option<String>, TooFewFiles> {
     let asked = config.maxclients;
     config.maxclients = listen::room_for_clients(asked, own_files, config.tls_port != 0)?;

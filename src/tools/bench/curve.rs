@@ -7,17 +7,15 @@ use std::fmt::Write as _;
 
 /// A point: this share of all batches took so long at most.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
+pub(crate) struct Point {
     /// 0 to 1.
-    pub quantile: f64,
-    /// Microseconds.
-    pub latency_us: f64,
+    pub(crate) quantile: f64,
+    pub(crate) latency_us: f64,
     /// Batches up to here.
-    pub batches: u64,
+    pub(crate) batches: u64,
 }
 
-/// One row for each point, under a header.
-pub fn csv(points: &[Point]) -> String {
+pub(crate) fn csv(points: &[Point]) -> String {
     let mut text = String::from("quantile,latency_us,batches\n");
     for Point { quantile, latency_us, batches } in points {
         push(&mut text, format_args!("{quantile:.7},{latency_us:.3},{batches}\n"));
@@ -38,10 +36,10 @@ const MARK_WIDTH: f64 = 110.0;
 const DECADES_MAX: f64 = 7.0;
 
 /// A point of the curve with its name.
-pub type Mark = (&'static str, Point);
+pub(crate) type Mark = (&'static str, Point);
 
 /// The picture, 800 x 460 px, for light and for dark backgrounds. `title` and `subtitle` may be any text.
-pub fn svg(title: &str, subtitle: &str, points: &[Point], marks: &[Mark]) -> String {
+pub(crate) fn svg(title: &str, subtitle: &str, points: &[Point], marks: &[Mark]) -> String {
     let shown: Vec<&Point> = points.iter().filter(|point| point.latency_us > 0.0).collect();
     let decades =
         shown.iter().filter(|point| point.quantile < 1.0).map(|point| decade(point.quantile)).fold(1.0, f64::max);
@@ -96,7 +94,6 @@ fn axes(out: &mut String, (low, high): (f64, f64), decades: f64, y: impl Fn(f64)
     );
 }
 
-/// Named points on the curve.
 fn mark(
     out: &mut String,
     shown: &[&Point],

@@ -10,11 +10,10 @@ const DISTURBED: f64 = 0.05;
 
 /// What one thread did with its time, as shares of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Share {
-    /// It ran.
-    pub busy: f64,
+pub(crate) struct Share {
+    pub(crate) busy: f64,
     /// It could have run, but something else had the processor.
-    pub waited: f64,
+    pub(crate) waited: f64,
 }
 
 impl Share {
@@ -23,16 +22,14 @@ impl Share {
     }
 
     /// Something else had the processor for so long that times, not only rates, are not its own.
-    pub fn disturbed(self) -> bool {
+    pub(crate) fn disturbed(self) -> bool {
         self.waited >= DISTURBED
     }
 }
 
-/// What a run was limited by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Limit {
-    /// A thread of the server had no time left: what a bench is for.
+pub(crate) enum Limit {
     Server,
     /// A thread of the generator had no time left, while the server had: the rate says nothing about the server.
     Load,
@@ -50,7 +47,7 @@ pub enum Limit {
 
 impl Limit {
     /// Judges by the busiest thread of each side.
-    pub fn judge(load: Share, server: Option<Share>) -> Limit {
+    pub(crate) fn judge(load: Share, server: Option<Share>) -> Limit {
         match (load.saturated(), server.map(Share::saturated)) {
             (true, Some(true)) => Limit::Both,
             (true, Some(false)) => Limit::Load,
@@ -62,8 +59,7 @@ impl Limit {
         }
     }
 
-    /// One sentence for the report.
-    pub fn sentence(self) -> &'static str {
+    pub(crate) fn sentence(self) -> &'static str {
         match self {
             Limit::Server => "the server",
             Limit::Load => {

@@ -35,10 +35,8 @@ const LOOK_MS: u8 = 100;
 /// The longest latency that is told apart, in ns: the longest timeout.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
-/// How often a run's progress is told.
 const PROGRESS: Duration = Duration::from_millis(100);
 
-/// What all threads share.
 pub(crate) struct Plan {
     pub(crate) endpoint: Endpoint,
     pub(crate) workload: Workload,
@@ -46,15 +44,12 @@ pub(crate) struct Plan {
     pub(crate) keep_going: bool,
     /// Units not sent yet, in a run of so many units.
     pub(crate) units_left: AtomicU64,
-    /// Whether somebody looks at `replies_seen`.
     pub(crate) shows_progress: bool,
     /// Replies of this run until a moment ago.
     pub(crate) replies_seen: AtomicU64,
 }
 
-/// Why a run ended without a result.
 pub(crate) enum Stop {
-    /// It could not be made.
     Failed(String),
     /// Every request would get the same error.
     Refused(String),
@@ -66,7 +61,6 @@ impl<T: Into<String>> From<T> for Stop {
     }
 }
 
-/// How long a run goes.
 #[derive(Clone, Copy)]
 pub(crate) enum Until {
     /// No batch is sent from then on.
@@ -75,7 +69,6 @@ pub(crate) enum Until {
     Units(u64),
 }
 
-/// What came of a run.
 pub(crate) struct Tally {
     /// Replies, and so requests.
     pub(crate) replies: u64,
@@ -85,13 +78,10 @@ pub(crate) struct Tally {
     pub(crate) latency_ns: Histogram<u64>,
     /// From the first write to the last reply.
     pub(crate) elapsed: Duration,
-    /// CPU time of all threads.
     pub(crate) cpu: Duration,
-    /// What the busiest thread did.
     pub(crate) share: Share,
 }
 
-/// The threads, with their connections open.
 pub(crate) struct Crew {
     orders: Vec<Sender<Until>>,
     results: Receiver<Result<Part, Stop>>,
@@ -99,7 +89,6 @@ pub(crate) struct Crew {
 }
 
 impl Crew {
-    /// Opens all connections and logs in.
     pub(crate) fn connect(plan: &Arc<Plan>, connections: u32, threads: u32) -> Result<Crew, String> {
         let threads = threads.min(connections);
         let (ready, connected) = channel();
@@ -158,7 +147,6 @@ impl Crew {
 /// Seen only if a thread panicked, which has said why on standard error.
 const DIED: &str = "a thread of the load generator died";
 
-/// A thread: connects, then runs as often as it is told.
 fn work(
     plan: Arc<Plan>,
     connections: u32,
@@ -179,7 +167,6 @@ fn work(
     }
 }
 
-/// What one thread did in a run.
 struct Part {
     replies: u64,
     counts: Counts,
@@ -220,7 +207,6 @@ impl Part {
     }
 }
 
-/// One thread's connections.
 struct Load {
     plan: Arc<Plan>,
     epoll: Epoll,

@@ -11,6 +11,6 @@ pub(crate) mod report;
 pub(crate) mod usage;
 mod workload;
 
-pub use curve::{Mark, Point, csv, svg};
-pub use limit::{Limit, Share};
-pub use workload::{Workload, WorkloadError};
+pub(crate) use curve::{Mark, Point, csv, svg};
+pub(crate) use limit::{Limit, Share};
+pub(crate) use workload::Workload;

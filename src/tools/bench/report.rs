@@ -45,7 +45,6 @@ pub(crate) struct Report {
     /// Their texts, the first few.
     errors: BTreeMap<String, u64>,
     load: Side,
-    /// With --pid.
     server: Option<Server>,
     limit: Limit,
 }
@@ -61,7 +60,6 @@ struct Latency {
     max: f64,
 }
 
-/// CPU time of one side.
 #[derive(Serialize)]
 struct Side {
     cpu_seconds: f64,
@@ -126,19 +124,16 @@ impl Report {
         }
     }
 
-    /// Of the picture.
     pub(crate) fn title(&self) -> String {
         format!("{}: {} requests a second", self.what(), rate(self.requests_per_second))
     }
 
-    /// Of the picture.
     pub(crate) fn marks(&self) -> [Mark; 4] {
         let Latency { batches, p50, p99, p999, max, .. } = self.latency_us;
         let mark = |name, quantile, latency_us| (name, Point { quantile, latency_us, batches });
         [mark("p50", 0.5, p50), mark("p99", 0.99, p99), mark("p99.9", 0.999, p999), mark("max", 1.0, max)]
     }
 
-    /// Of the picture.
     pub(crate) fn subtitle(&self) -> String {
         let connections = counted(self.shape.connections.into(), "connection");
         format!("{connections}, pipeline {}, {:.1} s, {}", self.shape.pipeline, self.seconds, self.target)
@@ -204,7 +199,6 @@ fn write_side(f: &mut fmt::Formatter<'_>, name: &str, side: &Side, of: &str) -> 
     writeln!(f, "{of}")
 }
 
-/// A rate for people.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are positive and far below 2^53")]
 fn rate(per_second: f64) -> String {
     thousands(per_second.round() as u64)

@@ -17,28 +17,23 @@ use super::Share;
 /// Linux has no process from here on (`PID_MAX_LIMIT`); larger numbers would spoil the clock's id.
 pub(crate) const PID_MAX: i32 = 1 << 22;
 
-/// Reads the CPU time of another process.
 pub(crate) struct ServerUsage {
     pid: i32,
     clock: ClockId,
 }
 
-/// CPU time until now.
 pub(crate) struct Reading {
     cpu: Duration,
     /// By thread id; empty where the kernel does not tell.
     threads: HashMap<u32, ThreadTime>,
 }
 
-/// CPU time between two readings.
 pub(crate) struct Used {
     pub(crate) pid: i32,
-    /// Of all threads.
     pub(crate) cpu: Duration,
     busiest: ThreadTime,
 }
 
-/// Times of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThreadTime {
     pub(crate) ran_ns: u64,
@@ -93,7 +88,6 @@ impl Used {
 }
 
 impl ThreadTime {
-    /// Of the calling thread, until now.
     pub(crate) fn of_this_thread() -> ThreadTime {
         let ran = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
         let times = fs::read_to_string("/proc/thread-self/schedstat").ok();

@@ -10,7 +10,7 @@ const BATCH_BYTES_MAX: usize = 16 << 20;
 /// A unit is one command, or a whole transaction: MULTI, the command so many times, EXEC. Every command of a unit is a
 /// request and gets a reply, MULTI and EXEC among them, as servers count them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Workload {
+pub(crate) struct Workload {
     bytes: Vec<u8>,
     unit_bytes: usize,
     unit_requests: u32,
@@ -19,27 +19,21 @@ pub struct Workload {
     depth: u32,
 }
 
-/// Why there is no such workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WorkloadError {
-    /// Nothing to send.
+pub(crate) enum WorkloadError {
     #[error("there is no command to send")]
     NoCommand,
-    /// Larger than 16 MiB.
     #[error("{bytes} bytes in flight on each connection; at most {BATCH_BYTES_MAX} are possible: a lower --pipeline")]
-    TooLarge {
-        /// What it would be.
-        bytes: u128,
-    },
+    TooLarge { bytes: u128 },
 }
 
 impl Workload {
     /// `depth` units of `words`, or of transactions of `transaction` times `words`. A depth of 0 is one of 1.
-    ///
-    /// # Errors
-    ///
-    /// No words; a batch that is larger than 16 MiB.
-    pub fn new(words: &[impl AsRef<[u8]>], transaction: Option<u32>, depth: u32) -> Result<Workload, WorkloadError> {
+    pub(crate) fn new(
+        words: &[impl AsRef<[u8]>],
+        transaction: Option<u32>,
+        depth: u32,
+    ) -> Result<Workload, WorkloadError> {
         if words.is_empty() {
             return Err(WorkloadError::NoCommand);
         }
@@ -67,19 +61,18 @@ impl Workload {
         Ok(Workload { bytes: unit.repeat(depth as usize), unit_bytes: unit.len(), unit_requests, unit_commands, depth })
     }
 
-    /// Units in flight on one connection, at least 1.
-    pub fn depth(&self) -> u32 {
+    pub(crate) fn depth(&self) -> u32 {
         self.depth
     }
 
     /// Requests, and so replies, of one unit; at least 1.
-    pub fn unit_requests(&self) -> u32 {
+    pub(crate) fn unit_requests(&self) -> u32 {
         self.unit_requests
     }
 
     /// The error that every request would get, when so many replies brought nothing else: `None` while there is hope.
     /// What a server says that is busy, starting or without its disk may pass.
-    pub fn refusal<'a>(&self, replies: u64, counts: &'a Counts) -> Option<&'a str> {
+    pub(crate) fn refusal<'a>(&self, replies: u64, counts: &'a Counts) -> Option<&'a str> {
         const PASSES: &[&str] = &["BUSY", "MISCONF", "LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY"];
         // Of a transaction, MULTI is answered with OK all the same.
         let commands = replies / u64::from(self.unit_requests) * u64::from(self.unit_commands);
@@ -90,7 +83,7 @@ impl Workload {
     }
 
     /// The bytes of that many units, at most [`Self::depth`].
-    pub fn batch(&self, units: u32) -> &[u8] {
+    pub(crate) fn batch(&self, units: u32) -> &[u8] {
         &self.bytes[..units.min(self.depth) as usize * self.unit_bytes]
     }
 }

@@ -21,35 +21,30 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, SockAddr, Type};
 use tokio_rustls::rustls::{self, ClientConnection};
 
-pub use self::tls::{Tls, TlsFileError, TlsFiles};
+pub(crate) use self::tls::{Tls, TlsFiles};
 use super::address::Address;
 use super::replies::{Gathered, NotAReply, Replies, Reply, push_request};
 use crate::text::printable::printable;
 
-/// A server, and all that is needed to reach it.
 #[derive(Debug)]
-pub struct Endpoint {
-    /// Where it listens.
-    pub address: Address,
+pub(crate) struct Endpoint {
+    pub(crate) address: Address,
     /// How it proves who it is; `None`: it is spoken to in clear.
-    pub tls: Option<Tls>,
-    /// What AUTH says.
-    pub login: Option<Login>,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) login: Option<Login>,
     /// Selected after the login, unless it is 0.
-    pub database: u32,
+    pub(crate) database: u32,
     /// For a connection that is ready to be asked, and for a reply.
-    pub timeout: Duration,
+    pub(crate) timeout: Duration,
     /// What the host's name was found to mean.
-    pub addresses: OnceLock<Vec<SocketAddr>>,
+    pub(crate) addresses: OnceLock<Vec<SocketAddr>>,
 }
 
-/// The login: a user's name and its password.
 #[derive(Clone)]
-pub struct Login {
+pub(crate) struct Login {
     /// Without one: the default user.
-    pub user: Option<String>,
-    /// The password.
-    pub password: String,
+    pub(crate) user: Option<String>,
+    pub(crate) password: String,
 }
 
 impl fmt::Debug for Login {
@@ -61,54 +56,30 @@ impl fmt::Debug for Login {
 /// Why a server could not be reached, or did not answer as a server of Redis's protocol does. `Display` has the remedy,
 /// and nothing in it that a terminal would obey.
 #[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// The host has no address.
+pub(crate) enum ClientError {
     #[error("the host has no address: {0}. Is the name right?")]
     Lookup(String),
-    /// No connection.
     #[error("{}", connect_sentence(.0))]
     Connect(io::Error),
-    /// No connection in time.
     #[error("no connection within {0} ms: is the address right, and does a firewall let this through?")]
     ConnectTimeout(u128),
-    /// It took the connection and does not answer in time.
     #[error(
         "no answer within {ms} ms: does the server hang, or does this port {}?",
         if *.tls { "not speak TLS" } else { "speak TLS (--tls)" }
     )]
-    Timeout {
-        /// The limit.
-        ms: u128,
-        /// Whether the connection is encrypted.
-        tls: bool,
-    },
-    /// The connection ended.
+    Timeout { ms: u128, tls: bool },
     #[error("the server closed the connection{}", if *.tls { "" } else { "; if this port speaks TLS: --tls" })]
-    Closed {
-        /// Whether the connection was encrypted.
-        tls: bool,
-    },
-    /// No TLS.
+    Closed { tls: bool },
     #[error("TLS: {}", tls_sentence(.0))]
     Tls(rustls::Error),
-    /// The host's name is none that a certificate can have.
     #[error("TLS: '{0}' is no name that a certificate can have; --sni NAME says which to expect")]
     ServerName(String),
-    /// What came is not a reply.
     #[error("{}", not_a_reply_sentence(.0))]
     NotAReply(NotAReply),
-    /// More replies than were asked for.
     #[error("the server sent more replies than there were requests: is it a Redis protocol server?")]
     TooMany,
-    /// AUTH or SELECT was refused.
     #[error("{command}: {}{}", printable(.text), login_help(.text))]
-    Refused {
-        /// What was asked.
-        command: &'static str,
-        /// What was answered.
-        text: String,
-    },
-    /// Anything else.
+    Refused { command: &'static str, text: String },
     #[error("{0}")]
     Io(io::Error),
 }
@@ -163,22 +134,13 @@ fn login_help(text: &str) -> &'static str {
 }
 
 impl Endpoint {
-    /// Connects and logs in, within the timeout.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientError`] for the first thing that goes wrong.
-    pub fn connect(&self) -> Result<Connection, ClientError> {
+    pub(crate) fn connect(&self) -> Result<Connection, ClientError> {
         self.connect_by(&Deadline::after(self.timeout))
     }
 
     /// Connects, logs in, sends requests and waits for as many replies, all within the timeout. An error reply may be
     /// the last one: of a server that turns a client away.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientError`] for the first thing that goes wrong.
-    pub fn ask_once(&self, requests: &[u8], replies: usize) -> Result<Vec<Reply>, ClientError> {
+    pub(crate) fn ask_once(&self, requests: &[u8], replies: usize) -> Result<Vec<Reply>, ClientError> {
         let deadline = Deadline::after(self.timeout);
         self.connect_by(&deadline)?.exchange(requests, replies, &deadline)
     }
@@ -260,11 +222,12 @@ impl Endpoint {
 
     /// Sends requests on a connection that [`Endpoint::connect`] made, and waits for as many replies, as
     /// [`Endpoint::ask_once`] does.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientError`] when they do not come within the timeout.
-    pub fn ask(&self, connection: &mut Connection, requests: &[u8], replies: usize) -> Result<Vec<Reply>, ClientError> {
+    pub(crate) fn ask(
+        &self,
+        connection: &mut Connection,
+        requests: &[u8],
+        replies: usize,
+    ) -> Result<Vec<Reply>, ClientError> {
         connection.exchange(requests, replies, &Deadline::after(self.timeout))
     }
 }
@@ -292,7 +255,6 @@ fn look_up(host: &str, port: u16, deadline: &Deadline) -> Result<Vec<SocketAddr>
     }
 }
 
-/// Until when something may take.
 #[derive(Debug)]
 struct Deadline {
     at: Instant,
@@ -318,9 +280,8 @@ impl Deadline {
     }
 }
 
-/// An open connection, logged in.
 #[derive(Debug)]
-pub struct Connection {
+pub(crate) struct Connection {
     socket: Socket,
     tls: Option<Box<ClientConnection>>,
 }
@@ -333,11 +294,7 @@ enum Socket {
 
 impl Connection {
     /// From now on nothing waits: what cannot be done yet is [`io::ErrorKind::WouldBlock`].
-    ///
-    /// # Errors
-    ///
-    /// Those of the system.
-    pub fn set_nonblocking(&self) -> io::Result<()> {
+    pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
         match &self.socket {
             Socket::Tcp(stream) => stream.set_nonblocking(true),
             Socket::Unix(stream) => stream.set_nonblocking(true),
@@ -346,11 +303,7 @@ impl Connection {
 
     /// Reads what there is. 0: the server closed. Where the connection is encrypted, what was received may be more than
     /// `buffer` holds: read until it would block.
-    ///
-    /// # Errors
-    ///
-    /// Those of the socket; [`io::ErrorKind::InvalidData`] if the peer does not speak TLS.
-    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return self.socket.read(buffer) };
         loop {
             match tls.reader().read(buffer) {
@@ -367,11 +320,7 @@ impl Connection {
     }
 
     /// Takes some of `bytes` to be sent; what TLS has encrypted and not sent yet goes first.
-    ///
-    /// # Errors
-    ///
-    /// Those of the socket.
-    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return self.socket.write(bytes) };
         while tls.wants_write() {
             tls.write_tls(&mut self.socket)?;
@@ -381,12 +330,7 @@ impl Connection {
         Ok(taken)
     }
 
-    /// Sends what was encrypted and not sent yet.
-    ///
-    /// # Errors
-    ///
-    /// Those of the socket.
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {
             while tls.wants_write() {
                 tls.write_tls(&mut self.socket)?;
@@ -396,12 +340,11 @@ impl Connection {
     }
 
     /// Whether bytes were taken to be sent that are not sent yet.
-    pub fn has_unsent(&self) -> bool {
+    pub(crate) fn has_unsent(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
-    /// Whether it is encrypted.
-    pub fn is_tls(&self) -> bool {
+    pub(crate) fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
 
@@ -492,7 +435,7 @@ fn error_of(error: io::Error, deadline: &Deadline, tls: bool) -> ClientError {
 
 impl ClientError {
     /// What a failed read or write of a connection means that has done so before.
-    pub fn of(error: io::Error, connection: &Connection, timeout: Duration) -> ClientError {
+    pub(crate) fn of(error: io::Error, connection: &Connection, timeout: Duration) -> ClientError {
         error_of(error, &Deadline::after(timeout), connection.is_tls())
     }
 }

@@ -22,20 +22,18 @@ const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// Which files say whom to trust.
 #[derive(Clone, Debug, Default)]
-pub struct TlsFiles {
+pub(crate) struct TlsFiles {
     /// Who may have signed the server's certificate; without it, those whom this system trusts.
-    pub authorities: Option<PathBuf>,
-    /// The client's certificate, and its key.
-    pub client: Option<(PathBuf, PathBuf)>,
+    pub(crate) authorities: Option<PathBuf>,
+    pub(crate) client: Option<(PathBuf, PathBuf)>,
     /// The name that the certificate must have, where it is not the host's.
-    pub server_name: Option<String>,
+    pub(crate) server_name: Option<String>,
     /// Anybody may be the server.
-    pub insecure: bool,
+    pub(crate) insecure: bool,
 }
 
-/// What was made of them.
 #[derive(Clone)]
-pub struct Tls {
+pub(crate) struct Tls {
     config: Arc<ClientConfig>,
     server_name: Option<String>,
 }
@@ -46,48 +44,22 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// What is wrong with one of the files.
 #[derive(Debug, thiserror::Error)]
-pub enum TlsFileError {
-    /// It cannot be read.
+pub(crate) enum TlsFileError {
     #[error("{}: {error}", .path.display())]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// It has nothing of that kind in it.
+    Io { path: PathBuf, error: io::Error },
     #[error("{}: there is no {what} in it; it must be PEM", .path.display())]
-    Content {
-        /// Which.
-        path: PathBuf,
-        /// What should be there.
-        what: &'static str,
-    },
-    /// Certificate and key do not fit, or are of a kind that is not spoken.
+    Content { path: PathBuf, what: &'static str },
     #[error("the client's certificate {}: {error}", .path.display())]
-    Client {
-        /// The certificate.
-        path: PathBuf,
-        /// Why.
-        error: rustls::Error,
-    },
-    /// The system trusts nobody.
+    Client { path: PathBuf, error: rustls::Error },
     #[error("this system has no certificates of authorities{0}: --cacert FILE names who signed the server's")]
     NoAuthorities(String),
-    /// Anything else.
     #[error("TLS: {0}")]
     Other(#[from] rustls::Error),
 }
 
 impl Tls {
-    /// Reads the files.
-    ///
-    /// # Errors
-    ///
-    /// [`TlsFileError`] for the first thing that is wrong with one of them.
-    pub fn load(files: &TlsFiles) -> Result<Tls, TlsFileError> {
+    pub(crate) fn load(files: &TlsFiles) -> Result<Tls, TlsFileError> {
         let provider = Arc::new(ring::default_provider());
         let builder =
             ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;

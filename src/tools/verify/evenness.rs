@@ -16,7 +16,7 @@ use getid_core::{Id, Layout};
 use serde::Serialize;
 
 /// Residues that are counted at most; above, the table would be larger than what it tells.
-pub const MODULUS_MAX: u32 = 1 << 21;
+pub(crate) const MODULUS_MAX: u32 = 1 << 21;
 
 /// IDs for each residue that chi-square needs.
 const IDS_PER_RESIDUE_MIN: f64 = 10.0;
@@ -26,7 +26,7 @@ const ALARM_EXPONENT: f64 = 40.0;
 
 /// Counts the residues of one server's IDs, which come ascending.
 #[derive(Clone, Debug)]
-pub struct Evenness {
+pub(crate) struct Evenness {
     layout: Layout,
     modulus: u32,
     counts: Vec<u64>,
@@ -39,14 +39,14 @@ pub struct Evenness {
 
 impl Evenness {
     /// Counts for a modulus of 1 to [`MODULUS_MAX`].
-    pub fn new(layout: Layout, modulus: u32) -> Evenness {
+    pub(crate) fn new(layout: Layout, modulus: u32) -> Evenness {
         let modulus = modulus.clamp(1, MODULUS_MAX);
         let values = 1_usize << layout.random_bits();
         Evenness { layout, modulus, counts: vec![0; modulus as usize], ids: 0, last_seen: vec![0; values], repeats: 0 }
     }
 
     /// The next larger ID.
-    pub fn add(&mut self, id: Id) {
+    pub(crate) fn add(&mut self, id: Id) {
         self.ids += 1;
         if let Ok(residue) = usize::try_from(id.get() % u64::from(self.modulus)) {
             self.counts[residue] += 1;
@@ -60,7 +60,7 @@ impl Evenness {
     }
 
     /// What the counts say. `exclusive`: the run got every ID, so the promise is judged to the letter.
-    pub fn verdict(&self, exclusive: bool) -> EvennessVerdict {
+    pub(crate) fn verdict(&self, exclusive: bool) -> EvennessVerdict {
         let promised = self.last_seen.len().is_multiple_of(self.modulus as usize);
         let exact = self.repeats == 0;
         let (chi_square, chi_square_max) = (self.chi_square(), self.chi_square_max());
@@ -102,25 +102,19 @@ impl Evenness {
     }
 }
 
-/// Evenness of one server's IDs.
 #[derive(Clone, Debug, Serialize)]
-pub struct EvennessVerdict {
-    /// The modulus.
-    pub modulus: u32,
+pub(crate) struct EvennessVerdict {
+    pub(crate) modulus: u32,
     /// Whether the layout promises evenness over it.
-    pub promised: bool,
+    pub(crate) promised: bool,
     /// The judgement; none without a promise, or with too few IDs.
-    pub even: Option<bool>,
+    pub(crate) even: Option<bool>,
     /// Whether each 2^random-range IDs in a row carried every random value once.
-    pub exact: bool,
-    /// How often the rarest residue came.
-    pub count_min: u64,
-    /// How often the most frequent residue came.
-    pub count_max: u64,
-    /// Pearson's statistic.
-    pub chi_square: f64,
-    /// What it may be.
-    pub chi_square_max: f64,
+    pub(crate) exact: bool,
+    pub(crate) count_min: u64,
+    pub(crate) count_max: u64,
+    pub(crate) chi_square: f64,
+    pub(crate) chi_square_max: f64,
 }
 
 impl std::fmt::Display for EvennessVerdict {

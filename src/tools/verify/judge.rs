@@ -13,63 +13,44 @@ use super::record::RecordError;
 use super::watch::{ServerWatch, Watch};
 use super::{Findings, Kind, Place};
 
-/// How to judge.
 #[derive(Clone, Copy, Debug)]
-pub struct JudgeOptions {
-    /// How the IDs are made.
-    pub layout: Layout,
+pub(crate) struct JudgeOptions {
+    pub(crate) layout: Layout,
     /// Evenness is judged over `id % modulus`.
-    pub modulus: u32,
+    pub(crate) modulus: u32,
     /// Nobody else drew IDs, and no reply was lost: evenness holds to the letter.
-    pub exclusive: bool,
+    pub(crate) exclusive: bool,
     /// Each ID of this run must be larger than all earlier ones of its server-id.
-    pub after: bool,
+    pub(crate) after: bool,
 }
 
 /// The IDs of an earlier run, ascending.
-pub struct Earlier<'a> {
-    /// The file's name.
-    pub name: String,
-    /// Its IDs.
-    pub ids: Box<dyn Iterator<Item = Result<u64, RecordError>> + 'a>,
+pub(crate) struct Earlier<'a> {
+    pub(crate) name: String,
+    pub(crate) ids: Box<dyn Iterator<Item = Result<u64, RecordError>> + 'a>,
 }
 
-/// What the merge found.
 #[derive(Debug, Default)]
-pub struct Judged {
-    /// Violations.
-    pub findings: Findings,
+pub(crate) struct Judged {
+    pub(crate) findings: Findings,
     /// For each server, in the order given, what its IDs are; none where none came.
-    pub servers: Vec<Option<ServerIds>>,
-    /// IDs of earlier runs.
-    pub earlier_ids: u64,
+    pub(crate) servers: Vec<Option<ServerIds>>,
+    pub(crate) earlier_ids: u64,
 }
 
 /// This run's IDs of one server.
 #[derive(Debug)]
-pub struct ServerIds {
-    /// How many.
-    pub ids: u64,
-    /// The lowest.
-    pub lowest: Id,
-    /// The highest.
-    pub highest: Id,
-    /// How evenly they spread.
-    pub evenness: EvennessVerdict,
+pub(crate) struct ServerIds {
+    pub(crate) ids: u64,
+    pub(crate) lowest: Id,
+    pub(crate) highest: Id,
+    pub(crate) evenness: EvennessVerdict,
 }
 
-/// Why there is no judgement.
 #[derive(Debug, thiserror::Error)]
-pub enum JudgeError {
-    /// A record can't be read.
+pub(crate) enum JudgeError {
     #[error("{name}: {error}")]
-    Record {
-        /// The file.
-        name: String,
-        /// Why.
-        error: RecordError,
-    },
-    /// This run's record can't be written.
+    Record { name: String, error: RecordError },
     #[error("writing the record: {0}")]
     Write(io::Error),
 }
@@ -77,11 +58,7 @@ pub enum JudgeError {
 /// Merges the IDs of all watches and earlier runs, checks them, and hands this run's IDs to `record`, ascending.
 ///
 /// `servers` are those of the watches. The watches' IDs are sorted in place where they did not ascend.
-///
-/// # Errors
-///
-/// When an earlier run's record is damaged, or `record` fails.
-pub fn judge(
+pub(crate) fn judge(
     servers: &[Arc<ServerWatch>],
     watches: &mut [Watch],
     earlier: Vec<Earlier<'_>>,
@@ -289,7 +266,6 @@ mod tests {
             self.watches[watch].received(asked, seen, id(server, tick));
         }
 
-        /// All findings, by kind.
         #[track_caller]
         fn check(mut self, earlier: &[&[Id]], expected: &[(Kind, u64)]) {
             let options = JudgeOptions { layout: Layout::default(), modulus: 1024, exclusive: true, after: true };

@@ -22,21 +22,17 @@ use crate::text::printable::printable;
 use crate::tools::client::{ClientError, Connection, Endpoint};
 use crate::tools::replies::{ErrorReplies, Gathered, NotAReply, Replies, Reply, push_request};
 
-/// Bytes of one read.
 const READ_BYTES: usize = 16 * 1024;
 
 /// A pause after an error reply: a server that refuses needs no thousand requests a second to say so.
 const ERROR_PAUSE: Duration = Duration::from_millis(10);
 
-/// What all connections of a run share.
 pub(crate) struct Plan {
     /// IDs of one MGETID; `None`: GETID.
     pub(crate) batch: Option<u32>,
-    /// Requests in flight.
     pub(crate) pipeline: usize,
     /// IDs not asked for yet.
     pub(crate) ids_left: AtomicU64,
-    /// IDs received, for the progress bar.
     pub(crate) ids_seen: AtomicU64,
     /// Time is up: ask for no more.
     pub(crate) stop: AtomicBool,
@@ -76,7 +72,6 @@ pub(crate) struct Load {
     errors: ErrorReplies,
 }
 
-/// A request without its reply yet.
 struct Pending {
     asked: Asked,
     asked_at: Instant,
@@ -84,7 +79,6 @@ struct Pending {
     ids: u32,
 }
 
-/// What one connection brought.
 pub(crate) struct Outcome {
     pub(crate) watch: Watch,
     pub(crate) latency_us: Histogram<u64>,
@@ -93,7 +87,6 @@ pub(crate) struct Outcome {
     pub(crate) disconnect: Option<String>,
 }
 
-/// What a run brought.
 pub(crate) struct Drawn {
     pub(crate) servers: Vec<Arc<ServerWatch>>,
     pub(crate) watches: Vec<Watch>,
@@ -107,7 +100,6 @@ pub(crate) struct Drawn {
 }
 
 impl Drawn {
-    /// Nothing yet.
     pub(crate) fn of(servers: Vec<Arc<ServerWatch>>) -> Drawn {
         Drawn {
             servers,
@@ -309,7 +301,6 @@ fn register(connection: Connection) -> io::Result<AsyncFd<Connection>> {
     AsyncFd::new(connection)
 }
 
-/// Why bytes went no further.
 enum Transfer {
     Io(io::Error),
     Stream(NotAReply),

@@ -13,26 +13,24 @@
 mod evenness;
 mod judge;
 pub(crate) mod load;
-pub mod record;
+pub(crate) mod record;
 pub(crate) mod report;
 mod watch;
 
-pub use evenness::{Evenness, EvennessVerdict, MODULUS_MAX};
-pub use judge::{Earlier, JudgeError, JudgeOptions, Judged, ServerIds, judge};
-pub use watch::{Asked, Seen, ServerWatch, Watch, WatchOptions};
+pub(crate) use evenness::{EvennessVerdict, MODULUS_MAX};
+pub(crate) use judge::{Earlier, JudgeError, JudgeOptions, Judged, judge};
+pub(crate) use watch::{Asked, Seen, ServerWatch, Watch, WatchOptions};
 
 use std::fmt;
 
 use serde::Serialize;
 
 /// Examples kept of each kind; further ones are counted.
-pub const EXAMPLES_MAX: usize = 5;
+pub(crate) const EXAMPLES_MAX: usize = 5;
 
-/// What can be wrong with an ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// Given twice.
+pub(crate) enum Kind {
     Duplicate,
     /// Not larger than the one before on its connection.
     ConnectionOrder,
@@ -51,8 +49,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds, in the order of a report.
-    pub const ALL: [Kind; 8] = [
+    pub(crate) const ALL: [Kind; 8] = [
         Kind::Duplicate,
         Kind::ConnectionOrder,
         Kind::RealTimeOrder,
@@ -63,8 +60,7 @@ impl Kind {
         Kind::Reply,
     ];
 
-    /// What was checked, for a report.
-    pub fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         match self {
             Kind::Duplicate => "no id twice",
             Kind::ConnectionOrder => "order on each connection",
@@ -80,27 +76,24 @@ impl Kind {
 
 /// Violations found: all counted, a few of each kind with what was seen.
 #[derive(Clone, Debug, Default)]
-pub struct Findings {
+pub(crate) struct Findings {
     kinds: [Found; Kind::ALL.len()],
 }
 
-/// Violations of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Found {
-    /// How many.
-    pub count: u64,
+pub(crate) struct Found {
+    pub(crate) count: u64,
     /// The first few, one sentence each.
-    pub examples: Vec<String>,
+    pub(crate) examples: Vec<String>,
 }
 
 impl Findings {
-    /// Counts one violation; `example` is asked for only while examples are wanted.
-    pub fn add(&mut self, kind: Kind, example: impl FnOnce() -> String) {
+    pub(crate) fn add(&mut self, kind: Kind, example: impl FnOnce() -> String) {
         self.add_many(kind, 1, example);
     }
 
     /// Counts violations that one example stands for.
-    pub fn add_many(&mut self, kind: Kind, count: u64, example: impl FnOnce() -> String) {
+    pub(crate) fn add_many(&mut self, kind: Kind, count: u64, example: impl FnOnce() -> String) {
         let found = &mut self.kinds[kind as usize];
         found.count += count;
         if found.examples.len() < EXAMPLES_MAX {
@@ -108,8 +101,7 @@ impl Findings {
         }
     }
 
-    /// Adds what another place found.
-    pub fn absorb(&mut self, other: Findings) {
+    pub(crate) fn absorb(&mut self, other: Findings) {
         for (mine, theirs) in self.kinds.iter_mut().zip(other.kinds) {
             mine.count += theirs.count;
             let room = EXAMPLES_MAX.saturating_sub(mine.examples.len());
@@ -117,28 +109,19 @@ impl Findings {
         }
     }
 
-    /// The violations of one kind.
-    pub fn of(&self, kind: Kind) -> &Found {
+    pub(crate) fn of(&self, kind: Kind) -> &Found {
         &self.kinds[kind as usize]
     }
 
-    /// All violations.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.kinds.iter().map(|found| found.count).sum()
     }
 }
 
 /// Where an ID was seen, in words of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
-    /// On a connection of this run.
-    Connection {
-        /// The server's name.
-        server: &'a str,
-        /// The connection's number.
-        connection: usize,
-    },
-    /// In the record of an earlier run.
+pub(crate) enum Place<'a> {
+    Connection { server: &'a str, connection: usize },
     Record(&'a str),
 }
 

@@ -28,7 +28,7 @@ const BLOCK_BYTES_MAX: u32 = BLOCK_IDS_MAX * 10;
 
 /// Writes a record. [`Writer::finish`] makes it whole.
 #[derive(Debug)]
-pub struct Writer<W> {
+pub(crate) struct Writer<W> {
     out: W,
     last: u64,
     ids: u64,
@@ -37,12 +37,7 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Starts a record of IDs of `layout`.
-    ///
-    /// # Errors
-    ///
-    /// As `out` has them.
-    pub fn new(mut out: W, layout: Layout) -> io::Result<Writer<W>> {
+    pub(crate) fn new(mut out: W, layout: Layout) -> io::Result<Writer<W>> {
         let mut header = Vec::with_capacity(HEADER_BYTES + 4);
         header.extend_from_slice(MAGIC);
         header.extend_from_slice(&VERSION.to_le_bytes());
@@ -56,14 +51,10 @@ impl<W: Write> Writer<W> {
 
     /// Adds an ID, not smaller than the one before.
     ///
-    /// # Errors
-    ///
-    /// As `out` has them.
-    ///
     /// # Panics
     ///
     /// When it is smaller.
-    pub fn add(&mut self, id: Id) -> io::Result<()> {
+    pub(crate) fn add(&mut self, id: Id) -> io::Result<()> {
         assert!(id.get() >= self.last, "a record ascends");
         let mut delta = id.get() - self.last;
         while delta >= 0x80 {
@@ -78,11 +69,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes what is left and the end; gives `out` back.
-    ///
-    /// # Errors
-    ///
-    /// As `out` has them.
-    pub fn finish(mut self) -> io::Result<W> {
+    pub(crate) fn finish(mut self) -> io::Result<W> {
         if self.block_ids > 0 {
             self.end_block()?;
         }
@@ -110,7 +97,7 @@ fn write_checked(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
 
 /// Reads a record block by block: its IDs, ascending. After an error it ends.
 #[derive(Debug)]
-pub struct Reader<R> {
+pub(crate) struct Reader<R> {
     input: R,
     layout: Layout,
     last: u64,
@@ -120,12 +107,7 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the header.
-    ///
-    /// # Errors
-    ///
-    /// When it is none, damaged, or of a later version.
-    pub fn new(mut input: R) -> Result<Reader<R>, RecordError> {
+    pub(crate) fn new(mut input: R) -> Result<Reader<R>, RecordError> {
         let mut header = [0; HEADER_BYTES];
         read_exact(&mut input, &mut header)?;
         if &header[..8] != MAGIC {
@@ -144,8 +126,7 @@ impl<R: Read> Reader<R> {
         Ok(Reader { input, layout, last: 0, ids: 0, block: Vec::new().into_iter(), ended: false })
     }
 
-    /// The layout of its IDs.
-    pub fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> Layout {
         self.layout
     }
 
@@ -205,30 +186,18 @@ impl<R: Read> Iterator for Reader<R> {
     }
 }
 
-/// Why a record can't be read.
 #[derive(Debug, thiserror::Error)]
-pub enum RecordError {
-    /// The OS says no.
+pub(crate) enum RecordError {
     #[error(transparent)]
     Io(io::Error),
-    /// It ends before its end.
     #[error("the record is cut short: its run did not finish, or the file was not copied whole")]
     CutShort,
-    /// It does not start as one.
     #[error("this is no record of getid verify")]
     NoRecord,
-    /// Of a later getid.
     #[error("the record has version {version}, this getid reads version {VERSION}")]
-    Version {
-        /// What it says.
-        version: u32,
-    },
-    /// A checksum is wrong, or what it covers makes no sense.
+    Version { version: u32 },
     #[error("the record is damaged after {ids} ids")]
-    Damaged {
-        /// How many IDs were good.
-        ids: u64,
-    },
+    Damaged { ids: u64 },
 }
 
 fn read_exact(input: &mut impl Read, bytes: &mut [u8]) -> Result<(), RecordError> {

@@ -12,7 +12,6 @@ use crate::text::plural::{counted, thousands};
 use crate::text::printable::printable;
 use crate::text::timestamp;
 
-/// What was asked for.
 pub(crate) struct Shape {
     pub(crate) connections: u32,
     pub(crate) pipeline: u32,
@@ -20,14 +19,12 @@ pub(crate) struct Shape {
     pub(crate) batch: Option<u32>,
     /// Whether all IDs must be larger than those of earlier runs.
     pub(crate) after: bool,
-    /// The file that the IDs are written to.
     pub(crate) record: Option<String>,
 }
 
 /// The report; its JSON has these fields under these names, and IDs as strings.
 #[derive(Serialize)]
 pub(crate) struct Report {
-    /// No violation.
     ok: bool,
     pub(crate) violations: u64,
     seconds: f64,
@@ -40,14 +37,11 @@ pub(crate) struct Report {
     batch: Option<u32>,
     latency_ms: Latency,
     servers: Vec<ServerReport>,
-    /// Error replies by their text.
     error_replies: BTreeMap<String, u64>,
-    /// Connections that broke.
     disconnects: Vec<String>,
     /// IDs in the files of `--against`.
     earlier_ids: u64,
     record: Option<String>,
-    /// Each check with what it found.
     checks: Vec<Check>,
 }
 

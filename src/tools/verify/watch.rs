@@ -12,11 +12,9 @@ use getid_core::{Id, Layout};
 
 use super::{Findings, Kind};
 
-/// What the connections of one server know together.
 #[derive(Debug)]
-pub struct ServerWatch {
-    /// How the server is called in a report.
-    pub name: String,
+pub(crate) struct ServerWatch {
+    pub(crate) name: String,
     /// One more than the largest ID received; 0 at first.
     floor: AtomicU64,
     /// The server-id of all its IDs, plus one; 0 until it is known.
@@ -25,18 +23,18 @@ pub struct ServerWatch {
 
 impl ServerWatch {
     /// A server, with its server-id if that is known beforehand.
-    pub fn new(name: String, server_id: Option<u32>) -> ServerWatch {
+    pub(crate) fn new(name: String, server_id: Option<u32>) -> ServerWatch {
         let known = server_id.map_or(0, |id| u64::from(id) + 1);
         ServerWatch { name, floor: AtomicU64::new(0), server_id_plus_1: AtomicU64::new(known) }
     }
 
     /// The server-id its IDs must have: as given, or as the first of them had it.
-    pub fn server_id(&self) -> Option<u32> {
+    pub(crate) fn server_id(&self) -> Option<u32> {
         self.server_id_plus_1.load(Ordering::Relaxed).checked_sub(1).and_then(|id| u32::try_from(id).ok())
     }
 
     /// To be called right before a request is handed to the socket, or earlier.
-    pub fn ask(&self) -> Asked {
+    pub(crate) fn ask(&self) -> Asked {
         Asked { floor: self.floor.load(Ordering::Acquire) }
     }
 
@@ -56,49 +54,44 @@ impl ServerWatch {
 
 /// What was known when a request was sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub(crate) struct Asked {
     floor: u64,
 }
 
 /// When a reply's request left and when the reply came, by the wall clock of the client, Unix ms.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// The request was sent at or after this.
-    pub asked_unix_ms: i64,
+    pub(crate) asked_unix_ms: i64,
     /// The reply was here at this.
-    pub received_unix_ms: i64,
+    pub(crate) received_unix_ms: i64,
 }
 
-/// How strictly to watch.
 #[derive(Clone, Copy, Debug)]
-pub struct WatchOptions {
-    /// How the IDs are made.
-    pub layout: Layout,
+pub(crate) struct WatchOptions {
+    pub(crate) layout: Layout,
     /// How far an ID's time may lie ahead of its receipt or behind its request, ms.
-    pub clock_tolerance_ms: i64,
+    pub(crate) clock_tolerance_ms: i64,
 }
 
 /// Watches one connection, and keeps its IDs.
 #[derive(Debug)]
-pub struct Watch {
-    /// The server it is connected to.
-    pub server: Arc<ServerWatch>,
+pub(crate) struct Watch {
+    pub(crate) server: Arc<ServerWatch>,
     /// The connection's number among those of its server.
-    pub connection: usize,
-    /// What was found.
-    pub findings: Findings,
+    pub(crate) connection: usize,
+    pub(crate) findings: Findings,
     /// The IDs, in the order of their arrival.
-    pub ids: Vec<u64>,
+    pub(crate) ids: Vec<u64>,
     /// The farthest an ID lay ahead of its receipt, ms; negative when all lay behind.
-    pub ahead_max_ms: Option<i64>,
+    pub(crate) ahead_max_ms: Option<i64>,
     /// The farthest an ID lay behind its request, ms; negative when all lay ahead.
-    pub behind_max_ms: Option<i64>,
+    pub(crate) behind_max_ms: Option<i64>,
     options: WatchOptions,
 }
 
 impl Watch {
-    /// A watch on one connection that has brought nothing yet.
-    pub fn new(server: Arc<ServerWatch>, connection: usize, options: WatchOptions) -> Watch {
+    pub(crate) fn new(server: Arc<ServerWatch>, connection: usize, options: WatchOptions) -> Watch {
         Watch {
             server,
             connection,
@@ -111,7 +104,7 @@ impl Watch {
     }
 
     /// One ID of a reply to a request that was `asked`, in the reply's order.
-    pub fn received(&mut self, asked: Asked, seen: Seen, id: Id) {
+    pub(crate) fn received(&mut self, asked: Asked, seen: Seen, id: Id) {
         let (server, connection) = (&*self.server, self.connection);
         let place = || format!("{} connection {connection}", server.name);
         let parts = self.options.layout.split(id);
@@ -147,7 +140,7 @@ impl Watch {
     }
 
     /// A reply that is not what was asked for.
-    pub fn wrong_reply(&mut self, what: &str) {
+    pub(crate) fn wrong_reply(&mut self, what: &str) {
         self.findings.add(Kind::Reply, || format!("{} connection {}: {what}", self.server.name, self.connection));
     }
 }
