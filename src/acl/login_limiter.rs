@@ -174,13 +174,8 @@ impl LoginLimiter {
     }
 
     /// How many addresses are told apart now.
-    pub fn len(&self) -> usize {
+    pub fn addresses(&self) -> usize {
         self.sources.len()
-    }
-
-    /// Whether none is known.
-    pub fn is_empty(&self) -> bool {
-        self.sources.is_empty()
     }
 
     fn known(&mut self, source: Source) -> &mut Tally {

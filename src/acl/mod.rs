@@ -202,11 +202,6 @@ impl Users {
     pub fn describe_all(&self) -> Vec<String> {
         self.iter().map(|user| format!("user {} {}", user.name(), user.describe())).collect()
     }
-
-    /// The same for a user who may not set users: digests are left out.
-    pub fn describe_all_redacted(&self) -> Vec<String> {
-        self.iter().map(|user| format!("user {} {}", user.name(), user.describe_redacted())).collect()
-    }
 }
 
 /// Whether these rules are as few and as short as a user's may be, with a blank between two of them.

@@ -538,17 +538,8 @@ impl<'a> Args<'a> {
 
     /// All of them, the name first.
     #[inline]
-    pub fn iter(self) -> ArgsIter<'a> {
-        ArgsIter { bytes: self.bytes, ranges: self.ranges.iter() }
-    }
-}
-
-impl<'a> IntoIterator for Args<'a> {
-    type Item = &'a [u8];
-    type IntoIter = ArgsIter<'a>;
-
-    fn into_iter(self) -> ArgsIter<'a> {
-        self.iter()
+    pub fn iter(self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone {
+        self.ranges.iter().map(move |span| &self.bytes[span.start..span.end])
     }
 }
 
@@ -557,28 +548,6 @@ impl fmt::Debug for Args<'_> {
         f.debug_list().entries(self.iter().map(String::from_utf8_lossy)).finish()
     }
 }
-
-/// Iterator over [`Args`].
-#[derive(Clone, Debug)]
-pub struct ArgsIter<'a> {
-    bytes: &'a [u8],
-    ranges: std::slice::Iter<'a, Span>,
-}
-
-impl<'a> Iterator for ArgsIter<'a> {
-    type Item = &'a [u8];
-
-    #[inline]
-    fn next(&mut self) -> Option<&'a [u8]> {
-        self.ranges.next().map(|span| &self.bytes[span.start..span.end])
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.ranges.size_hint()
-    }
-}
-
-impl ExactSizeIterator for ArgsIter<'_> {}
 
 /// Why bytes are not a request. `Display` is Redis's text behind `ERR `, fit for a log; [`ProtocolError::write_reply`]
 /// gives the exact bytes.

@@ -2,8 +2,7 @@
 //!
 //! A [`Value`] is what a command answers, in the richer words of RESP3; [`encode`] writes it in the protocol that the
 //! client speaks, by the frames of `redis-protocol`, and falls back for RESP2 as Redis does. The few replies that are
-//! written millions of times a second (IDs, errors, `+OK`) have functions of their own, which take no memory but the
-//! output's.
+//! written millions of times a second (IDs, errors) have functions of their own, which take no memory but the output's.
 
 use std::borrow::Cow;
 
@@ -38,8 +37,6 @@ pub enum Value {
     Verbatim(Bytes),
     /// Nothing; in RESP2 the null bulk string.
     Null,
-    /// In RESP2 the integer 1 or 0.
-    Bool(bool),
     /// In RESP2 a bulk string.
     Double(f64),
     /// Values in order.
@@ -48,8 +45,6 @@ pub enum Value {
     Map(Vec<(Value, Value)>),
     /// Values of which each comes once; in RESP2 an array.
     Set(Vec<Value>),
-    /// What a client did not ask for; in RESP2 an array.
-    Push(Vec<Value>),
 }
 
 impl Value {
@@ -153,15 +148,6 @@ pub fn write_array_header(len: usize, output: &mut Vec<u8>) {
     write_header(b'*', len, output);
 }
 
-/// Appends `+<text>`. The text is ours and holds no line end.
-#[inline]
-pub fn write_simple(text: &str, output: &mut Vec<u8>) {
-    debug_assert!(!text.contains(['\r', '\n']));
-    output.push(b'+');
-    output.extend_from_slice(text.as_bytes());
-    output.extend_from_slice(b"\r\n");
-}
-
 /// Appends `-<text>`, where the text begins with its code (`ERR`).
 ///
 /// It may quote what a client sent: as in Redis, CR and LF are cut from its ends, and become spaces within, so that it
@@ -203,11 +189,8 @@ fn resp2_frame(value: &Value) -> Frame2 {
         Value::Integer(number) => Frame2::Integer(*number),
         Value::Bulk(data) | Value::Verbatim(data) => Frame2::BulkString(data.clone()),
         Value::Null => Frame2::Null,
-        Value::Bool(truth) => Frame2::Integer(i64::from(*truth)),
         Value::Double(number) => Frame2::BulkString(double_text(*number).into()),
-        Value::Array(values) | Value::Set(values) | Value::Push(values) => {
-            Frame2::Array(values.iter().map(resp2_frame).collect())
-        }
+        Value::Array(values) | Value::Set(values) => Frame2::Array(values.iter().map(resp2_frame).collect()),
         Value::Map(fields) => {
             Frame2::Array(fields.iter().flat_map(|(name, value)| [resp2_frame(name), resp2_frame(value)]).collect())
         }
@@ -224,7 +207,6 @@ fn resp3_frame(value: &Value) -> Frame3 {
             Frame3::VerbatimString { data: data.clone(), format: VerbatimStringFormat::Text, attributes: None }
         }
         Value::Null => Frame3::Null,
-        Value::Bool(truth) => Frame3::Boolean { data: *truth, attributes: None },
         Value::Double(number) => Frame3::Double { data: *number, attributes: None },
         Value::Array(values) => Frame3::Array { data: values.iter().map(resp3_frame).collect(), attributes: None },
         Value::Map(fields) => Frame3::Map {
@@ -232,7 +214,6 @@ fn resp3_frame(value: &Value) -> Frame3 {
             attributes: None,
         },
         Value::Set(values) => Frame3::Set { data: values.iter().map(resp3_frame).collect(), attributes: None },
-        Value::Push(values) => Frame3::Push { data: values.iter().map(resp3_frame).collect(), attributes: None },
     }
 }
 

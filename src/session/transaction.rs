@@ -160,7 +160,7 @@ impl Transaction {
             queue.logins += 1;
         }
         queue.bytes.reserve(added);
-        for arg in args {
+        for arg in args.iter() {
             queue.bytes.extend_from_slice(&u32_of(arg.len()).to_ne_bytes());
             queue.bytes.extend_from_slice(arg);
         }

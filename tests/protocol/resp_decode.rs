@@ -399,7 +399,7 @@ fn args_can_be_made_of_any_ranges() {
     let ranges = [Span { start: 0, end: 4 }, Span { start: 5, end: 5 }];
     let args = Args::new(b"ECHO x", &ranges);
     assert_eq!(args.name(), b"ECHO");
-    assert_eq!(args.into_iter().collect::<Vec<_>>(), [&b"ECHO"[..], b""]);
+    assert_eq!(args.iter().collect::<Vec<_>>(), [&b"ECHO"[..], b""]);
     assert_eq!(Args::new(b"", &[]).name(), b"");
     assert_eq!(format!("{args:?}"), r#"["ECHO", ""]"#);
 }

@@ -149,8 +149,11 @@ impl Shell {
                 Value::Integer(i64::try_from(gone.len()).unwrap())
             }
             AclEffect::List { shows_secrets } => {
-                let lines = if *shows_secrets { now.describe_all() } else { now.describe_all_redacted() };
-                return Value::Array(lines.into_iter().map(Value::bulk).collect());
+                let lines = now.iter().map(|user| {
+                    let rules = if *shows_secrets { user.describe() } else { user.describe_redacted() };
+                    Value::bulk(format!("user {} {rules}", user.name()))
+                });
+                return Value::Array(lines.collect());
             }
             AclEffect::Users => return Value::Array(now.iter().map(|user| Value::from(&**user.name())).collect()),
             effect => Value::error(format!("ERR {effect:?}")),
@@ -341,7 +344,7 @@ pub(crate) fn as_arrays(lines: &[Vec<u8>]) -> Vec<u8> {
         };
         let args = decoder.args(line);
         sent.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
-        for arg in args {
+        for arg in args.iter() {
             sent.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
             sent.extend_from_slice(arg);
             sent.extend_from_slice(b"\r\n");

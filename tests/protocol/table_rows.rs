@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use getid::resp::{Args, DecodeLimits, Decoded, Decoder, write_bulk, write_error, write_simple};
+use getid::resp::{Args, DecodeLimits, Decoded, Decoder, write_bulk, write_error};
 
 use crate::support::redis::RedisServer;
 use crate::support::talk;
@@ -139,14 +139,14 @@ fn answer(args: Args<'_>, authenticated: bool, output: &mut Vec<u8>) -> bool {
         write_error(format!("ERR wrong number of arguments for '{name}' command"), output);
     } else if name == b"auth" {
         assert_eq!(args.get(1), Some(&b"secret"[..]), "the table knows no wrong password");
-        write_simple("OK", output);
+        output.extend_from_slice(b"+OK\r\n");
         return true;
     } else if !authenticated {
         write_error("NOAUTH Authentication required.", output);
     } else if let Some(text) = args.get(1) {
         write_bulk(text, output);
     } else {
-        write_simple("PONG", output);
+        output.extend_from_slice(b"+PONG\r\n");
     }
     authenticated
 }
