@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use super::output::{complain, finish, print, progress_bar};
-use super::server_args::{SERVER_HELP, ServerArgs};
+use super::output::{EXIT_FAILED, complain, finish, print_report, progress_bar};
+use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
 use super::verify::seconds;
 use crate::text::plural::thousands;
 use crate::tools::address::names_server;
@@ -32,12 +32,6 @@ use crate::tools::bench::{Workload, csv, svg};
 
 /// How long a run is when nobody says.
 const SECONDS_DEFAULT: f64 = 5.0;
-
-/// How long to wait for a connection, and for a reply, when nobody says, ms.
-const TIMEOUT_MS_DEFAULT: u64 = 10_000;
-
-/// Exit code when the command line is wrong or the run could not be made.
-const EXIT_FAILED: u8 = 2;
 
 /// Descriptors for everything that is not a connection.
 const RESERVED_FILES: u64 = 32;
@@ -134,14 +128,7 @@ impl BenchArgs {
 pub(super) fn run(args: &BenchArgs) -> ExitCode {
     match measure(args) {
         Ok(report) => {
-            let printed = print(|out| {
-                if args.json {
-                    serde_json::to_writer(&mut *out, &report)?;
-                    writeln!(out)
-                } else {
-                    write!(out, "{report}")
-                }
-            });
+            let printed = print_report(&report, args.json);
             finish(printed, if report.ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Err(Stop::Refused(message)) => {

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::output::{complain, finish, print};
-use super::server_args::{SERVER_HELP, ServerArgs};
+use super::output::{EXIT_FAILED, complain, finish, print};
+use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
 use crate::text::plural::counted;
 use crate::text::printable::printable;
 use crate::tools::address::names_server;
@@ -15,12 +15,6 @@ use crate::tools::replies::{Reply, push_request};
 
 /// Requests in flight. GETID, not MGETID: how many IDs that may give is the server's affair (`id-mgetid-max`).
 const PIPELINE: u64 = 1000;
-
-/// How long to wait when nobody says, ms.
-const TIMEOUT_MS_DEFAULT: u64 = 10_000;
-
-/// Exit code when the command line is wrong or the server could not be asked.
-const EXIT_FAILED: u8 = 2;
 
 /// Arguments of `getid get`.
 #[derive(Args)]

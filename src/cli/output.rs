@@ -3,17 +3,34 @@
 //! `println!` panics when the reader has gone, and `getid decode < ids | head` is an everyday command. Here a closed
 //! pipe means that nobody wants to hear more, and every other error is said.
 
+use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+/// Exit code of a tool whose command line is wrong, or that could not do what it was asked.
+pub(super) const EXIT_FAILED: u8 = 2;
 
 /// Runs `write` on a buffered standard output and flushes it.
 pub(super) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     write(&mut out)?;
     out.flush()
+}
+
+/// Prints a report, as one line of JSON or for people.
+pub(super) fn print_report(report: &(impl Serialize + Display), json: bool) -> io::Result<()> {
+    print(|out| {
+        if json {
+            serde_json::to_writer(&mut *out, report)?;
+            out.write_all(b"\n")
+        } else {
+            write!(out, "{report}")
+        }
+    })
 }
 
 /// The exit code after printing: `code`, unless what was to be printed got lost on a real error.

@@ -15,6 +15,9 @@ use crate::tools::client::{Endpoint, Login, Tls, TlsFiles};
 /// The port when nobody says one, as the server has it.
 const PORT_DEFAULT: u16 = 7890;
 
+/// How long to wait for a connection, and for a reply, when nobody says, ms.
+pub(super) const TIMEOUT_MS_DEFAULT: u64 = 10_000;
+
 /// Bytes of a password file that are read.
 const PASSWORD_BYTES_MAX: u64 = 64 * 1024;
 

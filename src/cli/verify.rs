@@ -16,8 +16,8 @@ use getid_core::Layout;
 use indicatif::ProgressBar;
 
 use super::layout::LayoutArgs;
-use super::output::{complain, finish, print, progress_bar};
-use super::server_args::{SERVER_HELP, ServerArgs};
+use super::output::{EXIT_FAILED, complain, finish, print_report, progress_bar};
+use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
 use crate::text::plural::{counted, thousands};
 use crate::tools::client::Endpoint;
 use crate::tools::verify::load::{Drawn, Load, Plan};
@@ -27,12 +27,6 @@ use crate::tools::verify::{Earlier, JudgeError, JudgeOptions, MODULUS_MAX, Serve
 
 /// How long a run is when nobody says.
 const SECONDS_DEFAULT: f64 = 10.0;
-
-/// How long to wait for a connection, and for a reply, when nobody says, ms.
-const TIMEOUT_MS_DEFAULT: u64 = 10_000;
-
-/// Exit code when the command line is wrong or the run could not be made.
-const EXIT_FAILED: u8 = 2;
 
 /// Arguments of `getid verify`.
 #[derive(Args)]
@@ -124,17 +118,7 @@ pub(super) fn seconds(text: &str) -> Result<f64, String> {
 /// Draws, judges, reports.
 pub(super) fn run(args: &VerifyArgs) -> ExitCode {
     match verify(args) {
-        Ok((report, code)) => {
-            let printed = print(|out| {
-                if args.json {
-                    serde_json::to_writer(&mut *out, &report)?;
-                    out.write_all(b"\n")
-                } else {
-                    write!(out, "{report}")
-                }
-            });
-            finish(printed, code)
-        }
+        Ok((report, code)) => finish(print_report(&report, args.json), code),
         Err(message) => {
             complain(&message);
             ExitCode::from(EXIT_FAILED)
