@@ -467,18 +467,21 @@ impl<C: Clock> Issuer<C> {
         self.panicked.load(Relaxed)
     }
 
+    #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned: PoisonError<_>| {
-            // A draw panicked, and nobody knows what state it left. Refuse rather than repeat, and let the keeper end the
-            // process.
-            let mut state = poisoned.into_inner();
-            self.panicked.store(true, Relaxed);
-            if !planted(Fault::PoisonDoesNotClose) {
-                state.mint.close();
-            }
-            self.for_keeper.notify_one();
-            state
-        })
+        self.state.lock().unwrap_or_else(|poisoned| self.close_after_panic(poisoned))
+    }
+
+    /// A draw panicked, and nobody knows what state it left. Refuse rather than repeat, and let the keeper end the process.
+    #[cold]
+    fn close_after_panic<'a>(&'a self, poisoned: PoisonError<MutexGuard<'a, State>>) -> MutexGuard<'a, State> {
+        let mut state = poisoned.into_inner();
+        self.panicked.store(true, Relaxed);
+        if !planted(Fault::PoisonDoesNotClose) {
+            state.mint.close();
+        }
+        self.for_keeper.notify_one();
+        state
     }
 }
 

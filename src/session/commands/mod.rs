@@ -221,6 +221,13 @@ impl<'a> Call<'a> {
 
     #[inline]
     fn push(&mut self, outcome: Outcome) {
+        if !matches!(outcome, Ok(Answer::Pushed)) {
+            self.push_reply(outcome);
+        }
+    }
+
+    #[inline(never)]
+    fn push_reply(&mut self, outcome: Outcome) {
         match outcome {
             Ok(Answer::Pushed) => {}
             Ok(Answer::Encoded(bytes)) => self.turn.push(bytes),
