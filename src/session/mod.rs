@@ -180,6 +180,9 @@ impl Session {
             }
             if self.transaction.is_running() {
                 self.run_queued(turn);
+            } else if used == input.len() && self.decoder.is_between_requests() {
+                turn.wanted = 1;
+                break;
             } else if let Some(bytes) = self.read_request(&input[used..], turn) {
                 used += bytes;
             } else {

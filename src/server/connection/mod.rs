@@ -192,11 +192,11 @@ impl<T: Transport> Connection<T> {
         if !is_last {
             busy_since_ns.get_or_insert_with(|| clock::stopwatch_ns().saturating_sub(spent_ns));
             give_way(busy_since_ns, SLICE_NS).await;
-        } else if busy_since_ns.is_some() || spent_ns >= SHORT_TURN_NS {
-            give_way(busy_since_ns, SHORT_TURN_NS).await;
         } else if self.unbroken_bytes >= UNBROKEN_BYTES {
             self.unbroken_bytes = 0;
             tokio::task::yield_now().await;
+        } else if busy_since_ns.is_some() || spent_ns >= SHORT_TURN_NS {
+            give_way(busy_since_ns, SHORT_TURN_NS).await;
         }
     }
 

@@ -131,22 +131,26 @@ impl<T: Transport> Connection<T> {
             return Ok(());
         }
         let mut written = 0;
-        let io = &mut self.io;
-        let at_once = poll_fn(|cx| match poll_write(io, cx, output, &mut written) {
-            Poll::Ready(result) => Poll::Ready(Some(result)),
-            Poll::Pending => Poll::Ready(None),
-        });
-        let at_once = Wait::unless_cut_off(&self.admission.client).until(at_once).await;
+        let Connection { admission, io, .. } = self;
+        // Nearly always the socket takes it, so this is not a wait yet.
+        let at_once = poll_fn(|cx| {
+            if admission.client.stopping_or_wake(cx.waker()) == Stop::Now {
+                return Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into())));
+            }
+            match poll_write(io, cx, output, &mut written) {
+                Poll::Ready(result) => Poll::Ready(Some(result)),
+                Poll::Pending => Poll::Ready(None),
+            }
+        })
+        .await;
         self.work.output_bytes += written as u64;
         self.work.writes += 1;
-        let result = match at_once {
-            Ok(Some(result)) => result,
-            Ok(None) => {
-                output.drain(..written);
-                // Boxed: it is rare, and its state would otherwise be part of every idle connection.
-                Box::pin(self.flush_slowly(buffers)).await
-            }
-            Err(stopped) => Err(stopped),
+        let result = if let Some(result) = at_once {
+            result
+        } else {
+            output.drain(..written);
+            // Boxed: it is rare, and its state would otherwise be part of every idle connection.
+            Box::pin(self.flush_slowly(buffers)).await
         };
         buffers.output.clear();
         result
