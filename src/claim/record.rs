@@ -359,6 +359,7 @@ mod tests {
     }
 
     /// One damage a line: how the text is changed, and what the error says.
+    #[expect(clippy::too_many_lines, reason = "a table of mistakes, each with its sentence")]
     #[test]
     fn damage_is_named() {
         fn check(bytes: &[u8], error: &str) {

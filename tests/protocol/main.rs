@@ -1,6 +1,7 @@
 //! What goes over the wire: decoder and encoder, sessions, users, compared with a real Redis where there is one.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+#![allow(clippy::too_many_lines, reason = "a test tells its story from beginning to end")]
 
 mod acl;
 mod acl_live;

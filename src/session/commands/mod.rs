@@ -78,7 +78,7 @@ impl From<Vec<u8>> for ErrorText {
 }
 
 /// The function of a command.
-#[allow(clippy::too_many_lines, reason = "a line for each command")]
+#[expect(clippy::too_many_lines, reason = "a line for each command")]
 fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
     match verb {
         Verb::GetId => ids::getid,
