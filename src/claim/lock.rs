@@ -76,7 +76,7 @@ impl SaveStep {
         [SaveStep::Write, SaveStep::SyncFile, SaveStep::ReadBack, SaveStep::Rename, SaveStep::SyncFolder];
 
     /// What an error calls it, between "cannot" and a path.
-    pub(super) fn action(self) -> &'static str {
+    pub fn action(self) -> &'static str {
         match self {
             SaveStep::Write => "write",
             SaveStep::SyncFile => "sync",

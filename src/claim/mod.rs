@@ -10,7 +10,6 @@
 //! | `record`, `envelope` | the record as text. Pure |
 //! | `machine` | one server for each server-id on a machine, whatever folder it has |
 //! | `error` | why a claim was not taken, and why a save failed |
-//! | `sim` | a disk that crashes on command, for tests |
 //!
 //! Where other claim stores will go: `etcd` (one key a server-id, saved by a transaction that compares `mod_revision`), `sql`
 //! (one row a server-id, saved by an `UPDATE` whose condition names holder and beat), each a file beside `folder` with one
@@ -29,8 +28,6 @@ pub(crate) mod lock;
 pub mod machine;
 pub mod record;
 mod saver;
-#[doc(hidden)]
-pub mod sim;
 
 use std::future::Future;
 

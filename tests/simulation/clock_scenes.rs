@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use getid::claim::SaveStep;
-use getid::claim::sim::Trouble;
 use getid::system::clock::Clock;
 use getid_core::{Refusal, Tick};
 
 use crate::clock::START_UNIX_MS;
+use crate::disk::Trouble;
 use crate::machine::{Machine, Server, pass, timed};
 
 const MINUTE_MS: u64 = 60_000;

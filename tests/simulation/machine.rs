@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use getid::claim::sim::SimDisk;
 use getid::claim::{Claim, Identity, Record, SaveError, TakeError, Taken, Term};
 use getid::generators::time::{Issuer, IssuerStatus, MAX_WAIT_MS};
 use getid::generators::{Keeper, KeeperError};
@@ -15,6 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::clock::{START_UNIX_MS, SimClock};
+use crate::disk::SimDisk;
 use crate::oracle::{Line, Oracle};
 
 pub(crate) struct Machine {

@@ -21,6 +21,7 @@
 
 mod clock;
 mod clock_scenes;
+mod disk;
 mod log;
 mod machine;
 mod mutations;

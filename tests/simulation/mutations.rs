@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use getid_core::checks::{Fault, plant};
 
-use getid::claim::sim::SimDisk;
 use getid_core::{Blocked, Layout, Limits, Mint, Reading, Refusal, SavePoint, Tick};
 
 use crate::clock::START_UNIX_MS;
+use crate::disk::SimDisk;
 use crate::machine::{Machine, pass, timed};
 use crate::scenes;
 use crate::story::play;

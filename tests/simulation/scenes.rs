@@ -5,7 +5,6 @@ use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::time::Duration;
 
-use getid::claim::sim::{SimDisk, Trouble};
 use getid::claim::{Identity, Mismatch, NoClaim, Record, SaveError, SaveStep};
 use getid::generators::{Keeper, KeeperError};
 use getid::session::turn_ids_max;
@@ -15,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::clock::START_UNIX_MS;
+use crate::disk::{SimDisk, Trouble};
 use crate::machine::{Machine, Server, layout, pass, timed};
 
 /// More often than any scene saves.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use getid::claim::sim::{SimDisk, Trouble};
 use getid::claim::{Identity, Mismatch, NoClaim, Record, SaveStep};
 use getid::system::clock::Clock;
 use getid_core::checks::{Rare, seen};
@@ -12,6 +11,7 @@ use getid_core::{BorrowPolicy, Epoch, Layout, Limits, Refusal, Tick};
 use tokio::task::JoinSet;
 
 use crate::clock::{START_UNIX_MS, SimClock};
+use crate::disk::{SimDisk, Trouble};
 use crate::machine::{Client, Machine, Server, check_disk, layout, pass};
 use crate::oracle::Oracle;
 use crate::random::Random;

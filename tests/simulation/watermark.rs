@@ -14,10 +14,11 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use getid::claim::envelope::Envelope;
-use getid::claim::sim::{SimDisk, Trouble};
 use getid::claim::{Claim, Folder, FolderClaim, Identity, Owner, Record, SaveError, SaveStep, Taken, Term};
 use getid_core::{Epoch, Layout, SavePoint, Tick};
 use tempfile::TempDir;
+
+use crate::disk::{SimDisk, Trouble};
 
 fn identity(server_id: u32) -> Identity {
     Identity { server_id, layout: Layout::default() }

@@ -18,20 +18,19 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use getid::claim::envelope::Envelope;
+use getid::claim::{Claim, Identity, Owner, Record, SaveError, SaveStep, TakeError, Taken, Term};
 use getid_core::SavePoint;
-
-use super::envelope::Envelope;
-use super::{Claim, Identity, Owner, Record, SaveError, SaveStep, TakeError, Taken, Term};
 
 /// A simulated disk. Clones are the same disk.
 #[derive(Clone, Debug)]
-pub struct SimDisk {
+pub(crate) struct SimDisk {
     state: Arc<Mutex<State>>,
 }
 
 /// What a step of a save runs into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub(crate) enum Trouble {
     /// It takes that long, and works.
     Slow(Duration),
     /// It fails, as on a full or broken disk. A write has then written a part.
@@ -42,7 +41,7 @@ pub enum Trouble {
 
 impl SimDisk {
     /// An empty disk. All that it leaves to chance comes from `seed`.
-    pub fn new(seed: u64) -> SimDisk {
+    pub(crate) fn new(seed: u64) -> SimDisk {
         let state = State {
             random: seed,
             files: Vec::new(),
@@ -61,7 +60,7 @@ impl SimDisk {
     /// A claim on this disk, as one run of a server has it. After a crash or a kill it does nothing.
     ///
     /// There is no lock: a test finds out what two overlapping runs do to each other's record.
-    pub fn claim(&self, identity: Identity) -> SimClaim {
+    pub(crate) fn claim(&self, identity: Identity) -> SimClaim {
         let (owner, written_by) = self.begin_term();
         SimClaim {
             disk: self.clone(),
@@ -75,11 +74,7 @@ impl SimDisk {
     }
 
     /// [`SimDisk::claim`] with what it finds.
-    ///
-    /// # Panics
-    ///
-    /// When the record is not for `identity`.
-    pub fn open(&self, identity: Identity) -> Taken<SimClaim> {
+    pub(crate) fn open(&self, identity: Identity) -> Taken<SimClaim> {
         let claim = self.claim(identity);
         let point = self.point(identity);
         let term = claim.owner.term;
@@ -109,17 +104,13 @@ impl SimDisk {
     }
 
     /// The record's text as a process sees it now.
-    pub fn text(&self) -> Option<Vec<u8>> {
+    pub(crate) fn text(&self) -> Option<Vec<u8>> {
         let state = self.lock();
         state.names.last().copied().flatten().map(|file| state.files[file].text.clone())
     }
 
     /// The record as a process sees it now.
-    ///
-    /// # Panics
-    ///
-    /// When there is a text that is no record: the steps of a save never lead there.
-    pub fn record(&self) -> Option<Record> {
+    pub(crate) fn record(&self) -> Option<Record> {
         self.text().map(|text| match Record::parse(&text) {
             Ok(record) => record,
             Err(error) => panic!("{error}: {:?}", String::from_utf8_lossy(&text)),
@@ -127,22 +118,22 @@ impl SimDisk {
     }
 
     /// How many saves have been completed.
-    pub fn saves(&self) -> u64 {
+    pub(crate) fn saves(&self) -> u64 {
         self.lock().saves
     }
 
     /// The next `times` times that `step` is done, it runs into `trouble`. Troubles of a step queue up.
-    pub fn trouble(&self, step: SaveStep, trouble: Trouble, times: usize) {
+    pub(crate) fn trouble(&self, step: SaveStep, trouble: Trouble, times: usize) {
         self.lock().troubles.extend(std::iter::repeat_n((step, trouble), times));
     }
 
     /// No more troubles. What hangs goes on hanging.
-    pub fn heal(&self) {
+    pub(crate) fn heal(&self) {
         self.lock().troubles.clear();
     }
 
     /// Someone deletes the folder and creates it again, and another server holds it: saves fail, saying `what`.
-    pub fn lose_claim(&self, what: &str) {
+    pub(crate) fn lose_claim(&self, what: &str) {
         let mut state = self.lock();
         state.claim = ClaimState::Lost(what.to_owned());
         state.names = vec![None];
@@ -150,7 +141,7 @@ impl SimDisk {
     }
 
     /// The other server is gone, and has left `text` (`None`: no record). The next save takes the claim again.
-    pub fn free_claim(&self, text: Option<&str>) {
+    pub(crate) fn free_claim(&self, text: Option<&str>) {
         let mut state = self.lock();
         state.claim = ClaimState::Free;
         state.temp = None;
@@ -159,13 +150,13 @@ impl SimDisk {
     }
 
     /// The folder is put back as it was, with `text` in it, silently.
-    pub fn return_claim(&self, text: Option<&[u8]>) {
+    pub(crate) fn return_claim(&self, text: Option<&[u8]>) {
         self.put_back(text);
         self.lock().claim = ClaimState::Held;
     }
 
     /// Someone puts an older record back, or another file in its place, silently. `None`: takes it away.
-    pub fn put_back(&self, text: Option<&[u8]>) {
+    pub(crate) fn put_back(&self, text: Option<&[u8]>) {
         let mut state = self.lock();
         let file = text.map(|text| state.new_file(text.to_vec(), true));
         state.names = vec![file];
@@ -173,16 +164,12 @@ impl SimDisk {
     }
 
     /// One step of a save, at once; troubles that take time are ignored here.
-    ///
-    /// # Errors
-    ///
-    /// What [`Trouble::Fail`] says.
-    pub fn run_step(&self, step: SaveStep, text: &str) -> io::Result<()> {
+    pub(crate) fn run_step(&self, step: SaveStep, text: &str) -> io::Result<()> {
         self.lock().run_step(step, text)
     }
 
     /// All that a crash now could leave, each once.
-    pub fn after_crash(&self) -> Vec<Option<Vec<u8>>> {
+    pub(crate) fn after_crash(&self) -> Vec<Option<Vec<u8>>> {
         let state = self.lock();
         let mut all: Vec<Option<Vec<u8>>> = Vec::new();
         for &name in &state.names {
@@ -200,7 +187,7 @@ impl SimDisk {
     }
 
     /// Power fails and comes back: one of the states that [`SimDisk::after_crash`] lists, by the seed.
-    pub fn crash(&self) {
+    pub(crate) fn crash(&self) {
         let mut all = self.after_crash();
         let mut state = self.lock();
         let index = state.next_below(all.len());
@@ -208,7 +195,7 @@ impl SimDisk {
     }
 
     /// The process is killed and the system lives on: what was written is there, durable or not.
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         let mut state = self.lock();
         state.life += 1;
         state.temp = None;
@@ -223,7 +210,7 @@ impl SimDisk {
 ///
 /// A save that is dropped stops where it is, which is one of the things that a save on a real disk may do.
 #[derive(Clone, Debug)]
-pub struct SimClaim {
+pub(crate) struct SimClaim {
     disk: SimDisk,
     identity: Identity,
     /// The computer's run it belongs to: a claim from before a crash can do nothing any more.
@@ -277,11 +264,6 @@ impl Claim for SimClaim {
 }
 
 impl SimClaim {
-    /// The life that it speaks for.
-    pub fn term(&self) -> Term {
-        self.owner.term
-    }
-
     fn check_claim(&mut self) -> Result<(), SaveError> {
         let mut state = self.disk.lock();
         if state.life != self.life {
