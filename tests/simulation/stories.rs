@@ -60,12 +60,12 @@ fn check_part(part: u64, parts: u64) {
 // In parts, so that they run side by side.
 
 #[test]
-fn no_id_twice_and_always_up_part_1() {
+fn no_id_twice_and_always_ascending_part_1() {
     check_part(0, 2);
 }
 
 #[test]
-fn no_id_twice_and_always_up_part_2() {
+fn no_id_twice_and_always_ascending_part_2() {
     check_part(1, 2);
 }
 
