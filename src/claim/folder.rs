@@ -330,13 +330,19 @@ mod tests {
 
     use super::*;
 
-    /// Callers that give up on a disk that hangs, again and again, leave one save waiting and not one each.
-    #[tokio::test]
-    async fn one_save_at_a_time() {
+    const POINT: SavePoint = SavePoint { watermark: Tick(10), reference: Tick(0), max_borrow_ms: 3000 };
+
+    fn folder() -> (TempDir, Folder) {
         let dir = TempDir::new().unwrap();
         let identity = Identity { server_id: 0, layout: Layout::default() };
         let folder = Folder { dir: dir.path().to_owned(), identity, max_borrow_ms: 3000 };
-        let point = SavePoint { watermark: Tick(10), reference: Tick(0), max_borrow_ms: 3000 };
+        (dir, folder)
+    }
+
+    /// Callers that give up on a disk that hangs, again and again, leave one save waiting and not one each.
+    #[tokio::test]
+    async fn one_save_at_a_time() {
+        let (dir, folder) = folder();
         let Taken { mut claim, term, .. } = FolderClaim::take_blocking(&folder).unwrap();
 
         let (hang, disk) = std::sync::mpsc::channel::<()>();
@@ -346,26 +352,23 @@ mod tests {
             (saver, Ok(()))
         }));
         for _ in 0..3 {
-            let mut save = Box::pin(claim.save(point, term));
+            let mut save = Box::pin(claim.save(POINT, term));
             assert!(save.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         }
         assert!(!dir.path().join("getid-0.state").exists());
         drop(hang);
-        claim.save(point, term).await.unwrap();
+        claim.save(POINT, term).await.unwrap();
         assert!(dir.path().join("getid-0.state").exists());
     }
 
     /// A thread that is gone is an error, and not a save that never ends.
     #[tokio::test]
     async fn a_thread_that_is_gone() {
-        let dir = TempDir::new().unwrap();
-        let identity = Identity { server_id: 0, layout: Layout::default() };
-        let folder = Folder { dir: dir.path().to_owned(), identity, max_borrow_ms: 3000 };
-        let point = SavePoint { watermark: Tick(10), reference: Tick(0), max_borrow_ms: 3000 };
+        let (_dir, folder) = folder();
         let Taken { mut claim, term, .. } = FolderClaim::take(folder).await.unwrap();
         assert!(claim.thread.run(|| panic!("planted")).await.is_err());
         for _ in 0..2 {
-            let error = claim.save(point, term).await.unwrap_err().to_string();
+            let error = claim.save(POINT, term).await.unwrap_err().to_string();
             assert!(error.ends_with("getid-0.state: the thread that saves has ended"), "{error}");
         }
     }

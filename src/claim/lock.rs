@@ -71,7 +71,7 @@ pub enum SaveStep {
 }
 
 impl SaveStep {
-    /// All steps, in order.
+    /// In this order.
     pub const ALL: [SaveStep; 5] =
         [SaveStep::Write, SaveStep::SyncFile, SaveStep::ReadBack, SaveStep::Rename, SaveStep::SyncFolder];
 
@@ -214,7 +214,6 @@ impl LockedFolder {
         Ok(locked)
     }
 
-    /// This process, in its term.
     pub(crate) fn owner(&self) -> Owner {
         self.owner
     }
@@ -285,12 +284,10 @@ impl LockedFolder {
         warnings
     }
 
-    /// The folder's absolute path.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The path of the record's file.
     pub(crate) fn state_path(&self) -> PathBuf {
         self.dir.join(&self.names.state)
     }
@@ -351,10 +348,6 @@ impl LockedFolder {
 
     /// Writes `text` so that it is the record's file after any crash, and the old one is until then. Says so where the
     /// claim was lost; the text may then be there or not.
-    ///
-    /// # Errors
-    ///
-    /// [`SaveError::Io`].
     pub(crate) fn save(&mut self, text: &str) -> Result<Option<Lost>, SaveError> {
         self.save_watched(text, |_| {})
     }

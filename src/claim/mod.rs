@@ -4,18 +4,6 @@
 //! that is already durable, and the next run starts there. A [`Claim`] is the right to write that watermark and the way to
 //! write it: taken at the start, saved to while running, released at the end.
 //!
-//! | file | what |
-//! |---|---|
-//! | `folder` | the claim in a state folder: a locked file beside the record, saved by a thread of its own (`lock`, `saver`) |
-//! | `record`, `envelope` | the record as text. Pure |
-//! | `machine` | one server for each server-id on a machine, whatever folder it has |
-//! | `error` | why a claim was not taken, and why a save failed |
-//!
-//! Where other claim stores will go: `etcd` (one key a server-id, saved by a transaction that compares `mod_revision`), `sql`
-//! (one row a server-id, saved by an `UPDATE` whose condition names holder and beat), each a file beside `folder` with one
-//! `impl Claim`; and `workers` (worker ids leased to libraries), which keeps many small claims in a store and is a file of its
-//! own. Claims that end by silence are kept by regular saves; [`Claim::save`] says how that fits.
-//!
 //! When to save, how far ahead, and what to tell clients meanwhile is not decided here: that is the mint's and the issuer's.
 //!
 //! Invariants: after `save` has returned `Ok`, a crash at any later moment leaves a record that is at least that new; and

@@ -395,43 +395,34 @@ mod tests {
             text.replace("watermark 375", "watermark 374").as_bytes(),
             "its checksum is 52184934, the text has 081be9fb",
         );
-        check(&resealed("state 2", "state 3"), "it is of format version 3, this getid reads versions 1 to 2");
-        check(&resealed("state 2", "state 1"), "line 4 is 'kind time' where 'server-id with a number' is expected");
-        check(&resealed("state 2", "state 0"), "line 1 is 'getid state 0' where 'getid state 2' is expected");
-        check(&resealed("state 2", "state 01"), "line 1 is 'getid state 01' where 'getid state 2' is expected");
         check(&sealed("getid state 1\n").into_bytes(), "the line 'server-id ...' is missing");
         check(&sealed("getid state 2\n").into_bytes(), "the line 'kind ...' is missing");
-        check(
-            &resealed("kind time", "kind Time"),
-            "line 4 is 'kind Time' where 'kind with lower-case letters' is expected",
-        );
+        check(&resealed("state 2", "state 3"), "it is of format version 3, this getid reads versions 1 to 2");
         check(&resealed("kind time", "kind sequence"), "it is a record of kind 'sequence' where 'time' is expected");
-        check(&resealed("term 7", "term 07"), "line 6 is 'term 07' where 'term with a number' is expected");
-        check(
-            &resealed("nonce 9f86", "nonce 9F86"),
-            "line 7 is 'nonce 9F86d081884c7d65' where 'nonce with 16 hex digits' is expected",
-        );
-        check(
-            &resealed("max-borrow-ms 3000", "max-borrow-ms 1099511627777"),
-            "line 8 is 'max-borrow-ms 1099511627777' where 'max-borrow-ms with a number of ms' is expected",
-        );
-        check(
-            &resealed("key 3\n", "key +3\n"),
-            "line 5 is 'key +3' where 'key with letters, digits and ._-' is expected",
-        );
-        check(&resealed("key 3\n", "key 4\n"), "its numbers contradict each other or lie out of range");
-        check(&resealed("key 3\n", "key 03\n"), "its numbers contradict each other or lie out of range");
-        check(&resealed("key 3\n", "key x\n"), "its numbers contradict each other or lie out of range");
-        check(&resealed("random-range 10", "random-range 11"), "its numbers contradict each other or lie out of range");
-        check(
-            &resealed("key 3\n", "key  3\n"),
-            "line 5 is 'key  3' where 'key with letters, digits and ._-' is expected",
-        );
-        check(
-            &resealed("2026-11-20T15:10:20", "2026-11-20T15:10:21"),
-            "line 11 is 'watermark 375145820123 2026-11-20T15:10:21.123Z' where \
-             'watermark 375145820123 2026-11-20T15:10:20.123Z' is expected",
-        );
+        for (from, to) in [
+            ("key 3\n", "key 4\n"),
+            ("key 3\n", "key 03\n"),
+            ("key 3\n", "key x\n"),
+            ("random-range 10", "random-range 11"),
+        ] {
+            check(&resealed(from, to), "its numbers contradict each other or lie out of range");
+        }
+        let watermark = "watermark 375145820123 2026-11-20T15:10:20.123Z";
+        let wrong_watermark = "watermark 375145820123 2026-11-20T15:10:21.123Z";
+        for (from, to, line, found, expected) in [
+            ("state 2", "state 1", 4, "kind time", "server-id with a number"),
+            ("state 2", "state 0", 1, "getid state 0", "getid state 2"),
+            ("state 2", "state 01", 1, "getid state 01", "getid state 2"),
+            ("kind time", "kind Time", 4, "kind Time", "kind with lower-case letters"),
+            ("term 7", "term 07", 6, "term 07", "term with a number"),
+            ("nonce 9f86", "nonce 9F86", 7, "nonce 9F86d081884c7d65", "nonce with 16 hex digits"),
+            ("ms 3000", "ms 1099511627777", 8, "max-borrow-ms 1099511627777", "max-borrow-ms with a number of ms"),
+            ("key 3\n", "key +3\n", 5, "key +3", "key with letters, digits and ._-"),
+            ("key 3\n", "key  3\n", 5, "key  3", "key with letters, digits and ._-"),
+            ("2026-11-20T15:10:20", "2026-11-20T15:10:21", 11, wrong_watermark, watermark),
+        ] {
+            check(&resealed(from, to), &format!("line {line} is '{found}' where '{expected}' is expected"));
+        }
         check(&sealed(&format!("{body}more\n")).into_bytes(), "line 13 is 'more' where 'the checksum' is expected");
         check(&sealed(&format!("{body}# more\n")).into_bytes(), "line 13 is '# more' where 'the checksum' is expected");
     }

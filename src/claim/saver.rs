@@ -21,7 +21,6 @@ pub(crate) struct SaverThread {
 type Work = Box<dyn FnOnce() + Send>;
 
 impl SaverThread {
-    /// Starts the thread.
     pub(crate) fn start() -> io::Result<SaverThread> {
         let (work, todo) = mpsc::channel::<Work>();
         thread::Builder::new().name("getid-saver".to_owned()).spawn(move || {

@@ -3,22 +3,12 @@
 //! A generator is told by its name where somebody asks (a command, a configuration), and by its index in the registry from
 //! there on. So far there is one: the unnamed one, of the kind `time`, at index 0. It is asked without a look at any table.
 //!
-//! | kind | where | what |
-//! |---|---|---|
-//! | `time` | `time/` | IDs by the clock, in the layouts of [`getid_core`]: an issuer (lock and fair queue) |
-//! | | `keeper.rs` | the task beside them: it saves and, for sequences, will fetch ahead of need |
-//! | sequence | `sequence.rs`, to come | named counters by segments of a store: the same issuer's queue before a double buffer |
-//! | serial | `serial.rs`, to come | a template over a counter that begins again with each period: a sequence with a row a period |
-//! | UUIDs | `uuid.rs`, to come | `time` with another way of writing; uuid4 is drawn from noise, without a position |
-//!
 //! What a kind must provide: `try_draw`, one step that gives up to n at once and never waits; `draw`, a future that gives all of
-//! them or a refusal, waits in a fair queue, and can be dropped; a `status` for INFO and `GENERATORS`; and its share of the last
-//! act, when the server stops. What it gives is ascending, and never given by two of its kind. How an ID is written as a number
-//! or a text is the session's, which writes replies; and so is which name has which index, because it must be known while a
-//! request is read: the session's settings have the unnamed generator's scheme, and will have those of the named ones by name.
+//! them or a refusal, waits in a fair queue, and can be dropped; a `status` for INFO; and its share of the last act, when the
+//! server stops. What it gives is ascending, and never given by two of its kind. How an ID is written as a number or a text is
+//! the session's, which writes replies; and so is which name has which index, because it must be known while a request is read.
 //!
-//! Clock, watermark and borrow limit are the server's and live in the unnamed generator's issuer: named generators of the kind
-//! `time` will have positions of their own under the same lock.
+//! Clock, watermark and borrow limit are the server's and live in the unnamed generator's issuer.
 
 mod keeper;
 pub mod time;

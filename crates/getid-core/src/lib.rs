@@ -63,24 +63,6 @@
 //! | **claim** | the right to give IDs with one server-id; who holds it may save |
 //! | **mint** | slots, R, borrow limit and watermark policy as one value |
 //! | **refusal** | why no ID is given now, as one sentence |
-//!
-//! # Files
-//!
-//! Each uses only those above it.
-//!
-//! | file | what it holds |
-//! |---|---|
-//! | `checks` | mistakes that tests plant, and events they count; nothing of it is in a release |
-//! | `time` | [`Epoch`], [`Tick`], [`Slot`] |
-//! | `layout` | [`Layout`], [`Id`], [`Parts`]: compose, split, spans |
-//! | `scheme` | [`Scheme`], [`RandomCycle`], [`Reservation`]: slots become IDs |
-//! | `slots` | [`Slots`]: `first = max(next, now << shard_bits)`, the only number that moves for every ID |
-//! | `limits`, `save_point` | [`Limits`], which an operator may change; [`SavePoint`] |
-//! | `clock_event` | [`ClockEvent`], [`ClockFault`]: what happened to the wall clock, as sentences |
-//! | `clock` | [`ReferenceClock`]: wall readings in, a time that never goes back out |
-//! | `refusal`, `status` | [`Refusal`] and [`Blocked`], why a draw gets nothing; [`Status`], for INFO |
-//! | `watermark` | the policy: up to where IDs may be given, and when to save |
-//! | `mint` | [`Mint`]: draws, starts, and the whole in one value |
 
 #![no_std]
 

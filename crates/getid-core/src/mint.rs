@@ -469,11 +469,6 @@ impl Mint {
         self.piece_max
     }
 
-    /// Whether a draw that has not begun is served whole or refused, rather than piece by piece.
-    pub fn is_drawn_whole(&self) -> bool {
-        self.limits.policy == BorrowPolicy::Error
-    }
-
     /// The refusal of a draw that would have to wait too long.
     pub fn overload(&self, overload: Overload) -> Refusal {
         let Overload { wait_ms, max_wait_ms, late_ms, asked_per_s } = overload;

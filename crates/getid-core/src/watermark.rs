@@ -64,7 +64,6 @@ pub(crate) struct Watermark {
     has_begun: bool,
 }
 
-/// A save in flight.
 #[derive(Clone, Copy, Debug)]
 struct Saving {
     point: SavePoint,
@@ -261,12 +260,10 @@ impl Watermark {
         }
     }
 
-    /// The lowest watermark that the disk may hold.
     pub(crate) fn lowest(&self) -> Tick {
         self.lowest
     }
 
-    /// The lowest B that the disk may hold, ms.
     pub(crate) fn lowest_borrow_ms(&self) -> u64 {
         self.lowest_borrow_ms
     }
@@ -276,12 +273,10 @@ impl Watermark {
         self.has_begun
     }
 
-    /// Whether a save is in flight.
     pub(crate) fn is_saving(&self) -> bool {
         self.saving.is_some()
     }
 
-    /// Saves that succeeded.
     pub(crate) fn saves(&self) -> u64 {
         self.saves
     }

@@ -8,7 +8,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use getid_core::checks::{Fault, planted};
-use getid_core::{Blocked, ClockEvent, Limits, Mint, Overload, Refusal, Reservation, SavePoint, Severity};
+use getid_core::{
+    Blocked, BorrowPolicy, ClockEvent, Limits, Mint, Overload, Refusal, Reservation, SavePoint, Severity,
+};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -49,7 +51,6 @@ pub struct Issuer<C: Clock = SystemClock> {
     stats: Stats,
 }
 
-/// What the lock holds.
 struct State {
     mint: Mint,
     queue: FairQueue<Arc<Seat>>,
@@ -194,7 +195,6 @@ impl<C: Clock> Issuer<C> {
         }
     }
 
-    /// One batch of turns.
     fn serve_batch(&self) -> Next {
         let mut wakers = Vec::new();
         let mut state = self.lock();
@@ -208,7 +208,8 @@ impl<C: Clock> Issuer<C> {
         let State { mint, queue, .. } = state;
         let now_ns = self.now_ns();
         let boot_ns = self.clock.boot_ns();
-        let is_whole = mint.is_drawn_whole();
+        // A draw that has not begun is served whole or refused, rather than piece by piece.
+        let is_whole = mint.limits().policy == BorrowPolicy::Error;
         for _ in 0..TURNS_PER_BATCH {
             let Some(turn) = queue.turn(now_ns) else { return Next::Idle };
             // The rest of a draw waits at the borrow limit under either policy, or no large one could ever be served.

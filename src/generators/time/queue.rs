@@ -1,7 +1,7 @@
 //! Which draws wait for IDs, and whose turn it is: deficit round robin, and admission by the expected wait. Pure.
 //!
 //! First come, first served by whole turns would make a request for one ID wait for 8,192 of each greedy neighbour. So the
-//! waiting draws are served in rounds: each gets one small slice a round, [`FairQueue::slice`] IDs, and goes to the end of the
+//! waiting draws are served in rounds: each gets one small slice of IDs a round, and goes to the end of the
 //! round. A connection waits with one draw at a time, so rounds over draws are rounds over connections, and a request for one
 //! ID waits for at most one slice of each other connection.
 //!
@@ -35,7 +35,9 @@ pub struct Ticket(u64);
 #[derive(Debug)]
 pub struct FairQueue<T> {
     ids_per_ms: u64,
+    /// The most IDs a draw gets before the next has its turn.
     slice: u32,
+    /// `id-max-wait-ms`.
     max_wait_ms: u64,
     by_arrival: BTreeMap<Ticket, Waiter<T>>,
     /// Each draw by its place in the rounds.
@@ -111,19 +113,9 @@ impl<T> FairQueue<T> {
         self.queued
     }
 
-    /// The most IDs a draw gets before the next has its turn.
-    pub fn slice(&self) -> u32 {
-        self.slice
-    }
-
     /// What the layout holds in a millisecond.
     pub fn ids_per_ms(&self) -> u64 {
         self.ids_per_ms
-    }
-
-    /// `id-max-wait-ms`.
-    pub fn max_wait_ms(&self) -> u64 {
-        self.max_wait_ms
     }
 
     /// Changes `id-max-wait-ms`: for draws to come, and for the age at which those that wait go first.
@@ -255,7 +247,7 @@ mod tests {
     #[test]
     fn rounds_of_slices_and_a_single_id_waits_for_one_slice_of_each() {
         let mut queue = FairQueue::new(6, 5000);
-        assert_eq!(queue.slice(), 4);
+        assert_eq!(queue.slice, 4);
         for who in 0..3 {
             queue.join(0, 10, false, who);
         }
@@ -361,7 +353,7 @@ mod tests {
         fn nothing_is_lost_and_nobody_is_passed_over(shard_bits in 0..8_u32, steps in steps()) {
             let max_wait_ms = 50;
             let mut queue = FairQueue::new(shard_bits, max_wait_ms);
-            let (slice, per_ms) = (queue.slice(), queue.ids_per_ms());
+            let (slice, per_ms) = (queue.slice, queue.ids_per_ms());
             let mut seen: BTreeMap<u32, Seen> = BTreeMap::new();
             let mut now_ns = 0;
             for (who, step) in (0_u32..).zip(steps) {

@@ -13,7 +13,6 @@ pub(super) struct Seat(Mutex<Contents>);
 #[derive(Debug)]
 struct Contents {
     drawn: Vec<Reservation>,
-    /// How it ended.
     end: Option<Result<(), Refusal>>,
     waker: Option<Waker>,
 }
