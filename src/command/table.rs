@@ -21,59 +21,51 @@ pub static TABLE: &[Command] = &[
     row(Verb::GetId, "getid", 1, FAST.and(Flags::READONLY), NONE).docs(
         "0.1.0",
         "generic",
-        "O(1)",
         "Get a unique 63-bit id that is larger than every one before",
     ),
     row(Verb::MGetId, "mgetid", 2, FAST.and(Flags::READONLY), NONE)
-        .docs("0.1.0", "generic", "O(N) where N is the number of ids", "Get several unique ids, ascending")
+        .docs("0.1.0", "generic", "Get several unique ids, ascending")
+        .costs("O(N) where N is the number of ids")
         .takes(&[argument("count", "integer")]),
     row(Verb::DecodeId, "decodeid", 2, FAST.and(Flags::READONLY), NONE)
-        .docs("0.1.0", "generic", "O(1)", "Tell an id's time, server-id, shard and random part")
+        .docs("0.1.0", "generic", "Tell an id's time, server-id, shard and random part")
         .takes(&[argument("id", "integer")]),
     // Before a login too: health checks have no password, and it tells them nothing else.
     row(Verb::IdReady, "idready", 1, FAST.and(Flags::READONLY).and(Flags::NO_AUTH), NONE).docs(
         "0.1.0",
         "generic",
-        "O(1)",
         "Tell whether ids are given now, without taking one",
     ),
     row(Verb::IdSpan, "idspan", 3, FAST.and(Flags::READONLY), NONE)
-        .docs("0.1.0", "generic", "O(1)", "Get the lowest and the highest id of a span of time")
+        .docs("0.1.0", "generic", "Get the lowest and the highest id of a span of time")
         .takes(&[argument("from", "string"), argument("to", "string")]),
     row(Verb::Acl, "acl", -2, Flags::NONE, NONE)
-        .docs("6.0.0", "server", "Depends on subcommand.", "A container for Access List Control commands")
+        .docs("6.0.0", "server", "A container for Access List Control commands")
         .with(ACL),
     row(Verb::Auth, "auth", -2, LOGIN, CONNECTION)
         .secrets(Secrets::From(1))
-        .docs("1.0.0", "connection", "O(1)", "Authenticate to the server")
+        .docs("1.0.0", "connection", "Authenticate to the server")
         .takes(&[argument("username", "string").optional(), argument("password", "string")]),
     row(Verb::Client, "client", -2, Flags::NONE, NONE)
-        .docs("2.4.0", "connection", "Depends on subcommand.", "A container for client connection commands")
+        .docs("2.4.0", "connection", "A container for client connection commands")
         .with(CLIENT),
     row(Verb::Command, "command", -1, SLOW, CONNECTION)
-        .docs("2.8.13", "server", "O(N) where N is the total number of commands", "Get array of command details")
-        .with(COMMAND),
+        .docs("2.8.13", "server", "Get array of command details")
+        .with(COMMAND)
+        .costs("O(N) where N is the total number of commands"),
     row(Verb::Config, "config", -2, Flags::NONE, NONE)
-        .docs("2.0.0", "server", "Depends on subcommand.", "A container for server configuration commands")
+        .docs("2.0.0", "server", "A container for server configuration commands")
         .with(&[
             row(Verb::ConfigGet, "config|get", -3, ADMIN, NONE)
-                .docs(
-                    "2.0.0",
-                    "server",
-                    "O(N) when N is the number of configuration parameters provided",
-                    "Get the values of configuration parameters",
-                )
+                .docs("2.0.0", "server", "Get the values of configuration parameters")
+                .costs("O(N) when N is the number of configuration parameters provided")
                 .takes(&[argument("parameter", "string").multiple()])
                 .help(&["GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values."]),
             row(Verb::ConfigSet, "config|set", -4, ADMIN, NONE)
                 .secrets(Secrets::Directives)
                 .guarded()
-                .docs(
-                    "2.0.0",
-                    "server",
-                    "O(N) when N is the number of configuration parameters provided",
-                    "Set configuration parameters to the given values",
-                )
+                .docs("2.0.0", "server", "Set configuration parameters to the given values")
+                .costs("O(N) when N is the number of configuration parameters provided")
                 .takes(&[Argument {
                     parts: &[argument("parameter", "string"), argument("value", "string")],
                     ..argument("parameter_value", "block").multiple()
@@ -81,35 +73,30 @@ pub static TABLE: &[Command] = &[
                 .help(&["SET <directive> <value>", "    Set the configuration <directive> to <value>."]),
             row(Verb::ConfigResetStat, "config|resetstat", 2, ADMIN, NONE)
                 .guarded()
-                .docs("2.0.0", "server", "O(1)", "Reset the stats returned by INFO")
+                .docs("2.0.0", "server", "Reset the stats returned by INFO")
                 .help(&["RESETSTAT", "    Reset statistics reported by the INFO command."]),
             row(Verb::ConfigRewrite, "config|rewrite", 2, ADMIN, NONE)
                 .guarded()
-                .docs("2.8.0", "server", "O(1)", "Rewrite the configuration file with the in memory configuration")
+                .docs("2.8.0", "server", "Rewrite the configuration file with the in memory configuration")
                 .help(&["REWRITE", "    Rewrite the configuration file."]),
-            row(Verb::ConfigHelp, "config|help", 2, SLOW, NONE)
-                .docs("5.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
-                .help(HELP),
+            help_row(Verb::ConfigHelp, "config|help", NONE, "5.0.0", "server"),
         ]),
     row(Verb::Discard, "discard", 1, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION).at_once().docs(
         "2.0.0",
         "transactions",
-        "O(1)",
         "Discard all commands issued after MULTI",
     ),
     row(Verb::Echo, "echo", 2, FAST, CONNECTION)
         .sends_back()
-        .docs("1.0.0", "connection", "O(1)", "Echo the given string")
+        .docs("1.0.0", "connection", "Echo the given string")
         .takes(&[argument("message", "string")]),
-    row(Verb::Exec, "exec", 1, OWN.and(Flags::SKIP_SLOWLOG), TRANSACTION).at_once().docs(
-        "1.2.0",
-        "transactions",
-        "Depends on commands in the transaction",
-        "Execute all commands issued after MULTI",
-    ),
+    row(Verb::Exec, "exec", 1, OWN.and(Flags::SKIP_SLOWLOG), TRANSACTION)
+        .at_once()
+        .docs("1.2.0", "transactions", "Execute all commands issued after MULTI")
+        .costs("Depends on commands in the transaction"),
     row(Verb::Hello, "hello", -1, LOGIN, CONNECTION)
         .secrets(Secrets::Login)
-        .docs("6.0.0", "connection", "O(1)", "Handshake with Redis")
+        .docs("6.0.0", "connection", "Handshake with Redis")
         .takes(&[Argument {
             parts: &[
                 argument("protover", "integer"),
@@ -122,59 +109,46 @@ pub static TABLE: &[Command] = &[
             ..argument("arguments", "block").optional()
         }]),
     row(Verb::Info, "info", -1, SLOW, Categories::DANGEROUS)
-        .docs("1.0.0", "server", "O(1)", "Get information and statistics about the server")
+        .docs("1.0.0", "server", "Get information and statistics about the server")
         .takes(&[argument("section", "string").optional().multiple()]),
     row(Verb::Latency, "latency", -2, Flags::NONE, NONE)
-        .docs("2.8.13", "server", "Depends on subcommand.", "A container for latency diagnostics commands")
+        .docs("2.8.13", "server", "A container for latency diagnostics commands")
         .with(LATENCY),
     row(Verb::LolWut, "lolwut", -1, Flags::READONLY.and(Flags::FAST), NONE)
-        .docs("5.0.0", "server", "", "Display the version")
+        .docs("5.0.0", "server", "Display the version")
+        .costs("")
         .takes(&[argument("version", "integer").after("VERSION").optional()]),
     row(Verb::Memory, "memory", -2, Flags::NONE, NONE)
-        .docs("4.0.0", "server", "Depends on subcommand.", "A container for memory diagnostics commands")
+        .docs("4.0.0", "server", "A container for memory diagnostics commands")
         .with(MEMORY),
-    row(Verb::Monitor, "monitor", 1, ADMIN, NONE).guarded().docs(
-        "1.0.0",
-        "server",
-        "",
-        "Listen for all requests received by the server in real time",
-    ),
+    row(Verb::Monitor, "monitor", 1, ADMIN, NONE)
+        .guarded()
+        .docs("1.0.0", "server", "Listen for all requests received by the server in real time")
+        .costs(""),
     row(Verb::Multi, "multi", 1, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION).at_once().docs(
         "1.2.0",
         "transactions",
-        "O(1)",
         "Mark the start of a transaction block",
     ),
     // Redis 7.0 refuses PING while it loads; there is nothing to load here.
     row(Verb::Ping, "ping", -1, Flags::FAST, CONNECTION)
         .sends_back()
-        .docs("1.0.0", "connection", "O(1)", "Ping the server")
+        .docs("1.0.0", "connection", "Ping the server")
         .takes(&[argument("message", "string").optional()]),
-    row(Verb::Quit, "quit", -1, LOGIN, CONNECTION).at_once().docs(
-        "1.0.0",
-        "connection",
-        "O(1)",
-        "Close the connection",
-    ),
-    row(Verb::Reset, "reset", 1, LOGIN, CONNECTION).at_once().docs(
-        "6.2.0",
-        "connection",
-        "O(1)",
-        "Reset the connection",
-    ),
+    row(Verb::Quit, "quit", -1, LOGIN, CONNECTION).at_once().docs("1.0.0", "connection", "Close the connection"),
+    row(Verb::Reset, "reset", 1, LOGIN, CONNECTION).at_once().docs("6.2.0", "connection", "Reset the connection"),
     row(Verb::Role, "role", 1, FAST.and(Flags::NOSCRIPT), Categories::ADMIN.and(Categories::DANGEROUS)).docs(
         "2.8.12",
         "server",
-        "O(1)",
         "Return the role of the instance in the context of replication",
     ),
     row(Verb::Select, "select", 2, FAST, CONNECTION)
-        .docs("1.0.0", "connection", "O(1)", "Change the selected database for the current connection")
+        .docs("1.0.0", "connection", "Change the selected database for the current connection")
         .takes(&[argument("index", "integer")]),
     row(Verb::Shutdown, "shutdown", -1, ADMIN.and(Flags::NO_MULTI).and(Flags::ALLOW_BUSY), NONE)
         .unpaused()
         .guarded()
-        .docs("1.0.0", "server", "O(1)", "Save the state and then shut down the server")
+        .docs("1.0.0", "server", "Save the state and then shut down the server")
         .takes(&[
             Argument { parts: &[token("NOSAVE"), token("SAVE")], ..argument("nosave_save", "oneof").optional() },
             token("NOW").optional(),
@@ -182,29 +156,24 @@ pub static TABLE: &[Command] = &[
             token("ABORT").optional(),
         ]),
     row(Verb::SlowLog, "slowlog", -2, Flags::NONE, NONE)
-        .docs("2.2.12", "server", "Depends on subcommand.", "A container for slow log commands")
+        .docs("2.2.12", "server", "A container for slow log commands")
         .with(SLOWLOG),
-    row(Verb::Time, "time", 1, FAST, NONE).docs("2.6.0", "server", "O(1)", "Return the current server time"),
+    row(Verb::Time, "time", 1, FAST, NONE).docs("2.6.0", "server", "Return the current server time"),
     row(Verb::Unwatch, "unwatch", 1, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION).docs(
         "2.2.0",
         "transactions",
-        "O(1)",
         "Forget about all watched keys",
     ),
     row(Verb::Watch, "watch", -2, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION)
         .at_once()
-        .docs("2.2.0", "transactions", "O(1)", "Watch the given keys, of which this server has none that change")
+        .docs("2.2.0", "transactions", "Watch the given keys, of which this server has none that change")
         .takes(&[argument("key", "string").multiple()]),
 ];
 
 const ACL: &[Command] = &[
     row(Verb::AclCat, "acl|cat", -2, OWN, NONE)
-        .docs(
-            "6.0.0",
-            "server",
-            "O(1) since the categories and commands are a fixed set.",
-            "List the ACL categories or the commands inside a category",
-        )
+        .docs("6.0.0", "server", "List the ACL categories or the commands inside a category")
+        .costs("O(1) since the categories and commands are a fixed set.")
         .takes(&[argument("categoryname", "string").optional()])
         .help(&[
             "CAT [<category>]",
@@ -213,23 +182,15 @@ const ACL: &[Command] = &[
         ]),
     row(Verb::AclDelUser, "acl|deluser", -3, ADMIN, NONE)
         .guarded()
-        .docs(
-            "6.0.0",
-            "server",
-            "O(1) amortized time considering the typical user.",
-            "Remove the specified ACL users and the associated rules",
-        )
+        .docs("6.0.0", "server", "Remove the specified ACL users and the associated rules")
+        .costs("O(1) amortized time considering the typical user.")
         .takes(&[argument("username", "string").multiple()])
         .help(&["DELUSER <username> [<username> ...]", "    Delete a list of users."]),
     row(Verb::AclDryRun, "acl|dryrun", -4, ADMIN, NONE)
         .secrets(Secrets::Tried)
         .guarded()
-        .docs(
-            "7.0.0",
-            "server",
-            "O(1).",
-            "Returns whether the user can execute the given command without executing the command",
-        )
+        .docs("7.0.0", "server", "Returns whether the user can execute the given command without executing the command")
+        .costs("O(1).")
         .takes(&[
             argument("username", "string"),
             argument("command", "string"),
@@ -241,53 +202,34 @@ const ACL: &[Command] = &[
         ]),
     row(Verb::AclGetUser, "acl|getuser", 3, ADMIN, NONE)
         .guarded()
-        .docs(
-            "6.0.0",
-            "server",
-            "O(N). Where N is the number of password, command and pattern rules that the user has.",
-            "Get the rules for a specific ACL user",
-        )
+        .docs("6.0.0", "server", "Get the rules for a specific ACL user")
+        .costs("O(N). Where N is the number of password, command and pattern rules that the user has.")
         .takes(&[argument("username", "string")])
         .help(&["GETUSER <username>", "    Get the user's details."]),
     row(Verb::AclGenPass, "acl|genpass", -2, OWN, NONE)
         .guarded()
-        .docs("6.0.0", "server", "O(1)", "Generate a pseudorandom secure password to use for ACL users")
+        .docs("6.0.0", "server", "Generate a pseudorandom secure password to use for ACL users")
         .takes(&[argument("bits", "integer").optional()])
         .help(&[
             "GENPASS [<bits>]",
             "    Generate a secure 256-bit user password. The optional `bits` argument can",
             "    be used to specify a different size.",
         ]),
-    row(Verb::AclHelp, "acl|help", 2, SLOW, NONE)
-        .guarded()
-        .docs("6.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
-        .help(HELP),
+    help_row(Verb::AclHelp, "acl|help", NONE, "6.0.0", "server").guarded(),
     row(Verb::AclList, "acl|list", 2, ADMIN, NONE)
         .guarded()
-        .docs(
-            "6.0.0",
-            "server",
-            "O(N). Where N is the number of configured users.",
-            "List the current ACL rules in ACL config file format",
-        )
+        .docs("6.0.0", "server", "List the current ACL rules in ACL config file format")
+        .costs("O(N). Where N is the number of configured users.")
         .help(&["LIST", "    Show users details in config file format."]),
     row(Verb::AclLoad, "acl|load", 2, ADMIN, NONE)
         .guarded()
-        .docs(
-            "6.0.0",
-            "server",
-            "O(N). Where N is the number of configured users.",
-            "Reload the ACLs from the configured ACL file",
-        )
+        .docs("6.0.0", "server", "Reload the ACLs from the configured ACL file")
+        .costs("O(N). Where N is the number of configured users.")
         .help(&["LOAD", "    Reload users from the ACL file."]),
     row(Verb::AclLog, "acl|log", -2, ADMIN, NONE)
         .guarded()
-        .docs(
-            "6.0.0",
-            "server",
-            "O(N) with N being the number of entries shown.",
-            "List latest events denied because of ACLs in place",
-        )
+        .docs("6.0.0", "server", "List latest events denied because of ACLs in place")
+        .costs("O(N) with N being the number of entries shown.")
         .takes(&[Argument {
             parts: &[argument("count", "integer"), token("RESET")],
             ..argument("operation", "oneof").optional()
@@ -295,22 +237,14 @@ const ACL: &[Command] = &[
         .help(&["LOG [<count> | RESET]", "    Show the ACL log entries."]),
     row(Verb::AclSave, "acl|save", 2, ADMIN, NONE)
         .guarded()
-        .docs(
-            "6.0.0",
-            "server",
-            "O(N). Where N is the number of configured users.",
-            "Save the current ACL rules in the configured ACL file",
-        )
+        .docs("6.0.0", "server", "Save the current ACL rules in the configured ACL file")
+        .costs("O(N). Where N is the number of configured users.")
         .help(&["SAVE", "    Save the current config to the ACL file."]),
     row(Verb::AclSetUser, "acl|setuser", -3, ADMIN, NONE)
         .secrets(Secrets::From(2))
         .guarded()
-        .docs(
-            "6.0.0",
-            "server",
-            "O(N). Where N is the number of rules provided.",
-            "Modify or create the rules for a specific ACL user",
-        )
+        .docs("6.0.0", "server", "Modify or create the rules for a specific ACL user")
+        .costs("O(N). Where N is the number of rules provided.")
         .takes(&[argument("username", "string"), argument("rule", "string").optional().multiple()])
         .help(&[
             "SETUSER <username> <attribute> [<attribute> ...]",
@@ -318,46 +252,36 @@ const ACL: &[Command] = &[
         ]),
     row(Verb::AclUsers, "acl|users", 2, ADMIN, NONE)
         .guarded()
-        .docs(
-            "6.0.0",
-            "server",
-            "O(N). Where N is the number of configured users.",
-            "List the username of all the configured ACL rules",
-        )
+        .docs("6.0.0", "server", "List the username of all the configured ACL rules")
+        .costs("O(N). Where N is the number of configured users.")
         .help(&["USERS", "    List all the registered usernames."]),
     row(Verb::AclWhoAmI, "acl|whoami", 2, OWN, NONE)
-        .docs("6.0.0", "server", "O(1)", "Return the name of the user associated to the current connection")
+        .docs("6.0.0", "server", "Return the name of the user associated to the current connection")
         .help(&["WHOAMI", "    Return the current connection username."]),
 ];
 
 const CLIENT: &[Command] = &[
     client_row(Verb::ClientCaching, "client|caching", 3, OWN, CONNECTION)
-        .docs("6.0.0", "connection", "O(1)", "Instruct the server about tracking or not keys in the next request")
+        .docs("6.0.0", "connection", "Instruct the server about tracking or not keys in the next request")
         .takes(&[Argument { parts: &[token("YES"), token("NO")], ..argument("mode", "oneof") }])
         .help(&["CACHING (YES|NO)", "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes."]),
     client_row(Verb::ClientGetName, "client|getname", 2, OWN, CONNECTION)
-        .docs("2.6.9", "connection", "O(1)", "Get the current connection name")
+        .docs("2.6.9", "connection", "Get the current connection name")
         .help(&["GETNAME", "    Return the name of the current connection."]),
     client_row(Verb::ClientGetRedir, "client|getredir", 2, OWN, CONNECTION)
-        .docs("6.0.0", "connection", "O(1)", "Get tracking notifications redirection client ID if any")
+        .docs("6.0.0", "connection", "Get tracking notifications redirection client ID if any")
         .help(&["GETREDIR", "    Return the client ID we are redirecting to when tracking is enabled."]),
-    client_row(Verb::ClientHelp, "client|help", 2, SLOW, CONNECTION)
-        .docs("5.0.0", "connection", "O(1)", "Show helpful text about the different subcommands")
-        .help(HELP),
+    help_row(Verb::ClientHelp, "client|help", CONNECTION, "5.0.0", "connection").unpaused(),
     client_row(Verb::ClientId, "client|id", 2, OWN, CONNECTION)
-        .docs("5.0.0", "connection", "O(1)", "Returns the client ID for the current connection")
+        .docs("5.0.0", "connection", "Returns the client ID for the current connection")
         .help(&["ID", "    Return the ID of the current connection."]),
     client_row(Verb::ClientInfo, "client|info", 2, OWN, CONNECTION)
-        .docs("6.2.0", "connection", "O(1)", "Returns information about the current client connection")
+        .docs("6.2.0", "connection", "Returns information about the current client connection")
         .help(&["INFO", "    Return information about the current client connection."]),
     client_row(Verb::ClientKill, "client|kill", -3, ADMIN, CONNECTION)
         .guarded()
-        .docs(
-            "2.4.0",
-            "connection",
-            "O(N) where N is the number of client connections",
-            "Kill the connection of a client",
-        )
+        .docs("2.4.0", "connection", "Kill the connection of a client")
+        .costs("O(N) where N is the number of client connections")
         .takes(&[Argument {
             parts: &[
                 argument("ip:port", "string"),
@@ -395,12 +319,8 @@ const CLIENT: &[Command] = &[
         ]),
     client_row(Verb::ClientList, "client|list", -2, ADMIN, CONNECTION)
         .guarded()
-        .docs(
-            "2.4.0",
-            "connection",
-            "O(N) where N is the number of client connections",
-            "Get the list of client connections",
-        )
+        .docs("2.4.0", "connection", "Get the list of client connections")
+        .costs("O(N) where N is the number of client connections")
         .takes(&[
             Argument {
                 parts: CLIENT_KINDS,
@@ -421,16 +341,16 @@ const CLIENT: &[Command] = &[
         ]),
     client_row(Verb::ClientNoEvict, "client|no-evict", 3, ADMIN, CONNECTION)
         .guarded()
-        .docs("7.0.0", "connection", "O(1)", "Set client eviction mode for the current connection")
+        .docs("7.0.0", "connection", "Set client eviction mode for the current connection")
         .takes(&[ON_OFF])
         .help(&["NO-EVICT (ON|OFF)", "    Protect current client connection from eviction."]),
     client_row(Verb::ClientNoTouch, "client|no-touch", 3, OWN, CONNECTION)
-        .docs("7.2.0", "connection", "O(1)", "Set client no-touch mode for the current connection")
+        .docs("7.2.0", "connection", "Set client no-touch mode for the current connection")
         .takes(&[ON_OFF])
         .help(&["NO-TOUCH (ON|OFF)", "    Will not touch LRU/LFU stats when this mode is on."]),
     client_row(Verb::ClientPause, "client|pause", -3, ADMIN, CONNECTION)
         .guarded()
-        .docs("2.9.50", "connection", "O(1)", "Stop processing commands from clients for some time")
+        .docs("2.9.50", "connection", "Stop processing commands from clients for some time")
         .takes(&[
             argument("timeout", "integer"),
             Argument { parts: &[token("WRITE"), token("ALL")], ..argument("mode", "oneof").optional() },
@@ -440,11 +360,11 @@ const CLIENT: &[Command] = &[
             "    Suspend all, or just those that ask for ids, clients for <timeout> milliseconds.",
         ]),
     client_row(Verb::ClientReply, "client|reply", 3, OWN, CONNECTION)
-        .docs("3.2.0", "connection", "O(1)", "Instruct the server whether to reply to commands")
+        .docs("3.2.0", "connection", "Instruct the server whether to reply to commands")
         .takes(&[Argument { parts: &[token("ON"), token("OFF"), token("SKIP")], ..argument("on_off_skip", "oneof") }])
         .help(&["REPLY (ON|OFF|SKIP)", "    Control the replies sent to the current connection."]),
     client_row(Verb::ClientSetInfo, "client|setinfo", 4, OWN, CONNECTION)
-        .docs("7.2.0", "connection", "O(1)", "Set information specific to the client or connection")
+        .docs("7.2.0", "connection", "Set information specific to the client or connection")
         .takes(&[Argument {
             parts: &[argument("libname", "string").after("LIB-NAME"), argument("libver", "string").after("LIB-VER")],
             ..argument("attr", "oneof")
@@ -456,14 +376,13 @@ const CLIENT: &[Command] = &[
             "    * LIB-VER: the client lib version.",
         ]),
     client_row(Verb::ClientSetName, "client|setname", 3, OWN, CONNECTION)
-        .docs("2.6.9", "connection", "O(1)", "Set the current connection name")
+        .docs("2.6.9", "connection", "Set the current connection name")
         .takes(&[argument("connection-name", "string")])
         .help(&["SETNAME <name>", "    Assign the name <name> to the current connection."]),
     client_row(Verb::ClientTracking, "client|tracking", -3, OWN, CONNECTION)
         .docs(
             "6.0.0",
             "connection",
-            "O(1)",
             "Enable or disable server assisted client side caching support, of which there is none here",
         )
         .takes(&[ON_OFF])
@@ -472,18 +391,13 @@ const CLIENT: &[Command] = &[
         .docs(
             "6.2.0",
             "connection",
-            "O(1)",
             "Return information about server assisted client side caching for the current connection",
         )
         .help(&["TRACKINGINFO", "    Report tracking status for the current connection."]),
     client_row(Verb::ClientUnblock, "client|unblock", -3, ADMIN, CONNECTION)
         .guarded()
-        .docs(
-            "5.0.0",
-            "connection",
-            "O(log N) where N is the number of client connections",
-            "Unblock a client that waits for ids from a different connection",
-        )
+        .docs("5.0.0", "connection", "Unblock a client that waits for ids from a different connection")
+        .costs("O(log N) where N is the number of client connections")
         .takes(&[
             argument("client-id", "integer"),
             Argument { parts: &[token("TIMEOUT"), token("ERROR")], ..argument("timeout_error", "oneof").optional() },
@@ -491,26 +405,18 @@ const CLIENT: &[Command] = &[
         .help(&["UNBLOCK <clientid> [TIMEOUT|ERROR]", "    Unblock the specified blocked client."]),
     client_row(Verb::ClientUnpause, "client|unpause", 2, ADMIN, CONNECTION)
         .guarded()
-        .docs(
-            "6.2.0",
-            "connection",
-            "O(N) Where N is the number of paused clients",
-            "Resume processing of clients that were paused",
-        )
+        .docs("6.2.0", "connection", "Resume processing of clients that were paused")
+        .costs("O(N) Where N is the number of paused clients")
         .help(&["UNPAUSE", "    Stop the current client pause, resuming traffic."]),
 ];
 
 const COMMAND: &[Command] = &[
     row(Verb::CommandCount, "command|count", 2, SLOW, CONNECTION)
-        .docs("2.8.13", "server", "O(1)", "Get total number of commands")
+        .docs("2.8.13", "server", "Get total number of commands")
         .help(&["COUNT", "    Return the total number of commands in this server."]),
     row(Verb::CommandDocs, "command|docs", -2, SLOW, CONNECTION)
-        .docs(
-            "7.0.0",
-            "server",
-            "O(N) where N is the number of commands to look up",
-            "Get array of specific command documentation",
-        )
+        .docs("7.0.0", "server", "Get array of specific command documentation")
+        .costs("O(N) where N is the number of commands to look up")
         .takes(COMMAND_NAMES)
         .help(&[
             "DOCS [<command-name> ...]",
@@ -519,26 +425,15 @@ const COMMAND: &[Command] = &[
             "    commands are returned.",
         ]),
     row(Verb::CommandGetKeys, "command|getkeys", -3, SLOW, CONNECTION)
-        .docs("2.8.13", "server", "O(1)", "Extract keys given a full command, of which none here has any")
+        .docs("2.8.13", "server", "Extract keys given a full command, of which none here has any")
         .help(&["GETKEYS <full-command>", "    Return the keys from a full command."]),
     row(Verb::CommandGetKeysAndFlags, "command|getkeysandflags", -3, SLOW, CONNECTION)
-        .docs(
-            "7.0.0",
-            "server",
-            "O(1)",
-            "Extract keys and access flags given a full command, of which none here has any",
-        )
+        .docs("7.0.0", "server", "Extract keys and access flags given a full command, of which none here has any")
         .help(&["GETKEYSANDFLAGS <full-command>", "    Return the keys and the access flags from a full command."]),
-    row(Verb::CommandHelp, "command|help", 2, SLOW, CONNECTION)
-        .docs("5.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
-        .help(HELP),
+    help_row(Verb::CommandHelp, "command|help", CONNECTION, "5.0.0", "server"),
     row(Verb::CommandInfo, "command|info", -2, SLOW, CONNECTION)
-        .docs(
-            "2.8.13",
-            "server",
-            "O(N) where N is the number of commands to look up",
-            "Get array of specific command details, or all when no argument is given",
-        )
+        .docs("2.8.13", "server", "Get array of specific command details, or all when no argument is given")
+        .costs("O(N) where N is the number of commands to look up")
         .takes(COMMAND_NAMES)
         .help(&[
             "INFO [<command-name> ...]",
@@ -546,7 +441,8 @@ const COMMAND: &[Command] = &[
             "    If no command names are given, details for all commands are returned.",
         ]),
     row(Verb::CommandList, "command|list", -2, SLOW, CONNECTION)
-        .docs("7.0.0", "server", "O(N) where N is the total number of commands", "Get an array of command names")
+        .docs("7.0.0", "server", "Get an array of command names")
+        .costs("O(N) where N is the total number of commands")
         .takes(&[Argument {
             parts: &[
                 argument("module-name", "string").after("MODULE"),
@@ -563,21 +459,21 @@ const COMMAND: &[Command] = &[
 
 const LATENCY: &[Command] = &[
     row(Verb::LatencyDoctor, "latency|doctor", 2, ADMIN, NONE)
-        .docs("2.8.13", "server", "O(1)", "Return a human readable latency analysis report")
+        .docs("2.8.13", "server", "Return a human readable latency analysis report")
         .help(&["DOCTOR", "    Return a human readable latency analysis report."]),
     row(Verb::LatencyGraph, "latency|graph", 3, ADMIN, NONE)
-        .docs("2.8.13", "server", "O(1)", "Return a latency graph for the event")
+        .docs("2.8.13", "server", "Return a latency graph for the event")
         .takes(&[argument("event", "string")])
         .help(&["GRAPH <event>", "    Return an ASCII latency graph for the <event> class."]),
     row(Verb::LatencyHistory, "latency|history", 3, ADMIN, NONE)
-        .docs("2.8.13", "server", "O(1)", "Return timestamp-latency samples for the event")
+        .docs("2.8.13", "server", "Return timestamp-latency samples for the event")
         .takes(&[argument("event", "string")])
         .help(&["HISTORY <event>", "    Return time-latency samples for the <event> class."]),
     row(Verb::LatencyLatest, "latency|latest", 2, ADMIN, NONE)
-        .docs("2.8.13", "server", "O(1)", "Return the latest latency samples for all events")
+        .docs("2.8.13", "server", "Return the latest latency samples for all events")
         .help(&["LATEST", "    Return the latest latency samples for all events."]),
     row(Verb::LatencyReset, "latency|reset", -2, ADMIN, NONE).guarded()
-        .docs("2.8.13", "server", "O(1)", "Reset latency data for one or more events")
+        .docs("2.8.13", "server", "Reset latency data for one or more events")
         .takes(&[argument("event", "string").optional().multiple()])
         .help(&[
             "RESET [<event> ...]",
@@ -585,47 +481,39 @@ const LATENCY: &[Command] = &[
             "    (default: reset all data for all event classes)",
         ]),
     row(Verb::LatencyHistogram, "latency|histogram", -2, ADMIN, NONE)
-        .docs(
-            "7.0.0",
-            "server",
-            "O(N) where N is the number of commands with latency information being retrieved",
-            "Return the cumulative distribution of latencies of a subset of commands or all",
-        )
+        .docs("7.0.0", "server", "Return the cumulative distribution of latencies of a subset of commands or all")
+.costs("O(N) where N is the number of commands with latency information being retrieved")
         .takes(&[argument("command", "string").optional().multiple()])
         .help(&[
             "HISTOGRAM [COMMAND ...]",
             "    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.",
             "    If no commands are specified then all histograms are replied.",
         ]),
-    row(Verb::LatencyHelp, "latency|help", 2, SLOW, NONE)
-        .docs("2.8.13", "server", "O(1)", "Show helpful text about the different subcommands")
-        .help(HELP),
+    help_row(Verb::LatencyHelp, "latency|help", NONE, "2.8.13", "server"),
 ];
 
 const MEMORY: &[Command] = &[
     row(Verb::MemoryDoctor, "memory|doctor", 2, Flags::NONE, NONE)
-        .docs("4.0.0", "server", "O(1)", "Outputs memory problems report")
+        .docs("4.0.0", "server", "Outputs memory problems report")
         .help(&["DOCTOR", "    Return memory problems reports."]),
     row(Verb::MemoryMallocStats, "memory|malloc-stats", 2, Flags::NONE, NONE)
-        .docs("4.0.0", "server", "O(1)", "Show allocator internal stats, of which this one has none")
+        .docs("4.0.0", "server", "Show allocator internal stats, of which this one has none")
         .help(&["MALLOC-STATS", "    Return internal statistics report from the memory allocator."]),
     row(Verb::MemoryPurge, "memory|purge", 2, Flags::NONE, NONE)
-        .docs("4.0.0", "server", "O(1)", "Ask the allocator to release memory, which this one does by itself")
+        .docs("4.0.0", "server", "Ask the allocator to release memory, which this one does by itself")
         .help(&["PURGE", "    Attempt to purge dirty pages for reclamation by the allocator."]),
     row(Verb::MemoryStats, "memory|stats", 2, Flags::NONE, NONE)
-        .docs("4.0.0", "server", "O(1)", "Show memory usage details")
+        .docs("4.0.0", "server", "Show memory usage details")
         .help(&["STATS", "    Return information about the memory usage of the server."]),
     row(Verb::MemoryUsage, "memory|usage", -3, Flags::READONLY, NONE)
-        .docs("4.0.0", "server", "O(1)", "Estimate the memory usage of a key, of which there are none")
+        .docs("4.0.0", "server", "Estimate the memory usage of a key, of which there are none")
         .takes(&[argument("key", "key"), argument("count", "integer").after("SAMPLES").optional()])
         .help(&[
             "USAGE <key> [SAMPLES <count>]",
             "    Return memory in bytes used by <key> and its value. Nested values are",
             "    sampled up to <count> times (default: 5, 0 means sample all).",
         ]),
-    row(Verb::MemoryHelp, "memory|help", 2, SLOW, NONE)
-        .docs("4.0.0", "server", "O(1)", "Show helpful text about the different subcommands")
-        .help(HELP),
+    help_row(Verb::MemoryHelp, "memory|help", NONE, "4.0.0", "server"),
 ];
 
 /// Redis lets scripts use them.
@@ -633,7 +521,8 @@ const SLOWLOG_FLAGS: Flags = SLOW.and(Flags::ADMIN);
 
 const SLOWLOG: &[Command] = &[
     row(Verb::SlowLogGet, "slowlog|get", -2, SLOWLOG_FLAGS, NONE)
-        .docs("2.2.12", "server", "O(N) where N is the number of entries returned", "Get the slow log's entries")
+        .docs("2.2.12", "server", "Get the slow log's entries")
+        .costs("O(N) where N is the number of entries returned")
         .takes(&[argument("count", "integer").optional()])
         .help(&[
             "GET [<count>]",
@@ -643,23 +532,16 @@ const SLOWLOG: &[Command] = &[
             "    client name",
         ]),
     row(Verb::SlowLogLen, "slowlog|len", 2, SLOWLOG_FLAGS, NONE)
-        .docs("2.2.12", "server", "O(1)", "Get the slow log's length")
+        .docs("2.2.12", "server", "Get the slow log's length")
         .help(&["LEN", "    Return the length of the slowlog."]),
     row(Verb::SlowLogReset, "slowlog|reset", 2, SLOWLOG_FLAGS, NONE)
         .guarded()
-        .docs(
-            "2.2.12",
-            "server",
-            "O(N) where N is the number of entries in the slowlog",
-            "Clear all entries from the slow log",
-        )
+        .docs("2.2.12", "server", "Clear all entries from the slow log")
+        .costs("O(N) where N is the number of entries in the slowlog")
         .help(&["RESET", "    Reset the slowlog."]),
-    row(Verb::SlowLogHelp, "slowlog|help", 2, SLOW, NONE)
-        .docs("6.2.0", "server", "O(1)", "Show helpful text about the different subcommands")
-        .help(HELP),
+    help_row(Verb::SlowLogHelp, "slowlog|help", NONE, "6.2.0", "server"),
 ];
 
-const HELP: &[&str] = &["HELP", "    Prints this help."];
 const COMMAND_NAMES: &[Argument] = &[argument("command-name", "string").optional().multiple()];
 const CLIENT_KINDS: &[Argument] = &[token("NORMAL"), token("MASTER"), token("REPLICA"), token("PUBSUB")];
 const ON_OFF: Argument = Argument { parts: &[token("ON"), token("OFF")], ..argument("enabled", "oneof") };
@@ -675,7 +557,7 @@ const fn row(verb: Verb, full_name: &'static str, arity: i32, flags: Flags, cate
         since: "",
         group: "",
         summary: "",
-        complexity: "",
+        complexity: "O(1)",
         arguments: &[],
         subcommands: &[],
         help: &[],
@@ -690,6 +572,18 @@ const fn row(verb: Verb, full_name: &'static str, arity: i32, flags: Flags, cate
 /// What ends a pause goes on in one, and what an operator who connects to do so needs first.
 const fn client_row(verb: Verb, full_name: &'static str, arity: i32, flags: Flags, categories: Categories) -> Command {
     row(verb, full_name, arity, flags, categories).unpaused()
+}
+
+const fn help_row(
+    verb: Verb,
+    full_name: &'static str,
+    categories: Categories,
+    since: &'static str,
+    group: &'static str,
+) -> Command {
+    row(verb, full_name, 2, SLOW, categories)
+        .docs(since, group, "Show helpful text about the different subcommands")
+        .help(&["HELP", "    Prints this help."])
 }
 
 impl Command {
@@ -713,14 +607,12 @@ impl Command {
         Command { secrets, ..self }
     }
 
-    const fn docs(
-        self,
-        since: &'static str,
-        group: &'static str,
-        complexity: &'static str,
-        summary: &'static str,
-    ) -> Command {
-        Command { since, group, summary, complexity, ..self }
+    const fn docs(self, since: &'static str, group: &'static str, summary: &'static str) -> Command {
+        Command { since, group, summary, ..self }
+    }
+
+    const fn costs(self, complexity: &'static str) -> Command {
+        Command { complexity, ..self }
     }
 
     const fn takes(self, arguments: &'static [Argument]) -> Command {
@@ -728,7 +620,7 @@ impl Command {
     }
 
     const fn with(self, subcommands: &'static [Command]) -> Command {
-        Command { subcommands, ..self }
+        Command { subcommands, complexity: "Depends on subcommand.", ..self }
     }
 
     const fn help(self, help: &'static [&'static str]) -> Command {
