@@ -20,11 +20,6 @@ pub(super) fn who_am_i(call: &mut Call<'_>) -> Outcome {
     Ok(Answer::Pushed)
 }
 
-/// `ACL USERS`
-pub(super) fn users(_: &mut Call<'_>) -> Outcome {
-    Ok(effect(AclEffect::Users))
-}
-
 /// `ACL LIST`
 pub(super) fn list(call: &mut Call<'_>) -> Outcome {
     Ok(effect(AclEffect::List { shows_secrets: call.client.may(Verb::AclSetUser) }))
@@ -108,17 +103,7 @@ pub(super) fn set_user(call: &mut Call<'_>) -> Outcome {
     Ok(effect(AclEffect::SetUser { name: call.arg(2).to_vec(), rules: call.args_from(3) }))
 }
 
-/// `ACL SAVE`
-pub(super) fn save(_: &mut Call<'_>) -> Outcome {
-    Ok(effect(AclEffect::Save))
-}
-
-/// `ACL LOAD`
-pub(super) fn load(_: &mut Call<'_>) -> Outcome {
-    Ok(effect(AclEffect::Load))
-}
-
-fn effect(effect: AclEffect) -> Answer {
+pub(super) fn effect(effect: AclEffect) -> Answer {
     Answer::Effect(Effect::Acl(effect))
 }
 

@@ -109,11 +109,6 @@ pub(super) fn caching(_: &mut Call<'_>) -> Outcome {
         .into())
 }
 
-/// `CLIENT INFO`
-pub(super) fn info(_: &mut Call<'_>) -> Outcome {
-    Ok(effect(ClientEffect::Info))
-}
-
 /// `CLIENT LIST [TYPE kind | ID id ...]`
 pub(super) fn list(call: &mut Call<'_>) -> Outcome {
     let filter = match (call.args.get(2), call.args.get(3)) {
@@ -175,11 +170,6 @@ pub(super) fn pause(call: &mut Call<'_>) -> Outcome {
     Ok(effect(ClientEffect::Pause { timeout_ms, holds }))
 }
 
-/// `CLIENT UNPAUSE`
-pub(super) fn unpause(_: &mut Call<'_>) -> Outcome {
-    Ok(effect(ClientEffect::Unpause))
-}
-
 /// `CLIENT UNBLOCK id [TIMEOUT|ERROR]`
 pub(super) fn unblock(call: &mut Call<'_>) -> Outcome {
     let reasons = [("timeout", Unblock::Timeout), ("error", Unblock::Error)];
@@ -192,7 +182,7 @@ pub(super) fn unblock(call: &mut Call<'_>) -> Outcome {
     Ok(effect(ClientEffect::Unblock { id, how }))
 }
 
-fn effect(effect: ClientEffect) -> Answer {
+pub(super) fn effect(effect: ClientEffect) -> Answer {
     Answer::Effect(Effect::Client(effect))
 }
 

@@ -20,16 +20,6 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     Ok(effect(ConfigEffect::Set { pairs }))
 }
 
-/// `CONFIG REWRITE`
-pub(super) fn rewrite(_: &mut Call<'_>) -> Outcome {
-    Ok(effect(ConfigEffect::Rewrite))
-}
-
-/// `CONFIG RESETSTAT`
-pub(super) fn reset_stat(_: &mut Call<'_>) -> Outcome {
-    Ok(effect(ConfigEffect::ResetStat))
-}
-
-fn effect(effect: ConfigEffect) -> Answer {
+pub(super) fn effect(effect: ConfigEffect) -> Answer {
     Answer::Effect(Effect::Config(effect))
 }

@@ -86,21 +86,6 @@ pub(super) fn slowlog_get(call: &mut Call<'_>) -> Outcome {
     Ok(effect(IntrospectEffect::SlowLogGet { count_max }))
 }
 
-/// `SLOWLOG LEN`
-pub(super) fn slowlog_len(_: &mut Call<'_>) -> Outcome {
-    Ok(effect(IntrospectEffect::SlowLogLen))
-}
-
-/// `SLOWLOG RESET`
-pub(super) fn slowlog_reset(_: &mut Call<'_>) -> Outcome {
-    Ok(effect(IntrospectEffect::SlowLogReset))
-}
-
-/// `LATENCY DOCTOR`
-pub(super) fn latency_doctor(_: &mut Call<'_>) -> Outcome {
-    Ok(effect(IntrospectEffect::LatencyDoctor))
-}
-
 /// `LATENCY GRAPH event`
 pub(super) fn latency_graph(call: &mut Call<'_>) -> Outcome {
     Ok(effect(IntrospectEffect::LatencyGraph(call.arg(2).to_vec())))
@@ -116,24 +101,9 @@ pub(super) fn latency_history(call: &mut Call<'_>) -> Outcome {
     Ok(effect(IntrospectEffect::LatencyHistory(call.arg(2).to_vec())))
 }
 
-/// `LATENCY LATEST`
-pub(super) fn latency_latest(_: &mut Call<'_>) -> Outcome {
-    Ok(effect(IntrospectEffect::LatencyLatest))
-}
-
 /// `LATENCY RESET [event ...]`
 pub(super) fn latency_reset(call: &mut Call<'_>) -> Outcome {
     Ok(effect(IntrospectEffect::LatencyReset(call.args_from(2))))
-}
-
-/// `MEMORY DOCTOR`
-pub(super) fn memory_doctor(_: &mut Call<'_>) -> Outcome {
-    Ok(effect(IntrospectEffect::MemoryDoctor))
-}
-
-/// `MEMORY STATS`
-pub(super) fn memory_stats(_: &mut Call<'_>) -> Outcome {
-    Ok(effect(IntrospectEffect::MemoryStats))
 }
 
 /// `MEMORY MALLOC-STATS`
@@ -162,6 +132,6 @@ pub(super) fn memory_usage(call: &mut Call<'_>) -> Outcome {
     Ok(Answer::Value(Value::Null))
 }
 
-fn effect(effect: IntrospectEffect) -> Answer {
+pub(super) fn effect(effect: IntrospectEffect) -> Answer {
     Answer::Effect(Effect::Introspect(effect))
 }

@@ -21,7 +21,7 @@ mod transaction;
 use std::borrow::Cow;
 
 use super::client::Client;
-use super::effect::Effect;
+use super::effect::{AclEffect, ClientEffect, ConfigEffect, Effect, IntrospectEffect};
 use super::transaction::Transaction;
 use super::turn::Turn;
 use crate::command::{self, Command, TABLE, Verb, quote};
@@ -77,7 +77,7 @@ impl From<Vec<u8>> for ErrorText {
     }
 }
 
-/// The function of a command.
+/// The function of a command. One that only asks the server, without a word of its own, is its effect.
 #[expect(clippy::too_many_lines, reason = "a line for each command")]
 fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
     match verb {
@@ -105,7 +105,7 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
         Verb::ClientGetName => client::get_name,
         Verb::ClientGetRedir => client::get_redir,
         Verb::ClientId => client::id,
-        Verb::ClientInfo => client::info,
+        Verb::ClientInfo => |_| Ok(client::effect(ClientEffect::Info)),
         Verb::ClientKill => client::kill,
         Verb::ClientList => client::list,
         Verb::ClientNoEvict => client::no_evict,
@@ -117,11 +117,11 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
         Verb::ClientTracking => client::tracking,
         Verb::ClientTrackingInfo => client::tracking_info,
         Verb::ClientUnblock => client::unblock,
-        Verb::ClientUnpause => client::unpause,
+        Verb::ClientUnpause => |_| Ok(client::effect(ClientEffect::Unpause)),
 
         Verb::ConfigGet => config::get,
-        Verb::ConfigResetStat => config::reset_stat,
-        Verb::ConfigRewrite => config::rewrite,
+        Verb::ConfigResetStat => |_| Ok(config::effect(ConfigEffect::ResetStat)),
+        Verb::ConfigRewrite => |_| Ok(config::effect(ConfigEffect::Rewrite)),
         Verb::ConfigSet => config::set,
 
         Verb::Command | Verb::CommandInfo => introspect::command_info,
@@ -130,23 +130,23 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
         Verb::CommandGetKeys | Verb::CommandGetKeysAndFlags => introspect::command_get_keys,
         Verb::CommandList => introspect::command_list,
         Verb::Info => introspect::info,
-        Verb::LatencyDoctor => introspect::latency_doctor,
+        Verb::LatencyDoctor => |_| Ok(introspect::effect(IntrospectEffect::LatencyDoctor)),
         Verb::LatencyGraph => introspect::latency_graph,
         Verb::LatencyHistogram => introspect::latency_histogram,
         Verb::LatencyHistory => introspect::latency_history,
-        Verb::LatencyLatest => introspect::latency_latest,
+        Verb::LatencyLatest => |_| Ok(introspect::effect(IntrospectEffect::LatencyLatest)),
         Verb::LatencyReset => introspect::latency_reset,
         Verb::LolWut => introspect::lolwut,
-        Verb::MemoryDoctor => introspect::memory_doctor,
+        Verb::MemoryDoctor => |_| Ok(introspect::effect(IntrospectEffect::MemoryDoctor)),
         Verb::MemoryMallocStats => introspect::memory_malloc_stats,
         Verb::MemoryPurge => introspect::memory_purge,
-        Verb::MemoryStats => introspect::memory_stats,
+        Verb::MemoryStats => |_| Ok(introspect::effect(IntrospectEffect::MemoryStats)),
         Verb::MemoryUsage => introspect::memory_usage,
         Verb::Monitor => introspect::monitor,
         Verb::Role => introspect::role,
         Verb::SlowLogGet => introspect::slowlog_get,
-        Verb::SlowLogLen => introspect::slowlog_len,
-        Verb::SlowLogReset => introspect::slowlog_reset,
+        Verb::SlowLogLen => |_| Ok(introspect::effect(IntrospectEffect::SlowLogLen)),
+        Verb::SlowLogReset => |_| Ok(introspect::effect(IntrospectEffect::SlowLogReset)),
         Verb::Time => introspect::time,
 
         Verb::AclCat => acl::cat,
@@ -155,11 +155,11 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
         Verb::AclGenPass => acl::gen_pass,
         Verb::AclGetUser => acl::get_user,
         Verb::AclList => acl::list,
-        Verb::AclLoad => acl::load,
+        Verb::AclLoad => |_| Ok(acl::effect(AclEffect::Load)),
         Verb::AclLog => acl::log,
-        Verb::AclSave => acl::save,
+        Verb::AclSave => |_| Ok(acl::effect(AclEffect::Save)),
         Verb::AclSetUser => acl::set_user,
-        Verb::AclUsers => acl::users,
+        Verb::AclUsers => |_| Ok(acl::effect(AclEffect::Users)),
         Verb::AclWhoAmI => acl::who_am_i,
 
         Verb::Shutdown => shutdown::shutdown,
