@@ -202,9 +202,7 @@ pub enum Verb {
 impl Verb {
     /// How many there are; `verb as usize` is below.
     pub const COUNT: usize = Verb::Watch as usize + 1;
-}
 
-impl Verb {
     /// Those whose replies are IDs.
     pub const DRAWING_IDS: [Verb; 2] = [Verb::GetId, Verb::MGetId];
 

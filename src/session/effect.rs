@@ -80,11 +80,8 @@ pub enum ConfigEffect {
         /// Whether the values of secrets are shown: who may set them may read them.
         shows_secrets: bool,
     },
-    /// `SET name value ...`: change all of these or none; answer `+OK` or an error.
-    Set {
-        /// Names and values, as sent.
-        pairs: Vec<(Vec<u8>, Vec<u8>)>,
-    },
+    /// `SET name value ...`: change all of these names and values, as sent, or none; answer `+OK` or an error.
+    Set(Vec<(Vec<u8>, Vec<u8>)>),
     /// `REWRITE`: write what is in force into the configuration file; answer `+OK` or an error.
     Rewrite,
     /// `RESETSTAT`: set the counters of INFO back to zero; answer `+OK`.
@@ -94,21 +91,15 @@ pub enum ConfigEffect {
 /// Of commands that the server answers about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IntrospectEffect {
-    /// `INFO [section ...]`: answer a verbatim text (`txt`).
-    Info {
-        /// Section names, lower case; empty for the default ones.
-        sections: Vec<String>,
-    },
+    /// `INFO [section ...]`: answer a verbatim text (`txt`). Section names are in lower case; none: the default ones.
+    Info(Vec<String>),
     /// `TIME`: answer an array of two bulk strings, Unix seconds and microseconds.
     Time,
     /// `MONITOR`: answer `+OK`; the client is fed from now on, for as long as its view says so. Or an error, and
     /// [`Session::stop_monitoring`](super::Session::stop_monitoring).
     Monitor,
-    /// `SLOWLOG GET`: answer an array of entries, newest first.
-    SlowLogGet {
-        /// How many at most; `None`: all.
-        count_max: Option<usize>,
-    },
+    /// `SLOWLOG GET`: answer an array of so many entries at most, newest first; `None`: all.
+    SlowLogGet(Option<usize>),
     /// `SLOWLOG LEN`: answer how many there are.
     SlowLogLen,
     /// `SLOWLOG RESET`: forget all.
@@ -143,10 +134,7 @@ pub enum AclEffect {
         rules: Vec<Vec<u8>>,
     },
     /// `DELUSER name ...`: answer how many there were. Their connections end. The default user is not among them.
-    DelUser {
-        /// As they were sent.
-        names: Vec<Vec<u8>>,
-    },
+    DelUser(Vec<Vec<u8>>),
     /// `LIST`: answer a line for each user.
     List {
         /// Whether digests of passwords are in them.
@@ -154,18 +142,12 @@ pub enum AclEffect {
     },
     /// `USERS`: answer their names.
     Users,
-    /// `LOG [count]`: answer the latest entries.
-    Log {
-        /// How many at most.
-        count: usize,
-    },
+    /// `LOG [count]`: answer the latest entries, so many at most.
+    Log(usize),
     /// `LOG RESET`: forget them.
     LogReset,
-    /// `GENPASS [bits]`: answer so many random hex digits.
-    GenPass {
-        /// 1 to 1024.
-        digits: usize,
-    },
+    /// `GENPASS [bits]`: answer so many random hex digits, 1 to 1024.
+    GenPass(usize),
     /// `SAVE`: write the ACL file.
     Save,
     /// `LOAD`: read the ACL file.
@@ -177,12 +159,12 @@ impl fmt::Debug for AclEffect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AclEffect::SetUser { name, .. } => write!(f, "SetUser({})", name.escape_ascii()),
-            AclEffect::DelUser { names } => write!(f, "DelUser({} names)", names.len()),
+            AclEffect::DelUser(names) => write!(f, "DelUser({} names)", names.len()),
             AclEffect::List { .. } => f.write_str("List"),
             AclEffect::Users => f.write_str("Users"),
-            AclEffect::Log { count } => write!(f, "Log({count})"),
+            AclEffect::Log(count) => write!(f, "Log({count})"),
             AclEffect::LogReset => f.write_str("LogReset"),
-            AclEffect::GenPass { digits } => write!(f, "GenPass({digits})"),
+            AclEffect::GenPass(digits) => write!(f, "GenPass({digits})"),
             AclEffect::Save => f.write_str("Save"),
             AclEffect::Load => f.write_str("Load"),
         }

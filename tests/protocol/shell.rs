@@ -143,7 +143,7 @@ impl Shell {
                 }
                 Err(error) => Value::error(error.reply(rules)),
             },
-            AclEffect::DelUser { names } => {
+            AclEffect::DelUser(names) => {
                 let (users, gone) = now.without(names);
                 self.settings.users = Arc::new(users);
                 Value::Integer(i64::try_from(gone.len()).unwrap())
@@ -214,7 +214,7 @@ fn answer_config(effect: &ConfigEffect) -> Value {
             Value::map(names.iter().map(|(name, value)| (name.as_str(), value.clone())))
         }
         // On the built-in values each time.
-        ConfigEffect::Set { pairs } => match Config::default().set(pairs) {
+        ConfigEffect::Set(pairs) => match Config::default().set(pairs) {
             Ok(_) => Value::OK,
             Err(error) => Value::error(error.to_string()),
         },
@@ -225,11 +225,11 @@ fn answer_config(effect: &ConfigEffect) -> Value {
 
 fn answer_introspect(effect: &IntrospectEffect) -> Value {
     match effect {
-        IntrospectEffect::Info { sections } => Value::text(format!("info {}", sections.join(","))),
+        IntrospectEffect::Info(sections) => Value::text(format!("info {}", sections.join(","))),
         IntrospectEffect::Time => Value::Array(vec![Value::from("1488793021"), Value::from("966000")]),
         IntrospectEffect::Monitor | IntrospectEffect::SlowLogReset => Value::OK,
         IntrospectEffect::SlowLogLen | IntrospectEffect::LatencyReset(_) => Value::Integer(0),
-        IntrospectEffect::SlowLogGet { .. } | IntrospectEffect::LatencyLatest | IntrospectEffect::LatencyHistory(_) => {
+        IntrospectEffect::SlowLogGet(_) | IntrospectEffect::LatencyLatest | IntrospectEffect::LatencyHistory(_) => {
             Value::Array(Vec::new())
         }
         IntrospectEffect::LatencyGraph(name) => {

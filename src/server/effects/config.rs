@@ -31,7 +31,7 @@ pub(super) async fn perform(server: &Arc<Server>, effect: ConfigEffect, client: 
     match effect {
         ConfigEffect::Get { patterns, shows_secrets } => get(server, &patterns, shows_secrets),
         // It may read certificates, or come after a change that does.
-        ConfigEffect::Set { pairs } => server.at_disk("CONFIG SET", move |server| set(server, &pairs, who)).await,
+        ConfigEffect::Set(pairs) => server.at_disk("CONFIG SET", move |server| set(server, &pairs, who)).await,
         ConfigEffect::Rewrite => server.at_disk("CONFIG REWRITE", move |server| rewrite(server, who)).await,
         ConfigEffect::ResetStat => reset_stat(server, who),
     }

@@ -68,7 +68,7 @@ pub(super) fn dry_run(call: &mut Call<'_>) -> Outcome {
 pub(super) fn gen_pass(call: &mut Call<'_>) -> Outcome {
     let bits = one_at_most(call)?.map_or(Some(256), parse_integer).ok_or(NOT_AN_INTEGER)?;
     match usize::try_from(bits) {
-        Ok(bits @ 1..=GENPASS_BITS_MAX) => Ok(effect(AclEffect::GenPass { digits: bits.div_ceil(4) })),
+        Ok(bits @ 1..=GENPASS_BITS_MAX) => Ok(effect(AclEffect::GenPass(bits.div_ceil(4)))),
         _ => Err(format!(
             "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to \
              {GENPASS_BITS_MAX}"
@@ -80,12 +80,12 @@ pub(super) fn gen_pass(call: &mut Call<'_>) -> Outcome {
 /// `ACL LOG [count | RESET]`
 pub(super) fn log(call: &mut Call<'_>) -> Outcome {
     match one_at_most(call)? {
-        None => Ok(effect(AclEffect::Log { count: LOG_COUNT })),
+        None => Ok(effect(AclEffect::Log(LOG_COUNT))),
         Some(word) if word.eq_ignore_ascii_case(b"reset") => Ok(effect(AclEffect::LogReset)),
         Some(count) => {
             let count = parse_integer(count).ok_or(NOT_AN_INTEGER)?;
             // A negative one is none, as in Redis.
-            Ok(effect(AclEffect::Log { count: usize::try_from(count).unwrap_or(0) }))
+            Ok(effect(AclEffect::Log(usize::try_from(count).unwrap_or(0))))
         }
     }
 }
@@ -95,7 +95,7 @@ pub(super) fn del_user(call: &mut Call<'_>) -> Outcome {
     if call.args.iter().skip(2).any(|name| name == DEFAULT_USER.as_bytes()) {
         return Err("ERR The 'default' user cannot be removed".into());
     }
-    Ok(effect(AclEffect::DelUser { names: call.args_from(2) }))
+    Ok(effect(AclEffect::DelUser(call.args_from(2))))
 }
 
 /// `ACL SETUSER name [rule ...]`

@@ -17,7 +17,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     while let Some(name) = words.next() {
         pairs.push((name, words.next().ok_or(SYNTAX)?));
     }
-    Ok(effect(ConfigEffect::Set { pairs }))
+    Ok(effect(ConfigEffect::Set(pairs)))
 }
 
 pub(super) fn effect(effect: ConfigEffect) -> Answer {

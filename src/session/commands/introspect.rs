@@ -39,7 +39,7 @@ pub(super) fn command_get_keys(call: &mut Call<'_>) -> Outcome {
 /// `INFO [section ...]`
 pub(super) fn info(call: &mut Call<'_>) -> Outcome {
     let sections = call.args.iter().skip(1).map(|name| String::from_utf8_lossy(name).to_ascii_lowercase());
-    Ok(effect(IntrospectEffect::Info { sections: sections.collect() }))
+    Ok(effect(IntrospectEffect::Info(sections.collect())))
 }
 
 /// `TIME`
@@ -83,7 +83,7 @@ pub(super) fn slowlog_get(call: &mut Call<'_>) -> Outcome {
             _ => return Err("ERR count should be greater than or equal to -1".into()),
         },
     };
-    Ok(effect(IntrospectEffect::SlowLogGet { count_max }))
+    Ok(effect(IntrospectEffect::SlowLogGet(count_max)))
 }
 
 /// `LATENCY GRAPH event`

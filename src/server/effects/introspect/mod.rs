@@ -16,10 +16,10 @@ use crate::system::clock::Clock as _;
 
 pub(super) fn perform(server: &Server, effect: IntrospectEffect, client: &Client) -> Answer {
     Answer::Value(match effect {
-        IntrospectEffect::Info { sections } => Value::text(info::text(&server.facts(), &sections)),
+        IntrospectEffect::Info(sections) => Value::text(info::text(&server.facts(), &sections)),
         IntrospectEffect::Time => time(server),
         IntrospectEffect::Monitor => monitor(server, client),
-        IntrospectEffect::SlowLogGet { count_max } => return slowlog::get(server, count_max),
+        IntrospectEffect::SlowLogGet(count_max) => return slowlog::get(server, count_max),
         IntrospectEffect::SlowLogLen => slowlog::len(server),
         IntrospectEffect::SlowLogReset => slowlog::reset(server),
         IntrospectEffect::LatencyLatest => latency::latest(server),
