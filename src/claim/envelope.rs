@@ -91,8 +91,6 @@ pub struct Envelope {
 pub struct Opened {
     /// What was in it.
     pub envelope: Envelope,
-    /// Which version it is of.
-    pub version: u32,
     /// The line that the body begins at, from 1.
     pub body_line: usize,
 }
@@ -143,7 +141,7 @@ impl Envelope {
         };
         let body_line = head.lines.peek().map_or(body.lines().count() + 1, |(_, number)| *number);
         let body = head.lines.map(|(line, _)| line.to_owned()).collect();
-        Ok(Opened { envelope: Envelope { body, ..envelope }, version, body_line })
+        Ok(Opened { envelope: Envelope { body, ..envelope }, body_line })
     }
 }
 

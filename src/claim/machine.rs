@@ -9,7 +9,7 @@
 //! local user may take a name first, so the refusal says how to do without.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -24,9 +24,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// The longest name of an abstract socket, in bytes (`unix(7)`: 108, one of them the zero in front).
 const NAME_BYTES_MAX: usize = 107;
-
-/// Where the system lists its Unix sockets.
-const SOCKETS: &str = "/proc/net/unix";
 
 /// The right to one server-id on this machine, until it is dropped.
 #[derive(Debug)]
@@ -85,7 +82,10 @@ impl MachineClaim {
             tries += 1;
             thread::sleep(PAUSE);
         };
-        let dir = dir.map_or_else(|| "no state folder".to_owned(), |dir| absolute(dir).display().to_string());
+        let dir = dir.map_or_else(
+            || "no state folder".to_owned(),
+            |dir| std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()).display().to_string(),
+        );
         let mut note = format!("{}{} {}", holder_prefix(server_id, epoch), std::process::id(), printable(&dir));
         note.truncate((0..=NAME_BYTES_MAX).rev().find(|&at| note.is_char_boundary(at)).unwrap_or(0));
         Ok(MachineClaim { _claim: claim, _holder: bind_name(&note).ok() })
@@ -106,17 +106,13 @@ fn holder_prefix(server_id: u32, epoch: Epoch) -> String {
 /// The holder of the claim, as it says itself.
 fn holder(server_id: u32, epoch: Epoch) -> String {
     let prefix = format!("@{}", holder_prefix(server_id, epoch));
-    let list = std::fs::read(SOCKETS).unwrap_or_default();
+    let list = std::fs::read("/proc/net/unix").unwrap_or_default();
     let list = String::from_utf8_lossy(&list);
     let note = list.lines().find_map(|line| line.find(&prefix).map(|at| &line[at + prefix.len()..]));
     match note.and_then(|note| note.split_once(' ')) {
         Some((pid, dir)) if pid.parse::<u32>().is_ok() => format!("pid {pid} has it, with {}", printable(dir)),
         _ => "another process has it (ss -xa shows the socket @getid.claim)".to_owned(),
     }
-}
-
-fn absolute(dir: &Path) -> PathBuf {
-    std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned())
 }
 
 #[cfg(test)]
