@@ -53,7 +53,6 @@ this port; CONFIG REWRITE makes a change outlast the next start.\r\n";
 
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 
-/// What accepts the connections of a server.
 pub struct Acceptor {
     server: Arc<Server>,
     io_threads: IoThreads,
@@ -72,7 +71,6 @@ struct Arrival {
 }
 
 impl Acceptor {
-    /// An acceptor whose clients are served by `io_threads`.
     pub fn new(server: Arc<Server>, io_threads: IoThreads) -> Arc<Acceptor> {
         Arc::new(Acceptor { server, io_threads, fails: AtomicBool::new(false), refusals: Arc::default() })
     }

@@ -22,58 +22,36 @@ use crate::server::registry::{Client, Endpoint};
 pub enum Act<'a> {
     /// Logged in; the user is the client's from now on.
     Login {
-        /// Who it is now.
         user: &'a str,
     },
-    /// Failed to log in.
+    /// Failed to log in so often, one after the other, by this name, which may be anything.
     LoginFailed {
-        /// The name that was tried; it may be anything.
         name: &'a str,
-        /// How often, one after the other.
         count: u64,
     },
-    /// Set these directives.
     ConfigSet {
-        /// Their names.
         names: &'a [&'static str],
     },
-    /// Wrote the configuration file.
     ConfigRewrite,
-    /// Reset the statistics.
     ConfigResetStat,
-    /// Set a user's rules.
     AclSetUser {
-        /// Whose.
         name: &'a str,
     },
-    /// Deleted users.
     AclDelUser {
-        /// Their names.
         names: &'a [&'a str],
     },
-    /// Had users loaded from the file.
     AclLoad,
-    /// Had users written into the file.
     AclSave,
-    /// Had the log of refusals forgotten.
     AclLogReset,
-    /// Ended connections.
     ClientKill {
-        /// How many.
         count: i64,
     },
-    /// Had requests held.
     ClientPause {
-        /// Which.
         what: &'static str,
-        /// For how long.
         timeout_ms: u64,
     },
-    /// Had them go on.
     ClientUnpause,
-    /// Sees every command from now on.
     Monitor,
-    /// Stopped the server.
     Shutdown,
     /// Asked for that while the state could not be saved.
     ShutdownRefused,
@@ -88,7 +66,6 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// The client's id.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -101,7 +78,6 @@ impl From<&Client> for Actor {
 }
 
 impl Server {
-    /// Writes the line of an act.
     #[cold]
     pub fn audit(&self, act: Act<'_>, by: impl Into<Actor>) {
         let throttle = &self.throttle;

@@ -22,7 +22,6 @@ const WAITING_MAX: usize = 64;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The changes of a server.
 #[derive(Debug)]
 pub(super) struct Changes {
     /// `None` where the system gave no thread.
@@ -32,7 +31,6 @@ pub(super) struct Changes {
     doing: Arc<Mutex<Option<Doing>>>,
 }
 
-/// What is being done.
 #[derive(Clone, Copy, Debug)]
 struct Doing {
     what: &'static str,
@@ -42,39 +40,18 @@ struct Doing {
 /// Why a change was not made, or may not have been. `Display` is the error reply without its `-`.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ChangeError {
-    /// Another one takes too long.
     #[error(
         "BUSY {what} has waited for its file for {for_s} s, and changes are made one by one. Try again when that disk answers"
     )]
-    Behind {
-        /// What that is.
-        what: &'static str,
-        /// Seconds since it began.
-        for_s: u64,
-    },
-    /// There are too many.
+    Behind { what: &'static str, for_s: u64 },
     #[error("BUSY {WAITING_MAX} changes wait for {what} already. Try again when it is done")]
-    TooMany {
-        /// What is being done.
-        what: &'static str,
-    },
-    /// This one takes too long.
+    TooMany { what: &'static str },
     #[error(
         "BUSY {what} has waited for its file for {for_s} s. It is made when the disk answers, or fails then; the log says which"
     )]
-    Slow {
-        /// What this is.
-        what: &'static str,
-        /// Seconds since it began.
-        for_s: u64,
-    },
-    /// A bug.
+    Slow { what: &'static str, for_s: u64 },
     #[error("ERR {what} ran into a bug, which the log tells; nothing may have been changed")]
-    Panicked {
-        /// What this is.
-        what: &'static str,
-    },
-    /// The system had no thread for changes when the server started.
+    Panicked { what: &'static str },
     #[error(
         "ERR there is no thread for changes: the limit of processes was reached at the start (ulimit -u, TasksMax=)"
     )]

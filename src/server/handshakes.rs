@@ -38,7 +38,6 @@ pub(super) fn handshakes_max(clients_max: u32) -> u32 {
     (clients_max / 8).clamp(64, 1024)
 }
 
-/// All of a server.
 #[derive(Debug, Default)]
 pub struct Handshakes {
     under_way: Mutex<UnderWay>,
@@ -47,7 +46,6 @@ pub struct Handshakes {
 }
 
 impl Handshakes {
-    /// How many are under way.
     pub fn count(&self) -> usize {
         self.lock().count
     }
@@ -199,14 +197,12 @@ pub(super) struct Place {
     handshake: Arc<Handshake>,
 }
 
-/// Why a handshake did not come to its end.
 #[derive(Debug)]
 pub(super) enum Unfinished {
     /// It failed, or took too long.
     Failed(io::Error),
     /// Another was given its place.
     Evicted,
-    /// The server stops.
     Stopped,
 }
 

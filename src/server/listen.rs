@@ -22,22 +22,15 @@ const BIND_PAUSE: Duration = Duration::from_millis(50);
 /// A socket that clients come in by.
 #[derive(Debug)]
 pub enum Listener {
-    /// TCP, one address.
     Tcp(TcpListener),
     /// TLS over TCP, one address.
     Tls {
-        /// The socket.
         listener: TcpListener,
-        /// Makes streams of its connections.
         acceptor: Arc<tls::Acceptor>,
     },
-    /// A Unix socket.
     Unix {
-        /// The socket.
         listener: UnixListener,
-        /// Where it is.
         path: Arc<PathBuf>,
-        /// Takes the file away again.
         file: SocketFile,
     },
 }
@@ -45,37 +38,14 @@ pub enum Listener {
 /// Why a socket could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// A TCP address.
     #[error("could not listen on {address}: {source}. {}", listen_remedy(.source, .directive))]
-    Tcp {
-        /// The address.
-        address: SocketAddr,
-        /// The directive that its port is from.
-        directive: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A Unix socket.
+    Tcp { address: SocketAddr, directive: &'static str, source: io::Error },
     #[error("could not listen on unixsocket {}: {source}", .path.display())]
-    Unix {
-        /// Its path.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Something else is there.
+    Unix { path: PathBuf, source: io::Error },
     #[error("unixsocket {}: there is a file that is not a socket; choose another path or move it away", .path.display())]
-    NotASocket {
-        /// Its path.
-        path: PathBuf,
-    },
-    /// Another server is there.
+    NotASocket { path: PathBuf },
     #[error("unixsocket {}: another server is listening on it; stop it or choose another path", .path.display())]
-    InUse {
-        /// Its path.
-        path: PathBuf,
-    },
-    /// No address at all.
+    InUse { path: PathBuf },
     #[error(
         "nothing to listen on: there is no port or no address of bind could be opened, and there is no unixsocket; set one of \
          port, tls-port, bind and unixsocket"
@@ -290,7 +260,6 @@ impl Drop for SocketFile {
 }
 
 impl Listener {
-    /// Where it listens, for people.
     pub fn address(&self) -> String {
         match self {
             Listener::Tcp(listener) => listener.local_addr().map_or_else(|_| "?".to_owned(), |a| a.to_string()),

@@ -4,6 +4,8 @@
 //! each to a [`connection`], which reads, draws and writes. Sessions know nothing of each other; where a command needs the
 //! server (INFO, CLIENT LIST, CONFIG GET, SHUTDOWN), it comes here as an effect (`effects`).
 
+#![expect(missing_docs, reason = "only the program of this crate uses the server, and most names say enough")]
+
 pub mod accept;
 mod access;
 pub mod acl_file;
@@ -52,19 +54,14 @@ use crate::system::usage;
 
 /// Everything the connections of a process share.
 pub struct Server {
-    /// The configuration in force.
     pub config: Snapshot<Config>,
     /// The settings of sessions; connections look for new ones before each read.
     pub settings: Snapshot<Settings>,
-    /// Gives the IDs.
     pub generators: Generators,
-    /// What INFO counts.
     pub metrics: Metrics,
-    /// The clients that are connected.
     pub clients: Arc<Clients>,
     /// Connections in the TLS handshake, which are no clients yet.
     pub handshakes: Arc<Handshakes>,
-    /// `CLIENT PAUSE`.
     pub pauses: Pauses,
     /// What differs from process to process.
     pub process: Process,
@@ -107,7 +104,6 @@ pub struct Process {
 }
 
 impl Server {
-    /// A server that has not opened anything yet.
     pub fn new(
         config: Config,
         settings: Arc<Settings>,
@@ -148,7 +144,6 @@ impl Server {
         self.generators.unnamed()
     }
 
-    /// `maxclients` as in force.
     pub fn clients_max(&self) -> usize {
         self.config.get().maxclients as usize
     }
@@ -164,7 +159,6 @@ impl Server {
         self.clients.stop_all(Stop::Now);
     }
 
-    /// Whether [`Server::request_stop`] was called.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Relaxed)
     }

@@ -59,7 +59,6 @@ impl Monitors {
         self.count() > 0
     }
 
-    /// How many there are.
     pub fn count(&self) -> usize {
         self.count.load(Relaxed)
     }

@@ -15,7 +15,6 @@ use crate::session::Pause;
 /// The longest pause: what is asked for beyond is as good as for ever.
 const PAUSE_MAX: Duration = Duration::from_hours(100 * 365 * 24);
 
-/// The pause of a server, if there is one.
 #[derive(Debug, Default)]
 pub struct Pauses {
     /// 0 without one, 1 for [`Pause::Write`], 2 for [`Pause::All`]: a copy of what `current` says.
@@ -60,7 +59,6 @@ impl Pauses {
         self.changed.notify_waiters();
     }
 
-    /// Ends the pause.
     pub fn end(&self) {
         self.set_none(&mut self.lock());
     }

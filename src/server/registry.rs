@@ -18,7 +18,6 @@ use crate::session::{ClientView, Unblock};
 /// One end of a connection.
 #[derive(Clone, Debug)]
 pub enum Endpoint {
-    /// TCP.
     Tcp(SocketAddr),
     /// A Unix socket, by the path it listens on.
     Unix(Arc<PathBuf>),
@@ -56,13 +55,11 @@ impl Endpoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Stop {
-    /// Go on.
     No = 0,
     /// Answer what has been read, then close.
     Drain = 1,
     /// Close as soon as the reply at hand is written.
     AfterReply = 2,
-    /// Close now.
     Now = 3,
 }
 
@@ -71,9 +68,7 @@ pub enum Stop {
 pub struct Client {
     /// Unique in this process, increasing.
     pub id: u64,
-    /// The client's end.
     pub peer: Endpoint,
-    /// The server's end.
     pub local: Endpoint,
     /// The socket's descriptor, for CLIENT LIST.
     pub fd: i32,
@@ -193,7 +188,6 @@ impl Client {
         self.lock_view().monitors
     }
 
-    /// Replaces what the session says of itself.
     pub fn publish(&self, view: &ClientView) {
         let mut published = self.lock_view();
         if **published != *view {
@@ -206,7 +200,6 @@ impl Client {
         }
     }
 
-    /// Asks the connection to end.
     pub fn stop(&self, how: Stop) {
         self.stop.fetch_max(how as u8, Ordering::AcqRel);
         self.wake();
@@ -221,7 +214,6 @@ impl Client {
         }
     }
 
-    /// How the connection is asked to end.
     #[inline]
     pub fn stopping(&self) -> Stop {
         match self.stop.load(Ordering::Acquire) {
@@ -369,7 +361,6 @@ mod wait {
     }
 }
 
-/// See [`Client::waits_for_ids`].
 struct Waiting<'a>(&'a Client);
 
 impl Drop for Waiting<'_> {
@@ -381,7 +372,6 @@ impl Drop for Waiting<'_> {
 /// See [`Client::unauthenticated_s`].
 const AUTHENTICATED: u64 = u64::MAX;
 
-/// All clients of a server.
 #[derive(Debug)]
 pub struct Clients {
     connected: Mutex<BTreeMap<u64, Arc<Client>>>,
@@ -453,7 +443,6 @@ impl Clients {
         chosen.into_iter().map(leave).collect()
     }
 
-    /// A number for a new connection.
     pub fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -494,17 +483,14 @@ impl Clients {
         Some(Admission { clients: Arc::clone(self), client })
     }
 
-    /// How many are connected.
     pub fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// Whether nobody is connected.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All, by id.
     pub fn all(&self) -> Vec<Arc<Client>> {
         self.lock().values().cloned().collect()
     }
@@ -524,7 +510,6 @@ impl Clients {
         self.lock().get(&id).filter(|client| client.stopping() != Stop::Now).cloned()
     }
 
-    /// Asks all to end.
     pub fn stop_all(&self, how: Stop) {
         for client in self.all() {
             client.stop(how);
@@ -586,7 +571,6 @@ const EVICTED_BEYOND: usize = 16;
 #[derive(Debug)]
 pub struct Admission {
     clients: Arc<Clients>,
-    /// The client admitted.
     pub client: Arc<Client>,
 }
 

@@ -86,7 +86,6 @@ fn check_password(config: &Config) -> Result<(), String> {
     }
 }
 
-/// The issuer's limits.
 pub fn limits(config: &Config) -> Limits {
     Limits {
         max_borrow_ms: config.id_max_borrow_ms,

@@ -19,12 +19,10 @@ pub struct Snapshot<T> {
 }
 
 impl<T> Snapshot<T> {
-    /// The first version.
     pub fn new(value: Arc<T>) -> Snapshot<T> {
         Snapshot { current: RwLock::new(value), version: AtomicU64::new(0), making: Mutex::new(()) }
     }
 
-    /// The value in force.
     pub fn get(&self) -> Arc<T> {
         // A value is only replaced as a whole, so one that a panic left is as good as any.
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))

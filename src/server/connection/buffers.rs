@@ -53,7 +53,6 @@ impl Buffers {
         KEPT.with_borrow_mut(Vec::pop).unwrap_or_default()
     }
 
-    /// Keeps them for the next connection.
     pub(super) fn give_back(mut self: Box<Self>) {
         self.input.clear();
         self.used = 0;

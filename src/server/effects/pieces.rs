@@ -115,7 +115,6 @@ impl Pieces for ClientLines {
     }
 }
 
-/// Counts the bytes of a text.
 struct Counted(usize);
 
 impl fmt::Write for Counted {

@@ -128,19 +128,16 @@ impl Acceptor {
         self.loaded.read().unwrap_or_else(PoisonError::into_inner).end_warning(now_s)
     }
 
-    /// Sets the counts of handshakes back to 0.
     pub fn reset_counters(&self) {
         self.handshakes.store(0, Relaxed);
         self.failures.store(0, Relaxed);
         self.resumed.store(0, Relaxed);
     }
 
-    /// The settings in force.
     pub fn settings(&self) -> Settings {
         self.loaded.read().unwrap_or_else(PoisonError::into_inner).settings.clone()
     }
 
-    /// Handshakes that succeeded.
     pub fn handshakes(&self) -> u64 {
         self.handshakes.load(Relaxed)
     }

@@ -57,118 +57,43 @@ fn read(what: What, path: &Path) -> Result<Vec<u8>, TlsError> {
 /// Why certificates could not be loaded. What was read, what is wrong with it, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file that does not open.
     #[error("{what} {}: cannot be read: {error}. Give a PEM file that getid's user may read", .path.display())]
-    Read {
-        /// Its directive.
-        what: What,
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// A file that is none of these.
+    Read { what: What, path: PathBuf, error: io::Error },
     #[error("{what} {}: is larger than {FILE_BYTES_MAX} bytes. Give a PEM file", .path.display())]
-    TooLarge {
-        /// Its directive.
-        what: What,
-        /// The file.
-        path: PathBuf,
-    },
-    /// A folder that does not open.
+    TooLarge { what: What, path: PathBuf },
     #[error("tls-ca-cert-dir {}: cannot be read: {error}. Give a folder of PEM files that getid's user may read", .path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// A folder without a certificate.
+    Folder { path: PathBuf, error: io::Error },
     #[error("tls-ca-cert-dir {}: no certificate in any of its files. Give a folder of authorities' certificates, PEM", .path.display())]
-    EmptyFolder {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// A folder that is more than one of authorities.
+    EmptyFolder { path: PathBuf },
     #[error(
         "tls-ca-cert-dir {}: more than {AUTHORITY_FILES_MAX} files, or {AUTHORITY_BYTES_MAX} bytes of certificates. Give a \
          folder that has authorities' certificates only", .path.display()
     )]
-    TooMany {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// Lines that begin as PEM does and go on otherwise.
+    TooMany { path: PathBuf },
     #[error("{what} {}: is damaged: {}. Copy the file again, or export it anew", .path.display(), PemFault(.error))]
-    Pem {
-        /// Its directive.
-        what: What,
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        error: pem::Error,
-    },
-    /// Nothing of what is looked for.
+    Pem { what: What, path: PathBuf, error: pem::Error },
     #[error("{what} {}: no {} in it, but {instead}", .path.display(), .what.thing())]
-    Nothing {
-        /// Its directive.
-        what: What,
-        /// The file.
-        path: PathBuf,
-        /// What is in it.
-        instead: Instead,
-    },
-    /// A key that nobody can sign with.
+    Nothing { what: What, path: PathBuf, instead: Instead },
     #[error(
         "tls-key-file {}: the key cannot be used: {error}. getid takes RSA keys of 2048 bits and more, ECDSA keys on P-256 \
          and P-384, and Ed25519 keys", .path.display()
     )]
-    Key {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        error: rustls::Error,
-    },
-    /// A certificate that nobody can read.
+    Key { path: PathBuf, error: rustls::Error },
     #[error("tls-cert-file {}: the certificate cannot be used: {error}. It must be X.509 version 3", .path.display())]
-    Certificate {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        error: rustls::Error,
-    },
-    /// Two that do not belong together.
+    Certificate { path: PathBuf, error: rustls::Error },
     #[error(
         "the key in tls-key-file {} is not that of the first certificate in tls-cert-file {}. Give the files that were made \
          together; the server's own certificate stands first in its file, those of authorities behind it",
         .key.display(), .cert.display()
     )]
-    Mismatch {
-        /// Where the certificate is.
-        cert: PathBuf,
-        /// Where the key is.
-        key: PathBuf,
-    },
-    /// Nobody to check clients' certificates by.
+    Mismatch { cert: PathBuf, key: PathBuf },
     #[error(
         "tls-auth-clients is {}, but there is no tls-ca-cert-file and no tls-ca-cert-dir to check clients' certificates by. \
          Set one, or set tls-auth-clients no", .auth_clients.word()
     )]
-    NoAuthority {
-        /// What is asked of clients.
-        auth_clients: TlsAuthClients,
-    },
-    /// An authority that is none.
+    NoAuthority { auth_clients: TlsAuthClients },
     #[error("{what} {}: no certificate in it can be used: {error}. Each must be X.509 version 3", .path.display())]
-    Authority {
-        /// Its directive.
-        what: What,
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with the last of them.
-        error: rustls::Error,
-    },
-    /// What the library has against the rest.
+    Authority { what: What, path: PathBuf, error: rustls::Error },
     #[error("TLS: {0}")]
     Other(rustls::Error),
 }
@@ -176,13 +101,9 @@ pub enum TlsError {
 /// Which of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// `tls-cert-file`
     Certificate,
-    /// `tls-key-file`
     Key,
-    /// `tls-ca-cert-file`
     Authority,
-    /// `tls-ca-cert-dir`
     AuthorityDir,
 }
 
@@ -209,15 +130,11 @@ impl fmt::Display for What {
 /// What a file has instead of what is looked for, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Instead {
-    /// Nothing at all.
     Empty,
-    /// A key with a password.
     Encrypted,
     /// The first line of some other section of PEM.
     Section(String),
-    /// Bytes that begin as DER does.
     Der,
-    /// Anything else.
     Other,
 }
 
