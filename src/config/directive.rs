@@ -156,102 +156,68 @@ macro_rules! path {
     };
 }
 
+// A table: at most two lines a row, the second with its meaning.
+#[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
-    row("include", "", Shape::Include, "Reads another file at this place; * ? [ in its path make it a pattern.")
-        .at_start(),
+    row("include", "", Shape::Include,
+        "Reads another file at this place; * ? [ in its path make it a pattern.").at_start(),
     // Network
-    row("bind", "127.0.0.1 -::1", BIND, "Addresses to listen on; - in front: passed over where it is missing.")
-        .at_start(),
+    row("bind", "127.0.0.1 -::1", BIND,
+        "Addresses to listen on; - in front: passed over where it is missing.").at_start(),
     row("port", "7890", number!(0, 65535, "", port), "TCP port; 0: no TCP.").at_start(),
     row("unixsocket", "", path!(unixsocket), "Path of a Unix socket to listen on.").at_start(),
     row("unixsocketperm", "0", UNIXSOCKETPERM, "Mode of the Unix socket; 0 leaves it to umask.").at_start(),
     row("tcp-backlog", "511", number!(0, INT_MAX, "", tcp_backlog), "Connections that wait for accept.").at_start(),
     row("tcp-keepalive", "300", number!(0, INT_MAX, "s", tcp_keepalive_s), "Silence before a probe; 0: never."),
     row("timeout", "0", number!(0, INT_MAX, "s", timeout_s), "Idle time before a client is closed; 0: never."),
-    row("maxclients", "10000", number!(1, u32::MAX as i64, "", maxclients), "Clients at a time.")
-        .change(Change::OpenFiles),
-    row("protected-mode", "", PROTECTED_MODE, "What clients from elsewhere may do without a password or a login.")
-        .written(|config| Some(config.protected_mode?.word().to_owned())),
+    row("maxclients", "10000", number!(1, u32::MAX as i64, "", maxclients),
+        "Clients at a time.").change(Change::OpenFiles),
+    row("protected-mode", "", PROTECTED_MODE,
+        "What clients from elsewhere may do without a password or a login.")
+            .written(|config| Some(config.protected_mode?.word().to_owned())),
     row("io-threads", "1", number!(1, 128, "", io_threads), "Threads that serve connections.").at_start(),
     // Access
-    row("requirepass", "", REQUIREPASS, "Password of the default user.")
-        .change(Change::Password)
-        .secrecy(Secrecy::Secret),
-    row(
-        "requirepass-file",
-        "",
-        path!(requirepass_file, in_dir: false, holds: Some("a password")),
-        "File that holds the password of the default user.",
-    )
-    .at_start(),
+    row("requirepass", "", REQUIREPASS,
+        "Password of the default user.").change(Change::Password).secrecy(Secrecy::Secret),
+    row("requirepass-file", "", path!(requirepass_file, in_dir: false, holds: Some("a password")),
+        "File that holds the password of the default user.").at_start(),
     row("user", "", USER, "An ACL user and its rules.").at_start().secrecy(Secrecy::Passwords),
-    row("aclfile", "", path!(aclfile, in_dir: true, holds: Some("passwords' digests")), "File with ACL users.")
-        .at_start(),
+    row("aclfile", "", path!(aclfile, in_dir: true, holds: Some("passwords' digests")),
+        "File with ACL users.").at_start(),
     row("acllog-max-len", "128", number!(0, LOG_ENTRIES_MAX, "", acllog_max_len), "Entries of ACL LOG."),
     row("rename-command", "", RENAME_COMMAND, "Another name for a command; \"\" takes it away.").at_start(),
     // TLS
     row("tls-port", "0", number!(0, 65535, "", tls_port), "TLS port; 0: no TLS.").at_start(),
     row("tls-cert-file", "", path!(tls_cert_file), "Certificate, PEM.").change(Change::Certificates),
-    row(
-        "tls-key-file",
-        "",
-        path!(tls_key_file, in_dir: true, holds: Some("a private key")),
-        "Key of the certificate, PEM.",
-    )
-    .change(Change::Certificates),
-    row("tls-ca-cert-file", "", path!(tls_ca_cert_file), "Who signs clients' certificates, PEM.")
-        .change(Change::Certificates),
-    row("tls-ca-cert-dir", "", path!(tls_ca_cert_dir), "A folder with more of those, PEM.")
-        .change(Change::Certificates),
-    row("tls-auth-clients", "yes", word!(TlsAuthClients, tls_auth_clients), "Whether clients need a certificate.")
-        .change(Change::Certificates),
-    row(
-        "tls-auth-clients-user",
-        "off",
-        word!(TlsAuthClientsUser, tls_auth_clients_user),
-        "Whether the CN of a client's certificate is its user.",
-    )
-    .change(Change::Certificates),
+    row("tls-key-file", "", path!(tls_key_file, in_dir: true, holds: Some("a private key")),
+        "Key of the certificate, PEM.").change(Change::Certificates),
+    row("tls-ca-cert-file", "", path!(tls_ca_cert_file),
+        "Who signs clients' certificates, PEM.").change(Change::Certificates),
+    row("tls-ca-cert-dir", "", path!(tls_ca_cert_dir),
+        "A folder with more of those, PEM.").change(Change::Certificates),
+    row("tls-auth-clients", "yes", word!(TlsAuthClients, tls_auth_clients),
+        "Whether clients need a certificate.").change(Change::Certificates),
+    row("tls-auth-clients-user", "off", word!(TlsAuthClientsUser, tls_auth_clients_user),
+        "Whether the CN of a client's certificate is its user.").change(Change::Certificates),
     row("tls-protocols", "", TLS_PROTOCOLS, "Versions of TLS; \"\": all.").change(Change::Certificates),
     row("tls-ciphers", "", TLS_CIPHERS, "Cipher suites of TLS 1.2; \"\": all.").change(Change::Certificates),
     row("tls-ciphersuites", "", TLS_CIPHERSUITES, "Cipher suites of TLS 1.3; \"\": all.").change(Change::Certificates),
-    row(
-        "tls-prefer-server-ciphers",
-        "no",
-        yes_no!(tls_prefer_server_ciphers),
-        "Whether the server's order of them counts.",
-    )
-    .change(Change::Certificates),
-    row(
-        "tls-session-caching",
-        "yes",
-        yes_no!(tls_session_caching),
-        "Whether a client may go on with an earlier session.",
-    )
-    .change(Change::Certificates),
-    row(
-        "tls-session-cache-size",
-        "20480",
-        number!(1, TLS_SESSIONS_MAX, "", tls_session_cache_size),
-        "Sessions that are kept for that.",
-    )
-    .change(Change::Certificates),
-    row(
-        "tls-session-cache-timeout",
-        "300",
-        number!(1, 86_400, "s", tls_session_cache_timeout_s),
-        "How long they are kept.",
-    )
-    .change(Change::Certificates),
+    row("tls-prefer-server-ciphers", "no", yes_no!(tls_prefer_server_ciphers),
+        "Whether the server's order of them counts.").change(Change::Certificates),
+    row("tls-session-caching", "yes", yes_no!(tls_session_caching),
+        "Whether a client may go on with an earlier session.").change(Change::Certificates),
+    row("tls-session-cache-size", "20480", number!(1, TLS_SESSIONS_MAX, "", tls_session_cache_size),
+        "Sessions that are kept for that.").change(Change::Certificates),
+    row("tls-session-cache-timeout", "300", number!(1, 86_400, "s", tls_session_cache_timeout_s),
+        "How long they are kept.").change(Change::Certificates),
     // General
-    row("daemonize", "no", DAEMONIZE, "Accepted with no only: getid stays in the foreground.")
-        .at_start()
-        .written(|_| None),
+    row("daemonize", "no", DAEMONIZE,
+        "Accepted with no only: getid stays in the foreground.").at_start().written(|_| None),
     row("supervised", "no", word!(Supervised, supervised), "Who is told about start and stop.").at_start(),
     row("pidfile", "", path!(pidfile), "File that gets the process id.").at_start(),
-    row("dir", "", DIR, "Folder of the state, and of relative paths.")
-        .at_start()
-        .written(|config| config.dir.as_ref().map(|dir| dir.display().to_string())),
+    row("dir", "", DIR,
+        "Folder of the state, and of relative paths.")
+            .at_start().written(|config| config.dir.as_ref().map(|dir| dir.display().to_string())),
     row("databases", "16", number!(1, INT_MAX, "", databases), "SELECT accepts 0 up to one less.").at_start(),
     row("hz", "10", number!(1, 500, "", hz), "Background rounds a second: timeouts, statistics."),
     row("shutdown-timeout", "10", number!(0, INT_MAX, "s", shutdown_timeout_s), "How long a stop waits for clients."),
@@ -263,94 +229,44 @@ const DIRECTIVES: &[Directive] = &[
     row("syslog-ident", "getid", SYSLOG_IDENT, "Name in syslog.").at_start(),
     row("syslog-facility", "local0", word!(SyslogFacility, syslog_facility), "Facility in syslog.").at_start(),
     // Limits and watching
-    row(
-        "maxmemory-clients",
-        "256mb",
-        MAXMEMORY_CLIENTS,
-        "What buffers of all clients may take; the largest go beyond.",
-    ),
-    row(
-        "auth-timeout",
-        "30",
-        number!(0, INT_MAX, "s", auth_timeout_s),
-        "How long a client may take to log in; 0: any.",
-    ),
-    row(
-        "client-query-buffer-limit",
-        "16mb",
-        memory!(MB, client_query_buffer_limit),
-        "Input a client may have waiting.",
-    ),
-    row(
-        "client-output-buffer-limit",
-        "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60",
-        CLIENT_OUTPUT_BUFFER_LIMIT,
-        "Output a class of clients may have waiting: hard, soft, seconds.",
-    ),
-    row(
-        "client-output-timeout",
-        "60",
-        number!(0, INT_MAX, "s", client_output_timeout_s),
-        "How long a client may take none of its output; 0: for ever.",
-    ),
+    row("maxmemory-clients", "256mb", MAXMEMORY_CLIENTS,
+        "What buffers of all clients may take; the largest go beyond."),
+    row("auth-timeout", "30", number!(0, INT_MAX, "s", auth_timeout_s),
+        "How long a client may take to log in; 0: any."),
+    row("client-query-buffer-limit", "16mb", memory!(MB, client_query_buffer_limit),
+        "Input a client may have waiting."),
+    row("client-output-buffer-limit", "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60", CLIENT_OUTPUT_BUFFER_LIMIT,
+        "Output a class of clients may have waiting: hard, soft, seconds."),
+    row("client-output-timeout", "60", number!(0, INT_MAX, "s", client_output_timeout_s),
+        "How long a client may take none of its output; 0: for ever."),
     row("proto-max-bulk-len", "1mb", memory!(MB, proto_max_bulk_len), "Size of one argument."),
-    row(
-        "slowlog-log-slower-than",
-        "10000",
-        number!(-1, i64::MAX, "us", slowlog_log_slower_than_us),
-        "When a command is slow; 0: always, -1: never.",
-    ),
+    row("slowlog-log-slower-than", "10000", number!(-1, i64::MAX, "us", slowlog_log_slower_than_us),
+        "When a command is slow; 0: always, -1: never."),
     row("slowlog-max-len", "128", number!(0, LOG_ENTRIES_MAX, "", slowlog_max_len), "Entries of the slow log."),
-    row(
-        "latency-monitor-threshold",
-        "0",
-        number!(0, i64::MAX, "ms", latency_monitor_threshold_ms),
-        "When an event is kept for LATENCY; 0: never.",
-    ),
+    row("latency-monitor-threshold", "0", number!(0, i64::MAX, "ms", latency_monitor_threshold_ms),
+        "When an event is kept for LATENCY; 0: never."),
     // IDs
     row("id-range", "2", bits!(id_range), "Bits for the server-id.").at_start(),
     row("shard-range", "9", bits!(shard_range), "Bits for the counter inside a millisecond.").at_start(),
     row("random-range", "10", bits!(random_range), "Bits for the random part.").at_start(),
     row("server-id", "0", SERVER_ID, "This server's number, below 2^id-range.").at_start(),
-    row("id-generator", "server-id 0 id-range 2 shard-range 9 random-range 10", ID_GENERATOR, "The four in one line.")
-        .at_start(),
-    row("id-epoch", "1420041600000", ID_EPOCH, "When IDs start to count: Unix ms, RFC 3339, or a date in UTC.")
-        .at_start(),
+    row("id-generator", "server-id 0 id-range 2 shard-range 9 random-range 10", ID_GENERATOR,
+        "The four in one line.").at_start(),
+    row("id-epoch", "1420041600000", ID_EPOCH,
+        "When IDs start to count: Unix ms, RFC 3339, or a date in UTC.").at_start(),
     row("id-mgetid-max", "100", number!(1, MGETID_MAX, "", id_mgetid_max), "IDs of one MGETID."),
-    row(
-        "id-max-borrow-ms",
-        "3000",
-        number!(100, BORROW_MS_MAX, "ms", id_max_borrow_ms),
-        "How far IDs may run ahead of the clock.",
-    )
-    .change(Change::BorrowLimit),
-    row(
-        "id-watermark-lead-ms",
-        "3000",
-        number!(100, 60_000, "ms", id_watermark_lead_ms),
-        "How far the watermark is kept ahead; at most id-max-borrow-ms.",
-    ),
+    row("id-max-borrow-ms", "3000", number!(100, BORROW_MS_MAX, "ms", id_max_borrow_ms),
+        "How far IDs may run ahead of the clock.").change(Change::BorrowLimit),
+    row("id-watermark-lead-ms", "3000", number!(100, 60_000, "ms", id_watermark_lead_ms),
+        "How far the watermark is kept ahead; at most id-max-borrow-ms."),
     row("id-borrow-policy", "wait", word!(BorrowPolicy, id_borrow_policy), "At the borrow limit: wait, or -BUSY."),
-    row(
-        "id-max-wait-ms",
-        "5000",
-        number!(100, WAIT_MS_MAX, "ms", id_max_wait_ms),
-        "How long a request may have to wait for IDs before it gets -BUSY.",
-    ),
+    row("id-max-wait-ms", "5000", number!(100, WAIT_MS_MAX, "ms", id_max_wait_ms),
+        "How long a request may have to wait for IDs before it gets -BUSY."),
     row("id-state", "file", word!(StateKind, id_state), "Where the watermark is kept.").at_start(),
-    row(
-        "id-machine-claim",
-        "yes",
-        yes_no!(id_machine_claim),
-        "Whether one server on this machine may have this server-id.",
-    )
-    .at_start(),
-    row(
-        "id-max-clock-jump-ms",
-        "3600000",
-        number!(0, CLOCK_JUMP_MS_MAX, "ms", id_max_clock_jump_ms),
-        "Jump of the clock that is followed at once; 0: any.",
-    ),
+    row("id-machine-claim", "yes", yes_no!(id_machine_claim),
+        "Whether one server on this machine may have this server-id.").at_start(),
+    row("id-max-clock-jump-ms", "3600000", number!(0, CLOCK_JUMP_MS_MAX, "ms", id_max_clock_jump_ms),
+        "Jump of the clock that is followed at once; 0: any."),
 ];
 
 const BIND: Shape = Shape::Words {
