@@ -1,7 +1,8 @@
 //! What does each layer of a request cost, without the kernel?
 //!
-//! Draw, encode, decode, and a whole turn in memory. What this does not answer: what a request costs over a socket, where
-//! the system calls are nearly everything; nor how one machine compares with another. Compare only figures of one run.
+//! Draw, encode, decode, and a whole turn in memory. What this does not answer: what a request costs over a socket,
+//! where the system calls are nearly everything; nor how one machine compares with another. Compare only figures of one
+//! run.
 //!
 //! `cargo bench --bench layers`; `cargo test` runs each once.
 

@@ -112,7 +112,8 @@ fn everything() -> Pattern {
     Pattern::new(b"*", false).expect("it is short")
 }
 
-/// What CONFIG REWRITE makes of a file that starts a server, starts one with the same values, and is left alone by the next.
+/// What CONFIG REWRITE makes of a file that starts a server, starts one with the same values, and is left alone by the
+/// next.
 fn rewrite(config: Config, name: &str, text: &[u8]) {
     let config = Config { hz: config.hz % 500 + 1, timeout_s: config.timeout_s / 2, ..config };
     let sources = Sources { file: Some(PathBuf::from(name)), environment: Vec::new(), words: Vec::new() };

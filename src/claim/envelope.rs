@@ -62,7 +62,8 @@ impl fmt::Display for Term {
     }
 }
 
-/// The writer of a record: one term of one process. Two that start at the same moment have the same term and two nonces.
+/// The writer of a record: one term of one process. Two that start at the same moment have the same term and two
+/// nonces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
     /// Its number.

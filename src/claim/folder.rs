@@ -1,13 +1,13 @@
 //! The record as a file in a folder, saved without ever blocking the runtime.
 //!
-//! A save is write, fsync, a look at what is about to be replaced, rename, fsync of the folder (`SaveStep`), on a thread
-//! of its own: a disk that hangs stops one save and nothing else, and nothing else stops a save.
+//! A save is write, fsync, a look at what is about to be replaced, rename, fsync of the folder (`SaveStep`), on a
+//! thread of its own: a disk that hangs stops one save and nothing else, and nothing else stops a save.
 //!
 //! # When the claim is lost
 //!
 //! Someone deletes the folder, or the lock file in it, under a running server. Nothing can be saved then, and a second
-//! server may have started in a new folder of the same name. Each save looks again, and goes on once the claim can be as good
-//! as that of a restart:
+//! server may have started in a new folder of the same name. Each save looks again, and goes on once the claim can be
+//! as good as that of a restart:
 //!
 //! - Nobody else holds the lock there: it takes it. So no other server gives IDs from now on.
 //! - It tells what record it found there ([`SaveError::ClaimRetaken`]), and the caller raises its position as a start
@@ -236,8 +236,8 @@ fn read_record(locked: &LockedFolder, folder: &Folder) -> Result<Option<Record>,
     locked.read()?.map(|bytes| usable(&bytes, locked.dir(), &locked.state_path(), folder)).transpose()
 }
 
-/// Whether a start could claim `folder` and go on at the record that is in it now; nothing is claimed, and without a record it
-/// could go on.
+/// Whether a start could claim `folder` and go on at the record that is in it now; nothing is claimed, and without a
+/// record it could go on.
 ///
 /// # Errors
 ///
@@ -294,8 +294,8 @@ fn usable(bytes: &[u8], dir: &Path, path: &Path, folder: &Folder) -> Result<Reco
 
 /// The command that makes a record for `identity`, as the remedy in an error. `old_epoch`: the one it replaces.
 ///
-/// It says B, which is not known to the person who runs it: the margin past the ID that is looked up must cover what was
-/// under way.
+/// It says B, which is not known to the person who runs it: the margin past the ID that is looked up must cover what
+/// was under way.
 pub(crate) fn advance_command(dir: &Path, identity: Identity, max_borrow_ms: u64, old_epoch: Option<Epoch>) -> String {
     let Identity { server_id, layout } = identity;
     let dir = shell_word(&dir.display().to_string());

@@ -4,12 +4,12 @@
 //! the second one off: it is locked with flock, which ends with the process however it ends, and never renamed, as the
 //! record's file is at every save (a lock on that would soon be a lock on nothing).
 //!
-//! A lock does not notice that someone deletes its file, or the whole folder, and creates it again: then two processes hold
-//! two locks under one name. So the claim is checked before each save, directly before the rename, and after it. All
-//! files are reached through the folder's handle: a write never lands in a folder that merely has the same name.
+//! A lock does not notice that someone deletes its file, or the whole folder, and creates it again: then two processes
+//! hold two locks under one name. So the claim is checked before each save, directly before the rename, and after it.
+//! All files are reached through the folder's handle: a write never lands in a folder that merely has the same name.
 //!
-//! Nor does it notice that a folder is a copy, in the place of one that another process still holds. So the lock file says
-//! which file it is: if it holds another number than its own, or none, the writer of the record held another lock.
+//! Nor does it notice that a folder is a copy, in the place of one that another process still holds. So the lock file
+//! says which file it is: if it holds another number than its own, or none, the writer of the record held another lock.
 //!
 //! Nor does a lock help where the file system loses it, as one over a network may. So lock file and record name their
 //! [`Owner`], and before the rename both are read: what another life has written is not replaced.
@@ -469,7 +469,8 @@ impl LockedFolder {
         }
     }
 
-    /// Keeps a descriptor that is no longer needed, if one is missing: in one step, so that no other thread gets its number.
+    /// Keeps a descriptor that is no longer needed, if one is missing: in one step, so that no other thread gets its
+    /// number.
     fn keep_as_spare(&mut self, file: File) {
         let mut kept = OwnedFd::from(file);
         if self.spares.len() < SPARES && dup3(&self.folder, &mut kept, OFlag::O_CLOEXEC).is_ok() {
@@ -508,8 +509,8 @@ pub(crate) fn holder_of(dir: &Path, server_id: u32) -> io::Result<Option<String>
 
 /// The bytes of a regular file in `folder`, at most one more than a record may have; `None` where there is none.
 fn read_at(folder: impl AsFd, name: impl AsRef<Path>) -> io::Result<Option<Vec<u8>>> {
-    // A symbolic link is refused: its target may be missing today, which would look like a first start. And opening a pipe
-    // must not wait for a writer.
+    // A symbolic link is refused: its target may be missing today, which would look like a first start. And opening a
+    // pipe must not wait for a writer.
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file = match openat(folder, name.as_ref(), flags, Mode::empty()) {
         Ok(file) => File::from(file),

@@ -1,9 +1,9 @@
 //! One server for each server-id on a machine, whatever folder it has.
 //!
 //! Two servers with one server-id give the same IDs, and a lock in a folder only keeps them apart in that folder. So a
-//! server also takes a name that a machine has once: an abstract Unix socket, `getid.claim.SERVER-ID.EPOCH`. It is bound
-//! and never listened on; the system gives it up with the process, however that ends, and leaves no file. A second name
-//! beside it, which everybody can read in `/proc/net/unix`, says who the holder is and which folder it has.
+//! server also takes a name that a machine has once: an abstract Unix socket, `getid.claim.SERVER-ID.EPOCH`. It is
+//! bound and never listened on; the system gives it up with the process, however that ends, and leaves no file. A
+//! second name beside it, which everybody can read in `/proc/net/unix`, says who the holder is and which folder it has.
 //!
 //! Names belong to a network namespace: containers that have networks of their own do not see each other's. And any
 //! local user may take a name first, so the refusal says how to do without.

@@ -1,13 +1,14 @@
 //! The right to one server-id, with its watermark: what a server writes down so that its next run repeats no ID.
 //!
-//! A generator that lives in memory forgets with its process how far it had come. So it may only give IDs below a watermark
-//! that is already durable, and the next run starts there. A [`Claim`] is the right to write that watermark and the way to
-//! write it: taken at the start, saved to while running, released at the end.
+//! A generator that lives in memory forgets with its process how far it had come. So it may only give IDs below a
+//! watermark that is already durable, and the next run starts there. A [`Claim`] is the right to write that watermark
+//! and the way to write it: taken at the start, saved to while running, released at the end.
 //!
-//! When to save, how far ahead, and what to tell clients meanwhile is not decided here: that is the mint's and the issuer's.
+//! When to save, how far ahead, and what to tell clients meanwhile is not decided here: that is the mint's and the
+//! issuer's.
 //!
-//! Invariants: after `save` has returned `Ok`, a crash at any later moment leaves a record that is at least that new; and
-//! nothing is saved for a caller that has not been told what was found when a lost claim was taken again.
+//! Invariants: after `save` has returned `Ok`, a crash at any later moment leaves a record that is at least that new;
+//! and nothing is saved for a caller that has not been told what was found when a lost claim was taken again.
 
 pub mod envelope;
 mod error;
@@ -30,9 +31,9 @@ pub use self::record::{Identity, Mismatch, Record};
 
 /// The right to write one record, and the way to do it.
 ///
-/// Each holder has a number, a [`Term`]. A claim that was lost and is taken again begins a new term, as a start does: with
-/// what was found. So each save says for which term it speaks, and a save of a term that has ended is refused and told so.
-/// However many saves are dropped on the way, no holder goes on without knowing.
+/// Each holder has a number, a [`Term`]. A claim that was lost and is taken again begins a new term, as a start does:
+/// with what was found. So each save says for which term it speaks, and a save of a term that has ended is refused and
+/// told so. However many saves are dropped on the way, no holder goes on without knowing.
 pub trait Claim: Sized + Send + 'static {
     /// Where the record is, and what it is a record of.
     type Place: Send + 'static;
@@ -46,11 +47,13 @@ pub trait Claim: Sized + Send + 'static {
     /// [`TakeError`], whose text names path, cause and remedy.
     fn take(place: Self::Place) -> impl Future<Output = Result<Taken<Self>, TakeError>> + Send;
 
-    /// Makes `point` durable, and is fenced: it succeeds only if the record is still the one that this holder wrote or found
-    /// last. `Ok` means that no crash can undo it. `term` is the one that `take` gave, or [`SaveError::ClaimRetaken`] since.
+    /// Makes `point` durable, and is fenced: it succeeds only if the record is still the one that this holder wrote or
+    /// found last. `Ok` means that no crash can undo it. `term` is the one that `take` gave, or
+    /// [`SaveError::ClaimRetaken`] since.
     ///
-    /// A claim that ends by silence is renewed by the same call, with the newest point, at regular times: a renewal that did
-    /// not save, or was not fenced, would be no renewal. A lock in a folder is held until it is released, and needs none.
+    /// A claim that ends by silence is renewed by the same call, with the newest point, at regular times: a renewal
+    /// that did not save, or was not fenced, would be no renewal. A lock in a folder is held until it is released, and
+    /// needs none.
     ///
     /// May be dropped before it is done (a time-out): the save then goes on by itself, and the next `save` waits for it
     /// first. After an error the record is the old one or this one.
@@ -64,9 +67,9 @@ pub trait Claim: Sized + Send + 'static {
         term: Term,
     ) -> impl Future<Output = Result<(), SaveError<Self::Point>>> + Send;
 
-    /// The last act: saves `point` as [`Claim::save`] does, and gives the claim up whatever comes of that, so that the next
-    /// holder need not wait. Dropping a claim gives it up without a word: a lock ends with it, and a claim that ends by
-    /// silence does after its time-out.
+    /// The last act: saves `point` as [`Claim::save`] does, and gives the claim up whatever comes of that, so that the
+    /// next holder need not wait. Dropping a claim gives it up without a word: a lock ends with it, and a claim that
+    /// ends by silence does after its time-out.
     ///
     /// # Errors
     ///

@@ -167,8 +167,8 @@ fn tick_line(name: &str, tick: Tick, epoch: Epoch) -> String {
     format!("{name} {} {}", tick.0, UtcMs(tick.unix_ms(epoch)))
 }
 
-/// Watermark and R as a damaged record says them in lines that are whole: tick and time must say the same by `epoch`, which
-/// a damage leaves to no line by chance. 0: none. For a remedy that goes past them, never for a start.
+/// Watermark and R as a damaged record says them in lines that are whole: tick and time must say the same by `epoch`,
+/// which a damage leaves to no line by chance. 0: none. For a remedy that goes past them, never for a start.
 pub(crate) fn salvaged_ticks(bytes: &[u8], epoch: Epoch) -> (Tick, Tick) {
     let bytes = &bytes[..bytes.len().min(TEXT_BYTES_MAX)];
     let said = |name: &str| {

@@ -1,8 +1,8 @@
 //! The thread that saves.
 //!
 //! A save blocks for as long as the disk takes. It has a thread of its own, made when the store is opened and kept:
-//! threads that are shared can all be busy with something else, and one that is made when it is needed cannot be made at
-//! the limit of processes. Both would look like a disk that does not answer.
+//! threads that are shared can all be busy with something else, and one that is made when it is needed cannot be made
+//! at the limit of processes. Both would look like a disk that does not answer.
 //!
 //! Results come back by a channel that needs no runtime; a caller that stops waiting leaves the result there.
 

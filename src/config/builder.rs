@@ -151,8 +151,8 @@ impl Builder {
         }
     }
 
-    /// `id-generator server-id 0 id-range 2 shard-range 9 random-range 10`, in any order. A word that is left out keeps the
-    /// value it has. Each wrong pair is a problem of its own.
+    /// `id-generator server-id 0 id-range 2 shard-range 9 random-range 10`, in any order. A word that is left out keeps
+    /// the value it has. Each wrong pair is a problem of its own.
     fn apply_parts(&mut self, directive: &'static Directive, setting: &Setting) {
         self.parts_at = Some((directive.name, setting.place.clone()));
         let parts = directive.parts();

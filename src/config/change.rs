@@ -1,8 +1,8 @@
 //! `CONFIG SET`: some values of a configuration replaced, by the checks that a file goes through.
 //!
-//! All or nothing: a builder begins with the configuration in force and takes the pairs in; only when all of it is right does
-//! it become a configuration. Error texts and the order of checks are Redis 7.0's; where Redis has no such rule, the text is
-//! that of a mistake in a file.
+//! All or nothing: a builder begins with the configuration in force and takes the pairs in; only when all of it is
+//! right does it become a configuration. Error texts and the order of checks are Redis 7.0's; where Redis has no such
+//! rule, the text is that of a mistake in a file.
 
 use super::builder::Builder;
 use super::conf_syntax::words_of;
@@ -93,8 +93,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`SetError`] for the first pair that is wrong, in Redis's order: all names before any value, and the checks between
-    /// values last.
+    /// [`SetError`] for the first pair that is wrong, in Redis's order: all names before any value, and the checks
+    /// between values last.
     pub fn set(&self, pairs: &[Pair]) -> Result<Changed, SetError> {
         let targets = self.targets(pairs)?;
         let mut builder = Builder::of(self);
@@ -159,8 +159,8 @@ fn words_for(row: &Directive, value: &[u8]) -> Result<Option<Vec<String>>, Strin
     Ok(Some(vec![word]))
 }
 
-/// An ignored directive has one value: a tool that sets what is so already (`appendonly no`) gets `OK`, and one that asks for
-/// more is told that it cannot have it.
+/// An ignored directive has one value: a tool that sets what is so already (`appendonly no`) gets `OK`, and one that
+/// asks for more is told that it cannot have it.
 fn keeps(row: IgnoredDirective, value: &[u8]) -> Result<(), SetError> {
     let default = row.default.unwrap_or_default();
     let value = String::from_utf8_lossy(value);

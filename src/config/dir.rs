@@ -1,8 +1,9 @@
 //! The folder of the state: which it is, also where nobody names one, and how it is made and entered.
 //!
-//! A server that kept its state wherever it was started would find no record after a start from another folder, and could then
-//! give IDs again that it gave before a clock was set back. So the folder depends on who runs it and on nothing else: root has
-//! one for the machine, everybody else the one for programs' state that the XDG Base Directory Specification names.
+//! A server that kept its state wherever it was started would find no record after a start from another folder, and
+//! could then give IDs again that it gave before a clock was set back. So the folder depends on who runs it and on
+//! nothing else: root has one for the machine, everybody else the one for programs' state that the XDG Base Directory
+//! Specification names.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -28,8 +29,8 @@ pub struct Dir {
 }
 
 impl Dir {
-    /// Looks where it is, and makes nothing: what `dir` says, else the default folder of the user. Without a state to keep, nobody
-    /// needs a folder of their own: then it is where the process was started.
+    /// Looks where it is, and makes nothing: what `dir` says, else the default folder of the user. Without a state to
+    /// keep, nobody needs a folder of their own: then it is where the process was started.
     ///
     /// # Errors
     ///
@@ -69,8 +70,8 @@ impl Dir {
         Ok(Dir { path, is_missing, left_behind })
     }
 
-    /// Makes it, for its owner alone, if it is missing; enters it, for relative paths are relative to it as in Redis; and
-    /// gives its name without links.
+    /// Makes it, for its owner alone, if it is missing; enters it, for relative paths are relative to it as in Redis;
+    /// and gives its name without links.
     ///
     /// # Errors
     ///

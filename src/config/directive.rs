@@ -1,13 +1,13 @@
 //! The table of directives: one row each, and everything about a directive in its row.
 //!
-//! The readers check values by it, `CONFIG GET`, `SET` and `REWRITE` go through it, the tests hold `config/getid.conf` against it.
-//! A range is told once: it is in the row, is checked before the setter runs, and goes into the error text.
+//! The readers check values by it, `CONFIG GET`, `SET` and `REWRITE` go through it, the tests hold `config/getid.conf`
+//! against it. A range is told once: it is in the row, is checked before the setter runs, and goes into the error text.
 //!
 //! To add a directive: a field in [`Config`], a row here, and a few lines in `config/getid.conf`.
 //!
-//! Declarations of named things fit in as `Shape::Lines`: one line each that begins with the name (`generator NAME KIND ...`),
-//! a TOML table whose keys are the names, and a setter that checks the line and adds it to a list in the configuration, as `user`
-//! does.
+//! Declarations of named things fit in as `Shape::Lines`: one line each that begins with the name
+//! (`generator NAME KIND ...`), a TOML table whose keys are the names, and a setter that checks the line and adds it to
+//! a list in the configuration, as `user` does.
 
 use getid_core::LOW_BITS;
 
@@ -63,8 +63,8 @@ pub(super) fn known_names() -> impl Iterator<Item = &'static str> {
 /// As in Redis: `CONFIG_BINDADDR_MAX`.
 const BIND_ADDRESSES_MAX: usize = 16;
 
-/// IDs of one MGETID at most. An ID takes up to 26 bytes (`$19`, CR LF, 19 digits, CR LF), so a reply stays below 260 KB,
-/// which is what one client that doesn't read may cost.
+/// IDs of one MGETID at most. An ID takes up to 26 bytes (`$19`, CR LF, 19 digits, CR LF), so a reply stays below 260
+/// KB, which is what one client that doesn't read may cost.
 const MGETID_MAX: i64 = 10_000;
 
 /// Entries of a log that is held in memory: at a few KB each, some 100 MB.
@@ -374,7 +374,8 @@ const USER: Shape = Shape::Lines {
     },
 };
 
-/// A user's line as `ACL LIST` has it: the same rights are the same words. (Passwords are digests by then, as in Redis.)
+/// A user's line as `ACL LIST` has it: the same rights are the same words. (Passwords are digests by then, as in
+/// Redis.)
 fn user_line(line: &[String]) -> Line {
     let [name, rules @ ..] = line else { return Line::new() };
     let mut users = Users::default();

@@ -80,14 +80,14 @@ word_enum! {
 word_enum! {
     /// Who watches over the process (`supervised`).
     Supervised {
-        /// Nobody is told anything, as in Redis. Under `Type=notify` a server that says nothing is killed as never ready:
-        /// the unit file says `systemd`.
+        /// Nobody is told anything, as in Redis. Under `Type=notify` a server that says nothing is killed as never
+        /// ready: the unit file says `systemd`.
         #[default]
         No = "no",
         /// systemd is told through `NOTIFY_SOCKET`; worth a warning when it is not set.
         Systemd = "systemd",
-        /// Upstart, which waits for the process to stop itself by SIGSTOP. It is gone, and a SIGSTOP with nobody there to
-        /// send SIGCONT is an outage: it means nobody, and a warning.
+        /// Upstart, which waits for the process to stop itself by SIGSTOP. It is gone, and a SIGSTOP with nobody there
+        /// to send SIGCONT is an outage: it means nobody, and a warning.
         Upstart = "upstart",
         /// systemd if `NOTIFY_SOCKET` is set, else nobody.
         Auto = "auto",

@@ -64,7 +64,8 @@ pub fn find(name: &str) -> Option<IgnoredDirective> {
     listed.or_else(|| MODULE_PREFIXES.iter().find(|module| name.starts_with(module.name)).copied())
 }
 
-/// Every Redis directive without a meaning here. None is in [`Directive::ALL`](super::directive::Directive::ALL), which a test checks.
+/// Every Redis directive without a meaning here. None is in [`Directive::ALL`](super::directive::Directive::ALL), which
+/// a test checks.
 pub const IGNORED_DIRECTIVES: &[IgnoredDirective] = &[
     row("aof-disable-auto-gc", Some("no"), Persistence),
     row("aof-load-corrupt-tail-max-size", None, Persistence),

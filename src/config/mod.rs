@@ -64,10 +64,11 @@ impl Config {
         Ok((config, warnings))
     }
 
-    /// What is in force, for `CONFIG GET`: directives whose name matches one of the patterns, in any letter case, with their
-    /// values, each once.
+    /// What is in force, for `CONFIG GET`: directives whose name matches one of the patterns, in any letter case, with
+    /// their values, each once.
     ///
-    /// Redis's directives without a meaning here are among them, with Redis's defaults: `save` is empty, `appendonly` no.
+    /// Redis's directives without a meaning here are among them, with Redis's defaults: `save` is empty, `appendonly`
+    /// no.
     pub fn get(&self, patterns: &[Pattern]) -> Vec<(&'static str, String)> {
         let wanted = |name: &str| patterns.iter().any(|pattern| pattern.matches(name.as_bytes()));
         let own = Directive::ALL.iter().filter(|row| wanted(row.name));

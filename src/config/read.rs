@@ -1,7 +1,7 @@
 //! From the sources to settings: files in either syntax and what they include, the environment, the command line.
 //!
-//! Nothing here opens a file: [`Files`] does, and the caller gives it. Every source is bounded, and whatever is wrong with
-//! one line, the next is read all the same.
+//! Nothing here opens a file: [`Files`] does, and the caller gives it. Every source is bounded, and whatever is wrong
+//! with one line, the next is read all the same.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -287,8 +287,8 @@ fn variable_of(directive: &str) -> String {
 /// Variables that start with `GETID_` and are not meant for the server.
 ///
 /// - Kubernetes and Docker describe every service to every container: next to a service named `getid` there are
-///   `GETID_SERVICE_HOST`, `GETID_PORT=tcp://10.0.0.7:7890`, `GETID_PORT_7890_TCP_ADDR`, and `GETID_ORDERS_...` for one named
-///   `getid-orders`. A server must not fail to start, or listen on port "tcp", because of them.
+///   `GETID_SERVICE_HOST`, `GETID_PORT=tcp://10.0.0.7:7890`, `GETID_PORT_7890_TCP_ADDR`, and `GETID_ORDERS_...` for one
+///   named `getid-orders`. A server must not fail to start, or listen on port "tcp", because of them.
 /// - Images carry `GETID_VERSION`.
 /// - `GETID_TEST_*` and `GETID_BENCH_*` steer this project's own tests and benches.
 fn is_of_others(variable: &str, value: &OsStr) -> bool {

@@ -18,7 +18,8 @@ use std::sync::Arc;
 
 use crate::text::printable::printable_up_to;
 
-/// Errors shown in one report. A log file given by mistake has thousands of bad lines; after a screenful nobody reads on.
+/// Errors shown in one report. A log file given by mistake has thousands of bad lines; after a screenful nobody reads
+/// on.
 const PROBLEMS_SHOWN_MAX: usize = 50;
 
 /// Characters of a line that are shown.

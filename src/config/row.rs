@@ -1,7 +1,7 @@
 //! A row of the table of directives: all that is said of one directive, and what follows from it.
 //!
-//! The readers, `CONFIG GET`, `SET` and `REWRITE`, the server and the tests look at these properties and never at a directive's
-//! name. A property that only one directive has is a property all the same.
+//! The readers, `CONFIG GET`, `SET` and `REWRITE`, the server and the tests look at these properties and never at a
+//! directive's name. A property that only one directive has is a property all the same.
 
 use std::path::{Path, PathBuf};
 

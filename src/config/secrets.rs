@@ -6,8 +6,8 @@ use super::directive::{Directive, Secrecy};
 use super::ignored::IGNORED_DIRECTIVES;
 use super::suggest::is_near;
 
-/// Directives that are not [`Secrecy::Open`], by their rows: getid's own, and those of Redis without a meaning here, which
-/// may be the password of another server.
+/// Directives that are not [`Secrecy::Open`], by their rows: getid's own, and those of Redis without a meaning here,
+/// which may be the password of another server.
 static SECRETS: LazyLock<Vec<(&str, Secrecy)>> = LazyLock::new(|| {
     let own = Directive::ALL.iter().map(|row| (row.name, row.secrecy));
     let known = IGNORED_DIRECTIVES.iter().filter(|row| row.is_secret).map(|row| (row.name, Secrecy::Secret));

@@ -1,6 +1,7 @@
 //! What TLS may speak: versions and cipher suites, by the names that OpenSSL and so a redis.conf has for them.
 //!
-//! Only names here. Which of them the library has is in [`crate::server::tls`], and a test holds both against each other.
+//! Only names here. Which of them the library has is in [`crate::server::tls`], and a test holds both against each
+//! other.
 
 use super::value_error::ValueError;
 

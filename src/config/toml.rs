@@ -6,8 +6,8 @@
 //! rename-command = { CONFIG = "" }
 //! ```
 //!
-//! Whatever a value looks like, it becomes the words of a redis.conf line, so that both syntaxes have one meaning and one
-//! set of errors.
+//! Whatever a value looks like, it becomes the words of a redis.conf line, so that both syntaxes have one meaning and
+//! one set of errors.
 
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
@@ -28,7 +28,8 @@ pub(super) struct Item {
     pub(super) found: Result<(String, Vec<String>), String>,
 }
 
-/// Syntax errors that are looked at: one slip makes many, and each costs a look at its line, which may be the whole file.
+/// Syntax errors that are looked at: one slip makes many, and each costs a look at its line, which may be the whole
+/// file.
 const SYNTAX_ERRORS_MAX: usize = 100;
 
 /// Reads a document: what can be read of it, and every error, in the order of the lines.

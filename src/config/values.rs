@@ -180,8 +180,8 @@ impl Config {
     }
 }
 
-/// A configuration while its values are set one by one. The widths and the epoch are beside it, because they need not make a
-/// layout before the last of them is set.
+/// A configuration while its values are set one by one. The widths and the epoch are beside it, because they need not
+/// make a layout before the last of them is set.
 #[derive(Clone)]
 pub(super) struct Values {
     pub(super) config: Config,

@@ -1,7 +1,8 @@
-//! The task beside the requests: it samples the clock, saves the watermark before a draw needs it, and serves waiting draws.
+//! The task beside the requests: it samples the clock, saves the watermark before a draw needs it, and serves waiting
+//! draws.
 //!
-//! It has a thread and a runtime of its own, which a server starts before it accepts the first connection: nothing that clients
-//! do may delay a save.
+//! It has a thread and a runtime of its own, which a server starts before it accepts the first connection: nothing that
+//! clients do may delay a save.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -18,8 +19,8 @@ use crate::stats::{RefusalNews, Refusals};
 use crate::system::clock::Clock;
 use crate::text::plural::counted;
 
-/// The pause between a save that failed and the next try: short enough that a full disk that was cleaned is noticed at once,
-/// long enough that a dead one is not hammered.
+/// The pause between a save that failed and the next try: short enough that a full disk that was cleaned is noticed at
+/// once, long enough that a dead one is not hammered.
 const SAVE_RETRY: Duration = Duration::from_millis(250);
 
 /// Borrowing is reported in one warning a second at most.
@@ -28,10 +29,10 @@ const BORROW_REPORT_EVERY: Duration = Duration::from_secs(1);
 /// How long a start without a record, or with a copy of one, waits before it reads the clock, a little more than
 /// [`SAVE_SLACK_MS`].
 ///
-/// Without a record the position is R + B, past anything that an ended run gave out. But when a state folder is deleted and
-/// created again under a running server, that server learns of it at its next save only, and until then may give IDs up to its
-/// last watermark: R + B + 200 ms, with the R of that save. After this pause, R + B is past that too. The same holds for a
-/// folder that was replaced by another with an older copy of the record in it.
+/// Without a record the position is R + B, past anything that an ended run gave out. But when a state folder is deleted
+/// and created again under a running server, that server learns of it at its next save only, and until then may give
+/// IDs up to its last watermark: R + B + 200 ms, with the R of that save. After this pause, R + B is past that too. The
+/// same holds for a folder that was replaced by another with an older copy of the record in it.
 const LOST_RUN_PAUSE: Duration = Duration::from_millis(SAVE_SLACK_MS + 50);
 
 /// The task beside the issuer.
@@ -57,8 +58,8 @@ pub enum KeeperError {
 impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
     /// An issuer that begins at what the claim had found, and its keeper. It gives no ID before [`Keeper::first_save`].
     ///
-    /// Without a record, or with one that is a copy, it takes 250 ms longer: another server that had the state folder before
-    /// must not be giving IDs any more.
+    /// Without a record, or with one that is a copy, it takes 250 ms longer: another server that had the state folder
+    /// before must not be giving IDs any more.
     pub async fn prepare(clock: C, identity: Identity, limits: Limits, claim: Taken<S>) -> (Arc<Issuer<C>>, Self) {
         let is_copy = claim.is_copy && !planted(Fault::NoPauseForACopy);
         if (claim.point.is_none() || is_copy) && !planted(Fault::NoPause) {
@@ -69,8 +70,8 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
         (issuer, keeper)
     }
 
-    /// Makes the first write, after which IDs are given; none while the clock is absurd. May be dropped before it is done, and
-    /// is followed by [`Keeper::run`] or [`Keeper::give_up`].
+    /// Makes the first write, after which IDs are given; none while the clock is absurd. May be dropped before it is
+    /// done, and is followed by [`Keeper::run`] or [`Keeper::give_up`].
     ///
     /// # Errors
     ///
@@ -83,8 +84,8 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
         }
     }
 
-    /// The end of a start that failed: the last act, once a save that was dropped has ended. So a clock that was wrong leaves no
-    /// trace, though a record was written by it.
+    /// The end of a start that failed: the last act, once a save that was dropped has ended. So a clock that was wrong
+    /// leaves no trace, though a record was written by it.
     ///
     /// # Errors
     ///
@@ -254,7 +255,8 @@ fn log_refusals<C: Clock>(issuer: &Issuer<C>, refusals: &mut Refusals) {
     }
 }
 
-/// Closes the issuer when dropped: without its keeper the watermark stays where it is, and waiting draws would wait for ever.
+/// Closes the issuer when dropped: without its keeper the watermark stays where it is, and waiting draws would wait for
+/// ever.
 struct CloseOnDrop<C: Clock>(Arc<Issuer<C>>);
 
 impl<C: Clock> Drop for CloseOnDrop<C> {

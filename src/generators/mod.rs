@@ -1,12 +1,14 @@
 //! What gives IDs: generators, each with a name and a kind, in one registry.
 //!
-//! A generator is told by its name where somebody asks (a command, a configuration), and by its index in the registry from
-//! there on. So far there is one: the unnamed one, of the kind `time`, at index 0. It is asked without a look at any table.
+//! A generator is told by its name where somebody asks (a command, a configuration), and by its index in the registry
+//! from there on. So far there is one: the unnamed one, of the kind `time`, at index 0. It is asked without a look at
+//! any table.
 //!
-//! What a kind must provide: `try_draw`, one step that gives up to n at once and never waits; `draw`, a future that gives all of
-//! them or a refusal, waits in a fair queue, and can be dropped; a `status` for INFO; and its share of the last act, when the
-//! server stops. What it gives is ascending, and never given by two of its kind. How an ID is written as a number or a text is
-//! the session's, which writes replies; and so is which name has which index, because it must be known while a request is read.
+//! What a kind must provide: `try_draw`, one step that gives up to n at once and never waits; `draw`, a future that
+//! gives all of them or a refusal, waits in a fair queue, and can be dropped; a `status` for INFO; and its share of the
+//! last act, when the server stops. What it gives is ascending, and never given by two of its kind. How an ID is
+//! written as a number or a text is the session's, which writes replies; and so is which name has which index, because
+//! it must be known while a request is read.
 //!
 //! Clock, watermark and borrow limit are the server's and live in the unnamed generator's issuer.
 

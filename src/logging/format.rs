@@ -1,8 +1,9 @@
 //! One event as one line, of text or JSON.
 //!
-//! The formatters of tracing-subscriber cannot write these lines. Their JSON has the name `timestamp` and levels of tracing,
-//! and integers beyond 2^53, which JavaScript rounds; their text has all text fields in quotes, and no process id; neither
-//! escapes what only changes the direction of writing. A `FormatEvent` of our own would need all of the code below.
+//! The formatters of tracing-subscriber cannot write these lines. Their JSON has the name `timestamp` and levels of
+//! tracing, and integers beyond 2^53, which JavaScript rounds; their text has all text fields in quotes, and no process
+//! id; neither escapes what only changes the direction of writing. A `FormatEvent` of our own would need all of the
+//! code below.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};

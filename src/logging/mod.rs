@@ -129,8 +129,8 @@ impl Log {
         written & self.sink.syslog.as_ref().is_none_or(|output| output.queue.flush(timeout))
     }
 
-    /// Has panics written to the log, in one line each. The standard library would write them to standard error, and have
-    /// the thread that panics wait for that; it may be one that serves.
+    /// Has panics written to the log, in one line each. The standard library would write them to standard error, and
+    /// have the thread that panics wait for that; it may be one that serves.
     pub fn log_panics(&self) {
         std::panic::set_hook(Box::new(|panic| {
             let message = panic.payload_as_str().unwrap_or("no message");

@@ -14,8 +14,8 @@ use super::thread;
 /// How long [`print`] waits for standard error.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Writes a line to standard error, and waits for that no longer than a second. For a start and its end, not for threads
-/// that serve.
+/// Writes a line to standard error, and waits for that no longer than a second. For a start and its end, not for
+/// threads that serve.
 pub fn print(text: &str) {
     let line = format!("{}\n", text.trim_end());
     let (done, wait) = mpsc::channel();

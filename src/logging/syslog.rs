@@ -59,8 +59,8 @@ impl SyslogFormat {
     }
 }
 
-/// Sends datagrams to the local daemon, on a thread of its own. It counts the lines that it cannot send, and says how many
-/// as soon as the daemon is back.
+/// Sends datagrams to the local daemon, on a thread of its own. It counts the lines that it cannot send, and says how
+/// many as soon as the daemon is back.
 pub(super) struct Syslog {
     format: SyslogFormat,
     socket: Option<UnixDatagram>,

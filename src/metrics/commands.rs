@@ -1,13 +1,13 @@
 //! What commands cost, per thread and per command: calls, time, a histogram; and errors by their code.
 //!
 //! A draw without waiting takes about fifty nanoseconds, as long as two readings of the clock. So of the draws that did
-//! not wait, each thread measures one turn in [`MEASURED_EVERY`], and its time is taken for all ID commands since the last
-//! measured one: each of them is charged an equal share of the draw. A draw that had to wait is always measured, and its
-//! time counts for its own turn only. All other commands are timed one by one.
+//! not wait, each thread measures one turn in [`MEASURED_EVERY`], and its time is taken for all ID commands since the
+//! last measured one: each of them is charged an equal share of the draw. A draw that had to wait is always measured,
+//! and its time counts for its own turn only. All other commands are timed one by one.
 //!
 //! Everything here is written by one thread and may be read by any: by relaxed loads and stores, without a locked
-//! instruction. Errors alone are a list behind a lock, which is hardly ever contended. A command that a thread has never
-//! run takes a pointer there.
+//! instruction. Errors alone are a list behind a lock, which is hardly ever contended. A command that a thread has
+//! never run takes a pointer there.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -229,8 +229,8 @@ pub struct CommandTotals {
     pub histogram: Histogram,
 }
 
-/// The threads' counters when they were last reset. Only their own threads write them, so a reset does not set them to 0
-/// but keeps what is to be subtracted.
+/// The threads' counters when they were last reset. Only their own threads write them, so a reset does not set them to
+/// 0 but keeps what is to be subtracted.
 #[derive(Debug, Default)]
 pub(super) struct Baseline {
     commands: BTreeMap<Verb, CommandTotals>,

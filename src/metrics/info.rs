@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::table::{SECTIONS, Source};
 use super::{Facts, Value};
 
-/// INFO with the sections named, in any letter case: the default ones when none or `default` is, every one with `all` or
-/// `everything`.
+/// INFO with the sections named, in any letter case: the default ones when none or `default` is, every one with `all`
+/// or `everything`.
 pub fn text(facts: &Facts<'_>, names: &[String]) -> String {
     let asked = |name: &str| names.iter().any(|asked| asked.eq_ignore_ascii_case(name));
     let all = asked("all") || asked("everything");

@@ -1,8 +1,8 @@
 //! What the server tells of itself: its counters, and the one table that INFO is made from.
 //!
-//! - [`Metrics`] counts. Counters are added to once a read, never once a request, and summed only when somebody asks. Those
-//!   of every read are kept per thread: threads that share a counter pass its cache line to and fro. Relaxed is enough, for
-//!   no counter is read together with another.
+//! - [`Metrics`] counts. Counters are added to once a read, never once a request, and summed only when somebody asks.
+//!   Those of every read are kept per thread: threads that share a counter pass its cache line to and fro. Relaxed is
+//!   enough, for no counter is read together with another.
 //! - [`Facts`] is what there is to tell at one moment, as plain numbers and texts; the server gathers it in one place.
 //! - [`table`] has a row for each metric: name, kind, help, and how its value is read from the facts.
 //! - [`info`] writes the table as INFO's text. Prometheus's text will be another writer of the same table.

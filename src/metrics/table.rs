@@ -1,11 +1,11 @@
 //! Everything the server tells of itself: one row a metric, in INFO's order.
 //!
-//! Sections, fields and their order are Redis 7.2's where Redis has them, so that redis-cli --stat, exporters and agents
-//! find what they look for. `Generator` is getid's own. Fields of things that getid does not have are left out, unless
-//! something that is used with many a Redis reads them and would complain, or lack a graph, without: clients when they
-//! connect (`loading:0` for ioredis, `role:master` for glide), prometheus-redis-exporter and its dashboards, the templates
-//! of Zabbix, and the modules of Datadog, Telegraf and Metricbeat. Those are constants, with what Redis says when there is
-//! no data.
+//! Sections, fields and their order are Redis 7.2's where Redis has them, so that redis-cli --stat, exporters and
+//! agents find what they look for. `Generator` is getid's own. Fields of things that getid does not have are left out,
+//! unless something that is used with many a Redis reads them and would complain, or lack a graph, without: clients
+//! when they connect (`loading:0` for ioredis, `role:master` for glide), prometheus-redis-exporter and its dashboards,
+//! the templates of Zabbix, and the modules of Datadog, Telegraf and Metricbeat. Those are constants, with what Redis
+//! says when there is no data.
 //!
 //! A new metric is a row here. What it reads is a [`Counter`], or something that [`Facts`] has.
 

@@ -1,8 +1,9 @@
 //! Takes clients in, and at the end sends them away in an order that loses nothing: no new clients, replies in flight
 //! written, and only then may the caller close the issuer and save its position.
 //!
-//! One task accepts on each listener. A connection that may come in from its address, and finds a place, becomes a client and is handed
-//! over to the thread that will serve it; everybody else is told why not, and nobody waits for that.
+//! One task accepts on each listener. A connection that may come in from its address, and finds a place, becomes a
+//! client and is handed over to the thread that will serve it; everybody else is told why not, and nobody waits for
+//! that.
 
 use std::future::Future;
 use std::io;
@@ -39,8 +40,8 @@ const REFUSAL_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Replies that the kernel keeps for a client before the network has room for them, bytes; the default is megabytes.
 ///
-/// So a client that never reads costs little of the kernel's memory too, and `client-output-timeout` sees that one reads,
-/// however slowly: with megabytes in the kernel, minutes of slow reading would make no room for one byte more.
+/// So a client that never reads costs little of the kernel's memory too, and `client-output-timeout` sees that one
+/// reads, however slowly: with megabytes in the kernel, minutes of slow reading would make no room for one byte more.
 const UNSENT_BYTES_MAX: u32 = 128 * 1024;
 
 /// Redis's answer to a client from another machine while nobody chose who may come in.
@@ -194,8 +195,8 @@ impl Acceptor {
         self.hand_over(stream, move |stream| Connection::new(server, admission, session, stream).run());
     }
 
-    /// As [`Acceptor::accept`], for a connection that is no client until its handshake is done. Returns when the handshake
-    /// has begun, on the thread that will serve the client.
+    /// As [`Acceptor::accept`], for a connection that is no client until its handshake is done. Returns when the
+    /// handshake has begun, on the thread that will serve the client.
     async fn accept_tls(self: &Arc<Self>, stream: tls::Stream, peer: SocketAddr, arrival: Arrival) {
         // A handshake is much work, and there would be nothing behind it.
         if self.server.clients.len() >= self.places(arrival.origin) {

@@ -2,8 +2,8 @@
 //!
 //! A file may hang (a network file system, a dying disk), and whoever asks for changes may ask a thousand times
 //! meanwhile. So there is one thread for all of them, started before the first client comes; a bounded number of
-//! clients wait for their turn, and for a bounded time. A client that does not get it is told what is in the way. Nothing else
-//! uses that thread: IDs, saves and other commands go on.
+//! clients wait for their turn, and for a bounded time. A client that does not get it is told what is in the way.
+//! Nothing else uses that thread: IDs, saves and other commands go on.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -1,8 +1,8 @@
 //! One server: its sockets, its clients, and what they may ask of it as a whole.
 //!
-//! This file has what the connections of a process share, and nothing that uses it. [`accept`] takes clients in and hands
-//! each to a [`connection`], which reads, draws and writes. Sessions know nothing of each other; where a command needs the
-//! server (INFO, CLIENT LIST, CONFIG GET, SHUTDOWN), it comes here as an effect (`effects`).
+//! This file has what the connections of a process share, and nothing that uses it. [`accept`] takes clients in and
+//! hands each to a [`connection`], which reads, draws and writes. Sessions know nothing of each other; where a command
+//! needs the server (INFO, CLIENT LIST, CONFIG GET, SHUTDOWN), it comes here as an effect (`effects`).
 
 #![expect(missing_docs, reason = "only the program of this crate uses the server, and most names say enough")]
 

@@ -1,8 +1,8 @@
 //! How long a client may leave its replies waiting.
 //!
-//! Nothing is read from a client whose replies do not go out, so it costs a bounded amount; but it should not cost that for
-//! ever. `client-output-buffer-limit` is Redis's way to say when it is enough, by the amount. What mostly tells a client
-//! that is dead from one that is slow is whether it takes anything at all: `client-output-timeout`.
+//! Nothing is read from a client whose replies do not go out, so it costs a bounded amount; but it should not cost that
+//! for ever. `client-output-buffer-limit` is Redis's way to say when it is enough, by the amount. What mostly tells a
+//! client that is dead from one that is slow is whether it takes anything at all: `client-output-timeout`.
 
 use std::fmt;
 use std::time::Duration;

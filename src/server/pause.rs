@@ -1,7 +1,7 @@
 //! `CLIENT PAUSE`: requests of all clients that are held until a time, or until `CLIENT UNPAUSE`.
 //!
-//! Connections look at one atomic before each turn. One that finds something held comes here to wait, and the first that
-//! finds the time over ends the pause for all: no timer runs for a pause that nobody feels.
+//! Connections look at one atomic before each turn. One that finds something held comes here to wait, and the first
+//! that finds the time over ends the pause for all: no timer runs for a pause that nobody feels.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};

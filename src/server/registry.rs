@@ -81,7 +81,8 @@ pub struct Client {
     held_bytes: AtomicUsize,
     /// Those of them that count as free already, for it was chosen to go.
     leaving_bytes: AtomicUsize,
-    /// Since when it has not logged in though it has to, in seconds of uptime; [`AUTHENTICATED`] if it has, or need not.
+    /// Since when it has not logged in though it has to, in seconds of uptime; [`AUTHENTICATED`] if it has, or need
+    /// not.
     unauthenticated_since_s: AtomicU64,
     /// Shared with lists that are being written; replaced then, else changed in place.
     view: Mutex<Arc<ClientView>>,
@@ -224,8 +225,8 @@ impl Client {
         }
     }
 
-    /// The same for the connection's own task, which [`Client::stop`] wakes from now on: a task's waker stays the same for
-    /// as long as it lives.
+    /// The same for the connection's own task, which [`Client::stop`] wakes from now on: a task's waker stays the same
+    /// for as long as it lives.
     #[inline]
     pub fn stopping_or_wake(&self, waker: &Waker) -> Stop {
         if self.waker.get().is_none() {
@@ -255,7 +256,8 @@ impl Client {
         self.list_entry(uptime_s).line(self).to_string()
     }
 
-    /// The name and the incarnation of the user it is, as of its last login; the default one while it has not logged in.
+    /// The name and the incarnation of the user it is, as of its last login; the default one while it has not logged
+    /// in.
     pub fn user(&self) -> (Arc<str>, u64) {
         let view = self.lock_view();
         (Arc::clone(&view.user), view.incarnation)
@@ -420,9 +422,9 @@ impl Clients {
         self.held_bytes().saturating_sub(leaving) > self.held_bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Chooses those that must go for the others to have enough memory, the largest first, and not those that asked to be spared
-    /// (`CLIENT NO-EVICT`). They count as gone from now on: it takes a while until the last of them is, and meanwhile every
-    /// read would look at all clients again.
+    /// Chooses those that must go for the others to have enough memory, the largest first, and not those that asked to
+    /// be spared (`CLIENT NO-EVICT`). They count as gone from now on: it takes a while until the last of them is, and
+    /// meanwhile every read would look at all clients again.
     pub fn choose_too_large(&self) -> Vec<Arc<Client>> {
         // Held all the while: one that leaves cannot do so between being chosen and being counted.
         let connected = self.lock();
@@ -541,8 +543,8 @@ impl Clients {
     }
 }
 
-/// Which of those that hold so many bytes must go for the sum to be within the bound, and a little below it, so that the
-/// next byte does not begin all over again.
+/// Which of those that hold so many bytes must go for the sum to be within the bound, and a little below it, so that
+/// the next byte does not begin all over again.
 fn evicted(held: &[usize], bytes_max: usize, may_go: impl Fn(usize) -> bool) -> Vec<usize> {
     let mut sum: usize = held.iter().sum();
     if sum <= bytes_max {

@@ -1,8 +1,8 @@
 //! Settings: what a configuration becomes at the start, and how it changes while the server runs.
 //!
-//! `CONFIG SET` is all or nothing. Everything that can fail (values, the checks between them, certificates, descriptors,
-//! the password) is done before anything is changed; what follows cannot fail. Changes come one after the other, and each
-//! begins with what the one before left.
+//! `CONFIG SET` is all or nothing. Everything that can fail (values, the checks between them, certificates,
+//! descriptors, the password) is done before anything is changed; what follows cannot fail. Changes come one after the
+//! other, and each begins with what the one before left.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use crate::server::tls;
 use crate::session::{Settings, turn_ids_max};
 use crate::system::usage;
 
-/// The settings of a new server's sessions. Its random cycle is another at each start: two lives, or two servers, do not walk
-/// through the tables in step.
+/// The settings of a new server's sessions. Its random cycle is another at each start: two lives, or two servers, do
+/// not walk through the tables in step.
 ///
 /// # Errors
 ///
@@ -43,8 +43,8 @@ pub fn session_settings(config: &Config) -> Result<Settings, Report> {
 }
 
 impl Settings {
-    /// The settings of sessions, at the start and after each change. Users change by ways of their own; names of commands and the
-    /// scheme stay for the life of the process.
+    /// The settings of sessions, at the start and after each change. Users change by ways of their own; names of
+    /// commands and the scheme stay for the life of the process.
     fn of(config: &Config, vocabulary: Vocabulary, scheme: Arc<Scheme>, users: Arc<Users>) -> Settings {
         Settings {
             vocabulary,

@@ -1,10 +1,12 @@
 //! A value replaced as a whole while readers keep using the old one: the configuration, the settings of sessions.
 //!
-//! Each connection looks before each read whether there is a new one: a number, which is one load where nothing changes.
+//! Each connection looks before each read whether there is a new one: a number, which is one load where nothing
+//! changes.
 //!
-//! Two libraries have the like and do not fit. `arc-swap` is read without a lock, but each look costs more than a load, and a
-//! change that may fail needs a lock beside it all the same. The `watch` of tokio makes readers wait while a value is made of
-//! the one before, and its version can only be seen by a receiver, of which each idle connection would hold one.
+//! Two libraries have the like and do not fit. `arc-swap` is read without a lock, but each look costs more than a load,
+//! and a change that may fail needs a lock beside it all the same. The `watch` of tokio makes readers wait while a
+//! value is made of the one before, and its version can only be seen by a receiver, of which each idle connection would
+//! hold one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};

@@ -1,8 +1,8 @@
 //! What is kept about time spent: how long commands take, which were slow, when something held others up, when
 //! IDs were refused.
 //!
-//! Pure: times come in as numbers, and replies (SLOWLOG, LATENCY, INFO latencystats) are made from these values elsewhere.
-//! Everything here has a bound: buckets, samples an event, entries, bytes an entry.
+//! Pure: times come in as numbers, and replies (SLOWLOG, LATENCY, INFO latencystats) are made from these values
+//! elsewhere. Everything here has a bound: buckets, samples an event, entries, bytes an entry.
 
 mod events;
 mod histogram;

@@ -45,8 +45,8 @@ pub fn resident_bytes() -> u64 {
     pages.unwrap_or(0) * page_bytes.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(4096)
 }
 
-/// The memory that this process may take, bytes: the machine's, or its control group's if that is less; `None` where the
-/// system does not say.
+/// The memory that this process may take, bytes: the machine's, or its control group's if that is less; `None` where
+/// the system does not say.
 pub fn memory_limit_bytes() -> Option<u64> {
     let read = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();

@@ -103,8 +103,8 @@ fn parse_date(text: &str) -> Result<i64, TimeError> {
     i64::try_from(unix_ms).map_err(|_| TimeError::Range { text: shortened(text) })
 }
 
-/// Zones as programs print them, in the form of RFC 3339: `... UTC` is `...Z`, a blank before an offset is left out, and
-/// a date with a zone is its midnight.
+/// Zones as programs print them, in the form of RFC 3339: `... UTC` is `...Z`, a blank before an offset is left out,
+/// and a date with a zone is its midnight.
 fn with_standard_zone(text: &str) -> Cow<'_, str> {
     const DATE_BYTES: usize = "2017-03-06".len();
     let named = text.strip_suffix("UTC").map(|rest| format!("{}Z", rest.trim_end_matches(' ')));

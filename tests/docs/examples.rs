@@ -1,8 +1,8 @@
-//! The examples that README and docs/clients.md show, run against the built binary: each language's client, and `haproxy` in front of two
-//! servers.
+//! The examples that README and docs/clients.md show, run against the built binary: each language's client, and
+//! `haproxy` in front of two servers.
 //!
-//! They need programs that a machine with only a Rust toolchain has not, so they are ignored unless asked for. A program
-//! that is missing then fails its test: what was not run must not look as if it had been.
+//! They need programs that a machine with only a Rust toolchain has not, so they are ignored unless asked for. A
+//! program that is missing then fails its test: what was not run must not look as if it had been.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -149,7 +149,8 @@ fn haproxy_spreads_clients_and_leaves_a_dead_server() {
     assert_eq!(proxy.server_id(), 1);
 }
 
-/// One server answers and gives no IDs, as with a full disk: `haproxy` asks for IDs, so every request goes to the other one.
+/// One server answers and gives no IDs, as with a full disk: `haproxy` asks for IDs, so every request goes to the other
+/// one.
 #[test]
 #[ignore = "needs haproxy"]
 fn haproxy_leaves_a_server_that_gives_no_ids() {

@@ -81,7 +81,8 @@ const PURE: &[&str] = &[
     "tools/verify",
 ];
 
-/// Exceptions inside the pure folders: the files of the configuration that touch the disk, and the tools' sockets and clocks.
+/// Exceptions inside the pure folders: the files of the configuration that touch the disk, and the tools' sockets and
+/// clocks.
 const SHELL_IN_PURE: &[&str] =
     &["config/dir.rs", "config/files.rs", "tools/bench/load.rs", "tools/bench/usage.rs", "tools/verify/load.rs"];
 

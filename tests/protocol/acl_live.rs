@@ -51,7 +51,8 @@ fn random_users_may_do_the_same_in_redis() {
     let mut redis = server.connect();
     let theirs = words(&mut redis, "COMMAND LIST");
     let known: HashSet<&str> = theirs.iter().map(String::as_str).collect();
-    // WATCH and MEMORY USAGE have keys in Redis, and 7.2 took fewer arguments for COMMAND GETKEYS; containers are never run by themselves.
+    // WATCH and MEMORY USAGE have keys in Redis, and 7.2 took fewer arguments for COMMAND GETKEYS; containers are never
+    // run by themselves.
     let apart = ["watch", "memory|usage", "command|getkeys", "command|getkeysandflags"];
     let common: Vec<&Command> =
         rows().filter(|row| known.contains(row.full_name) && !apart.contains(&row.full_name)).collect();

@@ -1,7 +1,7 @@
 //! The errors of commands that getid and Redis both have, compared with a real `redis-server` in the same run.
 //!
-//! Every command and subcommand of the table that Redis has is called with many arguments, most of them wrong. What is an
-//! error there must be the same error here, byte for byte, and what is none must be none. [`DIFFERENCES`] lists what
+//! Every command and subcommand of the table that Redis has is called with many arguments, most of them wrong. What is
+//! an error there must be the same error here, byte for byte, and what is none must be none. [`DIFFERENCES`] lists what
 //! is meant to differ, with the reason; a line that no longer differs fails the test.
 
 use std::collections::BTreeSet;

@@ -1,8 +1,8 @@
 //! Conversations with a [`Session`], and what must hold whatever a client sends.
 //!
-//! `tests/protocol/transcripts/*.txt` has the conversations; the shell is a fake with canned answers and counted IDs. Each
-//! conversation is sent in one piece, byte by byte, and as arrays of bulk strings: the same bytes must come back. Those
-//! marked `redis` are also held with a real `redis-server`:
+//! `tests/protocol/transcripts/*.txt` has the conversations; the shell is a fake with canned answers and counted IDs.
+//! Each conversation is sent in one piece, byte by byte, and as arrays of bulk strings: the same bytes must come back.
+//! Those marked `redis` are also held with a real `redis-server`:
 //!
 //! ```text
 //! cargo test --test protocol session:: -- --ignored
@@ -185,7 +185,8 @@ fn a_pipeline_of_mgetid_comes_in_bounded_turns() {
     assert_eq!(output.split(|&byte| byte == b'$').count() - 1, 50_000);
 }
 
-/// A layout of few IDs a second: pipelines and transactions come in turns that are as small, and each ID comes all the same.
+/// A layout of few IDs a second: pipelines and transactions come in turns that are as small, and each ID comes all the
+/// same.
 #[test]
 fn where_ids_are_few_turns_are_small() {
     let settings = Settings { turn_ids_max: 10, ..settings(&Options::default()) };

@@ -1,8 +1,9 @@
-//! Malformed and odd input is answered as Redis 7.0 answers it, byte for byte, and closes the connection when Redis does.
+//! Malformed and odd input is answered as Redis 7.0 answers it, byte for byte, and closes the connection when Redis
+//! does.
 //!
-//! The table in `tests/protocol/table/` is run against the decoder, and, by the ignored test, against a real `redis-server`:
-//! that is what makes it true. Commands are not the matter here, so `PING`, `ECHO` and `AUTH` are played by a dozen lines
-//! below, which the table proves along with the rest.
+//! The table in `tests/protocol/table/` is run against the decoder, and, by the ignored test, against a real
+//! `redis-server`: that is what makes it true. Commands are not the matter here, so `PING`, `ECHO` and `AUTH` are
+//! played by a dozen lines below, which the table proves along with the rest.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
-//! The conversations of `tests/protocol/transcripts` and the table of `tests/protocol/table`, held with the built binary
-//! over a socket.
+//! The conversations of `tests/protocol/transcripts` and the table of `tests/protocol/table`, held with the built
+//! binary over a socket.
 //!
-//! Those prove the pure session and the pure decoder; this proves that the whole server puts the same bytes on the wire.
-//! What the fake shell counts or cans there (IDs, times, client numbers, INFO, CONFIG GET) is compared by its form.
+//! Those prove the pure session and the pure decoder; this proves that the whole server puts the same bytes on the
+//! wire. What the fake shell counts or cans there (IDs, times, client numbers, INFO, CONFIG GET) is compared by its
+//! form.
 
 use std::time::Duration;
 

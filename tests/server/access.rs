@@ -65,7 +65,8 @@ fn request_of(command: &Command) -> Option<String> {
     Some(command.full_name.replace('|', " ") + &" 1".repeat(wanted.saturating_sub(words)))
 }
 
-/// Every command of the table over the wire: three are answered, the others refused, but those that nobody can be denied.
+/// Every command of the table over the wire: three are answered, the others refused, but those that nobody can be
+/// denied.
 #[test]
 fn the_minimal_user_can_do_exactly_that() {
     let server = Server::start(&["--user", "app on >pw -@all +getid +mgetid +ping"]);
@@ -570,8 +571,8 @@ impl Bare {
     }
 }
 
-/// Every command from here and from elsewhere, under each protection, with each kind of login: directly, in `MULTI`, and after
-/// what could lose the guard on the way.
+/// Every command from here and from elsewhere, under each protection, with each kind of login: directly, in `MULTI`,
+/// and after what could lose the guard on the way.
 #[test]
 fn what_changes_the_server_needs_a_login_from_elsewhere() {
     let users = "--user ops on >pw +@all --user open on nopass +@all";
@@ -648,8 +649,8 @@ fn a_login_does_not_pass_to_the_next_user_of_that_name() {
     assert_eq!(bare.ask("AUTH x pw"), "");
 }
 
-/// `ACL DELUSER x` and `ACL SETUSER x` in one go, while others log in on another thread: each of them is cut off or never was
-/// the old user. And who has its answer to AUTH is found by `CLIENT KILL USER`.
+/// `ACL DELUSER x` and `ACL SETUSER x` in one go, while others log in on another thread: each of them is cut off or
+/// never was the old user. And who has its answer to AUTH is found by `CLIENT KILL USER`.
 #[test]
 fn a_user_that_is_replaced_at_once_keeps_no_old_login() {
     let server = Server::start(&["--io-threads", "2", "--user", "x on >pw +@all"]);
@@ -709,8 +710,8 @@ fn connect_from(server: &Server, from: [u8; 4]) -> TcpStream {
     stream
 }
 
-/// Guesses in pipelines, on many connections, and by who hangs up before the answer: so many in a second, and no more. Others
-/// log in meanwhile, and nothing else waits.
+/// Guesses in pipelines, on many connections, and by who hangs up before the answer: so many in a second, and no more.
+/// Others log in meanwhile, and nothing else waits.
 #[test]
 fn guessing_is_slow_for_who_guesses() {
     let mut server = Server::start(&["--requirepass", "secret", "--user", "app on >pw +getid +acl|whoami"]);
@@ -733,7 +734,8 @@ fn guessing_is_slow_for_who_guesses() {
     for wire in &mut waiting {
         wire.send("AUTH guess\r\n".repeat(100));
     }
-    // However slow the machine is: so many others come in, and the attackers have had more time than their free guesses last.
+    // However slow the machine is: so many others come in, and the attackers have had more time than their free guesses
+    // last.
     let mut others = 0;
     while others < 20 || began.elapsed() < Duration::from_millis(1500) {
         let mut stream = connect_from(&server, [127, 0, 0, 2]);
@@ -828,8 +830,8 @@ fn a_stranger_may_do_nothing<S: Read + Write>(wire: &mut Wire<S>, way: &str) {
     }
 }
 
-/// A user tries every command that it may run, in forms that ask for much: no secret comes back. And every one that it may
-/// not, which is refused.
+/// A user tries every command that it may run, in forms that ask for much: no secret comes back. And every one that it
+/// may not, which is refused.
 fn tries_to_become_another<S: Read + Write>(wire: &mut Wire<S>, way: &str, [name, password, line]: [&str; 3]) {
     let mut all = Users::default();
     let rules: Vec<&str> = line.split(' ').skip(1).collect();
@@ -878,8 +880,8 @@ fn tries_to_become_another<S: Read + Write>(wire: &mut Wire<S>, way: &str, [name
     assert!(wire.ask("PING").starts_with("-NOAUTH"));
 }
 
-/// Each user of the page by each way in, to a place among the others and to one that is kept for operators: nobody gets more
-/// than the page says, and nothing has changed.
+/// Each user of the page by each way in, to a place among the others and to one that is kept for operators: nobody gets
+/// more than the page says, and nothing has changed.
 #[test]
 fn no_documented_user_becomes_another() {
     const PLACES: usize = 8;

@@ -1,8 +1,8 @@
-//! Records that are lost, damaged, old, of an older format or of another epoch, and the remedies that the server prints,
-//! carried out to the letter: no ID comes twice.
+//! Records that are lost, damaged, old, of an older format or of another epoch, and the remedies that the server
+//! prints, carried out to the letter: no ID comes twice.
 //!
-//! With `id-range 21 shard-range 0 random-range 0` an ID is its tick and the server-id, and no more: what would come again
-//! does, where a random part of ten bits hides all repeats but one in 1,024.
+//! With `id-range 21 shard-range 0 random-range 0` an ID is its tick and the server-id, and no more: what would come
+//! again does, where a random part of ten bits hides all repeats but one in 1,024.
 
 use std::collections::HashSet;
 use std::fs;
@@ -112,8 +112,8 @@ fn a_damaged_record() {
     }
 }
 
-/// The reference clock runs ahead of the wall clock, as it does after that was set back: only the ID that was found tells
-/// how far.
+/// The reference clock runs ahead of the wall clock, as it does after that was set back: only the ID that was found
+/// tells how far.
 #[test]
 fn a_damaged_record_with_the_ids_far_ahead_of_the_clock() {
     let mut place = Place::new(&[]);
@@ -129,8 +129,8 @@ fn a_damaged_record_with_the_ids_far_ahead_of_the_clock() {
     place.life();
 }
 
-/// The tables are far behind, as copies of them may be: three lives of IDs have not arrived. What is left of the record says
-/// how far they came, even its watermark alone.
+/// The tables are far behind, as copies of them may be: three lives of IDs have not arrived. What is left of the record
+/// says how far they came, even its watermark alone.
 #[test]
 fn a_damaged_record_that_says_its_watermark() {
     let damages: [fn(&str) -> String; 3] = [
@@ -161,8 +161,8 @@ fn a_large_borrow_limit() {
     place.life();
 }
 
-/// The limit was raised while the server ran, and stands in no file: what is left of the record says it, or who runs the
-/// remedy does.
+/// The limit was raised while the server ran, and stands in no file: what is left of the record says it, or who runs
+/// the remedy does.
 #[test]
 fn a_borrow_limit_that_was_raised() {
     let mut place = Place::new(&["--id-max-borrow-ms", "200", "--id-watermark-lead-ms", "200"]);

@@ -18,8 +18,8 @@ const MGETID: &[u8] = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n";
 /// Room for what the allocator reserves at a time, beside what it is asked for.
 const RESERVED_BYTES_MAX: u64 = 256 << 20;
 
-/// Attacks a server while a good client asks on; then that client got every answer, the server's memory grew by less than
-/// `bytes_max` at any time, all attackers are gone from it once they left, and nothing ran into a bug.
+/// Attacks a server while a good client asks on; then that client got every answer, the server's memory grew by less
+/// than `bytes_max` at any time, all attackers are gone from it once they left, and nothing ran into a bug.
 fn attacked<T>(server: &Server, password: Option<&str>, bytes_max: usize, attack: impl FnOnce() -> T) {
     let mut watch = server.connect();
     let probe = Probe::start(server, password);
@@ -152,8 +152,8 @@ fn requests_that_stop_short_cost_what_was_sent() {
     const ARGUMENTS: usize = 5_000;
     let request = [b"*1048576\r\n", &b"$0\r\n\r\n".repeat(ARGUMENTS)[..]].concat();
     let server = Server::start(&[]);
-    // An argument is six bytes of input and a place of sixteen, both in memory that grew by doubling. The million that are
-    // declared would be a thousand times as much.
+    // An argument is six bytes of input and a place of sixteen, both in memory that grew by doubling. The million that
+    // are declared would be a thousand times as much.
     let bytes_max = CLIENTS * (ARGUMENTS * 2 * (6 + 16) + 64 * 1024);
     attacked(&server, None, bytes_max, || {
         let mut open: Vec<Wire> = (0..CLIENTS).map(|_| server.connect()).collect();
@@ -266,8 +266,8 @@ fn hundreds_that_send_almost_requests_at_once() {
     assert!(ids > CLIENTS, "some were requests: {ids}");
 }
 
-/// Hundreds of clients that each ask for a thousand settings at a time, by names and by patterns, again and again: a good
-/// client has its turn once a round, and the state is saved.
+/// Hundreds of clients that each ask for a thousand settings at a time, by names and by patterns, again and again: a
+/// good client has its turn once a round, and the state is saved.
 #[test]
 #[ignore = "needs the release binary and 10 s"]
 fn hundreds_that_ask_for_a_thousand_settings_at_a_time() {
@@ -326,8 +326,9 @@ fn talk(clients: &[TcpStream], requests: &[u8], is_over: &AtomicBool) {
     }
 }
 
-/// Thousands that wait for more IDs than the layout holds in minutes cost little while they wait. When they go without having
-/// read, half of them with a reset, they leave the queue at once, and what they held is there for the next thousands.
+/// Thousands that wait for more IDs than the layout holds in minutes cost little while they wait. When they go without
+/// having read, half of them with a reset, they leave the queue at once, and what they held is there for the next
+/// thousands.
 #[test]
 #[ignore = "needs the release binary and 20 s"]
 fn twelve_thousand_that_wait_for_ids_and_are_cut_off() {

@@ -1,8 +1,10 @@
-//! The matrix of real clients: each at its defaults, unchanged, through the same list of checks against the real process.
+//! The matrix of real clients: each at its defaults, unchanged, through the same list of checks against the real
+//! process.
 //!
-//! A row is a client and a way to use it. Its script in `tests/clients/` prints `version NAME X.Y`, then `ok CHECK` for each
-//! check, and fails loudly at the first that does not hold; a test here asserts that exactly the checks of its row were
-//! printed. What a client has no way to do stands in `ROWS` with the reason, and the table in docs/clients.md says the same.
+//! A row is a client and a way to use it. Its script in `tests/clients/` prints `version NAME X.Y`, then `ok CHECK` for
+//! each check, and fails loudly at the first that does not hold; a test here asserts that exactly the checks of its row
+//! were printed. What a client has no way to do stands in `ROWS` with the reason, and the table in docs/clients.md says
+//! the same.
 //!
 //! Scripts read where the servers are from `MATRIX_PORT`, `MATRIX_TLS_PORT` (the same server), `MATRIX_PASSWORD_PORT`
 //! (another, with the password `MATRIX_PASSWORD`) and `MATRIX_CA` (who signed the certificate); all are on 127.0.0.1.
@@ -28,7 +30,8 @@ use crate::support::{self, Server, Wire, eventually, free_port};
 /// - `pipeline`, `multi`: a thousand GETID without and within MULTI, and errors among them
 /// - `pool`: 50 connections at once draw 20,000 IDs, ascending on each, none twice
 /// - `reconnect`: after CLIENT KILL, by itself where that is its default, else when told to
-/// - `password`: wrong ones and none are refused in the server's words; the right one, with and without a user name, is taken
+/// - `password`: wrong ones and none are refused in the server's words; the right one, with and without a user name, is
+///   taken
 /// - `tls`: a thousand GETID by TLS; a certificate that nobody known has signed is refused
 const CHECKS: [&str; 10] =
     ["connect", "getid", "mgetid", "error", "pipeline", "multi", "pool", "reconnect", "password", "tls"];

@@ -200,8 +200,9 @@ fn a_second_server_in_a_folder_made_anew_keeps_the_first_off() {
     assert_eq!(all.len(), count, "an ID was given twice");
 }
 
-/// The folder is away for a while (moved, or under a mount), and another server runs in one of the same name. When it is back
-/// as it was, all that the first server ever had is there, and nothing tells of the second: but that it was away.
+/// The folder is away for a while (moved, or under a mount), and another server runs in one of the same name. When it
+/// is back as it was, all that the first server ever had is there, and nothing tells of the second: but that it was
+/// away.
 #[test]
 fn a_second_server_while_the_folder_is_away() {
     let parent = tempfile::tempdir().expect("a folder");
@@ -294,8 +295,8 @@ fn no_thread_can_be_made() {
     assert_eq!(server.stop().code(), Some(0));
 }
 
-/// A start that gets none of its threads says so, be it the one that would write it down, and leaves no record: its clock may be
-/// wrong.
+/// A start that gets none of its threads says so, be it the one that would write it down, and leaves no record: its
+/// clock may be wrong.
 #[test]
 #[ignore = "needs root"]
 fn a_start_that_gets_no_thread() {
@@ -379,8 +380,8 @@ fn an_old_record_put_back_under_a_running_server() {
     assert!(id_again(&mut wire) > last);
 }
 
-/// Words for servers that claim their server-id for the machine. Tests run beside each other, so each has an epoch of its
-/// own, by which their IDs cannot meet.
+/// Words for servers that claim their server-id for the machine. Tests run beside each other, so each has an epoch of
+/// its own, by which their IDs cannot meet.
 fn claiming(n: u64) -> [String; 4] {
     let epoch = 1_400_000_000_000 + u64::from(std::process::id()) * 100 + n;
     ["--id-machine-claim", "yes", "--id-epoch", &epoch.to_string()].map(str::to_owned)

@@ -318,8 +318,8 @@ impl Before {
         Before { threads: threads(server), resident_kb, reserved_kb }
     }
 
-    /// No thread more, and `clients` cost a connection's buffers each, not a thread's stack. An allocator takes its arenas of
-    /// 64 MiB at a time.
+    /// No thread more, and `clients` cost a connection's buffers each, not a thread's stack. An allocator takes its
+    /// arenas of 64 MiB at a time.
     fn holds(&self, server: &Server, clients: u64) {
         let threads = threads(server);
         assert!(threads <= self.threads, "{threads} threads, {} before", self.threads);
@@ -361,8 +361,8 @@ fn a_thousand_changes_by_two_hundred_clients_hold_up_nobody() {
     before.holds(&server, 200);
 }
 
-/// More clients than a runtime has threads to wait with ask for a change whose file hangs at `call`. They cost their turn
-/// and a bound; IDs, saves and all other commands go on; and when the disk answers, so do changes.
+/// More clients than a runtime has threads to wait with ask for a change whose file hangs at `call`. They cost their
+/// turn and a bound; IDs, saves and all other commands go on; and when the disk answers, so do changes.
 fn hundreds_of_changes_of_a_file_that_hangs(call: &str) {
     const CLIENTS: usize = 520;
     support::need_open_files(CLIENTS + 100);

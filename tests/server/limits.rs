@@ -181,8 +181,8 @@ fn a_start_without_room_for_a_client_says_which_limit_and_how_many() {
     assert!(said.contains("Raise it with ulimit -n or LimitNOFILE="), "{said}");
 }
 
-/// As many idle sockets as the limit of open files has places, from clients that have not logged in: IDs are given all the
-/// same, and the state is saved.
+/// As many idle sockets as the limit of open files has places, from clients that have not logged in: IDs are given all
+/// the same, and the state is saved.
 #[test]
 fn idle_sockets_up_to_the_limit_take_no_descriptor_that_ids_need() {
     const SOCKETS: usize = 4_096;
@@ -310,7 +310,8 @@ fn who_was_chosen_to_go_counts_as_gone() {
     assert!(!all[0].note_held(80) && all[0].note_held(81));
 }
 
-/// The heap of the C library would keep most of it, between small pieces that stay: half of `maxmemory-clients` and more.
+/// The heap of the C library would keep most of it, between small pieces that stay: half of `maxmemory-clients` and
+/// more.
 #[test]
 #[cfg(target_env = "gnu")]
 fn memory_of_large_requests_goes_back_to_the_system() {

@@ -60,8 +60,8 @@ fn killed_at_the_borrow_limit() {
 fn killed_while_draws_wait_for_the_watermark() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut life = Life::default();
-    // A start is at the borrow limit, where that is what draws wait for. Once the limit's time has passed there is room for
-    // more than the watermark leads by, and one pipeline takes it: no ID may be given before it is saved.
+    // A start is at the borrow limit, where that is what draws wait for. Once the limit's time has passed there is room
+    // for more than the watermark leads by, and one pipeline takes it: no ID may be given before it is saved.
     let limits = ["--id-max-borrow-ms", "600", "--id-watermark-lead-ms", "100"];
     let words: Vec<&str> = NARROW.into_iter().chain(limits).collect();
     for round in 0..15 {

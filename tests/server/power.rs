@@ -1,5 +1,6 @@
-//! Power cuts, at the real store: what the binary does to its folder is written down in order (`tests/support/preload/record.c`),
-//! and every state that a crash could leave at any moment is put on a disk and started from.
+//! Power cuts, at the real store: what the binary does to its folder is written down in order
+//! (`tests/support/preload/record.c`), and every state that a crash could leave at any moment is put on a disk and
+//! started from.
 //!
 //! The simulated disk proves that the order of steps is right. This proves that these are the steps.
 
@@ -70,8 +71,8 @@ fn every_order_but_the_right_one_is_caught() {
     cut_everywhere(&without).expect_err("nothing was written");
 }
 
-/// A start that is stopped in the middle of its first save: the record is there already, by a clock that may have been wrong,
-/// and no ID was given. It is as it was found, or says that there was none.
+/// A start that is stopped in the middle of its first save: the record is there already, by a clock that may have been
+/// wrong, and no ID was given. It is as it was found, or says that there was none.
 #[test]
 fn a_start_that_is_stopped_takes_its_record_back() {
     let work = tempfile::tempdir().expect("a folder");
@@ -261,8 +262,8 @@ impl Disk {
     }
 }
 
-/// Cuts the power before the first and after each thing that was done, and starts from whatever that can leave. How many
-/// different states that were; or the first that a server would not start from, or would start from wrongly.
+/// Cuts the power before the first and after each thing that was done, and starts from whatever that can leave. How
+/// many different states that were; or the first that a server would not start from, or would start from wrongly.
 fn cut_everywhere(log: &[Done]) -> Result<usize, String> {
     let mut disk = Disk { state: vec![None], ..Disk::default() };
     let mut started: HashMap<Option<Vec<u8>>, Option<SavePoint>> = HashMap::new();

@@ -233,7 +233,8 @@ fn who_waits_for_ids_holds_its_request_and_no_more() {
     let mut watch = server.connect();
     let mut waiting: Vec<TcpStream> = (0..CLIENTS).map(|_| server.connect().into_stream()).collect();
     let before = server.memory_kb("VmRSS");
-    // 20,000 IDs each, of which the first 8,192 may come at once: 200 KB of replies, and a read's worth of requests behind.
+    // 20,000 IDs each, of which the first 8,192 may come at once: 200 KB of replies, and a read's worth of requests
+    // behind.
     let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(200);
     for client in &mut waiting {
         client.write_all(&request).expect("sent");

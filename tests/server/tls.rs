@@ -46,7 +46,8 @@ fn ids_come_over_both_versions_and_any_thread() {
     }
 }
 
-/// Python's ssl and others leave Nagle's algorithm on: their first request waits for the acknowledgement of the handshake.
+/// Python's ssl and others leave Nagle's algorithm on: their first request waits for the acknowledgement of the
+/// handshake.
 #[test]
 fn a_first_request_is_not_held_up() {
     let files = Files::new();
@@ -668,7 +669,8 @@ fn a_certificate_can_say_who_its_client_is() {
     }
     // Another authority's certificate lets nobody in, whatever its name.
     assert!(dial.showing(&Authority::new("other").client_named("default")).connect(port).is_err());
-    // Who is deleted is cut off, and does not come in again; a certificate goes on being good for the next of that name.
+    // Who is deleted is cut off, and does not come in again; a certificate goes on being good for the next of that
+    // name.
     let mut admin = server.connect();
     assert_eq!(admin.ask("AUTH secret"), "+OK");
     let mut wire = Secure::connect_tls(&config, port).expect("it connects");

@@ -1,7 +1,7 @@
 //! Turns at the thread: a client that always has more to say lets others go first, whatever it says.
 //!
-//! The client here is a socket that is always ready to be read and written, which no real one is for long. So it is seen
-//! without a clock whether the connection goes on and on by itself.
+//! The client here is a socket that is always ready to be read and written, which no real one is for long. So it is
+//! seen without a clock whether the connection goes on and on by itself.
 
 use std::io;
 use std::path::PathBuf;

@@ -5,7 +5,8 @@
 //!
 //! - a name leads to what it led to at the last sync of the folder, or to anything it was renamed to since;
 //! - a file that was not synced has all, the beginning, the beginning and zeros, or nothing of its text;
-//! - a sync that failed has made nothing durable, and a later one of the same file succeeds and still makes nothing durable.
+//! - a sync that failed has made nothing durable, and a later one of the same file succeeds and still makes nothing
+//!   durable.
 //!
 //! Two ways to use it. Step by step, without `async`: [`SimDisk::run_step`], [`SimDisk::crash`]. Or as a claim:
 //! [`SimDisk::claim`]; a crash is then to drop the server and its claim at any await point, and to call

@@ -1,8 +1,8 @@
 //! A server's lives, simulated: the real issuer and keeper under a paused runtime, with a clock that steps, drifts and
 //! freezes and a disk that tears, stalls and fails.
 //!
-//! `stories` runs thousands of lives from seeds; `scenes` plays the ones that have a name; `mutations` plants faults and
-//! wants each of them found. The oracle sees every ID of every life.
+//! `stories` runs thousands of lives from seeds; `scenes` plays the ones that have a name; `mutations` plants faults
+//! and wants each of them found. The oracle sees every ID of every life.
 //!
 //! A failure prints its seed. To replay one story alone:
 //!

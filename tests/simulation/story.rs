@@ -88,7 +88,8 @@ impl Tally {
 /// Plays the story of `seed`.
 pub(crate) fn play(seed: u64) -> Result<Tally, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    // Made inside the runtime: outside, the machine's clock would begin in real time, and no two plays would be the same.
+    // Made inside the runtime: outside, the machine's clock would begin in real time, and no two plays would be the
+    // same.
     runtime.expect("a runtime").block_on(async { Story::new(seed).play().await })
 }
 
@@ -408,8 +409,8 @@ impl Story {
         self.machine.disk.heal();
         self.machine.clock.put_right();
         self.tally.healed += 1;
-        // The longest that a life can have to wait: a save that is slow, and a larger B than that of its limits, at nine
-        // tenths of real speed.
+        // The longest that a life can have to wait: a save that is slow, and a larger B than that of its limits, at
+        // nine tenths of real speed.
         let largest_ms = self.max_borrow_ms.max(life.server.issuer.start_max_borrow_ms());
         let bound = Duration::from_millis(7000 + largest_ms * 2);
         let began = tokio::time::Instant::now();

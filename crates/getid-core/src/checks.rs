@@ -1,7 +1,7 @@
 //! Faults that tests plant, so that a check which nothing would miss is found out.
 //!
-//! Each promise rests on a line somewhere that could be forgotten. Every such line asks [`planted`] whether to forget it
-//! now; a test plants the fault and must see another test fail. This is the one list of them.
+//! Each promise rests on a line somewhere that could be forgotten. Every such line asks [`planted`] whether to forget
+//! it now; a test plants the fault and must see another test fail. This is the one list of them.
 //!
 //! In a release [`planted`] is the constant `false`, and nothing of this is left. With the feature `planted-faults`,
 //! which `cargo test` switches on, a fault holds for one thread, from `plant` until the value it returned is dropped.
@@ -63,7 +63,8 @@ listed! {
         LimitDropsAtStart,
         /// A start without a record does not wait for a server on a deleted folder.
         NoPause,
-        /// A start with a copy of a record does not wait for the server that still runs on the folder it was copied from.
+        /// A start with a copy of a record does not wait for the server that still runs on the folder it was copied
+        /// from.
         NoPauseForACopy,
         /// A larger B is in force before the disk holds it.
         RaisesBeforeDurable,

@@ -13,8 +13,8 @@
 //! [`ReferenceClock::sample`] is called about ten times a second. Between samples R is a straight line (or, while it
 //! slews, two), so that reading it costs a few instructions and no wall clock.
 //!
-//! W is read in whole ms, so a reading means "somewhere in this ms": R inside that ms is left alone. Differences smaller
-//! than [`NOTICE_MS`] are corrected without an event.
+//! W is read in whole ms, so a reading means "somewhere in this ms": R inside that ms is left alone. Differences
+//! smaller than [`NOTICE_MS`] are corrected without an event.
 //!
 //! Invariant: R never goes back once an ID was given, whatever the readings say.
 
@@ -25,7 +25,8 @@ use crate::clock_event::{ClockEvent, ClockFault, JUMP_MS_MAX, JUMP_STEADY_MS};
 use crate::save_point::SavePoint;
 use crate::time::{Epoch, Tick};
 
-/// A difference between clocks that is worth an event, 128 ms: what NTP itself slews rather than steps (RFC 5905, STEPT).
+/// A difference between clocks that is worth an event, 128 ms: what NTP itself slews rather than steps (RFC 5905,
+/// STEPT).
 const NOTICE_MS: u64 = 128;
 
 /// While a jump is held, its size may change by this without its ten minutes starting again.

@@ -1,9 +1,9 @@
 //! The ID core of getid: unique 63-bit integers that ascend with time, given by up to 2^21 servers that never speak to
 //! each other.
 //!
-//! It is pure: no I/O, no clock, no async, no threads (`no_std`, with `alloc`). Readings of clocks come in as arguments,
-//! and what is to be written to disk goes out as a value; so years of lives, crashes and wrong clocks are simulated in
-//! seconds. The server `getid` puts a lock, a disk and a protocol around it.
+//! It is pure: no I/O, no clock, no async, no threads (`no_std`, with `alloc`). Readings of clocks come in as
+//! arguments, and what is to be written to disk goes out as a value; so years of lives, crashes and wrong clocks are
+//! simulated in seconds. The server `getid` puts a lock, a disk and a protocol around it.
 //!
 //! What an ID says:
 //!

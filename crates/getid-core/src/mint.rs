@@ -3,10 +3,11 @@
 //! It answers which IDs may be given now, by two rules, which are checked when a draw asks and never on a timer:
 //!
 //! - A tick is given only if it is < the watermark on disk ([`crate::watermark`]) and < R + B.
-//! - Every life starts at P = max(watermark found, R + B), with a record or without one. Nothing that was given with this
-//!   server-id by a right clock lies past R + B: not by the life that crashed, nor in another folder, under `id-state
-//!   none`, or on a disk that was rolled back since. That B is the larger of the record's and the configured one, and it
-//!   is the limit too until R and the configured one have passed where the life began: a start costs no wait.
+//! - Every life starts at P = max(watermark found, R + B), with a record or without one. Nothing that was given with
+//!   this server-id by a right clock lies past R + B: not by the life that crashed, nor in another folder, under
+//!   `id-state none`, or on a disk that was rolled back since. That B is the larger of the record's and the configured
+//!   one, and it is the limit too until R and the configured one have passed where the life began: a start costs no
+//!   wait.
 //!
 //! Invariants, at every instant and whatever a save in flight comes to:
 //!
@@ -334,8 +335,8 @@ impl Mint {
         Some(point)
     }
 
-    /// A hint after a draw, one comparison: whether to ask [`Mint::wanted_save`] now rather than at the next sample. True
-    /// until it is asked, once per sample at most.
+    /// A hint after a draw, one comparison: whether to ask [`Mint::wanted_save`] now rather than at the next sample.
+    /// True until it is asked, once per sample at most.
     #[inline]
     pub fn is_save_due(&self) -> bool {
         self.slots.next() >= self.save_from
@@ -369,9 +370,9 @@ impl Mint {
 
     /// The claim was lost and has been taken again, with `found` on the disk. Ends a save in flight.
     ///
-    /// Another server may have given IDs in between, so the mint goes on as at a start: R is at least the one found, and P
-    /// at least max(watermark found, R + B + 200 ms). The 200 ms are for a server that does not know yet that it has lost
-    /// its folder: it may give IDs up to its watermark. No IDs until a save has succeeded.
+    /// Another server may have given IDs in between, so the mint goes on as at a start: R is at least the one found,
+    /// and P at least max(watermark found, R + B + 200 ms). The 200 ms are for a server that does not know yet that it
+    /// has lost its folder: it may give IDs up to its watermark. No IDs until a save has succeeded.
     pub fn claim_retaken(&mut self, boot_ns: u64, found: Option<SavePoint>, text: Arc<str>) {
         let found = found.map_or(SavePoint::NOTHING, SavePoint::clamped);
         let now = self.clock.restart(boot_ns, found.reference);
@@ -399,9 +400,9 @@ impl Mint {
 
     /// Closes for good, and says what to store as the last act.
     ///
-    /// That is P itself, the first tick without an ID. After a life that gave none it is what was found, so that a clock
-    /// that was wrong at the start leaves no trace; a life that found no record stores [`SavePoint::NOTHING`]. Only the
-    /// last act may do so: after a kill nobody knows whether an ID was given since a save.
+    /// That is P itself, the first tick without an ID. After a life that gave none it is what was found, so that a
+    /// clock that was wrong at the start leaves no trace; a life that found no record stores [`SavePoint::NOTHING`].
+    /// Only the last act may do so: after a kill nobody knows whether an ID was given since a save.
     ///
     /// `None` when nothing may be written: the clock is absurd, or no save was ever wanted and the disk is as it was. A
     /// save in flight must have ended before the point is stored. It may be lower than the watermark on disk.
@@ -434,11 +435,12 @@ impl Mint {
     }
 
     /// Changes limits while running, for draws and saves to come. A lower borrow limit makes draws wait until time has
-    /// caught up; the watermark stays where it is, and P below it. A higher one is in force once the disk holds it. Where
-    /// this life began does not change, before its first ID or after.
+    /// caught up; the watermark stays where it is, and P below it. A higher one is in force once the disk holds it.
+    /// Where this life began does not change, before its first ID or after.
     ///
-    /// A borrow limit above [`Mint::start_max_borrow_ms`] is sound only if the next life will find a record that says so,
-    /// which the caller must know: without one it begins at R + B as configured, below what this one may have given.
+    /// A borrow limit above [`Mint::start_max_borrow_ms`] is sound only if the next life will find a record that says
+    /// so, which the caller must know: without one it begins at R + B as configured, below what this one may have
+    /// given.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits.clamped();
         // A limit that was taken back before the first ID leaves no trace.
@@ -448,8 +450,8 @@ impl Mint {
         self.set_borrow();
     }
 
-    /// B as of the start, ms, the larger of the record's and the configured one: how far IDs may run ahead when the next
-    /// life, started with the same limits, might find no record.
+    /// B as of the start, ms, the larger of the record's and the configured one: how far IDs may run ahead when the
+    /// next life, started with the same limits, might find no record.
     pub fn start_max_borrow_ms(&self) -> u64 {
         self.start.max_borrow_ms
     }

@@ -66,8 +66,8 @@ pub enum Refusal {
 const NEAR_MS: u64 = 1000;
 
 impl Refusal {
-    /// Whether IDs are given all the same, though not to everybody at once: more is asked for than the layout holds. False
-    /// where the position lies far ahead of the clock: then none are given until time has caught up.
+    /// Whether IDs are given all the same, though not to everybody at once: more is asked for than the layout holds.
+    /// False where the position lies far ahead of the clock: then none are given until time has caught up.
     pub fn is_overload(&self) -> bool {
         match self {
             Refusal::Busy { ahead_ms, max_borrow_ms } => ahead_ms.saturating_sub(*max_borrow_ms) <= NEAR_MS,

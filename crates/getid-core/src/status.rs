@@ -17,7 +17,8 @@ pub struct Status {
     pub watermark: Tick,
     /// How far the next ID lies ahead of R, ms.
     pub borrow_ms: u64,
-    /// How far it may lie ahead now, ms: not always the configured limit (see [`Mint::set_limits`](crate::Mint::set_limits)).
+    /// How far it may lie ahead now, ms: not always the configured limit (see
+    /// [`Mint::set_limits`](crate::Mint::set_limits)).
     pub max_borrow_ms: u64,
     /// The furthest an ID of this life lay ahead of R, ms.
     pub highest_borrow_ms: u64,

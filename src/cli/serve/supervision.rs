@@ -78,8 +78,8 @@ async fn keep_status(notifier: Arc<Notifier>, server: Arc<Server>) {
     }
 }
 
-/// Tells a watchdog (`WatchdogSec=`) that the server is alive, from the thread that accepts clients: if that hangs, so does
-/// this.
+/// Tells a watchdog (`WatchdogSec=`) that the server is alive, from the thread that accepts clients: if that hangs, so
+/// does this.
 async fn keep_watchdog_quiet(notifier: Arc<Notifier>) {
     let (usec, pid) = (std::env::var_os("WATCHDOG_USEC"), std::env::var_os("WATCHDOG_PID"));
     let Some(every) = watchdog_every(usec.as_deref(), pid.as_deref()).filter(|_| notifier.is_heard()) else { return };

@@ -40,8 +40,8 @@ pub(super) struct AdvanceArgs {
     /// Do it even where the record then lies more than a day ahead of the clock, or 400 days behind it
     #[arg(long)]
     force: bool,
-    /// Where a flag is not given, the configuration's value holds; where that says nothing of a layout, the record's own;
-    /// and without a record the default.
+    /// Where a flag is not given, the configuration's value holds; where that says nothing of a layout, the record's
+    /// own; and without a record the default.
     #[command(flatten)]
     pub(super) layout: LayoutArgs,
 }
@@ -82,8 +82,8 @@ impl Before {
         }
     }
 
-    /// What it says was given, in the ticks of `identity`; `None`: nothing that counts. A record of a life that gave no ID has
-    /// said nothing.
+    /// What it says was given, in the ticks of `identity`; `None`: nothing that counts. A record of a life that gave no
+    /// ID has said nothing.
     fn known(&self, identity: Identity) -> Option<SavePoint> {
         let Before::Record(record) = self else { return None };
         Some(carried_over(record, identity)).filter(|point| !point.is_nothing())
@@ -153,7 +153,8 @@ pub(super) fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configu
     Ok(text)
 }
 
-/// The layout of the new record: as the flags say over the configuration's, or over the record's own where that says nothing.
+/// The layout of the new record: as the flags say over the configuration's, or over the record's own where that says
+/// nothing.
 fn layout_of(args: &AdvanceArgs, configured: &Configured, before: &Before, server_id: u32) -> Result<Layout, String> {
     let base = match before {
         Before::Record(record) if !configured.says_layout => record.identity.layout,

@@ -1,17 +1,17 @@
 //! `getid state`: look at the records in a folder, and move one ahead.
 //!
-//! Moving ahead is the remedy that errors name: for a record that is damaged, that a newer getid or another epoch wrote,
-//! or that was lost with its disk; and the first step when a server takes over from one that kept no record. It takes
-//! the same claim as a server does, so it cannot happen under one that runs.
+//! Moving ahead is the remedy that errors name: for a record that is damaged, that a newer getid or another epoch
+//! wrote, or that was lost with its disk; and the first step when a server takes over from one that kept no record. It
+//! takes the same claim as a server does, so it cannot happen under one that runs.
 //!
-//! It never goes back: what is written is the later of what was there and what was asked for. Of a record that is damaged,
-//! the lines count that are whole. There is no way to undo a
-//! step too far, so one that is more than a day ahead of the clock is refused unless it is forced.
+//! It never goes back: what is written is the later of what was there and what was asked for. Of a record that is
+//! damaged, the lines count that are whole. There is no way to undo a step too far, so one that is more than a day
+//! ahead of the clock is refused unless it is forced.
 //!
-//! The largest ID in a table is not the largest that was given: some were still under way when it was looked up. All that
-//! was under way lies less than B and the room of one save past that ID or past the clock, whichever is later, so that
-//! is the margin; and R is put where IDs come at once. B and the rest are as a server has them that starts with the same
-//! file and environment.
+//! The largest ID in a table is not the largest that was given: some were still under way when it was looked up. All
+//! that was under way lies less than B and the room of one save past that ID or past the clock, whichever is later, so
+//! that is the margin; and R is put where IDs come at once. B and the rest are as a server has them that starts with
+//! the same file and environment.
 
 mod advance;
 mod show;
@@ -51,8 +51,8 @@ enum StateCommand {
     Show(ShowArgs),
     /// Move a server's record ahead, so that it gives no ID before a given one or a given time
     ///
-    /// Makes the record where there is none, and replaces one that cannot be read (a copy is kept). Never goes back. The
-    /// server must not be running.
+    /// Makes the record where there is none, and replaces one that cannot be read (a copy is kept). Never goes back.
+    /// The server must not be running.
     #[command(after_help = ADVANCE_EXAMPLES)]
     Advance(AdvanceArgs),
 }
@@ -72,7 +72,8 @@ pub fn run(args: StateArgs) -> ExitCode {
     }
 }
 
-/// What [`run`] does at a given time and in a given environment: the text for standard output, and whether the exit code is 0; or the complaint.
+/// What [`run`] does at a given time and in a given environment: the text for standard output, and whether the exit
+/// code is 0; or the complaint.
 ///
 /// # Errors
 ///

@@ -1,9 +1,9 @@
 //! `CONFIG REWRITE`: a configuration file that gives what is in force, changed as little as that takes.
 //!
-//! A directive whose value in the file, or in a file that it includes, is the one in force already keeps its lines to the
-//! byte; so do comments, blank lines and the order. Another value goes into the first of its lines, and its other lines
-//! go; what has no line gets one at the end, under the marker that Redis writes. The result is read again as a start
-//! would: what an included file overrides is said once more behind it.
+//! A directive whose value in the file, or in a file that it includes, is the one in force already keeps its lines to
+//! the byte; so do comments, blank lines and the order. Another value goes into the first of its lines, and its other
+//! lines go; what has no line gets one at the end, under the marker that Redis writes. The result is read again as a
+//! start would: what an included file overrides is said once more behind it.
 //!
 //! Pure: the file's text in, the new text out. Writing it is for the server.
 
@@ -31,8 +31,8 @@ use super::values::{Config, Values};
 pub struct Rewritten {
     /// All of it.
     pub text: Vec<u8>,
-    /// Directives that environment or command line give another value than the one in force: at the next start with the same
-    /// ones that wins over the file.
+    /// Directives that environment or command line give another value than the one in force: at the next start with the
+    /// same ones that wins over the file.
     pub overridden: Vec<&'static str>,
     /// There is a password in it, in clear or as a digest.
     pub holds_secret: bool,
@@ -43,7 +43,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// A sentence: the file cannot be read, or has become one that no start would read, which is for its owner to put right.
+    /// A sentence: the file cannot be read, or has become one that no start would read, which is for its owner to put
+    /// right.
     pub fn rewritten(&self, path: &Path, sources: &Sources, files: &dyn Files) -> Result<Rewritten, String> {
         let old = match files.read(path, FILE_BYTES_MAX) {
             Ok(bytes) => bytes,
@@ -96,7 +97,8 @@ impl Rewrite<'_> {
         Ok(if overruled.is_empty() { text } else { document.text() })
     }
 
-    /// Whether a start with this text gets what is in force; the directives that `over`, the other sources, override then.
+    /// Whether a start with this text gets what is in force; the directives that `over`, the other sources, override
+    /// then.
     fn check(&self, text: Vec<u8>, over: &Sources) -> Result<Vec<&'static str>, String> {
         let mut next = self.file.builder(text)?;
         let comes_again = |row: &Directive| {

@@ -1,8 +1,8 @@
 //! How many IDs a second are asked for. Pure.
 //!
-//! IDs that were given do not tell: at the borrow limit they are what the layout holds, whatever clients want. So those that
-//! were refused count too, and those that are still waited for. It is the demand of the last second and of no earlier one: a
-//! burst that is over is no reason to warn anybody.
+//! IDs that were given do not tell: at the borrow limit they are what the layout holds, whatever clients want. So those
+//! that were refused count too, and those that are still waited for. It is the demand of the last second and of no
+//! earlier one: a burst that is over is no reason to warn anybody.
 
 /// The window, in samples: a second at ten samples a second.
 const SAMPLES: usize = 10;

@@ -41,8 +41,8 @@ pub struct Issuer<C: Clock = SystemClock> {
     state: Mutex<State>,
     /// Notified when there is something for the keeper to do: the watermark is near, or a draw waits.
     for_keeper: Notify,
-    /// The zero of the times below. Waits are measured by the runtime's clock, like its timers: a machine that was suspended
-    /// has not waited for its disk.
+    /// The zero of the times below. Waits are measured by the runtime's clock, like its timers: a machine that was
+    /// suspended has not waited for its disk.
     born: Instant,
     /// When the save in flight began, ns since `born`; 0: none.
     saving_since_ns: AtomicU64,
@@ -129,8 +129,8 @@ impl<C: Clock> Issuer<C> {
         }
     }
 
-    /// Draws exactly `n` IDs, waits in the queue where needed, and appends the reservations to `drawn`. What `drawn` holds already
-    /// is the beginning of the same draw.
+    /// Draws exactly `n` IDs, waits in the queue where needed, and appends the reservations to `drawn`. What `drawn`
+    /// holds already is the beginning of the same draw.
     ///
     /// Dropping the future gives up the place in the queue; IDs already drawn are lost, which does no harm.
     ///
@@ -239,10 +239,11 @@ impl<C: Clock> Issuer<C> {
         Next::More
     }
 
-    /// While a save hangs: refuses the draws that have waited for it for [`SAVE_WAIT_MAX`], and says when the next one has.
+    /// While a save hangs: refuses the draws that have waited for it for [`SAVE_WAIT_MAX`], and says when the next one
+    /// has.
     ///
-    /// A draw that waited behind others while the save hung has waited for it too: a thousand are refused together, not one a
-    /// second. Time before the save began does not count.
+    /// A draw that waited behind others while the save hung has waited for it too: a thousand are refused together, not
+    /// one a second. Time before the save began does not count.
     fn refuse_timed_out(&self, queue: &mut FairQueue<Arc<Seat>>, now_ns: u64, wakers: &mut Vec<Waker>) -> Next {
         let saving = self.saving_for();
         while let Some((ticket, missing, since_ns)) = queue.eldest() {
@@ -324,8 +325,8 @@ impl<C: Clock> Issuer<C> {
         state.mint.borrowing(boot_ns, state.demand.per_s())
     }
 
-    /// Changes `id-max-wait-ms`, ms: how long a draw may have to wait, by what is queued before it; one that would wait longer
-    /// is refused. [`MAX_WAIT_MS`] before the first call.
+    /// Changes `id-max-wait-ms`, ms: how long a draw may have to wait, by what is queued before it; one that would wait
+    /// longer is refused. [`MAX_WAIT_MS`] before the first call.
     pub fn set_max_wait_ms(&self, max_wait_ms: u64) {
         self.lock().queue.set_max_wait_ms(max_wait_ms);
         self.for_keeper.notify_one();
@@ -433,8 +434,8 @@ impl<C: Clock> Issuer<C> {
 
     /// Closes for good and refuses waiting draws. Returns what to store as the last act.
     ///
-    /// `None` when nothing may be written: the clock is absurd, or nobody knows what a panic inside a draw left. The next start
-    /// goes on at the last watermark then, as after a crash.
+    /// `None` when nothing may be written: the clock is absurd, or nobody knows what a panic inside a draw left. The
+    /// next start goes on at the last watermark then, as after a crash.
     pub(crate) fn close(&self) -> Option<SavePoint> {
         let mut state = self.lock();
         let last = state.mint.close();
@@ -473,7 +474,8 @@ impl<C: Clock> Issuer<C> {
         self.state.lock().unwrap_or_else(|poisoned| self.close_after_panic(poisoned))
     }
 
-    /// A draw panicked, and nobody knows what state it left. Refuse rather than repeat, and let the keeper end the process.
+    /// A draw panicked, and nobody knows what state it left. Refuse rather than repeat, and let the keeper end the
+    /// process.
     #[cold]
     fn close_after_panic<'a>(&'a self, poisoned: PoisonError<MutexGuard<'a, State>>) -> MutexGuard<'a, State> {
         let mut state = poisoned.into_inner();
@@ -486,7 +488,8 @@ impl<C: Clock> Issuer<C> {
     }
 }
 
-/// Waits for all IDs of a draw. Dropping it gives up the place at once; IDs it got already are lost, which does no harm.
+/// Waits for all IDs of a draw. Dropping it gives up the place at once; IDs it got already are lost, which does no
+/// harm.
 struct Waiting<'a, C: Clock> {
     issuer: &'a Issuer<C>,
     seat: Arc<Seat>,

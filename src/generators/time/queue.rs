@@ -1,30 +1,30 @@
 //! Which draws wait for IDs, and whose turn it is: deficit round robin, and admission by the expected wait. Pure.
 //!
-//! First come, first served by whole turns would make a request for one ID wait for 8,192 of each greedy neighbour. So the
-//! waiting draws are served in rounds: each gets one small slice of IDs a round, and goes to the end of the
-//! round. A connection waits with one draw at a time, so rounds over draws are rounds over connections, and a request for one
+//! First come, first served by whole turns would make a request for one ID wait for 8,192 of each greedy neighbour. So
+//! the waiting draws are served in rounds: each gets one small slice of IDs a round, and goes to the end of the round.
+//! A connection waits with one draw at a time, so rounds over draws are rounds over connections, and a request for one
 //! ID waits for at most one slice of each other connection.
 //!
 //! Three rules bound it:
 //!
-//! - **Admission.** A draw that would wait longer than `id-max-wait-ms`, by what is queued and the layout's rate, is not let
-//!   in. What is queued before a draw of one slice is no more than one slice of each other: it is let in while that is little,
-//!   or a few greedy clients could keep everybody else out. A draw that finds the queue empty is let in whatever it asks for,
-//!   or it could never be served.
+//! - **Admission.** A draw that would wait longer than `id-max-wait-ms`, by what is queued and the layout's rate, is
+//!   not let in. What is queued before a draw of one slice is no more than one slice of each other: it is let in while
+//!   that is little, or a few greedy clients could keep everybody else out. A draw that finds the queue empty is let in
+//!   whatever it asks for, or it could never be served.
 //! - **Age.** Those who come later get slices too, so a large draw may wait longer than was foreseen. Once that is
 //!   `id-max-wait-ms`, it goes before all who came after it, whole: nobody starves.
 //! - **Leaving.** A draw that is given up leaves at once, and what it asked for is no longer counted.
 //!
-//! Invariants: `queued` is the sum of what the waiting draws miss, each of which misses at least one; `by_turn` names each of
-//! them once. With at most one draw of more than a slice that found the queue empty, `queued` is at most twice what the layout
-//! holds in `id-max-wait-ms`, plus one draw.
+//! Invariants: `queued` is the sum of what the waiting draws miss, each of which misses at least one; `by_turn` names
+//! each of them once. With at most one draw of more than a slice that found the queue empty, `queued` is at most twice
+//! what the layout holds in `id-max-wait-ms`, plus one draw.
 
 use std::collections::BTreeMap;
 
 use getid_core::checks::{Fault, planted};
 
-/// A slice is what the layout holds in this part of a millisecond, and at least one ID: with a hundred connections in the
-/// queue, a request for one ID waits about 6 ms, whatever the layout.
+/// A slice is what the layout holds in this part of a millisecond, and at least one ID: with a hundred connections in
+/// the queue, a request for one ID waits about 6 ms, whatever the layout.
 const SLICES_PER_MS: u64 = 16;
 
 /// Names a draw in the queue; a later one is larger.
@@ -178,8 +178,8 @@ impl<T> FairQueue<T> {
         Some(Turn { ticket, ids, missing: waiter.missing, begun: waiter.begun })
     }
 
-    /// Notes that a draw got `n` IDs, at least 1 and at most what it misses. Its payload, and whether that was all: then it has
-    /// left the queue.
+    /// Notes that a draw got `n` IDs, at least 1 and at most what it misses. Its payload, and whether that was all:
+    /// then it has left the queue.
     pub fn give(&mut self, ticket: Ticket, n: u32) -> Option<Given<'_, T>> {
         let missing = self.by_arrival.get(&ticket)?.missing;
         assert!((1..=missing).contains(&n), "{n} ids for a draw that misses {missing}");
@@ -347,8 +347,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, goes and is served: nothing is lost or given twice, nobody gets two slices while another waits for
-        /// its first, the eldest goes first once it is overdue, and the queue is bounded.
+        /// Whatever comes, goes and is served: nothing is lost or given twice, nobody gets two slices while another
+        /// waits for its first, the eldest goes first once it is overdue, and the queue is bounded.
         #[test]
         fn nothing_is_lost_and_nobody_is_passed_over(shard_bits in 0..8_u32, steps in steps()) {
             let max_wait_ms = 50;

@@ -163,8 +163,8 @@ impl<T: Transport> Connection<T> {
         self.monitoring.is_some()
     }
 
-    /// Writes an answer that may be large as it is made, so that there is never more of it than a few pieces, and others go
-    /// between them. Returns the time it took to make, in ns.
+    /// Writes an answer that may be large as it is made, so that there is never more of it than a few pieces, and
+    /// others go between them. Returns the time it took to make, in ns.
     async fn reply_in_pieces(&mut self, mut pieces: Box<dyn Pieces>, buffers: &mut Buffers) -> io::Result<u64> {
         let Some(protocol) = self.session.answers_in() else { return Ok(0) };
         let mut busy_since_ns = Some(clock::stopwatch_ns());
@@ -212,8 +212,8 @@ impl<T: Transport> Connection<T> {
         !self.session.log_in_as(&name) || self.announce(true)
     }
 
-    /// Shows others who the client is before it has its answer: who is looked for by user, to be deleted or killed, must be
-    /// found from then on. False when its user is gone.
+    /// Shows others who the client is before it has its answer: who is looked for by user, to be deleted or killed,
+    /// must be found from then on. False when its user is gone.
     fn announce(&mut self, has_logged_in: bool) -> bool {
         self.publish();
         if has_logged_in {
@@ -224,7 +224,8 @@ impl<T: Transport> Connection<T> {
         !self.session.has_lost_user()
     }
 
-    /// Somebody was refused, or logged in. The answer to a login that was wrong is late: an error ends the connection meanwhile.
+    /// Somebody was refused, or logged in. The answer to a login that was wrong is late: an error ends the connection
+    /// meanwhile.
     async fn take_access_news(&mut self, turn: &mut Turn) -> io::Result<()> {
         let wrong = turn.denials.iter().filter(|denial| denial.reason == Reason::Auth);
         let failures: u64 = wrong.map(|denial| denial.count).sum();
@@ -250,8 +251,8 @@ impl<T: Transport> Connection<T> {
         self.wait(tokio::time::sleep(delay)).await
     }
 
-    /// Waits until the first request that is left may be read: `CLIENT PAUSE` holds it, or it tries passwords. An error ends
-    /// the connection.
+    /// Waits until the first request that is left may be read: `CLIENT PAUSE` holds it, or it tries passwords. An error
+    /// ends the connection.
     pub(super) async fn hold(&mut self, buffers: &mut Buffers) -> io::Result<()> {
         self.publish();
         self.touch(buffers);
@@ -281,8 +282,8 @@ impl<T: Transport> Connection<T> {
         Ok(())
     }
 
-    /// Waits for what the client cannot end. An error ends the connection: the server stops, which is no time to let a held
-    /// request go on, or nobody is there any more.
+    /// Waits for what the client cannot end. An error ends the connection: the server stops, which is no time to let a
+    /// held request go on, or nobody is there any more.
     async fn wait(&self, over: impl Future<Output = ()>) -> io::Result<()> {
         Wait::unless_stopped(&self.admission.client).until_or_gone(&self.io, over, false).await?;
         self.note_active();

@@ -1,5 +1,5 @@
-//! Buffers belong to connections that work: one that has nothing to say holds none, so that ten thousand idle clients cost
-//! little.
+//! Buffers belong to connections that work: one that has nothing to say holds none, so that ten thousand idle clients
+//! cost little.
 
 use std::cell::RefCell;
 

@@ -94,8 +94,8 @@ impl<T: Transport> Connection<T> {
         is_measured.then(clock::stopwatch_ns)
     }
 
-    /// Draws the `missing` IDs of a turn, in turn with others. Meanwhile the connection holds what it needs and no more: its
-    /// turn, and what it has not read yet. An error ends the connection.
+    /// Draws the `missing` IDs of a turn, in turn with others. Meanwhile the connection holds what it needs and no
+    /// more: its turn, and what it has not read yet. An error ends the connection.
     pub(super) async fn draw_later(&mut self, missing: Draws, buffers: &mut Buffers) -> io::Result<Draw> {
         let began_ns = clock::stopwatch_ns();
         // What is answered already must not wait with the rest.
@@ -112,9 +112,9 @@ impl<T: Transport> Connection<T> {
         Ok(Draw { refusal, measured: Some(MeasuredDraw { ns: clock::since_ns(began_ns), waited: true }) })
     }
 
-    /// The same for a client that has finished sending. Perhaps it reads on; perhaps it is gone altogether, which shows only
-    /// when it is sent something. So its replies are sent one by one as their IDs are there, and one that is gone leaves its
-    /// place in the queue after the first.
+    /// The same for a client that has finished sending. Perhaps it reads on; perhaps it is gone altogether, which shows
+    /// only when it is sent something. So its replies are sent one by one as their IDs are there, and one that is gone
+    /// leaves its place in the queue after the first.
     async fn draw_in_parts(&mut self, buffers: &mut Buffers) -> io::Result<Option<NoIds>> {
         while let Some(wanted) = buffers.turn.next_ids(PART_IDS) {
             let drawn: u32 = buffers.drawn.iter().map(|reservation| reservation.len).sum();

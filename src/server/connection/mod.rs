@@ -1,8 +1,8 @@
 //! A client's socket: bytes in, turns, bytes out.
 //!
-//! One read, one draw and one write a turn; everything the bytes mean is decided by the [`Session`](crate::session::Session),
-//! which is pure. A reply that the client does not take stops the reading: a client that sends and never reads costs one
-//! turn's input and output, and no more IDs.
+//! One read, one draw and one write a turn; everything the bytes mean is decided by the
+//! [`Session`](crate::session::Session), which is pure. A reply that the client does not take stops the reading: a
+//! client that sends and never reads costs one turn's input and output, and no more IDs.
 //!
 //! Invariant: before every read, all complete requests that arrived are answered.
 //!
@@ -34,12 +34,12 @@ use crate::server::registry::Stop;
 use crate::server::transport::Transport;
 use crate::system::clock;
 
-/// Replies to a client that has to log in and has not are gathered up to this before they are written: it is not worth a
-/// large buffer.
+/// Replies to a client that has to log in and has not are gathered up to this before they are written: it is not worth
+/// a large buffer.
 const UNAUTHENTICATED_FLUSH_BYTES: usize = 2 * 1024;
 
-/// A client that has sent so much without the server waiting for it lets others go first before its next read, bytes. What
-/// that took is not always known: commands are not timed that give IDs or are refused, and many that are small.
+/// A client that has sent so much without the server waiting for it lets others go first before its next read, bytes.
+/// What that took is not always known: commands are not timed that give IDs or are refused, and many that are small.
 const UNBROKEN_BYTES: usize = READ_BYTES;
 
 /// Time for the peer to take the end of its stream.
@@ -78,8 +78,8 @@ impl<T: Transport> Connection<T> {
         Ok(())
     }
 
-    /// Waits for bytes, or for lines that a monitor is to be sent, which are put out then; `None` at the end of the stream,
-    /// or when told to stop.
+    /// Waits for bytes, or for lines that a monitor is to be sent, which are put out then; `None` at the end of the
+    /// stream, or when told to stop.
     async fn read(&mut self) -> io::Result<Option<Box<Buffers>>> {
         let Connection { admission, io, rest, work, monitoring, session, unbroken_bytes, .. } = self;
         let client = &admission.client;
@@ -135,8 +135,8 @@ impl<T: Transport> Connection<T> {
                 self.flush(buffers).await?;
             }
             if draw.refusal.is_some() {
-                // A refusal costs its client nothing and comes at once, so that a hundred of them could hold the thread: each
-                // turn of them is followed by the others' turns.
+                // A refusal costs its client nothing and comes at once, so that a hundred of them could hold the
+                // thread: each turn of them is followed by the others' turns.
                 tokio::task::yield_now().await;
             }
             self.let_others_go(is_last, buffers).await;

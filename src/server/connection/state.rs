@@ -1,5 +1,5 @@
-//! What a connection is, and what each step of its loop needs: its output written, its memory counted, the settings in force
-//! followed, and others told who its client is.
+//! What a connection is, and what each step of its loop needs: its output written, its memory counted, the settings in
+//! force followed, and others told who its client is.
 
 use std::future::poll_fn;
 use std::io;
@@ -30,7 +30,8 @@ pub struct Connection<T> {
     pub(super) server: Arc<Server>,
     pub(super) io: T,
     pub(super) session: Session,
-    /// The version of the settings that the session was last given; 0, the first, when it was made with them or with later ones.
+    /// The version of the settings that the session was last given; 0, the first, when it was made with them or with
+    /// later ones.
     settings: u64,
     /// The beginning of a request whose end has not come; empty for most connections most of the time.
     pub(super) rest: Vec<u8>,
@@ -80,8 +81,8 @@ impl<T: Transport> Connection<T> {
         self.session.set_pause(self.server.pauses.holds());
     }
 
-    /// Shows others who the client is by now. To be called before every wait: who is looked for by name or user, perhaps to
-    /// be killed, must be found while it waits.
+    /// Shows others who the client is by now. To be called before every wait: who is looked for by name or user,
+    /// perhaps to be killed, must be found while it waits.
     #[inline]
     pub(super) fn publish(&mut self) {
         if let Some(view) = self.session.take_changed_view() {
@@ -123,8 +124,8 @@ impl<T: Transport> Connection<T> {
         self.note_held(buffers.memory_bytes());
     }
 
-    /// Writes all output. A client that does not take it at once is waited for with no more than what it is owed and what it
-    /// has sent.
+    /// Writes all output. A client that does not take it at once is waited for with no more than what it is owed and
+    /// what it has sent.
     pub(super) async fn flush(&mut self, buffers: &mut Buffers) -> io::Result<()> {
         let output = &mut buffers.output;
         if output.is_empty() {
@@ -198,7 +199,8 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// Writes `output` from `written` on, as far as the transport takes it, and then what the transport keeps itself: TLS does.
+/// Writes `output` from `written` on, as far as the transport takes it, and then what the transport keeps itself: TLS
+/// does.
 fn poll_write<T: AsyncWrite + Unpin>(
     io: &mut T,
     cx: &mut Context<'_>,

@@ -1,5 +1,5 @@
-//! How a client's task waits, be it for IDs, for the end of a pause, or for its output to go: until that is there, or the
-//! client is told to stop, or its peer is seen to be gone.
+//! How a client's task waits, be it for IDs, for the end of a pause, or for its output to go: until that is there, or
+//! the client is told to stop, or its peer is seen to be gone.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use crate::server::registry::{Client, Stop};
 use crate::server::transport::{Peer, Transport, peer_of};
 
-/// How long after the first look at a peer the second comes. Each later one takes twice as long, for those who wait long
-/// are many, up to [`LOOK_EVERY_MAX`].
+/// How long after the first look at a peer the second comes. Each later one takes twice as long, for those who wait
+/// long are many, up to [`LOOK_EVERY_MAX`].
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The longest time from one look at a peer to the next.
@@ -48,8 +48,8 @@ impl<'a> Wait<'a> {
         })
     }
 
-    /// Waits for `ready`, and looks now and then whether somebody is still there to want it. `None`: `ends_half_closed`, and
-    /// the client has finished sending. An error ends the connection.
+    /// Waits for `ready`, and looks now and then whether somebody is still there to want it. `None`:
+    /// `ends_half_closed`, and the client has finished sending. An error ends the connection.
     pub(super) async fn until_or_gone<T: Transport, F: Future>(
         &self,
         io: &T,

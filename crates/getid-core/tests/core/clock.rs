@@ -302,7 +302,8 @@ fn a_boot_clock_that_goes_back_counts_nothing() {
     scene.expect(&[]);
 }
 
-/// The kernel refuses a reading, or one is far too early, and the next is good again: R does not move ahead by the uptime.
+/// The kernel refuses a reading, or one is far too early, and the next is good again: R does not move ahead by the
+/// uptime.
 #[test]
 fn a_boot_clock_that_fails_for_a_moment_leaves_no_trace() {
     for (first, bad) in [(5_000_000_000, 0), (5_000_000_000, 1), (0, 0), (3_000_000_000_000_000, 1_000_000_000)] {

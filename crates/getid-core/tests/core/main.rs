@@ -1,4 +1,5 @@
-//! The core of pure arithmetic: layouts, the reference clock, the mint. Nothing here needs a file, a socket or the clock.
+//! The core of pure arithmetic: layouts, the reference clock, the mint. Nothing here needs a file, a socket or the
+//! clock.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 

@@ -1,4 +1,5 @@
-//! The mint's policy, scene by scene: starts, the watermark ahead of need, the borrow limit, failing saves, the last act.
+//! The mint's policy, scene by scene: starts, the watermark ahead of need, the borrow limit, failing saves, the last
+//! act.
 
 use std::sync::Arc;
 
@@ -177,7 +178,8 @@ fn a_start_with_a_record_begins_past_what_anybody_gave_by_a_right_clock() {
     }
 }
 
-/// A life with a larger B than the configured one begins by it, gives IDs at once, and the B comes down once it is passed.
+/// A life with a larger B than the configured one begins by it, gives IDs at once, and the B comes down once it is
+/// passed.
 #[test]
 fn a_larger_b_of_the_record_is_the_limit_until_it_is_passed() {
     let found = SavePoint { max_borrow_ms: 10_000, ..point(T0, T0) };
@@ -522,7 +524,8 @@ fn a_failed_save_is_tried_again_although_the_boot_time_clock_went_back() {
     scene.one().expect("served");
 }
 
-/// While a save is under way that says a smaller B than the disk had, the smaller one is the limit: the next life may find it.
+/// While a save is under way that says a smaller B than the disk had, the smaller one is the limit: the next life may
+/// find it.
 #[test]
 fn a_limit_that_is_raised_while_a_smaller_one_is_being_saved_waits_for_the_disk() {
     let found = SavePoint { max_borrow_ms: 10_000, ..point(T0, T0) };
@@ -1005,7 +1008,8 @@ proptest! {
         prop_assert!(served.is_some_and(|drawn| tick_of(drawn) >= start.cast_unsigned() + first.max_borrow_ms - 1));
     }
 
-    /// Without a state file: whatever the limits are changed to, up to that of the start, the next life begins past it all.
+    /// Without a state file: whatever the limits are changed to, up to that of the start, the next life begins past it
+    /// all.
     #[test]
     fn limits_up_to_that_of_the_start_repeat_nothing_without_a_record(
         first in limits(), steps in prop::collection::vec(step(), 1..60),
