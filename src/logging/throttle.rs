@@ -14,57 +14,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing::Level;
 
-/// What a line is about; each kind has a limit of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Somebody connects.
-    Connected,
-    /// Somebody leaves, or is gone.
-    Left,
-    /// Options of a client's socket could not be set.
-    SocketOptions,
-    /// Closed for being idle longer than `timeout`.
-    Idle,
-    /// Closed for a request larger than `client-query-buffer-limit`.
-    InputLimit,
-    /// Closed for not taking its output.
-    OutputLimit,
-    /// Closed because the buffers of all clients together passed `maxmemory-clients`.
-    Evicted,
-    /// Closed for not logging in within `auth-timeout`.
-    AuthTimeout,
-    /// Closed during its TLS handshake, because too many others were in theirs.
-    HandshakeEvicted,
-    /// Closed for speaking HTTP: a browser may have been tricked into it.
-    Http,
-    /// `accept` began to fail, as it does at the limit of open files.
-    AcceptFails,
-    /// `accept` works again.
-    AcceptsAgain,
-    /// A monitor was closed for falling behind.
-    MonitorDropped,
-    /// A connection ended in a panic.
-    Bug,
-    /// `SHUTDOWN` was refused.
-    ShutdownRefused,
-    /// A change of settings failed, or deserves a warning.
-    Settings,
-    /// Logged in.
-    AuditLogin,
-    /// Failed to log in.
-    AuditLoginFailed,
-    /// `CONFIG SET`, `REWRITE`, `RESETSTAT`.
-    AuditConfig,
-    /// An `ACL` command that changes something.
-    AuditAcl,
-    /// `CLIENT KILL`, `PAUSE`, `UNPAUSE`.
-    AuditClient,
-    /// `MONITOR`.
-    AuditMonitor,
-    /// `SHUTDOWN`.
-    AuditShutdown,
-}
-
 /// The limit of one kind.
 struct Row {
     kind: Kind,
@@ -77,43 +26,68 @@ struct Row {
     what: &'static str,
 }
 
-const fn row(kind: Kind, level: Level, count_max: u64, every_s: u64, what: &'static str) -> Row {
-    Row { kind, level, count_max, every_s, what }
+/// The kinds and their limits: the level of a line, how many there may be in how many seconds, what was suppressed.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $level:ident, $count_max:literal, $every_s:literal, $what:literal;)+) => {
+        /// What a line is about; each kind has a limit of its own.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Kind { $($(#[$doc])* $kind),+ }
+
+        const ROWS: &[Row] = &[$(
+            Row { kind: Kind::$kind, level: Level::$level, count_max: $count_max, every_s: $every_s, what: $what }
+        ),+];
+    };
 }
 
-const ROWS: [Row; 23] = [
-    // Whoever has these levels shown wants to see every line, but not a flood.
-    row(Kind::Connected, Level::TRACE, 1000, 1, "clients connected"),
-    row(Kind::Left, Level::DEBUG, 1000, 1, "clients left or are gone"),
-    row(Kind::SocketOptions, Level::DEBUG, 10, 1, "clients' sockets did not take their options"),
-    row(Kind::Idle, Level::DEBUG, 100, 1, "idle clients were closed"),
-    row(Kind::InputLimit, Level::WARN, 1, 1, "clients were closed for a request larger than client-query-buffer-limit"),
-    row(Kind::OutputLimit, Level::WARN, 1, 1, "clients were closed because they did not take their output"),
-    row(Kind::Evicted, Level::WARN, 1, 1, "clients were closed because all of them held more than maxmemory-clients"),
-    row(Kind::AuthTimeout, Level::WARN, 1, 1, "clients were closed because they did not log in within auth-timeout"),
-    row(
-        Kind::HandshakeEvicted,
-        Level::WARN,
-        1,
-        1,
-        "TLS handshakes were ended because as many as may be were under way",
-    ),
-    // As in Redis.
-    row(Kind::Http, Level::WARN, 1, 60, "connections were aborted as possible attacks by Cross Protocol Scripting"),
-    row(Kind::AcceptFails, Level::ERROR, 1, 1, "times accepting clients began to fail"),
-    row(Kind::AcceptsAgain, Level::WARN, 1, 1, "times clients could be accepted again"),
-    row(Kind::MonitorDropped, Level::WARN, 1, 1, "monitors did not keep up and were closed"),
-    row(Kind::Bug, Level::ERROR, 10, 1, "connections ended in a bug"),
-    row(Kind::ShutdownRefused, Level::ERROR, 1, 1, "SHUTDOWN commands were refused because the state cannot be saved"),
-    row(Kind::Settings, Level::WARN, 10, 1, "warnings about changes of settings were left out"),
-    row(Kind::AuditLogin, Level::INFO, 100, 1, "logins"),
-    row(Kind::AuditLoginFailed, Level::WARN, 10, 1, "failed logins"),
-    row(Kind::AuditConfig, Level::INFO, 10, 1, "CONFIG SET, REWRITE or RESETSTAT commands"),
-    row(Kind::AuditAcl, Level::INFO, 10, 1, "ACL commands"),
-    row(Kind::AuditClient, Level::WARN, 10, 1, "CLIENT KILL, PAUSE or UNPAUSE commands"),
-    row(Kind::AuditMonitor, Level::INFO, 10, 1, "MONITOR commands"),
-    row(Kind::AuditShutdown, Level::WARN, 10, 1, "SHUTDOWN commands"),
-];
+kinds! {
+    // Whoever has the levels below INFO shown wants to see every line, but not a flood.
+    /// Somebody connects.
+    Connected = TRACE, 1000, 1, "clients connected";
+    /// Somebody leaves, or is gone.
+    Left = DEBUG, 1000, 1, "clients left or are gone";
+    /// Options of a client's socket could not be set.
+    SocketOptions = DEBUG, 10, 1, "clients' sockets did not take their options";
+    /// Closed for being idle longer than `timeout`.
+    Idle = DEBUG, 100, 1, "idle clients were closed";
+    /// Closed for a request larger than `client-query-buffer-limit`.
+    InputLimit = WARN, 1, 1, "clients were closed for a request larger than client-query-buffer-limit";
+    /// Closed for not taking its output.
+    OutputLimit = WARN, 1, 1, "clients were closed because they did not take their output";
+    /// Closed because the buffers of all clients together passed `maxmemory-clients`.
+    Evicted = WARN, 1, 1, "clients were closed because all of them held more than maxmemory-clients";
+    /// Closed for not logging in within `auth-timeout`.
+    AuthTimeout = WARN, 1, 1, "clients were closed because they did not log in within auth-timeout";
+    /// Closed during its TLS handshake, because too many others were in theirs.
+    HandshakeEvicted = WARN, 1, 1, "TLS handshakes were ended because as many as may be were under way";
+    /// Closed for speaking HTTP: a browser may have been tricked into it. The limit is that of Redis.
+    Http = WARN, 1, 60, "connections were aborted as possible attacks by Cross Protocol Scripting";
+    /// `accept` began to fail, as it does at the limit of open files.
+    AcceptFails = ERROR, 1, 1, "times accepting clients began to fail";
+    /// `accept` works again.
+    AcceptsAgain = WARN, 1, 1, "times clients could be accepted again";
+    /// A monitor was closed for falling behind.
+    MonitorDropped = WARN, 1, 1, "monitors did not keep up and were closed";
+    /// A connection ended in a panic.
+    Bug = ERROR, 10, 1, "connections ended in a bug";
+    /// `SHUTDOWN` was refused.
+    ShutdownRefused = ERROR, 1, 1, "SHUTDOWN commands were refused because the state cannot be saved";
+    /// A change of settings failed, or deserves a warning.
+    Settings = WARN, 10, 1, "warnings about changes of settings were left out";
+    /// Logged in.
+    AuditLogin = INFO, 100, 1, "logins";
+    /// Failed to log in.
+    AuditLoginFailed = WARN, 10, 1, "failed logins";
+    /// `CONFIG SET`, `REWRITE`, `RESETSTAT`.
+    AuditConfig = INFO, 10, 1, "CONFIG SET, REWRITE or RESETSTAT commands";
+    /// An `ACL` command that changes something.
+    AuditAcl = INFO, 10, 1, "ACL commands";
+    /// `CLIENT KILL`, `PAUSE`, `UNPAUSE`.
+    AuditClient = WARN, 10, 1, "CLIENT KILL, PAUSE or UNPAUSE commands";
+    /// `MONITOR`.
+    AuditMonitor = INFO, 10, 1, "MONITOR commands";
+    /// `SHUTDOWN`.
+    AuditShutdown = WARN, 10, 1, "SHUTDOWN commands";
+}
 
 impl Kind {
     /// The level of its lines.
