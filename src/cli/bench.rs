@@ -124,7 +124,6 @@ impl BenchArgs {
     }
 }
 
-/// Sends, counts, reports.
 pub(super) fn run(args: &BenchArgs) -> ExitCode {
     match measure(args) {
         Ok(report) => {

@@ -124,7 +124,6 @@ fn decode_stdin(decoder: &mut Decoder<'_>) -> io::Result<()> {
     scanner.finish(|line, word| decoder.take(Place::Line(line), word))
 }
 
-/// Where a word is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Argument(usize),

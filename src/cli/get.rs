@@ -37,7 +37,6 @@ pub(super) struct GetArgs {
     at: ServerArgs,
 }
 
-/// Draws and prints.
 pub(super) fn run(args: &GetArgs) -> ExitCode {
     let prepared =
         words(&args.words).and_then(|(server, count)| Ok((args.at.endpoint(server, TIMEOUT_MS_DEFAULT)?, count)));
@@ -67,7 +66,6 @@ pub(super) fn run(args: &GetArgs) -> ExitCode {
     finish(printed, code)
 }
 
-/// Which server, and how many.
 fn words(words: &[String]) -> Result<(Option<&str>, u64), String> {
     let (mut server, mut count) = (None, None);
     for word in words {
@@ -90,7 +88,6 @@ fn words(words: &[String]) -> Result<(Option<&str>, u64), String> {
     Ok((server, count.unwrap_or(1)))
 }
 
-/// Why there are no more IDs.
 enum Stop {
     Print(io::Error),
     Refused(String),

@@ -75,12 +75,9 @@ fn failed(message: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// What is asked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Question {
-    /// Whether the server answers.
     Pong,
-    /// Whether it gives IDs.
     Ids,
 }
 

@@ -4,7 +4,7 @@ use std::env;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use clap::Args;
@@ -118,11 +118,6 @@ impl ServerArgs {
             Ok(Endpoint { address: place.address, tls, login, database, timeout, addresses: OnceLock::new() })
         });
         endpoints.collect()
-    }
-
-    /// As [`ServerArgs::endpoints`], to be shared.
-    pub(super) fn shared_endpoints(&self, words: &[String], timeout_ms: u64) -> Result<Vec<Arc<Endpoint>>, String> {
-        Ok(self.endpoints(words, timeout_ms)?.into_iter().map(Arc::new).collect())
     }
 
     fn address(&self) -> Result<Address, String> {

@@ -115,7 +115,6 @@ pub(super) fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Draws, judges, reports.
 pub(super) fn run(args: &VerifyArgs) -> ExitCode {
     match verify(args) {
         Ok((report, code)) => finish(print_report(&report, args.json), code),
@@ -170,12 +169,12 @@ fn verify(args: &VerifyArgs) -> Result<(Report, ExitCode), String> {
 }
 
 fn targets(args: &VerifyArgs) -> Result<Vec<Arc<Endpoint>>, String> {
-    let targets = args.at.shared_endpoints(&args.servers, TIMEOUT_MS_DEFAULT)?;
+    let targets = args.at.endpoints(&args.servers, TIMEOUT_MS_DEFAULT)?;
     if !args.server_id.is_empty() && args.server_id.len() != targets.len() {
         let (ids, servers) = (args.server_id.len() as u64, targets.len() as u64);
         return Err(format!("--server-id names {} for {}", counted(ids, "server-id"), counted(servers, "server")));
     }
-    Ok(targets)
+    Ok(targets.into_iter().map(Arc::new).collect())
 }
 
 fn draw(args: &VerifyArgs, layout: Layout, targets: &[Arc<Endpoint>], bar: &ProgressBar) -> Result<Drawn, String> {

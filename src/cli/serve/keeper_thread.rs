@@ -20,7 +20,6 @@ pub(super) struct KeeperThread<S: Claim<Point = SavePoint>> {
     work: mpsc::Sender<Kept<S>>,
 }
 
-/// What a keeper's thread is given.
 struct Kept<S: Claim<Point = SavePoint>> {
     keeper: Keeper<SystemClock, S>,
     stopped: oneshot::Receiver<()>,

@@ -3,7 +3,6 @@
 //! Nothing depends on it: where it fails, the caller logs it and serves on, as Redis does.
 
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -45,7 +44,6 @@ impl Notifier {
         self.send(&format!("READY=1\nSTATUS={}\n", one_line(status))).await
     }
 
-    /// The server has begun to stop.
     pub(super) async fn stopping(&self) -> io::Result<()> {
         self.send("STOPPING=1\nSTATUS=Stopping\n").await
     }
@@ -55,7 +53,6 @@ impl Notifier {
         self.send("WATCHDOG=1\n").await
     }
 
-    /// Whether anybody is told.
     pub(super) fn is_heard(&self) -> bool {
         self.socket.is_some()
     }
@@ -107,37 +104,16 @@ fn connect(address: &OsString) -> io::Result<tokio::net::UnixDatagram> {
     tokio::net::UnixDatagram::from_std(socket)
 }
 
-/// Why nobody will be told, though somebody wanted it.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum NotifyWarning {
-    /// `supervised systemd`, but systemd did not start this process with `Type=notify`.
+    #[error(
+        "supervised is systemd, but NOTIFY_SOCKET is not set: nobody is told about start and stop; the unit needs Type=notify"
+    )]
     NoSocket,
-    /// `supervised upstart`.
+    #[error("supervised upstart is not supported: the server starts as with supervised no")]
     Upstart,
-    /// The socket does not take a connection.
-    Connect {
-        /// What `NOTIFY_SOCKET` says.
-        address: OsString,
-        /// The OS error.
-        error: io::Error,
-    },
-}
-
-impl fmt::Display for NotifyWarning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NotifyWarning::NoSocket => f.write_str(
-                "supervised is systemd, but NOTIFY_SOCKET is not set: nobody is told about start and stop; \
-                 the unit needs Type=notify",
-            ),
-            NotifyWarning::Upstart => {
-                f.write_str("supervised upstart is not supported: the server starts as with supervised no")
-            }
-            NotifyWarning::Connect { address, error } => {
-                write!(f, "NOTIFY_SOCKET {}: {error}: systemd is not told about start and stop", address.display())
-            }
-        }
-    }
+    #[error("NOTIFY_SOCKET {}: {error}: systemd is not told about start and stop", .address.display())]
+    Connect { address: OsString, error: io::Error },
 }
 
 #[cfg(test)]

@@ -68,13 +68,11 @@ fn running_getid(path: &Path) -> Option<u32> {
     (pid != std::process::id() && name_of(&pid.to_string())? == name_of("self")?).then_some(pid)
 }
 
-/// Why there is no pid file.
 #[derive(Debug, thiserror::Error)]
 #[error("pid file {}: {error}", path.display())]
 pub(in crate::cli) struct PidFileError {
     /// Its path.
     pub path: PathBuf,
-    /// The OS error.
     pub error: io::Error,
 }
 

@@ -11,7 +11,6 @@ use super::pid_file::PidFile;
 use super::warn_on_error;
 use crate::server::Server;
 
-/// The pid file and the notifier of a server that runs.
 pub(super) struct Supervision {
     pid_file: Option<PidFile>,
     notifier: Arc<Notifier>,
@@ -38,13 +37,11 @@ impl Supervision {
         Supervision { pid_file, notifier, status }
     }
 
-    /// Says that the server has begun to stop.
     pub(super) async fn stopping(&self) {
         self.status.abort();
         warn_on_error("systemd was not told of the stop", self.notifier.stopping().await);
     }
 
-    /// Removes the pid file.
     pub(super) fn end(self) {
         if let Some(file) = self.pid_file {
             warn_on_error("pidfile", file.remove());

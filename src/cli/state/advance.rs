@@ -57,7 +57,6 @@ struct TargetArgs {
     to: Option<String>,
 }
 
-/// What there was before.
 enum Before {
     Nothing,
     /// `is_ours`: it is damaged, and not another server's.
