@@ -16,7 +16,6 @@ use crate::server::effects::{Answer, Pieces};
 use crate::server::monitor::MONITORS_MAX;
 use crate::server::registry::Stop;
 use crate::server::transport::Transport;
-
 use crate::session::{Calls, Effect, ErrorCode, IntrospectEffect, Reply, Turn};
 use crate::stats::bucket_of;
 use crate::system::clock::{self, Clock as _};
@@ -101,7 +100,7 @@ impl<T: Transport> Connection<T> {
         turn.has_access_news || turn.effect.is_some() || turn.broken.is_some() || self.monitoring.is_some()
     }
 
-    /// Does that. An error ends the connection.
+    /// Does all that follows a turn but the counting. An error ends the connection.
     pub(super) async fn do_more(&mut self, buffers: &mut Buffers) -> io::Result<()> {
         if buffers.turn.has_access_news {
             self.take_access_news(&mut buffers.turn).await?;
