@@ -147,7 +147,7 @@ fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
 }
 
 /// Whether [`listen`] could open what the configuration names, for who asks beforehand: a port or a socket that another
-/// server has is no error, for that may be the one that is to be started anew. `soon` is a folder that the start is
+/// server has is no error, for that may be the one that is to be restarted. `soon` is a folder that the start is
 /// going to make.
 ///
 /// # Errors
@@ -191,7 +191,7 @@ fn listen_unix(path: &Path, mode: Option<u32>, backlog: u32) -> Result<Listener,
         if !there.file_type().is_socket() {
             return Err(ListenError::NotASocket { path: path.to_owned() });
         }
-        // A socket that a crash left behind refuses connections. Any other answer is that of somebody who is there: a
+        // A socket that a crash left behind refuses connections. Any other answer means that somebody listens: a
         // queue that is full, a mode that keeps us out.
         for _ in 0..2 {
             if !is_refused(path) {
