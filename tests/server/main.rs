@@ -5,7 +5,6 @@
 
 mod access;
 mod advance;
-mod attack;
 mod basics;
 mod client_command;
 mod client_matrix;

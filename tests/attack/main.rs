@@ -1,7 +1,14 @@
 //! Many hostile clients at once: what they may cost, and that a good client in their midst gets every answer.
 //!
 //! These are small forms of `benches/attack`, which compares with Redis; here stands what must hold however slow the
-//! machine is. Single strange clients, idle ones and those that never read over TLS are in `rough`, `server` and `tls`.
+//! machine is. Single strange clients, idle ones and those that never read over TLS are in the binary `server`. A binary of
+//! its own, so that no other test takes the machine's time meanwhile: some of these measure what a server uses.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+#![allow(clippy::too_many_lines, reason = "a test tells its story from beginning to end")]
+
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -9,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::{self, Random, Server, Wire, eventually};
+use support::{Random, Server, Wire, eventually};
 
 /// A layout whose limit of IDs a second is out of reach.
 const WIDE: [&str; 6] = ["--id-range", "1", "--shard-range", "19", "--random-range", "1"];
@@ -353,13 +360,19 @@ fn twelve_thousand_that_wait_for_ids_and_are_cut_off() {
             eventually("they wait", || number("draws_waiting") >= wave * 9 / 10);
             let waiting = number("ids_waiting");
             assert!(waiting > wave * PIPELINE * 100 / 2, "{waiting}");
-            // Who waits for long is looked at less and less often.
-            std::thread::sleep(Duration::from_secs(2));
-            let (began, before) = (Instant::now(), cpu_of_clients(&server));
-            std::thread::sleep(Duration::from_secs(2));
-            let share = (cpu_of_clients(&server) - before) / began.elapsed().as_secs_f64();
-            println!("{wave} wait for {waiting} IDs, with {:.1} % of their thread's time", share * 100.0);
-            assert!(share < 0.1, "{share}");
+            // Who waits for long is looked at less and less often. A slow machine still reads the last requests at first.
+            let cost = || {
+                std::thread::sleep(Duration::from_secs(2));
+                let (began, before) = (Instant::now(), cpu_of_clients(&server));
+                std::thread::sleep(Duration::from_secs(2));
+                (cpu_of_clients(&server) - before) / began.elapsed().as_secs_f64()
+            };
+            let is_little = (0..5).any(|_| {
+                let share = cost();
+                println!("{wave} wait for {waiting} IDs, with {:.1} % of their thread's time", share * 100.0);
+                share < 0.1
+            });
+            assert!(is_little, "waiting clients take more than a tenth of their thread");
 
             for (at, client) in open.into_iter().enumerate() {
                 if at % 2 == 0 {
