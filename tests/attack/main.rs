@@ -1,8 +1,10 @@
 //! Many hostile clients at once: what they may cost, and that a good client in their midst gets every answer.
 //!
 //! These are small forms of `benches/attack`, which compares with Redis; here stands what must hold however slow the
-//! machine is. Single strange clients, idle ones and those that never read over TLS are in the binary `server`. A binary of
-//! its own, so that no other test takes the machine's time meanwhile: some of these measure what a server uses.
+//! machine is. Single strange clients, idle ones and those that never read over TLS are in the binary `server`.
+//!
+//! A binary of its own, so that no other test takes the machine's time meanwhile: some of these measure what a server
+//! uses.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 #![allow(clippy::too_many_lines, reason = "a test tells its story from beginning to end")]
@@ -360,7 +362,7 @@ fn twelve_thousand_that_wait_for_ids_and_are_cut_off() {
             eventually("they wait", || number("draws_waiting") >= wave * 9 / 10);
             let waiting = number("ids_waiting");
             assert!(waiting > wave * PIPELINE * 100 / 2, "{waiting}");
-            // Who waits for long is looked at less and less often. A slow machine still reads the last requests at first.
+            // Clients that wait for long are looked at less and less often. A slow machine reads requests at first.
             let cost = || {
                 std::thread::sleep(Duration::from_secs(2));
                 let (began, before) = (Instant::now(), cpu_of_clients(&server));
