@@ -35,7 +35,7 @@ pub enum IdsEffect {
     Decode(Id),
     /// `IDREADY`: answer `+READY`, or the error that a request for an ID would get.
     Ready {
-        /// Whether the client has logged in, where it has to: paths and reasons are not for strangers.
+        /// Whether the client has logged in, where it has to: paths and reasons are for those who have.
         tells_why: bool,
     },
     /// `IDSPAN from to`: answer [`crate::command::describe_span`] of these times; `now` is the wall clock's.

@@ -17,7 +17,7 @@ const ARGS_MAX: usize = 4096;
 const ARGS_BYTES_MAX: usize = 64 * 1024;
 
 /// Replies to a client that has not logged in, bytes, after which a turn ends.
-const STRANGER_BYTES_MAX: usize = 2 * 1024;
+const UNAUTHENTICATED_BYTES_MAX: usize = 2 * 1024;
 
 /// Why a request is answered by an error before it is run or queued.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Refused {
             Refused::Because { command, text } => {
                 reject(transaction, client, command, &text, turn);
                 // A client that has not logged in gets little at a time.
-                turn.ended |= !client.is_authenticated() && turn.encoded().len() >= STRANGER_BYTES_MAX;
+                turn.ended |= !client.is_authenticated() && turn.encoded().len() >= UNAUTHENTICATED_BYTES_MAX;
             }
             Refused::NotAllowed(command) => refuse(transaction, client, command, turn),
         }
