@@ -1,6 +1,7 @@
 //! A configuration while it is being read: values one by one, in any order, and the checks between them at the end.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::collections::hash_map::{Entry, HashMap};
 
 use getid_core::Layout;
 
@@ -27,6 +28,8 @@ pub(super) struct Builder {
     pub(super) values: Values,
     /// Where each directive was set last.
     set_at: HashMap<&'static str, Place>,
+    /// Where each named thing was declared: a directive, and the first word of its line.
+    declared_at: HashMap<(&'static str, String), Place>,
     /// The last line that set several directives, with its own.
     parts_at: Option<(&'static str, Place)>,
     /// Directives that were refused: no check builds on them.
@@ -52,6 +55,7 @@ impl Builder {
         Builder {
             values: Values::of(config),
             set_at: HashMap::new(),
+            declared_at: HashMap::new(),
             parts_at: None,
             refused: HashSet::new(),
             problems: Vec::new(),
@@ -132,11 +136,31 @@ impl Builder {
         self.note_secret(directive.name, words, place);
         // What was refused in one line is right again in a later one.
         self.refused.remove(directive.name);
+        if self.is_declared_twice(directive, words, place) {
+            return;
+        }
         if let Err(error) = directive.set(&mut self.values, words) {
             self.refused.insert(directive.name);
             self.problems.push(refusal(subject, &error, words, place));
         }
         self.set_at.insert(directive.name, place.clone());
+    }
+
+    /// Whether a line before has the same name, where each names something of its own; the first one counts.
+    fn is_declared_twice(&mut self, directive: &'static Directive, words: &[String], place: &Place) -> bool {
+        let (Some(_), Some(name)) = (directive.canonical(), words.first()) else { return false };
+        match self.declared_at.entry((directive.name, name.clone())) {
+            Entry::Vacant(entry) => {
+                entry.insert(place.clone());
+                false
+            }
+            Entry::Occupied(entry) => {
+                let places = vec![place.clone(), entry.get().clone()];
+                let sentence = format!("'{name}' stands in two lines, must be in one");
+                self.problems.push(Problem::new(places, directive.name, sentence));
+                true
+            }
+        }
     }
 
     /// A secret must not stand where others see it.

@@ -361,9 +361,6 @@ const USER: Shape = Shape::Lines {
     is_toml_table: false,
     set: |values, words| {
         let [name, rules @ ..] = words else { return Err(ValueError::Empty) };
-        if values.config.users.iter().any(|line| line.name == *name) {
-            return Err(ValueError::UserTwice { name: name.clone() });
-        }
         Users::default().define(name.as_bytes(), rules)?;
         values.config.users.push(UserLine { name: name.clone(), rules: rules.to_vec() });
         Ok(())

@@ -77,10 +77,13 @@ impl fmt::Display for Report {
         writeln!(f, "*** FATAL {what} ERROR ***")?;
         let shown = &self.problems[..self.problems.len().min(PROBLEMS_SHOWN_MAX)];
         for (index, problem) in shown.iter().enumerate() {
-            if index > 0 {
-                f.write_str("\n")?;
+            // The mistakes of one line stand under it together.
+            let before = index.checked_sub(1).map(|before| shown[before].places.as_slice());
+            if before.is_none_or(|places| places.is_empty() || places != problem.places) {
+                f.write_str(if index > 0 { "\n" } else { "" })?;
+                problem.write_head(f)?;
             }
-            write!(f, "{problem}")?;
+            problem.write_sentence(f)?;
         }
         match self.problems.len() {
             1 => Ok(()),
@@ -137,10 +140,9 @@ impl Problem {
     pub(super) fn with_help(self, help: Option<String>) -> Problem {
         Problem { help: help.map(|help| printable_up_to(&help, SENTENCE_CHARS_MAX)).or(self.help), ..self }
     }
-}
 
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The lines it is about.
+    fn write_head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for place in &self.places {
             match (&place.source, place.line) {
                 (Source::File(_), 0) => f.write_str("Reading the configuration file\n")?,
@@ -153,6 +155,11 @@ impl fmt::Display for Problem {
                 writeln!(f, ">>> '{}'", place.text)?;
             }
         }
+        Ok(())
+    }
+
+    /// Where, what, and what to do.
+    fn write_sentence(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut named = Vec::new();
         for place in self.places.iter().map(ToString::to_string) {
             // Two variables are both the environment.
@@ -173,6 +180,13 @@ impl fmt::Display for Problem {
         }
         f.write_str("\n")?;
         self.help.iter().try_for_each(|help| writeln!(f, "    help: {help}"))
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_head(f)?;
+        self.write_sentence(f)
     }
 }
 

@@ -56,8 +56,6 @@ pub(super) enum ValueError {
     RenameNothing,
     #[error("{0}")]
     Layout(#[from] LayoutError),
-    #[error("the user '{name}' stands in a line before, must be defined once")]
-    UserTwice { name: String },
     #[error("{}", user_error(.0))]
     User(#[from] SetUserError),
     #[error("a value is not UTF-8")]
