@@ -1,5 +1,6 @@
 //! What there is to tell of a server at one moment, as plain numbers and texts.
 
+use std::cell::LazyCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -10,6 +11,10 @@ use crate::config::Config;
 use crate::generators::time::IssuerStatus;
 use crate::system::usage::CpuTime;
 use crate::text::timestamp;
+
+/// What takes long to gather is gathered when the first row asks for it: many a client asks for one section of INFO
+/// whenever it connects.
+pub type Lazy<'a, T> = LazyCell<T, Box<dyn FnOnce() -> T + 'a>>;
 
 /// Gathered by the server, in one place; read by the rows of the table.
 #[derive(Debug)]
@@ -22,19 +27,23 @@ pub struct Facts<'a> {
     pub server_id: u32,
     /// Epoch and bit widths of the IDs.
     pub layout: Layout,
-    /// The generator of IDs.
-    pub generator: IssuerStatus,
+    /// The generator of IDs, whose lock is taken.
+    pub generator: Lazy<'a, IssuerStatus>,
     /// The process.
     pub process: ProcessFacts<'a>,
-    /// Those who are connected.
-    pub clients: ClientFacts,
+    /// Memory, which the system tells in files.
+    pub memory: Lazy<'a, MemoryFacts>,
+    /// CPU time, which the system tells.
+    pub cpu: Lazy<'a, CpuFacts>,
+    /// Those who are connected, each of whom is looked at.
+    pub clients: Lazy<'a, ClientFacts>,
     /// TLS; all zero without it.
     pub tls: TlsFacts,
     /// Lines of the log that had no room in its queue.
     pub log_lines_dropped: u64,
 }
 
-/// Of the process and its machine.
+/// Of the process.
 #[derive(Debug)]
 pub struct ProcessFacts<'a> {
     /// 40 hex digits, new at each start.
@@ -47,14 +56,24 @@ pub struct ProcessFacts<'a> {
     pub tcp_port: u16,
     /// The wall clock, Unix microseconds.
     pub wall_unix_us: i64,
+}
+
+/// Of the memory of the process and its machine.
+#[derive(Debug)]
+pub struct MemoryFacts {
     /// Resident memory, bytes.
     pub resident_bytes: u64,
     /// The machine's memory, bytes.
     pub machine_bytes: Option<u64>,
-    /// CPU time of the process.
-    pub cpu: Option<CpuTime>,
-    /// CPU time of its children.
-    pub cpu_of_children: Option<CpuTime>,
+}
+
+/// Of the CPU time of the process.
+#[derive(Debug)]
+pub struct CpuFacts {
+    /// Its own.
+    pub own: Option<CpuTime>,
+    /// Its children's.
+    pub of_children: Option<CpuTime>,
 }
 
 /// Of those who are connected now.

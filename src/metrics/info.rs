@@ -37,3 +37,59 @@ pub fn text(facts: &Facts<'_>, names: &[String]) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::sync::Arc;
+
+    use getid_core::Layout;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::generators::time::IssuerStatus;
+    use crate::metrics::{ClientFacts, CpuFacts, Lazy, MemoryFacts, Metrics, ProcessFacts, TlsFacts};
+
+    /// What is gathered for these sections, in its order.
+    fn gathered(sections: &[&str]) -> Vec<&'static str> {
+        fn noted<'a, T: 'a>(what: &'static str, by: &'a RefCell<Vec<&'static str>>, facts: T) -> Lazy<'a, T> {
+            Lazy::new(Box::new(move || {
+                by.borrow_mut().push(what);
+                facts
+            }))
+        }
+        let (metrics, by) = (Metrics::new(1), RefCell::default());
+        let facts = Facts {
+            metrics: &metrics,
+            config: Arc::new(Config::default()),
+            server_id: 0,
+            layout: Layout::default(),
+            generator: noted("generator", &by, IssuerStatus::default()),
+            process: ProcessFacts { run_id: "", executable: "", config_file: "", tcp_port: 0, wall_unix_us: 0 },
+            memory: noted("memory", &by, MemoryFacts { resident_bytes: 0, machine_bytes: None }),
+            cpu: noted("cpu", &by, CpuFacts { own: None, of_children: None }),
+            clients: noted("clients", &by, ClientFacts::default()),
+            tls: TlsFacts::default(),
+            log_lines_dropped: 0,
+        };
+        text(&facts, &sections.iter().map(|&section| section.to_owned()).collect::<Vec<_>>());
+        by.take()
+    }
+
+    #[test]
+    fn a_section_gathers_what_it_tells_and_no_more() {
+        let cheap =
+            ["server", "stats", "replication", "commandstats", "errorstats", "latencystats", "cluster", "keyspace"];
+        assert_eq!(gathered(&cheap), [""; 0]);
+        for (section, facts) in [
+            ("clients", "clients"),
+            ("memory", "memory"),
+            ("cpu", "cpu"),
+            ("persistence", "generator"),
+            ("generator", "generator"),
+        ] {
+            assert_eq!(gathered(&[section]), [facts], "{section}");
+        }
+        assert_eq!(gathered(&[]), ["clients", "memory", "generator", "cpu"]);
+    }
+}

@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use commands::Baseline;
 pub use commands::{CommandCounters, CommandTotals, ERROR_CODES_MAX, MeasuredDraw};
-pub use facts::{ClientFacts, Facts, ProcessFacts, TlsFacts};
+pub use facts::{ClientFacts, CpuFacts, Facts, Lazy, MemoryFacts, ProcessFacts, TlsFacts};
 pub use rate::Rate;
 pub use value::Value;
 

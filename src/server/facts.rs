@@ -2,7 +2,7 @@
 
 use super::Server;
 use super::registry::Endpoint;
-use crate::metrics::{ClientFacts, Facts, ProcessFacts, TlsFacts};
+use crate::metrics::{ClientFacts, CpuFacts, Facts, Lazy, MemoryFacts, ProcessFacts, TlsFacts};
 use crate::session::Pause;
 use crate::system::clock::Clock as _;
 use crate::system::usage;
@@ -16,19 +16,20 @@ impl Server {
             config: self.config.get(),
             server_id: identity.server_id,
             layout: identity.layout,
-            generator: self.issuer().status(),
+            generator: Lazy::new(Box::new(|| self.issuer().status())),
             process: ProcessFacts {
                 run_id: &self.process.run_id,
                 executable: &self.process.executable,
                 config_file: &self.process.config_file,
                 tcp_port: self.process.tcp_port,
                 wall_unix_us: self.issuer().clock().wall_unix_us(),
+            },
+            memory: Lazy::new(Box::new(|| MemoryFacts {
                 resident_bytes: self.metrics.sample_memory(),
                 machine_bytes: usage::machine_memory_bytes(),
-                cpu: usage::cpu(),
-                cpu_of_children: usage::cpu_of_children(),
-            },
-            clients: self.client_facts(),
+            })),
+            cpu: Lazy::new(Box::new(|| CpuFacts { own: usage::cpu(), of_children: usage::cpu_of_children() })),
+            clients: Lazy::new(Box::new(|| self.client_facts())),
             tls: self.tls_facts(),
             log_lines_dropped: self.log.dropped(),
         }

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use crate::time::Tick;
 
 /// What a mint looks like at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// IDs given in this life.
     pub ids_issued: u64,

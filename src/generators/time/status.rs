@@ -46,7 +46,7 @@ impl SaveOutcome {
 }
 
 /// Everything INFO says about the generator.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct IssuerStatus {
     /// The mint's own figures.
     pub mint: Status,
