@@ -31,6 +31,10 @@ listed! {
         NoBorrowLimit,
         /// A draw begins at the clock, whatever was given before.
         ForgetsNext,
+        /// A named generator's epoch may become later between two lives.
+        LaterEpochAccepted,
+        /// A layout without the server-id is accepted on several servers.
+        ServersShareLayout,
         /// The shard spills into the bits above it, as the fork's does.
         NoMask,
         /// A tick that is partly used counts as free when a life ends.

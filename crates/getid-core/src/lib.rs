@@ -75,6 +75,11 @@ extern crate std;
 pub mod checks;
 mod clock;
 mod clock_event;
+mod composer;
+mod declaration;
+mod fields;
+mod format;
+mod kind;
 mod layout;
 mod limits;
 mod mint;
@@ -84,10 +89,22 @@ mod scheme;
 mod slots;
 mod status;
 mod time;
+mod unit;
 mod watermark;
 
 pub use clock::{Reading, ReferenceClock};
 pub use clock_event::{ClockEvent, ClockFault, JUMP_MS_MAX, Severity};
+pub use composer::{Composer, request_bits};
+pub use declaration::{
+    Change, Declaration, DeclarationError, EpochParser, FIELD_NAME_BYTES_MAX, NAME_BYTES_MAX, WORDS_MAX, is_name,
+    no_dates,
+};
+pub use fields::{
+    Field, FieldLayout, FieldsError, ID_BITS_MAX, INTEGER_BITS_MAX, RANDOM_BITS_MAX, Role, SLOT_BITS_MAX,
+    VALUE_BITS_MAX,
+};
+pub use format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix};
+pub use kind::{GREGORIAN_UNIX_MS, KINDS, Kind, Shape, kind_words};
 pub use layout::{Id, LOW_BITS, Layout, LayoutError, Parts};
 pub use limits::{BorrowPolicy, Limits};
 pub use mint::Mint;
@@ -97,4 +114,5 @@ pub use scheme::{RandomCycle, Reservation, Scheme};
 pub use slots::Slots;
 pub use status::Status;
 pub use time::{Epoch, Slot, Tick, UtcMs};
+pub use unit::Unit;
 pub use watermark::SAVE_SLACK_MS;

@@ -1,0 +1,100 @@
+//! From slots to numbers, for layouts of any fields: what never moves while a server runs.
+
+use alloc::vec::Vec;
+
+use crate::fields::{FieldLayout, Role, low_bits, low_bits_64};
+use crate::scheme::RandomCycle;
+
+/// A layout with a server-id and a random cycle: makes numbers of slots without any shared state.
+#[derive(Clone, Debug)]
+pub struct Composer {
+    /// Constants, server-id and drawn values, in place.
+    fixed: u128,
+    counter_bits: u32,
+    time_shift: u32,
+    counter_shift: u32,
+    random: Option<(u32, RandomCycle)>,
+    noise_shift: u32,
+    noise_mask: u128,
+}
+
+impl Composer {
+    /// The composer of one server.
+    ///
+    /// `drawn` has a value for each drawn field, by name. `None` when the server-id, a drawn value or the cycle does
+    /// not fit the layout.
+    pub fn new(
+        layout: &FieldLayout,
+        server_id: u32,
+        drawn: impl Fn(&str) -> Option<u64>,
+        cycle: Option<RandomCycle>,
+    ) -> Option<Composer> {
+        let mut server_bits_left = layout.bits_of(Role::Server);
+        if server_bits_left > 0 && u128::from(server_id) > low_bits(server_bits_left) {
+            return None;
+        }
+        let mut fixed = 0;
+        for (field, shift) in layout.places() {
+            let value = match field.role {
+                Role::Constant(value) => u128::from(value),
+                Role::Drawn => u128::from(drawn(&field.name)?),
+                Role::Server => {
+                    server_bits_left -= field.bits;
+                    // More than 32 bits have zeros on top.
+                    (u128::from(server_id) >> server_bits_left) & low_bits(field.bits)
+                }
+                _ => continue,
+            };
+            if value > low_bits(field.bits) {
+                return None;
+            }
+            fixed |= value << shift;
+        }
+        let random = match (layout.shift_of(Role::Random), cycle) {
+            (Some(shift), Some(cycle)) if cycle.period() == 1 << layout.bits_of(Role::Random) => Some((shift, cycle)),
+            (None, _) => None,
+            _ => return None,
+        };
+        Some(Composer {
+            fixed,
+            counter_bits: layout.counter_bits(),
+            time_shift: layout.shift_of(Role::Time).unwrap_or(0),
+            counter_shift: layout.shift_of(Role::Counter).unwrap_or(0),
+            random,
+            noise_shift: layout.shift_of(Role::Noise).unwrap_or(0),
+            noise_mask: low_bits(layout.bits_of(Role::Noise)),
+        })
+    }
+
+    /// The number at `slot`, given as number `count`. `noise` are fresh random bits, of which it takes as many as the
+    /// layout has; `request` are the values that came with the request, in place ([`request_bits`]).
+    #[inline]
+    pub fn number(&self, slot: u64, count: u64, noise: u128, request: u128) -> u128 {
+        let counter = slot & low_bits_64(self.counter_bits);
+        let mut number = self.fixed | request;
+        number |= u128::from(slot >> self.counter_bits) << self.time_shift;
+        number |= u128::from(counter) << self.counter_shift;
+        if let Some((shift, cycle)) = &self.random {
+            number |= u128::from(cycle.value_at(count)) << shift;
+        }
+        number | ((noise & self.noise_mask) << self.noise_shift)
+    }
+
+    /// Whether each number has noise of its own.
+    pub fn has_noise(&self) -> bool {
+        self.noise_mask != 0
+    }
+}
+
+/// The values of a layout's request fields in place, most significant field first.
+///
+/// `None` when there are not as many as fields, or one does not fit.
+pub fn request_bits(layout: &FieldLayout, values: &[u64]) -> Option<u128> {
+    let fields: Vec<_> = layout.places().filter(|(field, _)| field.role == Role::Request).collect();
+    if fields.len() != values.len() {
+        return None;
+    }
+    fields.into_iter().zip(values).try_fold(0, |bits, ((field, shift), &value)| {
+        (u128::from(value) <= low_bits(field.bits)).then(|| bits | u128::from(value) << shift)
+    })
+}

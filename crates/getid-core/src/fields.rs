@@ -1,0 +1,319 @@
+//! Layouts as data: which fields an ID has, from the most significant down.
+//!
+//! The unnamed generator has one layout, [`Layout`](crate::Layout). Named generators have any: other widths, other
+//! units of time, worker fields, fields that come with the request. A [`FieldLayout`] is checked when it is made, so
+//! nothing downstream asks again whether it is sound.
+//!
+//! Invariants:
+//!
+//! - at most one time, one counter, one random and one noise field; no name twice
+//! - nothing above the time but constants of 0
+//! - random and noise lie below time and counter
+//! - time and counter have at most 63 bits together, all fields at most 128
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::unit::Unit;
+
+/// The most bits of an ID that is an integer.
+pub const INTEGER_BITS_MAX: u32 = 63;
+
+/// The most bits of an ID.
+pub const ID_BITS_MAX: u32 = 128;
+
+/// The most bits of time and counter together: a slot is one number.
+pub const SLOT_BITS_MAX: u32 = 63;
+
+/// The most bits of a random field: its permutation is kept in memory.
+pub const RANDOM_BITS_MAX: u32 = crate::LOW_BITS;
+
+/// The most bits of a field that has a value of its own.
+pub const VALUE_BITS_MAX: u32 = 64;
+
+const NS_PER_MS: i128 = 1_000_000;
+
+/// What a field says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Units since the epoch.
+    Time,
+    /// Counts inside a unit, and carries into the next.
+    Counter,
+    /// The rotating random permutation.
+    Random,
+    /// Fresh random bits for each ID.
+    Noise,
+    /// The same value in each ID.
+    Constant(u64),
+    /// A part of the server-id; several of them hold it together, the first its upper bits.
+    Server,
+    /// A value that is drawn once at random and kept in the record.
+    Drawn,
+    /// A value that comes with the request.
+    Request,
+}
+
+/// One field of an ID.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// What it is called.
+    pub name: String,
+    /// Its width, bits, at least 1.
+    pub bits: u32,
+    /// What it says.
+    pub role: Role,
+}
+
+/// The fields of an ID, from the most significant down, with epoch and unit of its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldLayout {
+    fields: Vec<Field>,
+    epoch_unix_ms: i64,
+    unit: Unit,
+}
+
+impl FieldLayout {
+    /// A layout whose ticks are units since the epoch, a Unix time in ms. Without a time field both mean nothing.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with the fields.
+    pub fn new(fields: Vec<Field>, epoch_unix_ms: i64, unit: Unit) -> Result<FieldLayout, Vec<FieldsError>> {
+        let errors = check(&fields);
+        if errors.is_empty() { Ok(FieldLayout { fields, epoch_unix_ms, unit }) } else { Err(errors) }
+    }
+
+    /// The fields, from the most significant down.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// When its time starts to count, Unix ms.
+    pub fn epoch_unix_ms(&self) -> i64 {
+        self.epoch_unix_ms
+    }
+
+    /// The step of its time.
+    pub fn unit(&self) -> Unit {
+        self.unit
+    }
+
+    /// Its width, bits.
+    pub fn bits(&self) -> u32 {
+        self.fields.iter().map(|field| field.bits).sum()
+    }
+
+    /// The width of all fields with this role, bits.
+    pub fn bits_of(&self, role: Role) -> u32 {
+        self.fields.iter().filter(|field| field.role == role).map(|field| field.bits).sum()
+    }
+
+    /// The width of the time, bits; 0: it holds none.
+    pub fn time_bits(&self) -> u32 {
+        self.bits_of(Role::Time)
+    }
+
+    /// The width of the counter, bits; 0: there is none, and each ID takes a tick.
+    pub fn counter_bits(&self) -> u32 {
+        self.bits_of(Role::Counter)
+    }
+
+    /// Whether it holds a time.
+    pub fn has_time(&self) -> bool {
+        self.time_bits() > 0
+    }
+
+    /// The field of this name.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// Each field with how many bits lie below it.
+    pub fn places(&self) -> impl DoubleEndedIterator<Item = (&Field, u32)> {
+        let mut above = 0;
+        let total = self.bits();
+        let places: Vec<_> = self
+            .fields
+            .iter()
+            .map(|field| {
+                above += field.bits;
+                (field, total - above)
+            })
+            .collect();
+        places.into_iter()
+    }
+
+    /// How many bits lie below the first field with this role.
+    pub fn shift_of(&self, role: Role) -> Option<u32> {
+        self.places().find(|(field, _)| field.role == role).map(|(_, shift)| shift)
+    }
+
+    /// IDs one server can give each second without borrowing; `None` for one without time.
+    pub fn capacity_per_s(&self) -> Option<u64> {
+        let per_s = (1_000_000_000_u128 << self.counter_bits()) / u128::from(self.unit.ns());
+        self.has_time().then(|| u64::try_from(per_s).unwrap_or(u64::MAX))
+    }
+
+    /// The Unix time at which a tick begins, ns.
+    pub fn unix_ns(&self, tick: u64) -> i128 {
+        i128::from(self.epoch_unix_ms) * NS_PER_MS + i128::from(tick) * i128::from(self.unit.ns())
+    }
+
+    /// The tick at a Unix time in ns; `None` before the epoch or past the end.
+    pub fn tick_at(&self, unix_ns: i128) -> Option<u64> {
+        let since = u128::try_from(unix_ns - i128::from(self.epoch_unix_ms) * NS_PER_MS).ok()?;
+        let tick = u64::try_from(since / u128::from(self.unit.ns())).ok()?;
+        (tick <= self.last_tick()).then_some(tick)
+    }
+
+    /// The last tick that fits the time.
+    pub fn last_tick(&self) -> u64 {
+        low_bits_64(self.time_bits())
+    }
+
+    /// The Unix time in ms at which its last tick ends; times that an `i64` can't hold stop at its ends.
+    pub fn end_unix_ms(&self) -> i64 {
+        let end_ns = self.unix_ns(self.last_tick()) + i128::from(self.unit.ns());
+        i64::try_from(end_ns.div_euclid(NS_PER_MS)).unwrap_or(i64::MAX)
+    }
+
+    /// The value of a field of this layout in a number, by how many bits lie below it.
+    pub fn value(field: &Field, shift: u32, number: u128) -> u128 {
+        (number >> shift) & low_bits(field.bits)
+    }
+
+    /// The tick of a number.
+    pub fn tick_of(&self, number: u128) -> Option<u64> {
+        let (field, shift) = self.places().find(|(field, _)| field.role == Role::Time)?;
+        u64::try_from(FieldLayout::value(field, shift, number)).ok()
+    }
+
+    /// The lowest and the highest number whose tick lies in `from..=to`, of any server; `None` without a time. Empty,
+    /// lowest above highest, when `from` is after `to`.
+    pub fn span(&self, from: u64, to: u64) -> Option<(u128, u128)> {
+        let shift = self.shift_of(Role::Time)?;
+        let tick = |tick: u64| u128::from(tick.min(self.last_tick())) << shift;
+        Some((tick(from), tick(to) | low_bits(shift)))
+    }
+}
+
+/// A number whose lowest `bits` are ones, up to 128.
+pub(crate) const fn low_bits(bits: u32) -> u128 {
+    if bits >= ID_BITS_MAX { u128::MAX } else { (1 << bits) - 1 }
+}
+
+/// The same up to 64.
+pub(crate) const fn low_bits_64(bits: u32) -> u64 {
+    if bits >= u64::BITS { u64::MAX } else { (1 << bits) - 1 }
+}
+
+/// Why fields make no layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FieldsError {
+    /// A field's width is out of its range.
+    Width {
+        /// The field.
+        name: String,
+        /// Its width.
+        bits: u32,
+        /// The most it may have.
+        max: u32,
+    },
+    /// Two fields have one name.
+    Twice {
+        /// The name.
+        name: String,
+    },
+    /// A field lies where it may not.
+    Place {
+        /// The field.
+        name: String,
+        /// Where it has to lie.
+        expected: &'static str,
+    },
+    /// A constant does not fit its width.
+    Value {
+        /// The field.
+        name: String,
+        /// Its value.
+        value: u64,
+        /// Its width.
+        bits: u32,
+    },
+    /// Time and counter together are too wide.
+    Slot {
+        /// Their width.
+        bits: u32,
+    },
+    /// All together are too wide.
+    Total {
+        /// Their width.
+        bits: u32,
+    },
+}
+
+impl core::fmt::Display for FieldsError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            FieldsError::Width { name, bits, max } => write!(f, "'{name}' has {bits} bits, must have 1 to {max}"),
+            FieldsError::Twice { name } => write!(f, "the field '{name}' is there twice, must be there once"),
+            FieldsError::Place { name, expected } => write!(f, "'{name}' is in a wrong place: {expected}"),
+            FieldsError::Value { name, value, bits } => {
+                write!(f, "{name} is {value}, must be 0 to {}: the field has {bits} bits", low_bits(*bits))
+            }
+            FieldsError::Slot { bits } => {
+                write!(f, "time and counter have {bits} bits together, must have at most {SLOT_BITS_MAX}")
+            }
+            FieldsError::Total { bits } => {
+                write!(f, "the fields have {bits} bits together, must have at most {ID_BITS_MAX}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for FieldsError {}
+
+fn check(fields: &[Field]) -> Vec<FieldsError> {
+    let mut errors = Vec::new();
+    let place = |field: &Field, expected| FieldsError::Place { name: field.name.clone(), expected };
+    let at = |role: Role| fields.iter().position(|field| field.role == role);
+    let (time, counter) = (at(Role::Time), at(Role::Counter));
+    for (index, field) in fields.iter().enumerate() {
+        let max = match field.role {
+            Role::Time | Role::Counter => SLOT_BITS_MAX,
+            Role::Random => RANDOM_BITS_MAX,
+            Role::Noise => ID_BITS_MAX,
+            _ => VALUE_BITS_MAX,
+        };
+        if !(1..=max).contains(&field.bits) {
+            errors.push(FieldsError::Width { name: field.name.clone(), bits: field.bits, max });
+        }
+        if fields[..index].iter().any(|before| before.name == field.name) {
+            errors.push(FieldsError::Twice { name: field.name.clone() });
+        }
+        match field.role {
+            Role::Constant(value) if u128::from(value) > low_bits(field.bits) => {
+                errors.push(FieldsError::Value { name: field.name.clone(), value, bits: field.bits });
+            }
+            Role::Random | Role::Noise if time.max(counter).is_some_and(|above| index < above) => {
+                errors.push(place(field, "random and noise lie below time and counter"));
+            }
+            Role::Time | Role::Random | Role::Noise | Role::Constant(0) => {}
+            _ if time.is_some_and(|time| index < time) => {
+                errors.push(place(field, "above the time there may be nothing but constants of 0"));
+            }
+            _ => {}
+        }
+    }
+    let sum = |is: fn(&Field) -> bool| fields.iter().filter(|field| is(field)).fold(0, |n, f| f.bits.saturating_add(n));
+    let slot = sum(|field| matches!(field.role, Role::Time | Role::Counter));
+    if slot > SLOT_BITS_MAX {
+        errors.push(FieldsError::Slot { bits: slot });
+    }
+    let total = fields.iter().fold(0_u32, |n, field| n.saturating_add(field.bits));
+    if total > ID_BITS_MAX {
+        errors.push(FieldsError::Total { bits: total });
+    }
+    errors
+}

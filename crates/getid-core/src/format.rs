@@ -1,0 +1,170 @@
+//! Numbers as text whose order is that of the numbers.
+//!
+//! All alphabets are in ASCII order and the width is fixed, so that text sorts as the numbers do. (Columns need a
+//! collation that tells capitals from small letters.)
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::fields::low_bits;
+
+/// The most digits that `pad` may ask for: a number of 128 bits has 39 decimal ones.
+pub const PAD_MAX: u32 = 64;
+
+/// The most bytes of a prefix.
+pub const PREFIX_BYTES_MAX: usize = 64;
+
+/// The digits that numbers are written with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Radix {
+    /// `decimal`
+    Decimal,
+    /// `hex`, small letters
+    Hex,
+    /// `base32`, Crockford's: no I, L, O and U
+    Base32,
+    /// `base36`, small letters
+    Base36,
+    /// `base58`, Bitcoin's: no 0, I, O and l
+    Base58,
+    /// `base62`
+    Base62,
+}
+
+impl Radix {
+    /// Every one.
+    pub const ALL: [Radix; 6] =
+        [Radix::Decimal, Radix::Hex, Radix::Base32, Radix::Base36, Radix::Base58, Radix::Base62];
+
+    /// The word that declares it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Radix::Decimal => "decimal",
+            Radix::Hex => "hex",
+            Radix::Base32 => "base32",
+            Radix::Base36 => "base36",
+            Radix::Base58 => "base58",
+            Radix::Base62 => "base62",
+        }
+    }
+
+    /// The digits, in ASCII order.
+    pub const fn alphabet(self) -> &'static [u8] {
+        match self {
+            Radix::Decimal => b"0123456789",
+            Radix::Hex => b"0123456789abcdef",
+            Radix::Base32 => b"0123456789ABCDEFGHJKMNPQRSTVWXYZ",
+            Radix::Base36 => b"0123456789abcdefghijklmnopqrstuvwxyz",
+            Radix::Base58 => b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz",
+            Radix::Base62 => b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
+        }
+    }
+
+    /// How many digits a number of so many bits has at most.
+    pub fn digits_of(self, bits: u32) -> u32 {
+        let (mut number, mut digits) = (low_bits(bits), 1);
+        while number >= self.base() {
+            number /= self.base();
+            digits += 1;
+        }
+        digits
+    }
+
+    fn base(self) -> u128 {
+        self.alphabet().len() as u128
+    }
+
+    /// The value of a digit. Letters of hex, base32 and base36 may be of either case, and of base32 also those that
+    /// are easily taken for each other (Crockford: O is 0, I and L are 1).
+    fn value(self, digit: u8) -> Option<u128> {
+        let digit = match self {
+            Radix::Hex | Radix::Base36 => digit.to_ascii_lowercase(),
+            Radix::Base32 => match digit.to_ascii_uppercase() {
+                b'O' => b'0',
+                b'I' | b'L' => b'1',
+                upper => upper,
+            },
+            _ => digit,
+        };
+        self.alphabet().iter().position(|&known| known == digit).map(|place| place as u128)
+    }
+}
+
+/// How the numbers of a generator are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Format {
+    /// The digits.
+    pub radix: Radix,
+    /// Padded to so many digits.
+    pub pad: u32,
+    /// What comes before the digits.
+    pub prefix: String,
+    /// Whether a number of more digits is written with all of them, which gives up the order of texts; else it is
+    /// refused.
+    pub grows: bool,
+}
+
+impl Format {
+    /// Appends a number; false, and nothing is appended, when it has more digits than `pad` and may not grow.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, reason = "what is cut off was compared or is 0")]
+    pub fn write(&self, mut number: u128, out: &mut Vec<u8>) -> bool {
+        let base = self.radix.base();
+        let alphabet = self.radix.alphabet();
+        let mut digits = [alphabet[0]; 128];
+        let mut first = digits.len();
+        // Most numbers fit 64 bits, whose division is far cheaper.
+        while number > u128::from(u64::MAX) {
+            first -= 1;
+            digits[first] = alphabet[(number % base) as usize];
+            number /= base;
+        }
+        let (mut small, base) = (number as u64, base as u64);
+        while small > 0 {
+            first -= 1;
+            digits[first] = alphabet[(small % base) as usize];
+            small /= base;
+        }
+        let pad = digits.len() - self.pad.clamp(1, PAD_MAX) as usize;
+        if first < pad && !self.grows {
+            return false;
+        }
+        out.extend_from_slice(self.prefix.as_bytes());
+        out.extend_from_slice(&digits[first.min(pad)..]);
+        true
+    }
+
+    /// The number that a text is written for; `None` for what this format does not write, but for the case of letters
+    /// where that means nothing.
+    pub fn read(&self, text: &str) -> Option<u128> {
+        let digits = text.strip_prefix(self.prefix.as_str())?;
+        let pad = self.pad.max(1) as usize;
+        if digits.len() < pad || (digits.len() > pad && !self.grows) {
+            return None;
+        }
+        let is_padded_more = digits.len() > pad && digits.as_bytes().first() == self.radix.alphabet().first();
+        if is_padded_more {
+            return None;
+        }
+        digits.bytes().try_fold(0_u128, |number, digit| {
+            number.checked_mul(self.radix.base())?.checked_add(self.radix.value(digit)?)
+        })
+    }
+
+    /// The most bytes of a text, for numbers of so many bits.
+    pub fn bytes_max(&self, bits: u32) -> usize {
+        self.prefix.len() + self.radix.digits_of(bits).max(self.pad) as usize
+    }
+}
+
+impl fmt::Display for Format {
+    /// As it is declared: `format base62 pad 11 prefix T-`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "format {} pad {}", self.radix.word(), self.pad)?;
+        if !self.prefix.is_empty() {
+            write!(f, " prefix {}", self.prefix)?;
+        }
+        if self.grows { f.write_str(" overflow grow") } else { Ok(()) }
+    }
+}

@@ -1,0 +1,383 @@
+//! Kinds of generators: the word behind a generator's name, what fields it starts from, and how its IDs are written.
+
+use alloc::string::ToString as _;
+use alloc::vec::Vec;
+use core::fmt::Write as _;
+
+use uuid::Uuid;
+
+use crate::fields::{Field, Role};
+use crate::unit::Unit;
+
+/// The Unix time in ms at which a UUID's 100 ns ticks start to count: 1582-10-15 (RFC 9562, section 5.1).
+pub const GREGORIAN_UNIX_MS: i64 = -12_219_292_800_000;
+
+/// How many digits an `ObjectId` has as one decimal number: those of 2^96 - 1.
+const OBJECT_ID_DIGITS: usize = 29;
+
+/// How numbers of a kind become IDs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// An integer, or the text of a format.
+    Number,
+    /// A UUID of this version: 1, 4, 6 or 7.
+    Uuid(u8),
+    /// 24 hex digits.
+    ObjectId,
+    /// The same as a decimal number of 29 digits.
+    ObjectIdDecimal,
+    /// Hibernate's `CustomVersionOneStrategy`, written as a UUID.
+    Hibernate,
+}
+
+/// One kind: a preset of a layout, a text kind, or `layout`, whose fields are declared.
+#[derive(Debug)]
+pub struct Kind {
+    /// The word that declares it.
+    pub word: &'static str,
+    /// What it is, in one line.
+    pub doc: &'static str,
+    /// Its fields, from the most significant down; none for `layout`.
+    pub fields: &'static [(&'static str, u32, Role)],
+    /// When its time starts to count, Unix ms.
+    pub epoch_unix_ms: i64,
+    /// The step of its time.
+    pub unit: Unit,
+    /// How its IDs are written.
+    pub shape: Shape,
+}
+
+impl PartialEq for Kind {
+    fn eq(&self, other: &Kind) -> bool {
+        self.word == other.word
+    }
+}
+
+impl Eq for Kind {}
+
+const TIME: &str = "time";
+const COUNTER: &str = "counter";
+
+const fn number(
+    word: &'static str,
+    doc: &'static str,
+    fields: &'static [(&'static str, u32, Role)],
+    epoch_unix_ms: i64,
+    unit: Unit,
+) -> Kind {
+    Kind { word, doc, fields, epoch_unix_ms, unit, shape: Shape::Number }
+}
+
+const fn text(
+    word: &'static str,
+    doc: &'static str,
+    fields: &'static [(&'static str, u32, Role)],
+    epoch_unix_ms: i64,
+    unit: Unit,
+    shape: Shape,
+) -> Kind {
+    Kind { word, doc, fields, epoch_unix_ms, unit, shape }
+}
+
+const TWITTER_MS: i64 = 1_288_834_974_657;
+const FORK_MS: i64 = 1_420_041_600_000;
+const MS_10: Unit = match Unit::from_ns(10_000_000) {
+    Some(unit) => unit,
+    None => Unit::MS,
+};
+const US: Unit = match Unit::from_ns(1_000) {
+    Some(unit) => unit,
+    None => Unit::MS,
+};
+
+/// The counter's fields of a Twitter-like layout with one worker field.
+const WORKER_10: &[(&str, u32, Role)] =
+    &[(TIME, 41, Role::Time), ("worker", 10, Role::Server), (COUNTER, 12, Role::Counter)];
+
+const OBJECT_ID: &[(&str, u32, Role)] =
+    &[(TIME, 32, Role::Time), ("process", 40, Role::Drawn), (COUNTER, 24, Role::Counter)];
+
+const UUID_TIME: &[(&str, u32, Role)] =
+    &[(TIME, 60, Role::Time), ("clock-seq", 14, Role::Drawn), ("node", 48, Role::Drawn)];
+
+/// All kinds.
+pub static KINDS: &[Kind] = &[
+    number("layout", "the fields that are declared", &[], FORK_MS, Unit::MS),
+    number(
+        "fork",
+        "the unnamed generator's default layout",
+        &[
+            (TIME, 42, Role::Time),
+            ("server-id", 2, Role::Server),
+            (COUNTER, 9, Role::Counter),
+            ("random", 10, Role::Random),
+        ],
+        FORK_MS,
+        Unit::MS,
+    ),
+    number(
+        "twitter",
+        "Twitter's Snowflake",
+        &[
+            (TIME, 41, Role::Time),
+            ("datacenter", 5, Role::Server),
+            ("worker", 5, Role::Server),
+            (COUNTER, 12, Role::Counter),
+        ],
+        TWITTER_MS,
+        Unit::MS,
+    ),
+    number("leaf", "Leaf's snowflake mode", WORKER_10, TWITTER_MS, Unit::MS),
+    number("keets", "keets", WORKER_10, FORK_MS, Unit::MS),
+    number(
+        "discord",
+        "Discord's snowflakes, 64 bits",
+        &[
+            (TIME, 42, Role::Time),
+            ("worker", 5, Role::Server),
+            ("process", 5, Role::Server),
+            (COUNTER, 12, Role::Counter),
+        ],
+        1_420_070_400_000,
+        Unit::MS,
+    ),
+    number(
+        "sonyflake",
+        "Sonyflake, version 1",
+        &[(TIME, 39, Role::Time), (COUNTER, 8, Role::Counter), ("machine", 16, Role::Server)],
+        1_409_529_600_000,
+        MS_10,
+    ),
+    number(
+        "sonyflake2",
+        "Sonyflake, version 2",
+        &[(TIME, 39, Role::Time), (COUNTER, 8, Role::Counter), ("machine", 16, Role::Server)],
+        1_735_689_600_000,
+        MS_10,
+    ),
+    number(
+        "baidu",
+        "Baidu's UidGenerator",
+        &[(TIME, 28, Role::Time), ("worker", 22, Role::Server), (COUNTER, 13, Role::Counter)],
+        1_463_673_600_000,
+        Unit::S,
+    ),
+    number(
+        "redis-lua",
+        "the Lua script for Redis, whose shard comes with the request",
+        &[(TIME, 41, Role::Time), ("shard", 12, Role::Request), (COUNTER, 10, Role::Counter)],
+        0,
+        Unit::MS,
+    ),
+    number(
+        "icicle",
+        "Icicle",
+        &[(TIME, 41, Role::Time), ("shard", 10, Role::Server), (COUNTER, 12, Role::Counter)],
+        1_455_788_600_316,
+        Unit::MS,
+    ),
+    number(
+        "chronos",
+        "Chronos's timestamps, 64 bits",
+        &[(TIME, 46, Role::Time), (COUNTER, 18, Role::Counter)],
+        0,
+        Unit::MS,
+    ),
+    number(
+        "pd",
+        "the timestamps of TiKV's PD, 64 bits",
+        &[(TIME, 46, Role::Time), (COUNTER, 18, Role::Counter)],
+        0,
+        Unit::MS,
+    ),
+    number(
+        "js53",
+        "53 bits, for JavaScript's numbers",
+        &[(TIME, 41, Role::Time), ("server-id", 3, Role::Server), (COUNTER, 9, Role::Counter)],
+        FORK_MS,
+        Unit::MS,
+    ),
+    number("timestamp-ms", "Unix time in ms, strictly ascending", &[(TIME, 63, Role::Time)], 0, Unit::MS),
+    number("timestamp-us", "Unix time in microseconds, strictly ascending", &[(TIME, 63, Role::Time)], 0, US),
+    text("uuid1", "UUID of a time and a node", UUID_TIME, GREGORIAN_UNIX_MS, Unit::NS_100, Shape::Uuid(1)),
+    text("uuid4", "UUID of random bits", &[("noise", 122, Role::Noise)], 0, Unit::MS, Shape::Uuid(4)),
+    text("uuid6", "UUID of a time and a node, ascending", UUID_TIME, GREGORIAN_UNIX_MS, Unit::NS_100, Shape::Uuid(6)),
+    text(
+        "uuid7",
+        "UUID of a Unix time, a counter and random bits, ascending",
+        &[(TIME, 48, Role::Time), (COUNTER, 12, Role::Counter), ("noise", 62, Role::Noise)],
+        0,
+        Unit::MS,
+        Shape::Uuid(7),
+    ),
+    text("objectid", "MongoDB's ObjectId", OBJECT_ID, 0, Unit::S, Shape::ObjectId),
+    text("objectid-decimal", "ObjectId as 29 decimal digits", OBJECT_ID, 0, Unit::S, Shape::ObjectIdDecimal),
+    text(
+        "hibernate",
+        "Hibernate's CustomVersionOneStrategy",
+        &[
+            (TIME, 46, Role::Time),
+            ("address", 32, Role::Drawn),
+            ("process", 28, Role::Drawn),
+            (COUNTER, 15, Role::Counter),
+        ],
+        0,
+        Unit::MS,
+        Shape::Hibernate,
+    ),
+];
+
+impl Kind {
+    /// The kind of this word.
+    pub fn find(word: &str) -> Option<&'static Kind> {
+        KINDS.iter().find(|kind| kind.word == word)
+    }
+
+    /// Its fields as a layout has them.
+    pub fn own_fields(&self) -> Vec<Field> {
+        self.fields.iter().map(|&(name, bits, role)| Field { name: name.to_string(), bits, role }).collect()
+    }
+}
+
+/// The lower 62 bits of a UUID, below version and variant.
+const LOW_62: u128 = (1 << 62) - 1;
+const VARIANT: u128 = 0b10 << 62;
+
+impl Shape {
+    /// Whether a server's IDs ascend as texts or integers.
+    pub fn is_ordered(self) -> bool {
+        !matches!(self, Shape::Uuid(1 | 4) | Shape::Hibernate)
+    }
+
+    /// Appends the text of a number; for [`Shape::Number`] its decimal digits.
+    pub fn write(self, number: u128, out: &mut Vec<u8>) {
+        match self {
+            Shape::Uuid(version) => write_uuid(uuid_of(version, number), out),
+            Shape::Hibernate => write_uuid(hibernate_of(number), out),
+            Shape::Number => write_digits(number, 1, out),
+            Shape::ObjectIdDecimal => write_digits(number, OBJECT_ID_DIGITS, out),
+            Shape::ObjectId => {
+                const HEX: &[u8; 16] = b"0123456789abcdef";
+                out.extend((0..24).rev().map(|digit| HEX[(number >> (4 * digit)) as usize & 15]));
+            }
+        }
+    }
+
+    /// The most bytes of a text, for numbers of so many bits.
+    pub fn bytes_max(self, bits: u32) -> usize {
+        match self {
+            Shape::Uuid(_) | Shape::Hibernate => 36,
+            Shape::ObjectId => 24,
+            Shape::ObjectIdDecimal => OBJECT_ID_DIGITS,
+            Shape::Number => crate::format::Radix::Decimal.digits_of(bits) as usize,
+        }
+    }
+
+    /// The number that a text is written for; `None` for what this shape does not write.
+    pub fn read(self, text: &str) -> Option<u128> {
+        match self {
+            Shape::Uuid(version) => {
+                let bits = Uuid::try_parse(text).ok()?.as_u128();
+                (has_version(bits, version)).then(|| number_of_uuid(version, bits))
+            }
+            Shape::Hibernate => {
+                let bits = Uuid::try_parse(text).ok()?.as_u128();
+                (has_version(bits, 1) && bits & 0x8000 == 0).then(|| number_of_hibernate(bits))
+            }
+            Shape::Number => digits(text),
+            Shape::ObjectIdDecimal => digits(text).filter(|number| text.len() == OBJECT_ID_DIGITS && number >> 96 == 0),
+            Shape::ObjectId => {
+                let is_hex = text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+                is_hex.then(|| u128::from_str_radix(text, 16).ok()).flatten()
+            }
+        }
+    }
+}
+
+fn digits(text: &str) -> Option<u128> {
+    let are_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    are_digits.then(|| text.parse().ok()).flatten()
+}
+
+fn write_digits(number: u128, width: usize, out: &mut Vec<u8>) {
+    let mut digits = Digits { bytes: [0; 39], len: 0 };
+    // It holds every number of 128 bits.
+    let _ = write!(digits, "{number:0width$}");
+    out.extend_from_slice(&digits.bytes[..digits.len]);
+}
+
+/// Where a number is written without an allocation.
+struct Digits {
+    bytes: [u8; 39],
+    len: usize,
+}
+
+impl core::fmt::Write for Digits {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        let end = self.len + text.len();
+        self.bytes.get_mut(self.len..end).ok_or(core::fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.len = end;
+        Ok(())
+    }
+}
+
+fn write_uuid(bits: u128, out: &mut Vec<u8>) {
+    let mut buffer = Uuid::encode_buffer();
+    out.extend_from_slice(Uuid::from_u128(bits).hyphenated().encode_lower(&mut buffer).as_bytes());
+}
+
+fn has_version(bits: u128, version: u8) -> bool {
+    (bits >> 76) & 15 == u128::from(version) && bits & (0b11 << 62) == VARIANT
+}
+
+/// The UUID of a number of 122 bits: version and variant go in between, and version 1 has its time the other way round
+/// (RFC 9562, sections 5.1 and 5.6).
+fn uuid_of(version: u8, number: u128) -> u128 {
+    let (time, low) = (number >> 62, number & LOW_62);
+    let high = if version == 1 {
+        let (time_low, time_mid, time_high) = (time & 0xffff_ffff, (time >> 32) & 0xffff, time >> 48);
+        (time_low << 32) | (time_mid << 16) | time_high
+    } else {
+        ((time >> 12) << 16) | (time & 0xfff)
+    };
+    (high << 64) | (u128::from(version) << 76) | VARIANT | low
+}
+
+fn number_of_uuid(version: u8, bits: u128) -> u128 {
+    let high = bits >> 64;
+    let time = if version == 1 {
+        ((high & 0xfff) << 48) | (((high >> 16) & 0xffff) << 32) | (high >> 32)
+    } else {
+        ((high >> 16) << 12) | (high & 0xfff)
+    };
+    (time << 62) | (bits & LOW_62)
+}
+
+/// Bytes 0 to 3 are the address; 4 to 7 the process, whose byte 6 begins with the version; 8 and 9 the upper half of
+/// the time behind the variant; 10 to 13 its lower half; 14 and 15 the counter.
+fn hibernate_of(number: u128) -> u128 {
+    let counter = number & 0x7fff;
+    let process = (number >> 15) & 0xfff_ffff;
+    let address = (number >> 43) & 0xffff_ffff;
+    let time = number >> 75;
+    (address << 96)
+        | ((process >> 12) << 80)
+        | (1 << 76)
+        | ((process & 0xfff) << 64)
+        | VARIANT
+        | ((time >> 32) << 48)
+        | ((time & 0xffff_ffff) << 16)
+        | counter
+}
+
+fn number_of_hibernate(bits: u128) -> u128 {
+    let address = bits >> 96;
+    let process = (((bits >> 80) & 0xffff) << 12) | ((bits >> 64) & 0xfff);
+    let time = (((bits >> 48) & 0x3fff) << 32) | ((bits >> 16) & 0xffff_ffff);
+    (time << 75) | (address << 43) | (process << 15) | (bits & 0x7fff)
+}
+
+/// The words of all kinds.
+pub fn kind_words() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().map(|kind| kind.word)
+}
