@@ -26,9 +26,7 @@ fn the_clock_is_set_between_lives() {
     let to_1970 = DAY_S - unix_ms() / 1000;
     for (life, offset_s) in [0, -HOUR_S, to_1970, 0, DAY_S, 0, -60, -60].into_iter().enumerate() {
         clock.set(offset_s);
-        let server = clock.start(dir.path(), &[]);
-        let mut wire = server.connect();
-        draw(&mut wire, &mut all);
+        let (server, mut wire) = clock.serve(dir.path(), &mut all);
         let offset_ms: i64 = wire.info("clock_offset_ms").parse().expect("ms");
         let ids_are_ahead_s = if life > 4 { DAY_S } else { 0 };
         let expected_ms = (offset_s - ids_are_ahead_s).min(0) * 1000;
@@ -52,9 +50,7 @@ fn the_clock_is_set_while_running() {
     let clock = FakeClock::new();
     let dir = tempfile::tempdir().expect("a folder");
     let mut all = Vec::new();
-    let mut server = clock.start(dir.path(), &[]);
-    let mut wire = server.connect();
-    draw(&mut wire, &mut all);
+    let (mut server, mut wire) = clock.serve(dir.path(), &mut all);
     assert_eq!(wire.info("clock_set_back"), "0");
 
     // An hour back: 90 % of real speed, one warning, and no outage.
@@ -104,9 +100,7 @@ fn the_clock_is_set_while_running() {
     drop(wire);
     server.kill();
     clock.set(0);
-    let server = clock.start(dir.path(), &[]);
-    let mut wire = server.connect();
-    draw(&mut wire, &mut all);
+    let (_server, mut wire) = clock.serve(dir.path(), &mut all);
     assert!((number(&mut wire, "clock_offset_ms") + 1_800_000).abs() < 10_000);
     assert_all_ascend(&all);
 }
@@ -148,9 +142,7 @@ fn an_absurd_clock_at_the_start_gives_no_ids_and_writes_nothing() {
 
     // With a record: more than 400 days past it.
     clock.set(0);
-    let server = clock.start(dir.path(), &[]);
-    draw(&mut server.connect(), &mut all);
-    server.stop();
+    clock.serve(dir.path(), &mut all).0.stop();
     let before = fs::read_to_string(&state).expect("a record");
     for wrong in [2100, 2200] {
         clock.set(year(wrong));
@@ -188,8 +180,7 @@ fn a_wrong_year_that_is_corrected_before_the_first_id_leaves_no_trace() {
     draw_patiently(&mut wire, &mut all);
     assert!(ahead_of_us_ms(&all) < 10_000);
     server.stop();
-    let server = clock.start(dir.path(), &[]);
-    draw(&mut server.connect(), &mut all);
+    let _serving = clock.serve(dir.path(), &mut all);
     assert!(ahead_of_us_ms(&all) < 10_000);
     assert_all_ascend(&all);
 }
@@ -200,9 +191,7 @@ fn an_absurd_clock_while_running() {
     let clock = FakeClock::new();
     let dir = tempfile::tempdir().expect("a folder");
     let mut all = Vec::new();
-    let mut server = clock.start(dir.path(), &[]);
-    let mut wire = server.connect();
-    draw(&mut wire, &mut all);
+    let (mut server, mut wire) = clock.serve(dir.path(), &mut all);
     clock.set(180 * 365 * DAY_S);
     server.wait_log("no ids: clock says 22");
     let state = || fs::read_to_string(dir.path().join("getid-0.state")).expect("a record");
@@ -279,6 +268,14 @@ impl FakeClock {
         let path = self.dir.path().join("offset");
         fs::write(path.with_extension("new"), format!("{offset_s:+}\n")).expect("written");
         fs::rename(path.with_extension("new"), path).expect("renamed");
+    }
+
+    /// A server with this clock and a client of it, which has drawn some IDs.
+    fn serve(&self, dir: &Path, all: &mut Vec<u64>) -> (Server, Wire) {
+        let server = self.start(dir, &[]);
+        let mut wire = server.connect();
+        draw(&mut wire, all);
+        (server, wire)
     }
 
     fn start(&self, dir: &Path, words: &[&str]) -> Server {

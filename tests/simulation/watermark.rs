@@ -191,6 +191,14 @@ fn open(dir: &Path) -> Taken<FolderClaim> {
     FolderClaim::take_blocking(&folder(dir, identity(0))).unwrap()
 }
 
+/// The claim in `dir`, which is made if it is missing, once it has saved `point(10)`.
+async fn claimed(dir: &Path) -> Taken<FolderClaim> {
+    fs::create_dir_all(dir).unwrap();
+    let mut claim = open(dir);
+    claim.save(point(10)).await.unwrap();
+    claim
+}
+
 /// Why a start in `dir` is refused.
 fn refusal(dir: &Path, identity: Identity) -> String {
     FolderClaim::take_blocking(&folder(dir, identity)).map(|opened| opened.point).unwrap_err().to_string()
@@ -396,9 +404,7 @@ async fn bit_widths_may_change() {
 #[tokio::test]
 async fn leftovers_go_and_permissions_stay() {
     let dir = TempDir::new().unwrap();
-    let mut claim = open(dir.path());
-    claim.save(point(10)).await.unwrap();
-    drop(claim);
+    drop(claimed(dir.path()).await);
     let temp = dir.path().join("getid-0.state.tmp");
     fs::write(&temp, "half").unwrap();
     fs::set_permissions(state_file(dir.path()), fs::Permissions::from_mode(0o640)).unwrap();
@@ -434,9 +440,7 @@ async fn lost(claim: &mut Taken<FolderClaim>) -> String {
 async fn a_folder_that_goes_and_comes_back() {
     let dir = TempDir::new().unwrap();
     let (here, away) = (dir.path().join("here"), dir.path().join("away"));
-    fs::create_dir(&here).unwrap();
-    let mut claim = open(&here);
-    claim.save(point(10)).await.unwrap();
+    let mut claim = claimed(&here).await;
 
     fs::rename(&here, &away).unwrap();
     let gone = format!("claim lost: the folder {} is gone; put it back, or make it anew", here.display());
@@ -461,9 +465,7 @@ async fn a_folder_that_goes_and_comes_back() {
 async fn a_folder_made_anew_is_claimed_anew() {
     let dir = TempDir::new().unwrap();
     let here = dir.path().join("here");
-    fs::create_dir(&here).unwrap();
-    let mut claim = open(&here);
-    claim.save(point(10)).await.unwrap();
+    let mut claim = claimed(&here).await;
 
     fs::remove_dir_all(&here).unwrap();
     lost(&mut claim).await;
@@ -480,9 +482,7 @@ async fn a_folder_made_anew_is_claimed_anew() {
 async fn a_second_server_in_the_new_folder() {
     let dir = TempDir::new().unwrap();
     let here = dir.path().join("here");
-    fs::create_dir(&here).unwrap();
-    let mut first = open(&here);
-    first.save(point(10)).await.unwrap();
+    let mut first = claimed(&here).await;
 
     fs::remove_dir_all(&here).unwrap();
     fs::create_dir(&here).unwrap();
@@ -508,8 +508,7 @@ async fn a_second_server_in_the_new_folder() {
 #[tokio::test]
 async fn a_lock_file_that_is_deleted() {
     let dir = TempDir::new().unwrap();
-    let mut first = open(dir.path());
-    first.save(point(10)).await.unwrap();
+    let mut first = claimed(dir.path()).await;
     fs::remove_file(dir.path().join("getid-0.lock")).unwrap();
     let mut second = open(dir.path());
     assert_eq!(second.point, Some(point(10)));
@@ -529,9 +528,7 @@ async fn a_lock_file_that_is_deleted() {
 async fn a_new_folder_with_a_damaged_record_is_not_claimed() {
     let dir = TempDir::new().unwrap();
     let here = dir.path().join("here");
-    fs::create_dir(&here).unwrap();
-    let mut claim = open(&here);
-    claim.save(point(10)).await.unwrap();
+    let mut claim = claimed(&here).await;
     fs::remove_dir_all(&here).unwrap();
     fs::create_dir(&here).unwrap();
     fs::write(state_file(&here), "junk\n").unwrap();
@@ -545,8 +542,7 @@ async fn a_new_folder_with_a_damaged_record_is_not_claimed() {
 async fn a_lost_claim_is_told_although_the_save_that_found_it_was_dropped() {
     for dropped in 1..=3 {
         let dir = TempDir::new().unwrap();
-        let mut first = open(dir.path());
-        first.save(point(10)).await.unwrap();
+        let mut first = claimed(dir.path()).await;
         fs::remove_file(dir.path().join("getid-0.lock")).unwrap();
         let mut second = open(dir.path());
         second.save(point(50)).await.unwrap();
@@ -571,8 +567,7 @@ async fn a_lost_claim_is_told_although_the_save_that_found_it_was_dropped() {
 #[tokio::test]
 async fn two_holders_of_one_lock() {
     let dir = TempDir::new().unwrap();
-    let mut first = open(dir.path());
-    first.save(point(10)).await.unwrap();
+    let mut first = claimed(dir.path()).await;
     let ours = fs::read(state_file(dir.path())).unwrap();
     let owner = Record::parse(&ours).unwrap().owner;
     assert_eq!((owner.term, first.term), (Term(1), Term(1)));
@@ -610,8 +605,7 @@ async fn two_holders_of_one_lock() {
 #[tokio::test]
 async fn an_older_record_put_back() {
     let dir = TempDir::new().unwrap();
-    let mut first = open(dir.path());
-    first.save(point(10)).await.unwrap();
+    let first = claimed(dir.path()).await;
     let old = fs::read(state_file(dir.path())).unwrap();
     drop(first);
     let mut second = open(dir.path());
@@ -634,8 +628,7 @@ async fn a_folder_that_is_a_copy() {
     fs::create_dir(&dir).unwrap();
     let opened = |dir: &Path| open(dir).is_copy;
     assert!(opened(&dir) && opened(&dir), "nobody has saved with this claim");
-    let mut claim = open(&dir);
-    claim.save(point(10)).await.unwrap();
+    let claim = claimed(&dir).await;
     // A copy, made while it runs.
     fs::create_dir(&copy).unwrap();
     for name in ["getid-0.state", "getid-0.lock"] {
@@ -666,8 +659,7 @@ async fn a_folder_that_is_a_copy() {
 #[tokio::test]
 async fn a_record_that_is_nobodys_is_replaced() {
     let dir = TempDir::new().unwrap();
-    let mut claim = open(dir.path());
-    claim.save(point(10)).await.unwrap();
+    let mut claim = claimed(dir.path()).await;
     fs::remove_file(state_file(dir.path())).unwrap();
     claim.save(point(20)).await.unwrap();
     fs::write(state_file(dir.path()), "junk\n").unwrap();
@@ -803,8 +795,7 @@ fn run(command: &str, args: &[&str], dir: &Path) {
 async fn a_full_disk() {
     let disk = Mounted::new("size=64k");
     let dir = disk.0.path();
-    let mut claim = open(dir);
-    claim.save(point(10)).await.unwrap();
+    let mut claim = claimed(dir).await;
     let filler = dir.join("filler");
     let _ = fs::write(&filler, vec![0; 1 << 20]);
     let error = claim.save(point(20)).await.unwrap_err();
@@ -827,8 +818,7 @@ async fn a_full_disk() {
 async fn a_read_only_disk() {
     let disk = Mounted::new("size=64k");
     let dir = disk.0.path();
-    let mut claim = open(dir);
-    claim.save(point(10)).await.unwrap();
+    let claim = claimed(dir).await;
     drop(claim);
     disk.remount("ro");
     assert_eq!(
