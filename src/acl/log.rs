@@ -18,6 +18,8 @@ use crate::resp::Value;
 pub enum Reason {
     /// A command that the user may not run.
     Command,
+    /// A generator that the user may not ask.
+    Key,
     /// A name and a password that don't fit.
     Auth,
 }
@@ -38,7 +40,7 @@ pub struct Denial {
     pub reason: Reason,
     /// Where.
     pub context: Context,
-    /// The command's full name; of a failed login the word that asked for it, as it was sent.
+    /// The command's full name, or the generator's name; of a failed login the word that asked for it, as it was sent.
     pub object: String,
     /// The user's name, or what the client said it was.
     pub user: Arc<str>,
@@ -95,7 +97,7 @@ impl AclLog {
     pub fn note(&mut self, denial: Denial, seen: Seen, client: String, now_ms: i64, len_max: usize) {
         let is_like = |entry: &Arc<Entry>| {
             let is_same = match denial.reason {
-                Reason::Command => entry.denial.is_like(&denial),
+                Reason::Command | Reason::Key => entry.denial.is_like(&denial),
                 Reason::Auth => {
                     entry.denial.reason == Reason::Auth
                         && entry.seen == seen
@@ -130,7 +132,7 @@ impl AclLog {
         self.entries.retain(|entry| {
             let left = match entry.denial.reason {
                 Reason::Auth => &mut logins_left,
-                Reason::Command => &mut commands_left,
+                Reason::Command | Reason::Key => &mut commands_left,
             };
             let is_kept = *left > 0;
             *left -= usize::from(is_kept);
@@ -159,6 +161,7 @@ impl Entry {
     pub fn to_value(&self, now_ms: i64) -> Value {
         let reason = match self.denial.reason {
             Reason::Command => "command",
+            Reason::Key => "key",
             Reason::Auth => "auth",
         };
         let context = match self.denial.context {

@@ -2,15 +2,17 @@
 //!
 //! Redis calls it a selector. A check happens for every request, so what is allowed is a bit for each row of the
 //! command table; the rules themselves are kept as text beside it, in the order they were given, because that is how
-//! Redis 7.2 shows them, and because they may name what this server does not have. Patterns are kept to be shown: there
-//! are no keys here.
+//! Redis 7.2 shows them, and because they may name what this server does not have. A key is the name of a generator,
+//! and it is read; what rules say of writing and of channels is kept to be shown.
 //!
 //! Invariant: the rules, applied to `-@all` or `+@all` (`starts_with_all`), make the bits.
 
 use super::RuleError;
+use super::log::Reason;
 use super::redis_names;
-use crate::command::{Categories, Command, TABLE, Verb};
+use crate::command::{Categories, Command, Flags, NAMING, TABLE, Verb};
 use crate::resp::Args;
+use crate::text::glob::Pattern;
 
 /// A set of commands, a bit for each [`Verb`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,6 +88,8 @@ struct KeyPattern {
     read: bool,
     write: bool,
     pattern: String,
+    /// The same to match by; `None`: it is too long, and matches nothing.
+    matcher: Option<Pattern>,
 }
 
 /// The meaning of a name in a rule.
@@ -171,7 +175,8 @@ impl Permissions {
             known.read |= read;
             known.write |= write;
         } else {
-            self.keys.push(KeyPattern { read, write, pattern: pattern.to_owned() });
+            let matcher = Pattern::new(pattern.as_bytes(), false).ok();
+            self.keys.push(KeyPattern { read, write, pattern: pattern.to_owned(), matcher });
         }
         // Written in parts, it is `~*` all the same, and is shown as such.
         if self.keys.iter().any(|known| known.read && known.write && known.pattern == "*") {
@@ -275,6 +280,31 @@ impl Permissions {
             !is_void
         });
         self.rules.push(format!("{}{name}", if allow { '+' } else { '-' }));
+    }
+
+    /// Whether it allows the command with these arguments, or why not.
+    pub(super) fn check(&self, command: &Command, args: Args<'_>) -> Result<(), Reason> {
+        let is_for_all = command.flags.has(Flags::NO_AUTH);
+        if !(is_for_all || self.commands.has(command.verb) || self.allows_first_arg(command.verb, args)) {
+            return Err(Reason::Command);
+        }
+        if command.key(args).is_none_or(|key| self.may_read(key)) { Ok(()) } else { Err(Reason::Key) }
+    }
+
+    fn may_read(&self, key: &[u8]) -> bool {
+        let is_for = |known: &KeyPattern| known.read && known.matcher.as_ref().is_some_and(|by| by.matches(key));
+        self.all_keys || self.keys.iter().any(is_for)
+    }
+
+    /// The commands that it allows whatever generator they name.
+    pub(super) fn commands_with_any_key(&self) -> CommandSet {
+        let mut commands = self.commands;
+        if !self.all_keys {
+            for command in NAMING {
+                commands.set(command.verb, false);
+            }
+        }
+        commands
     }
 
     /// Whether a first argument makes it allowed.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::guard::unguarded;
+use super::log::Reason;
 use super::password::Digest;
 use super::permissions::{CommandSet, Permissions};
 use super::{REDACTED, RuleError, has_blanks};
@@ -23,6 +24,8 @@ pub struct User {
     selectors: Vec<Permissions>,
     /// What the root, the selectors and Redis's exceptions allow together.
     allowed: CommandSet,
+    /// The same whatever generator is named.
+    allowed_with_any_key: CommandSet,
 }
 
 impl User {
@@ -38,6 +41,7 @@ impl User {
             root: Permissions::default(),
             selectors: Vec::new(),
             allowed: CommandSet::default(),
+            allowed_with_any_key: CommandSet::default(),
         };
         user.sum_up();
         user
@@ -71,10 +75,11 @@ impl User {
         self.incarnation == other.incarnation && self.name == other.name
     }
 
-    /// All commands it may run whatever their arguments; without [guarded](Command::is_guarded) ones for a session
-    /// that is guarded.
-    pub fn allowed(&self, is_guarded: bool) -> CommandSet {
-        if is_guarded { unguarded(self.allowed) } else { self.allowed }
+    /// All commands it may run whatever their arguments, which may be names of generators if `names_generators`;
+    /// without [guarded](Command::is_guarded) ones for a session that is guarded.
+    pub fn allowed(&self, is_guarded: bool, names_generators: bool) -> CommandSet {
+        let allowed = if names_generators { self.allowed_with_any_key } else { self.allowed };
+        if is_guarded { unguarded(allowed) } else { allowed }
     }
 
     /// Whether anybody can log in as this user. A client that is logged in stays so.
@@ -102,25 +107,28 @@ impl User {
         self.enabled && (self.nopass || password.is_among(&self.passwords))
     }
 
-    /// Whether the user may run a command, whatever its arguments: one bit test.
+    /// Whether the user may run a command, whatever its arguments but for the name of a generator: one bit test.
     #[inline]
     pub fn may(&self, command: &Command) -> bool {
         self.allowed.has(command.verb)
     }
 
-    /// Whether the user may run a command with these arguments, the name among them.
+    /// Whether the user may run a command with these arguments, the name among them. One selector must allow both the
+    /// command and its key.
     ///
-    /// Any selector is enough, as in Redis for commands that have no keys; patterns are not looked at.
-    #[inline]
-    pub fn may_run(&self, command: &Command, args: Args<'_>) -> bool {
-        self.may(command) || self.may_for_first_arg(command, args)
-    }
-
-    /// Whether a first argument makes it allowed.
-    #[cold]
-    pub fn may_for_first_arg(&self, command: &Command, args: Args<'_>) -> bool {
-        let mut all = std::iter::once(&self.root).chain(&self.selectors);
-        all.any(|permissions| permissions.allows_first_arg(command.verb, args))
+    /// # Errors
+    ///
+    /// The reason why not: as in Redis the key, if only that is in the way of any selector.
+    pub fn check(&self, command: &Command, args: Args<'_>) -> Result<(), Reason> {
+        let mut refused = Reason::Command;
+        for permissions in std::iter::once(&self.root).chain(&self.selectors) {
+            match permissions.check(command, args) {
+                Ok(()) => return Ok(()),
+                Err(Reason::Key) => refused = Reason::Key,
+                Err(_) => {}
+            }
+        }
+        Err(refused)
     }
 
     /// Takes one rule. A password is any bytes, everything else UTF-8.
@@ -181,11 +189,13 @@ impl User {
     }
 
     pub(super) fn sum_up(&mut self) {
-        self.allowed = self.selectors.iter().fold(self.root.commands, |sum, selector| sum.and(selector.commands));
         // As in Redis, nobody can be kept from logging in or leaving.
-        for command in TABLE.iter().filter(|command| command.flags.has(Flags::NO_AUTH)) {
-            self.allowed.set(command.verb, true);
-        }
+        let mut for_all = CommandSet::default();
+        TABLE.iter().filter(|row| row.flags.has(Flags::NO_AUTH)).for_each(|row| for_all.set(row.verb, true));
+        let all = || std::iter::once(&self.root).chain(&self.selectors);
+        self.allowed = all().fold(for_all, |sum, permissions| sum.and(permissions.commands));
+        let with_any_key = all().fold(for_all, |sum, permissions| sum.and(permissions.commands_with_any_key()));
+        self.allowed_with_any_key = with_any_key;
     }
 
     fn add_password(&mut self, password: Digest) {

@@ -26,19 +26,36 @@ pub fn command_info<'a>(vocabulary: &Vocabulary, names: impl ExactSizeIterator<I
 }
 
 fn info(command: &'static Command) -> Value {
-    let no_key = || Value::Integer(0);
+    // One key, or none; a step from it to the next one all the same.
+    let key_at = Value::Integer(command.key_at.map_or(0, i64::from));
+    let step = Value::Integer(i64::from(command.key_at.is_some()));
     Value::Array(vec![
         Value::from(command.full_name),
         Value::Integer(i64::from(command.arity)),
         Value::Set(command.flags.names().map(|name| Value::Simple(name.into())).collect()),
-        no_key(),
-        no_key(),
-        no_key(),
+        key_at.clone(),
+        key_at,
+        step,
         Value::Set(command.categories.names().map(|name| Value::Simple(format!("@{name}").into())).collect()),
         Value::Set(Vec::new()),
-        Value::Array(Vec::new()),
+        Value::Array(command.key_at.map(key_spec).into_iter().collect()),
         Value::Array(command.subcommands.iter().map(info).collect()),
     ])
+}
+
+/// Where a key is and what is done with it: read, as in Redis's `GET`.
+fn key_spec(key_at: u8) -> Value {
+    let kind = |name: &'static str, fields: Value| Value::map([("type", Value::from(name)), ("spec", fields)]);
+    let range = [("lastkey", 0), ("keystep", 1), ("limit", 0)].map(|(name, number)| (name, Value::Integer(number)));
+    Value::map([
+        ("flags", key_flags()),
+        ("begin_search", kind("index", Value::map([("index", Value::Integer(i64::from(key_at)))]))),
+        ("find_keys", kind("range", Value::map(range))),
+    ])
+}
+
+fn key_flags() -> Value {
+    Value::Set(["RO", "access"].map(|flag| Value::Simple(flag.into())).into())
 }
 
 /// `COMMAND DOCS [name ...]`: a map from names to maps. Names that are unknown are left out.
@@ -67,7 +84,10 @@ fn docs(command: &'static Command) -> Value {
         fields.push(("complexity", Value::from(command.complexity)));
     }
     if !command.arguments.is_empty() {
-        fields.push(("arguments", Value::Array(command.arguments.iter().map(argument_docs).collect())));
+        fields.push((
+            "arguments",
+            Value::Array(command.arguments.iter().map(|argument| argument_docs(argument, command)).collect()),
+        ));
     }
     if !command.subcommands.is_empty() {
         fields.push(("subcommands", Value::map(command.subcommands.iter().map(|sub| (sub.full_name, docs(sub))))));
@@ -75,8 +95,11 @@ fn docs(command: &'static Command) -> Value {
     Value::map(fields)
 }
 
-fn argument_docs(argument: &'static Argument) -> Value {
+fn argument_docs(argument: &'static Argument, command: &'static Command) -> Value {
     let mut fields = vec![("name", Value::from(argument.name)), ("type", Value::from(argument.kind))];
+    if argument.kind == "key" && command.key_at.is_some() {
+        fields.push(("key_spec_index", Value::Integer(0)));
+    }
     if let Some(token) = argument.token {
         fields.push(("token", Value::from(token)));
     }
@@ -86,7 +109,10 @@ fn argument_docs(argument: &'static Argument) -> Value {
         fields.push(("flags", Value::Set(flags)));
     }
     if !argument.parts.is_empty() {
-        fields.push(("arguments", Value::Array(argument.parts.iter().map(argument_docs).collect())));
+        fields.push((
+            "arguments",
+            Value::Array(argument.parts.iter().map(|part| argument_docs(part, command)).collect()),
+        ));
     }
     Value::map(fields)
 }
@@ -116,14 +142,28 @@ pub fn command_list(vocabulary: &Vocabulary, args: Args<'_>) -> Value {
     Value::Array(all.filter(|command| admits(command)).map(|command| Value::from(command.full_name)).collect())
 }
 
-/// `COMMAND GETKEYS` and `COMMAND GETKEYSANDFLAGS`: always an error, for no command here has keys.
+/// `COMMAND GETKEYS`, or with `flags` `COMMAND GETKEYSANDFLAGS`: the generator that a command names, or none.
 ///
 /// `WATCH` does not count: it accepts names that mean nothing.
-pub fn command_get_keys(vocabulary: &Vocabulary, args: Args<'_>) -> &'static str {
-    let command = args.get(2).and_then(|name| vocabulary.find(name)).filter(|command| {
-        command.subcommands.is_empty() || args.get(3).is_none_or(|sub| command.subcommand(sub).is_some())
-    });
-    if command.is_some() { "ERR The command has no key arguments" } else { "ERR Invalid command specified" }
+///
+/// # Errors
+///
+/// The reply's text for a command that is not here, has no place for a key, or has too few arguments.
+pub fn command_get_keys(vocabulary: &Vocabulary, args: Args<'_>, flags: bool) -> Result<Value, &'static str> {
+    let asked = args.behind(2);
+    let command = vocabulary.resolve(asked).map_err(|_| "ERR Invalid command specified")?;
+    if command.key_at.is_none() {
+        return Err("ERR The command has no key arguments");
+    }
+    if !command.accepts(asked.len()) {
+        return Err("ERR Invalid number of arguments specified for command");
+    }
+    let told = |key: &[u8]| {
+        let key = Value::bulk(key.to_vec());
+        if flags { Value::Array(vec![key, key_flags()]) } else { key }
+    };
+    let key = command.key_at.and_then(|at| asked.get(usize::from(at)));
+    Ok(Value::Array(key.map(told).into_iter().collect()))
 }
 
 /// The `HELP` of the container called `full_name`: lines as Redis formats them.

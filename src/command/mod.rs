@@ -14,7 +14,7 @@ use std::collections::HashSet;
 
 pub use describe::{command_docs, command_get_keys, command_help, command_info, command_list};
 pub use ids::{IdArgumentError, SpanError, describe_id, describe_span, parse_id, parse_span};
-pub use table::TABLE;
+pub use table::{NAMING, TABLE};
 
 use crate::resp::Args;
 
@@ -48,6 +48,9 @@ pub struct Command {
     pub complexity: &'static str,
     /// What it takes, for hints.
     pub arguments: &'static [Argument],
+    /// Which of its arguments is the name of a generator, if it is there. For Redis's rules that is a key, and one that
+    /// is read: an ID comes out, and nothing that anybody reads by that name changes.
+    pub key_at: Option<u8>,
     /// Its subcommands.
     pub subcommands: &'static [Command],
     /// Its lines in the container's `HELP`: the usage, then its explanation indented.
@@ -91,7 +94,7 @@ pub fn rows() -> impl Iterator<Item = &'static Command> {
 pub struct Argument {
     /// What hints call it.
     pub name: &'static str,
-    /// `string`, `integer`, `pattern`, `pure-token`, `oneof` or `block`.
+    /// `string`, `integer`, `key`, `pattern`, `pure-token`, `oneof` or `block`.
     pub kind: &'static str,
     /// The word in front of it, or that it is.
     pub token: Option<&'static str>,
@@ -214,6 +217,13 @@ impl Verb {
 }
 
 impl Command {
+    /// The name of a generator among its arguments, as rules for keys look at it: of one that is too long to be a name,
+    /// the beginning. So the answer to a large request is the same however much of it is there.
+    pub fn key<'a>(&self, args: Args<'a>) -> Option<&'a [u8]> {
+        let key = args.get(usize::from(self.key_at?))?;
+        Some(&key[..key.len().min(KEY_BYTES_MAX)])
+    }
+
     /// Whether it takes `len` arguments, names included.
     #[inline]
     pub fn accepts(&self, len: usize) -> bool {
@@ -242,6 +252,7 @@ pub struct Vocabulary {
     by_len: Vec<Vec<Word>>,
     /// Every command that has a name, in the table's order.
     commands: Vec<&'static Command>,
+    names_generators: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -286,6 +297,28 @@ impl Vocabulary {
         Ok(Vocabulary::of(words))
     }
 
+    /// The same for a server that has named generators: commands about IDs take a generator's name.
+    ///
+    /// Without any they are what they are in the fork, to the text of their errors.
+    #[must_use]
+    pub fn naming_generators(mut self) -> Vocabulary {
+        let naming = |command: &mut &'static Command| {
+            if let Some(row) = NAMING.iter().find(|row| row.verb == command.verb) {
+                *command = row;
+            }
+        };
+        self.commands.iter_mut().for_each(naming);
+        self.by_len.iter_mut().flatten().for_each(|word| naming(&mut word.command));
+        self.names_generators = true;
+        self
+    }
+
+    /// Whether commands take the names of generators.
+    #[inline]
+    pub fn names_generators(&self) -> bool {
+        self.names_generators
+    }
+
     /// Whether the table has a command of this name, in any letter case.
     pub fn names_command(name: &str) -> bool {
         TABLE.iter().any(|command| command.name.eq_ignore_ascii_case(name))
@@ -298,7 +331,7 @@ impl Vocabulary {
         for word in words {
             by_len[word.name.len()].push(word);
         }
-        let vocabulary = Vocabulary { by_len, commands };
+        let vocabulary = Vocabulary { by_len, commands, names_generators: false };
         debug_assert_eq!(vocabulary.commands.iter().map(|command| command.verb).collect::<HashSet<_>>().len(), {
             vocabulary.commands.len()
         });
@@ -350,6 +383,9 @@ pub struct RenameError {
     /// The name it should get.
     pub to: String,
 }
+
+/// The longest name of a generator, bytes.
+const KEY_BYTES_MAX: usize = 128;
 
 /// How much of a name or of all arguments an error text quotes, bytes, as in Redis.
 const QUOTED_BYTES_MAX: usize = 128;
@@ -404,13 +440,15 @@ impl Flags {
     pub const FAST: Flags = Flags(1 << 6);
     /// Works before authentication.
     pub const NO_AUTH: Flags = Flags(1 << 7);
+    /// May have no keys, though it has a place for one.
+    pub const NO_MANDATORY_KEYS: Flags = Flags(1 << 8);
     /// Is refused between `MULTI` and `EXEC`.
-    pub const NO_MULTI: Flags = Flags(1 << 8);
+    pub const NO_MULTI: Flags = Flags(1 << 9);
     /// Works while a script blocks Redis.
-    pub const ALLOW_BUSY: Flags = Flags(1 << 9);
+    pub const ALLOW_BUSY: Flags = Flags(1 << 10);
 
     /// Names as `COMMAND` gives them, in Redis's order.
-    const NAMES: [&'static str; 10] = [
+    const NAMES: [&'static str; 11] = [
         "readonly",
         "admin",
         "noscript",
@@ -419,6 +457,7 @@ impl Flags {
         "skip_slowlog",
         "fast",
         "no_auth",
+        "no_mandatory_keys",
         "no_multi",
         "allow_busy",
     ];
@@ -549,6 +588,20 @@ mod tests {
         for none in ["", "getidx", "getie", "get", "ping|x", "client|", "client|list|x", "|"] {
             check(&plain, none, None);
         }
+    }
+
+    #[test]
+    fn with_named_generators_commands_about_ids_take_a_name() {
+        let naming = vocabulary(&[("mgetid", "ids")]).unwrap().naming_generators();
+        for (name, key_at) in [("getid", 1), ("ids", 2), ("decodeid", 2), ("idspan", 3)] {
+            let command = naming.find(name.as_bytes()).unwrap();
+            let plain = TABLE.iter().find(|row| row.verb == command.verb).unwrap();
+            assert_eq!((command.key_at, plain.key_at), (Some(key_at), None), "{name}");
+            assert!(command.accepts(plain.arity.unsigned_abs() as usize) && !plain.accepts(usize::from(key_at) + 1));
+            assert!(naming.commands().iter().any(|row| std::ptr::eq(*row, command)), "{name}");
+        }
+        assert_eq!(naming.commands().len(), TABLE.len());
+        assert!(naming.find(b"mgetid").is_none() && naming.names_generators());
     }
 
     #[test]

@@ -18,27 +18,16 @@ const TRANSACTION: Categories = Categories::TRANSACTION;
 
 /// Every command. `GETID` and `MGETID` come first of their lengths, so a lookup meets them first.
 pub static TABLE: &[Command] = &[
-    row(Verb::GetId, "getid", 1, FAST.and(Flags::READONLY), NONE).docs(
-        "0.1.0",
-        "generic",
-        "Get a unique 63-bit id that is larger than every one before",
-    ),
-    row(Verb::MGetId, "mgetid", 2, FAST.and(Flags::READONLY), NONE)
-        .docs("0.1.0", "generic", "Get several unique ids, ascending")
-        .costs("O(N) where N is the number of ids")
-        .takes(&[argument("count", "integer")]),
-    row(Verb::DecodeId, "decodeid", 2, FAST.and(Flags::READONLY), NONE)
-        .docs("0.1.0", "generic", "Tell an id's time, server-id, shard and random part")
-        .takes(&[argument("id", "integer")]),
+    GETID,
+    MGETID,
+    DECODEID,
     // Before a login too: health checks have no password, and it tells them nothing else.
     row(Verb::IdReady, "idready", 1, FAST.and(Flags::READONLY).and(Flags::NO_AUTH), NONE).docs(
         "0.1.0",
         "generic",
         "Tell whether ids are given now, without taking one",
     ),
-    row(Verb::IdSpan, "idspan", 3, FAST.and(Flags::READONLY), NONE)
-        .docs("0.1.0", "generic", "Get the lowest and the highest id of a span of time")
-        .takes(&[argument("from", "string"), argument("to", "string")]),
+    IDSPAN,
     row(Verb::Acl, "acl", -2, Flags::NONE, NONE)
         .docs("6.0.0", "server", "A container for Access List Control commands")
         .with(ACL),
@@ -169,6 +158,46 @@ pub static TABLE: &[Command] = &[
         .docs("2.2.0", "transactions", "Watch the given keys, of which this server has none that change")
         .takes(&[argument("key", "string").multiple()]),
 ];
+
+const GETID: Command = row(Verb::GetId, "getid", 1, FAST.and(Flags::READONLY), NONE).docs(
+    "0.1.0",
+    "generic",
+    "Get a unique 63-bit id that is larger than every one before",
+);
+const MGETID: Command = row(Verb::MGetId, "mgetid", 2, FAST.and(Flags::READONLY), NONE)
+    .docs("0.1.0", "generic", "Get several unique ids, ascending")
+    .costs("O(N) where N is the number of ids")
+    .takes(&[COUNT]);
+const DECODEID: Command = row(Verb::DecodeId, "decodeid", 2, FAST.and(Flags::READONLY), NONE)
+    .docs("0.1.0", "generic", "Tell an id's time, server-id, shard and random part")
+    .takes(&[argument("id", "integer")]);
+const IDSPAN: Command = row(Verb::IdSpan, "idspan", 3, FAST.and(Flags::READONLY), NONE)
+    .docs("0.1.0", "generic", "Get the lowest and the highest id of a span of time")
+    .takes(&[FROM, TO]);
+
+/// The rows of commands that take a generator's name, where there are named generators.
+pub static NAMING: &[Command] = &[
+    GETID.naming(1).takes(&[NAME_AND_FIELDS]),
+    MGETID.naming(2).takes(&[COUNT, NAME_AND_FIELDS]),
+    DECODEID.naming(2).takes(&[argument("id", "string"), NAME.optional()]),
+    IDSPAN.naming(3).takes(&[FROM, TO, NAME.optional()]),
+];
+
+const COUNT: Argument = argument("count", "integer");
+const FROM: Argument = argument("from", "string");
+const TO: Argument = argument("to", "string");
+const NAME: Argument = argument("name", "key");
+/// A generator, and values of the fields that come with each request to it.
+const NAME_AND_FIELDS: Argument = Argument {
+    parts: &[
+        NAME,
+        Argument {
+            parts: &[argument("field", "string"), argument("value", "integer")],
+            ..argument("field_value", "block").optional().multiple()
+        },
+    ],
+    ..argument("generator", "block").optional()
+};
 
 const ACL: &[Command] = &[
     row(Verb::AclCat, "acl|cat", -2, OWN, NONE)
@@ -425,10 +454,10 @@ const COMMAND: &[Command] = &[
             "    commands are returned.",
         ]),
     row(Verb::CommandGetKeys, "command|getkeys", -3, SLOW, CONNECTION)
-        .docs("2.8.13", "server", "Extract keys given a full command, of which none here has any")
+        .docs("2.8.13", "server", "Extract keys given a full command")
         .help(&["GETKEYS <full-command>", "    Return the keys from a full command."]),
     row(Verb::CommandGetKeysAndFlags, "command|getkeysandflags", -3, SLOW, CONNECTION)
-        .docs("7.0.0", "server", "Extract keys and access flags given a full command, of which none here has any")
+        .docs("7.0.0", "server", "Extract keys and access flags given a full command")
         .help(&["GETKEYSANDFLAGS <full-command>", "    Return the keys and the access flags from a full command."]),
     help_row(Verb::CommandHelp, "command|help", CONNECTION, "5.0.0", "server"),
     row(Verb::CommandInfo, "command|info", -2, SLOW, CONNECTION)
@@ -559,6 +588,7 @@ const fn row(verb: Verb, full_name: &'static str, arity: i32, flags: Flags, cate
         summary: "",
         complexity: "O(1)",
         arguments: &[],
+        key_at: None,
         subcommands: &[],
         help: &[],
         is_guarded: false,
@@ -589,6 +619,12 @@ const fn help_row(
 impl Command {
     const fn guarded(self) -> Command {
         Command { is_guarded: true, ..self }
+    }
+
+    /// With a generator's name as the argument at `key_at`, behind all that it takes without one.
+    const fn naming(self, key_at: u8) -> Command {
+        let flags = self.flags.and(Flags::NO_MANDATORY_KEYS);
+        Command { key_at: Some(key_at), arity: -self.arity, flags, ..self }
     }
 
     const fn unpaused(self) -> Command {

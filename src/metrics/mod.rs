@@ -90,10 +90,12 @@ pub enum Counter {
     DeniedLogins,
     /// Commands that their user may not run.
     DeniedCommands,
+    /// Generators that their user may not ask.
+    DeniedKeys,
 }
 
 impl Counter {
-    const COUNT: usize = Counter::DeniedCommands as usize + 1;
+    const COUNT: usize = Counter::DeniedKeys as usize + 1;
 }
 
 /// What one thread has done, in cache lines of its own (two, because processors fetch them in pairs).

@@ -256,7 +256,7 @@ const STATS: &[Metric] = &[
         |facts| if facts.is_threaded() { facts.metrics.work().writes } else { 0 }.into()),
     counter("acl_access_denied_auth", "Logins that failed.", |facts| facts.counted(Counter::DeniedLogins)),
     counter("acl_access_denied_cmd", "Commands that their user may not run.", |facts| facts.counted(Counter::DeniedCommands)),
-    constant("acl_access_denied_key", "0"),
+    counter("acl_access_denied_key", "Requests for a generator that their user may not ask.", |facts| facts.counted(Counter::DeniedKeys)),
     constant("acl_access_denied_channel", "0"),
     counter("protocol_error_connections", "Connections closed for breaking the protocol.",
         |facts| facts.counted(Counter::ProtocolErrors)),

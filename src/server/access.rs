@@ -58,6 +58,7 @@ impl Server {
             }
             let counter = match denial.reason {
                 Reason::Command => Counter::DeniedCommands,
+                Reason::Key => Counter::DeniedKeys,
                 Reason::Auth => Counter::DeniedLogins,
             };
             self.metrics.add(counter, denial.count);

@@ -19,14 +19,35 @@ use crate::resp::{Args, DecodeLimits, Protocol};
 /// everyone who asks for `CLIENT LIST`.
 pub const NAME_BYTES_MAX: usize = 1024;
 
-/// What `EXEC` answers in the place of a command that was allowed when it was queued.
-const NO_LONGER_ALLOWED: &str = "NOPERM ACLs rules changed between the moment the transaction was \
-                                            accumulated and the EXEC call. This command is no longer allowed for the \
-                                            following reason: no permission to execute the command or subcommand";
+/// Why a request is refused to its user: for `ACL LOG`, and for the reply.
+#[derive(Debug)]
+pub(super) struct NotAllowed {
+    pub(super) command: &'static Command,
+    reason: Reason,
+    /// The command's full name, or the key.
+    object: String,
+}
 
-/// What a user is told who may not run a command; Redis 7.0's text.
-fn no_permission(command: &Command) -> String {
-    format!("NOPERM this user has no permissions to run the '{}' command", command.full_name)
+impl NotAllowed {
+    /// What its user is told; Redis 7.0's text.
+    fn text(&self) -> String {
+        match self.reason {
+            Reason::Key => "NOPERM this user has no permissions to access one of the keys used as arguments".to_owned(),
+            _ => format!("NOPERM this user has no permissions to run the '{}' command", self.object),
+        }
+    }
+
+    /// What `EXEC` answers in the place of a command that was allowed when it was queued.
+    fn text_in_exec(&self) -> String {
+        let reason = match self.reason {
+            Reason::Key => "no permission to touch the specified keys",
+            _ => "no permission to execute the command or subcommand",
+        };
+        format!(
+            "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command \
+             is no longer allowed for the following reason: {reason}"
+        )
+    }
 }
 
 fn named_getid(settings: &Settings) -> Option<&'static Command> {
@@ -137,15 +158,22 @@ impl Client {
         self.view.last_command == NO_COMMAND
     }
 
-    /// Whether the user may run it: a bit test.
+    /// Whether the user may run it: a bit test, unless the arguments matter.
     #[inline]
-    pub(super) fn may_run(&self, command: &'static Command, args: Args<'_>) -> bool {
-        self.allowed.has(command.verb) || self.may_for_first_arg(command, args)
+    pub(super) fn check(&self, command: &'static Command, args: Args<'_>) -> Result<(), Box<NotAllowed>> {
+        if self.allowed.has(command.verb) { Ok(()) } else { self.check_args(command, args) }
     }
 
     #[cold]
-    fn may_for_first_arg(&self, command: &'static Command, args: Args<'_>) -> bool {
-        !self.is_guarded_from(command) && self.user.may_for_first_arg(command, args)
+    fn check_args(&self, command: &'static Command, args: Args<'_>) -> Result<(), Box<NotAllowed>> {
+        let reason = match self.user.check(command, args) {
+            Ok(()) if !self.is_guarded_from(command) => return Ok(()),
+            Ok(()) => Reason::Command,
+            Err(reason) => reason,
+        };
+        let key = command.key(args).filter(|_| reason == Reason::Key);
+        let object = key.map_or_else(|| command.full_name.into(), |key| String::from_utf8_lossy(key).into_owned());
+        Err(Box::new(NotAllowed { command, reason, object }))
     }
 
     /// The same for a command that has no first argument that matters.
@@ -162,7 +190,8 @@ impl Client {
     fn become_user(&mut self, user: Arc<User>, logged_in: bool, has_proved: bool) {
         self.logged_in = logged_in;
         self.has_proved = has_proved;
-        self.allowed = user.allowed(self.settings.protection.guards(self.origin, has_proved));
+        let is_guarded = self.settings.protection.guards(self.origin, has_proved);
+        self.allowed = user.allowed(is_guarded, self.settings.vocabulary.names_generators());
         // As in Redis, nobody needs to log in while the default user is open to all.
         let authenticated = logged_in || self.settings.users.default_user().is_open();
         self.limits = DecodeLimits { authenticated, ..self.settings.limits() };
@@ -182,27 +211,31 @@ impl Client {
         self.become_user(user, logged_in, false);
     }
 
-    /// Why it may not run a command that it may not run.
+    /// Leaves a refused request for `ACL LOG`, and returns the reply's text.
     #[cold]
-    pub(super) fn refusal_of(&self, command: &'static Command) -> String {
-        if self.user.may(command) && self.is_guarded_from(command) {
-            acl::denied(command)
-        } else {
-            no_permission(command)
-        }
+    pub(super) fn deny(&self, refused: NotAllowed, context: Context, turn: &mut Turn) -> String {
+        self.deny_with(refused, context, NotAllowed::text, turn)
     }
 
     /// The same for one that was allowed when it was queued.
     #[cold]
-    pub(super) fn refusal_in_exec(&self, command: &'static Command) -> String {
-        if self.user.may(command) { self.refusal_of(command) } else { NO_LONGER_ALLOWED.to_owned() }
+    pub(super) fn deny_in_exec(&self, refused: NotAllowed, turn: &mut Turn) -> String {
+        self.deny_with(refused, Context::Multi, NotAllowed::text_in_exec, turn)
     }
 
-    /// Leaves a refused command for `ACL LOG`.
-    #[cold]
-    pub(super) fn deny(&self, command: &'static Command, context: Context, turn: &mut Turn) {
-        let user = Arc::clone(self.user.name());
-        turn.deny(Denial { reason: Reason::Command, context, object: command.full_name.to_owned(), user, count: 1 });
+    fn deny_with(
+        &self,
+        refused: NotAllowed,
+        context: Context,
+        text: fn(&NotAllowed) -> String,
+        turn: &mut Turn,
+    ) -> String {
+        let command = refused.command;
+        let is_guarded = self.user.may(command) && self.is_guarded_from(command);
+        let text = if is_guarded { acl::denied(command) } else { text(&refused) };
+        let NotAllowed { reason, object, .. } = refused;
+        turn.deny(Denial { reason, context, object, user: Arc::clone(self.user.name()), count: 1 });
+        text
     }
 
     /// `RESET`, as far as it is not about the transaction. What `SETINFO` said stays, as in Redis: it is still true.

@@ -58,7 +58,7 @@ pub use transaction::TRANSACTION_BYTES_MAX;
 use transaction::Transaction;
 pub use turn::{Breach, Reply, TURN_BYTES_MAX, TURN_IDS_MAX, TURN_NS_MAX, Turn, turn_ids_max};
 
-use crate::acl::{Context, Origin};
+use crate::acl::Origin;
 use crate::resp::{self, Decoded, Decoder, IdWriter, Protocol, ProtocolError, Value};
 
 /// One client's protocol state.
@@ -262,11 +262,12 @@ impl Session {
         let Some(mut queue) = transaction.take_queue() else { return transaction.discard() };
         if let Some((command, args)) = queue.next() {
             // The user's rules may have changed since it was queued.
-            if client.may_run(command, args) {
-                Call { command, args, client, transaction, turn }.run();
-            } else {
-                client.deny(command, Context::Multi, turn);
-                turn.push_error(client.refusal_in_exec(command));
+            match client.check(command, args) {
+                Ok(()) => Call { command, args, client, transaction, turn }.run(),
+                Err(refused) => {
+                    let text = client.deny_in_exec(*refused, turn);
+                    turn.push_error(text);
+                }
             }
         }
         transaction.put_back(queue);

@@ -1,6 +1,6 @@
 //! What becomes of a request before it runs: it is refused, held, queued behind `MULTI`, or run.
 
-use super::client::Client;
+use super::client::{Client, NotAllowed};
 use super::commands::Call;
 use super::transaction::{Transaction, is_login};
 use super::turn::{Breach, Turn};
@@ -27,7 +27,7 @@ pub(super) enum Refused {
     /// It cannot be run: the reply.
     Because { command: Option<&'static Command>, text: Vec<u8> },
     /// Its user may not run it.
-    NotAllowed(&'static Command),
+    NotAllowed(Box<NotAllowed>),
 }
 
 impl Refused {
@@ -40,7 +40,7 @@ impl Refused {
                 // A client that has not logged in gets little at a time.
                 turn.ended |= !client.is_authenticated() && turn.encoded().len() >= UNAUTHENTICATED_BYTES_MAX;
             }
-            Refused::NotAllowed(command) => refuse(transaction, client, command, turn),
+            Refused::NotAllowed(refused) => refuse(transaction, client, *refused, turn),
         }
     }
 }
@@ -66,9 +66,7 @@ fn check(transaction: &Transaction, client: &Client, args: Args<'_>, len: usize)
     if transaction.is_queueing() && command.flags.has(Flags::NO_MULTI) {
         return because(b"ERR Command not allowed inside a transaction");
     }
-    if !client.may_run(command, args) {
-        return Err(Refused::NotAllowed(command));
-    }
+    client.check(command, args).map_err(Refused::NotAllowed)?;
     if len > ARGS_MAX { because(too_many_args(command, len).as_bytes()) } else { Ok(command) }
 }
 
@@ -197,9 +195,10 @@ fn reject(
 
 /// Answers a request that its user may not make.
 #[cold]
-fn refuse(transaction: &mut Transaction, client: &mut Client, command: &'static Command, turn: &mut Turn) {
+fn refuse(transaction: &mut Transaction, client: &mut Client, refused: NotAllowed, turn: &mut Turn) {
     let context = if transaction.is_queueing() { Context::Multi } else { Context::TopLevel };
-    client.deny(command, context, turn);
+    let command = refused.command;
+    let text = client.deny(refused, context, turn);
     client.view.set_last_command(command.full_name);
-    reject(transaction, client, Some(command), client.refusal_of(command).as_bytes(), turn);
+    reject(transaction, client, Some(command), text.as_bytes(), turn);
 }

@@ -11,7 +11,7 @@
 pub const PATTERN_BYTES_MAX: usize = 1024;
 
 /// A pattern that was read, to be matched against many texts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     elements: Vec<Element>,
     /// Bytes that a text needs: all elements but `*` take one each.

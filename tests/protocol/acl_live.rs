@@ -44,6 +44,51 @@ fn every_name_that_redis_knows_is_known() {
     }
 }
 
+/// A generator's name is for GETID what a key is for GET, and for DECODEID what it is for the commands that have it
+/// elsewhere: Redis is asked about GET.
+#[test]
+#[ignore = "needs redis-server"]
+fn key_patterns_mean_what_they_mean_in_redis() {
+    let server = RedisServer::start(&[]);
+    let mut redis = server.connect();
+    let mut shell = Shell::new(&Options { generators: true, ..Options::default() });
+    let rules = [
+        "~*",
+        "allkeys -get",
+        "~orders:*",
+        "%R~orders:*",
+        "%W~orders:*",
+        "%W~orders:eu %R~orders:[a-f]?",
+        "%R~*",
+        "~orders:eu -get (+get ~tweets)",
+        "resetkeys (+get ~tweets) (~orders:*)",
+        "-get +get|orders:eu ~o* (-@all +get %R~t?eets)",
+        "-@all ~*",
+        "(allkeys +@all)",
+        "~ORDERS:EU ~\\\\*",
+    ];
+    let mut allowed = 0;
+    for rules in rules {
+        // In both, the rules are about the command that is asked.
+        let (ours, theirs) = (rules.replace("get", "getid"), rules);
+        let set = |rules: &str| format!("ACL SETUSER u reset nopass on +@all {rules}");
+        shell.talk(format!("{}\r\n", set(&ours)).as_bytes(), usize::MAX);
+        assert_eq!(ask(&mut redis, &set(theirs)), b"+OK\r\n", "{rules}");
+        for key in ["orders:eu", "orders:", "tweets", "*", "x"] {
+            let ours = shell.talk(format!("ACL DRYRUN u GETID {key}\r\n").as_bytes(), usize::MAX);
+            let theirs = ask(&mut redis, &format!("ACL DRYRUN u GET {key}"));
+            // The lengths in front of the texts differ by that of the name.
+            let text = |reply: &[u8]| {
+                let text = String::from_utf8_lossy(reply).replace("getid", "get");
+                text.lines().last().unwrap_or_default().to_owned()
+            };
+            assert_eq!(text(&ours), text(&theirs), "{rules}: {key}");
+            allowed += usize::from(ours == b"+OK\r\n");
+        }
+    }
+    assert!(allowed > 10, "{allowed}");
+}
+
 #[test]
 #[ignore = "needs redis-server"]
 fn random_users_may_do_the_same_in_redis() {

@@ -24,13 +24,15 @@ pub(crate) struct Options {
     pub(crate) refuses: bool,
     /// `rename-command config "hidden"` and `rename-command shutdown ""`.
     pub(crate) renamed: bool,
+    /// There are named generators.
+    pub(crate) generators: bool,
     /// `client-query-buffer-limit`.
     pub(crate) request_bytes_max: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { password: false, refuses: false, renamed: false, request_bytes_max: 1 << 30 }
+        Options { password: false, refuses: false, renamed: false, generators: false, request_bytes_max: 1 << 30 }
     }
 }
 
@@ -38,8 +40,9 @@ impl Default for Options {
 pub(crate) fn settings(options: &Options) -> Settings {
     let renames = [("config", "hidden"), ("shutdown", "")].map(|(from, to)| (from.to_owned(), to.to_owned()));
     let cycle = RandomCycle::new((0..1024).collect()).unwrap();
+    let vocabulary = Vocabulary::new(if options.renamed { &renames } else { &[] }).unwrap();
     Settings {
-        vocabulary: Vocabulary::new(if options.renamed { &renames } else { &[] }).unwrap(),
+        vocabulary: if options.generators { vocabulary.naming_generators() } else { vocabulary },
         scheme: Arc::new(Scheme::new(Layout::default(), 0, cycle).unwrap()),
         id_mgetid_max: 100,
         turn_ids_max: TURN_IDS_MAX,
@@ -309,6 +312,7 @@ fn read_line(line: &str, place: &str, all: &mut Vec<Conversation>) {
                 "password" => conversation.options.password = true,
                 "refuses" => conversation.options.refuses = true,
                 "renamed" => conversation.options.renamed = true,
+                "generators" => conversation.options.generators = true,
                 _ => panic!("{place}: what is '{mark}'?"),
             }
         }

@@ -38,7 +38,12 @@ fn conversations_are_held_over_a_socket() {
         let title = conversation.title.split_once(": ").unwrap().1;
         let title = title.split(" [").next().unwrap();
         let options = &conversation.options;
-        if options.refuses || options.renamed || options.request_bytes_max != 1 << 30 || ONLY_FAKE.contains(&title) {
+        if options.refuses
+            || options.renamed
+            || options.generators
+            || options.request_bytes_max != 1 << 30
+            || ONLY_FAKE.contains(&title)
+        {
             continue;
         }
         let server = if options.password { &password } else { &plain };

@@ -2,7 +2,7 @@
 //! or a log, becomes an effect.
 
 use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, OK, Outcome};
-use crate::acl::{self, DEFAULT_USER};
+use crate::acl::{self, DEFAULT_USER, Reason};
 use crate::command::Verb;
 use crate::resp::{Value, parse_integer, write_bulk};
 use crate::session::effect::{AclEffect, Effect};
@@ -56,11 +56,15 @@ pub(super) fn dry_run(call: &mut Call<'_>) -> Outcome {
     if !command.accepts(asked.len()) {
         return Err(command.arity_error().into());
     }
-    if user.may_run(command, asked) {
-        return Ok(OK);
-    }
-    let text = format!("This user has no permissions to run the '{}' command", command.full_name);
-    call.turn.push_with(|out| write_bulk(text.as_bytes(), out));
+    let text = match user.check(command, asked) {
+        Ok(()) => return Ok(OK),
+        Err(Reason::Key) => {
+            let key = command.key(asked).unwrap_or_default();
+            [b"This user has no permissions to access the '", key, b"' key"].concat()
+        }
+        Err(_) => format!("This user has no permissions to run the '{}' command", command.full_name).into_bytes(),
+    };
+    call.turn.push_with(|out| write_bulk(&text, out));
     Ok(Answer::Pushed)
 }
 

@@ -2,7 +2,7 @@
 //! `MEMORY`.
 
 use super::{Answer, Call, NOT_AN_INTEGER, OK, Outcome, SYNTAX};
-use crate::command;
+use crate::command::{self, Verb};
 use crate::resp::{Value, parse_integer, write_id};
 use crate::session::effect::{Effect, IntrospectEffect};
 
@@ -31,9 +31,10 @@ pub(super) fn command_count(call: &mut Call<'_>) -> Outcome {
     Ok(Answer::Pushed)
 }
 
-/// `COMMAND GETKEYS` and `COMMAND GETKEYSANDFLAGS`: an error in any case.
+/// `COMMAND GETKEYS` and `COMMAND GETKEYSANDFLAGS`
 pub(super) fn command_get_keys(call: &mut Call<'_>) -> Outcome {
-    Err(command::command_get_keys(&call.client.settings.vocabulary, call.args).into())
+    let flags = call.command.verb == Verb::CommandGetKeysAndFlags;
+    Ok(Answer::Value(command::command_get_keys(&call.client.settings.vocabulary, call.args, flags)?))
 }
 
 /// `INFO [section ...]`
