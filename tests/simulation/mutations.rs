@@ -33,6 +33,21 @@ const OF_THE_QUEUE: [Fault; 7] = [
     Fault::LeaverKeepsItsPlace,
 ];
 
+/// Faults of lines, which the tests of the core plant and find.
+const OF_LINES: [Fault; 11] = [
+    Fault::LineStartsInsideAUnit,
+    Fault::LineStartsAtClock,
+    Fault::LineAddedAtClock,
+    Fault::LinePositionRoundsDown,
+    Fault::LinesAreNotCovered,
+    Fault::LinesAreFresh,
+    Fault::LineBeforeDeclared,
+    Fault::EarlierSaveDeclares,
+    Fault::WantedSaveDeclares,
+    Fault::RetakeForgetsLines,
+    Fault::LineWantsNothing,
+];
+
 /// The scene that is for a fault; `None`: the stories find it at once.
 fn scene(fault: Fault) -> Option<fn()> {
     Some(match fault {
@@ -86,7 +101,7 @@ fn is_found(fault: Fault) -> Result<String, String> {
 #[test]
 fn every_planted_fault_is_found() {
     let mut missed = Vec::new();
-    for fault in Fault::ALL.iter().copied().filter(|fault| !OF_THE_QUEUE.contains(fault)) {
+    for fault in Fault::ALL.iter().copied().filter(|fault| !OF_THE_QUEUE.contains(fault) && !OF_LINES.contains(fault)) {
         match is_found(fault) {
             Ok(how) => println!("{fault:?}: found {how}"),
             Err(why) => missed.push((fault, why)),

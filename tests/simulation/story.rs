@@ -687,10 +687,12 @@ struct RefusalsAllowed {
 impl RefusalsAllowed {
     fn has(self, refusal: &Refusal) -> bool {
         match refusal {
-            Refusal::Clock(_) | Refusal::EndOfTime { .. } => self.clock,
+            Refusal::Clock(_) | Refusal::EndOfTime { .. } | Refusal::BeforeEpoch { .. } => self.clock,
             Refusal::Save { .. } | Refusal::SaveTimeout => self.disk,
             // That it is true is seen to where the queue is tested by itself.
-            Refusal::Overload { wait_ms, max_wait_ms, .. } => wait_ms > max_wait_ms,
+            Refusal::Overload { wait_ms, max_wait_ms, .. } | Refusal::NamedOverload { wait_ms, max_wait_ms, .. } => {
+                wait_ms > max_wait_ms
+            }
             // The policy may have been changed by now.
             Refusal::Busy { .. } | Refusal::Closed => true,
             Refusal::ClaimLost(_) => self.claim,

@@ -108,6 +108,28 @@ listed! {
         CloseKeepsGate,
         /// The last act stores the watermark.
         CloseStoresWatermark,
+        /// A line begins in the middle of the unit that the position lies in.
+        LineStartsInsideAUnit,
+        /// A line begins at the clock, not B ahead of it.
+        LineStartsAtClock,
+        /// A line that is added while the server runs begins at the clock.
+        LineAddedAtClock,
+        /// The last unit of a line counts as free when a life ends.
+        LinePositionRoundsDown,
+        /// What is saved covers the unnamed generator only.
+        LinesAreNotCovered,
+        /// A life in which only a line gave IDs counts as one that gave none.
+        LinesAreFresh,
+        /// A line gives IDs before its declaration is saved.
+        LineBeforeDeclared,
+        /// A save that began before a line was added counts as one that holds its declaration.
+        EarlierSaveDeclares,
+        /// A save that is wanted counts as one that holds the declarations, whatever comes of it.
+        WantedSaveDeclares,
+        /// A line is left where it was when a claim is retaken.
+        RetakeForgetsLines,
+        /// A line that needs a higher watermark than a save would bring waits for ever.
+        LineWantsNothing,
         /// A new draw is served although others wait.
         PassesTheQueue,
         /// A draw that waits is served whole in its turn.

@@ -141,13 +141,24 @@ impl ReferenceClock {
     /// R for a draw. Readings of several threads may overtake each other; R does not.
     #[inline]
     pub fn advance(&mut self, boot_ns: u64) -> Tick {
+        Tick::of_ns(self.advance_ns(boot_ns))
+    }
+
+    /// R for a draw, ns since the epoch.
+    #[inline]
+    pub(crate) fn advance_ns(&mut self, boot_ns: u64) -> u64 {
         self.seen_boot_ns = self.seen_boot_ns.max(boot_ns);
-        Tick(self.ns_at(self.seen_boot_ns) / NS_PER_MS)
+        self.ns_at(self.seen_boot_ns)
     }
 
     /// R at `boot_ns`, or at the latest reading so far if that is later.
     pub fn at(&self, boot_ns: u64) -> Tick {
-        Tick(self.ns_at(boot_ns.max(self.seen_boot_ns)) / NS_PER_MS)
+        Tick::of_ns(self.read_ns(boot_ns))
+    }
+
+    /// As [`ReferenceClock::at`], in ns since the epoch.
+    pub(crate) fn read_ns(&self, boot_ns: u64) -> u64 {
+        self.ns_at(boot_ns.max(self.seen_boot_ns))
     }
 
     /// The boot time at which R will be at `tick`, if W stays on its course.

@@ -44,7 +44,25 @@ pub enum Refusal {
         /// What they are asked of.
         layout: Layout,
     },
-    /// The draw would cross the end of the 42 bits.
+    /// As [`Refusal::Overload`], of a named generator.
+    NamedOverload {
+        /// How long the draw would wait, ms.
+        wait_ms: u64,
+        /// `id-max-wait-ms`.
+        max_wait_ms: u64,
+        /// IDs asked for in the last second.
+        asked_per_s: u64,
+        /// What its layout holds.
+        capacity_per_s: u64,
+    },
+    /// R has not reached the epoch of a named generator.
+    BeforeEpoch {
+        /// R.
+        reference_unix_ms: i64,
+        /// The generator's epoch.
+        epoch_unix_ms: i64,
+    },
+    /// The draw would cross the end of the time field.
     EndOfTime {
         /// The last instant an ID can carry.
         last_unix_ms: i64,
@@ -71,7 +89,7 @@ impl Refusal {
     pub fn is_overload(&self) -> bool {
         match self {
             Refusal::Busy { ahead_ms, max_borrow_ms } => ahead_ms.saturating_sub(*max_borrow_ms) <= NEAR_MS,
-            Refusal::Overload { .. } => true,
+            Refusal::Overload { .. } | Refusal::NamedOverload { .. } => true,
             _ => false,
         }
     }
@@ -90,6 +108,17 @@ impl fmt::Display for Refusal {
                  asked for, the layout holds {}; {}",
                 layout.capacity_per_s(),
                 layout.remedy_for(*asked_per_s)
+            ),
+            Refusal::NamedOverload { wait_ms, max_wait_ms, asked_per_s, capacity_per_s } => write!(
+                f,
+                "BUSY this would wait {wait_ms} ms and id-max-wait-ms allows {max_wait_ms}: {asked_per_s} ids a second are \
+                 asked for, the layout holds {capacity_per_s}; a wider counter or more servers hold more"
+            ),
+            Refusal::BeforeEpoch { reference_unix_ms, epoch_unix_ms } => write!(
+                f,
+                "MISCONF it is {}, before the epoch of this generator, {}",
+                UtcMs(*reference_unix_ms),
+                UtcMs(*epoch_unix_ms)
             ),
             Refusal::EndOfTime { last_unix_ms } => {
                 write!(f, "MISCONF end of time: no id can carry a time after {}", UtcMs(*last_unix_ms))

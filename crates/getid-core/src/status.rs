@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 
-use crate::time::Tick;
+use crate::time::{Slot, Tick};
 
 /// What a mint looks like at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,4 +40,21 @@ pub struct Status {
     pub saves: u64,
     /// Why the last save failed; `None` once one has succeeded.
     pub save_error: Option<Arc<str>>,
+}
+
+/// What a line looks like at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineStatus {
+    /// IDs given in this life.
+    pub ids_issued: u64,
+    /// The first slot that was not given, `unit << counter_bits | counter`; the clock may already be past it.
+    pub next: Slot,
+    /// How far its unit begins ahead of R, ms.
+    pub ahead_ms: u64,
+    /// The last instant that its IDs can carry, Unix ms.
+    pub last_unix_ms: i64,
+    /// What its layout holds without borrowing.
+    pub capacity_per_s: u64,
+    /// Whether the disk holds its declaration: before that it gives nothing.
+    pub is_declared: bool,
 }

@@ -61,6 +61,11 @@ impl Tick {
     /// The first tick that no ID can carry.
     pub const END: Tick = Tick(1 << TICK_BITS);
 
+    /// The tick that so many ns since the epoch lie in.
+    pub(crate) const fn of_ns(ns: u64) -> Tick {
+        Tick(ns / 1_000_000)
+    }
+
     /// This tick as Unix time in milliseconds.
     pub const fn unix_ms(self, epoch: Epoch) -> i64 {
         // Both are far below 2^62: 2^42 and Epoch::UNIX_MS_MAX.

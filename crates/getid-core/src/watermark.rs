@@ -84,6 +84,8 @@ pub(crate) struct Progress {
     pub(crate) lead_ms: u64,
     /// The B that is in force once a save that begins now has succeeded, ms.
     pub(crate) max_borrow_ms: u64,
+    /// The disk does not hold all declarations.
+    pub(crate) undeclared: bool,
 }
 
 impl Progress {
@@ -133,6 +135,7 @@ impl Watermark {
         let target = progress.target();
         let must = self.saves == 0
             || self.lowering
+            || progress.undeclared
             || progress.max_borrow_ms > self.lowest_borrow_ms
             || self.save_error.is_some()
             || self.claim_lost.is_some();
@@ -303,7 +306,14 @@ mod tests {
     const RETRY: u64 = SAVE_RETRY_NS;
 
     fn progress(now: u64, position: u64, issued: u64) -> Progress {
-        Progress { now: Tick(now), position: Tick(position), issued, lead_ms: 3000, max_borrow_ms: 3000 }
+        Progress {
+            now: Tick(now),
+            position: Tick(position),
+            issued,
+            lead_ms: 3000,
+            max_borrow_ms: 3000,
+            undeclared: false,
+        }
     }
 
     fn point(watermark: Tick) -> SavePoint {

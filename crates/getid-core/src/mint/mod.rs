@@ -18,6 +18,9 @@
 //!
 //! What is not here: waiting, waking, log lines and the disk. The mint says what it wants and is told what happened.
 
+mod lines;
+mod named;
+
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -35,6 +38,7 @@ use crate::slots::Slots;
 use crate::status::Status;
 use crate::time::{Slot, Tick};
 use crate::watermark::{Progress, SAVE_SLACK_MS, Watermark};
+use lines::Lines;
 
 /// At the borrow limit, a draw is to come again when this much of it can be had at once, ms: not for every slot.
 const WAIT_MS_MAX: u64 = 10;
@@ -51,6 +55,7 @@ pub struct Mint {
     layout: Layout,
     limits: Limits,
     slots: Slots,
+    lines: Lines,
     clock: ReferenceClock,
     watermark: Watermark,
     /// What the last life left, and what was found when a claim was retaken: the later of each.
@@ -98,6 +103,7 @@ impl Mint {
             layout,
             limits,
             slots: Slots::new(layout.shard_bits(), found.watermark),
+            lines: Lines::default(),
             clock: ReferenceClock::new(layout.epoch(), limits.max_clock_jump_ms, Some(found), reading),
             watermark: Watermark::new(found.watermark),
             found,
@@ -187,15 +193,7 @@ impl Mint {
 
     /// How many slots a draw of `n` at `now` would get, at least one, or why none. The one place that decides it.
     fn available(&self, now: Tick, n: u32, begun: bool) -> Result<u32, Blocked> {
-        if self.closed {
-            return Err(Blocked::Refused(Refusal::Closed));
-        }
-        if let Some(fault) = self.clock.fault() {
-            return Err(Blocked::Refused(Refusal::Clock(fault)));
-        }
-        if let Some(text) = self.watermark.claim_lost_text() {
-            return Err(Blocked::Refused(Refusal::ClaimLost(Arc::clone(text))));
-        }
+        self.check_open()?;
         if u64::from(n) > self.slots.room(now, Tick::END) {
             let last_unix_ms = self.layout.last_unix_ms();
             return Err(Blocked::Refused(Refusal::EndOfTime { last_unix_ms }));
@@ -216,12 +214,25 @@ impl Mint {
         }
     }
 
+    /// Whether anybody gets IDs at all.
+    fn check_open(&self) -> Result<(), Blocked> {
+        let fault = self.clock.fault().map(Refusal::Clock);
+        let claim_lost = || self.watermark.claim_lost_text().map(|text| Refusal::ClaimLost(Arc::clone(text)));
+        let refusal = if self.closed { Some(Refusal::Closed) } else { fault.or_else(claim_lost) };
+        refusal.map_or(Ok(()), |refusal| Err(Blocked::Refused(refusal)))
+    }
+
     /// The boot time at which `n` slots, or a few ms worth of them, fit below the borrow limit.
     fn time_for(&self, now: Tick, n: u32) -> u64 {
         let shard_bits = self.layout.shard_bits();
         let sensible = u64::from(n).min(WAIT_MS_MAX.min(self.max_borrow_ms) << shard_bits);
         let last = Slot(self.slots.first(now).0 + sensible - 1).tick(shard_bits);
-        let reference = Tick((last.0 + 1).saturating_sub(self.max_borrow_ms));
+        self.boot_ns_below(Tick(last.0 + 1))
+    }
+
+    /// The boot time at which R + B will be at `limit`, as far as a wait may be long.
+    fn boot_ns_below(&self, limit: Tick) -> u64 {
+        let reference = Tick(limit.0.saturating_sub(self.max_borrow_ms));
         let seen = self.clock.seen_boot_ns();
         self.clock.boot_ns_at(reference).clamp(seen.saturating_add(WAIT_NS_MIN), seen.saturating_add(WAIT_NS_MAX))
     }
@@ -231,7 +242,7 @@ impl Mint {
         self.slots.ahead_ms(Tick(self.clock.at(boot_ns).0 + self.max_borrow_ms))
     }
 
-    /// IDs given in this life.
+    /// IDs that the unnamed generator gave in this life.
     pub fn ids_issued(&self) -> u64 {
         self.slots.count()
     }
@@ -264,6 +275,7 @@ impl Mint {
         let found = if planted(Fault::StartForgetsWatermark) { Tick(0) } else { self.found.watermark };
         self.start.position = found.max(others);
         self.slots.reposition(self.start.position);
+        self.lines.restart(self.start_of_line());
     }
 
     /// Which B is in force: the configured one once R and it have passed where this life began, and no larger one than
@@ -286,6 +298,9 @@ impl Mint {
         }
         let half = (self.max_borrow_ms / 2).max(1).min(u64::from(u32::MAX)) << self.layout.shard_bits();
         self.piece_max = u32::try_from(half).unwrap_or(u32::MAX);
+        if self.max_borrow_ms != before_ms {
+            self.lines.limit_pieces(self.max_borrow_ms);
+        }
     }
 
     fn is_past_start(&self) -> bool {
@@ -299,21 +314,32 @@ impl Mint {
             return self.limits.max_borrow_ms;
         }
         let inherited = if self.is_past_start() && !planted(Fault::InheritsForEver) {
-            self.slots.position().ms_since(now).min(self.start.max_borrow_ms)
+            self.position().ms_since(now).min(self.start.max_borrow_ms)
         } else {
             self.start.max_borrow_ms
         };
         self.highest_borrow_limit_ms.max(inherited)
     }
 
+    /// P, of all: the first tick without an ID.
+    fn position(&self) -> Tick {
+        self.slots.position().max(self.lines.position())
+    }
+
+    /// IDs that all have given in this life.
+    fn issued(&self) -> u64 {
+        self.slots.count() + self.lines.issued()
+    }
+
     /// What the watermark's policy looks at.
     fn progress(&self, now: Tick) -> Progress {
         Progress {
             now,
-            position: self.slots.position(),
-            issued: self.slots.count(),
+            position: self.position().max(self.lines.wanted()),
+            issued: self.issued(),
             lead_ms: self.limits.lead_ms,
             max_borrow_ms: self.wanted_borrow_ms,
+            undeclared: self.lines.undeclared(),
         }
     }
 
@@ -322,6 +348,7 @@ impl Mint {
     pub fn wanted_save(&mut self, boot_ns: u64) -> Option<SavePoint> {
         let reference = self.clock.advance(boot_ns);
         self.save_from = Slot(u64::MAX);
+        self.lines.set_due_from(None);
         if self.closed || self.clock.fault().is_some() {
             return None;
         }
@@ -329,7 +356,8 @@ impl Mint {
         let point = SavePoint { watermark, reference, max_borrow_ms: self.borrow_to_store(reference) };
         let stores_found = planted(Fault::FreshSaveStoresFound) && self.is_fresh() && !self.found.is_nothing();
         let point = if stores_found { self.found } else { point };
-        self.watermark.begin(point, self.slots.count(), self.clock.seen_boot_ns());
+        self.watermark.begin(point, self.issued(), self.clock.seen_boot_ns());
+        self.lines.begin_save();
         self.set_borrow();
         self.set_gate();
         Some(point)
@@ -345,11 +373,13 @@ impl Mint {
     fn set_save_from(&mut self) {
         let from = self.watermark.due_from(self.clock.at(0), self.limits.lead_ms);
         self.save_from = from.map_or(Slot(u64::MAX), |tick| Slot::first_of(tick, self.layout.shard_bits()));
+        self.lines.set_due_from(from);
     }
 
     /// A save has succeeded.
     pub fn saved(&mut self, point: SavePoint) {
         self.watermark.saved(point);
+        self.lines.saved();
         self.set_borrow();
         self.set_gate();
         self.set_save_from();
@@ -391,8 +421,9 @@ impl Mint {
             let others = now.plus_ms(self.start.max_borrow_ms + self.start.slack_ms).max(found.watermark);
             if !planted(Fault::RetakeForgetsPosition) {
                 self.slots.skip_to(others);
+                self.lines.skip_to(others);
             }
-            self.start.position = self.slots.position();
+            self.start.position = self.position();
         }
         self.set_borrow();
         self.set_gate();
@@ -418,14 +449,14 @@ impl Mint {
             return None;
         }
         let max_borrow_ms = self.borrow_to_store(reference);
-        let position = self.slots.position();
+        let position = self.position();
         let watermark = if planted(Fault::CloseStoresWatermark) { self.watermark.lowest() } else { position };
         Some(SavePoint { watermark, reference, max_borrow_ms })
     }
 
-    /// Whether this life has given no ID.
+    /// Whether this life has given no ID, of any generator.
     fn is_fresh(&self) -> bool {
-        self.slots.count() == 0
+        self.slots.count() == 0 && (self.lines.issued() == 0 || planted(Fault::LinesAreFresh))
     }
 
     fn set_gate(&mut self) {
@@ -474,12 +505,16 @@ impl Mint {
     /// The refusal of a draw that would have to wait too long.
     pub fn overload(&self, overload: Overload) -> Refusal {
         let Overload { wait_ms, max_wait_ms, late_ms, asked_per_s } = overload;
-        if late_ms > max_wait_ms {
-            // It would wait for time, not for others.
-            let max_borrow_ms = self.limits.max_borrow_ms;
-            return Refusal::Busy { ahead_ms: max_borrow_ms.saturating_add(late_ms), max_borrow_ms };
-        }
-        Refusal::Overload { wait_ms, max_wait_ms, asked_per_s, layout: self.layout }
+        let layout = self.layout;
+        let too_late = self.too_late(late_ms, max_wait_ms);
+        too_late.unwrap_or(Refusal::Overload { wait_ms, max_wait_ms, asked_per_s, layout })
+    }
+
+    /// The refusal of a draw that would wait too long for time, not for others.
+    fn too_late(&self, late_ms: u64, max_wait_ms: u64) -> Option<Refusal> {
+        let max_borrow_ms = self.limits.max_borrow_ms;
+        let ahead_ms = max_borrow_ms.saturating_add(late_ms);
+        (late_ms > max_wait_ms).then_some(Refusal::Busy { ahead_ms, max_borrow_ms })
     }
 
     /// The warning to log while more is asked for than the layout holds, if so. `asked_per_s`: in the last second.

@@ -1,0 +1,193 @@
+//! Draws of named generators, each from a line of its own, under the R, B and watermark of all.
+//!
+//! Whatever line is added begins past R + B and past where this life began, so that it repeats nothing that anybody
+//! gave under its name.
+//!
+//! A save holds the declarations of all lines there were when it was wanted. A line gives nothing before such a save
+//! has succeeded: no ID is ever out there of which no record says what it looks like.
+
+use super::{Mint, WAIT_MS_MAX};
+use crate::checks::{Fault, any_planted, planted};
+use crate::limits::BorrowPolicy;
+use crate::line::{Line, LineSpec};
+use crate::refusal::{Blocked, Overload, Refusal};
+use crate::scheme::Reservation;
+use crate::status::LineStatus;
+use crate::time::{Slot, Tick};
+
+impl Mint {
+    /// Adds a line, and says its index: 0, 1, ... in the order in which they are added, for life.
+    ///
+    /// It gives nothing before a save has succeeded that [`Mint::wanted_save`] wants from now on, and whose record
+    /// holds the declaration. Before the life's first ID it begins where the life does, later at R + B: in its first
+    /// unit that begins there or later.
+    ///
+    /// There is no way to remove one. A generator that is not configured any more is not drawn from, and its position
+    /// stays in what is saved; when it comes back with the same declaration, it is drawn from again.
+    ///
+    /// # Panics
+    ///
+    /// When a number of `spec` is out of the range that is stated there.
+    pub fn add_line(&mut self, spec: LineSpec) -> usize {
+        let mut line = Line::new(spec, self.layout.epoch());
+        line.start_at(self.start_of_line());
+        line.limit_pieces(self.max_borrow_ms);
+        self.lines.all.push(line);
+        // Its declaration has to be saved.
+        self.save_from = Slot(0);
+        self.lines.all.len() - 1
+    }
+
+    /// Where a line begins that is there from now on.
+    pub(super) fn start_of_line(&self) -> Tick {
+        let now = self.clock.at(0);
+        if self.is_fresh() {
+            return if planted(Fault::LineStartsAtClock) { now } else { self.start.position };
+        }
+        if planted(Fault::LineAddedAtClock) {
+            return now;
+        }
+        // The largest B by which this life may have given IDs, under this name too.
+        let max_borrow_ms = self.highest_borrow_limit_ms.max(self.max_borrow_ms);
+        self.start.position.max(now.plus_ms(max_borrow_ms))
+    }
+
+    /// How many lines the save in flight is to hold the declarations of, those with the lowest indices. It is decided
+    /// by [`Mint::wanted_save`].
+    pub fn lines_in_save(&self) -> usize {
+        self.lines.in_save()
+    }
+
+    /// As [`Mint::draw`], of a line: the slots are its own, `unit << counter_bits | counter`, and so is the count.
+    /// [`Mint::is_save_due`] holds for it too.
+    ///
+    /// # Errors
+    ///
+    /// [`Blocked`], and no slot is used. [`Refusal::EndOfTime`] and [`Refusal::BeforeEpoch`] are this line's alone.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such line.
+    #[inline]
+    pub fn draw_line(&mut self, boot_ns: u64, line: usize, n: u32, begun: bool) -> Result<Reservation, Blocked> {
+        let now_ns = self.clock.advance_ns(boot_ns);
+        let ceiling = self.ceiling_of_line(now_ns, line);
+        let drawn = &mut self.lines.all[line];
+        if (1..=drawn.piece_max()).contains(&n)
+            && let Some(reservation) = drawn.reserve(now_ns, n, ceiling)
+        {
+            self.note_given(line, n);
+            return Ok(reservation);
+        }
+        self.draw_line_near_a_bound(now_ns, line, n, begun)
+    }
+
+    #[inline]
+    fn ceiling_of_line(&self, now_ns: u64, line: usize) -> Tick {
+        if self.lines.is_declared(line) { self.ceiling(Tick::of_ns(now_ns)) } else { Tick(0) }
+    }
+
+    #[inline]
+    fn note_given(&mut self, line: usize, n: u32) {
+        let position = self.lines.all[line].position();
+        if self.lines.note_given(position, n) {
+            self.save_from = Slot(0);
+        }
+        debug_assert!(any_planted() || position <= self.watermark.lowest(), "given units begin before the watermark");
+    }
+
+    #[cold]
+    fn draw_line_near_a_bound(
+        &mut self,
+        now_ns: u64,
+        line: usize,
+        n: u32,
+        begun: bool,
+    ) -> Result<Reservation, Blocked> {
+        assert!(n > 0, "a draw of no ids");
+        let available = self.available_of_line(now_ns, line, n, begun).inspect_err(|blocked| {
+            if matches!(blocked, Blocked::Watermark | Blocked::Refused(Refusal::Save { .. })) {
+                let needed = self.lines.all[line].position_with(now_ns, 1);
+                if self.lines.want(needed) {
+                    self.save_from = Slot(0);
+                }
+            }
+        })?;
+        let ceiling = self.ceiling_of_line(now_ns, line);
+        // They are there: `available_of_line` has looked.
+        let reservation = self.lines.all[line].reserve(now_ns, available, ceiling).ok_or(Blocked::Watermark)?;
+        self.note_given(line, available);
+        Ok(reservation)
+    }
+
+    /// Whether a draw of one ID of a line would be served, without drawing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mint::draw_line`].
+    pub fn can_draw_line(&self, boot_ns: u64, line: usize) -> Result<(), Blocked> {
+        self.available_of_line(self.clock.read_ns(boot_ns), line, 1, false).map(drop)
+    }
+
+    /// How many slots a draw would get, at least one, or why none.
+    fn available_of_line(&self, now_ns: u64, line: usize, n: u32, begun: bool) -> Result<u32, Blocked> {
+        self.check_open()?;
+        let now = Tick::of_ns(now_ns);
+        let drawn = &self.lines.all[line];
+        if drawn.is_before_epoch(now_ns) {
+            let reference_unix_ms = now.unix_ms(self.layout.epoch());
+            let epoch_unix_ms = drawn.epoch_unix_ms();
+            return Err(Blocked::Refused(Refusal::BeforeEpoch { reference_unix_ms, epoch_unix_ms }));
+        }
+        if u64::from(n) > drawn.room(now_ns, Tick::END) {
+            return Err(Blocked::Refused(Refusal::EndOfTime { last_unix_ms: drawn.last_unix_ms() }));
+        }
+        let piece = n.min(drawn.piece_max());
+        let in_limit = drawn.room(now_ns, Tick(now.0 + self.max_borrow_ms));
+        if in_limit < u64::from(piece) && self.limits.policy == BorrowPolicy::Error && !begun {
+            let ahead_ms = drawn.position_with(now_ns, piece).ms_since(now).saturating_sub(1);
+            return Err(Blocked::Refused(Refusal::Busy { ahead_ms, max_borrow_ms: self.max_borrow_ms }));
+        }
+        if in_limit == 0 {
+            let sensible = piece.min(drawn.slots_in(WAIT_MS_MAX.min(self.max_borrow_ms)));
+            let until_boot_ns = self.boot_ns_below(drawn.position_with(now_ns, sensible));
+            return Err(Blocked::Borrow { until_boot_ns });
+        }
+        match drawn.room(now_ns, self.ceiling_of_line(now_ns, line)) {
+            0 => Err(self.watermark.blocked()),
+            room => Ok(u32::try_from(room).map_or(piece, |room| room.min(piece))),
+        }
+    }
+
+    /// As [`Mint::late_ms`], of a line.
+    pub fn late_ms_line(&self, boot_ns: u64, line: usize) -> u64 {
+        self.lines.all[line].ahead_ms(Tick(self.clock.at(boot_ns).0 + self.max_borrow_ms))
+    }
+
+    /// The largest reservation one draw of a line gives, B/2 worth.
+    pub fn line_piece_max(&self, line: usize) -> u32 {
+        self.lines.all[line].piece_max()
+    }
+
+    /// The refusal of a draw of a line that would have to wait too long.
+    pub fn overload_line(&self, line: usize, overload: Overload) -> Refusal {
+        let Overload { wait_ms, max_wait_ms, late_ms, asked_per_s } = overload;
+        self.too_late(late_ms, max_wait_ms).unwrap_or_else(|| {
+            let capacity_per_s = self.lines.all[line].capacity_per_s();
+            Refusal::NamedOverload { wait_ms, max_wait_ms, asked_per_s, capacity_per_s }
+        })
+    }
+
+    /// For INFO.
+    pub fn line_status(&self, boot_ns: u64, line: usize) -> LineStatus {
+        let told = &self.lines.all[line];
+        LineStatus {
+            ids_issued: told.count(),
+            next: told.next(),
+            ahead_ms: told.ahead_ms(self.clock.at(boot_ns)),
+            last_unix_ms: told.last_unix_ms(),
+            capacity_per_s: told.capacity_per_s(),
+            is_declared: self.lines.is_declared(line),
+        }
+    }
+}
