@@ -100,12 +100,7 @@ impl Declaration {
             text.push_str(&part);
         };
         if self.kind.shape == Shape::Number {
-            for field in self.layout.fields() {
-                let is_request = if field.role == Role::Request { "?" } else { "" };
-                let unit = if field.role == Role::Time { format!("@{}", self.layout.unit()) } else { String::new() };
-                add(format!("{}:{}{unit}{is_request}", field.name, field.bits));
-            }
-            add(format!("epoch {}", self.layout.epoch_unix_ms()));
+            add(format!("{} epoch {}", self.layout, self.layout.epoch_unix_ms()));
         }
         for field in self.layout.fields() {
             match field.role {

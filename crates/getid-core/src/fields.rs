@@ -198,6 +198,21 @@ impl FieldLayout {
     }
 }
 
+/// The fields as they are declared: `time:41@1ms datacenter:5 worker:5 counter:12`.
+impl core::fmt::Display for FieldLayout {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.fields.iter().enumerate().try_for_each(|(index, field)| {
+            let space = if index > 0 { " " } else { "" };
+            write!(f, "{space}{}:{}", field.name, field.bits)?;
+            match field.role {
+                Role::Time => write!(f, "@{}", self.unit),
+                Role::Request => f.write_str("?"),
+                _ => Ok(()),
+            }
+        })
+    }
+}
+
 /// A number whose lowest `bits` are ones, up to 128.
 pub(crate) const fn low_bits(bits: u32) -> u128 {
     if bits >= ID_BITS_MAX { u128::MAX } else { (1 << bits) - 1 }
