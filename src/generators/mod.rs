@@ -13,6 +13,7 @@
 //! Clock, watermark and borrow limit are the server's and live in the unnamed generator's issuer.
 
 mod keeper;
+mod status;
 pub mod time;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use getid_core::{Refusal, Reservation};
 
 pub use self::keeper::{Keeper, KeeperError};
+pub use self::status::NamedStatus;
 use self::time::Issuer;
 
 /// The generators of a server, by index.
@@ -37,6 +39,11 @@ impl Generators {
     #[inline]
     pub fn unnamed(&self) -> &Arc<Issuer> {
         &self.by_index[0]
+    }
+
+    /// What the named generators say of themselves, by index.
+    pub fn named(&self) -> Vec<NamedStatus> {
+        Vec::new()
     }
 
     /// [`Issuer::try_draw`] from the generator with this index.

@@ -8,6 +8,7 @@ use getid_core::{Layout, Tick};
 
 use super::{Counter, Metrics, Value};
 use crate::config::Config;
+use crate::generators::NamedStatus;
 use crate::generators::time::IssuerStatus;
 use crate::system::usage::CpuTime;
 use crate::text::timestamp;
@@ -29,6 +30,8 @@ pub struct Facts<'a> {
     pub layout: Layout,
     /// The generator of IDs, whose lock is taken.
     pub generator: Lazy<'a, IssuerStatus>,
+    /// The named generators, each of which is asked.
+    pub generators: Lazy<'a, Vec<NamedStatus>>,
     /// The process.
     pub process: ProcessFacts<'a>,
     /// Memory, which the system tells in files.
@@ -136,8 +139,12 @@ impl Facts<'_> {
 
     /// Days until the server's certificate ends, negative once it has ended.
     pub(super) fn certificate_days_left(&self) -> Option<i64> {
-        let now_s = self.process.wall_unix_us.div_euclid(1_000_000);
-        Some((self.tls.ends_s? - now_s).div_euclid(24 * 3600))
+        self.tls.ends_s.map(|ends_s| self.days_until(ends_s.saturating_mul(1000)))
+    }
+
+    /// Whole days until a Unix time in ms, negative once it has passed.
+    pub(super) fn days_until(&self, unix_ms: i64) -> i64 {
+        unix_ms.saturating_sub(self.process.wall_unix_us.div_euclid(1000)).div_euclid(DAY_MS)
     }
 
     /// The time of a tick.
@@ -145,6 +152,8 @@ impl Facts<'_> {
         timestamp::format_rfc3339(tick.unix_ms(self.layout.epoch())).into()
     }
 }
+
+const DAY_MS: i64 = 86_400_000;
 
 /// The value of a gauge that others keep.
 pub(super) fn load(gauge: &AtomicU64) -> Value {

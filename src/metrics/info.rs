@@ -2,18 +2,20 @@
 
 use std::fmt::Write as _;
 
-use super::table::{SECTIONS, Source};
+use super::table::{SECTIONS, Section, Source};
 use super::{Facts, Value};
+use crate::generators::NamedStatus;
 
 /// INFO with the sections named, in any letter case: the default ones when none or `default` is, every one with `all`
-/// or `everything`.
+/// or `everything`. The section of the named generators is left out where there are none, unless it is named.
 pub fn text(facts: &Facts<'_>, names: &[String]) -> String {
     let asked = |name: &str| names.iter().any(|asked| asked.eq_ignore_ascii_case(name));
     let all = asked("all") || asked("everything");
     let default = names.is_empty() || asked("default");
     let mut out = String::with_capacity(8192);
     for section in SECTIONS {
-        if !(all || (default && section.is_default) || asked(section.title)) {
+        let has_lines = || !section.is_of_generators() || !facts.generators.is_empty();
+        if !(asked(section.title) || (all || default && section.is_default) && has_lines()) {
             continue;
         }
         if !out.is_empty() {
@@ -32,10 +34,25 @@ pub fn text(facts: &Facts<'_>, names: &[String]) -> String {
                     }
                     value => write!(out, "{name}:{value}\r\n"),
                 },
+                Source::Generator(_) => Ok(()),
             };
+        }
+        if section.is_of_generators() {
+            facts.generators.iter().for_each(|own| generator_line(&mut out, facts, section, own));
         }
     }
     out
+}
+
+/// A line for one named generator. A `:` of its name is written as `/`: whoever reads INFO ends a field's name there.
+fn generator_line(out: &mut String, facts: &Facts<'_>, section: &Section, own: &NamedStatus) {
+    let values = section.metrics.iter().filter_map(|metric| match metric.source {
+        Source::Generator(read) => Some((metric.name, read(facts, own))).filter(|(_, value)| *value != Value::Absent),
+        _ => None,
+    });
+    let name = own.declaration.name().replace(':', "/");
+    // Writing to a String cannot fail.
+    let _ = write!(out, "generator_{name}:{}\r\n", Value::Parts(values.collect()));
 }
 
 #[cfg(test)]
@@ -43,15 +60,15 @@ mod tests {
     use std::cell::RefCell;
     use std::sync::Arc;
 
-    use getid_core::Layout;
+    use getid_core::{Declaration, Layout};
 
     use super::*;
     use crate::config::Config;
     use crate::generators::time::IssuerStatus;
     use crate::metrics::{ClientFacts, CpuFacts, Lazy, MemoryFacts, Metrics, ProcessFacts, TlsFacts};
 
-    /// What is gathered for these sections, in its order.
-    fn gathered(sections: &[&str]) -> Vec<&'static str> {
+    /// The text of these sections of a server with these generators, and what is gathered for it, in its order.
+    fn told(sections: &[&str], generators: &[NamedStatus]) -> (String, Vec<&'static str>) {
         fn noted<'a, T: 'a>(what: &'static str, by: &'a RefCell<Vec<&'static str>>, facts: T) -> Lazy<'a, T> {
             Lazy::new(Box::new(move || {
                 by.borrow_mut().push(what);
@@ -65,6 +82,7 @@ mod tests {
             server_id: 0,
             layout: Layout::default(),
             generator: noted("generator", &by, IssuerStatus::default()),
+            generators: noted("generators", &by, generators.to_vec()),
             process: ProcessFacts { run_id: "", executable: "", config_file: "", tcp_port: 0, wall_unix_us: 0 },
             memory: noted("memory", &by, MemoryFacts { resident_bytes: 0, machine_bytes: None }),
             cpu: noted("cpu", &by, CpuFacts { own: None, of_children: None }),
@@ -72,12 +90,27 @@ mod tests {
             tls: TlsFacts::default(),
             log_lines_dropped: 0,
         };
-        text(&facts, &sections.iter().map(|&section| section.to_owned()).collect::<Vec<_>>());
-        by.take()
+        let text = text(&facts, &sections.iter().map(|&section| section.to_owned()).collect::<Vec<_>>());
+        (text, by.take())
+    }
+
+    /// A generator in the middle of its life.
+    fn generator(words: &str) -> NamedStatus {
+        NamedStatus {
+            declaration: Arc::new(Declaration::from_text(words).expect(words)),
+            issued: 7,
+            waited: 2,
+            refused: 1,
+            asked_per_s: 3,
+            ahead_ms: 12,
+            position_unix_ms: None,
+            refusing: None,
+        }
     }
 
     #[test]
     fn a_section_gathers_what_it_tells_and_no_more() {
+        let gathered = |sections: &[&str]| told(sections, &[]).1;
         let cheap =
             ["server", "stats", "replication", "commandstats", "errorstats", "latencystats", "cluster", "keyspace"];
         assert_eq!(gathered(&cheap), [""; 0]);
@@ -87,9 +120,41 @@ mod tests {
             ("cpu", "cpu"),
             ("persistence", "generator"),
             ("generator", "generator"),
+            ("generators", "generators"),
         ] {
             assert_eq!(gathered(&[section]), [facts], "{section}");
         }
-        assert_eq!(gathered(&[]), ["clients", "memory", "generator", "cpu"]);
+        assert_eq!(gathered(&[]), ["clients", "memory", "generator", "cpu", "generators"]);
+    }
+
+    #[test]
+    fn each_named_generator_has_a_line() {
+        let day = "time:10@86400s server-id:10 counter:4 epoch -86400000";
+        let generators = [generator(&format!("orders:eu layout {day}")), generator("trace uuid4")];
+        let expected = "# Generators\r\n\
+            generator_orders/eu:kind=layout,issued=7,waited=2,refused=1,ahead_ms=12,rate=3,days_left=1023\r\n\
+            generator_trace:kind=uuid4,issued=7,waited=2,refused=1,ahead_ms=12,rate=3\r\n";
+        assert_eq!(told(&["generators"], &generators).0, expected);
+        for sections in [&[] as &[&str], &["default"], &["all"], &["everything"]] {
+            assert!(told(sections, &generators).0.ends_with(expected), "{sections:?}");
+            assert!(!told(sections, &[]).0.contains("# Generators"), "{sections:?}");
+        }
+        assert_eq!(told(&["generators"], &[]).0, "# Generators\r\n");
+    }
+
+    #[test]
+    fn a_thousand_generators_are_no_more_than_the_page_says() {
+        let mut longest = generator(&format!("{} objectid-decimal", "x".repeat(128)));
+        for count in [
+            &mut longest.issued,
+            &mut longest.waited,
+            &mut longest.refused,
+            &mut longest.asked_per_s,
+            &mut longest.ahead_ms,
+        ] {
+            *count = u64::MAX;
+        }
+        let text = told(&["generators"], &vec![longest; 1000]).0;
+        assert!((256 << 10..320 << 10).contains(&text.len()), "{}", text.len());
     }
 }

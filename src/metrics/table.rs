@@ -12,6 +12,7 @@
 use super::facts::load;
 use super::{CommandTotals, Counter, Facts, Value};
 use crate::command::{self, REDIS_VERSION};
+use crate::generators::NamedStatus;
 use crate::text::timestamp;
 
 /// A section of INFO.
@@ -23,6 +24,13 @@ pub struct Section {
     pub is_default: bool,
     /// Its lines, in their order.
     pub metrics: &'static [Metric],
+}
+
+impl Section {
+    /// Whether it has a line for each named generator.
+    pub fn is_of_generators(&self) -> bool {
+        matches!(self.metrics, [Metric { source: Source::Generator(_), .. }, ..])
+    }
 }
 
 /// One thing that the server tells.
@@ -56,6 +64,8 @@ pub enum Source {
     Constant(&'static str),
     /// It is read from the facts.
     Facts(fn(&Facts<'_>) -> Value),
+    /// Each named generator has one. INFO has a line for each generator, with all that its section says of it.
+    Generator(fn(&Facts<'_>, &NamedStatus) -> Value),
 }
 
 type Read = fn(&Facts<'_>) -> Value;
@@ -75,6 +85,15 @@ const fn text(name: &'static str, help: &'static str, read: Read) -> Metric {
 const fn constant(name: &'static str, value: &'static str) -> Metric {
     let help = "Never changes; there for tools that look for it.";
     Metric { name, kind: Kind::Text, help, source: Source::Constant(value) }
+}
+
+const fn each(
+    name: &'static str,
+    kind: Kind,
+    help: &'static str,
+    read: fn(&Facts<'_>, &NamedStatus) -> Value,
+) -> Metric {
+    Metric { name, kind, help, source: Source::Generator(read) }
 }
 
 const fn section(title: &'static str, metrics: &'static [Metric]) -> Section {
@@ -97,6 +116,7 @@ pub const SECTIONS: &[Section] = &[
     section("Cluster", &[constant("cluster_enabled", "0")]),
     section("Keyspace", &[]),
     section("Generator", GENERATOR),
+    section("Generators", GENERATORS),
 ];
 
 #[rustfmt::skip]
@@ -390,6 +410,8 @@ const GENERATOR: &[Metric] = &[
     gauge("capacity_per_sec", "IDs a second that the layout holds.", |facts| facts.layout.capacity_per_s().into()),
     text("layout_ends", "Until when the layout lasts.",
         |facts| timestamp::format_rfc3339(facts.layout.last_unix_ms()).into()),
+    gauge("layout_days_left", "Days until then, negative once it has ended.",
+        |facts| facts.days_until(facts.layout.last_unix_ms()).into()),
     counter("ids_issued", "IDs given in this life.", |facts| facts.generator.mint.ids_issued.into()),
     gauge("position", "The first tick without an ID, ms since the epoch.", |facts| facts.generator.mint.position.0.into()),
     text("position_time", "The same as a time.", |facts| facts.time(facts.generator.mint.position)),
@@ -432,6 +454,18 @@ const GENERATOR: &[Metric] = &[
     text("watermark_last_save_status", "Whether the last save succeeded: `ok` or `err`.", |facts| facts.last_save().into()),
     gauge("watermark_saving_ms", "How long the save that is under way has taken, ms; 0: none is.",
         |facts| facts.generator.saving_ms.into()),
+];
+
+#[rustfmt::skip]
+const GENERATORS: &[Metric] = &[
+    each("kind", Kind::Text, "What it is declared as.", |_, own| own.declaration.kind().word.into()),
+    each("issued", Kind::Counter, "IDs given in this life.", |_, own| own.issued.into()),
+    each("waited", Kind::Counter, "Draws of this life that had to wait.", |_, own| own.waited.into()),
+    each("refused", Kind::Counter, "Draws of this life that were refused.", |_, own| own.refused.into()),
+    each("ahead_ms", Kind::Gauge, "How far the next ID is ahead of the reference clock, ms.", |_, own| own.ahead_ms.into()),
+    each("rate", Kind::Gauge, "IDs given or refused in the last second.", |_, own| own.asked_per_s.into()),
+    each("days_left", Kind::Gauge, "Days until the time of its IDs ends, negative once it has ended; a kind without time \
+        has none.", |facts, own| own.ends_unix_ms().map(|unix_ms| facts.days_until(unix_ms)).into()),
 ];
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ impl Server {
             server_id: identity.server_id,
             layout: identity.layout,
             generator: Lazy::new(Box::new(|| self.issuer().status())),
+            generators: Lazy::new(Box::new(|| self.generators.named())),
             process: ProcessFacts {
                 run_id: &self.process.run_id,
                 executable: &self.process.executable,

@@ -200,6 +200,8 @@ fn sections_of_info() {
     assert_eq!(sections("everything"), all);
     assert_eq!(sections("default latencystats commandstats"), all);
     assert_eq!(sections("commandstats SERVER nosuch"), "Server Commandstats");
+    // There are no named generators.
+    assert_eq!(sections("generators server"), "Server Generators");
     assert_eq!(sections("nosuch"), "");
 }
 
