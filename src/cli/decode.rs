@@ -11,7 +11,7 @@ use clap::Args;
 use getid_core::{Id, Layout};
 use serde::Serialize;
 
-use super::layout::LayoutArgs;
+use super::layout_args::LayoutArgs;
 use super::output::{complain, finish, print};
 use crate::text::plural::counted;
 use crate::text::printable::printable;

@@ -8,7 +8,7 @@ mod bench;
 mod check_config;
 mod decode;
 mod get;
-mod layout;
+mod layout_args;
 mod output;
 mod ping;
 pub mod serve;

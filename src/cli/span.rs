@@ -6,7 +6,7 @@ use clap::Args;
 use getid_core::{Layout, Tick};
 use serde::Serialize;
 
-use super::layout::LayoutArgs;
+use super::layout_args::LayoutArgs;
 use super::output::{complain, finish, print};
 use crate::system::clock::wall_unix_ms;
 use crate::text::timestamp::{self, Time};

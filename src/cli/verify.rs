@@ -15,7 +15,7 @@ use clap::Args;
 use getid_core::Layout;
 use indicatif::ProgressBar;
 
-use super::layout::LayoutArgs;
+use super::layout_args::LayoutArgs;
 use super::output::{EXIT_FAILED, complain, finish, print_report, progress_bar};
 use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
 use crate::text::plural::{counted, thousands};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use getid_core::{Epoch, Id, JUMP_MS_MAX, Layout, SAVE_SLACK_MS, SavePoint, Tick, UtcMs};
 
-use super::super::layout::LayoutArgs;
+use super::super::layout_args::LayoutArgs;
 use super::Configured;
 use super::texts::{describe, describe_layout, duration, first_id, push_line};
 use crate::claim::envelope::salvaged_borrow_ms;
