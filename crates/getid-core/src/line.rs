@@ -246,3 +246,268 @@ fn scrambled(value: u64) -> u64 {
     let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     value ^ (value >> 31)
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::slots::Slots;
+
+    /// 2026-01-01, in ticks of the default epoch.
+    const T0: u64 = 347_155_200_000;
+    const MS: u64 = 1_000_000;
+
+    fn spec(epoch_unix_ms: i64, unit_ns: u64, time_bits: u32, counter_bits: u32) -> LineSpec {
+        LineSpec { epoch_unix_ms, unit_ns, time_bits, counter_bits, counter_start: 0, seed: 7 }
+    }
+
+    fn line(spec: LineSpec) -> Line {
+        Line::new(spec, Epoch::DEFAULT)
+    }
+
+    /// Layouts that people have, and any others.
+    fn specs() -> impl Strategy<Value = LineSpec> {
+        let known = prop_oneof![
+            Just(spec(-12_219_292_800_000, 100, 60, 0)),
+            Just(spec(0, 1_000_000, 48, 12)),
+            Just(spec(0, 1_000_000_000, 32, 24)),
+            Just(spec(1_288_834_974_657, 1_000_000, 41, 12)),
+            Just(spec(1_409_529_600_000, 10_000_000, 39, 8)),
+        ];
+        let epochs = prop_oneof![0..2_000_000_000_000_i64, -(1_i64 << 48)..=1_i64 << 48];
+        let units = prop_oneof![1..10_u64, Just(10_000), Just(10_000_000), 1..1_000_000_000_u64];
+        let any = (epochs, units, 1..=64_u32, 0..=64_u32)
+            .prop_map(|(epoch, unit, time, counter)| spec(epoch, unit * 100, time, counter.min(64 - time)));
+        prop_oneof![known, any]
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    struct Ask {
+        passed_ns: u64,
+        n: u32,
+        /// How far the ceiling lies ahead of the whole ms of R.
+        ceiling_ms: u64,
+        skip_ms: Option<u64>,
+    }
+
+    fn asks() -> impl Strategy<Value = Vec<Ask>> {
+        let passed = prop_oneof![Just(0), 0..1000_u64, 0..3 * MS, 0..5000 * MS];
+        let n = prop_oneof![Just(1_u32), 1..100_u32, 1..1_000_000_u32, Just(u32::MAX)];
+        let skip = prop_oneof![9 => Just(None), 1 => (0..10_000_u64).prop_map(Some)];
+        let ask = (passed, n, 0..5000_u64, skip).prop_map(|(passed_ns, n, ceiling_ms, skip_ms)| Ask {
+            passed_ns,
+            n,
+            ceiling_ms,
+            skip_ms,
+        });
+        prop::collection::vec(ask, 1..60)
+    }
+
+    /// The same, in integers that are large enough for everything, and with instants in ns since 1970.
+    struct Model {
+        spec: LineSpec,
+        next: i128,
+    }
+
+    impl Model {
+        fn unix_ns(tick: Tick) -> i128 {
+            (i128::from(Epoch::DEFAULT.unix_ms()) + i128::from(tick.0)) * i128::from(MS)
+        }
+
+        fn begin_ns(&self, slot: i128) -> i128 {
+            (slot >> self.spec.counter_bits) * i128::from(self.spec.unit_ns) + self.epoch_ns()
+        }
+
+        fn epoch_ns(&self) -> i128 {
+            i128::from(self.spec.epoch_unix_ms) * i128::from(MS)
+        }
+
+        fn unit_from(&self, tick: Tick) -> i128 {
+            let since = (Model::unix_ns(tick) - self.epoch_ns()).max(0);
+            let unit = i128::from(self.spec.unit_ns);
+            (since + unit - 1) / unit
+        }
+
+        fn skip_to(&mut self, tick: Tick) {
+            self.next = self.next.max(self.unit_from(tick) << self.spec.counter_bits);
+        }
+
+        fn reserve(&mut self, now_ns: u64, n: u32, ceiling: Tick) -> Option<i128> {
+            let since = Model::unix_ns(Tick(0)) + i128::from(now_ns) - self.epoch_ns();
+            if since < 0 {
+                return None;
+            }
+            let first = self.next.max((since / i128::from(self.spec.unit_ns)) << self.spec.counter_bits);
+            let last = first + i128::from(n) - 1;
+            let in_layout = last >> (self.spec.time_bits + self.spec.counter_bits) == 0;
+            // A layout of 64 bits goes without its last unit.
+            let in_number = (last >> self.spec.counter_bits) < i128::from(u64::MAX >> self.spec.counter_bits);
+            let in_time = self.begin_ns(last) < Model::unix_ns(ceiling.min(Tick::END));
+            (in_layout && in_number && in_time).then(|| {
+                self.next = last + 1;
+                first
+            })
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_is_the_big_integer_model(spec in specs(), start in 0..2 * T0, asks in asks()) {
+            let (mut line, mut model) = (line(spec), Model { spec, next: 0 });
+            line.start_at(Tick(start));
+            model.skip_to(Tick(start));
+            let mut now_ns = (start - start.min(3000)) * MS;
+            for Ask { passed_ns, n, ceiling_ms, skip_ms } in asks {
+                now_ns += passed_ns;
+                let ceiling = Tick(now_ns / MS + ceiling_ms);
+                if let Some(ms) = skip_ms {
+                    line.skip_to(Tick(now_ns / MS).plus_ms(ms));
+                    model.skip_to(Tick(now_ns / MS).plus_ms(ms));
+                }
+                let room = line.room(now_ns, ceiling);
+                let with = line.position_with(now_ns, n);
+                let given = line.reserve(now_ns, n, ceiling);
+                prop_assert_eq!(given.map(|given| i128::from(given.first.0)), model.reserve(now_ns, n, ceiling));
+                prop_assert_eq!(given.is_some(), room >= u64::from(n));
+                if given.is_some() {
+                    // The first ms after the beginning of the last unit: what is saved is larger, and no later start
+                    // uses that unit.
+                    let (position, begin_ns) = (line.position(), model.begin_ns(model.next - 1));
+                    prop_assert!(position <= ceiling && position == with);
+                    prop_assert!(Model::unix_ns(position) > begin_ns || begin_ns < Model::unix_ns(Tick(0)));
+                    prop_assert!(position == Tick(0) || Model::unix_ns(position) - i128::from(MS) <= begin_ns);
+                    prop_assert!(model.unit_from(position) > (model.next - 1) >> spec.counter_bits);
+                }
+            }
+        }
+
+        /// What `Slots` is for the unnamed generator, a line with its epoch, unit and widths is.
+        #[test]
+        fn a_line_of_the_unnamed_generators_layout_is_slots(
+            counter_bits in 0..=21_u32,
+            start in prop_oneof![T0..T0 + 5000, Tick::END.0 - 5000..=Tick::END.0],
+            asks in asks()
+        ) {
+            let epoch_unix_ms = Epoch::DEFAULT.unix_ms().cast_signed();
+            let mut line = line(spec(epoch_unix_ms, MS, 42, counter_bits));
+            let mut slots = Slots::new(counter_bits, Tick(start));
+            line.start_at(Tick(start));
+            let mut now_ns = (start - 3000) * MS;
+            for Ask { passed_ns, n, ceiling_ms, skip_ms } in asks {
+                now_ns += passed_ns;
+                let now = Tick::of_ns(now_ns);
+                if let Some(ms) = skip_ms {
+                    line.skip_to(now.plus_ms(ms));
+                    slots.skip_to(now.plus_ms(ms));
+                }
+                let ceiling = Tick(now.0 + ceiling_ms);
+                prop_assert_eq!(line.room(now_ns, ceiling), slots.room(now, ceiling));
+                prop_assert_eq!(line.ahead_ms(ceiling), slots.ahead_ms(ceiling));
+                let given = slots.reserve(now, n, ceiling);
+                prop_assert_eq!(line.reserve(now_ns, n, ceiling), given);
+                prop_assert_eq!((line.next(), line.count()), (slots.next(), slots.count()));
+                if given.is_some() {
+                    prop_assert_eq!(line.position(), slots.position());
+                }
+            }
+        }
+
+        /// Whatever the unit is: what one life used, no life that begins at its position uses, in an earlier epoch either.
+        #[test]
+        fn the_next_life_begins_behind_the_last_unit(spec in specs(), asks in asks(), earlier_ms in 0..100_000_i64) {
+            prop_assume!(spec.epoch_unix_ms - earlier_ms >= -(1 << 48));
+            let mut line = line(spec);
+            line.start_at(Tick(T0));
+            let mut now_ns = T0 * MS;
+            for Ask { passed_ns, n, ceiling_ms, .. } in asks {
+                now_ns += passed_ns;
+                line.reserve(now_ns, n, Tick(now_ns / MS + ceiling_ms));
+            }
+            prop_assume!(line.count() > 0);
+            let mut later = Line::new(LineSpec { epoch_unix_ms: spec.epoch_unix_ms - earlier_ms, ..spec }, Epoch::DEFAULT);
+            later.start_at(line.position());
+            prop_assert!(later.next().0 >> spec.counter_bits > (line.next().0 - 1) >> spec.counter_bits
+                || later.next().0 >> spec.counter_bits == later.end);
+        }
+
+        /// A unit begins with a counter of 0 up to N, unless it was borrowed; asking again in it goes on.
+        #[test]
+        fn a_unit_begins_by_chance(counter_start in 1..16_u64, seed in any::<u64>(), asks in asks()) {
+            let mut line = line(LineSpec { counter_start, seed, ..spec(0, 10 * MS, 40, 4) });
+            line.start_at(Tick(T0));
+            let mut now_ns = T0 * MS;
+            let mut next = line.next().0;
+            for Ask { passed_ns, n, ceiling_ms, .. } in asks {
+                now_ns += passed_ns;
+                let ceiling = Tick(now_ns / MS + ceiling_ms);
+                let unit = line.now(now_ns).expect("after 1970") / line.unit;
+                let room = line.room(now_ns, ceiling);
+                let Some(given) = line.reserve(now_ns, n, ceiling) else {
+                    prop_assert!(room < u64::from(n));
+                    continue;
+                };
+                if next > unit << 4 {
+                    prop_assert_eq!(given.first.0, next);
+                } else {
+                    prop_assert_eq!(given.first.0 >> 4, unit);
+                    prop_assert!(given.first.0 & 15 <= counter_start);
+                }
+                next = given.first.0 + u64::from(n);
+            }
+        }
+    }
+
+    #[test]
+    fn a_quiet_line_spreads_over_its_first_counters() {
+        let mut line = line(LineSpec { counter_start: 9, ..spec(0, MS, 41, 7) });
+        line.start_at(Tick(T0));
+        let mut seen = [0_u32; 10];
+        for ms in 0..10_000 {
+            let given = line.reserve((T0 + ms) * MS, 1, Tick::END).expect("room");
+            seen[usize::try_from(given.first.0 & 127).expect("small")] += 1;
+        }
+        // A thousand each, give or take five standard deviations.
+        assert!(seen.iter().all(|count| (850..1150).contains(count)), "{seen:?}");
+    }
+
+    #[test]
+    fn the_last_unit_is_given_and_nothing_after_it() {
+        // 2^10 units of 10 ms, with four IDs each, that end 50 ms after T0.
+        let unix_ms = Tick(T0).unix_ms(Epoch::DEFAULT);
+        let mut line = line(spec(unix_ms + 50 - 10_240, 10 * MS, 10, 2));
+        assert_eq!(line.last_unix_ms(), unix_ms + 40);
+        line.start_at(Tick(T0));
+        let far = Tick(T0 + 1000);
+        assert_eq!(line.room(T0 * MS, far), 20);
+        assert_eq!(line.reserve(T0 * MS, 21, far), None);
+        let last = line.reserve((T0 + 49) * MS, 4, far).expect("the last unit").first;
+        assert_eq!(last, Slot(1023 << 2));
+        assert_eq!((line.room((T0 + 49) * MS, far), line.reserve((T0 + 49) * MS, 1, far)), (0, None));
+        assert_eq!((line.room((T0 + 50) * MS, far), line.reserve((T0 + 50) * MS, 1, far)), (0, None));
+        assert_eq!(line.reserve(u64::MAX, 1, Tick(u64::MAX >> 20)), None, "in any time to come");
+    }
+
+    #[test]
+    fn the_servers_end_is_a_lines_end() {
+        for counter_bits in [0, 4] {
+            let mut line = line(spec(0, 1000 * MS, 64 - counter_bits, counter_bits));
+            assert_eq!(line.last_unix_ms(), Tick::LAST.unix_ms(Epoch::DEFAULT) / 1000 * 1000);
+            line.start_at(Tick::END);
+            assert_eq!((line.room(Tick::LAST.0 * MS, Tick::END), line.position_with(0, u32::MAX)), (0, Tick::END));
+        }
+    }
+
+    #[test]
+    fn before_its_epoch_a_line_has_nothing() {
+        let unix_ms = Tick(T0).unix_ms(Epoch::DEFAULT);
+        let mut line = line(spec(unix_ms + 5, MS, 41, 3));
+        line.start_at(Tick(T0 - 3000));
+        let before_ns = (T0 + 5) * MS - 1;
+        assert!(line.is_before_epoch(before_ns) && !line.is_before_epoch(before_ns + 1));
+        assert_eq!((line.room(before_ns, Tick::END), line.reserve(before_ns, 1, Tick::END)), (0, None));
+        assert_eq!(line.reserve(before_ns + 1, 1, Tick::END).map(|given| given.first), Some(Slot(0)));
+    }
+}
