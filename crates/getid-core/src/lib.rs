@@ -71,6 +71,7 @@ extern crate alloc;
 #[cfg(any(test, feature = "planted-faults"))]
 extern crate std;
 
+mod advice;
 #[doc(hidden)]
 pub mod checks;
 mod clock;
@@ -93,6 +94,7 @@ mod time;
 mod unit;
 mod watermark;
 
+pub use advice::{Evenness, IDS_PER_S_MAX, MODULUS_MAX, NoProposal, Proposal, SERVERS_MAX, evenness, propose};
 pub use clock::{Reading, ReferenceClock};
 pub use clock_event::{ClockEvent, ClockFault, JUMP_MS_MAX, Severity};
 pub use composer::{Composer, request_bits};

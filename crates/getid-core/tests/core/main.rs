@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+mod advice;
 mod clock;
 mod declarations;
 mod fork_model;

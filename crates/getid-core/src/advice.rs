@@ -1,0 +1,305 @@
+//! What to say of a layout before it is used: how evenly its IDs spread over tables, and which layout suits a load.
+//!
+//! Rows are often put into one of `n` tables by `id % n`. A layout whose lowest bits are a counter fills few of them
+//! while IDs are rare: the counter is 0 in nearly all of them. A random field, or a counter that begins at a random
+//! value, makes it even; and the odd part of `n` is made even by the time, which passes through all remainders.
+
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::fields::{FieldLayout, INTEGER_BITS_MAX, Role};
+use crate::layout::LOW_BITS;
+use crate::time::UtcMs;
+
+/// The largest `n` of `id % n` that evenness is told of.
+pub const MODULUS_MAX: u64 = 1 << 20;
+
+/// The most servers that a layout is proposed for: as many as there are server-ids.
+pub const SERVERS_MAX: u64 = 1 << LOW_BITS;
+
+/// The highest rate that a layout is proposed for, IDs a second.
+pub const IDS_PER_S_MAX: u64 = 1_000_000_000;
+
+/// The fewest bits of a time in ms that a proposal has: they end in 2084.
+const TIME_BITS_MIN: u32 = 41;
+/// The most, which are those of the unnamed generator: they end in 2154.
+const TIME_BITS_MAX: u32 = 42;
+
+/// From so many IDs in a unit on, how far their number varies from unit to unit says nothing.
+const MANY_IN_A_UNIT: f64 = 500.0;
+
+/// How evenly the IDs of one server spread over `id % modulus`, in the long run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evenness {
+    /// The `n` of `id % n`.
+    pub modulus: u64,
+    /// How many remainders there are IDs for, `1..=modulus`.
+    pub reached: u64,
+    /// The load of the fullest remainder, in times of the load that all would have if it were even: 1 or more.
+    pub fullest: f64,
+    /// The same of the emptiest: 0 to 1.
+    pub emptiest: f64,
+    /// Fields among the lowest bits that are equal in all IDs of a server, or come with the request.
+    pub same: Vec<String>,
+}
+
+impl Evenness {
+    /// Whether no remainder has 5 % more than its share, or 5 % less.
+    pub fn is_even(&self) -> bool {
+        self.fullest <= 1.05 && self.emptiest >= 0.95
+    }
+}
+
+impl fmt::Display for Evenness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_even() {
+            return f.write_str("even");
+        }
+        let Evenness { modulus, reached, fullest, emptiest, same } = self;
+        if reached < modulus {
+            write!(f, "{reached} of {modulus} remainders have IDs")?;
+        } else {
+            write!(f, "the emptiest remainder has {emptiest:.2} of its share")?;
+        }
+        write!(f, ", the fullest has {fullest:.2} times its share")?;
+        match same.as_slice() {
+            [] => Ok(()),
+            [field] => write!(f, "; '{field}' is equal in all of a server's IDs"),
+            fields => write!(f, "; '{}' are equal in all of a server's IDs", fields.join("', '")),
+        }
+    }
+}
+
+/// How evenly the IDs of one server spread over `id % modulus` when it gives `ids_per_s` at times that nobody plans;
+/// a unit's counter begins at 0 to `counter_start`.
+///
+/// `modulus` is taken as 1 to [`MODULUS_MAX`]. A rate that is no number, or negative, counts as 0.
+pub fn evenness(layout: &FieldLayout, counter_start: u64, ids_per_s: f64, modulus: u64) -> Evenness {
+    let modulus = modulus.clamp(1, MODULUS_MAX);
+    // The odd part of the modulus is made even by the time; only these bits of an ID decide about the rest.
+    let decisive = modulus.trailing_zeros();
+    let (mut fixed_bits, mut same) = (0, Vec::new());
+    let mut counter_bits = 0;
+    for (field, shift) in layout.places().filter(|&(_, shift)| shift < decisive) {
+        let bits = field.bits.min(decisive - shift);
+        match field.role {
+            Role::Time | Role::Random | Role::Noise => {}
+            Role::Counter => counter_bits = bits,
+            Role::Constant(_) | Role::Server | Role::Drawn | Role::Request => {
+                fixed_bits += bits;
+                same.push(field.name.clone());
+            }
+        }
+    }
+    // What lies above all fields is 0.
+    fixed_bits += decisive.saturating_sub(layout.bits());
+    let shares = counter_shares(layout, counter_start, ids_per_s, counter_bits);
+    // What is left of sums that should be 0 is less.
+    let counters_reached = shares.iter().filter(|&&share| share > 1e-9).count() as u64;
+    let (fewest, most) = shares.iter().fold((f64::MAX, 0.0_f64), |(min, max), &share| (min.min(share), max.max(share)));
+    Evenness {
+        modulus,
+        reached: (modulus >> (fixed_bits + counter_bits)) * counters_reached,
+        fullest: most * exact(1 << fixed_bits),
+        emptiest: if fixed_bits > 0 { 0.0 } else { fewest.max(0.0) },
+        same,
+    }
+}
+
+/// The load of each value of the counter's lowest `bits`, 1 being an even one.
+fn counter_shares(layout: &FieldLayout, counter_start: u64, ids_per_s: f64, bits: u32) -> Vec<f64> {
+    let values = 1_usize << bits;
+    let per_unit = ids_per_s.max(0.0) * exact(layout.unit().ns()) / 1e9;
+    let mut shares = vec![0.0; values];
+    if per_unit > MANY_IN_A_UNIT {
+        // A unit that is full goes on in the next one.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "501 to 2^63")]
+        let ids = per_unit.min(exact(1 << layout.counter_bits())) as usize;
+        for (value, share) in shares.iter_mut().enumerate() {
+            *share = exact((ids / values + usize::from(value < ids % values)) as u64) / exact(ids as u64);
+        }
+    } else {
+        for (index, share) in shares_by_index(per_unit).into_iter().enumerate() {
+            shares[index % values] += share;
+        }
+    }
+    // The mean over all starts: whole rounds of the values are even, and the rest is a window that slides.
+    let starts = u128::from(counter_start) + 1;
+    let left = (starts % values as u128) as usize;
+    #[expect(clippy::cast_precision_loss, reason = "a share")]
+    let (rounds, starts) = ((starts / values as u128) as f64, starts as f64);
+    let mut window: f64 = (0..left).map(|back| shares[(values - back) % values]).sum();
+    let mut loads = Vec::with_capacity(values);
+    for value in 0..values {
+        loads.push((rounds + window) / starts * exact(values as u64));
+        let next = value + 1;
+        window += shares[next % values] - shares[(values + next - left) % values];
+    }
+    loads
+}
+
+/// The share of IDs that are the first, the second, ... of their unit, when a unit has `per_unit` on average and they
+/// come by chance (Poisson).
+fn shares_by_index(per_unit: f64) -> Vec<f64> {
+    // How likely a unit with `index + 1` IDs is, divided by the mean: the sum from an index on is its share.
+    let mut likely = vec![exp_of_minus(per_unit)];
+    let mut count = 1.0;
+    while let Some(&last) = likely.last() {
+        count += 1.0;
+        let next = last * per_unit / count;
+        if count > per_unit && next < f64::EPSILON * f64::EPSILON {
+            break;
+        }
+        likely.push(next);
+    }
+    let mut sum = 0.0;
+    for share in likely.iter_mut().rev() {
+        sum += *share;
+        *share = sum;
+    }
+    likely
+}
+
+/// `e` to the power of `-x`, for 0 to [`MANY_IN_A_UNIT`]: the core has no library of functions.
+fn exp_of_minus(x: f64) -> f64 {
+    const HALVINGS: u32 = 10;
+    let small = x / exact(1 << HALVINGS);
+    let (mut sum, mut term) = (1.0, 1.0);
+    for n in 1..20_u32 {
+        term *= -small / f64::from(n);
+        sum += term;
+    }
+    (0..HALVINGS).fold(sum, |power, _| power * power)
+}
+
+/// A number as a float; only counts above 2^53 lose digits.
+#[expect(clippy::cast_precision_loss, reason = "shares need no more")]
+fn exact(number: u64) -> f64 {
+    number as f64
+}
+
+/// A layout for a load, and why it is this one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proposal {
+    /// What to declare: `layout time:42@1ms server-id:5 counter:6 random:10`.
+    pub words: String,
+    /// A sentence for each field.
+    pub reasons: Vec<String>,
+}
+
+/// No layout of 63 bits suits a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoProposal {
+    /// The bits that the servers need.
+    pub server_bits: u32,
+    /// The bits that the counter needs, if each server gives twice its part of the IDs at most.
+    pub counter_bits: u32,
+}
+
+impl fmt::Display for NoProposal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NoProposal { server_bits, counter_bits } = self;
+        write!(
+            f,
+            "no layout of {INTEGER_BITS_MAX} bits holds it: the servers need {server_bits} bits, the counter \
+             {counter_bits}, the time {TIME_BITS_MIN}; ask for fewer servers, fewer IDs a second or fewer tables"
+        )
+    }
+}
+
+impl core::error::Error for NoProposal {}
+
+/// A layout for `servers` servers that give `ids_per_s` together, whose IDs are even over `id % modulus`; 1: over
+/// nothing.
+///
+/// Numbers out of range are taken as the nearest in it: 1 to [`SERVERS_MAX`], [`IDS_PER_S_MAX`] and [`MODULUS_MAX`].
+///
+/// # Errors
+///
+/// What it would need, when 63 bits do not suffice.
+pub fn propose(servers: u64, ids_per_s: u64, modulus: u64) -> Result<Proposal, NoProposal> {
+    let servers = servers.clamp(1, SERVERS_MAX);
+    let ids_per_s = ids_per_s.clamp(1, IDS_PER_S_MAX);
+    let modulus = modulus.clamp(1, MODULUS_MAX);
+    let server_bits = bits_for(servers);
+    let table_bits = if modulus.is_multiple_of(2) { bits_for(modulus) } else { 0 };
+    // Each server alone; where that is too much, twice its part.
+    let alone = bits_for(ids_per_s.div_ceil(1000));
+    let part = bits_for((2 * ids_per_s).div_ceil(1000 * servers)).min(alone);
+    for rate_bits in [alone, part] {
+        let with_start = if table_bits > 0 { table_bits.max(rate_bits + 1) } else { rate_bits };
+        for (counter_bits, random_bits) in [(rate_bits, table_bits), (with_start, 0)] {
+            let time_bits = INTEGER_BITS_MAX.saturating_sub(server_bits + counter_bits + random_bits);
+            if time_bits >= TIME_BITS_MIN {
+                let widths =
+                    Widths { server: server_bits, counter: counter_bits, random: random_bits, tables: table_bits };
+                return Ok(widths.proposal(servers, ids_per_s, modulus));
+            }
+        }
+    }
+    Err(NoProposal { server_bits, counter_bits: if table_bits > 0 { table_bits.max(part + 1) } else { part } })
+}
+
+/// How many bits count to `values`.
+fn bits_for(values: u64) -> u32 {
+    values.max(1).next_power_of_two().trailing_zeros()
+}
+
+struct Widths {
+    server: u32,
+    counter: u32,
+    random: u32,
+    /// How many of an ID's lowest bits decide about its table; 0: the time alone makes the IDs even.
+    tables: u32,
+}
+
+impl Widths {
+    fn proposal(&self, servers: u64, ids_per_s: u64, modulus: u64) -> Proposal {
+        let Widths { server: server_bits, counter: counter_bits, random: random_bits, tables: table_bits } = *self;
+        let time_bits = (INTEGER_BITS_MAX - server_bits - counter_bits - random_bits).min(TIME_BITS_MAX);
+        let mut words = vec![format!("layout time:{time_bits}@1ms")];
+        for (name, bits) in [("server-id", server_bits), ("counter", counter_bits), ("random", random_bits)] {
+            if bits > 0 {
+                words.push(format!("{name}:{bits}"));
+            }
+        }
+        let end = crate::Epoch::DEFAULT.unix_ms().cast_signed() + (1 << time_bits);
+        let mut reasons = vec![format!("time:{time_bits}@1ms lasts from 2015 to {}", UtcMs(end))];
+        if server_bits > 0 {
+            let ids = 1_u64 << server_bits;
+            reasons.push(format!(
+                "server-id:{server_bits} has room for {ids} servers; id-range may be at most {server_bits}"
+            ));
+        } else {
+            words.push("one-server 0".to_string());
+            reasons.push("one-server 0: without a server-id only that server gives these IDs".to_string());
+        }
+        let capacity = 1000_u64 << counter_bits;
+        let whose = if capacity >= ids_per_s {
+            "so that one server holds the whole load".to_string()
+        } else {
+            format!("about twice a server's part of {ids_per_s}, if the load is spread over all {servers}")
+        };
+        let what =
+            if counter_bits > 0 { format!("counter:{counter_bits}") } else { "time without a counter".to_string() };
+        reasons.push(format!("{what} gives {capacity} IDs a second on each server, {whose}"));
+        if random_bits > 0 {
+            let values = 1_u64 << random_bits;
+            reasons.push(format!(
+                "random:{random_bits} makes id % {modulus} even: any {values} IDs in a row have each of its values once"
+            ));
+        } else if table_bits > 0 {
+            let last = (1_u64 << table_bits) - 1;
+            words.push(format!("counter-start 0..{last}"));
+            reasons.push(format!(
+                "counter-start 0..{last} makes id % {modulus} even, by chance: there is no room for a random field"
+            ));
+        } else if modulus > 1 {
+            reasons.push(format!("id % {modulus} is even without more: {modulus} is odd, and the time sees to it"));
+        }
+        Proposal { words: words.join(" "), reasons }
+    }
+}
