@@ -137,6 +137,7 @@ fn turn(c: &mut Criterion) {
     let settings = Arc::new(Settings {
         vocabulary: Vocabulary::new(&[]).expect("no renames"),
         scheme: scheme(),
+        generators: Arc::default(),
         id_mgetid_max: 100,
         turn_ids_max: TURN_IDS_MAX,
         databases: 16,

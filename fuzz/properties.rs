@@ -38,6 +38,7 @@ fn settings(needs_password: bool) -> Settings {
     Settings {
         vocabulary: Vocabulary::default(),
         scheme: Arc::new(Scheme::new(layout, 0, cycle).expect("server 0 fits")),
+        generators: Arc::default(),
         id_mgetid_max: 100,
         turn_ids_max: TURN_IDS_MAX,
         databases: 16,

@@ -297,19 +297,19 @@ impl Vocabulary {
         Ok(Vocabulary::of(words))
     }
 
-    /// The same for a server that has named generators: commands about IDs take a generator's name.
-    ///
-    /// Without any they are what they are in the fork, to the text of their errors.
+    /// The same for a server that has named generators, where commands about IDs take a generator's name, or for one
+    /// that has none: there they are what they are in the fork, to the text of their errors.
     #[must_use]
-    pub fn naming_generators(mut self) -> Vocabulary {
-        let naming = |command: &mut &'static Command| {
-            if let Some(row) = NAMING.iter().find(|row| row.verb == command.verb) {
+    pub fn naming_generators(mut self, names: bool) -> Vocabulary {
+        let choose = |command: &mut &'static Command| {
+            let rows = if names { NAMING } else { TABLE };
+            if let Some(row) = rows.iter().find(|row| row.verb == command.verb) {
                 *command = row;
             }
         };
-        self.commands.iter_mut().for_each(naming);
-        self.by_len.iter_mut().flatten().for_each(|word| naming(&mut word.command));
-        self.names_generators = true;
+        self.commands.iter_mut().for_each(choose);
+        self.by_len.iter_mut().flatten().for_each(|word| choose(&mut word.command));
+        self.names_generators = names;
         self
     }
 
@@ -592,7 +592,7 @@ mod tests {
 
     #[test]
     fn with_named_generators_commands_about_ids_take_a_name() {
-        let naming = vocabulary(&[("mgetid", "ids")]).unwrap().naming_generators();
+        let naming = vocabulary(&[("mgetid", "ids")]).unwrap().naming_generators(true);
         for (name, key_at) in [("getid", 1), ("ids", 2), ("decodeid", 2), ("idspan", 3)] {
             let command = naming.find(name.as_bytes()).unwrap();
             let plain = TABLE.iter().find(|row| row.verb == command.verb).unwrap();
@@ -602,6 +602,8 @@ mod tests {
         }
         assert_eq!(naming.commands().len(), TABLE.len());
         assert!(naming.find(b"mgetid").is_none() && naming.names_generators());
+        let plain = naming.naming_generators(false);
+        assert!(plain.commands().iter().all(|command| command.key_at.is_none()) && !plain.names_generators());
     }
 
     #[test]

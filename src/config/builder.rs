@@ -10,9 +10,9 @@ use super::enums::{TlsAuthClients, TlsAuthClientsUser};
 use super::ignored;
 use super::report::{Place, Problem, Warning};
 use super::secrets::{self, is_secret};
-use super::suggest::did_you_mean;
 use super::value_error::ValueError;
 use super::values::{Config, Values};
+use crate::text::suggest::did_you_mean;
 
 /// One line of any source: a directive and its words.
 #[derive(Clone, Debug)]

@@ -19,7 +19,6 @@ mod rewrite;
 mod row;
 mod secret_files;
 pub mod secrets;
-mod suggest;
 pub mod suites;
 mod toml;
 mod value_error;

@@ -14,10 +14,10 @@ use super::files::Files;
 use super::report::{Place, Problem};
 use super::row::Shape;
 use super::secrets::{is_secret, without_secrets};
-use super::suggest::did_you_mean;
 use super::value_error::ValueError;
 use super::{ignored, toml};
 use crate::text::glob;
+use crate::text::suggest::did_you_mean;
 
 /// Where settings come from, the strongest last.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::directive::{Directive, Secrecy};
 use super::ignored::IGNORED_DIRECTIVES;
-use super::suggest::is_near;
+use crate::text::suggest::is_near;
 
 /// Directives that are not [`Secrecy::Open`], by their rows: getid's own, and those of Redis without a meaning here,
 /// which may be the password of another server.

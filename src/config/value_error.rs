@@ -2,8 +2,8 @@
 
 use getid_core::LayoutError;
 
-use super::suggest::did_you_mean;
 use crate::acl::{RuleError, SetUserError};
+use crate::text::suggest::did_you_mean;
 use crate::text::timestamp::TimeError;
 
 /// Why a directive cannot have the value it was given. `Display` says what was found and what is allowed.

@@ -7,7 +7,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use getid_core::{Layout, Limits, RandomCycle, Scheme};
+use getid_core::{Layout, Limits, NamedGenerators, RandomCycle, Scheme};
 use rand::seq::SliceRandom as _;
 
 use super::Server;
@@ -39,16 +39,23 @@ pub fn session_settings(config: &Config) -> Result<Settings, Report> {
     let layout = config.layout;
     let scheme = Scheme::new(layout, config.server_id, random_cycle(layout))
         .ok_or_else(|| Report::from_sentence(format!("server-id {} does not fit id-range", config.server_id)))?;
-    Ok(Settings::of(config, vocabulary, Arc::new(scheme), Arc::new(users)))
+    Ok(Settings::of(config, vocabulary, Arc::new(scheme), Arc::default(), Arc::new(users)))
 }
 
 impl Settings {
     /// The settings of sessions, at the start and after each change. Users change by ways of their own; names of
     /// commands and the scheme stay for the life of the process.
-    fn of(config: &Config, vocabulary: Vocabulary, scheme: Arc<Scheme>, users: Arc<Users>) -> Settings {
+    fn of(
+        config: &Config,
+        vocabulary: Vocabulary,
+        scheme: Arc<Scheme>,
+        generators: Arc<NamedGenerators>,
+        users: Arc<Users>,
+    ) -> Settings {
         Settings {
             vocabulary,
             scheme,
+            generators,
             id_mgetid_max: config.id_mgetid_max,
             turn_ids_max: turn_ids_max(config.layout, config.id_max_wait_ms),
             databases: config.databases,
@@ -229,7 +236,8 @@ impl Server {
             } else {
                 Arc::clone(&settings.users)
             };
-            Ok::<_, Infallible>(Settings::of(&new, settings.vocabulary.clone(), Arc::clone(&settings.scheme), users))
+            let (scheme, generators) = (Arc::clone(&settings.scheme), Arc::clone(&settings.generators));
+            Ok::<_, Infallible>(Settings::of(&new, settings.vocabulary.clone(), scheme, generators, users))
         });
         let Ok(()) = self.config.update(|_| Ok::<_, Infallible>(new));
     }

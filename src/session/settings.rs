@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use getid_core::Scheme;
+use getid_core::{NamedGenerators, Scheme};
 
 use super::tally::Timing;
 use crate::acl::{Protection, Users};
@@ -18,6 +18,8 @@ pub struct Settings {
     pub vocabulary: Vocabulary,
     /// How a reservation becomes IDs.
     pub scheme: Arc<Scheme>,
+    /// Those that have names: see [`Settings::with_generators`].
+    pub generators: Arc<NamedGenerators>,
     /// The most IDs one `MGETID` may ask for (`id-mgetid-max`). A turn holds up to [`Settings::turn_ids_max`] more, and
     /// counts them as `u32`: at most 2^31.
     pub id_mgetid_max: u32,
@@ -38,6 +40,13 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The same with these named generators, and with commands that take their names if there are any.
+    #[must_use]
+    pub fn with_generators(self, generators: Arc<NamedGenerators>) -> Settings {
+        let vocabulary = self.vocabulary.naming_generators(!generators.is_empty());
+        Settings { vocabulary, generators, ..self }
+    }
+
     /// What the decoder allows a client that has authenticated.
     pub(super) fn limits(&self) -> DecodeLimits {
         DecodeLimits {

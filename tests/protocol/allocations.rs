@@ -19,6 +19,7 @@ fn allocations(input: &[u8]) -> u64 {
     let settings = Arc::new(Settings {
         vocabulary: Vocabulary::default(),
         scheme: Arc::new(Scheme::new(layout, 0, cycle).expect("it fits")),
+        generators: Arc::default(),
         id_mgetid_max: 100,
         turn_ids_max: TURN_IDS_MAX,
         databases: 16,

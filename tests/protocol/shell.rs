@@ -42,8 +42,9 @@ pub(crate) fn settings(options: &Options) -> Settings {
     let cycle = RandomCycle::new((0..1024).collect()).unwrap();
     let vocabulary = Vocabulary::new(if options.renamed { &renames } else { &[] }).unwrap();
     Settings {
-        vocabulary: if options.generators { vocabulary.naming_generators() } else { vocabulary },
+        vocabulary: vocabulary.naming_generators(options.generators),
         scheme: Arc::new(Scheme::new(Layout::default(), 0, cycle).unwrap()),
+        generators: Arc::default(),
         id_mgetid_max: 100,
         turn_ids_max: TURN_IDS_MAX,
         databases: 16,

@@ -4,13 +4,13 @@
 const MISTAKES_MAX: usize = 3;
 
 /// The known word that was probably meant; of several that are equally near, the first.
-pub(super) fn did_you_mean<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn did_you_mean<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let near = known.filter_map(|word| Some((distance(typed, word)?, word)));
     near.min_by_key(|(distance, _)| *distance).map(|(_, word)| word)
 }
 
 /// Whether `word` was probably meant.
-pub(super) fn is_near(typed: &str, word: &str) -> bool {
+pub fn is_near(typed: &str, word: &str) -> bool {
     distance(typed, word).is_some()
 }
 
