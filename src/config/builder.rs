@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
 
-use getid_core::Layout;
+use getid_core::{Layout, is_name};
 
 use super::directive::{Directive, Secrecy, known_names};
 use super::enums::{TlsAuthClients, TlsAuthClientsUser};
+use super::generators::{self, GENERATORS_MAX, doubt};
 use super::ignored;
 use super::report::{Place, Problem, Warning};
 use super::secrets::{self, is_secret};
@@ -21,6 +22,24 @@ pub(super) struct Setting {
     pub(super) name: String,
     pub(super) words: Vec<String>,
     pub(super) place: Place,
+    /// Where options have places of their own, by their names.
+    pub(super) options: Vec<(String, Place)>,
+}
+
+impl Setting {
+    pub(super) fn new(name: String, words: Vec<String>, place: Place) -> Setting {
+        Setting { name, words, place, options: Vec::new() }
+    }
+
+    /// Where a mistake is.
+    fn place_of(&self, error: &ValueError) -> &Place {
+        let option = match error {
+            ValueError::Declaration(error) => error.option(),
+            _ => None,
+        };
+        let place = self.options.iter().find(|(name, _)| option == Some(name.as_str()));
+        place.map_or(&self.place, |(_, place)| place)
+    }
 }
 
 /// What has been read so far, and what was wrong with it.
@@ -94,7 +113,11 @@ impl Builder {
     pub(super) fn apply(&mut self, setting: &Setting) {
         if let Some(directive) = Directive::find(&setting.name) {
             if directive.parts().is_empty() {
-                self.set(directive, directive.name, &setting.words, &setting.place);
+                let subject = match setting.words.first() {
+                    Some(name) if directive.declares() && is_name(name) => format!("{} {name}", directive.name),
+                    _ => directive.name.to_owned(),
+                };
+                self.set(directive, &subject, &setting.words, setting);
             } else {
                 self.apply_parts(directive, setting);
             }
@@ -129,19 +152,22 @@ impl Builder {
         self.check_listens();
         self.check_tls();
         self.check_access();
+        self.check_generators();
         if self.problems.is_empty() { Ok((self.values.config, self.warnings)) } else { Err(self.problems) }
     }
 
-    fn set(&mut self, directive: &'static Directive, subject: &str, words: &[String], place: &Place) {
+    /// Sets one directive to words of a setting.
+    fn set(&mut self, directive: &'static Directive, subject: &str, words: &[String], setting: &Setting) {
+        let place = &setting.place;
         self.note_secret(directive.name, words, place);
         // What was refused in one line is right again in a later one.
         self.refused.remove(directive.name);
         if self.is_declared_twice(directive, words, place) {
             return;
         }
-        if let Err(error) = directive.set(&mut self.values, words) {
+        if let Err(errors) = directive.set(&mut self.values, words) {
             self.refused.insert(directive.name);
-            self.problems.push(refusal(subject, &error, words, place));
+            self.problems.extend(errors.iter().map(|error| refusal(subject, error, words, setting.place_of(error))));
         }
         self.set_at.insert(directive.name, place.clone());
     }
@@ -182,8 +208,9 @@ impl Builder {
         let parts = directive.parts();
         let (least, _) = directive.words();
         if setting.words.len() < least {
-            if let Err(error) = directive.set(&mut self.values, &setting.words) {
-                self.problems.push(refusal(directive.name, &error, &setting.words, &setting.place));
+            if let Err(errors) = directive.set(&mut self.values, &setting.words) {
+                let problem = |error| refusal(directive.name, error, &setting.words, &setting.place);
+                self.problems.extend(errors.iter().map(problem));
             }
             return;
         }
@@ -207,7 +234,7 @@ impl Builder {
             };
             match (error, Directive::find(name)) {
                 (None, Some(row)) => {
-                    self.set(row, &format!("{}: {name}", directive.name), &pair[1..], &setting.place);
+                    self.set(row, &format!("{}: {name}", directive.name), &pair[1..], setting);
                 }
                 (error, _) => {
                     self.refused.insert(name);
@@ -326,6 +353,31 @@ impl Builder {
         let sentence = "users are defined both by lines and by aclfile, must be in one place";
         let help = "move the user lines into the ACL file, or take aclfile out".to_owned();
         self.problems.push(Problem::new(self.places(&["user", "aclfile"]), "", sentence).with_help(Some(help)));
+    }
+
+    fn check_generators(&mut self) {
+        if let Some(first) = self.values.config.generators.get(GENERATORS_MAX) {
+            let sentence = format!("there are more than {GENERATORS_MAX} generators, must be at most {GENERATORS_MAX}");
+            let places = self.place_of_generator(first.name()).into_iter().collect();
+            self.problems.push(Problem::new(places, "generator", sentence));
+        }
+        for misfit in generators::misfits(&self.values.config, self.values.id_range) {
+            if self.any_refused(&[misfit.directive]) {
+                continue;
+            }
+            let other = self.set_at.get(misfit.directive).cloned();
+            let places = self.place_of_generator(&misfit.name).into_iter().chain(other).collect();
+            self.problems.push(Problem::new(places, "", misfit.sentence).with_help(Some(misfit.help)));
+        }
+        let doubts = self.values.config.generators.iter().filter_map(|declaration| {
+            let place = self.place_of_generator(declaration.name())?;
+            Some(Warning { place, subject: format!("generator {}", declaration.name()), sentence: doubt(declaration)? })
+        });
+        self.warnings.extend(doubts.collect::<Vec<_>>());
+    }
+
+    fn place_of_generator(&self, name: &str) -> Option<Place> {
+        self.declared_at.get(&("generator", name.to_owned())).cloned()
     }
 
     fn any_refused(&self, names: &[&'static str]) -> bool {

@@ -59,6 +59,8 @@ impl SetError {
     }
 }
 
+const RELOADED: &str = "is changed in the configuration file; SIGHUP has the server read it again";
+
 const NOT_AN_INTEGER: &str = "argument couldn't be parsed into an integer";
 
 /// Bytes of a name that an error quotes.
@@ -104,7 +106,7 @@ impl Config {
                 Target::Own(row) => {
                     let refuse = |reason| SetError::refused(row.name, reason);
                     if let Some(words) = words_for(row, value).map_err(refuse)? {
-                        row.set(&mut builder.values, &words).map_err(|error| refuse(redis_text(row, &error)))?;
+                        row.set(&mut builder.values, &words).map_err(|errors| refuse(redis_text(row, &errors)))?;
                     }
                     builder.note_place(row.name, &Place::in_config_set(index));
                     names.push(row.name);
@@ -130,8 +132,13 @@ impl Config {
             let shown = String::from_utf8_lossy(&name[..name.len().min(NAME_BYTES_MAX)]).into_owned();
             let lower = shown.to_ascii_lowercase();
             let Some(target) = Target::find(&lower, self) else { return Err(SetError::Unknown { name: shown }) };
-            if matches!(target, Target::Own(row) if row.change == Change::AtStart) {
-                return Err(SetError::refused(&shown, "can't set immutable config"));
+            let fixed = match target {
+                Target::Own(row) if row.change == Change::AtStart => Some("can't set immutable config"),
+                Target::Own(row) if row.change == Change::Reload => Some(RELOADED),
+                _ => None,
+            };
+            if let Some(reason) = fixed {
+                return Err(SetError::refused(&shown, reason));
             }
             if targets.iter().any(|other| other.name() == target.name()) {
                 return Err(SetError::refused(&shown, "duplicate parameter"));
@@ -173,7 +180,8 @@ fn keeps(row: IgnoredDirective, value: &[u8]) -> Result<(), SetError> {
 }
 
 /// A mistake in the words that Redis has for it; clients and tools know them.
-fn redis_text(row: &Directive, error: &ValueError) -> String {
+fn redis_text(row: &Directive, errors: &[ValueError]) -> String {
+    let Some(error) = errors.first() else { return String::new() };
     if let Shape::Table { redis_error, .. } = row.shape {
         return redis_error(error).to_owned();
     }

@@ -39,6 +39,34 @@ pub(super) fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
 }
 
+/// The lines of a value that has several: a line feed parts them, and so does a `;` that is not in quotes.
+pub(super) fn lines_in(value: &str) -> impl Iterator<Item = &str> {
+    let mut quote = None;
+    let mut is_escaped = false;
+    let parts = value.split(move |character| match (quote, character) {
+        _ if std::mem::take(&mut is_escaped) => false,
+        (Some(_), '\\') => {
+            is_escaped = true;
+            false
+        }
+        (_, '\n') => {
+            quote = None;
+            true
+        }
+        (None, ';') => true,
+        (None, '"' | '\'') => {
+            quote = Some(character);
+            false
+        }
+        (Some(open), _) if open == character => {
+            quote = None;
+            false
+        }
+        _ => false,
+    });
+    parts.map(|line| line.trim_matches([' ', '\t', '\r'])).filter(|line| !line.is_empty())
+}
+
 /// A word as `split` reads it back: bare where it can be, else in double quotes.
 pub fn quote(word: &[u8]) -> String {
     let bare = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\' | b'#');
@@ -185,6 +213,19 @@ mod tests {
         for line in [r#"""#, "'", r#"a "b"#, r#"a "b"c"#, "a 'b'c", r#""a""b""#, r#""a\""#, r"'a\'"] {
             check(line, None);
         }
+    }
+
+    #[test]
+    fn a_value_has_lines() {
+        let check =
+            |value: &str, expected: &[&str]| assert_eq!(lines_in(value).collect::<Vec<_>>(), expected, "{value}");
+        check("", &[]);
+        check(" ;\n;", &[]);
+        check("a b; c d ;e\r\nf", &["a b", "c d", "e", "f"]);
+        check(r#"a "x;y" 'z;' ;b"#, &[r#"a "x;y" 'z;'"#, "b"]);
+        check(r#"a "x\";" ;b"#, &[r#"a "x\";""#, "b"]);
+        // A quote that is open is open no longer in the next line.
+        check("a \"b\nc;d", &["a \"b", "c", "d"]);
     }
 
     proptest! {

@@ -4,20 +4,17 @@
 //! against it. A range is told once: it is in the row, is checked before the setter runs, and goes into the error text.
 //!
 //! To add a directive: a field in [`Config`], a row here, and a few lines in `config/getid.conf`.
-//!
-//! Declarations of named things fit in as `Shape::Lines`: one line each that begins with the name
-//! (`generator NAME KIND ...`), a TOML table whose keys are the names, and a setter that checks the line and adds it to
-//! a list in the configuration, as `user` does.
 
 use getid_core::LOW_BITS;
 
 use super::enums::{
     BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
+use super::generators;
 use super::ignored;
 use super::parse::{YES_NO, address, choice, epoch, is_digits, memory};
 pub use super::row::{Change, Directive, Secrecy};
-use super::row::{Line, Shape};
+use super::row::{Line, LineStyle, Shape};
 use super::suites;
 use super::value_error::ValueError;
 use super::values::{BindAddr, ClientMemory, Config, OutputBufferLimit, OutputBufferLimits, UserLine, Values};
@@ -252,6 +249,7 @@ const DIRECTIVES: &[Directive] = &[
     row("server-id", "0", SERVER_ID, "This server's number, below 2^id-range.").at_start(),
     row("id-generator", "server-id 0 id-range 2 shard-range 9 random-range 10", ID_GENERATOR,
         "The four in one line.").at_start(),
+    row("generator", "", GENERATOR, "A named generator: its kind and options.").change(Change::Reload),
     row("id-epoch", "1420041600000", ID_EPOCH,
         "When IDs start to count: Unix ms, RFC 3339, or a date in UTC.").at_start(),
     row("id-mgetid-max", "100", number!(1, MGETID_MAX, "", id_mgetid_max), "IDs of one MGETID."),
@@ -358,10 +356,10 @@ const USER: Shape = Shape::Lines {
     count: (1, usize::MAX),
     expected: "a name and its rules",
     canonical: Some(user_line),
-    is_toml_table: false,
+    style: LineStyle::LinesOnly,
     set: |values, words| {
-        let [name, rules @ ..] = words else { return Err(ValueError::Empty) };
-        Users::default().define(name.as_bytes(), rules)?;
+        let [name, rules @ ..] = words else { return Err(ValueError::Empty.into()) };
+        Users::default().define(name.as_bytes(), rules).map_err(ValueError::from)?;
         values.config.users.push(UserLine { name: name.clone(), rules: rules.to_vec() });
         Ok(())
     },
@@ -385,17 +383,26 @@ fn user_line(line: &[String]) -> Line {
     std::iter::once(name.clone()).chain(rules).collect()
 }
 
+const GENERATOR: Shape = Shape::Lines {
+    count: (1, usize::MAX),
+    expected: "a name, a kind and its options",
+    canonical: Some(generators::canonical),
+    style: LineStyle::Declarations,
+    set: |values, words| generators::add(&mut values.config.generators, words),
+    get: |values| values.config.generators.iter().map(|declaration| generators::words(declaration)).collect(),
+};
+
 const RENAME_COMMAND: Shape = Shape::Lines {
     count: (2, 2),
     expected: "a command and its new name",
     canonical: None,
-    is_toml_table: true,
+    style: LineStyle::Pairs,
     set: |values, words| match words {
         [command, new_name] if !command.is_empty() => {
             values.config.rename_commands.push((command.clone(), new_name.clone()));
             Ok(())
         }
-        _ => Err(ValueError::RenameNothing),
+        _ => Err(ValueError::RenameNothing.into()),
     },
     get: |values| values.config.rename_commands.iter().map(|(from, to)| vec![from.clone(), to.clone()]).collect(),
 };

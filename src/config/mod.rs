@@ -11,6 +11,7 @@ mod dir;
 pub mod directive;
 mod enums;
 mod files;
+mod generators;
 pub mod ignored;
 mod parse;
 mod read;
@@ -38,6 +39,7 @@ pub use self::enums::{
     BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
 pub use self::files::{Files, FilesFrom, RealFiles};
+pub use self::generators::{GENERATORS_MAX, ends};
 pub use self::read::{FILE_BYTES_MAX, FILES_MAX, INCLUDE_DEPTH_MAX, Sources};
 pub use self::report::{Place, Problem, Report, Warning};
 pub use self::rewrite::Rewritten;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::builder::{Builder, Setting};
-use super::conf_syntax::{NOT_UTF8, quote, words_of};
+use super::conf_syntax::{NOT_UTF8, lines_in, quote, words_of};
 use super::directive::Directive;
 use super::files::Files;
 use super::report::{Place, Problem};
@@ -137,8 +137,12 @@ impl Reader<'_> {
                 return;
             }
             let place = Place::in_file(path, item.line, &item.text, included_from.cloned());
+            let option = |(name, line, text): (String, usize, String)| {
+                (name, Place::in_file(path, line, &text, included_from.cloned()))
+            };
+            let options = item.options.into_iter().map(option).collect();
             match item.found {
-                Ok((name, words)) => self.setting(Setting { name, words, place }),
+                Ok((name, words)) => self.setting(Setting { name, words, place, options }),
                 Err(sentence) => self.builder.problem(Problem::new(vec![place], item.subject, sentence)),
             }
         }
@@ -181,7 +185,14 @@ impl Reader<'_> {
             self.builder.problem(Problem::new(vec![place], variable, sentence).with_help(Some(help)));
             return;
         }
-        self.setting(Setting { name, words: vec![value.to_owned()], place });
+        if Directive::find(&name).is_some_and(Directive::declares) {
+            for line in lines_in(value) {
+                let place = Place::in_environment(&format!("{variable}={line}"));
+                self.setting(Setting::new(name.clone(), vec![line.to_owned()], place));
+            }
+            return;
+        }
+        self.setting(Setting::new(name, vec![value.to_owned()], place));
     }
 
     fn command_line(&mut self, words: &[String]) {
@@ -215,7 +226,7 @@ impl Reader<'_> {
             } else {
                 Place::on_command_line(format!("--{name} {}", shown.join(" ")).trim_end())
             };
-            self.setting(Setting { name: name.to_ascii_lowercase(), words, place });
+            self.setting(Setting::new(name.to_ascii_lowercase(), words, place));
         }
     }
 
@@ -223,7 +234,7 @@ impl Reader<'_> {
     fn line(&mut self, words: Vec<String>, place: Place) {
         let mut words = words.into_iter();
         if let Some(name) = words.next() {
-            self.setting(Setting { name: name.to_ascii_lowercase(), words: words.collect(), place });
+            self.setting(Setting::new(name.to_ascii_lowercase(), words.collect(), place));
         }
     }
 

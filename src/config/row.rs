@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::conf_syntax::words_of;
+use super::conf_syntax::{quote, words_of};
 use super::parse::{YES_NO, choice, memory, mode, number, yes_no};
 use super::value_error::ValueError;
 use super::values::{Config, Values};
@@ -44,6 +44,8 @@ pub enum Change {
     OpenFiles,
     /// By `CONFIG SET`, as far as the next start can rely on it.
     BorrowLimit,
+    /// In the configuration's files, which SIGHUP has read again.
+    Reload,
 }
 
 /// What of a directive's value is shown only to those who may set it, and in no log, report or `MONITOR`.
@@ -117,15 +119,15 @@ pub(super) enum Shape {
         set: fn(&mut Values, &[String]) -> Result<(), ValueError>,
         get: fn(&Values) -> Vec<String>,
     },
-    /// Lines that add up. `CONFIG GET` does not show them.
+    /// Lines that add up.
     Lines {
         count: (usize, usize),
         expected: &'static str,
         /// Where no two lines may have the same first word: one form for all lines that mean the same.
         canonical: Option<fn(&[String]) -> Line>,
-        /// Whether a TOML file may have them as a table, whose keys are the first words.
-        is_toml_table: bool,
-        set: fn(&mut Values, &[String]) -> Result<(), ValueError>,
+        style: LineStyle,
+        /// Its errors are all that is wrong with a line.
+        set: fn(&mut Values, &[String]) -> Result<(), Vec<ValueError>>,
         get: fn(&Values) -> Vec<Line>,
     },
     /// A value for each of some keys. A line names one or more; a key that it does not name keeps its value.
@@ -148,6 +150,18 @@ pub(super) enum Shape {
     },
     /// Another file, which the reader reads at this place.
     Include,
+}
+
+/// How lines that add up are written elsewhere than in a line each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LineStyle {
+    /// Nowhere.
+    LinesOnly,
+    /// In a TOML table whose keys are the first words.
+    Pairs,
+    /// Declarations of named things: in TOML tables named by the first words, whose keys are options; several in one
+    /// variable. `CONFIG GET` shows them, which it does with no others.
+    Declarations,
 }
 
 impl Directive {
@@ -213,6 +227,10 @@ impl Directive {
                 });
                 shown.collect::<Vec<_>>().join(" ")
             }
+            Shape::Lines { style: LineStyle::Declarations, get, .. } => {
+                let line = |words: Line| words.iter().map(|word| quote(word.as_bytes())).collect::<Vec<_>>().join(" ");
+                get(values).into_iter().map(line).collect::<Vec<_>>().join("\n")
+            }
             Shape::Lines { .. } | Shape::Include => return None,
         })
     }
@@ -238,8 +256,8 @@ impl Directive {
         word.map(|word| vec![word]).into_iter().collect()
     }
 
-    /// Checks the words of a line and puts them where they belong.
-    pub(super) fn set(&self, values: &mut Values, words: &[String]) -> Result<(), ValueError> {
+    /// Checks the words of a line and puts them where they belong; else all that is wrong with them.
+    pub(super) fn set(&self, values: &mut Values, words: &[String]) -> Result<(), Vec<ValueError>> {
         let (least, most) = self.words();
         if !(least..=most).contains(&words.len()) {
             let found = match words.len() {
@@ -247,7 +265,7 @@ impl Directive {
                 1 => "one value".to_owned(),
                 count => format!("{count} values"),
             };
-            return Err(ValueError::Count { found, expected: self.expected() });
+            return Err(ValueError::Count { found, expected: self.expected() }.into());
         }
         let word = words.first().map_or("", String::as_str);
         match self.shape {
@@ -259,7 +277,8 @@ impl Directive {
             Shape::Text { set, .. } => set(values, word),
             Shape::Path { set, .. } => set(values, (!word.is_empty()).then(|| PathBuf::from(word))),
             Shape::Custom { set, .. } => set(values, word)?,
-            Shape::Words { set, .. } | Shape::Lines { set, .. } | Shape::Table { set, .. } => set(values, words)?,
+            Shape::Words { set, .. } | Shape::Table { set, .. } => set(values, words)?,
+            Shape::Lines { set, .. } => set(values, words)?,
             Shape::Parts { .. } | Shape::Include => {}
         }
         Ok(())
@@ -298,7 +317,15 @@ impl Directive {
 
     /// Whether a TOML file may have a table for it.
     pub(super) fn takes_table(&self) -> bool {
-        matches!(self.shape, Shape::Table { .. } | Shape::Parts { .. } | Shape::Lines { is_toml_table: true, .. })
+        match self.shape {
+            Shape::Lines { style, .. } => style != LineStyle::LinesOnly,
+            _ => matches!(self.shape, Shape::Table { .. } | Shape::Parts { .. }),
+        }
+    }
+
+    /// Whether its lines declare named things.
+    pub(super) fn declares(&self) -> bool {
+        matches!(self.shape, Shape::Lines { style: LineStyle::Declarations, .. })
     }
 
     /// One form for all lines that mean the same, where no two may have the same first word.

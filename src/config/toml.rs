@@ -4,15 +4,20 @@
 //! bind = ["127.0.0.1", "-::1"]
 //! id-generator = { server-id = 0, id-range = 2, shard-range = 9, random-range = 10 }
 //! rename-command = { CONFIG = "" }
+//!
+//! [generator.tweets]
+//! kind = "twitter"
 //! ```
 //!
 //! Whatever a value looks like, it becomes the words of a redis.conf line, so that both syntaxes have one meaning and
 //! one set of errors.
 
+use std::borrow::Cow;
+
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-use super::conf_syntax::split;
+use super::conf_syntax::{split, words_of};
 use super::directive::{Directive, known_names};
 use super::parse::yes_no;
 use super::secrets::may_show_secret;
@@ -26,6 +31,14 @@ pub(super) struct Item {
     pub(super) subject: String,
     /// A directive and its words, or a sentence.
     pub(super) found: Result<(String, Vec<String>), String>,
+    /// Where options have lines of their own: the name of each, its line and its text.
+    pub(super) options: Vec<(String, usize, String)>,
+}
+
+impl Item {
+    fn new((line, text): (usize, String), subject: String, found: Result<(String, Vec<String>), String>) -> Item {
+        Item { line, text, subject, found, options: Vec::new() }
+    }
 }
 
 /// Syntax errors that are looked at: one slip makes many, and each costs a look at its line, which may be the whole
@@ -40,35 +53,98 @@ pub(super) fn read(text: &str) -> Vec<Item> {
         .iter()
         .take(SYNTAX_ERRORS_MAX)
         .map(|error| {
-            let (line, text) = lines.at(error.span().map_or(0, |span| span.start), true);
+            let at = lines.at(error.span().map_or(0, |span| span.start), true);
             let sentence = error.message().replace('\n', ", ");
-            Item { line, text, subject: "TOML".to_owned(), found: Err(sentence) }
+            Item::new(at, "TOML".to_owned(), Err(sentence))
         })
         .collect();
     // What was read beside a syntax error may be half of what was meant: no complaints about it.
     if items.is_empty() {
         for (key, value) in table.get_ref() {
             let name = key.get_ref().to_ascii_lowercase();
-            let (line, text) = lines.at(key.span().start, false);
+            let at = lines.at(key.span().start, false);
             if matches!(value.get_ref(), DeValue::Table(_)) && !known_names().any(|known| known == name) {
                 let found = Err(format!(
-                    "neither getid nor Redis knows this directive, and there are no sections: take the line [{name}] out, so \
-                     that the keys behind it count"
+                    "neither getid nor Redis knows this directive, and there are no other sections: take the line [{name}] \
+                     out, so that the keys behind it count"
                 ));
-                items.push(Item { line, text, subject: name, found });
+                items.push(Item::new(at, name, found));
+                continue;
+            }
+            if let (Some(true), DeValue::Table(table)) =
+                (Directive::find(&name).map(Directive::declares), value.get_ref())
+            {
+                items.extend(declarations(&lines, &name, table));
                 continue;
             }
             match lines_of(&name, value.get_ref()) {
-                Ok(settings) => items.extend(settings.into_iter().map(|words| {
-                    let found = Ok((name.clone(), words));
-                    Item { line, text: text.clone(), subject: name.clone(), found }
-                })),
-                Err(sentence) => items.push(Item { line, text, subject: name, found: Err(sentence) }),
+                Ok(settings) => items.extend(
+                    settings.into_iter().map(|words| Item::new(at.clone(), name.clone(), Ok((name.clone(), words)))),
+                ),
+                Err(sentence) => items.push(Item::new(at, name, Err(sentence))),
             }
         }
     }
     items.sort_by_key(|item| item.line);
     items
+}
+
+/// `[generator.tweets]` or `generator = { tweets = "twitter" }`: an item for each name.
+fn declarations(lines: &Lines<'_>, directive: &str, table: &DeTable<'_>) -> Vec<Item> {
+    let item = |(key, value): (&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
+        let name = key.get_ref();
+        let found = declaration_words(directive, name, value.get_ref()).map(|words| (directive.to_owned(), words));
+        let mut item = Item::new(lines.at(key.span().start, false), format!("{directive} {name}"), found);
+        if let DeValue::Table(options) = value.get_ref() {
+            let place = |key: &Spanned<Cow<'_, str>>| {
+                let (line, text) = lines.at(key.span().start, false);
+                (key.get_ref().to_string(), line, text)
+            };
+            item.options = options.keys().map(place).collect();
+        }
+        item
+    };
+    table.iter().map(item).collect()
+}
+
+/// The words of a declaration: name, kind and fields, then each option with its value.
+fn declaration_words(directive: &str, name: &str, value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    let mut words = vec![name.to_owned()];
+    let table = match value {
+        DeValue::Table(table) => table,
+        value => {
+            words.extend(option_words(value)?);
+            return Ok(words);
+        }
+    };
+    let mut options: Vec<_> = table.iter().collect();
+    options.sort_by_key(|(key, _)| key.span().start);
+    if let Some((key, _)) = options.iter().find(|(_, value)| matches!(value.get_ref(), DeValue::Table(_))) {
+        let key = key.get_ref();
+        return Err(format!("'{key}' is a table; a name with a dot needs quotes: [{directive}.\"{name}.{key}\"]"));
+    }
+    let kind = options.iter().position(|(key, _)| key.get_ref() == "kind").map(|at| options.remove(at));
+    let layout = options.iter().position(|(key, _)| key.get_ref() == "layout").map(|at| options.remove(at));
+    match (kind, &layout) {
+        (Some((_, kind)), _) => words.push(scalar(kind.get_ref(), false)?),
+        (None, Some(_)) => words.push("layout".to_owned()),
+        (None, None) => return Err("has no kind, must have one, such as kind = \"twitter\"".to_owned()),
+    }
+    if let Some((_, layout)) = layout {
+        words.extend(option_words(layout.get_ref())?);
+    }
+    for (key, value) in options {
+        words.extend([key.get_ref().to_string(), scalar(value.get_ref(), false)?]);
+    }
+    Ok(words)
+}
+
+/// The words of `"time:41@1ms server-id:10 counter:12"`, or of an array that has them one by one.
+fn option_words(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    match value {
+        DeValue::Array(items) => items.iter().map(|item| scalar(item.get_ref(), false)).collect(),
+        value => words_of(scalar(value, false)?.as_bytes()),
+    }
 }
 
 /// The redis.conf lines that mean the same as a value, each as its words.

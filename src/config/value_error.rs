@@ -1,6 +1,6 @@
 //! What can be wrong with one value.
 
-use getid_core::LayoutError;
+use getid_core::{DeclarationError, LayoutError, OPTIONS, Radix, kind_words};
 
 use crate::acl::{RuleError, SetUserError};
 use crate::text::suggest::did_you_mean;
@@ -60,6 +60,14 @@ pub(super) enum ValueError {
     User(#[from] SetUserError),
     #[error("a value is not UTF-8")]
     NotUtf8,
+    #[error("{0}")]
+    Declaration(DeclarationError),
+}
+
+impl From<ValueError> for Vec<ValueError> {
+    fn from(error: ValueError) -> Self {
+        vec![error]
+    }
 }
 
 impl ValueError {
@@ -98,9 +106,34 @@ impl ValueError {
             ValueError::Layout(LayoutError::Sum { .. }) => {
                 "the defaults are id-range 2, shard-range 9, random-range 10".to_owned()
             }
+            ValueError::Declaration(error) => declaration_help(error)?,
             _ => return None,
         };
         Some(help)
+    }
+}
+
+fn declaration_help(error: &DeclarationError) -> Option<String> {
+    let meant = match error {
+        DeclarationError::Kind { word } => did_you_mean(&word.to_ascii_lowercase(), kind_words()),
+        DeclarationError::Option { name, fields } => {
+            let known = OPTIONS.iter().copied().chain(fields.iter().map(String::as_str));
+            did_you_mean(&name.to_ascii_lowercase(), known)
+        }
+        DeclarationError::NoSuchField { name, fields } => {
+            did_you_mean(&name.to_ascii_lowercase(), fields.iter().copied())
+        }
+        DeclarationError::Radix { word } => {
+            did_you_mean(&word.to_ascii_lowercase(), Radix::ALL.iter().map(|radix| radix.word()))
+        }
+        _ => None,
+    };
+    match (meant, error) {
+        (Some(meant), _) => Some(format!("did you mean '{meant}'?")),
+        (None, DeclarationError::Kind { .. }) => {
+            Some(format!("kinds are {}", kind_words().collect::<Vec<_>>().join(", ")))
+        }
+        _ => None,
     }
 }
 

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use getid_core::{Epoch, Layout};
+use getid_core::{Declaration, Epoch, Layout};
 
 use super::enums::{
     BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
@@ -149,6 +150,9 @@ unset! {
         pub server_id_given: bool,
         /// Bit widths and epoch (`id-range`, `shard-range`, `random-range`, `id-epoch`).
         pub layout: Layout,
+        /// Named generators (`generator`), in the order they were declared, at most
+        /// [`GENERATORS_MAX`](super::GENERATORS_MAX), no name twice.
+        pub generators: Vec<Arc<Declaration>>,
         /// IDs of one MGETID (`id-mgetid-max`).
         pub id_mgetid_max: u32,
         /// Milliseconds IDs may run ahead of the clock (`id-max-borrow-ms`).

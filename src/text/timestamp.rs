@@ -42,7 +42,7 @@ impl Time {
         if text.eq_ignore_ascii_case("now") {
             return Ok(Time::Now);
         }
-        let unix_ms = if is_integer(text) { parse_number(text) } else { parse_date(text) };
+        let unix_ms = if is_integer(text) { parse_number(text) } else { parse_date(text, Zone::Utc) };
         unix_ms.map(Time::At)
     }
 
@@ -69,6 +69,23 @@ pub fn parse_unix_ms(text: &str) -> Result<i64, TimeError> {
     }
 }
 
+/// A date with a zone, in Unix milliseconds: what means the same to whoever reads it.
+///
+/// # Errors
+///
+/// As [`parse_unix_ms`]; [`TimeError::NoZone`].
+pub fn parse_zoned(text: &str) -> Result<i64, TimeError> {
+    parse_date(text, Zone::Needed)
+}
+
+/// What a date without a zone means.
+#[derive(Clone, Copy)]
+enum Zone {
+    Utc,
+    /// Nothing.
+    Needed,
+}
+
 fn is_integer(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
@@ -79,7 +96,7 @@ fn parse_number(text: &str) -> Result<i64, TimeError> {
     unix_ms.ok_or_else(|| TimeError::Range { text: shortened(text) })
 }
 
-fn parse_date(text: &str) -> Result<i64, TimeError> {
+fn parse_date(text: &str, zone: Zone) -> Result<i64, TimeError> {
     let syntax = || TimeError::Syntax { text: shortened(text), takes_now: true };
     // Longer than any time; a parser need not see it.
     if text.len() > TEXT_BYTES_MAX {
@@ -91,10 +108,11 @@ fn parse_date(text: &str) -> Result<i64, TimeError> {
     if pieces.time_zone_annotation().is_some() {
         return Err(syntax());
     }
-    let offset = match pieces.offset() {
-        None | Some(PiecesOffset::Zulu) => Offset::UTC,
-        Some(PiecesOffset::Numeric(numeric)) => numeric.offset(),
-        Some(_) => return Err(syntax()),
+    let offset = match (pieces.offset(), zone) {
+        (None, Zone::Needed) => return Err(TimeError::NoZone { text: shortened(text) }),
+        (None, Zone::Utc) | (Some(PiecesOffset::Zulu), _) => Offset::UTC,
+        (Some(PiecesOffset::Numeric(numeric)), _) => numeric.offset(),
+        (Some(_), _) => return Err(syntax()),
     };
     let time = pieces.time().unwrap_or_else(civil::Time::midnight);
     let timestamp =
@@ -149,6 +167,11 @@ pub enum TimeError {
     },
     /// `now`, where the time must be the same tomorrow.
     NotFixed,
+    /// A date without a zone, where it needs one.
+    NoZone {
+        /// The text, cut after 64 characters.
+        text: String,
+    },
 }
 
 impl fmt::Display for TimeError {
@@ -166,6 +189,7 @@ impl fmt::Display for TimeError {
             TimeError::NotFixed => {
                 write!(f, "'now' is another time at each start; write a fixed one, such as 2017-03-06T09:37:01.966Z")
             }
+            TimeError::NoZone { text } => write!(f, "'{text}' has no zone; write {text}Z for UTC, or {text}+08:00"),
         }
     }
 }

@@ -13,8 +13,8 @@ use getid::acl::Protection;
 use getid::config::directive::Directive;
 use getid::config::ignored::{IGNORED_DIRECTIVES, find};
 use getid::config::{
-    BindAddr, BorrowPolicy, Config, FILE_BYTES_MAX, FILES_MAX, Files, INCLUDE_DEPTH_MAX, LogLevel, Report, Sources,
-    StateKind, Warning, quote,
+    BindAddr, BorrowPolicy, Config, FILE_BYTES_MAX, FILES_MAX, Files, GENERATORS_MAX, INCLUDE_DEPTH_MAX, LogLevel,
+    Report, Sources, StateKind, Warning, ends, quote,
 };
 use getid::config::{Dir, RealFiles};
 use getid::text::glob::Pattern;
@@ -147,9 +147,17 @@ fn documented(name: &'static str) -> (Config, String) {
     (good(Config::load(&sources, &In(FOLDER))), fs::read_to_string(Path::new(FOLDER).join(name)).unwrap())
 }
 
+/// The tables at the end of the documented TOML file, set.
+fn generator_tables() -> String {
+    let (_, text) = documented("getid.toml");
+    let (_, tables) = text.split_once("#[generator.").unwrap();
+    format!("[generator.{}", tables.replace("\n#", "\n"))
+}
+
 /// Lines that set something, or would without their `#`.
 fn directives(text: &str) -> Vec<&str> {
-    let lines = text.lines().map(|line| line.strip_prefix('#').unwrap_or(line));
+    let lines =
+        text.split("[generator.").next().unwrap_or_default().lines().map(|line| line.strip_prefix('#').unwrap_or(line));
     lines.filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase() || first == '[')).collect()
 }
 
@@ -168,7 +176,7 @@ fn the_documented_files_show_every_directive_and_no_other() {
             .map(|line| line.trim_start_matches('[').split([' ', ']']).next().unwrap().to_owned())
             .filter(|word| !["normal", "replica", "pubsub"].contains(&word.as_str()))
             .collect();
-        for row in Directive::ALL {
+        for row in Directive::ALL.iter().filter(|row| row.name != "generator" || file == "getid.conf") {
             assert!(shown.iter().any(|word| word == row.name), "{file} does not show {}", row.name);
         }
         for word in &shown {
@@ -193,7 +201,10 @@ fn both_syntaxes_show_the_same_values() {
             let (_, text) = documented(file);
             let lines = directives(&text);
             let own = lines.iter().filter(|line| line.split(' ').next() == Some(row.name));
-            let text = own.copied().collect::<Vec<_>>().join("\n");
+            let mut text = own.copied().collect::<Vec<_>>().join("\n");
+            if (row.name, file) == ("generator", "getid.toml") {
+                text = generator_tables();
+            }
             load(name, text.as_bytes(), &[], &[]).map(|(config, _)| config).map_err(|report| report.problems().len())
         });
         assert_eq!(values[0], values[1], "{}", row.name);
@@ -395,6 +406,92 @@ fn toml_says_the_same_in_its_own_way() {
          maxclients 1000\nrequirepass \"a 'b\"",
     ));
     assert_eq!(config, same);
+}
+
+#[test]
+fn every_source_declares_generators() {
+    let expected = good(conf(
+        "generator tweets twitter\ngenerator shop.eu layout time:39@1ms idc:2 server-id:7 counter:7 idc 1 prefix 'a;b' \
+         counter-start 0..9 epoch 2016-01-01T00:00:00+08:00\ngenerator lua:1 redis-lua one-server 0",
+    ));
+    let lines = [
+        "tweets twitter",
+        "shop.eu layout time:39@1ms epoch 1451577600000 idc:2 server-id:7 counter:7 idc 1 prefix 'a;b' counter-start 0..9",
+        "lua:1 redis-lua one-server 0",
+    ];
+    for separator in ["\n", "; ", ";\r\n\n"] {
+        let environment = [("GETID_GENERATOR", &*lines.join(separator))];
+        assert_eq!(good(load("t.conf", b"", &environment, &[])), expected, "{separator}");
+    }
+    let mut words = vec!["--generator", lines[0], "--generator"];
+    words.extend(["shop.eu", "layout", "time:39@1ms", "idc:2", "server-id:7", "counter:7", "epoch", "1451577600000"]);
+    words.extend(["idc", "1", "counter-start", "0..9", "prefix", "a;b", "--generator=lua:1", "redis-lua"]);
+    words.extend(["one-server", "0"]);
+    assert_eq!(good(load("t.conf", b"", &[], &words)), expected);
+    let tables = "[generator.tweets]\nkind = 'twitter'\n[generator.\"shop.eu\"]\nidc = 0x1\n\
+                  layout = ['time:39@1ms', 'idc:2', 'server-id:7', 'counter:7']\nprefix = 'a;b'\n\
+                  epoch = 2016-01-01T00:00:00+08:00\nkind = 'layout'\ncounter-start = '0..9'\n\
+                  [generator]\n'lua:1' = \"redis-lua one-server 0\"\n";
+    assert_eq!(good(toml(tables)), expected);
+    let array = lines.map(|line| format!("{line:?}")).join(",");
+    assert_eq!(good(toml(&format!("generator = [{array}]"))), expected);
+    // All sources together are one list.
+    let given = load("t.conf", b"generator a uuid7", &[("GETID_GENERATOR", "b uuid6")], &["--generator", "c", "uuid4"]);
+    let names: Vec<_> = good(given).generators.iter().map(|one| one.name().to_owned()).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    assert_eq!(good(load("t.conf", b"", &[("GETID_GENERATOR", "")], &[])), Config::default());
+}
+
+#[test]
+fn config_get_shows_generators_as_they_can_be_declared() {
+    let text = "generator b uuid7\ngenerator a twitter epoch 2016-01-01T00:00:00Z format hex prefix '#'";
+    let config = good(conf(text));
+    let shown = config.get(&[pattern("generator")]);
+    let expected = "b uuid7\na twitter time:41@1ms datacenter:5 worker:5 counter:12 epoch 1451606400000 format hex pad 16 \
+                    prefix \"#\"";
+    assert_eq!(shown, [("generator", expected.to_owned())]);
+    assert_eq!(good(load("t.conf", b"", &[("GETID_GENERATOR", expected)], &[])), config);
+}
+
+#[test]
+fn there_is_a_bound_on_generators() {
+    let lines = |count| (0..count).map(|at| format!("generator g{at} uuid7")).collect::<Vec<_>>().join("\n");
+    assert_eq!(good(conf(&lines(GENERATORS_MAX))).generators.len(), GENERATORS_MAX);
+    let report = bad(conf(&lines(GENERATORS_MAX + 9)));
+    let expected = "Reading the configuration file, at line 1001\n>>> 'generator g1000 uuid7'\nt.conf:1001: generator: there \
+                    are more than 1000 generators, must be at most 1000\n";
+    assert_eq!(report, expected);
+}
+
+#[test]
+fn what_may_not_be_meant_by_a_generator_is_a_warning() {
+    let text =
+        "generator a twitter worker 3 datacenter 1\ngenerator b leaf worker 3 one-server 0\ngenerator c uuid1 node 5";
+    let (_, warnings) = conf(text).unwrap();
+    let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+    let expected = [
+        "t.conf:1: generator a: worker and datacenter are given by hand: servers with the same values give the same IDs",
+        "t.conf:3: generator c: node is given by hand: servers with the same value give the same IDs",
+    ];
+    assert_eq!(warnings, expected);
+}
+
+#[test]
+fn the_end_of_a_generator_is_told_two_years_ahead() {
+    const YEAR_MS: i64 = 365 * 24 * 3600 * 1000;
+    const BAIDU_ENDS: i64 = 1_732_109_056_000;
+    let config = good(conf("generator old baidu\ngenerator none uuid4\ngenerator new twitter\ngenerator alt baidu"));
+    let told = |unix_ms| ends(&config.generators, unix_ms);
+    assert_eq!(told(BAIDU_ENDS - 2 * YEAR_MS - 1), [""; 0]);
+    let end = "old (2024-11-20T13:24:16.000Z), alt (2024-11-20T13:24:16.000Z)";
+    let near = format!("generators whose time ends within two years: {end}; then they give no more IDs");
+    for unix_ms in [BAIDU_ENDS - 2 * YEAR_MS, BAIDU_ENDS - 1] {
+        assert_eq!(told(unix_ms), [&*near]);
+    }
+    assert_eq!(told(BAIDU_ENDS), [format!("generators past the end of their time, which give no IDs: {end}")]);
+    let many: Vec<_> = (0..12).map(|at| format!("generator g{at} baidu")).collect();
+    let told = ends(&good(conf(&many.join("\n"))).generators, BAIDU_ENDS).join("");
+    assert!(told.ends_with("g9 (2024-11-20T13:24:16.000Z) and 2 more"), "{told}");
 }
 
 #[test]

@@ -320,7 +320,7 @@ pub fn is_name(name: &str) -> bool {
 }
 
 /// The options that are no fields.
-const OPTIONS: [&str; 7] = ["epoch", "counter-start", "one-server", "format", "pad", "prefix", "overflow"];
+pub const OPTIONS: [&str; 7] = ["epoch", "counter-start", "one-server", "format", "pad", "prefix", "overflow"];
 
 /// A declaration while it is read.
 struct Draft {
@@ -621,6 +621,35 @@ pub enum DeclarationError {
     Prefix { text: String },
     Overflow { word: String },
     Fields(FieldsError),
+}
+
+impl DeclarationError {
+    /// The option that it is about, `kind` and `layout` (all fields) among them; `None`: the declaration as a whole.
+    pub fn option(&self) -> Option<&str> {
+        Some(match self {
+            Self::Name { .. } | Self::NoKind | Self::TooLong | Self::Missing { .. } => return None,
+            Self::Kind { .. } => "kind",
+            Self::NoValue { option } | Self::Twice { option } | Self::Number { option, .. } => option,
+            Self::Option { name, .. } | Self::NoConstant { name } | Self::Fields(FieldsError::Value { name, .. }) => {
+                name
+            }
+            Self::NotForKind { option, .. } => option,
+            Self::CounterStart { .. } => "counter-start",
+            Self::Epoch { .. } => "epoch",
+            Self::Radix { .. } => "format",
+            Self::Prefix { .. } => "prefix",
+            Self::Overflow { .. } => "overflow",
+            Self::NoFields
+            | Self::NoTime
+            | Self::Field { .. }
+            | Self::FieldIsOption { .. }
+            | Self::FixedFields { .. }
+            | Self::NoSuchField { .. }
+            | Self::Unit { .. }
+            | Self::NoUnit { .. }
+            | Self::Fields(_) => "layout",
+        })
+    }
 }
 
 /// How much of a word an error quotes, characters.

@@ -6,10 +6,11 @@
 use std::path::PathBuf;
 
 use super::{access, words};
-use crate::config::{Config, Dir, RealFiles, Report, Sources, StateKind};
+use crate::config::{Config, Dir, RealFiles, Report, Sources, StateKind, ends};
 use crate::server::listen::{self, TooFewFiles};
 use crate::server::settings::session_settings;
 use crate::session::Settings;
+use crate::system::clock::wall_unix_ms;
 
 /// A configuration that can be run.
 pub(in crate::cli) struct Startup {
@@ -63,6 +64,7 @@ impl Startup {
         }
         let mut warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
         warnings.extend(own_warnings(&config, &dir));
+        warnings.extend(ends(&config.generators, wall_unix_ms()));
         warnings.extend(access::warnings(&config, &settings.users));
         Ok(Startup { config, warnings, settings, config_file, sources, started_in, makes_dir: dir.is_missing })
     }

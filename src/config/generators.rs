@@ -1,0 +1,182 @@
+//! The directive `generator`: declarations of named generators, and what must hold between them and other directives.
+//!
+//! What a declaration may say is decided in [`getid_core::Declaration`]. Here are the bound on their number
+//! and the checks for which several directives count.
+
+use std::sync::Arc;
+
+use getid_core::{Declaration, Role};
+
+use super::enums::StateKind;
+use super::row::Line;
+use super::value_error::ValueError;
+use super::values::Config;
+use crate::text::plural::counted;
+use crate::text::timestamp::{format_rfc3339, parse_zoned};
+
+/// Named generators of one server at most. Each takes some KB; the record has a line for each.
+pub const GENERATORS_MAX: usize = 1000;
+
+/// How long before a generator's end people are told of it, ms: two years.
+const END_NEAR_MS: i64 = 730 * 24 * 3600 * 1000;
+
+/// Generators that one warning names.
+const NAMED_MAX: usize = 10;
+
+/// Reads a line, the name first, and adds it to those before.
+pub(super) fn add(generators: &mut Vec<Arc<Declaration>>, words: &[String]) -> Result<(), Vec<ValueError>> {
+    // As CONFIG GET shows none.
+    if words == [""] {
+        return Ok(());
+    }
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    let wrong = |errors: Vec<_>| errors.into_iter().map(ValueError::Declaration).collect::<Vec<_>>();
+    let declaration = Declaration::parse(&words, epoch).map_err(wrong)?;
+    // One too many is enough to say so.
+    if generators.len() <= GENERATORS_MAX {
+        generators.push(Arc::new(declaration));
+    }
+    Ok(())
+}
+
+/// When a generator's time starts to count: a date needs a zone, for the same IDs must mean the same everywhere.
+pub(super) fn epoch(text: &str) -> Result<i64, String> {
+    parse_zoned(text)
+        .map_err(|_| "must be a time with a zone, such as 2016-01-01T00:00:00+08:00, or Unix milliseconds".to_owned())
+}
+
+/// A declaration as a line says it, its name first.
+pub(super) fn words(declaration: &Declaration) -> Line {
+    declaration.to_text().split(' ').map(str::to_owned).collect()
+}
+
+/// The line of which all that mean the same are forms.
+pub(super) fn canonical(line: &[String]) -> Line {
+    let borrowed: Vec<_> = line.iter().map(String::as_str).collect();
+    // No server starts with a line that is wrong.
+    Declaration::parse(&borrowed, epoch).map_or_else(|_| line.to_vec(), |declaration| words(&declaration))
+}
+
+/// A declaration that is right by itself, but not beside another directive.
+pub(super) struct Misfit {
+    /// The declaration's.
+    pub(super) name: String,
+    /// The other one.
+    pub(super) directive: &'static str,
+    /// Both are named in it.
+    pub(super) sentence: String,
+    pub(super) help: String,
+}
+
+/// All of them.
+pub(super) fn misfits(config: &Config, id_range: u32) -> Vec<Misfit> {
+    let mut found = Vec::new();
+    for declaration in &config.generators {
+        let name = declaration.name();
+        let mut misfit = |directive, sentence: String, help: String| {
+            let sentence = format!("generator {name} {sentence}");
+            found.push(Misfit { name: name.to_owned(), directive, sentence, help });
+        };
+        let has_time = declaration.layout().has_time();
+        let unit = declaration.layout().unit();
+        let borrow_ms = config.id_max_borrow_ms;
+        if has_time && u128::from(unit.ns()) * 2 > u128::from(borrow_ms) * 1_000_000 {
+            let wanted_ms = (unit.ns() * 2).div_ceil(1_000_000);
+            misfit(
+                "id-max-borrow-ms",
+                format!("has the unit {unit}, must be at most half of id-max-borrow-ms, which is {borrow_ms}"),
+                format!("choose a shorter unit, or set id-max-borrow-ms to {wanted_ms} or more"),
+            );
+        }
+        if has_time && config.id_state == StateKind::None {
+            misfit(
+                "id-state",
+                "has a time, but id-state is none: without a record nobody knows how it was declared before".to_owned(),
+                "set id-state file, or choose a kind without a time, such as uuid4".to_owned(),
+            );
+        }
+        let server_bits = declaration.layout().bits_of(Role::Server);
+        match declaration.one_server() {
+            None if declaration.is_same_on_servers(id_range) => misfit(
+                "id-range",
+                format!(
+                    "has {} for the server-id, must have at least {}: several servers would give the same IDs",
+                    bits(declaration.server_bits()),
+                    id_range.max(1)
+                ),
+                server_help(declaration, id_range.max(1), config.server_id),
+            ),
+            Some(server_id) if u64::from(server_id) >> id_range != 0 => misfit(
+                "id-range",
+                format!("has one-server {server_id}, must be 0 to {}: id-range is {id_range}", last(id_range)),
+                "name the server whose server-id it is".to_owned(),
+            ),
+            Some(server_id) if server_bits > 0 && u64::from(server_id).checked_shr(server_bits).unwrap_or(0) != 0 => {
+                misfit(
+                    "id-range",
+                    format!(
+                        "has one-server {server_id}, must be 0 to {}: its field has {}",
+                        last(server_bits),
+                        bits(server_bits)
+                    ),
+                    "widen the field of the server-id, or name another server".to_owned(),
+                );
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn last(bits: u32) -> u64 {
+    1_u64.checked_shl(bits).map_or(u64::MAX, |count| count - 1)
+}
+
+fn bits(bits: u32) -> String {
+    counted(bits.into(), "bit")
+}
+
+fn server_help(declaration: &Declaration, bits: u32, server_id: u32) -> String {
+    let is_servers = |role| role == Role::Server;
+    let fields = declaration.layout().fields();
+    let field = fields.iter().find(|field| is_servers(field.role)).map(|field| field.name.as_str());
+    let alone = format!("say 'one-server {server_id}' if only this server is to give them");
+    match field {
+        Some(name) => format!("make it wider, such as {name}:{bits}, or {alone}"),
+        None if declaration.kind().fields.is_empty() => format!("add the field server-id:{bits}, or {alone}"),
+        None => format!("its kind has no field for it: {alone}"),
+    }
+}
+
+/// What may not be meant by a declaration.
+pub(super) fn doubt(declaration: &Declaration) -> Option<String> {
+    let drawn = declaration.drawn_fields().map(|(name, _)| name).filter(|name| declaration.drawn_value(name).is_some());
+    let given: Vec<_> = declaration.by_hand().iter().map(String::as_str).chain(drawn).collect();
+    let is_shared = declaration.one_server().is_none() && !given.is_empty();
+    is_shared.then(|| {
+        let (are, s) = if given.len() == 1 { ("is", "") } else { ("are", "s") };
+        format!("{} {are} given by hand: servers with the same value{s} give the same IDs", given.join(" and "))
+    })
+}
+
+/// What is to be said of generators that are past their end at `now_unix_ms`, or will be within two years: a sentence
+/// for each of the two.
+pub fn ends(generators: &[Arc<Declaration>], now_unix_ms: i64) -> Vec<String> {
+    let ends = |is_told: &dyn Fn(i64) -> bool| {
+        let timed = generators.iter().filter(|declaration| declaration.layout().has_time());
+        let ends = timed.map(|declaration| (declaration.name(), declaration.layout().end_unix_ms()));
+        let told: Vec<_> = ends.filter(|&(_, end)| is_told(end)).collect();
+        let named = told.iter().take(NAMED_MAX).map(|&(name, end)| format!("{name} ({})", format_rfc3339(end)));
+        let named = named.collect::<Vec<_>>().join(", ");
+        match told.len() {
+            0 => None,
+            count if count > NAMED_MAX => Some(format!("{named} and {} more", count - NAMED_MAX)),
+            _ => Some(named),
+        }
+    };
+    let past = ends(&|end| end <= now_unix_ms)
+        .map(|named| format!("generators past the end of their time, which give no IDs: {named}"));
+    let near = ends(&|end| end > now_unix_ms && end - now_unix_ms <= END_NEAR_MS)
+        .map(|named| format!("generators whose time ends within two years: {named}; then they give no more IDs"));
+    past.into_iter().chain(near).collect()
+}
