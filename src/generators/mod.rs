@@ -12,6 +12,7 @@
 //!
 //! Clock, watermark and borrow limit are the server's and live in the unnamed generator's issuer.
 
+pub mod end_of_life;
 mod keeper;
 mod status;
 pub mod time;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use getid_core::{Declaration, Refusal};
+use getid_core::{NamedGenerator, Refusal};
 
 /// A named generator at one moment.
 #[derive(Clone, Debug)]
 pub struct NamedStatus {
-    /// What is declared of it.
-    pub declaration: Arc<Declaration>,
+    /// What does not change of it.
+    pub generator: Arc<NamedGenerator>,
     /// IDs given in this life.
     pub issued: u64,
     /// Draws of this life that had to wait.
@@ -23,12 +23,4 @@ pub struct NamedStatus {
     pub position_unix_ms: Option<i64>,
     /// Why a draw of one ID would be refused now, if it would.
     pub refusing: Option<Refusal>,
-}
-
-impl NamedStatus {
-    /// When its time ends, Unix ms; `None` for a kind without time.
-    pub fn ends_unix_ms(&self) -> Option<i64> {
-        let layout = self.declaration.layout();
-        layout.has_time().then(|| layout.end_unix_ms())
-    }
 }

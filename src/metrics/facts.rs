@@ -8,8 +8,8 @@ use getid_core::{Layout, Tick};
 
 use super::{Counter, Metrics, Value};
 use crate::config::Config;
-use crate::generators::NamedStatus;
 use crate::generators::time::IssuerStatus;
+use crate::generators::{NamedStatus, end_of_life};
 use crate::system::usage::CpuTime;
 use crate::text::timestamp;
 
@@ -144,7 +144,7 @@ impl Facts<'_> {
 
     /// Whole days until a Unix time in ms, negative once it has passed.
     pub(super) fn days_until(&self, unix_ms: i64) -> i64 {
-        unix_ms.saturating_sub(self.process.wall_unix_us.div_euclid(1000)).div_euclid(DAY_MS)
+        end_of_life::days_left(unix_ms, self.process.wall_unix_us.div_euclid(1000))
     }
 
     /// The time of a tick.
@@ -152,8 +152,6 @@ impl Facts<'_> {
         timestamp::format_rfc3339(tick.unix_ms(self.layout.epoch())).into()
     }
 }
-
-const DAY_MS: i64 = 86_400_000;
 
 /// The value of a gauge that others keep.
 pub(super) fn load(gauge: &AtomicU64) -> Value {

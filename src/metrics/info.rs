@@ -50,7 +50,7 @@ fn generator_line(out: &mut String, facts: &Facts<'_>, section: &Section, own: &
         Source::Generator(read) => Some((metric.name, read(facts, own))).filter(|(_, value)| *value != Value::Absent),
         _ => None,
     });
-    let name = own.declaration.name().replace(':', "/");
+    let name = own.generator.declaration().name().replace(':', "/");
     // Writing to a String cannot fail.
     let _ = write!(out, "generator_{name}:{}\r\n", Value::Parts(values.collect()));
 }
@@ -60,7 +60,7 @@ mod tests {
     use std::cell::RefCell;
     use std::sync::Arc;
 
-    use getid_core::{Declaration, Layout};
+    use getid_core::{Declaration, Layout, NamedGenerator};
 
     use super::*;
     use crate::config::Config;
@@ -96,8 +96,11 @@ mod tests {
 
     /// A generator in the middle of its life.
     fn generator(words: &str) -> NamedStatus {
+        let mut declaration = Declaration::from_text(words).expect(words);
+        declaration.draw_missing(|_, _| 1);
+        let generator = NamedGenerator::new(declaration, 0, None);
         NamedStatus {
-            declaration: Arc::new(Declaration::from_text(words).expect(words)),
+            generator: Arc::new(generator.expect(words)),
             issued: 7,
             waited: 2,
             refused: 1,

@@ -458,14 +458,14 @@ const GENERATOR: &[Metric] = &[
 
 #[rustfmt::skip]
 const GENERATORS: &[Metric] = &[
-    each("kind", Kind::Text, "What it is declared as.", |_, own| own.declaration.kind().word.into()),
+    each("kind", Kind::Text, "What it is declared as.", |_, own| own.generator.declaration().kind().word.into()),
     each("issued", Kind::Counter, "IDs given in this life.", |_, own| own.issued.into()),
     each("waited", Kind::Counter, "Draws of this life that had to wait.", |_, own| own.waited.into()),
     each("refused", Kind::Counter, "Draws of this life that were refused.", |_, own| own.refused.into()),
     each("ahead_ms", Kind::Gauge, "How far the next ID is ahead of the reference clock, ms.", |_, own| own.ahead_ms.into()),
     each("rate", Kind::Gauge, "IDs given or refused in the last second.", |_, own| own.asked_per_s.into()),
     each("days_left", Kind::Gauge, "Days until the time of its IDs ends, negative once it has ended; a kind without time \
-        has none.", |facts, own| own.ends_unix_ms().map(|unix_ms| facts.days_until(unix_ms)).into()),
+        has none.", |facts, own| own.generator.declaration().ends_unix_ms().map(|unix_ms| facts.days_until(unix_ms)).into()),
 ];
 
 #[cfg(test)]

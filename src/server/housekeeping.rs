@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
+use crate::generators::end_of_life;
 use crate::logging::throttle::{Suppressed, throttled};
 use crate::metrics::Counter;
 use crate::server::registry::Stop;
 use crate::server::{Server, slow};
 use crate::system::clock::Clock as _;
+use crate::system::daily::Daily;
 
 /// Does it for as long as it is polled.
 pub(super) async fn run(server: Arc<Server>) {
@@ -19,6 +21,7 @@ pub(super) async fn run(server: Arc<Server>) {
     let started = Instant::now();
     let mut last = started;
     let mut tick = interval(hz);
+    let ends = Daily::default();
     loop {
         tick.tick().await;
         if server.config.get().hz != hz {
@@ -38,7 +41,7 @@ pub(super) async fn run(server: Arc<Server>) {
         }
         let uptime_s = now.duration_since(started).as_secs();
         if metrics.uptime_s.swap(uptime_s, Relaxed) != uptime_s {
-            every_second(&server, uptime_s);
+            every_second(&server, uptime_s, &ends);
         }
     }
 }
@@ -50,13 +53,18 @@ fn interval(hz: u32) -> Interval {
     ticks
 }
 
-fn every_second(server: &Server, uptime_s: u64) {
+/// `ends` says when it is told again which generators are near their end.
+fn every_second(server: &Server, uptime_s: u64, ends: &Daily) {
     close_idle(server, uptime_s);
     close_unauthenticated(server, uptime_s);
     server.throttle.end_windows(uptime_s).iter().for_each(Suppressed::log);
     server.report_guesses();
-    let now_s = server.issuer().clock().wall_unix_ms() / 1000;
-    if let Some(warning) = server.tls.as_ref().and_then(|tls| tls.warning(now_s)) {
+    let unix_ms = server.issuer().clock().wall_unix_ms();
+    let now_s = unix_ms.div_euclid(1000);
+    let of_tls = server.tls.as_ref().and_then(|tls| tls.warning(now_s));
+    let is_due = ends.is_due(now_s);
+    let of_generators = is_due.then(|| end_of_life::warning(server.config.get().layout, [], unix_ms)).flatten();
+    for warning in of_tls.iter().chain(&of_generators) {
         tracing::warn!("{warning}");
     }
     server.metrics.sample_memory();

@@ -2,6 +2,7 @@
 
 pub(crate) mod allocator;
 pub mod clock;
+pub mod daily;
 pub mod files;
 pub mod io_threads;
 pub mod usage;

@@ -140,6 +140,11 @@ impl Declaration {
         &self.layout
     }
 
+    /// The Unix time in ms at which its last tick ends; `None` for a kind without time.
+    pub fn ends_unix_ms(&self) -> Option<i64> {
+        self.layout.has_time().then(|| self.layout.end_unix_ms())
+    }
+
     /// How its numbers are written, if not in the way of its kind.
     pub fn format(&self) -> Option<&Format> {
         self.format.as_ref()

@@ -5,8 +5,11 @@ use std::io::IsTerminal as _;
 use getid_core::SavePoint;
 
 use crate::config::StateKind;
+use crate::generators::end_of_life;
 use crate::server::Server;
 use crate::server::listen::Listener;
+use crate::system::clock::Clock as _;
+use crate::text::plural::counted;
 use crate::text::timestamp;
 
 /// The last line of a start, the one that people and scripts wait for, with what they ask next.
@@ -36,8 +39,10 @@ pub(super) fn ready_line(server: &Server, listeners: &[Listener]) -> String {
 pub(super) fn banner(server: &Server, found: Option<SavePoint>) {
     let config = server.config.get();
     let layout = config.layout;
+    let now_ms = server.issuer().clock().wall_unix_ms();
+    let days_left = end_of_life::days_left(layout.last_unix_ms(), now_ms);
     tracing::info!(
-        "server-id {} of {}; layout id-range {} shard-range {} random-range {}: {} ids a second without borrowing, until {}",
+        "server-id {} of {}; layout id-range {} shard-range {} random-range {}: {} ids a second without borrowing, until {} ({} left)",
         config.server_id,
         1_u64 << layout.server_bits(),
         layout.server_bits(),
@@ -45,7 +50,11 @@ pub(super) fn banner(server: &Server, found: Option<SavePoint>) {
         layout.random_bits(),
         layout.capacity_per_s(),
         timestamp::format_rfc3339(layout.last_unix_ms()),
+        counted(days_left.max(0).unsigned_abs(), "day"),
     );
+    if let Some(line) = end_of_life::summary([], now_ms) {
+        tracing::info!("{line}");
+    }
     let refusing = server.issuer().refusing();
     let status = server.issuer().status().mint;
     let dir = config.state_dir.display();

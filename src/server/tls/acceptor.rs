@@ -1,16 +1,14 @@
 //! What makes encrypted streams of sockets, by the certificates that were loaded last.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio_rustls::rustls::ServerConfig;
 
-use super::certificates::{DAY_S, TlsError, end_warning};
+use super::certificates::{TlsError, end_warning};
 use super::settings::Settings;
 use crate::config::TlsAuthClientsUser;
-
-/// A warning of that is repeated after this long, seconds.
-const WARN_EVERY_S: i64 = DAY_S;
+use crate::system::daily::Daily;
 
 /// Makes encrypted streams of sockets.
 #[derive(Debug)]
@@ -20,8 +18,8 @@ pub struct Acceptor {
     pub(super) failures: AtomicU64,
     /// Handshakes that went on with an earlier session.
     pub(super) resumed: AtomicU64,
-    /// When the certificate's end is to be looked at next, Unix seconds.
-    look_at_end_s: AtomicI64,
+    /// Whether the certificate's end is to be looked at.
+    end: Daily,
 }
 
 /// Settings and what was made of their files.
@@ -81,7 +79,7 @@ impl Acceptor {
             handshakes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             resumed: AtomicU64::new(0),
-            look_at_end_s: AtomicI64::new(i64::MIN),
+            end: Daily::default(),
         })
     }
 
@@ -108,7 +106,7 @@ impl Acceptor {
     pub fn install(&self, loaded: Loaded) {
         // The value is only replaced as a whole, so one that a panic left is as good as any.
         *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = loaded;
-        self.look_at_end_s.store(i64::MIN, Relaxed);
+        self.end.reset();
     }
 
     /// The last second of the server's certificate, Unix time.
@@ -119,13 +117,8 @@ impl Acceptor {
     /// What is to be said of the certificate's end at `now_s`, Unix time: once a day, and after each reload, when it is
     /// near.
     pub fn warning(&self, now_s: i64) -> Option<String> {
-        let next_s = self.look_at_end_s.load(Relaxed);
-        // A clock that was set back looks again.
-        if now_s < next_s && next_s - now_s <= WARN_EVERY_S {
-            return None;
-        }
-        self.look_at_end_s.store(now_s.saturating_add(WARN_EVERY_S), Relaxed);
-        self.loaded.read().unwrap_or_else(PoisonError::into_inner).end_warning(now_s)
+        let is_due = self.end.is_due(now_s);
+        is_due.then(|| self.loaded.read().unwrap_or_else(PoisonError::into_inner).end_warning(now_s))?
     }
 
     pub fn reset_counters(&self) {

@@ -1,0 +1,51 @@
+//! What is looked at once a day, by the wall clock.
+
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+const DAY_S: i64 = 24 * 3600;
+
+/// When something is to be looked at next: at once, and then a day after each look.
+#[derive(Debug)]
+pub struct Daily {
+    next_unix_s: AtomicI64,
+}
+
+impl Default for Daily {
+    fn default() -> Daily {
+        Daily { next_unix_s: AtomicI64::new(i64::MIN) }
+    }
+}
+
+impl Daily {
+    /// Whether it is to be looked at now; whoever is told so has looked.
+    pub fn is_due(&self, now_unix_s: i64) -> bool {
+        let next_s = self.next_unix_s.load(Relaxed);
+        // A clock that was set back looks again.
+        let is_due = now_unix_s >= next_s || next_s - now_unix_s > DAY_S;
+        if is_due {
+            self.next_unix_s.store(now_unix_s.saturating_add(DAY_S), Relaxed);
+        }
+        is_due
+    }
+
+    /// It is to be looked at at once, because it changed.
+    pub fn reset(&self) {
+        self.next_unix_s.store(i64::MIN, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn due_at_once_and_then_once_a_day() {
+        let daily = Daily::default();
+        let mut looks = |now_s: i64| daily.is_due(now_s);
+        assert_eq!([0, 1, DAY_S - 1, DAY_S, DAY_S + 1].map(&mut looks), [true, false, false, true, false]);
+        // The clock is set back to before the last look.
+        assert_eq!([DAY_S - 1, DAY_S].map(&mut looks), [true, false]);
+        daily.reset();
+        assert_eq!([0, 1].map(looks), [true, false]);
+    }
+}
