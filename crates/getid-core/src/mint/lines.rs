@@ -26,7 +26,7 @@ pub(super) struct Lines {
     issued: u64,
     /// The first ms after the beginning of every unit that was given.
     position: Tick,
-    /// What a draw needs that the watermark holds up, until the next save is wanted.
+    /// When the unit begins that a draw needs and the watermark does not allow; until the next save is wanted.
     wanted: Tick,
     /// A draw that comes this far makes a save due.
     due_from: Tick,
@@ -109,7 +109,7 @@ impl Lines {
         position >= self.due_from
     }
 
-    /// The next save is to bring the watermark to `needed`: with a long unit that is further ahead than the lead. Says
+    /// The next save is to bring the watermark past `needed`: with a long unit that is further ahead than the lead. Says
     /// whether a save is due.
     pub(super) fn want(&mut self, needed: Tick) -> bool {
         self.wanted = self.wanted.max(needed);

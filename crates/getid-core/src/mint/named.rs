@@ -107,7 +107,7 @@ impl Mint {
         assert!(n > 0, "a draw of no ids");
         let available = self.available_of_line(now_ns, line, n, begun).inspect_err(|blocked| {
             if matches!(blocked, Blocked::Watermark | Blocked::Refused(Refusal::Save { .. })) {
-                let needed = self.lines.all[line].position_with(now_ns, 1);
+                let needed = self.lines.all[line].begin_with(now_ns, 1);
                 if self.lines.want(needed) {
                     self.save_from = Slot(0);
                 }
@@ -145,12 +145,13 @@ impl Mint {
         let piece = n.min(drawn.piece_max());
         let in_limit = drawn.room(now_ns, Tick(now.0 + self.max_borrow_ms));
         if in_limit < u64::from(piece) && self.limits.policy == BorrowPolicy::Error && !begun {
-            let ahead_ms = drawn.position_with(now_ns, piece).ms_since(now).saturating_sub(1);
+            let ahead_ms = drawn.begin_with(now_ns, piece).ms_since(now);
             return Err(Blocked::Refused(Refusal::Busy { ahead_ms, max_borrow_ms: self.max_borrow_ms }));
         }
         if in_limit == 0 {
             let sensible = piece.min(drawn.slots_in(WAIT_MS_MAX.min(self.max_borrow_ms)));
-            let until_boot_ns = self.boot_ns_below(drawn.position_with(now_ns, sensible));
+            let last = drawn.begin_with(now_ns, sensible);
+            let until_boot_ns = self.boot_ns_below(Tick(last.0 + 1));
             return Err(Blocked::Borrow { until_boot_ns });
         }
         match drawn.room(now_ns, self.ceiling_of_line(now_ns, line)) {

@@ -8,6 +8,8 @@ mod clock;
 mod declarations;
 mod fork_model;
 mod layout;
+mod line_lives;
+mod lines;
 mod mint;
 mod random;
 mod support;

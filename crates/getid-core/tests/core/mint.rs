@@ -15,23 +15,23 @@ const T0: u64 = 347_155_200_000;
 const HOUR: u64 = 3_600_000;
 
 /// A mint, its clocks, and a disk whose syncs take `sync_ms`.
-struct Scene {
-    mint: Mint,
-    wall: i64,
-    boot_ns: u64,
-    sync_ms: u64,
-    flight: Option<(SavePoint, u64)>,
-    disk: Option<SavePoint>,
-    saves: u64,
-    events: Vec<ClockEvent>,
+pub(crate) struct Scene {
+    pub(crate) mint: Mint,
+    pub(crate) wall: i64,
+    pub(crate) boot_ns: u64,
+    pub(crate) sync_ms: u64,
+    pub(crate) flight: Option<(SavePoint, u64)>,
+    pub(crate) disk: Option<SavePoint>,
+    pub(crate) saves: u64,
+    pub(crate) events: Vec<ClockEvent>,
 }
 
 impl Scene {
-    fn start(found: Option<SavePoint>, limits: Limits) -> Scene {
+    pub(crate) fn start(found: Option<SavePoint>, limits: Limits) -> Scene {
         Scene::start_at(T0.cast_signed(), found, Layout::default(), limits)
     }
 
-    fn start_at(wall: i64, found: Option<SavePoint>, layout: Layout, limits: Limits) -> Scene {
+    pub(crate) fn start_at(wall: i64, found: Option<SavePoint>, layout: Layout, limits: Limits) -> Scene {
         let boot_ns = 1_000_000_000;
         let mint = Mint::new(layout, limits, found, reading(wall, boot_ns));
         let mut scene = Scene { mint, wall, boot_ns, sync_ms: 5, flight: None, disk: found, saves: 0, events: vec![] };
@@ -40,7 +40,7 @@ impl Scene {
     }
 
     /// A server that has long been running, at ease.
-    fn running(limits: Limits) -> Scene {
+    pub(crate) fn running(limits: Limits) -> Scene {
         let mut scene = Scene::start(None, limits);
         scene.pass(10).one().expect("served");
         scene.pass(5000).one().expect("served");
@@ -48,7 +48,7 @@ impl Scene {
     }
 
     /// Real time, ms by ms; the keeper runs every 100 ms.
-    fn pass(&mut self, ms: u64) -> &mut Scene {
+    pub(crate) fn pass(&mut self, ms: u64) -> &mut Scene {
         for _ in 0..ms {
             self.wall += 1;
             self.boot_ns += MS;
@@ -60,7 +60,7 @@ impl Scene {
         self
     }
 
-    fn land(&mut self) {
+    pub(crate) fn land(&mut self) {
         if let Some((point, at)) = self.flight
             && at <= self.boot_ns
         {
@@ -70,19 +70,19 @@ impl Scene {
         }
     }
 
-    fn keep(&mut self) {
+    pub(crate) fn keep(&mut self) {
         self.events.extend(self.mint.sample(reading(self.wall, self.boot_ns)));
         self.save();
     }
 
-    fn save(&mut self) {
+    pub(crate) fn save(&mut self) {
         if let Some(point) = self.mint.wanted_save(self.boot_ns) {
             self.saves += 1;
             self.flight = Some((point, self.boot_ns + self.sync_ms * MS));
         }
     }
 
-    fn draw(&mut self, n: u32) -> Result<Reservation, Blocked> {
+    pub(crate) fn draw(&mut self, n: u32) -> Result<Reservation, Blocked> {
         let drawn = self.mint.draw(self.boot_ns, n, false);
         if self.mint.is_save_due() {
             self.save();
@@ -90,19 +90,19 @@ impl Scene {
         drawn
     }
 
-    fn one(&mut self) -> Result<Reservation, Blocked> {
+    pub(crate) fn one(&mut self) -> Result<Reservation, Blocked> {
         self.draw(1)
     }
 
-    fn r(&self) -> u64 {
+    pub(crate) fn r(&self) -> u64 {
         self.mint.status(self.boot_ns).reference.0
     }
 
-    fn position(&self) -> u64 {
+    pub(crate) fn position(&self) -> u64 {
         self.mint.status(self.boot_ns).position.0
     }
 
-    fn watermark(&self) -> u64 {
+    pub(crate) fn watermark(&self) -> u64 {
         self.mint.status(self.boot_ns).watermark.0
     }
 }
