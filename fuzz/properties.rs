@@ -116,7 +116,8 @@ fn everything() -> Pattern {
 /// What CONFIG REWRITE makes of a file that starts a server, starts one with the same values, and is left alone by the
 /// next.
 fn rewrite(config: Config, name: &str, text: &[u8]) {
-    let config = Config { hz: config.hz % 500 + 1, timeout_s: config.timeout_s / 2, ..config };
+    let generators = config.generators.iter().skip(1).cloned().collect();
+    let config = Config { hz: config.hz % 500 + 1, timeout_s: config.timeout_s / 2, generators, ..config };
     let sources = Sources { file: Some(PathBuf::from(name)), environment: Vec::new(), words: Vec::new() };
     let Ok(rewritten) = config.rewritten(Path::new(name), &sources, &OneFile { name, text }) else { return };
     let files = OneFile { name, text: &rewritten.text };

@@ -45,6 +45,11 @@ impl ConfLine {
         self.found.as_ref().is_some_and(|(found, _)| found == name)
     }
 
+    /// Whether it begins with the same word.
+    fn names(&self, words: &Line) -> bool {
+        self.found.as_ref().is_some_and(|(_, own)| own.first() == words.first())
+    }
+
     /// Another line in its place; its line end stays.
     fn replace(&mut self, name: &str, words: &Line) {
         if self.found.as_ref().is_some_and(|(found, others)| found == name && others == words) {
@@ -106,12 +111,14 @@ impl Document for ConfText {
             (Some(whole), [words]) => self.put_in_whole(whole.name, row.name, words.first().map_or("", String::as_str)),
             _ => false,
         };
-        let mut wanted = wanted.iter();
+        let mut wanted: Vec<_> = wanted.iter().collect();
         let mut kept = Vec::with_capacity(self.lines.len());
         for mut line in self.lines.drain(..) {
             if line.is(row.name) {
-                let Some(words) = wanted.next() else { continue };
-                line.replace(row.name, words);
+                // A line that names something of its own keeps its place.
+                let takes_place = |words: &&Line| row.canonical().is_none() || line.names(words);
+                let Some(at) = wanted.iter().position(takes_place) else { continue };
+                line.replace(row.name, wanted.remove(at));
             }
             kept.push(line);
         }

@@ -2,7 +2,7 @@
 //!
 //! A value keeps the form it has where that form can hold the new one: a table stays a table, a truth a truth.
 
-use toml_edit::{Array, DocumentMut, InlineTable, Item, TableLike, Value};
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 use super::document::{Document, MARKER};
 use crate::config::directive::Directive;
@@ -32,6 +32,7 @@ impl TomlText {
     fn set(&mut self, row: &Directive, lines: &[Line]) {
         let key = self.key(row.name);
         let Some(key) = key else { return self.append(row, lines) };
+        let own = self.own_lines(row.name);
         let Some(item) = self.document.get_mut(&key) else { return };
         if let (Shape::Table { keys, .. }, Some(table)) = (row.shape, item.as_table_like_mut()) {
             for line in lines {
@@ -41,6 +42,12 @@ impl TomlText {
                     put(table, key, scalars(words));
                 }
             }
+            return;
+        }
+        if row.declares()
+            && let Some(table) = item.as_table_like_mut()
+        {
+            put_declarations(table, &own, lines);
             return;
         }
         let was_bool = item.as_bool().is_some();
@@ -111,6 +118,40 @@ fn put(table: &mut dyn TableLike, key: &str, new: Value) {
     match table.get_mut(key).and_then(Item::as_value_mut) {
         Some(old) => replace(old, new),
         None => drop(table.insert(key, Item::Value(new))),
+    }
+}
+
+/// Tables of declarations keep all that they have where the declaration is `own` already.
+fn put_declarations(table: &mut dyn TableLike, own: &[Line], wanted: &[Line]) {
+    let names: Vec<_> = table.iter().map(|(name, _)| name.to_owned()).collect();
+    for name in names.iter().filter(|name| !wanted.iter().any(|line| line.first() == Some(name))) {
+        table.remove(name);
+    }
+    for line in wanted.iter().filter(|line| !own.contains(line)) {
+        if let [name, words @ ..] = line.as_slice() {
+            if table.get_mut(name).and_then(Item::as_table_like_mut).is_none() {
+                table.insert(name, Item::Table(Table::new()));
+            }
+            if let Some(options) = table.get_mut(name).and_then(Item::as_table_like_mut) {
+                put_options(options, words);
+            }
+        }
+    }
+}
+
+/// The words of a declaration behind its name, as the options of its table.
+fn put_options(table: &mut dyn TableLike, words: &[String]) {
+    let (kind, words) = words.split_first().map_or(("", words), |(kind, words)| (kind.as_str(), words));
+    let (fields, options) = words.split_at(words.iter().take_while(|word| word.contains(':')).count());
+    let options = options.chunks(2).map(|pair| (pair[0].as_str(), scalar(pair.last().map_or("", String::as_str))));
+    let layout = (!fields.is_empty()).then(|| ("layout", Value::from(fields.join(" "))));
+    let wanted: Vec<_> = [("kind", Value::from(kind))].into_iter().chain(layout).chain(options).collect();
+    let old: Vec<_> = table.iter().map(|(key, _)| key.to_owned()).collect();
+    for key in old.iter().filter(|old| !wanted.iter().any(|(key, _)| key == old)) {
+        table.remove(key);
+    }
+    for (key, new) in wanted {
+        put(table, key, new);
     }
 }
 
