@@ -1,0 +1,153 @@
+//! What is wrong with a declaration, as sentences.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::value::{NAME_BYTES_MAX, OPTIONS, WORDS_MAX};
+use crate::fields::FieldsError;
+use crate::format::{PREFIX_BYTES_MAX, Radix};
+
+/// What is wrong with a declaration. `Display` says what was read and what was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the sentence of each says it")]
+pub enum DeclarationError {
+    Name { name: String },
+    NoKind,
+    Kind { word: String },
+    TooLong,
+    NoFields,
+    NoTime,
+    Field { word: String },
+    FieldIsOption { name: String },
+    FixedFields { kind: &'static str, word: String },
+    NoSuchField { name: String, fields: Vec<&'static str> },
+    Unit { text: String },
+    NoUnit { word: String },
+    NoValue { option: String },
+    Twice { option: String },
+    Option { name: String, fields: Vec<String> },
+    NotForKind { option: &'static str, kind: &'static str },
+    Number { option: String, text: String, max: u64 },
+    NoConstant { name: String },
+    Missing { name: String, max: u64 },
+    CounterStart { text: String, last: u64 },
+    Epoch { text: String, expected: String },
+    Radix { word: String },
+    Prefix { text: String },
+    Overflow { word: String },
+    Fields(FieldsError),
+}
+
+impl DeclarationError {
+    /// The option that it is about, `kind` and `layout` (all fields) among them; `None`: the declaration as a whole.
+    pub fn option(&self) -> Option<&str> {
+        Some(match self {
+            Self::Name { .. } | Self::NoKind | Self::TooLong | Self::Missing { .. } => return None,
+            Self::Kind { .. } => "kind",
+            Self::NoValue { option } | Self::Twice { option } | Self::Number { option, .. } => option,
+            Self::Option { name, .. } | Self::NoConstant { name } | Self::Fields(FieldsError::Value { name, .. }) => {
+                name
+            }
+            Self::NotForKind { option, .. } => option,
+            Self::CounterStart { .. } => "counter-start",
+            Self::Epoch { .. } => "epoch",
+            Self::Radix { .. } => "format",
+            Self::Prefix { .. } => "prefix",
+            Self::Overflow { .. } => "overflow",
+            Self::NoFields
+            | Self::NoTime
+            | Self::Field { .. }
+            | Self::FieldIsOption { .. }
+            | Self::FixedFields { .. }
+            | Self::NoSuchField { .. }
+            | Self::Unit { .. }
+            | Self::NoUnit { .. }
+            | Self::Fields(_) => "layout",
+        })
+    }
+}
+
+/// How much of a word an error quotes, characters.
+const QUOTED_MAX: usize = 64;
+
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("'")?;
+        for c in self.0.chars().take(QUOTED_MAX) {
+            write!(f, "{}", c.escape_debug())?;
+        }
+        f.write_str(if self.0.chars().count() > QUOTED_MAX { "...'" } else { "'" })
+    }
+}
+
+impl fmt::Display for DeclarationError {
+    #[expect(clippy::too_many_lines, reason = "a sentence for each")]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name { name } => write!(
+                f,
+                "the generator's name is {}, must be 1 to {NAME_BYTES_MAX} bytes of A-Z a-z 0-9 _ . : -",
+                Quoted(name)
+            ),
+            Self::NoKind => f.write_str("the kind is missing, as in: generator tweets twitter"),
+            Self::Kind { word } => write!(f, "{} is not a kind of generator", Quoted(word)),
+            Self::TooLong => write!(f, "the declaration has more than {WORDS_MAX} words"),
+            Self::NoFields => f.write_str(
+                "the layout has no fields, must have some, as in: layout time:41@1ms server-id:10 counter:12",
+            ),
+            Self::NoTime => f.write_str("the layout has no time, must have one, as in: time:41@1ms"),
+            Self::Field { word } => write!(
+                f,
+                "{} is not a field, must be NAME:BITS, time:BITS@UNIT, or NAME:BITS? for one that comes with the request",
+                Quoted(word)
+            ),
+            Self::FieldIsOption { name } => write!(f, "{} is an option and can't be a field's name", Quoted(name)),
+            Self::FixedFields { kind, word } => write!(f, "{}: the fields of {kind} can't be changed", Quoted(word)),
+            Self::NoSuchField { name, fields } => {
+                write!(f, "the kind has no field {}, it has {}", Quoted(name), fields.join(", "))
+            }
+            Self::Unit { text } => write!(
+                f,
+                "the unit is {}, must be a whole number of ns, us, ms or s: a multiple of 100ns, at most a day",
+                Quoted(text)
+            ),
+            Self::NoUnit { word } => write!(f, "{} has no unit, must have one, as in time:41@1ms", Quoted(word)),
+            Self::NoValue { option } => write!(f, "{} has no value behind it", Quoted(option)),
+            Self::Twice { option } => write!(f, "{} is given twice, must be given once", Quoted(option)),
+            Self::Option { name, fields } => {
+                write!(f, "{} is not an option; there are {}", Quoted(name), OPTIONS.join(", "))?;
+                if fields.is_empty() { Ok(()) } else { write!(f, ", and the fields {}", fields.join(", ")) }
+            }
+            Self::NotForKind { option, kind } => {
+                write!(f, "{option} is for integers, and {kind} is written in its own way")
+            }
+            Self::Number { option, text, max } => {
+                write!(f, "{option} is {}, must be a whole number from 0 to {max}", Quoted(text))
+            }
+            Self::NoConstant { name } => write!(f, "the field {} can't be given a value", Quoted(name)),
+            Self::Missing { name, max } => {
+                write!(f, "the field '{name}' has no value, must have one, as in: {name} 0 (up to {max})")
+            }
+            Self::CounterStart { text, last } => {
+                write!(f, "counter-start is {}, must be 0..N with N at most {last}, as in 0..9", Quoted(text))
+            }
+            Self::Epoch { text, expected } => write!(f, "epoch is {}: {expected}", Quoted(text)),
+            Self::Radix { word } => {
+                let words: Vec<_> = Radix::ALL.iter().map(|radix| radix.word()).collect();
+                write!(f, "format is {}, must be one of {}", Quoted(word), words.join(", "))
+            }
+            Self::Prefix { text } => write!(
+                f,
+                "prefix is {}, must be up to {PREFIX_BYTES_MAX} printable ASCII characters without spaces and quotes",
+                Quoted(text)
+            ),
+            Self::Overflow { word } => write!(f, "overflow is {}, must be error or grow", Quoted(word)),
+            Self::Fields(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for DeclarationError {}

@@ -1,0 +1,205 @@
+//! The value that a declaration becomes.
+
+use alloc::borrow::ToOwned as _;
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+
+use crate::checks::{Fault, planted};
+use crate::fields::{Field, FieldLayout, ID_BITS_MAX, INTEGER_BITS_MAX, Role, low_bits, low_bits_64};
+use crate::format::Format;
+use crate::kind::{Kind, Shape};
+
+/// The most bytes of a generator's name.
+pub const NAME_BYTES_MAX: usize = 128;
+
+/// The most bytes of a field's name.
+pub const FIELD_NAME_BYTES_MAX: usize = 32;
+
+/// The most words of a declaration, its name not counted: every field of the widest layout, and a value for each.
+pub const WORDS_MAX: usize = 4 * ID_BITS_MAX as usize;
+
+/// The options that are no fields.
+pub const OPTIONS: [&str; 7] = ["epoch", "counter-start", "one-server", "format", "pad", "prefix", "overflow"];
+
+/// A named generator as it is declared; all of it is right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declaration {
+    pub(super) name: String,
+    pub(super) kind: &'static Kind,
+    pub(super) layout: FieldLayout,
+    pub(super) format: Option<Format>,
+    pub(super) counter_start: u64,
+    pub(super) one_server: Option<u32>,
+    pub(super) by_hand: Vec<String>,
+    /// Fields that are drawn once, whose values are known.
+    pub(super) drawn: Vec<(String, u64)>,
+}
+
+impl Declaration {
+    /// All of it in one line, the same for declarations that mean the same: its fields in full, its epoch in Unix ms,
+    /// drawn values that are known.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("{} {}", self.name, self.kind.word);
+        let mut add = |part: String| {
+            text.push(' ');
+            text.push_str(&part);
+        };
+        if self.kind.shape == Shape::Number {
+            add(format!("{} epoch {}", self.layout, self.layout.epoch_unix_ms()));
+        }
+        for field in self.layout.fields() {
+            match field.role {
+                Role::Constant(value) => add(format!("{} {value}", field.name)),
+                Role::Drawn => {
+                    if let Some(value) = self.drawn_value(&field.name) {
+                        add(format!("{} {value}", field.name));
+                    }
+                }
+                _ => {}
+            }
+        }
+        if self.counter_start > 0 {
+            add(format!("counter-start 0..{}", self.counter_start));
+        }
+        if let Some(server_id) = self.one_server {
+            add(format!("one-server {server_id}"));
+        }
+        if let Some(format) = &self.format {
+            add(format.to_string());
+        }
+        text
+    }
+
+    /// What it is called, 1 to 128 bytes.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> &'static Kind {
+        self.kind
+    }
+
+    /// Its fields.
+    pub fn layout(&self) -> &FieldLayout {
+        &self.layout
+    }
+
+    /// The Unix time in ms at which its last tick ends; `None` for a kind without time.
+    pub fn ends_unix_ms(&self) -> Option<i64> {
+        self.layout.has_time().then(|| self.layout.end_unix_ms())
+    }
+
+    /// How its numbers are written, if not in the way of its kind.
+    pub fn format(&self) -> Option<&Format> {
+        self.format.as_ref()
+    }
+
+    /// A unit that was not borrowed begins at a random value up to this; 0: at 0.
+    pub fn counter_start(&self) -> u64 {
+        self.counter_start
+    }
+
+    /// The server it belongs to (`one-server`).
+    pub fn one_server(&self) -> Option<u32> {
+        self.one_server
+    }
+
+    /// Worker fields of its kind whose values were given by hand: servers must differ in them.
+    pub fn by_hand(&self) -> &[String] {
+        &self.by_hand
+    }
+
+    /// How many bits tell its servers apart: the server-id's, and those of worker fields given by hand.
+    pub fn server_bits(&self) -> u32 {
+        let is_servers = |field: &&Field| field.role == Role::Server || self.by_hand.contains(&field.name);
+        self.layout.fields().iter().filter(is_servers).map(|field| field.bits).sum()
+    }
+
+    /// Whether several servers with this declaration could give the same ID, were it not `one-server`: it has no
+    /// server-id of `id_range` bits, and nothing in it is random.
+    pub fn is_same_on_servers(&self, id_range: u32) -> bool {
+        if planted(Fault::ServersShareLayout) {
+            return false;
+        }
+        // What is drawn or noise differs by chance, in kinds that are made for it.
+        self.kind.shape == Shape::Number && self.server_bits() < id_range.max(1)
+    }
+
+    /// Whether its IDs are integers on the wire.
+    pub fn is_integer(&self) -> bool {
+        self.kind.shape == Shape::Number && self.format.is_none() && self.layout.bits() <= INTEGER_BITS_MAX
+    }
+
+    /// Whether a server's IDs ascend: in the order of numbers, and of texts unless a format may grow.
+    pub fn is_ordered(&self) -> bool {
+        self.kind.shape.is_ordered()
+    }
+
+    /// The fields whose values are drawn once, with the width of each, bits.
+    pub fn drawn_fields(&self) -> impl Iterator<Item = (&str, u32)> {
+        let is_drawn = |field: &&Field| field.role == Role::Drawn;
+        self.layout.fields().iter().filter(is_drawn).map(|field| (field.name.as_str(), field.bits))
+    }
+
+    /// The value of a drawn field, if it is known.
+    pub fn drawn_value(&self, name: &str) -> Option<u64> {
+        self.drawn.iter().find(|(known, _)| known == name).map(|&(_, value)| value)
+    }
+
+    /// Gives each drawn field whose value is not known one from `draw`, which is told name and width.
+    pub fn draw_missing(&mut self, mut draw: impl FnMut(&str, u32) -> u64) {
+        let missing: Vec<_> = self.drawn_fields().map(|(name, bits)| (name.to_owned(), bits)).collect();
+        for (name, bits) in missing {
+            if self.drawn_value(&name).is_none() {
+                let value = draw(&name, bits) & low_bits_64(bits);
+                // A node that is not a network card's says so by this bit (RFC 9562, section 6.10).
+                let value = if name == "node" { value | 1 << 40 } else { value };
+                self.drawn.push((name, value));
+            }
+        }
+    }
+
+    /// The drawn values that an earlier life had, for those that are not given.
+    pub fn keep_drawn(&mut self, old: &Declaration) {
+        let kept: Vec<_> =
+            self.drawn_fields().filter_map(|(name, _)| Some((name.to_owned(), old.drawn_value(name)?))).collect();
+        for (name, value) in kept {
+            if self.drawn_value(&name).is_none() {
+                self.drawn.push((name, value));
+            }
+        }
+    }
+
+    /// Appends the ID of a number as text; false, and nothing is appended, when its format refuses it.
+    #[must_use]
+    pub fn write(&self, number: u128, out: &mut Vec<u8>) -> bool {
+        if let Some(format) = &self.format {
+            return format.write(number, out);
+        }
+        self.kind.shape.write(number, out);
+        true
+    }
+
+    /// The number of an ID; `None` for what this generator does not write.
+    pub fn read(&self, id: &str) -> Option<u128> {
+        let number = match &self.format {
+            Some(format) => format.read(id),
+            None => self.kind.shape.read(id),
+        };
+        number.filter(|&number| number <= low_bits(self.layout.bits()))
+    }
+
+    /// The most bytes of an ID as text.
+    pub fn id_bytes_max(&self) -> usize {
+        let bits = self.layout.bits();
+        self.format.as_ref().map_or_else(|| self.kind.shape.bytes_max(bits), |format| format.bytes_max(bits))
+    }
+}
+
+/// Whether `name` may be a generator's: 1 to 128 bytes of `A-Z a-z 0-9 _ . : -`.
+pub fn is_name(name: &str) -> bool {
+    let is_in_range = (1..=NAME_BYTES_MAX).contains(&name.len());
+    is_in_range && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte))
+}
