@@ -61,7 +61,8 @@
 //! | **L**, the lead | how far the watermark is kept ahead of P |
 //! | **save point** | what a save stores: watermark, R and the largest B of the life |
 //! | **claim** | the right to give IDs with one server-id; who holds it may save |
-//! | **mint** | slots, R, borrow limit and watermark policy as one value |
+//! | **line** | where a named generator is: unit and counter as one number, with an epoch and a unit of its own |
+//! | **mint** | slots, lines, R, borrow limit and watermark policy as one value |
 //! | **refusal** | why no ID is given now, as one sentence |
 
 #![no_std]

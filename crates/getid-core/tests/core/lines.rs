@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use getid_core::checks::{Fault, plant};
-use getid_core::{Blocked, BorrowPolicy, Limits, LineSpec, Overload, Refusal, SavePoint, Slot, Tick};
+use getid_core::{Blocked, BorrowPolicy, Layout, Limits, LineSpec, Overload, Refusal, SavePoint, Slot, Tick};
 use proptest::prelude::*;
 
 use crate::mint::Scene;
@@ -144,6 +144,45 @@ fn a_life_in_which_only_a_line_gave_ids_is_not_fresh() {
     let begin = ((next.0 - 1) >> 4) * SECOND;
     assert_eq!(unix_ns(stored.watermark.0), begin + MS, "the first ms that no unit given begins in");
     assert_eq!(scene.draw_line(0, 1), Err(Blocked::Refused(Refusal::Closed)));
+}
+
+/// Nothing lies past R + B, however long the unit is: so no start repeats it, with no record or with one that is old.
+#[test]
+fn a_long_unit_is_not_repeated_when_the_record_is_lost_or_old() {
+    let spec = spec(SECOND, 4);
+    let old = SavePoint { watermark: Tick(T0 - 60_000), reference: Tick(T0 - 60_000), max_borrow_ms: 3000 };
+    for records in [[None, None], [None, Some(old)], [Some(old), None], [Some(old), Some(old)]] {
+        let mut first = Scene::start(records[0], Limits::default());
+        first.mint.add_line(spec);
+        first.pass(1100);
+        // As much as there is.
+        for _ in 0..10 {
+            while first.draw_line(0, 5).is_ok() {}
+            first.pass(5);
+        }
+        assert!(first.mint.line_status(first.boot_ns, 0).ids_issued >= 16);
+        let given = first.mint.line_status(first.boot_ns, 0).next;
+        let mut second = Scene::start_at(first.wall, records[1], Layout::default(), Limits::default());
+        second.mint.add_line(spec);
+        for _ in 0..1100 {
+            second.pass(1);
+            let _ = second.draw_line(0, 1);
+        }
+        let status = second.mint.line_status(second.boot_ns, 0);
+        assert!(status.ids_issued > 0 && status.next.0 - status.ids_issued >= given.0, "{records:?}");
+    }
+}
+
+/// Nor does it cost the others more than 200 ms.
+#[test]
+fn a_crash_of_a_long_unit_at_the_borrow_limit_costs_200_ms_at_most() {
+    let mut scene = running(Limits::default(), &[spec(1500 * MS, 2)]);
+    for _ in 0..2000 {
+        while scene.draw_line(0, 1).is_ok() {}
+        scene.pass(1);
+    }
+    let mut next = Scene::start_at(scene.wall, scene.disk, Layout::default(), Limits::default());
+    next.pass(201).one().expect("served");
 }
 
 /// A unit is longer than the lead: what it needs of the watermark is asked for, once.
