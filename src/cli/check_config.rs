@@ -8,7 +8,6 @@ use super::serve::pid_file::PidFile;
 use super::serve::startup::{self, Purpose, Startup};
 use crate::claim::{Folder, Identity, check_record};
 use crate::config::{Config, Report, StateKind};
-use crate::generators::end_of_life;
 use crate::server::listen;
 use crate::server::tls;
 use crate::system::clock::wall_unix_ms;
@@ -42,7 +41,6 @@ fn load(words: Vec<String>) -> Result<Startup, Report> {
         let loaded = tls::Loaded::new(settings).map_err(|error| Report::from_sentence(error.to_string()))?;
         startup.warnings.extend(loaded.warnings(wall_unix_ms().div_euclid(1000)));
     }
-    startup.warnings.extend(end_of_life::warning(config.layout, [], wall_unix_ms()));
     if let Some(path) = &config.pidfile {
         // As at a start, no reason not to serve.
         startup.warnings.extend(PidFile::check(path, soon).err().map(|error| format!("pidfile: {error}")));

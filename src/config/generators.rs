@@ -12,16 +12,10 @@ use super::row::Line;
 use super::value_error::ValueError;
 use super::values::Config;
 use crate::text::plural::counted;
-use crate::text::timestamp::{format_rfc3339, parse_zoned};
+use crate::text::timestamp::parse_zoned;
 
 /// Named generators of one server at most. Each takes some KB; the record has a line for each.
 pub const GENERATORS_MAX: usize = 1000;
-
-/// How long before a generator's end people are told of it, ms: two years.
-const END_NEAR_MS: i64 = 730 * 24 * 3600 * 1000;
-
-/// Generators that one warning names.
-const NAMED_MAX: usize = 10;
 
 /// Reads a line, the name first, and adds it to those before.
 pub(super) fn add(generators: &mut Vec<Arc<Declaration>>, words: &[String]) -> Result<(), Vec<ValueError>> {
@@ -157,26 +151,4 @@ pub(super) fn doubt(declaration: &Declaration) -> Option<String> {
         let (are, s) = if given.len() == 1 { ("is", "") } else { ("are", "s") };
         format!("{} {are} given by hand: servers with the same value{s} give the same IDs", given.join(" and "))
     })
-}
-
-/// What is to be said of generators that are past their end at `now_unix_ms`, or will be within two years: a sentence
-/// for each of the two.
-pub fn ends(generators: &[Arc<Declaration>], now_unix_ms: i64) -> Vec<String> {
-    let ends = |is_told: &dyn Fn(i64) -> bool| {
-        let timed = generators.iter().filter(|declaration| declaration.layout().has_time());
-        let ends = timed.map(|declaration| (declaration.name(), declaration.layout().end_unix_ms()));
-        let told: Vec<_> = ends.filter(|&(_, end)| is_told(end)).collect();
-        let named = told.iter().take(NAMED_MAX).map(|&(name, end)| format!("{name} ({})", format_rfc3339(end)));
-        let named = named.collect::<Vec<_>>().join(", ");
-        match told.len() {
-            0 => None,
-            count if count > NAMED_MAX => Some(format!("{named} and {} more", count - NAMED_MAX)),
-            _ => Some(named),
-        }
-    };
-    let past = ends(&|end| end <= now_unix_ms)
-        .map(|named| format!("generators past the end of their time, which give no IDs: {named}"));
-    let near = ends(&|end| end > now_unix_ms && end - now_unix_ms <= END_NEAR_MS)
-        .map(|named| format!("generators whose time ends within two years: {named}; then they give no more IDs"));
-    past.into_iter().chain(near).collect()
 }

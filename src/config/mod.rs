@@ -39,7 +39,7 @@ pub use self::enums::{
     BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
 pub use self::files::{Files, FilesFrom, RealFiles};
-pub use self::generators::{GENERATORS_MAX, ends};
+pub use self::generators::GENERATORS_MAX;
 pub use self::read::{FILE_BYTES_MAX, FILES_MAX, INCLUDE_DEPTH_MAX, Sources};
 pub use self::report::{Place, Problem, Report, Warning};
 pub use self::rewrite::Rewritten;

@@ -1,6 +1,8 @@
 //! Every layout's time ends. A generator refuses from there on and never begins again, so its users have to move to
 //! another one before: they are told two years ahead.
 
+use std::sync::Arc;
+
 use getid_core::{Declaration, Layout};
 
 use crate::text::plural::counted;
@@ -20,25 +22,18 @@ pub fn days_left(ends_unix_ms: i64, now_unix_ms: i64) -> i64 {
 }
 
 /// What an operator is warned of: all generators that are near their end, or past it, in one sentence.
-pub fn warning<'a>(
-    unnamed: Layout,
-    named: impl IntoIterator<Item = &'a Declaration>,
-    now_unix_ms: i64,
-) -> Option<String> {
-    let of_named = |own: &Declaration| Some((format!("'{}'", own.name()), own.ends_unix_ms()?));
+pub fn warning(unnamed: Layout, named: &[Arc<Declaration>], now_unix_ms: i64) -> Option<String> {
+    let of_named = |own: &Arc<Declaration>| Some((format!("'{}'", own.name()), own.ends_unix_ms()?));
     let unnamed = ("the unnamed one".to_owned(), unnamed.last_unix_ms().saturating_add(1));
-    let mut near: Vec<_> = std::iter::once(unnamed).chain(named.into_iter().filter_map(of_named)).collect();
+    let mut near: Vec<_> = std::iter::once(unnamed).chain(named.iter().filter_map(of_named)).collect();
     near.retain(|&(_, ends_unix_ms)| days_left(ends_unix_ms, now_unix_ms) < WARN_DAYS);
     near.sort_by_key(|&(_, ends_unix_ms)| ends_unix_ms);
     if near.is_empty() {
         return None;
     }
     let text = |(name, ends_unix_ms): &(String, i64)| {
-        let when = match days_left(*ends_unix_ms, now_unix_ms) {
-            ..0 => "ended".to_owned(),
-            days => format!("has {} left and ends", counted(days.unsigned_abs(), "day")),
-        };
-        format!("{name} {when} at {}", timestamp::format_rfc3339(*ends_unix_ms))
+        let left = time_left(*ends_unix_ms, now_unix_ms);
+        format!("{name} ({left}, {})", timestamp::format_rfc3339(*ends_unix_ms))
     };
     let texts: Vec<_> = near.iter().map(text).collect();
     Some(format!(
@@ -49,16 +44,20 @@ pub fn warning<'a>(
 }
 
 /// What a start says of the named generators: what each is, and its days.
-pub fn summary<'a>(named: impl IntoIterator<Item = &'a Declaration>, now_unix_ms: i64) -> Option<String> {
-    let text = |own: &Declaration| {
-        let days = own.ends_unix_ms().map(|ends_unix_ms| match days_left(ends_unix_ms, now_unix_ms) {
-            ..0 => ", ended".to_owned(),
-            days => format!(", {} left", counted(days.unsigned_abs(), "day")),
-        });
-        format!("'{}' ({}{})", own.name(), own.kind().word, days.unwrap_or_default())
+pub fn summary(named: &[Arc<Declaration>], now_unix_ms: i64) -> Option<String> {
+    let text = |own: &Arc<Declaration>| {
+        let left = own.ends_unix_ms().map(|ends_unix_ms| format!(", {}", time_left(ends_unix_ms, now_unix_ms)));
+        format!("'{}' ({}{})", own.name(), own.kind().word, left.unwrap_or_default())
     };
-    let texts: Vec<_> = named.into_iter().map(text).collect();
+    let texts: Vec<_> = named.iter().map(text).collect();
     (!texts.is_empty()).then(|| format!("{}: {}", counted(texts.len() as u64, "named generator"), listed(&texts)))
+}
+
+fn time_left(ends_unix_ms: i64, now_unix_ms: i64) -> String {
+    if ends_unix_ms <= now_unix_ms {
+        return "ended".to_owned();
+    }
+    format!("{} left", counted(days_left(ends_unix_ms, now_unix_ms).unsigned_abs(), "day"))
 }
 
 /// The first few, and how many more there are.
@@ -77,32 +76,31 @@ mod tests {
     const NOW: i64 = 1_700_000_000_000;
 
     /// One whose time ends so many days after [`NOW`].
-    fn ending(name: &str, days: i64) -> Declaration {
+    fn ending(name: &str, days: i64) -> Arc<Declaration> {
         let epoch = NOW + (days - 1024) * DAY_MS;
         let text = format!("{name} layout time:10@86400s server-id:10 counter:4 epoch {epoch}");
-        Declaration::from_text(&text).expect(&text)
+        Arc::new(Declaration::from_text(&text).expect(&text))
     }
 
     #[test]
     fn two_years_ahead_and_not_before() {
-        let warned = |now_unix_ms| warning(Layout::default(), [&ending("x", 1000)], now_unix_ms);
+        let warned = |now_unix_ms| warning(Layout::default(), &[ending("x", 1000)], now_unix_ms);
         let at = NOW + (1000 - WARN_DAYS) * DAY_MS;
         assert_eq!(warned(at), None);
         let text = warned(at + 1).expect("a warning");
-        assert!(text.contains(": 'x' has 729 days left and ends at 2026-08-10T22:13:20.000Z. Past it"), "{text}");
+        assert!(text.contains(": 'x' (729 days left, 2026-08-10T22:13:20.000Z). Past it"), "{text}");
         let end = NOW + 1000 * DAY_MS;
-        assert!(warned(end - 1).expect("a warning").contains("'x' has 0 days left"));
-        assert!(warned(end).expect("a warning").contains("'x' has 0 days left"));
-        assert!(warned(end + 1).expect("a warning").contains("'x' ended at 2026-08-10T22:13:20.000Z"));
+        assert!(warned(end - 1).expect("a warning").contains("'x' (0 days left, "));
+        assert!(warned(end).expect("a warning").contains("'x' (ended, 2026-08-10T22:13:20.000Z)"));
     }
 
     #[test]
     fn the_unnamed_one_too_and_none_without_time() {
         let layout = Layout::new(Epoch::from_unix_ms(0).unwrap(), 2, 9, 10).unwrap();
-        let uuid4 = Declaration::from_text("trace uuid4").expect("a declaration");
-        assert_eq!(warning(layout, [&uuid4], NOW), None);
-        let text = warning(layout, [&uuid4], layout.last_unix_ms()).expect("a warning");
-        assert!(text.contains(": the unnamed one has 0 days left and ends at 2109-05-15T07:35:11.104Z."), "{text}");
+        let uuid4 = Arc::new(Declaration::from_text("trace uuid4").expect("a declaration"));
+        assert_eq!(warning(layout, std::slice::from_ref(&uuid4), NOW), None);
+        let text = warning(layout, &[uuid4], layout.last_unix_ms()).expect("a warning");
+        assert!(text.contains(": the unnamed one (0 days left, 2109-05-15T07:35:11.104Z)."), "{text}");
     }
 
     #[test]
@@ -114,6 +112,6 @@ mod tests {
         let text = summary(&all, NOW).expect("a line");
         assert!(text.starts_with("1,000 named generators: '999xxx") && text.ends_with(", and 990 more"), "{text}");
         assert!(text.contains(" (layout, 299 days left), ") && text.len() < 4000, "{text}");
-        assert_eq!(summary([], NOW), None);
+        assert_eq!(summary(&[], NOW), None);
     }
 }

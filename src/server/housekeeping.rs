@@ -21,7 +21,9 @@ pub(super) async fn run(server: Arc<Server>) {
     let started = Instant::now();
     let mut last = started;
     let mut tick = interval(hz);
-    let ends = Daily::default();
+    // The start has told of them.
+    let now_s = server.issuer().clock().wall_unix_ms().div_euclid(1000);
+    let mut ends = Ends { next: Daily::looked_at(now_s), named: server.config.get().generators.len() };
     loop {
         tick.tick().await;
         if server.config.get().hz != hz {
@@ -41,7 +43,7 @@ pub(super) async fn run(server: Arc<Server>) {
         }
         let uptime_s = now.duration_since(started).as_secs();
         if metrics.uptime_s.swap(uptime_s, Relaxed) != uptime_s {
-            every_second(&server, uptime_s, &ends);
+            every_second(&server, uptime_s, &mut ends);
         }
     }
 }
@@ -53,8 +55,14 @@ fn interval(hz: u32) -> Interval {
     ticks
 }
 
-/// `ends` says when it is told again which generators are near their end.
-fn every_second(server: &Server, uptime_s: u64, ends: &Daily) {
+/// When it is told again which generators are near their end.
+struct Ends {
+    next: Daily,
+    /// How many named ones there were then.
+    named: usize,
+}
+
+fn every_second(server: &Server, uptime_s: u64, ends: &mut Ends) {
     close_idle(server, uptime_s);
     close_unauthenticated(server, uptime_s);
     server.throttle.end_windows(uptime_s).iter().for_each(Suppressed::log);
@@ -62,8 +70,10 @@ fn every_second(server: &Server, uptime_s: u64, ends: &Daily) {
     let unix_ms = server.issuer().clock().wall_unix_ms();
     let now_s = unix_ms.div_euclid(1000);
     let of_tls = server.tls.as_ref().and_then(|tls| tls.warning(now_s));
-    let is_due = ends.is_due(now_s);
-    let of_generators = is_due.then(|| end_of_life::warning(server.config.get().layout, [], unix_ms)).flatten();
+    let config = server.config.get();
+    let is_due = ends.next.is_due(now_s) | (ends.named != config.generators.len());
+    ends.named = config.generators.len();
+    let of_generators = is_due.then(|| end_of_life::warning(config.layout, &config.generators, unix_ms)).flatten();
     for warning in of_tls.iter().chain(&of_generators) {
         tracing::warn!("{warning}");
     }

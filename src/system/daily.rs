@@ -17,6 +17,11 @@ impl Default for Daily {
 }
 
 impl Daily {
+    /// What was looked at at this time.
+    pub fn looked_at(now_unix_s: i64) -> Daily {
+        Daily { next_unix_s: AtomicI64::new(now_unix_s.saturating_add(DAY_S)) }
+    }
+
     /// Whether it is to be looked at now; whoever is told so has looked.
     pub fn is_due(&self, now_unix_s: i64) -> bool {
         let next_s = self.next_unix_s.load(Relaxed);
@@ -45,6 +50,7 @@ mod tests {
         assert_eq!([0, 1, DAY_S - 1, DAY_S, DAY_S + 1].map(&mut looks), [true, false, false, true, false]);
         // The clock is set back to before the last look.
         assert_eq!([DAY_S - 1, DAY_S].map(&mut looks), [true, false]);
+        assert!(!Daily::looked_at(5).is_due(6));
         daily.reset();
         assert_eq!([0, 1].map(looks), [true, false]);
     }

@@ -14,7 +14,7 @@ use getid::config::directive::Directive;
 use getid::config::ignored::{IGNORED_DIRECTIVES, find};
 use getid::config::{
     BindAddr, BorrowPolicy, Config, FILE_BYTES_MAX, FILES_MAX, Files, GENERATORS_MAX, INCLUDE_DEPTH_MAX, LogLevel,
-    Report, Sources, StateKind, Warning, ends, quote,
+    Report, Sources, StateKind, Warning, quote,
 };
 use getid::config::{Dir, RealFiles};
 use getid::text::glob::Pattern;
@@ -474,24 +474,6 @@ fn what_may_not_be_meant_by_a_generator_is_a_warning() {
         "t.conf:3: generator c: node is given by hand: servers with the same value give the same IDs",
     ];
     assert_eq!(warnings, expected);
-}
-
-#[test]
-fn the_end_of_a_generator_is_told_two_years_ahead() {
-    const YEAR_MS: i64 = 365 * 24 * 3600 * 1000;
-    const BAIDU_ENDS: i64 = 1_732_109_056_000;
-    let config = good(conf("generator old baidu\ngenerator none uuid4\ngenerator new twitter\ngenerator alt baidu"));
-    let told = |unix_ms| ends(&config.generators, unix_ms);
-    assert_eq!(told(BAIDU_ENDS - 2 * YEAR_MS - 1), [""; 0]);
-    let end = "old (2024-11-20T13:24:16.000Z), alt (2024-11-20T13:24:16.000Z)";
-    let near = format!("generators whose time ends within two years: {end}; then they give no more IDs");
-    for unix_ms in [BAIDU_ENDS - 2 * YEAR_MS, BAIDU_ENDS - 1] {
-        assert_eq!(told(unix_ms), [&*near]);
-    }
-    assert_eq!(told(BAIDU_ENDS), [format!("generators past the end of their time, which give no IDs: {end}")]);
-    let many: Vec<_> = (0..12).map(|at| format!("generator g{at} baidu")).collect();
-    let told = ends(&good(conf(&many.join("\n"))).generators, BAIDU_ENDS).join("");
-    assert!(told.ends_with("g9 (2024-11-20T13:24:16.000Z) and 2 more"), "{told}");
 }
 
 #[test]

@@ -208,6 +208,22 @@ fn an_absurd_clock_while_running() {
     assert_all_ascend(&all);
 }
 
+#[test]
+#[ignore = "needs libfaketime"]
+fn the_end_of_a_generator_is_told_once_a_day() {
+    let clock = FakeClock::new();
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut server = clock.start(dir.path(), &["--generator", "old", "baidu"]);
+    let told = "generators are near the end of their time: 'old' (ended, 2024-11-20T13:24:16.000Z). Past it";
+    let mut wire = server.connect();
+    eventually("two looks", || number(&mut wire, "uptime_in_seconds") >= 2);
+    assert_eq!(server.count_log(told), 1, "{}", server.log_so_far());
+    clock.set(DAY_S);
+    eventually("it is told again", || server.count_log(told) == 2);
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(server.count_log(told), 2, "{}", server.log_so_far());
+}
+
 /// Some IDs, one by one, in hundreds and pipelined.
 fn draw(wire: &mut Wire, all: &mut Vec<u64>) {
     all.push(wire.id());

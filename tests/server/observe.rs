@@ -206,6 +206,17 @@ fn sections_of_info() {
 }
 
 #[test]
+fn the_days_that_are_left_are_told() {
+    let mut server = Server::start(&["--generator", "old", "baidu", "--generator", "new", "twitter"]);
+    let log = server.log_so_far();
+    assert!(log.contains("near the end of their time: 'old' (ended, 2024-11-20T13:24:16.000Z). Past it"), "{log}");
+    assert!(log.contains("2 named generators: 'old' (baidu, ended), 'new' (twitter, "), "{log}");
+    let mut wire = server.connect();
+    let left: i64 = wire.info("layout_days_left").parse().expect("days");
+    assert!((40_000..51_000).contains(&left), "{left}");
+}
+
+#[test]
 fn info_has_what_agents_read() {
     let server = Server::start(&[]);
     let mut wire = server.connect();

@@ -6,7 +6,8 @@
 use std::path::PathBuf;
 
 use super::{access, words};
-use crate::config::{Config, Dir, RealFiles, Report, Sources, StateKind, ends};
+use crate::config::{Config, Dir, RealFiles, Report, Sources, StateKind};
+use crate::generators::end_of_life;
 use crate::server::listen::{self, TooFewFiles};
 use crate::server::settings::session_settings;
 use crate::session::Settings;
@@ -64,7 +65,7 @@ impl Startup {
         }
         let mut warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
         warnings.extend(own_warnings(&config, &dir));
-        warnings.extend(ends(&config.generators, wall_unix_ms()));
+        warnings.extend(end_of_life::warning(config.layout, &config.generators, wall_unix_ms()));
         warnings.extend(access::warnings(&config, &settings.users));
         Ok(Startup { config, warnings, settings, config_file, sources, started_in, makes_dir: dir.is_missing })
     }
