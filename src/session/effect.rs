@@ -33,6 +33,8 @@ pub enum Effect {
 pub enum IdsEffect {
     /// `DECODEID id`: answer [`crate::command::describe_id`] with the wall clock's time.
     Decode(Id),
+    /// `GENERATORS`: answer what each named generator is, and where.
+    Generators,
     /// `IDREADY`: answer `+READY`, or the error that a request for an ID would get.
     Ready {
         /// Whether the client has logged in, where it has to: paths and reasons are for those who have.

@@ -182,6 +182,7 @@ impl Shell {
 fn answer(effect: &Effect) -> Value {
     match effect {
         Effect::Ids(IdsEffect::Decode(id)) => describe_id(Layout::default(), *id, 1_488_793_021_000),
+        Effect::Ids(IdsEffect::Generators) => Value::Array(Vec::new()),
         Effect::Ids(IdsEffect::Ready { tells_why: true }) => Value::Simple("READY".into()),
         Effect::Ids(IdsEffect::Ready { tells_why: false }) => {
             Value::error("MISCONF no ids are given now; who logs in is told why")

@@ -2,20 +2,54 @@
 
 use getid_core::Refusal;
 
+use super::Answer;
+use super::pieces::Items;
 use crate::command;
+use crate::generators::NamedStatus;
 use crate::resp::Value;
 use crate::server::Server;
 use crate::session::IdsEffect;
 use crate::system::clock::Clock as _;
+use crate::text::timestamp;
 
-pub(super) fn perform(server: &Server, effect: IdsEffect) -> Value {
+pub(super) fn perform(server: &Server, effect: IdsEffect) -> Answer {
     let layout = server.issuer().identity().layout;
     let now_ms = || server.issuer().clock().wall_unix_ms();
-    match effect {
+    Answer::Value(match effect {
         IdsEffect::Decode(id) => command::describe_id(layout, id, now_ms()),
+        IdsEffect::Generators => return generators(server.generators.named()),
         IdsEffect::Ready { tells_why } => ready(server, tells_why),
         IdsEffect::Span(times) => command::describe_span(layout, times, now_ms()),
-    }
+    })
+}
+
+/// Each is a map; what a kind without time has none of is null.
+fn generators(all: Vec<NamedStatus>) -> Answer {
+    let held_bytes = all.len() * size_of::<NamedStatus>();
+    Answer::Pieces(Box::new(Items::new(all.into_iter().map(|own| describe(&own)), held_bytes)))
+}
+
+fn describe(own: &NamedStatus) -> Value {
+    let declaration = own.generator.declaration();
+    let layout = declaration.layout();
+    let number = |number: u64| Value::Integer(number.try_into().unwrap_or(i64::MAX));
+    let or_null = |value: Option<Value>| value.unwrap_or(Value::Null);
+    let time = |unix_ms: i64| Value::bulk(timestamp::format_rfc3339(unix_ms));
+    Value::map([
+        ("name", Value::from(declaration.name())),
+        ("kind", Value::from(declaration.kind().word)),
+        ("layout", Value::bulk(layout.to_string())),
+        (
+            "format",
+            or_null(declaration.format().map(|format| Value::bulk(format.to_string().split_off("format ".len())))),
+        ),
+        ("epoch", or_null(layout.has_time().then(|| time(layout.epoch_unix_ms())))),
+        ("capacity_per_sec", or_null(own.generator.capacity_per_s().map(number))),
+        ("ends", or_null(declaration.ends_unix_ms().map(time))),
+        ("position", or_null(own.position_unix_ms.map(time))),
+        ("ahead_ms", number(own.ahead_ms)),
+        ("refusing", Value::bulk(own.refusing.as_ref().map_or_else(|| "no".to_owned(), ToString::to_string))),
+    ])
 }
 
 /// Whether IDs are given. At the borrow limit they are, though not to everybody at once: a load balancer that took such
@@ -26,5 +60,63 @@ fn ready(server: &Server, tells_why: bool) -> Value {
         Some(refusal) if tells_why => Value::error(refusal.to_string()),
         Some(Refusal::Closed) => Value::error("ERR no ids are given now"),
         Some(_) => Value::error("MISCONF no ids are given now; who logs in is told why"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use getid_core::{Declaration, NamedGenerator, no_dates};
+
+    use super::*;
+    use crate::resp::{self, Protocol};
+
+    #[test]
+    fn generators_are_described() {
+        let own = |text: &str, position_unix_ms, refusing| {
+            let words: Vec<_> = text.split(' ').collect();
+            let declaration = Declaration::parse(&words, no_dates).expect(text);
+            let generator = Arc::new(NamedGenerator::new(declaration, 0, None).expect(text));
+            let (issued, waited, refused, asked_per_s) = (0, 0, 0, 0);
+            let ahead_ms = 12;
+            NamedStatus { generator, issued, waited, refused, asked_per_s, ahead_ms, position_unix_ms, refusing }
+        };
+        let all = vec![
+            own("tweets twitter format base62", Some(1_700_000_000_000), Some(Refusal::SaveTimeout)),
+            own("trace uuid4", None, None),
+        ];
+        let Answer::Pieces(mut pieces) = generators(all) else { panic!("a value") };
+        let mut output = Vec::new();
+        while pieces.write_next(Protocol::Resp3, &mut output) {}
+        let expected = Value::Array(vec![
+            Value::map([
+                ("name", Value::from("tweets")),
+                ("kind", Value::from("twitter")),
+                ("layout", Value::from("time:41@1ms datacenter:5 worker:5 counter:12")),
+                ("format", Value::from("base62 pad 11")),
+                ("epoch", Value::from("2010-11-04T01:42:54.657Z")),
+                ("capacity_per_sec", Value::Integer(4_096_000)),
+                ("ends", Value::from("2080-07-10T17:30:30.209Z")),
+                ("position", Value::from("2023-11-14T22:13:20.000Z")),
+                ("ahead_ms", Value::Integer(12)),
+                ("refusing", Value::bulk(Refusal::SaveTimeout.to_string())),
+            ]),
+            Value::map([
+                ("name", Value::from("trace")),
+                ("kind", Value::from("uuid4")),
+                ("layout", Value::from("noise:122")),
+                ("format", Value::Null),
+                ("epoch", Value::Null),
+                ("capacity_per_sec", Value::Null),
+                ("ends", Value::Null),
+                ("position", Value::Null),
+                ("ahead_ms", Value::Integer(12)),
+                ("refusing", Value::from("no")),
+            ]),
+        ]);
+        let mut text = Vec::new();
+        resp::encode(&expected, Protocol::Resp3, &mut text);
+        assert_eq!(String::from_utf8_lossy(&output), String::from_utf8_lossy(&text));
     }
 }

@@ -38,7 +38,7 @@ impl Server {
     /// Does what a command asks of the server. Waits where the disk or other connections have a part in it.
     pub async fn perform(self: &Arc<Self>, effect: Effect, client: &Client) -> Answer {
         match effect {
-            Effect::Ids(effect) => ids::perform(self, effect).into(),
+            Effect::Ids(effect) => ids::perform(self, effect),
             Effect::Client(effect) => client::perform(self, effect, client).await,
             Effect::Config(effect) => config::perform(self, effect, client).await.into(),
             Effect::Introspect(effect) => introspect::perform(self, effect, client),
