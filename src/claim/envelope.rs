@@ -1,7 +1,7 @@
 //! The envelope: what every record says, whatever it is a record of, as text an operator can read.
 //!
 //! ```text
-//! getid state 2
+//! getid state 3
 //! # Comments, which every release may word differently.
 //! kind time
 //! key 0
@@ -17,20 +17,36 @@
 //!
 //! The parser is strict: a file that was cut, edited or rotted is refused with what is wrong with it, because a record
 //! believed wrongly gives IDs twice. First and last line keep their form in every version, so that a newer file can be
-//! told from a damaged one. Version 1 knew one kind, and neither owner nor B; it is still read.
+//! told from a damaged one. Version 1 knew one kind, and neither owner nor B; version 2 knew no named generators. Both
+//! are read, and a record that needs no newer version is written as version 2, which an older getid reads.
 //!
 //! Pure. Reading and writing files is `claim`'s.
 
 use std::fmt::{self, Write as _};
 
-/// The version this code writes.
-pub const VERSION: u32 = 2;
+/// The newest version this code reads and writes.
+pub const VERSION: u32 = 3;
+
+/// The oldest version this code writes: of a record that says nothing that only newer ones know.
+pub const VERSION_WRITTEN_MIN: u32 = 2;
 
 /// The oldest version that is read.
 pub const VERSION_MIN: u32 = 1;
 
-/// The longest text that is looked at, in bytes. A record has less than 800; the rest is room for longer comments.
-pub const TEXT_BYTES_MAX: usize = 4096;
+/// The longest text that is looked at, in bytes: 4,096 for the lines that every record has, which are less than 800 and
+/// room for longer comments, and the longest lines about named generators: 17 MB, where a record of twenty has 3 KB.
+pub const TEXT_BYTES_MAX: usize =
+    4096 + DECLARATIONS_MAX * (GENERATOR_LINE_BYTES_MAX + 1 + FORGOTTEN_LINE_BYTES_MAX + 1);
+
+/// The most declarations of a record, and the most names that it says were forgotten.
+pub const DECLARATIONS_MAX: usize = 1000;
+
+/// The longest line about a forgotten name, in bytes.
+pub const FORGOTTEN_LINE_BYTES_MAX: usize = 512;
+
+/// The longest line with a declaration, in bytes: a name, 128 fields with names, widths and values, of 90 bytes each, and what is
+/// said once.
+pub const GENERATOR_LINE_BYTES_MAX: usize = 1 << 14;
 
 /// The longest `kind` or `key`, in bytes.
 pub const WORD_BYTES_MAX: usize = 64;
@@ -75,6 +91,8 @@ pub struct Owner {
 /// A whole record, its body not looked into.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
+    /// The version of the format that its lines need, or were read in.
+    pub version: u32,
     /// What it is a record of, such as `time`: lower-case letters and `-`.
     pub kind: String,
     /// Which one of that kind, such as the server-id: letters, digits and `.`, `_`, `-`.
@@ -99,7 +117,7 @@ pub struct Opened {
 impl Envelope {
     /// The text that goes to disk, with `comments` behind its first line.
     pub fn to_text(&self, comments: &[String]) -> String {
-        let Envelope { kind, key, owner, max_borrow_ms, body } = self;
+        let Envelope { version, kind, key, owner, max_borrow_ms, body } = self;
         let head = [
             format!("kind {kind}"),
             format!("key {key}"),
@@ -107,7 +125,7 @@ impl Envelope {
             format!("nonce {:016x}", owner.nonce),
             format!("max-borrow-ms {max_borrow_ms}"),
         ];
-        sealed(VERSION, comments, head.iter().chain(body))
+        sealed(*version, comments, head.iter().chain(body))
     }
 
     /// The record in a file's bytes. Its body may be anything.
@@ -126,7 +144,8 @@ impl Envelope {
         let mut head = Head { lines };
         let envelope = if version == 1 {
             let key = head.value("server-id", "a number", |text| number(text).map(|key| key.to_string()))?;
-            Envelope { kind: "time".to_owned(), key, owner: Owner::default(), max_borrow_ms: 0, body: Vec::new() }
+            let kind = "time".to_owned();
+            Envelope { version, kind, key, owner: Owner::default(), max_borrow_ms: 0, body: Vec::new() }
         } else {
             let kind = head.value("kind", "lower-case letters", |text| {
                 is_word(text, |byte| byte.is_ascii_lowercase() || byte == b'-').then(|| text.to_owned())
@@ -138,7 +157,7 @@ impl Envelope {
             let nonce = head.value("nonce", "16 hex digits", |text| hex(text, 16))?;
             let max_borrow_ms =
                 head.value("max-borrow-ms", "a number of ms", |text| number(text).filter(|&ms| ms <= BORROW_MS_MAX))?;
-            Envelope { kind, key, owner: Owner { term, nonce }, max_borrow_ms, body: Vec::new() }
+            Envelope { version, kind, key, owner: Owner { term, nonce }, max_borrow_ms, body: Vec::new() }
         };
         let body_line = head.lines.peek().map_or(body.lines().count() + 1, |(_, number)| *number);
         let body = head.lines.map(|(line, _)| line.to_owned()).collect();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use getid_core::SavePoint;
 
+use super::declarations::Declarations;
 use super::envelope::{RecordError, Term};
 use super::record::Mismatch;
 
@@ -41,6 +42,8 @@ pub enum SaveError<P = SavePoint> {
         /// What the folder held when the claim was taken again: the latest of all that were found since the caller was
         /// told last. In ticks of the configured epoch.
         found: Option<P>,
+        /// The caller's declarations, and those that were found and that it did not know.
+        declarations: Arc<Declarations>,
         /// The new life.
         term: Term,
     },

@@ -28,14 +28,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use getid_core::{Epoch, Layout, SavePoint, Tick};
+use getid_core::{Declaration, Epoch, Layout, SavePoint, Tick};
 use nix::unistd::{AccessFlags, eaccess};
 use tokio::sync::oneshot;
 
 use super::envelope::salvaged_borrow_ms;
 use super::lock::{LockedFolder, Lost, Names};
 use super::saver::SaverThread;
-use super::{Claim, Identity, Mismatch, Record, RecordError, SaveError, TakeError, Taken, Term};
+use super::{
+    Claim, Conflict, Declarations, Identity, Mismatch, Record, RecordError, SaveError, TakeError, Taken, Term,
+};
 
 const DAY_MS: u64 = 86_400_000;
 
@@ -51,6 +53,8 @@ pub struct Folder {
     pub identity: Identity,
     /// B as configured, ms (`id-max-borrow-ms`): for the remedies that errors name.
     pub max_borrow_ms: u64,
+    /// The named generators of the configuration (`generator`).
+    pub generators: Vec<Arc<Declaration>>,
 }
 
 /// The record of one server in a folder, and the claim to it.
@@ -118,12 +122,12 @@ impl Claim for FolderClaim {
         }
     }
 
-    async fn save(&mut self, point: SavePoint, term: Term) -> Result<(), SaveError> {
+    async fn save(&mut self, point: SavePoint, declarations: Arc<Declarations>, term: Term) -> Result<(), SaveError> {
         let _ = self.finish_save_under_way().await;
         let State::Idle(mut saver) = std::mem::replace(&mut self.saver, State::Gone) else { return Err(self.gone()) };
         self.saver = State::Saving(self.thread.run(move || {
             // What a panic can leave behind is a file that the next save removes.
-            let result = catch_unwind(AssertUnwindSafe(|| saver.save(point, term)));
+            let result = catch_unwind(AssertUnwindSafe(|| saver.save(point, declarations, term)));
             let result = result.unwrap_or_else(|_| {
                 let source = Arc::new(io::Error::other("it ran into a bug"));
                 Err(SaveError::Io { action: "finish the save of", path: saver.locked.state_path(), source })
@@ -140,7 +144,14 @@ fn start_thread(folder: &Folder) -> Result<SaverThread, TakeError> {
 
 fn taken(thread: SaverThread, (saver, point): (Saver, Option<SavePoint>)) -> Taken<FolderClaim> {
     let (term, path, is_copy) = (saver.locked.owner().term, saver.locked.state_path(), saver.locked.is_copy());
-    Taken { claim: FolderClaim { thread, saver: State::Idle(Box::new(saver)), path }, point, term, is_copy }
+    let declarations = Arc::clone(&saver.declarations);
+    Taken {
+        claim: FolderClaim { thread, saver: State::Idle(Box::new(saver)), path },
+        point,
+        declarations,
+        term,
+        is_copy,
+    }
 }
 
 /// What the saving thread works on.
@@ -152,6 +163,8 @@ struct Saver {
     floor: Tick,
     /// The latest that was found since the caller was told last; `None`: nothing.
     found: Option<SavePoint>,
+    /// What the caller has declared, and what was found since it was told last.
+    declarations: Arc<Declarations>,
     /// The claim was found lost, and is not retaken yet.
     is_lost: bool,
 }
@@ -162,12 +175,15 @@ impl Saver {
         for warning in locked.warnings() {
             tracing::warn!("{warning}");
         }
-        let point = read_record(&locked, folder)?.map(|record| record.point);
+        let found = read_record(&locked, folder)?;
+        let point = found.as_ref().map(|record| record.point);
+        let declarations = found.map(|record| record.declarations).unwrap_or_default();
         let floor = point.map_or(Tick(0), |point| point.watermark);
-        Ok((Saver { locked, folder: folder.clone(), floor, found: None, is_lost: false }, point))
+        let folder = folder.clone();
+        Ok((Saver { locked, folder, floor, found: None, declarations, is_lost: false }, point))
     }
 
-    fn save(&mut self, mut point: SavePoint, term: Term) -> Result<(), SaveError> {
+    fn save(&mut self, mut point: SavePoint, declarations: Arc<Declarations>, term: Term) -> Result<(), SaveError> {
         if let Some(lost) = self.locked.check()? {
             return Err(self.retake(lost));
         }
@@ -181,8 +197,10 @@ impl Saver {
             return Err(self.retaken());
         }
         self.found = None;
+        self.declare(declarations, point)?;
         point.watermark = point.watermark.max(self.floor);
-        let record = Record { identity: self.folder.identity, point, owner };
+        let declarations = Arc::clone(&self.declarations);
+        let record = Record { identity: self.folder.identity, point, declarations, owner };
         match self.locked.save(&record.to_text())? {
             None => {
                 self.locked.mark_original();
@@ -192,10 +210,23 @@ impl Saver {
         }
     }
 
+    /// The caller's declarations from here on. They may follow on those that were found, or nothing more is saved.
+    fn declare(&mut self, declarations: Arc<Declarations>, point: SavePoint) -> Result<(), SaveError> {
+        if !Arc::ptr_eq(&declarations, &self.declarations) {
+            let from_unix_ms = point.watermark.unix_ms(self.folder.identity.layout.epoch());
+            let followed = self.declarations.with(declarations.generators(), from_unix_ms, |_| 0);
+            followed.map_err(|conflict| SaveError::ClaimLost { what: conflict.to_string() })?;
+            self.declarations = declarations;
+        }
+        Ok(())
+    }
+
     /// Takes the claim again where that is as safe as a restart (see the module), and says what it found.
     fn retake(&mut self, lost: Lost) -> SaveError {
         self.is_lost = true;
         let what = self.locked.describe(lost);
+        // What was found is believed where this life could go on at it.
+        self.folder.generators = self.declarations.generators().to_vec();
         let taken = match lost {
             Lost::FolderGone | Lost::FolderHidden | Lost::Overwritten { .. } => return SaveError::ClaimLost { what },
             Lost::OlderRecord { .. } | Lost::ForAWhile => {
@@ -216,7 +247,8 @@ impl Saver {
         match taken {
             Ok(found) => {
                 self.is_lost = false;
-                if let Some(Record { point, .. }) = found {
+                if let Some(Record { point, declarations, .. }) = found {
+                    self.declarations = declarations;
                     self.floor = self.floor.max(point.watermark);
                     self.found = Some(self.found.map_or(point, |known| known.later(point)));
                 }
@@ -227,7 +259,8 @@ impl Saver {
     }
 
     fn retaken(&self) -> SaveError {
-        SaveError::ClaimRetaken { found: self.found, term: self.locked.owner().term }
+        let declarations = Arc::clone(&self.declarations);
+        SaveError::ClaimRetaken { found: self.found, declarations, term: self.locked.owner().term }
     }
 }
 
@@ -263,7 +296,7 @@ pub fn check_record(folder: &Folder) -> Result<(), TakeError> {
 
 /// A record that was read from `path`, in `dir`, if this server may go on at it.
 fn usable(bytes: &[u8], dir: &Path, path: &Path, folder: &Folder) -> Result<Record, TakeError> {
-    let Folder { identity, max_borrow_ms, .. } = *folder;
+    let &Folder { identity, max_borrow_ms, ref generators, .. } = folder;
     let remedy =
         |recorded_ms: u64, old_epoch| advance_command(dir, identity, max_borrow_ms.max(recorded_ms), old_epoch);
     let record = Record::parse(bytes).map_err(|source| {
@@ -275,8 +308,15 @@ fn usable(bytes: &[u8], dir: &Path, path: &Path, folder: &Folder) -> Result<Reco
         TakeError::Record { path: path.to_owned(), source, remedy }
     })?;
     let recorded_ms = record.point.max_borrow_ms;
-    record.adopted_by(identity).map_err(|source| {
-        let remedy = match source {
+    let follow = |mut record: Record| {
+        let from_unix_ms = record.point.watermark.unix_ms(identity.layout.epoch());
+        let bits = |bits: u32| rand::random::<u64>() >> (64 - bits.clamp(1, 64));
+        record.declarations = Arc::new(record.declarations.with(generators, from_unix_ms, bits)?);
+        Ok(record)
+    };
+    record.adopted_by(identity).and_then(follow).map_err(|source| {
+        let remedy = match &source {
+            Mismatch::Generator(conflict) => generator_remedy(dir, identity.server_id, conflict),
             Mismatch::ServerId { recorded, .. } => format!(
                 "put each record back under its own name (this one is getid-{recorded}.state), or run {}",
                 remedy(recorded_ms, None)
@@ -285,7 +325,7 @@ fn usable(bytes: &[u8], dir: &Path, path: &Path, folder: &Folder) -> Result<Reco
                 "set id-epoch back to {}; or, if IDs may run {} days ahead of the clock, run {}",
                 recorded.unix_ms(),
                 (configured.unix_ms() - recorded.unix_ms()) / DAY_MS,
-                remedy(recorded_ms, Some(recorded))
+                remedy(recorded_ms, Some(*recorded))
             ),
         };
         TakeError::Mismatch { path: path.to_owned(), source, remedy }
@@ -316,6 +356,28 @@ pub(crate) fn advance_command(dir: &Path, identity: Identity, max_borrow_ms: u64
     format!("`{} --past-id ID`, ID being the largest in any table", words.join(" "))
 }
 
+/// What helps where a generator must not be declared as it is.
+fn generator_remedy(dir: &Path, server_id: u32, conflict: &Conflict) -> String {
+    let forget = |name: &str| {
+        let dir = shell_word(&dir.display().to_string());
+        format!(
+            "`getid state forget {dir} {name} --server-id {server_id} --past-id ID`, ID being its largest in any table"
+        )
+    };
+    match conflict {
+        Conflict::Change { recorded, .. } => format!(
+            "declare it as before (generator {}), or give it another name; or, if all its IDs are known, run {}",
+            recorded.to_text(),
+            forget(recorded.name())
+        ),
+        Conflict::Forgotten { .. } => "give it another name".to_owned(),
+        Conflict::ServerId { .. } => "take it out of the configuration".to_owned(),
+        Conflict::TooMany { .. } => {
+            format!("take it out of the configuration, or let go of one that was removed: {}", forget("NAME"))
+        }
+    }
+}
+
 /// `text` as one word for a shell.
 fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,".contains(c);
@@ -335,7 +397,7 @@ mod tests {
     fn folder() -> (TempDir, Folder) {
         let dir = TempDir::new().unwrap();
         let identity = Identity { server_id: 0, layout: Layout::default() };
-        let folder = Folder { dir: dir.path().to_owned(), identity, max_borrow_ms: 3000 };
+        let folder = Folder { dir: dir.path().to_owned(), identity, max_borrow_ms: 3000, generators: Vec::new() };
         (dir, folder)
     }
 
@@ -352,12 +414,12 @@ mod tests {
             (saver, Ok(()))
         }));
         for _ in 0..3 {
-            let mut save = Box::pin(claim.save(POINT, term));
+            let mut save = Box::pin(claim.save(POINT, Arc::default(), term));
             assert!(save.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         }
         assert!(!dir.path().join("getid-0.state").exists());
         drop(hang);
-        claim.save(POINT, term).await.unwrap();
+        claim.save(POINT, Arc::default(), term).await.unwrap();
         assert!(dir.path().join("getid-0.state").exists());
     }
 
@@ -368,7 +430,7 @@ mod tests {
         let Taken { mut claim, term, .. } = FolderClaim::take(folder).await.unwrap();
         assert!(claim.thread.run(|| panic!("planted")).await.is_err());
         for _ in 0..2 {
-            let error = claim.save(POINT, term).await.unwrap_err().to_string();
+            let error = claim.save(POINT, Arc::default(), term).await.unwrap_err().to_string();
             assert!(error.ends_with("getid-0.state: the thread that saves has ended"), "{error}");
         }
     }

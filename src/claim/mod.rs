@@ -10,6 +10,7 @@
 //! Invariants: after `save` has returned `Ok`, a crash at any later moment leaves a record that is at least that new;
 //! and nothing is saved for a caller that has not been told what was found when a lost claim was taken again.
 
+pub mod declarations;
 pub mod envelope;
 mod error;
 pub mod folder;
@@ -19,9 +20,11 @@ pub mod record;
 mod saver;
 
 use std::future::Future;
+use std::sync::Arc;
 
 use getid_core::SavePoint;
 
+pub use self::declarations::{Conflict, Declarations, Forgotten};
 pub use self::envelope::{Owner, RecordError, Term};
 pub use self::error::{SaveError, TakeError};
 pub use self::folder::{Folder, FolderClaim, check_record};
@@ -47,7 +50,7 @@ pub trait Claim: Sized + Send + 'static {
     /// [`TakeError`], whose text names path, cause and remedy.
     fn take(place: Self::Place) -> impl Future<Output = Result<Taken<Self>, TakeError>> + Send;
 
-    /// Makes `point` durable, and is fenced: it succeeds only if the record is still the one that this holder wrote or
+    /// Makes `point` and `declarations` durable, and is fenced: it succeeds only if the record is still the one that this holder wrote or
     /// found last. `Ok` means that no crash can undo it. `term` is the one that `take` gave, or
     /// [`SaveError::ClaimRetaken`] since.
     ///
@@ -64,10 +67,11 @@ pub trait Claim: Sized + Send + 'static {
     fn save(
         &mut self,
         point: Self::Point,
+        declarations: Arc<Declarations>,
         term: Term,
     ) -> impl Future<Output = Result<(), SaveError<Self::Point>>> + Send;
 
-    /// The last act: saves `point` as [`Claim::save`] does, and gives the claim up whatever comes of that, so that the
+    /// The last act: saves as [`Claim::save`] does, and gives the claim up whatever comes of that, so that the
     /// next holder need not wait. Dropping a claim gives it up without a word: a lock ends with it, and a claim that
     /// ends by silence does after its time-out.
     ///
@@ -77,9 +81,10 @@ pub trait Claim: Sized + Send + 'static {
     fn release(
         mut self,
         point: Self::Point,
+        declarations: Arc<Declarations>,
         term: Term,
     ) -> impl Future<Output = Result<(), SaveError<Self::Point>>> + Send {
-        async move { self.save(point, term).await }
+        async move { self.save(point, declarations, term).await }
     }
 }
 
@@ -90,6 +95,8 @@ pub struct Taken<S: Claim> {
     pub claim: S,
     /// What the last holder left; `None`: there was no record.
     pub point: Option<S::Point>,
+    /// How named generators were declared: what each save stores beside its point.
+    pub declarations: Arc<Declarations>,
     /// The number of this holder.
     pub term: Term,
     /// The claim that was taken is not the one that the writer of the record had: folder or lock file are others. That
@@ -98,26 +105,28 @@ pub struct Taken<S: Claim> {
 }
 
 impl<S: Claim> Taken<S> {
-    /// [`Claim::save`] for this term; the new one, once an error has told that the claim was taken again.
+    /// [`Claim::save`] with these declarations for this term; the new ones, once an error has told that the claim was
+    /// taken again.
     ///
     /// # Errors
     ///
     /// As [`Claim::save`].
     pub async fn save(&mut self, point: S::Point) -> Result<(), SaveError<S::Point>> {
-        let result = self.claim.save(point, self.term).await;
-        if let Err(SaveError::ClaimRetaken { term, .. }) = &result {
+        let result = self.claim.save(point, Arc::clone(&self.declarations), self.term).await;
+        if let Err(SaveError::ClaimRetaken { declarations, term, .. }) = &result {
+            self.declarations = Arc::clone(declarations);
             self.term = *term;
         }
         result
     }
 
-    /// [`Claim::release`] for this term.
+    /// [`Claim::release`] with these declarations for this term.
     ///
     /// # Errors
     ///
     /// As [`Claim::release`].
     pub async fn release(self, point: S::Point) -> Result<(), SaveError<S::Point>> {
-        self.claim.release(point, self.term).await
+        self.claim.release(point, self.declarations, self.term).await
     }
 }
 
@@ -130,7 +139,7 @@ pub struct NoClaim;
 impl NoClaim {
     /// As a first start has it, or with a point that a test wants it to have found.
     pub fn taken(point: Option<SavePoint>) -> Taken<NoClaim> {
-        Taken { claim: NoClaim, point, term: Term::default(), is_copy: false }
+        Taken { claim: NoClaim, point, declarations: Arc::default(), term: Term::default(), is_copy: false }
     }
 }
 
@@ -142,7 +151,7 @@ impl Claim for NoClaim {
         Ok(NoClaim::taken(None))
     }
 
-    async fn save(&mut self, _point: SavePoint, _term: Term) -> Result<(), SaveError> {
+    async fn save(&mut self, _: SavePoint, _: Arc<Declarations>, _: Term) -> Result<(), SaveError> {
         Ok(())
     }
 }

@@ -49,8 +49,13 @@ fn load(words: Vec<String>) -> Result<Startup, Report> {
     if config.id_state == StateKind::File && !startup.makes_dir {
         let dir = config.state_dir.clone();
         let identity = Identity { server_id: config.server_id, layout: config.layout };
-        check_record(&Folder { dir, identity, max_borrow_ms: config.id_max_borrow_ms })
-            .map_err(|error| Report::from_sentence(error.to_string()))?;
+        check_record(&Folder {
+            dir,
+            identity,
+            max_borrow_ms: config.id_max_borrow_ms,
+            generators: config.generators.clone(),
+        })
+        .map_err(|error| Report::from_sentence(error.to_string()))?;
     }
     Ok(startup)
 }

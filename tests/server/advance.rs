@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use crate::support::{Server, Wire, binary, eventually, refused};
 use getid::claim::{Identity, Owner, Record};
@@ -67,7 +68,12 @@ impl Place {
         let layout = Layout::new(Epoch::DEFAULT, 21, 0, 0).expect("a sum of 21");
         let tick = layout.epoch().tick_at(SystemClock::new().wall_unix_ms()).expect("a sane clock").plus_ms(ahead_ms);
         let point = SavePoint { watermark: tick, reference: tick, max_borrow_ms: 3000 };
-        let record = Record { identity: Identity { server_id: 7, layout }, point, owner: Owner::default() };
+        let record = Record {
+            identity: Identity { server_id: 7, layout },
+            point,
+            declarations: Arc::default(),
+            owner: Owner::default(),
+        };
         fs::write(self.state(), record.to_text()).expect("written");
     }
 

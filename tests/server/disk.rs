@@ -14,6 +14,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::support::{self, Server, Wire, binary, eventually, getid, refused};
@@ -50,7 +51,7 @@ fn a_record_that_must_not_be_used() {
         format!("`getid state advance {dir} --server-id 0{options} --past-id ID`, ID being the largest in any table")
     };
     let whole = record(0, Epoch::DEFAULT);
-    let newer = with_checksum(&whole.replace("getid state 2", "getid state 3"));
+    let newer = with_checksum(&whole.replace("getid state 2", "getid state 4"));
     let later = Epoch::from_unix_ms(1_500_000_000_000).expect("an epoch");
     for (name, text, words, cause, remedy) in [
         ("empty", "", &[][..], "the file is empty", String::new()),
@@ -648,7 +649,8 @@ fn id_again(wire: &mut Wire) -> u64 {
 fn record(server_id: u32, epoch: Epoch) -> String {
     let layout = Layout::new(epoch, 2, 9, 10).expect("a layout");
     let point = SavePoint { watermark: Tick(375_000_000_000), reference: Tick(374_999_997_000), max_borrow_ms: 0 };
-    Record { identity: Identity { server_id, layout }, point, owner: Owner::default() }.to_text()
+    Record { identity: Identity { server_id, layout }, point, declarations: Arc::default(), owner: Owner::default() }
+        .to_text()
 }
 
 fn with_checksum(text: &str) -> String {

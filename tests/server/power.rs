@@ -309,6 +309,6 @@ fn start(image: Option<&[u8]>) -> Result<Option<SavePoint>, String> {
         fs::write(dir.path().join(STATE), bytes).expect("written");
     }
     let identity = Identity { server_id: 0, layout: Layout::default() };
-    let folder = Folder { dir: dir.path().to_owned(), identity, max_borrow_ms: 400 };
+    let folder = Folder { dir: dir.path().to_owned(), identity, max_borrow_ms: 400, generators: Vec::new() };
     FolderClaim::take_blocking(&folder).map(|opened| opened.point).map_err(|error| error.to_string())
 }

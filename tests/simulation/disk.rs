@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use getid::claim::envelope::Envelope;
-use getid::claim::{Claim, Identity, Owner, Record, SaveError, SaveStep, TakeError, Taken, Term};
+use getid::claim::{Claim, Declarations, Identity, Owner, Record, SaveError, SaveStep, TakeError, Taken, Term};
 use getid_core::SavePoint;
 
 /// A simulated disk. Clones are the same disk.
@@ -63,6 +63,7 @@ impl SimDisk {
     /// There is no lock: a test finds out what two overlapping runs do to each other's record.
     pub(crate) fn claim(&self, identity: Identity) -> SimClaim {
         let (owner, written_by) = self.begin_term();
+        let declarations = self.record().map(|record| record.declarations).unwrap_or_default();
         SimClaim {
             disk: self.clone(),
             identity,
@@ -70,6 +71,7 @@ impl SimDisk {
             owner,
             written_by,
             found: None,
+            declarations,
             is_lost: false,
         }
     }
@@ -77,10 +79,10 @@ impl SimDisk {
     /// [`SimDisk::claim`] with what it finds.
     pub(crate) fn open(&self, identity: Identity) -> Taken<SimClaim> {
         let claim = self.claim(identity);
-        let point = self.point(identity);
+        let (point, declarations) = (self.point(identity), Arc::clone(&claim.declarations));
         let term = claim.owner.term;
         let is_copy = !self.lock().is_original;
-        Taken { claim, point, term, is_copy }
+        Taken { claim, point, declarations, term, is_copy }
     }
 
     /// The record's point as a start with `identity` finds it.
@@ -221,6 +223,8 @@ pub(crate) struct SimClaim {
     written_by: Option<Owner>,
     /// What was found since the caller was told last.
     found: Option<SavePoint>,
+    /// What the caller has declared.
+    declarations: Arc<Declarations>,
     /// The claim was found lost, and is not retaken yet.
     is_lost: bool,
 }
@@ -233,13 +237,14 @@ impl Claim for SimClaim {
         Ok(disk.open(identity))
     }
 
-    async fn save(&mut self, point: SavePoint, term: Term) -> Result<(), SaveError> {
+    async fn save(&mut self, point: SavePoint, declarations: Arc<Declarations>, term: Term) -> Result<(), SaveError> {
         self.check_claim()?;
         if term != self.owner.term {
-            return Err(SaveError::ClaimRetaken { found: self.found, term: self.owner.term });
+            return Err(self.retaken());
         }
         self.found = None;
-        let text = Record { identity: self.identity, point, owner: self.owner }.to_text();
+        self.declarations = Arc::clone(&declarations);
+        let text = Record { identity: self.identity, point, declarations, owner: self.owner }.to_text();
         for step in SaveStep::ALL {
             let trouble = self.disk.lock().take_trouble(step, |trouble| !matches!(trouble, Trouble::Fail(_)));
             match trouble {
@@ -308,7 +313,12 @@ impl SimClaim {
         self.owner.term = self.owner.term.max(term.next());
         let found = self.disk.point(self.identity);
         self.found = found.into_iter().chain(self.found).reduce(SavePoint::later);
-        SaveError::ClaimRetaken { found: self.found, term: self.owner.term }
+        self.retaken()
+    }
+
+    fn retaken(&self) -> SaveError {
+        let declarations = Arc::clone(&self.declarations);
+        SaveError::ClaimRetaken { found: self.found, declarations, term: self.owner.term }
     }
 }
 

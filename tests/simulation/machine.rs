@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use getid::claim::{Claim, Identity, Record, SaveError, TakeError, Taken, Term};
+use getid::claim::{Claim, Declarations, Identity, Record, SaveError, TakeError, Taken, Term};
 use getid::generators::time::{Issuer, IssuerStatus, MAX_WAIT_MS};
 use getid::generators::{Keeper, KeeperError};
 use getid_core::{Layout, Limits, RandomCycle, Refusal, SavePoint, Scheme, Tick};
@@ -62,12 +62,12 @@ impl Machine {
     pub(crate) async fn try_start(&self) -> Result<Server, SaveError> {
         let opened = self.disk.open(self.identity);
         let Some(patience) = self.patience else { return self.start_with(opened).await };
-        let Taken { claim, point, term, is_copy } = opened;
+        let Taken { claim, point, declarations, term, is_copy } = opened;
         let dropped = Arc::clone(&self.dropped_saves);
         let save_began = Arc::default();
         let began = Arc::clone(&save_began);
         let claim = ImpatientClaim { claim: Arc::new(tokio::sync::Mutex::new(claim)), patience, dropped, began };
-        let server = self.start_with(Taken { claim, point, term, is_copy }).await?;
+        let server = self.start_with(Taken { claim, point, declarations, term, is_copy }).await?;
         Ok(Server { save_began, ..server })
     }
 
@@ -110,13 +110,18 @@ impl<S: Claim> Claim for ImpatientClaim<S> {
         unreachable!("it is made of a claim that is open")
     }
 
-    async fn save(&mut self, point: S::Point, term: Term) -> Result<(), SaveError<S::Point>> {
+    async fn save(
+        &mut self,
+        point: S::Point,
+        declarations: Arc<Declarations>,
+        term: Term,
+    ) -> Result<(), SaveError<S::Point>> {
         let claim = Arc::clone(&self.claim);
         let began = Arc::clone(&self.began);
         let save = tokio::spawn(async move {
             let mut claim = claim.lock().await;
             *began.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-            let saved = claim.save(point, term).await;
+            let saved = claim.save(point, declarations, term).await;
             *began.lock().unwrap_or_else(PoisonError::into_inner) = None;
             saved
         });

@@ -10,6 +10,7 @@ use std::io::{BufRead as _, BufReader, ErrorKind};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,8 @@ fn point(watermark: u64) -> SavePoint {
 }
 
 fn record(watermark: u64) -> Record {
-    Record { identity: identity(0), point: point(watermark), owner: Owner { term: Term(1), nonce: 1 } }
+    let owner = Owner { term: Term(1), nonce: 1 };
+    Record { identity: identity(0), point: point(watermark), declarations: Arc::default(), owner }
 }
 
 /// The point of the record in these bytes.
@@ -184,7 +186,7 @@ mod simulated {
 }
 
 fn folder(dir: &Path, identity: Identity) -> Folder {
-    Folder { dir: dir.to_owned(), identity, max_borrow_ms: 3000 }
+    Folder { dir: dir.to_owned(), identity, max_borrow_ms: 3000, generators: Vec::new() }
 }
 
 fn open(dir: &Path) -> Taken<FolderClaim> {
@@ -341,7 +343,7 @@ fn records_that_are_none() {
             let body = "getid state 7\n";
             fs::write(state, format!("{body}checksum crc32 {:08x}\n", crc32fast::hash(body.as_bytes()))).unwrap();
         },
-        "cannot use the record STATE: it is of format version 7, this getid reads versions 1 to 2; to go on, start the newer \
+        "cannot use the record STATE: it is of format version 7, this getid reads versions 1 to 3; to go on, start the newer \
          getid that wrote it, or run REMEDY",
     );
     check(
@@ -551,10 +553,10 @@ async fn a_lost_claim_is_told_although_the_save_that_found_it_was_dropped() {
         for _ in 0..dropped {
             // Should it be done at the first poll: nobody looks at the answer.
             let term = first.term;
-            let _ = polled(first.claim.save(point(20), term), 1).await;
+            let _ = polled(first.claim.save(point(20), Arc::default(), term), 1).await;
         }
         let told = first.save(point(30)).await;
-        let Err(SaveError::ClaimRetaken { found, term }) = told else { panic!("{dropped} dropped: {told:?}") };
+        let Err(SaveError::ClaimRetaken { found, term, .. }) = told else { panic!("{dropped} dropped: {told:?}") };
         assert_eq!((found, term), (Some(point(50)), first.term));
         assert_eq!(saved(dir.path()), point(50), "nothing was written before anybody was told");
         first.save(point(70)).await.unwrap();
@@ -613,7 +615,7 @@ async fn an_older_record_put_back() {
     second.save(point(90)).await.unwrap();
     fs::write(state_file(dir.path()), old).unwrap();
     let told = second.save(point(95)).await;
-    let Err(SaveError::ClaimRetaken { found, term }) = told else { panic!("{told:?}") };
+    let Err(SaveError::ClaimRetaken { found, term, .. }) = told else { panic!("{told:?}") };
     assert_eq!((found, term), (Some(point(10)), Term(3)));
     second.save(point(100)).await.unwrap();
     assert_eq!(saved(dir.path()), point(100));

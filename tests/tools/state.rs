@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Parser;
 use getid::claim::{Folder as Place, FolderClaim, Identity, Owner, Record, Term};
@@ -79,7 +80,8 @@ impl Folder {
         let layout = Layout::default();
         let tick = |ms| layout.epoch().tick_at(NOW + ms).unwrap();
         let point = SavePoint { watermark: tick(watermark), reference: tick(reference), max_borrow_ms: 3000 };
-        let record = Record { identity: Identity { server_id: 0, layout }, point, owner: OWNER };
+        let record =
+            Record { identity: Identity { server_id: 0, layout }, point, declarations: Arc::default(), owner: OWNER };
         fs::write(self.state(0), record.to_text()).unwrap();
         record
     }
@@ -201,7 +203,7 @@ fn advance_makes_a_record() {
     assert_eq!(folder.point(), (600_000 + MARGIN, 600_201), "R is where IDs come at once");
     let identity = folder.record().identity;
     assert_eq!(identity, Identity { server_id: 0, layout });
-    let place = Place { dir: folder.path().to_owned(), identity, max_borrow_ms: 3000 };
+    let place = Place { dir: folder.path().to_owned(), identity, max_borrow_ms: 3000, generators: Vec::new() };
     assert_eq!(FolderClaim::take_blocking(&place).unwrap().point, Some(folder.record().point));
 }
 
@@ -452,7 +454,8 @@ fn advance_keeps_the_layout_unless_told() {
 async fn a_running_server_is_left_alone() {
     let folder = Folder::new();
     let before = folder.put(0, 0);
-    let place = Place { dir: folder.path().to_owned(), identity: before.identity, max_borrow_ms: 3000 };
+    let place =
+        Place { dir: folder.path().to_owned(), identity: before.identity, max_borrow_ms: 3000, generators: Vec::new() };
     let mut store = FolderClaim::take_blocking(&place).unwrap();
     let pid = std::process::id();
     folder.check_refusal(

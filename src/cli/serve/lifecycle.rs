@@ -105,8 +105,8 @@ impl Prepared {
         match config.id_state {
             StateKind::File => {
                 let dir = config.state_dir.clone();
-                let max_borrow_ms = config.id_max_borrow_ms;
-                let claim = FolderClaim::take(Folder { dir, identity, max_borrow_ms }).await?;
+                let (max_borrow_ms, generators) = (config.id_max_borrow_ms, config.generators.clone());
+                let claim = FolderClaim::take(Folder { dir, identity, max_borrow_ms, generators }).await?;
                 self.serve(opening, claim).await
             }
             StateKind::None => self.serve(opening, NoClaim::taken(None)).await,

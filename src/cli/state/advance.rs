@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use getid_core::{Epoch, Id, JUMP_MS_MAX, Layout, SAVE_SLACK_MS, SavePoint, Tick, UtcMs};
@@ -12,8 +13,8 @@ use super::texts::{describe, describe_layout, duration, first_id, push_line};
 use crate::claim::envelope::salvaged_borrow_ms;
 use crate::claim::folder::BORROW_MS_MAX;
 use crate::claim::lock::{LockedFolder, Names};
-use crate::claim::record::salvaged_ticks;
-use crate::claim::{Identity, MachineClaim, MachineError, Record};
+use crate::claim::record::{salvaged_declarations, salvaged_ticks};
+use crate::claim::{Declarations, Identity, MachineClaim, MachineError, Record};
 use crate::text::timestamp::Time;
 
 const DAY_MS: u64 = 86_400_000;
@@ -98,6 +99,15 @@ impl Before {
         SavePoint { watermark, reference, max_borrow_ms: salvaged_borrow_ms(bytes, BORROW_MS_MAX) }
     }
 
+    /// How named generators were declared, as far as it can be read.
+    fn declarations(&self) -> Arc<Declarations> {
+        match self {
+            Before::Record(record) if !record.point.is_nothing() => Arc::clone(&record.declarations),
+            Before::Unusable { bytes, is_ours: true, .. } => Arc::new(salvaged_declarations(bytes)),
+            Before::Nothing | Before::Record(_) | Before::Unusable { .. } => Arc::default(),
+        }
+    }
+
     fn describe(&self, now_unix_ms: i64) -> String {
         match self {
             Before::Nothing => "no record".to_owned(),
@@ -135,7 +145,8 @@ pub(super) fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configu
         let last = UtcMs(Tick::LAST.unix_ms(layout.epoch()));
         return Err(format!("there would be no IDs past this record: the time of IDs ends {last}"));
     }
-    let record = Record { identity, point, owner: locked.owner() };
+    let declarations = before.declarations();
+    let record = Record { identity, point, declarations, owner: locked.owner() };
 
     let mut text = format!("server-id {server_id}: {}\n", locked.state_path().display());
     push_line(&mut text, "before", &before.describe(now_unix_ms));
