@@ -23,6 +23,7 @@ mod output_limit;
 mod panic_watch;
 pub mod pause;
 pub mod registry;
+mod reload;
 pub mod settings;
 mod slow;
 pub mod snapshot;

@@ -14,9 +14,8 @@ use super::Server;
 use super::audit::{Act, Actor};
 use super::listen::{open_files, room_for_clients};
 use super::slow::timing;
-use crate::acl::{DEFAULT_USER, PASSWORD_BYTES_MAX, Protection, Users};
+use crate::acl::{PASSWORD_BYTES_MAX, Protection, Users};
 use crate::command::Vocabulary;
-use crate::config::FilesFrom;
 use crate::config::directive::Change;
 use crate::config::{self, Changed, Config, Pair, Report, SetError, StateKind};
 use crate::logging::throttle::throttled;
@@ -240,52 +239,6 @@ impl Server {
             Ok::<_, Infallible>(Settings::of(&new, settings.vocabulary.clone(), scheme, generators, users))
         });
         let Ok(()) = self.config.update(|_| Ok::<_, Infallible>(new));
-    }
-
-    /// What SIGHUP asks for: opens the log and loads certificates again, on a thread that may wait for the disk.
-    ///
-    /// It counts as a change: a `CONFIG SET tls-cert-file` comes before it or after it, and is not undone.
-    pub async fn reopen_files(self: Arc<Self>) {
-        // The log's own thread does that.
-        self.log.reopen();
-        let server = Arc::clone(&self);
-        let reopened = self.changes.make("the reload by SIGHUP", move || {
-            server.reload_password();
-            if let Some(tls) = &server.tls {
-                match tls.reload() {
-                    Ok(()) => tracing::info!("SIGHUP: the certificates are loaded anew, for new connections"),
-                    Err(error) => tracing::error!("SIGHUP: the certificates stay as they were: {error}"),
-                }
-            }
-        });
-        if let Err(error) = reopened.await {
-            tracing::error!("SIGHUP: {error}");
-        }
-    }
-
-    /// Reads the password's file again, if it has one.
-    fn reload_password(&self) {
-        let old = self.config.get();
-        let Some(path) = &old.password_file else { return };
-        let files = FilesFrom(self.process.started_in.clone());
-        match config::read_password_file(path, &files) {
-            Ok(password) if old.requirepass.as_deref() == Some(&*password) => {}
-            Ok(password) => {
-                // As at the start, a line of the default user's own wins over it.
-                let is_ignored = old.aclfile.is_some() || old.users.iter().any(|line| line.name == DEFAULT_USER);
-                let Ok(()) = self.config.update(|now| {
-                    Ok::<_, Infallible>(Config { requirepass: Some(password.clone()), ..Config::clone(now) })
-                });
-                if !is_ignored {
-                    let Ok(()) = self.settings.update(|now| {
-                        let users = Arc::new(now.users.with_default_password(Some(&password)));
-                        Ok::<_, Infallible>(Settings { users, ..now.clone() })
-                    });
-                }
-                tracing::info!("SIGHUP: the password in {} is another one now", path.display());
-            }
-            Err(error) => tracing::error!("SIGHUP: the password stays as it was: {error}"),
-        }
     }
 
     /// Makes a change that may wait for the disk, when its turn comes; `what` is the command.
