@@ -50,7 +50,9 @@ impl NamedGenerator {
     /// ([`Declaration::draw_missing`]).
     pub fn new(declaration: Declaration, server_id: u32, cycle: Option<RandomCycle>) -> Option<NamedGenerator> {
         let layout = declaration.layout();
-        let composer = Composer::new(layout, server_id, |name| declaration.drawn_value(name), cycle)?;
+        // Where it belongs to another server, that one's has to fit.
+        let owner = declaration.one_server().unwrap_or(server_id);
+        let composer = Composer::new(layout, owner, |name| declaration.drawn_value(name), cycle)?;
         let requests = layout.places().filter(|(field, _)| field.role == Role::Request);
         let request_fields = requests.map(|(field, shift)| {
             let max = u64::try_from(low_bits(field.bits)).unwrap_or(u64::MAX);
@@ -172,6 +174,11 @@ mod tests {
                 "{name}"
             );
         }
+    }
+
+    #[test]
+    fn the_server_id_of_another_server_need_not_fit() {
+        assert_eq!(named("a layout time:41@1ms server-id:1 counter:12 one-server 1").foreign_to(), Some(1));
     }
 
     #[test]
