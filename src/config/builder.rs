@@ -109,6 +109,12 @@ impl Builder {
         &self.problems
     }
 
+    /// Takes the generators of another one in place of its own.
+    pub(super) fn take_generators(&mut self, other: &Builder) {
+        self.values.config.generators.clone_from(&other.values.config.generators);
+        self.declared_at.clone_from(&other.declared_at);
+    }
+
     /// Takes one line in; a mistake is kept for the report.
     pub(super) fn apply(&mut self, setting: &Setting) {
         if let Some(directive) = Directive::find(&setting.name) {

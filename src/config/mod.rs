@@ -15,6 +15,7 @@ mod generators;
 pub mod ignored;
 mod parse;
 mod read;
+mod reload;
 mod report;
 mod rewrite;
 mod row;
@@ -41,6 +42,7 @@ pub use self::enums::{
 pub use self::files::{Files, FilesFrom, RealFiles};
 pub use self::generators::GENERATORS_MAX;
 pub use self::read::{FILE_BYTES_MAX, FILES_MAX, INCLUDE_DEPTH_MAX, Sources};
+pub use self::reload::Reloaded;
 pub use self::report::{Place, Problem, Report, Warning};
 pub use self::rewrite::Rewritten;
 use self::row::Shape;

@@ -63,6 +63,19 @@ impl Report {
         self.problems.iter().map(Problem::one_line).collect::<Vec<_>>().join("; ")
     }
 
+    /// The first `max` mistakes in one line, with places and what to do, and how many more there are: for the log.
+    pub fn in_a_line(&self, max: usize) -> String {
+        let told = self.problems.iter().take(max).map(|problem| {
+            let help = problem.help.as_ref().map(|help| format!(" ({help})"));
+            problem.one_line() + help.as_deref().unwrap_or_default()
+        });
+        let told = told.collect::<Vec<_>>().join("; ");
+        match self.problems.len().saturating_sub(max) {
+            0 => told,
+            more => format!("{told}; and {more} more, which getid check-config tells"),
+        }
+    }
+
     /// One entry for each mistake.
     pub fn problems(&self) -> &[Problem] {
         &self.problems

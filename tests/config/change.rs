@@ -17,7 +17,7 @@ use proptest::prelude::*;
 
 /// Files by their paths.
 #[derive(Clone, Default)]
-struct Thought(BTreeMap<&'static str, Vec<u8>>);
+pub(crate) struct Thought(BTreeMap<&'static str, Vec<u8>>);
 
 impl Files for Thought {
     fn read(&self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
@@ -32,11 +32,11 @@ impl Files for Thought {
     }
 }
 
-fn files(texts: &[(&'static str, &str)]) -> Thought {
+pub(crate) fn files(texts: &[(&'static str, &str)]) -> Thought {
     Thought(texts.iter().map(|(path, text)| (*path, text.as_bytes().to_vec())).collect())
 }
 
-fn sources(path: &str, environment: &[(&str, &str)], words: &[&str]) -> Sources {
+pub(crate) fn sources(path: &str, environment: &[(&str, &str)], words: &[&str]) -> Sources {
     let environment = environment.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
     Sources {
         file: Some(PathBuf::from(path)),
@@ -45,7 +45,7 @@ fn sources(path: &str, environment: &[(&str, &str)], words: &[&str]) -> Sources 
     }
 }
 
-fn pairs(pairs: &[(&str, &str)]) -> Vec<Pair> {
+pub(crate) fn pairs(pairs: &[(&str, &str)]) -> Vec<Pair> {
     pairs.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
 }
 

@@ -1,6 +1,7 @@
-//! The configuration: files, environment and command line in, a configuration or a report out; and changes to it.
+//! The configuration: files, environment and command line in, a configuration or a report out; and changes to it, by CONFIG SET and SIGHUP.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod change;
 mod load;
+mod reload;
