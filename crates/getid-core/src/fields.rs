@@ -11,9 +11,12 @@
 //! - random and noise lie below time and counter
 //! - time and counter have at most 63 bits together, all fields at most 128
 
+use alloc::borrow::ToOwned as _;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::layout::Layout;
+use crate::time::TICK_BITS;
 use crate::unit::Unit;
 
 /// The most bits of an ID that is an integer.
@@ -63,6 +66,12 @@ pub struct Field {
     pub bits: u32,
     /// What it says.
     pub role: Role,
+}
+
+impl Field {
+    pub(crate) fn new(name: &str, bits: u32, role: Role) -> Field {
+        Field { name: name.to_owned(), bits, role }
+    }
 }
 
 /// The fields of an ID, from the most significant down, with epoch and unit of its time.
@@ -213,6 +222,23 @@ impl core::fmt::Display for FieldLayout {
     }
 }
 
+/// The unnamed generator's layout is one of them: its fields are those of the kind `fork`, less those without a width.
+impl From<Layout> for FieldLayout {
+    fn from(layout: Layout) -> FieldLayout {
+        let fields = [
+            Field::new("time", TICK_BITS, Role::Time),
+            Field::new("server-id", layout.server_bits(), Role::Server),
+            Field::new("counter", layout.shard_bits(), Role::Counter),
+            Field::new("random", layout.random_bits(), Role::Random),
+        ];
+        FieldLayout {
+            fields: fields.into_iter().filter(|field| field.bits > 0).collect(),
+            epoch_unix_ms: layout.epoch().unix_ms().cast_signed(),
+            unit: Unit::MS,
+        }
+    }
+}
+
 /// A number whose lowest `bits` are ones, up to 128.
 pub(crate) const fn low_bits(bits: u32) -> u128 {
     if bits >= ID_BITS_MAX { u128::MAX } else { (1 << bits) - 1 }
@@ -239,6 +265,13 @@ pub enum FieldsError {
     Twice {
         /// The name.
         name: String,
+    },
+    /// Two fields count, or tell the time, or have the random bits.
+    Second {
+        /// The second one.
+        name: String,
+        /// The first one.
+        first: String,
     },
     /// A field lies where it may not.
     Place {
@@ -273,6 +306,10 @@ impl core::fmt::Display for FieldsError {
         match self {
             FieldsError::Width { name, bits, max } => write!(f, "'{name}' has {bits} bits, must have 1 to {max}"),
             FieldsError::Twice { name } => write!(f, "the field '{name}' is there twice, must be there once"),
+            FieldsError::Second { name, first } => write!(
+                f,
+                "'{name}' says the same as '{first}', must be the only time, counter, random or noise of the layout"
+            ),
             FieldsError::Place { name, expected } => write!(f, "'{name}' is in a wrong place: {expected}"),
             FieldsError::Value { name, value, bits } => {
                 write!(f, "{name} is {value}, must be 0 to {}: the field has {bits} bits", low_bits(*bits))
@@ -306,6 +343,11 @@ fn check(fields: &[Field]) -> Vec<FieldsError> {
         }
         if fields[..index].iter().any(|before| before.name == field.name) {
             errors.push(FieldsError::Twice { name: field.name.clone() });
+            continue;
+        }
+        let is_alone = matches!(field.role, Role::Time | Role::Counter | Role::Random | Role::Noise);
+        if let Some(first) = fields[..index].iter().find(|before| is_alone && before.role == field.role) {
+            errors.push(FieldsError::Second { name: field.name.clone(), first: first.name.clone() });
         }
         match field.role {
             Role::Constant(value) if u128::from(value) > low_bits(field.bits) => {

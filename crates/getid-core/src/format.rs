@@ -3,6 +3,7 @@
 //! All alphabets are in ASCII order and the width is fixed, so that text sorts as the numbers do. (Columns need a
 //! collation that tells capitals from small letters.)
 
+use alloc::borrow::ToOwned as _;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -150,6 +151,22 @@ impl Format {
         digits.bytes().try_fold(0_u128, |number, digit| {
             number.checked_mul(self.radix.base())?.checked_add(self.radix.value(digit)?)
         })
+    }
+
+    /// As a record keeps one that is used no longer: `base62/11/error/T-`.
+    pub(crate) fn former_text(&self) -> String {
+        let overflow = if self.grows { "grow" } else { "error" };
+        alloc::format!("{}/{}/{overflow}/{}", self.radix.word(), self.pad, self.prefix)
+    }
+
+    /// What [`Format::former_text`] has written.
+    pub(crate) fn from_former_text(text: &str) -> Option<Format> {
+        let mut parts = text.splitn(4, '/');
+        let word = parts.next()?;
+        let radix = Radix::ALL.into_iter().find(|radix| radix.word() == word)?;
+        let pad = parts.next()?.parse().ok()?;
+        let grows = parts.next()? == "grow";
+        Some(Format { radix, pad, prefix: parts.next()?.to_owned(), grows })
     }
 
     /// The most bytes of a text, for numbers of so many bits.

@@ -1,6 +1,5 @@
 //! Kinds of generators: the word behind a generator's name, what fields it starts from, and how its IDs are written.
 
-use alloc::string::ToString as _;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
@@ -81,16 +80,8 @@ const fn text(
 
 const TWITTER_MS: i64 = 1_288_834_974_657;
 const FORK_MS: i64 = 1_420_041_600_000;
-const MS_10: Unit = match Unit::from_ns(10_000_000) {
-    Some(unit) => unit,
-    None => Unit::MS,
-};
-const US: Unit = match Unit::from_ns(1_000) {
-    Some(unit) => unit,
-    None => Unit::MS,
-};
 
-/// The counter's fields of a Twitter-like layout with one worker field.
+/// Twitter's fields, with one for the worker.
 const WORKER_10: &[(&str, u32, Role)] =
     &[(TIME, 41, Role::Time), ("worker", 10, Role::Server), (COUNTER, 12, Role::Counter)];
 
@@ -128,7 +119,7 @@ pub static KINDS: &[Kind] = &[
         Unit::MS,
     ),
     number("leaf", "Leaf's snowflake mode", WORKER_10, TWITTER_MS, Unit::MS),
-    number("keets", "keets", WORKER_10, FORK_MS, Unit::MS),
+    number("keets", "the snowflakes of keets, 10 bits for the worker", WORKER_10, FORK_MS, Unit::MS),
     number(
         "discord",
         "Discord's snowflakes, 64 bits",
@@ -146,14 +137,14 @@ pub static KINDS: &[Kind] = &[
         "Sonyflake, version 1",
         &[(TIME, 39, Role::Time), (COUNTER, 8, Role::Counter), ("machine", 16, Role::Server)],
         1_409_529_600_000,
-        MS_10,
+        Unit::MS_10,
     ),
     number(
         "sonyflake2",
         "Sonyflake, version 2",
         &[(TIME, 39, Role::Time), (COUNTER, 8, Role::Counter), ("machine", 16, Role::Server)],
         1_735_689_600_000,
-        MS_10,
+        Unit::MS_10,
     ),
     number(
         "baidu",
@@ -198,7 +189,7 @@ pub static KINDS: &[Kind] = &[
         Unit::MS,
     ),
     number("timestamp-ms", "Unix time in ms, strictly ascending", &[(TIME, 63, Role::Time)], 0, Unit::MS),
-    number("timestamp-us", "Unix time in microseconds, strictly ascending", &[(TIME, 63, Role::Time)], 0, US),
+    number("timestamp-us", "Unix time in microseconds, strictly ascending", &[(TIME, 63, Role::Time)], 0, Unit::US),
     text("uuid1", "UUID of a time and a node", UUID_TIME, GREGORIAN_UNIX_MS, Unit::NS_100, Shape::Uuid(1)),
     text("uuid4", "UUID of random bits", &[("noise", 122, Role::Noise)], 0, Unit::MS, Shape::Uuid(4)),
     text("uuid6", "UUID of a time and a node, ascending", UUID_TIME, GREGORIAN_UNIX_MS, Unit::NS_100, Shape::Uuid(6)),
@@ -235,7 +226,7 @@ impl Kind {
 
     /// Its fields as a layout has them.
     pub fn own_fields(&self) -> Vec<Field> {
-        self.fields.iter().map(|&(name, bits, role)| Field { name: name.to_string(), bits, role }).collect()
+        self.fields.iter().map(|&(name, bits, role)| Field::new(name, bits, role)).collect()
     }
 }
 
@@ -273,7 +264,8 @@ impl Shape {
         }
     }
 
-    /// The number that a text is written for; `None` for what this shape does not write.
+    /// The number that a text is written for; `None` for what this shape does not write. Letters may be of either case,
+    /// and a UUID may come without its hyphens, in braces, or as a URN.
     pub fn read(self, text: &str) -> Option<u128> {
         match self {
             Shape::Uuid(version) => {

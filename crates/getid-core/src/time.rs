@@ -9,7 +9,7 @@
 use core::fmt;
 
 /// Bits of a tick in an ID. 2^42 ms last 139 years.
-const TICK_BITS: u32 = 42;
+pub(crate) const TICK_BITS: u32 = 42;
 /// The Unix time in milliseconds at which ticks start to count (`id-epoch`).
 ///
 /// Default 1420041600000, 2015-01-01 00:00 +08:00, as the Redis fork that getid replaces has it. All servers whose IDs

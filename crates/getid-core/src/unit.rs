@@ -16,8 +16,12 @@ const SUFFIXES: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000),
 impl Unit {
     /// 100 ns.
     pub const NS_100: Unit = Unit(100);
+    /// A microsecond.
+    pub const US: Unit = Unit(1_000);
     /// A millisecond.
     pub const MS: Unit = Unit(1_000_000);
+    /// 10 ms.
+    pub const MS_10: Unit = Unit(10_000_000);
     /// A second.
     pub const S: Unit = Unit(1_000_000_000);
     /// The longest unit, a day, ns.

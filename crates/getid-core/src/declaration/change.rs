@@ -1,22 +1,34 @@
 //! What of a declaration may change between two lives: nothing by which an ID could be given again.
+//!
+//! Numbers of one server never repeat as long as they grow with time: every life begins behind the one before, so the
+//! bits below the time may say anything, if only there are as many. What else is refused is for the other servers,
+//! which are changed one after another and must differ all the while, and for texts, whose order is not that of
+//! numbers of another format.
+//!
+//! All rules hold over any number of changes: what is compared with the declaration before holds for all before it, and
+//! formats, for which it does not, are kept ([`Declaration::keep_drawn`]).
 
-use alloc::borrow::ToOwned as _;
-use alloc::string::{String, ToString};
+use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::fmt;
 
 use super::value::Declaration;
 use crate::checks::{Fault, planted};
-use crate::fields::Role;
+use crate::fields::{Field, Role, low_bits};
 use crate::format::{Format, Radix};
+use crate::kind::Shape;
 use crate::unit::Unit;
+
+/// How many ways of writing IDs are kept beside the one in use.
+const FORMER_MAX: usize = 16;
 
 impl Declaration {
     /// Whether this declaration may take the place of an older one of the same name, so that no ID is given again.
     ///
-    /// An earlier epoch and other values of constants are harmless: all new IDs are larger, or differ where the old
-    /// ones were equal. So are other widths of counter, random and noise, as long as everything below the time is as
-    /// wide as before and constants stay in their places.
+    /// An earlier epoch and other values of constants are harmless: all new IDs are larger. So are other widths of
+    /// time, counter, random and noise, other fields that come with the request, and other names of fields, as long as
+    /// everything below the time is as wide as before, and server-id, drawn values and constants stay in their places.
+    /// A format may change with a prefix that tells its texts from all before, or back to one that there was.
     ///
     /// # Errors
     ///
@@ -25,11 +37,8 @@ impl Declaration {
         if self.kind.shape != old.kind.shape || self.layout.has_time() != old.layout.has_time() {
             return Err(Change::Kind { old: old.kind.word, new: self.kind.word });
         }
-        let below = |declaration: &Declaration| {
-            declaration.layout.shift_of(Role::Time).unwrap_or_else(|| declaration.layout.bits())
-        };
-        if below(self) != below(old) {
-            return Err(Change::Width { old: below(old), new: below(self) });
+        if self.bits_below_time() != old.bits_below_time() {
+            return Err(Change::Width { old: old.bits_below_time(), new: self.bits_below_time() });
         }
         if self.layout.unit() != old.layout.unit() {
             return Err(Change::Unit { old: old.layout.unit(), new: self.layout.unit() });
@@ -38,45 +47,124 @@ impl Declaration {
         if new_ms > old_ms && !planted(Fault::LaterEpochAccepted) {
             return Err(Change::Epoch { old_unix_ms: old_ms, new_unix_ms: new_ms });
         }
-        let fixed = |declaration: &Declaration| -> Vec<(String, u32, u32)> {
-            let is_fixed = |role| matches!(role, Role::Constant(_) | Role::Server | Role::Drawn);
-            let below = below(declaration);
-            let places = declaration.layout.places().filter(|&(field, shift)| is_fixed(field.role) && shift < below);
-            places.map(|(field, shift)| (field.name.clone(), shift, field.bits)).collect()
-        };
-        let (was, is) = (fixed(old), fixed(self));
-        if let Some(moved) =
-            was.iter().find(|place| !is.contains(place)).or(is.iter().find(|place| !was.contains(place)))
-        {
-            return Err(Change::Place { field: moved.0.clone() });
+        if let Some(field) = self.moved_since(old) {
+            return Err(Change::Place { field });
         }
-        if self.format != old.format && !is_apart(self.format.as_ref(), old.format.as_ref()) {
-            let text = |format: &Option<Format>| format.as_ref().map_or("none".to_owned(), ToString::to_string);
-            return Err(Change::Format { old: text(&old.format), new: text(&self.format) });
+        if let (Some(was), Some(is)) = (old.one_server, self.one_server)
+            && was != is
+            && !self.is_server_in_each_id()
+        {
+            return Err(Change::OneServer { old: was, new: is });
+        }
+        if !self.is_apart_from(old) {
+            return Err(Change::Format { old: old.format_text(), new: self.format_text() });
+        }
+        if self.former_behind(old).len() > FORMER_MAX {
+            return Err(Change::Formats);
         }
         Ok(())
     }
+
+    fn bits_below_time(&self) -> u32 {
+        self.layout.shift_of(Role::Time).unwrap_or_else(|| self.layout.bits())
+    }
+
+    /// The fields below the time that are equal in all IDs of a server, with how many bits lie below each.
+    fn fixed(&self) -> Vec<(&Field, u32)> {
+        let is_fixed = |role| matches!(role, Role::Constant(_) | Role::Server | Role::Drawn);
+        let below = self.bits_below_time();
+        self.layout.places().filter(|&(field, shift)| is_fixed(field.role) && shift < below).collect()
+    }
+
+    /// Where the bits of the server-id are, the highest first.
+    fn server_places(&self) -> Vec<u32> {
+        let servers = self.fixed().into_iter().filter(|(field, _)| field.role == Role::Server);
+        servers.flat_map(|(field, shift)| (shift..shift + field.bits).rev()).collect()
+    }
+
+    /// Whether two servers with this declaration never give the same ID: their server-ids are in it, or what they draw
+    /// differs by chance and was not given by hand, which a record can't tell of drawn fields.
+    fn is_server_in_each_id(&self) -> bool {
+        let is_drawn = self.layout.fields().iter().any(|field| field.role == Role::Drawn);
+        !self.server_places().is_empty() || (self.kind.shape != Shape::Number && !is_drawn)
+    }
+
+    /// A field that has another place than in `old`, or that tells servers apart in one of them only.
+    fn moved_since(&self, old: &Declaration) -> Option<String> {
+        let (was, is) = (old.fixed(), self.fixed());
+        let mask = |fields: &[(&Field, u32)]| {
+            fields.iter().fold(0, |mask, (field, shift)| mask | low_bits(field.bits) << shift)
+        };
+        // A part of the server-id may have another name, or be two fields.
+        let is_moved = |&(new, shift): &(&Field, u32)| {
+            let is_same = |&&(old, _): &&(&Field, u32)| old.name == new.name;
+            let both_servers = |old: &Field| old.role == Role::Server && new.role == Role::Server;
+            was.iter()
+                .find(is_same)
+                .is_some_and(|&(old, place)| !both_servers(old) && (place, old.bits) != (shift, new.bits))
+        };
+        let is_alone =
+            |mask: u128| move |&&(field, shift): &&(&Field, u32)| (low_bits(field.bits) << shift) & !mask != 0;
+        let moved = is.iter().find(|place| is_moved(place));
+        let moved =
+            moved.or_else(|| was.iter().find(is_alone(mask(&is)))).or_else(|| is.iter().find(is_alone(mask(&was))));
+        let is_same_server = self.one_server.is_some() && self.one_server == old.one_server;
+        let servers = || {
+            let changed = !is_same_server && self.server_places() != old.server_places();
+            let is_server = |&&(field, _): &&(&Field, u32)| field.role == Role::Server;
+            was.iter().chain(&is).find(is_server).filter(|_| changed)
+        };
+        moved.or_else(servers).map(|(field, _)| field.name.clone())
+    }
+
+    /// How its IDs are written, integers too.
+    fn written(&self) -> Format {
+        self.format.clone().unwrap_or(Format { radix: Radix::Decimal, pad: 1, prefix: String::new(), grows: true })
+    }
+
+    fn format_text(&self) -> String {
+        self.format.as_ref().map_or_else(|| "none".to_string(), Format::to_string)
+    }
+
+    /// Whether no text of this format can be one of those before: the format is the same, or its prefix is new.
+    fn is_apart_from(&self, old: &Declaration) -> bool {
+        let is = self.written();
+        let mut before: Vec<_> = old.former.iter().chain([&old.written()]).cloned().collect();
+        let count = before.len();
+        before.retain(|was| !differs_in_overflow_alone(&is, was));
+        let is_known = before.len() < count;
+        (is_known || !is.prefix.is_empty()) && before.iter().all(|was| texts_differ(&is, was))
+    }
+
+    /// The formats to keep when this declaration takes the place of `old`.
+    pub(super) fn former_behind(&self, old: &Declaration) -> Vec<Format> {
+        let is = self.written();
+        let mut former = old.former.clone();
+        former.push(old.written());
+        // One that grows has texts that the same one has not when it does not.
+        former.retain(|was| !differs_in_overflow_alone(&is, was) || (was.grows && !is.grows));
+        let mut kept: Vec<Format> = Vec::new();
+        for format in former {
+            if !kept.contains(&format) {
+                kept.push(format);
+            }
+        }
+        kept
+    }
 }
 
-/// Whether no text of the new format can be one of the old format: it has a prefix that the old one has not.
-fn is_apart(new: Option<&Format>, old: Option<&Format>) -> bool {
-    let integer = Format { radix: Radix::Decimal, pad: 1, prefix: String::new(), grows: true };
-    let old = old.unwrap_or(&integer);
-    let Some(new) = new.filter(|new| !new.prefix.is_empty() && new.prefix != old.prefix) else { return false };
-    let (shorter, longer, digits) = if new.prefix.len() < old.prefix.len() {
-        (&new.prefix, &old.prefix, new.radix)
-    } else {
-        (&old.prefix, &new.prefix, old.radix)
-    };
+/// Equal numbers have equal texts in both, if they have any.
+fn differs_in_overflow_alone(a: &Format, b: &Format) -> bool {
+    (a.radix, a.pad, &a.prefix) == (b.radix, b.pad, &b.prefix)
+}
+
+/// Whether no text of one can be a text of the other, by their prefixes.
+fn texts_differ(a: &Format, b: &Format) -> bool {
+    let (short, long) = if a.prefix.len() <= b.prefix.len() { (a, b) } else { (b, a) };
+    let Some(rest) = long.prefix.strip_prefix(short.prefix.as_str()) else { return true };
     // Where one begins with the other, what follows must have something that is no digit there.
-    longer.strip_prefix(shorter.as_str()).is_none_or(|rest| {
-        let is_digit = |byte: &u8| digits.alphabet().contains(byte);
-        !rest.bytes().all(|byte| is_digit(&byte)) || (!new.grows && !old.grows && lengths_differ(new, old))
-    })
-}
-
-fn lengths_differ(a: &Format, b: &Format) -> bool {
-    a.prefix.len() + a.pad as usize != b.prefix.len() + b.pad as usize
+    let have_equal_lengths = a.grows || b.grows || a.prefix.len() + a.pad as usize == b.prefix.len() + b.pad as usize;
+    !rest.is_empty() && (!rest.bytes().all(|byte| short.radix.alphabet().contains(&byte)) || !have_equal_lengths)
 }
 
 /// What a new declaration of a name changes that could make an ID repeat.
@@ -88,7 +176,9 @@ pub enum Change {
     Unit { old: Unit, new: Unit },
     Epoch { old_unix_ms: i64, new_unix_ms: i64 },
     Place { field: String },
+    OneServer { old: u32, new: u32 },
     Format { old: String, new: String },
+    Formats,
 }
 
 impl fmt::Display for Change {
@@ -100,10 +190,19 @@ impl fmt::Display for Change {
             Change::Epoch { old_unix_ms, new_unix_ms } => {
                 write!(f, "its epoch was {old_unix_ms} (Unix ms) and is {new_unix_ms} now, which is later")
             }
-            Change::Place { field } => write!(f, "its field '{field}' has another place or width than before"),
+            Change::Place { field } => {
+                write!(f, "its field '{field}' had another place or width, or had its value from elsewhere, before")
+            }
+            Change::OneServer { old, new } => {
+                write!(
+                    f,
+                    "it belonged to server-id {old} and belongs to server-id {new} now, and its IDs do not show whose they are"
+                )
+            }
             Change::Format { old, new } => {
                 write!(f, "its format was {old} and is {new} now, without a prefix of its own that tells them apart")
             }
+            Change::Formats => write!(f, "its format was another one {FORMER_MAX} times before"),
         }
     }
 }

@@ -3,13 +3,17 @@
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use super::error::DeclarationError;
-use super::value::{Declaration, FIELD_NAME_BYTES_MAX, OPTIONS, WORDS_MAX, is_name};
+use super::value::{Declaration, FIELD_NAME_BYTES_MAX, FORMERLY, OPTIONS, WORDS_MAX, is_name};
 use crate::fields::{Field, FieldLayout, FieldsError, Role, low_bits_64};
 use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix};
-use crate::kind::{Kind, Shape};
+use crate::kind::{KINDS, Kind, Shape};
 use crate::unit::Unit;
+
+/// The epochs there may be, Unix ms: from the year 1 to the year 9999, which RFC 3339 can write.
+const EPOCHS: RangeInclusive<i64> = -62_135_596_800_000..=253_402_300_799_999;
 
 /// How a declaration's `epoch` is read, where it is no number of Unix ms: a time with a zone, as Unix ms. The error
 /// says what was expected.
@@ -29,7 +33,7 @@ impl Declaration {
     ///
     /// # Errors
     ///
-    /// All that is wrong with them.
+    /// All that is wrong with them. Of an unknown kind these are the mistakes that are mistakes in every kind.
     pub fn parse(words: &[&str], epoch: EpochParser) -> Result<Declaration, Vec<DeclarationError>> {
         let mut errors = Vec::new();
         let (name, rest) = words.split_first().map_or(("", words), |(name, rest)| (*name, rest));
@@ -40,24 +44,32 @@ impl Declaration {
             errors.push(DeclarationError::NoKind);
             return Err(errors);
         };
-        let Some(kind) = Kind::find(word) else {
+        let kind = Kind::find(word);
+        if kind.is_none() {
             errors.push(DeclarationError::Kind { word: (*word).to_owned() });
-            return Err(errors);
-        };
+        }
         if rest.len() > WORDS_MAX {
             errors.push(DeclarationError::TooLong);
             return Err(errors);
         }
-        let mut draft = Draft::new(kind, epoch);
+        let mut draft = Draft::new(kind.unwrap_or(&KINDS[0]), epoch);
         draft.read(rest);
-        errors.append(&mut draft.errors);
-        draft.finish(name, errors)
+        let declaration = draft.finish(name).map_err(|mut wrong| {
+            wrong.retain(|error| kind.is_some() || error.is_of_every_kind());
+            errors.append(&mut wrong);
+        });
+        declaration.ok().filter(|_| errors.is_empty()).ok_or(errors)
     }
 
     /// A declaration as [`Declaration::to_text`] writes it.
     pub fn from_text(text: &str) -> Option<Declaration> {
         let words: Vec<_> = text.split(' ').collect();
-        let declaration = Declaration::parse(&words, no_dates).ok()?;
+        let first_former = words.iter().position(|&word| word == FORMERLY).unwrap_or(words.len());
+        let (words, former) = words.split_at(first_former);
+        let mut declaration = Declaration::parse(words, no_dates).ok()?;
+        for pair in former.chunks(2) {
+            declaration.former.push(Format::from_former_text(pair.get(1)?)?);
+        }
         (declaration.to_text() == text).then_some(declaration)
     }
 }
@@ -90,12 +102,19 @@ impl Draft {
         }
     }
 
+    /// Whether its fields are declared, and not those of a preset.
+    fn is_free(&self) -> bool {
+        self.kind.fields.is_empty()
+    }
+
     /// Fields (`NAME:BITS`) and options (`NAME value`), in any order.
     fn read(&mut self, words: &[&str]) {
         let mut words = words.iter();
         while let Some(&word) = words.next() {
             if word.contains(':') {
-                self.read_field(word);
+                if let Err(error) = self.read_field(word) {
+                    self.errors.push(error);
+                }
                 continue;
             }
             let Some(&value) = words.next() else {
@@ -110,27 +129,26 @@ impl Draft {
         }
     }
 
-    fn read_field(&mut self, word: &str) {
-        let wrong = |errors: &mut Vec<_>| errors.push(DeclarationError::Field { word: word.to_owned() });
-        let (name, rest) = word.split_once(':').unwrap_or((word, ""));
+    fn read_field(&mut self, word: &str) -> Result<(), DeclarationError> {
+        let wrong = || DeclarationError::Field { word: word.to_owned() };
+        let (name, rest) = word.split_once(':').ok_or_else(wrong)?;
         let (rest, is_request) = rest.strip_suffix('?').map_or((rest, false), |rest| (rest, true));
         let (bits, unit) = rest.split_once('@').map_or((rest, None), |(bits, unit)| (bits, Some(unit)));
         let is_named = (1..=FIELD_NAME_BYTES_MAX).contains(&name.len())
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
-        let Some(bits) = bits.parse::<u32>().ok().filter(|_| is_named && !bits.starts_with('+')) else {
-            return wrong(&mut self.errors);
-        };
-        if OPTIONS.contains(&name) {
-            return self.errors.push(DeclarationError::FieldIsOption { name: name.to_owned() });
+        let bits = bits.parse::<u32>().ok().filter(|_| is_named && !bits.starts_with('+')).ok_or_else(wrong)?;
+        let name = name.to_owned();
+        if OPTIONS.contains(&name.as_str()) || name == FORMERLY {
+            return Err(DeclarationError::FieldIsOption { name });
         }
         if self.kind.shape != Shape::Number {
-            return self.errors.push(DeclarationError::FixedFields { kind: self.kind.word, word: word.to_owned() });
+            return Err(DeclarationError::FixedFields { kind: self.kind.word, word: word.to_owned() });
         }
-        if self.given.iter().any(|given| given == name) {
-            return self.errors.push(DeclarationError::Fields(FieldsError::Twice { name: name.to_owned() }));
+        if self.given.contains(&name) {
+            return Err(DeclarationError::Fields(FieldsError::Twice { name }));
         }
-        self.given.push(name.to_owned());
-        let role = match name {
+        self.given.push(name.clone());
+        let role = match name.as_str() {
             "time" => Role::Time,
             "counter" => Role::Counter,
             "random" => Role::Random,
@@ -139,31 +157,29 @@ impl Draft {
             _ if is_request => Role::Request,
             _ => Role::Constant(0),
         };
-        match unit {
-            Some(text) if role == Role::Time => match Unit::parse(text) {
-                Some(unit) => self.unit = unit,
-                None => self.errors.push(DeclarationError::Unit { text: text.to_owned() }),
-            },
-            None if role == Role::Time && self.kind.fields.is_empty() => {
-                self.errors.push(DeclarationError::NoUnit { word: word.to_owned() });
-            }
-            None => {}
-            Some(_) => return wrong(&mut self.errors),
-        }
-        if is_request && matches!(role, Role::Time | Role::Counter | Role::Random | Role::Noise | Role::Server) {
-            return wrong(&mut self.errors);
-        }
-        if self.kind.fields.is_empty() {
-            self.fields.push(Field { name: name.to_owned(), bits, role });
+        if self.is_free() {
+            self.fields.push(Field { name: name.clone(), bits, role });
         } else if let Some(field) = self.fields.iter_mut().find(|field| field.name == name) {
-            if is_request != (field.role == Role::Request) {
-                return wrong(&mut self.errors);
-            }
             field.bits = bits;
+            if is_request && field.role != Role::Request {
+                return Err(DeclarationError::NotWithRequest { name });
+            }
         } else {
             let fields = self.kind.fields.iter().map(|(name, ..)| *name).collect();
-            self.errors.push(DeclarationError::NoSuchField { name: name.to_owned(), fields });
+            return Err(DeclarationError::NoSuchField { name, fields });
         }
+        match unit {
+            Some(text) if role == Role::Time => {
+                self.unit = Unit::parse(text).ok_or_else(|| DeclarationError::Unit { text: text.to_owned() })?;
+            }
+            Some(_) => return Err(wrong()),
+            None if role == Role::Time && self.is_free() => {
+                return Err(DeclarationError::NoUnit { word: word.to_owned() });
+            }
+            None => {}
+        }
+        let is_made = matches!(role, Role::Time | Role::Counter | Role::Random | Role::Noise | Role::Server);
+        if is_request && is_made { Err(DeclarationError::NotWithRequest { name }) } else { Ok(()) }
     }
 
     /// Takes an option out.
@@ -172,29 +188,40 @@ impl Draft {
         Some(self.options.remove(at).1)
     }
 
-    fn finish(mut self, name: &str, mut errors: Vec<DeclarationError>) -> Result<Declaration, Vec<DeclarationError>> {
-        if self.kind.fields.is_empty() && self.fields.is_empty() {
-            errors.push(DeclarationError::NoFields);
-        }
+    fn finish(mut self, name: &str) -> Result<Declaration, Vec<DeclarationError>> {
         self.read_epoch();
         let one_server = self.number_option("one-server", u64::from(u32::MAX)).and_then(|n| u32::try_from(n).ok());
         let counter_start = self.read_counter_start();
-        let (by_hand, drawn) = self.read_values();
         let format = self.read_format();
-        errors.append(&mut self.errors);
-        let layout = FieldLayout::new(self.fields, self.epoch_unix_ms, self.unit);
-        match layout {
-            Ok(layout) => {
-                if !layout.has_time() && self.kind.fields.is_empty() && !layout.fields().is_empty() {
-                    errors.push(DeclarationError::NoTime);
-                }
-                if errors.is_empty() {
-                    let format = format.map(|format| format.for_bits(layout.bits()));
-                    let name = name.to_owned();
-                    let kind = self.kind;
-                    return Ok(Declaration { name, kind, layout, format, counter_start, one_server, by_hand, drawn });
-                }
+        let (by_hand, drawn) = self.read_values();
+        if self.is_free() {
+            if self.fields.is_empty() {
+                self.errors.push(DeclarationError::NoFields);
+            } else if !self.given.iter().any(|name| name == "time") {
+                self.errors.push(DeclarationError::NoTime);
             }
+        } else {
+            // A preset does without a field that is given no bits; without its time it would be another kind.
+            self.fields.retain(|field| field.bits > 0 || field.role == Role::Time);
+        }
+        let mut errors = self.errors;
+        match FieldLayout::new(self.fields, self.epoch_unix_ms, self.unit) {
+            Ok(layout) if errors.is_empty() => {
+                let format = format.map(|format| format.for_bits(layout.bits()));
+                let (name, kind, former) = (name.to_owned(), self.kind, Vec::new());
+                return Ok(Declaration {
+                    name,
+                    kind,
+                    layout,
+                    format,
+                    counter_start,
+                    one_server,
+                    by_hand,
+                    drawn,
+                    former,
+                });
+            }
+            Ok(_) => {}
             Err(wrong) => errors.extend(wrong.into_iter().map(DeclarationError::Fields)),
         }
         Err(errors)
@@ -203,25 +230,22 @@ impl Draft {
     fn read_epoch(&mut self) {
         let Some(text) = self.option("epoch") else { return };
         if self.kind.shape != Shape::Number {
-            self.errors.push(DeclarationError::NotForKind { option: "epoch", kind: self.kind.word });
-            return;
+            return self.errors.push(DeclarationError::NotForKind { option: "epoch", kind: self.kind.word });
         }
-        let parsed = match text.parse::<i64>() {
-            Ok(unix_ms) => Ok(unix_ms),
-            Err(_) => (self.epoch_parser)(&text),
-        };
-        match parsed {
-            Ok(unix_ms) if unix_ms.unsigned_abs() <= crate::Epoch::UNIX_MS_MAX => self.epoch_unix_ms = unix_ms,
-            Ok(_) => self
-                .errors
-                .push(DeclarationError::Epoch { text, expected: "must lie between the years 1 and 9999".to_owned() }),
+        let number = text.parse::<i64>().ok().filter(|_| !text.starts_with('+'));
+        match number.map_or_else(|| (self.epoch_parser)(&text), Ok) {
+            Ok(unix_ms) if EPOCHS.contains(&unix_ms) => self.epoch_unix_ms = unix_ms,
+            Ok(_) => {
+                let expected = "must lie in the years 1 to 9999".to_owned();
+                self.errors.push(DeclarationError::Epoch { text, expected });
+            }
             Err(expected) => self.errors.push(DeclarationError::Epoch { text, expected }),
         }
     }
 
     fn number_option(&mut self, option: &'static str, max: u64) -> Option<u64> {
         let text = self.option(option)?;
-        let number = text.parse().ok().filter(|&number| number <= max && !text.starts_with('+'));
+        let number = whole_number(&text).filter(|&number| number <= max);
         if number.is_none() {
             self.errors.push(DeclarationError::Number { option: option.to_owned(), text, max });
         }
@@ -231,45 +255,45 @@ impl Draft {
     /// `counter-start 0..N`
     fn read_counter_start(&mut self) -> u64 {
         let Some(text) = self.option("counter-start") else { return 0 };
-        let bits = self.fields.iter().find(|field| field.role == Role::Counter).map_or(0, |field| field.bits);
-        let last = low_bits_64(bits);
+        let is_counter = |field: &&Field| field.role == Role::Counter && field.bits > 0;
+        let Some(counter) = self.fields.iter().find(is_counter) else {
+            self.errors.push(DeclarationError::NoCounter);
+            return 0;
+        };
+        let last = low_bits_64(counter.bits);
         let highest = text.strip_prefix("0..").map(|number| number.strip_prefix('=').unwrap_or(number));
-        match highest.and_then(|number| number.parse::<u64>().ok()) {
-            Some(highest) if highest <= last => highest,
-            _ => {
-                self.errors.push(DeclarationError::CounterStart { text, last });
-                0
-            }
+        let highest = highest.and_then(whole_number).filter(|&highest| highest <= last);
+        if highest.is_none() {
+            self.errors.push(DeclarationError::CounterStart { text, last });
         }
+        highest.unwrap_or(0)
     }
 
     /// What is left of the options: values of fields. Says which worker fields were given, and the drawn ones.
     fn read_values(&mut self) -> (Vec<String>, Vec<(String, u64)>) {
         let (mut by_hand, mut drawn) = (Vec::new(), Vec::new());
-        let is_left = |(name, _): &&(String, String)| !OPTIONS.contains(&name.as_str());
-        let values: Vec<_> = self.options.iter().filter(is_left).cloned().collect();
-        self.options.retain(|(name, _)| OPTIONS.contains(&name.as_str()));
+        let values = core::mem::take(&mut self.options);
         for (name, text) in &values {
             let Some(field) = self.fields.iter_mut().find(|field| field.name == *name) else {
-                let is_values = |role| matches!(role, Role::Constant(_) | Role::Server | Role::Drawn);
-                let fields = self.fields.iter().filter(|field| is_values(field.role));
+                let has_value = |role| matches!(role, Role::Constant(_) | Role::Server | Role::Drawn);
+                let fields = self.fields.iter().filter(|field| has_value(field.role));
                 let fields = fields.map(|field| field.name.clone()).collect();
                 self.errors.push(DeclarationError::Option { name: name.clone(), fields });
                 continue;
             };
             let max = low_bits_64(field.bits);
-            let number = text.parse().ok().filter(|&number| number <= max && !text.starts_with('+'));
-            match (number, field.role) {
-                (None, _) => {
+            let number = whole_number(text).filter(|&number| number <= max);
+            match (field.role, number) {
+                (Role::Constant(_) | Role::Server | Role::Drawn, None) => {
                     self.errors.push(DeclarationError::Number { option: name.clone(), text: text.clone(), max });
                 }
-                (Some(value), Role::Constant(_)) => field.role = Role::Constant(value),
-                (Some(value), Role::Server) => {
+                (Role::Constant(_), Some(value)) => field.role = Role::Constant(value),
+                (Role::Server, Some(value)) => {
                     field.role = Role::Constant(value);
                     by_hand.push(name.clone());
                 }
-                (Some(value), Role::Drawn) => drawn.push((name.clone(), value)),
-                (Some(_), _) => self.errors.push(DeclarationError::NoConstant { name: name.clone() }),
+                (Role::Drawn, Some(value)) => drawn.push((name.clone(), value)),
+                _ => self.errors.push(DeclarationError::NoConstant { name: name.clone() }),
             }
         }
         for field in &self.fields {
@@ -282,50 +306,56 @@ impl Draft {
         (by_hand, drawn)
     }
 
-    fn read_format(&mut self) -> Option<Draught> {
-        let (radix, prefix) = (self.option("format"), self.option("prefix"));
-        let (pad, overflow) = (self.number_option("pad", u64::from(PAD_MAX)), self.option("overflow"));
-        let is_there = radix.is_some() || prefix.is_some() || pad.is_some() || overflow.is_some();
-        if !is_there {
-            return None;
-        }
+    fn read_format(&mut self) -> Option<FormatDraft> {
+        let (radix, pad) = (self.option("format"), self.option("pad"));
+        let (prefix, overflow) = (self.option("prefix"), self.option("overflow"));
+        let given = [("format", &radix), ("pad", &pad), ("prefix", &prefix), ("overflow", &overflow)];
+        let (option, _) = given.into_iter().find(|(_, text)| text.is_some())?;
         if self.kind.shape != Shape::Number {
-            self.errors.push(DeclarationError::NotForKind { option: "format", kind: self.kind.word });
+            self.errors.push(DeclarationError::NotForKind { option, kind: self.kind.word });
             return None;
         }
-        let radix = match radix {
-            None => Radix::Decimal,
-            Some(word) => Radix::ALL.into_iter().find(|radix| radix.word() == word).unwrap_or_else(|| {
+        let radix = radix.map_or(Radix::Decimal, |word| {
+            Radix::ALL.into_iter().find(|radix| radix.word() == word).unwrap_or_else(|| {
                 self.errors.push(DeclarationError::Radix { word });
                 Radix::Decimal
-            }),
-        };
+            })
+        });
+        let pad = pad.and_then(|text| {
+            let pad =
+                whole_number(&text).and_then(|pad| u32::try_from(pad).ok()).filter(|pad| (1..=PAD_MAX).contains(pad));
+            if pad.is_none() {
+                self.errors.push(DeclarationError::Pad { text });
+            }
+            pad
+        });
         let prefix = prefix.unwrap_or_default();
         let is_printable = prefix.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"'\\".contains(&byte));
         if prefix.len() > PREFIX_BYTES_MAX || !is_printable {
             self.errors.push(DeclarationError::Prefix { text: prefix.clone() });
         }
-        let grows = match overflow.as_deref() {
-            None | Some("error") => false,
-            Some("grow") => true,
-            Some(word) => {
-                self.errors.push(DeclarationError::Overflow { word: word.to_owned() });
-                false
-            }
-        };
-        Some(Draught { radix, pad: pad.and_then(|pad| u32::try_from(pad).ok()).filter(|&pad| pad > 0), prefix, grows })
+        let grows = overflow.as_deref() == Some("grow");
+        if let Some(word) = overflow.filter(|word| !["error", "grow"].contains(&word.as_str())) {
+            self.errors.push(DeclarationError::Overflow { word });
+        }
+        Some(FormatDraft { radix, pad, prefix, grows })
     }
 }
 
+/// Digits alone: a sign, which Rust would read, is none.
+fn whole_number(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|_| !text.starts_with('+'))
+}
+
 /// A format whose default width is not known yet.
-struct Draught {
+struct FormatDraft {
     radix: Radix,
     pad: Option<u32>,
     prefix: String,
     grows: bool,
 }
 
-impl Draught {
+impl FormatDraft {
     fn for_bits(self, bits: u32) -> Format {
         let pad = self.pad.unwrap_or_else(|| self.radix.digits_of(bits));
         Format { radix: self.radix, pad, prefix: self.prefix, grows: self.grows }

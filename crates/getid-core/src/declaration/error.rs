@@ -6,7 +6,7 @@ use core::fmt;
 
 use super::value::{NAME_BYTES_MAX, OPTIONS, WORDS_MAX};
 use crate::fields::FieldsError;
-use crate::format::{PREFIX_BYTES_MAX, Radix};
+use crate::format::{PAD_MAX, PREFIX_BYTES_MAX, Radix};
 
 /// What is wrong with a declaration. `Display` says what was read and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +32,9 @@ pub enum DeclarationError {
     NoConstant { name: String },
     Missing { name: String, max: u64 },
     CounterStart { text: String, last: u64 },
+    NoCounter,
+    NotWithRequest { name: String },
+    Pad { text: String },
     Epoch { text: String, expected: String },
     Radix { word: String },
     Prefix { text: String },
@@ -50,7 +53,8 @@ impl DeclarationError {
                 name
             }
             Self::NotForKind { option, .. } => option,
-            Self::CounterStart { .. } => "counter-start",
+            Self::CounterStart { .. } | Self::NoCounter => "counter-start",
+            Self::Pad { .. } => "pad",
             Self::Epoch { .. } => "epoch",
             Self::Radix { .. } => "format",
             Self::Prefix { .. } => "prefix",
@@ -63,8 +67,30 @@ impl DeclarationError {
             | Self::NoSuchField { .. }
             | Self::Unit { .. }
             | Self::NoUnit { .. }
+            | Self::NotWithRequest { .. }
             | Self::Fields(_) => "layout",
         })
+    }
+}
+
+impl DeclarationError {
+    /// Whether it is a mistake whatever the kind is.
+    pub(super) fn is_of_every_kind(&self) -> bool {
+        match self {
+            Self::Number { option, .. } => OPTIONS.contains(&option.as_str()),
+            Self::Field { .. }
+            | Self::FieldIsOption { .. }
+            | Self::Unit { .. }
+            | Self::NoValue { .. }
+            | Self::Twice { .. }
+            | Self::Epoch { .. }
+            | Self::Radix { .. }
+            | Self::Pad { .. }
+            | Self::Prefix { .. }
+            | Self::Overflow { .. }
+            | Self::Fields(FieldsError::Twice { .. }) => true,
+            _ => false,
+        }
     }
 }
 
@@ -134,6 +160,9 @@ impl fmt::Display for DeclarationError {
             Self::CounterStart { text, last } => {
                 write!(f, "counter-start is {}, must be 0..N with N at most {last}, as in 0..9", Quoted(text))
             }
+            Self::NoCounter => f.write_str("counter-start needs a counter, and the layout has none"),
+            Self::NotWithRequest { name } => write!(f, "the field {} can't come with the request", Quoted(name)),
+            Self::Pad { text } => write!(f, "pad is {}, must be a whole number from 1 to {PAD_MAX}", Quoted(text)),
             Self::Epoch { text, expected } => write!(f, "epoch is {}: {expected}", Quoted(text)),
             Self::Radix { word } => {
                 let words: Vec<_> = Radix::ALL.iter().map(|radix| radix.word()).collect();

@@ -22,6 +22,9 @@ pub const WORDS_MAX: usize = 4 * ID_BITS_MAX as usize;
 /// The options that are no fields.
 pub const OPTIONS: [&str; 7] = ["epoch", "counter-start", "one-server", "format", "pad", "prefix", "overflow"];
 
+/// What the record says of formats in which IDs were written before.
+pub(super) const FORMERLY: &str = "formerly";
+
 /// A named generator as it is declared; all of it is right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declaration {
@@ -34,6 +37,8 @@ pub struct Declaration {
     pub(super) by_hand: Vec<String>,
     /// Fields that are drawn once, whose values are known.
     pub(super) drawn: Vec<(String, u64)>,
+    /// How IDs of this name were written before, each in another way than now.
+    pub(super) former: Vec<Format>,
 }
 
 impl Declaration {
@@ -67,6 +72,9 @@ impl Declaration {
         }
         if let Some(format) = &self.format {
             add(format.to_string());
+        }
+        for former in &self.former {
+            add(format!("{FORMERLY} {}", former.former_text()));
         }
         text
     }
@@ -124,7 +132,7 @@ impl Declaration {
             return false;
         }
         // What is drawn or noise differs by chance, in kinds that are made for it.
-        self.kind.shape == Shape::Number && self.server_bits() < id_range.max(1)
+        self.kind.shape == Shape::Number && self.server_bits() < id_range
     }
 
     /// Whether its IDs are integers on the wire.
@@ -161,7 +169,7 @@ impl Declaration {
         }
     }
 
-    /// The drawn values that an earlier life had, for those that are not given.
+    /// Takes over what lives before have settled: drawn values that are not given, and how IDs were written.
     pub fn keep_drawn(&mut self, old: &Declaration) {
         let kept: Vec<_> =
             self.drawn_fields().filter_map(|(name, _)| Some((name.to_owned(), old.drawn_value(name)?))).collect();
@@ -170,6 +178,7 @@ impl Declaration {
                 self.drawn.push((name, value));
             }
         }
+        self.former = self.former_behind(old);
     }
 
     /// Appends the ID of a number as text; false, and nothing is appended, when its format refuses it.
