@@ -5,14 +5,11 @@ use std::sync::Arc;
 
 use getid_core::{Declaration, Layout};
 
-use crate::text::plural::counted;
+use crate::text::plural::{counted, listed};
 use crate::text::timestamp;
 
 /// A generator with fewer days left than this is warned of.
 pub const WARN_DAYS: i64 = 2 * 365;
-
-/// How many generators a text names; of the others it gives the number.
-const NAMED_MAX: usize = 10;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -58,13 +55,6 @@ fn time_left(ends_unix_ms: i64, now_unix_ms: i64) -> String {
         return "ended".to_owned();
     }
     format!("{} left", counted(days_left(ends_unix_ms, now_unix_ms).unsigned_abs(), "day"))
-}
-
-/// The first few, and how many more there are.
-fn listed(texts: &[String]) -> String {
-    let (shown, others) = texts.split_at(texts.len().min(NAMED_MAX));
-    let more = if others.is_empty() { String::new() } else { format!(", and {} more", others.len()) };
-    format!("{}{more}", shown.join(", "))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::Server;
 use super::registry::Endpoint;
+use crate::generators::NamedStatus;
 use crate::metrics::{ClientFacts, CpuFacts, Facts, Lazy, MemoryFacts, ProcessFacts, TlsFacts};
 use crate::session::Pause;
 use crate::system::clock::Clock as _;
@@ -17,7 +18,7 @@ impl Server {
             server_id: identity.server_id,
             layout: identity.layout,
             generator: Lazy::new(Box::new(|| self.issuer().status())),
-            generators: Lazy::new(Box::new(|| self.generators.named())),
+            generators: Lazy::new(Box::new(|| self.named_generators())),
             process: ProcessFacts {
                 run_id: &self.process.run_id,
                 executable: &self.process.executable,
@@ -34,6 +35,11 @@ impl Server {
             tls: self.tls_facts(),
             log_lines_dropped: self.log.dropped(),
         }
+    }
+
+    /// What the named generators say of themselves.
+    pub fn named_generators(&self) -> Vec<NamedStatus> {
+        self.generators.named()
     }
 
     fn client_facts(&self) -> ClientFacts {

@@ -5,6 +5,16 @@ pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
 }
 
+/// How many of many are named in a text.
+const NAMED_MAX: usize = 10;
+
+/// `a, b, and 990 more`: the first ten, and how many more there are.
+pub(crate) fn listed(names: &[String]) -> String {
+    let (shown, others) = names.split_at(names.len().min(NAMED_MAX));
+    let more = if others.is_empty() { String::new() } else { format!(", and {} more", others.len()) };
+    format!("{}{more}", shown.join(", "))
+}
+
 /// `12,345,678`.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();

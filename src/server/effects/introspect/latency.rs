@@ -8,11 +8,13 @@ use std::fmt::Write as _;
 
 use crate::command::{self, Command};
 use crate::config::Config;
+use crate::generators::NamedStatus;
 use crate::generators::time::IssuerStatus;
 use crate::resp::Value;
 use crate::server::Server;
 use crate::server::slow::{DRAW_WAIT, WATERMARK_SAVE};
 use crate::stats::{Event, Sample};
+use crate::text::plural::listed;
 
 pub(super) fn latest(server: &Server) -> Value {
     let of = |(name, event): (&str, &Event)| {
@@ -101,7 +103,9 @@ pub(super) fn doctor(server: &Server) -> Value {
             event.max_ms(),
         );
     }
-    let advice = advice(&config, &server.issuer().status(), |name| events.get(name.as_bytes()).is_some());
+    let has = |name: &str| events.get(name.as_bytes()).is_some();
+    let mut advice = advice(&config, &server.issuer().status(), has);
+    advice.extend(advice_on_named(&server.named_generators()));
     if !advice.is_empty() {
         out.push_str("\nAdvice:\n");
         for line in advice {
@@ -134,14 +138,15 @@ fn advice(config: &Config, status: &IssuerStatus, has: impl Fn(&str) -> bool) ->
     }
     let mint = &status.mint;
     let is_at_limit = mint.highest_borrow_ms.saturating_add(1) >= config.id_max_borrow_ms;
-    if has(DRAW_WAIT) && is_at_limit {
+    let has_waited = has(DRAW_WAIT) && status.waits > 0;
+    if has_waited && is_at_limit {
         advice.push(format!(
             "Clients waited at the borrow limit: IDs were {} ms ahead of the clock, id-max-borrow-ms is {}. The layout holds \
              {} IDs a second, {} are asked for now. Give shard-range more bits, spread the load over more servers, or raise \
              id-max-borrow-ms if it is short bursts only.",
             mint.highest_borrow_ms, config.id_max_borrow_ms, mint.capacity_per_s, status.demanded_per_s
         ));
-    } else if has(DRAW_WAIT) {
+    } else if has_waited {
         advice.push(format!(
             "Clients waited for the watermark: a save did not end before IDs had used up their lead. Raise \
              id-watermark-lead-ms ({lead_ms}), and see to the disk of dir '{dir}'."
@@ -155,6 +160,28 @@ fn advice(config: &Config, status: &IssuerStatus, has: impl Fn(&str) -> bool) ->
         );
     }
     advice
+}
+
+/// What to do about the named generators.
+fn advice_on_named(generators: &[NamedStatus]) -> Vec<String> {
+    let told = |text: &dyn Fn(&NamedStatus) -> Option<String>| {
+        let name = |own: &NamedStatus| Some(format!("'{}' ({})", own.generator.declaration().name(), text(own)?));
+        let names: Vec<_> = generators.iter().filter_map(name).collect();
+        (!names.is_empty()).then(|| listed(&names))
+    };
+    let refusing = told(&|own| own.refusing.as_ref().map(ToString::to_string));
+    let waited = told(&|own| {
+        let holds = own.generator.capacity_per_s().filter(|_| own.waited > 0)?;
+        Some(format!("{holds} IDs a second, {} are asked for now", own.asked_per_s))
+    });
+    let refusing = refusing.map(|names| format!("Generators give no IDs now: {names}."));
+    let waited = waited.map(|names| {
+        format!(
+            "Clients waited for IDs of generators: {names}. Spread the load over more servers, declare one of another name \
+             whose counter has more bits, or raise id-max-borrow-ms if it is short bursts only."
+        )
+    });
+    refusing.into_iter().chain(waited).collect()
 }
 
 /// A save that takes longer than this is told while it is under way.
