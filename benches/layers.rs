@@ -140,6 +140,7 @@ fn turn(c: &mut Criterion) {
         generators: Arc::default(),
         id_mgetid_max: 100,
         turn_ids_max: TURN_IDS_MAX,
+        id_max_wait_ms: 5000,
         databases: 16,
         users: Arc::default(),
         protection: getid::acl::Protection::Nothing,
@@ -170,8 +171,8 @@ fn turn(c: &mut Criterion) {
                     let mut at = 0;
                     loop {
                         at += session.read(black_box(&input[at..]), &mut turn);
-                        let drawn = [reservation(turn.draws.ids())];
-                        session.write(&turn, Ok(if turn.draws.ids() == 0 { &[] } else { &drawn }), &mut output);
+                        let drawn = [reservation(turn.draws.unnamed)];
+                        session.write(&turn, Ok(if turn.draws.unnamed == 0 { &[] } else { &drawn }), &mut output);
                         if !turn.more {
                             break;
                         }

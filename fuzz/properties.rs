@@ -41,6 +41,7 @@ fn settings(needs_password: bool) -> Settings {
         generators: Arc::default(),
         id_mgetid_max: 100,
         turn_ids_max: TURN_IDS_MAX,
+        id_max_wait_ms: 5000,
         databases: 16,
         users: Arc::new(Users::default().with_default_password(needs_password.then_some("p"))),
         protection: getid::acl::Protection::Commands,
@@ -63,14 +64,14 @@ fn replies(settings: &Arc<Settings>, input: &[u8], cut: usize) -> Vec<u8> {
             session.permit_logins(turn.logins_held);
             assert!(used <= pending.len());
             pending.drain(..used);
-            next.len = turn.draws.ids();
+            next.len = turn.draws.unnamed;
             session.write(
                 &turn,
-                Ok(if turn.draws.ids() == 0 { &[] } else { std::slice::from_ref(&next) }),
+                Ok(if turn.draws.unnamed == 0 { &[] } else { std::slice::from_ref(&next) }),
                 &mut output,
             );
-            next.first.0 += u64::from(turn.draws.ids());
-            next.count += u64::from(turn.draws.ids());
+            next.first.0 += u64::from(turn.draws.unnamed);
+            next.count += u64::from(turn.draws.unnamed);
             if let Some(effect) = turn.effect.take() {
                 session.reply(&Value::text(format!("{effect:?}")), &mut output);
             } else {

@@ -291,6 +291,11 @@ impl Permissions {
         if command.key(args).is_none_or(|key| self.may_read(key)) { Ok(()) } else { Err(Reason::Key) }
     }
 
+    /// Whether it allows the command with this key, whatever its first argument.
+    pub(super) fn allows_key(&self, verb: Verb, key: &[u8]) -> bool {
+        self.commands.has(verb) && self.may_read(key)
+    }
+
     fn may_read(&self, key: &[u8]) -> bool {
         let is_for = |known: &KeyPattern| known.read && known.matcher.as_ref().is_some_and(|by| by.matches(key));
         self.all_keys || self.keys.iter().any(is_for)

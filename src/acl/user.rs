@@ -131,6 +131,11 @@ impl User {
         Err(refused)
     }
 
+    /// Whether the user may ask this generator by this command.
+    pub fn may_ask(&self, command: &Command, name: &[u8]) -> bool {
+        std::iter::once(&self.root).chain(&self.selectors).any(|permissions| permissions.allows_key(command.verb, name))
+    }
+
     /// Takes one rule. A password is any bytes, everything else UTF-8.
     ///
     /// # Errors

@@ -140,8 +140,8 @@ pub enum SpanError {
     },
 }
 
-/// What a client sent, made fit for a sentence.
-fn quoted(text: &[u8]) -> String {
+/// The beginning of what a client sent, made fit for a sentence.
+pub fn quoted(text: &[u8]) -> String {
     let text = quote(text, QUOTED_BYTES_MAX);
     str::from_utf8(text).map_or_else(|_| text.escape_ascii().to_string(), str::to_owned)
 }

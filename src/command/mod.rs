@@ -13,7 +13,7 @@ mod table;
 use std::collections::HashSet;
 
 pub use describe::{command_docs, command_get_keys, command_help, command_info, command_list};
-pub use ids::{IdArgumentError, SpanError, describe_id, describe_span, parse_id, parse_span};
+pub use ids::{IdArgumentError, SpanError, describe_id, describe_span, parse_id, parse_span, quoted};
 pub use table::{NAMING, TABLE};
 
 use crate::resp::Args;

@@ -126,9 +126,15 @@ pub fn write_bulk_id(id: u64, output: &mut Vec<u8>) {
 /// Appends a bulk string.
 #[inline]
 pub fn write_bulk(data: &[u8], output: &mut Vec<u8>) {
-    write_header(b'$', data.len(), output);
+    write_bulk_header(data.len(), output);
     output.extend_from_slice(data);
     output.extend_from_slice(b"\r\n");
+}
+
+/// Appends the header of a bulk string of `len` bytes, which must follow, and then CR LF.
+#[inline]
+pub fn write_bulk_header(len: usize, output: &mut Vec<u8>) {
+    write_header(b'$', len, output);
 }
 
 /// Appends the header of a text for people ([`Value::Verbatim`]) of `len` bytes, which must follow, and then CR LF.

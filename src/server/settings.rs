@@ -57,6 +57,7 @@ impl Settings {
             generators,
             id_mgetid_max: config.id_mgetid_max,
             turn_ids_max: turn_ids_max(config.layout, config.id_max_wait_ms),
+            id_max_wait_ms: config.id_max_wait_ms,
             databases: config.databases,
             users,
             protection: config.protection(),

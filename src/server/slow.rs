@@ -7,7 +7,7 @@ use crate::command::Flags;
 use crate::config::Config;
 use crate::config::secrets::may_be_secret_directive;
 use crate::server::registry::Client;
-use crate::session::{Noted, Reply, Timing};
+use crate::session::{Form, Noted, Reply, Session, Timing, Turn};
 use crate::stats::{Entry, Events, SlowLog};
 use crate::system::clock::{self, Clock as _};
 
@@ -39,18 +39,28 @@ impl Server {
     }
 
     /// The ID commands of a turn, whose share of the draw was `share_ns` each.
-    pub fn note_ids(&self, client: &Client, name: &Arc<str>, replies: &[Reply], share_ns: u64) {
+    pub fn note_ids(&self, client: &Client, session: &Session, turn: &Turn, share_ns: u64) {
         let config = self.config.get();
         self.note_event("fast-command", share_ns / 1_000_000);
         let us = share_ns / 1000;
         if !is_slow(&config, us) {
             return;
         }
+        let name = &session.view().names.name;
         let push = |args| self.push_slow(client, name, us, args, config.slowlog_max_len);
-        for reply in replies {
+        for reply in turn.replies() {
             match *reply {
                 Reply::Integers { count } => (0..count).for_each(|_| push(vec![b"GETID".to_vec()])),
                 Reply::Bulks { count } => push(vec![b"MGETID".to_vec(), count.to_string().into_bytes()]),
+                Reply::Named { at } => {
+                    let Some((reply, name)) = session.named_reply(turn, at) else { continue };
+                    let name = name.as_bytes().to_vec();
+                    match reply.form {
+                        Form::Each => (0..reply.count).for_each(|_| push(vec![b"GETID".to_vec(), name.clone()])),
+                        Form::Array => push(vec![b"MGETID".to_vec(), reply.count.to_string().into_bytes(), name]),
+                        Form::Unheard => {}
+                    }
+                }
                 Reply::Unheard { .. } | Reply::Encoded { .. } => {}
             }
         }

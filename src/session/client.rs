@@ -263,6 +263,26 @@ impl Client {
         }
     }
 
+    /// Runs the requests that `rest` begins with and that are what was just taken, byte for byte: it was looked at
+    /// whole, and its user may run it. Returns how many bytes they are.
+    pub(super) fn repeats(&mut self, request: &[u8], rest: &[u8], turn: &mut Turn) -> usize {
+        turn.is_repeatable = false;
+        if turn.tally.is_watched() || !self.reply_mode.is_plain() {
+            return 0;
+        }
+        let next = rest.chunks_exact(request.len()).take(turn.repeats_left() as usize);
+        let mut times = 0;
+        for _ in next.take_while(|next| *next == request) {
+            times += 1;
+        }
+        if times > 0 {
+            turn.commands += times;
+            turn.tally.ids(Verb::GetId, times, 0);
+            turn.repeat_named(times);
+        }
+        times as usize * request.len()
+    }
+
     /// Whether [`Client::getids`] may be used: nobody took GETID's name, and the user may run it and hear of it now.
     #[inline]
     pub(super) fn takes_fast_path(&self) -> bool {

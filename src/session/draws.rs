@@ -1,17 +1,16 @@
-//! How many IDs a turn needs of which generator.
+//! How many IDs a turn needs.
 //!
-//! A generator is told by its index in the server's registry (`generators`), the unnamed one being 0. It has a field of
-//! its own here, so that a `GETID` costs one addition. Named generators will be a list beside it, each of them in it
-//! once: a turn draws from a generator in one go, wherever its commands stand.
+//! The unnamed generator has a field of its own, so that a `GETID` costs one addition. Named generators are a list
+//! beside it ([`Turn::named_draws`](super::Turn::named_draws)), each of them in it once: a turn draws from a generator
+//! in one go, wherever its commands stand.
 
-/// The index of the generator that has no name.
-const UNNAMED: usize = 0;
-
-/// Numbers of IDs by generator.
+/// Numbers of IDs and of generators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Draws {
     /// IDs of the unnamed generator.
     pub unnamed: u32,
+    /// How many named generators are asked.
+    pub named: u32,
 }
 
 impl Draws {
@@ -19,23 +18,5 @@ impl Draws {
     #[inline]
     pub fn is_empty(self) -> bool {
         self == Draws::default()
-    }
-
-    /// Each generator that is drawn from, with the number of IDs; the unnamed one first.
-    #[inline]
-    pub fn iter(self) -> impl Iterator<Item = (usize, u32)> {
-        [(UNNAMED, self.unnamed)].into_iter().filter(|&(_, ids)| ids > 0)
-    }
-
-    /// The same, to take off what was drawn.
-    #[inline]
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut u32)> {
-        [(UNNAMED, &mut self.unnamed)].into_iter().filter(|(_, ids)| **ids > 0)
-    }
-
-    /// The number of IDs of all generators together.
-    #[inline]
-    pub fn ids(self) -> u32 {
-        self.unnamed
     }
 }

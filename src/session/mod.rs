@@ -11,7 +11,7 @@
 //! ```text
 //! loop {
 //!     used = session.read(input, turn)             again at once while turn.more, even with no input left
-//!     session.write(turn, draw(turn.draws), output)
+//!     session.write(turn, draw(turn.draws), output)     write_named() if turn.draws.named > 0
 //!     if let Some(effect) = turn.effect.take() { session.reply(answer(effect), output) }
 //!     if turn.close { write output and end }
 //! }
@@ -29,6 +29,7 @@ mod commands;
 mod draws;
 mod effect;
 mod fast_path;
+mod named;
 mod reply_mode;
 mod request;
 mod reservations;
@@ -50,12 +51,14 @@ pub use effect::{
     Pause, Shutdown, Unblock,
 };
 use getid_core::Reservation;
+pub use named::{Form, NamedDraw, NamedDrawn, NamedPart, NamedReply};
 use request::Refused;
 use reservations::Ids;
 pub use settings::Settings;
 pub use tally::{Calls, ErrorCode, Noted, Tally, Timing};
 pub use transaction::TRANSACTION_BYTES_MAX;
 use transaction::Transaction;
+use turn::Taken;
 pub use turn::{Breach, Reply, TURN_BYTES_MAX, TURN_IDS_MAX, TURN_NS_MAX, Turn, turn_ids_max};
 
 use crate::acl::Origin;
@@ -220,6 +223,9 @@ impl Session {
                     turn.more = true;
                     return None;
                 }
+                if turn.is_repeatable {
+                    return Some(used + client.repeats(&input[..used], &input[used..], turn));
+                }
                 Some(used)
             }
             Ok(Decoded::Skip { used }) => {
@@ -300,8 +306,59 @@ impl Session {
     ///
     /// # Panics
     ///
-    /// When `drawn` has another number of IDs, which would be the caller's bug.
+    /// When `drawn` has another number of IDs, or the turn asks named generators, which would be the caller's bug.
     pub fn write(&self, turn: &Turn, drawn: Result<&[Reservation], &str>, output: &mut Vec<u8>) {
+        self.write_with(turn, drawn, output, |_, _| unreachable!("a turn that asks named generators"));
+    }
+
+    /// The same for a turn that asks named generators: `named` has what was drawn for each of them, or a refusal, and
+    /// `noise` gives bits that nobody can guess.
+    ///
+    /// # Panics
+    ///
+    /// As [`Session::write`].
+    pub fn write_named(
+        &self,
+        turn: &Turn,
+        drawn: Result<&[Reservation], &str>,
+        named: &mut NamedDrawn,
+        noise: &mut dyn FnMut() -> u128,
+        output: &mut Vec<u8>,
+    ) {
+        self.write_with(turn, drawn, output, |at, output| {
+            let (reply, place) = turn.named_reply_and_place(at);
+            self.write_named_reply(reply, place, named, noise, output);
+        });
+    }
+
+    fn write_named_reply(
+        &self,
+        reply: NamedReply,
+        place: usize,
+        named: &mut NamedDrawn,
+        noise: &mut dyn FnMut() -> u128,
+        output: &mut Vec<u8>,
+    ) {
+        let (_, generator) =
+            self.client.settings.generators.get(place).expect("a turn is written by the settings it was read by");
+        named.part(reply.draw).expect("there is a part for each draw").write(reply, generator, noise, output);
+    }
+
+    /// A reply of a named generator by its number in the turn, and the generator's name.
+    pub fn named_reply(&self, turn: &Turn, at: usize) -> Option<(NamedReply, &str)> {
+        let (reply, place) = turn.named_reply_and_place(at);
+        let (_, generator) = self.client.settings.generators.get(place)?;
+        Some((reply, generator.declaration().name()))
+    }
+
+    #[inline]
+    fn write_with(
+        &self,
+        turn: &Turn,
+        drawn: Result<&[Reservation], &str>,
+        output: &mut Vec<u8>,
+        mut write_named: impl FnMut(usize, &mut Vec<u8>),
+    ) {
         let mut encoded = turn.encoded();
         let mut piece = |len: usize| {
             let (piece, rest) = encoded.split_at(len);
@@ -312,8 +369,8 @@ impl Session {
             Ok(reservations) => {
                 let mut ids = Ids::new(&self.client.settings.scheme, reservations);
                 let (mut integers, mut bulks) = (IdWriter::integers(), IdWriter::bulks());
-                output.reserve(turn.encoded().len() + turn.draws.ids() as usize * resp::ID_BYTES_MAX);
-                assert_eq!(ids.left, u64::from(turn.draws.ids()), "a turn is written with the IDs it asked for");
+                output.reserve(turn.encoded().len() + turn.draws.unnamed as usize * resp::ID_BYTES_MAX);
+                assert_eq!(ids.left, u64::from(turn.draws.unnamed), "a turn is written with the IDs it asked for");
                 for &reply in turn.replies() {
                     match reply {
                         // A single one has no neighbours to gain by.
@@ -324,6 +381,7 @@ impl Session {
                             ids.each(count, |id| bulks.write(id.get(), output));
                         }
                         Reply::Unheard { count } => ids.each(count, |_| ()),
+                        Reply::Named { at } => write_named(at, output),
                         Reply::Encoded { len } => output.extend_from_slice(piece(len)),
                     }
                 }
@@ -334,6 +392,7 @@ impl Session {
                         Reply::Integers { count } => (0..count).for_each(|_| resp::write_error(text, output)),
                         Reply::Bulks { .. } => resp::write_error(text, output),
                         Reply::Unheard { .. } => {}
+                        Reply::Named { at } => write_named(at, output),
                         Reply::Encoded { len } => output.extend_from_slice(piece(len)),
                     }
                 }
@@ -348,24 +407,37 @@ impl Session {
         }
     }
 
-    /// Writes the next reply that needs IDs, as far as `drawn` goes, and what comes before it, and takes all that off
-    /// the turn and off `drawn`. For clients that get their replies one by one; what is left is written by
-    /// [`Session::write`].
-    pub fn write_next(&self, turn: &mut Turn, drawn: &mut Vec<Reservation>, output: &mut Vec<u8>) {
+    /// Writes the next reply that needs IDs, as far as `drawn` and `named` go, and what comes before it, and takes all
+    /// that off the turn and off them. For clients that get their replies one by one; what is left is written by
+    /// [`Session::write`] or [`Session::write_named`].
+    pub fn write_next(
+        &self,
+        turn: &mut Turn,
+        drawn: &mut Vec<Reservation>,
+        named: &mut NamedDrawn,
+        noise: &mut dyn FnMut() -> u128,
+        output: &mut Vec<u8>,
+    ) {
         let mut ids = Ids::new(&self.client.settings.scheme, drawn);
-        while let Some((reply, piece)) = turn.take_next(u32::try_from(ids.left).unwrap_or(u32::MAX)) {
-            match reply {
-                Reply::Encoded { .. } => {
+        let left = |named: &mut NamedDrawn, draw| named.part(draw).map_or(0, |part| part.left());
+        while let Some(taken) = turn.take_next(u32::try_from(ids.left).unwrap_or(u32::MAX), |draw| left(named, draw)) {
+            match taken {
+                Taken::Encoded(piece) => {
                     output.extend_from_slice(&piece);
                     continue;
                 }
-                Reply::Integers { count } => ids.each(count, |id| resp::write_id(id.get(), output)),
-                Reply::Unheard { count } => ids.each(count, |_| ()),
-                Reply::Bulks { count } => {
+                Taken::Named(reply, place) => {
+                    self.write_named_reply(reply, place, named, noise, output);
+                    named.part(reply.draw).into_iter().for_each(NamedPart::forget_taken);
+                }
+                Taken::Unnamed(Reply::Integers { count }) => ids.each(count, |id| resp::write_id(id.get(), output)),
+                Taken::Unnamed(Reply::Bulks { count }) => {
                     let mut bulks = IdWriter::bulks();
                     resp::write_array_header(count as usize, output);
                     ids.each(count, |id| bulks.write(id.get(), output));
                 }
+                Taken::Unnamed(Reply::Unheard { count }) => ids.each(count, |_| ()),
+                Taken::Unnamed(Reply::Named { .. } | Reply::Encoded { .. }) => {}
             }
             break;
         }

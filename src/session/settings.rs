@@ -25,6 +25,8 @@ pub struct Settings {
     pub id_mgetid_max: u32,
     /// IDs a turn may hold before it ends: see [`super::turn_ids_max`].
     pub turn_ids_max: u32,
+    /// How long a draw may have to wait (`id-max-wait-ms`), ms.
+    pub id_max_wait_ms: u64,
     /// How many databases `SELECT` accepts (`databases`).
     pub databases: u32,
     /// Users and what they may do (`requirepass`, `user`, `aclfile`, `ACL SETUSER`).

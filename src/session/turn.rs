@@ -3,13 +3,16 @@
 //! Replies without IDs are encoded at once into the turn's own bytes; a [`Reply`] only says how the pieces follow each
 //! other. So a turn is three flat buffers that are used again and again, and a run of `GETID` is one entry.
 //!
+//! What named generators are asked lies beside all that (`named`), and is looked at only if there is some of it.
+//!
 //! Invariant: `draws` is the sum of all counts in `replies`, and the [`Reply::Encoded`] lengths sum up to
 //! `encoded.len()`.
 
-use getid_core::Layout;
+use getid_core::{Layout, NamedGenerator};
 
 use super::draws::Draws;
 use super::effect::Effect;
+use super::named::{DRAWS_MAX, Form, NamedDraw, NamedReply, NamedTurn, TEXT_FRAME_BYTES};
 use super::tally::Tally;
 use crate::acl::Denial;
 use crate::resp::{self, Protocol, ProtocolError, Value};
@@ -29,9 +32,27 @@ const TURNS_A_WAIT: u64 = 64;
 
 /// The most IDs a turn asks for with this layout, at least 1: [`TURN_IDS_MAX`], unless the layout holds few a second.
 pub fn turn_ids_max(layout: Layout, max_wait_ms: u64) -> u32 {
-    let ids = u128::from(layout.capacity_per_s()) * u128::from(max_wait_ms) / u128::from(1000 * TURNS_A_WAIT);
+    ids_max_at(layout.capacity_per_s(), max_wait_ms)
+}
+
+fn ids_max_at(capacity_per_s: u64, max_wait_ms: u64) -> u32 {
+    let ids = u128::from(capacity_per_s) * u128::from(max_wait_ms) / u128::from(1000 * TURNS_A_WAIT);
     u32::try_from(ids).unwrap_or(u32::MAX).clamp(1, TURN_IDS_MAX)
 }
+
+/// As how many IDs of the unnamed generator, of which a turn asks for `ids_max`, one of this generator counts, so that
+/// neither its texts make a turn larger than [`TURN_IDS_MAX`] says, nor a turn asks for more than it can give soon.
+///
+/// The widest text is a prefix of 64 bytes and 128 digits: 200 bytes on the wire, which counts as 8 IDs.
+pub(super) fn named_cost(generator: &NamedGenerator, ids_max: u32, max_wait_ms: u64) -> u32 {
+    let bytes = if generator.is_integer() { 0 } else { generator.id_bytes_max() + TEXT_FRAME_BYTES };
+    let by_bytes = u32::try_from(bytes.div_ceil(ID_WIRE_BYTES_MAX)).unwrap_or(u32::MAX);
+    let own_max = generator.capacity_per_s().map_or(TURN_IDS_MAX, |per_s| ids_max_at(per_s, max_wait_ms));
+    by_bytes.max(ids_max.div_ceil(own_max)).max(1)
+}
+
+/// What an ID of the unnamed generator takes on the wire at most, bytes: `$19`, the digits, two line ends.
+const ID_WIRE_BYTES_MAX: usize = 26;
 
 /// Bytes of encoded replies a turn may hold before it ends, not counting those of the command that passes the bound.
 ///
@@ -70,6 +91,11 @@ pub enum Reply {
     Unheard {
         /// How many, at least 1.
         count: u32,
+    },
+    /// What [`Turn::named_reply`] says of this number.
+    Named {
+        /// From 0.
+        at: usize,
     },
     /// The next `len` bytes of the turn's encoded bytes.
     Encoded {
@@ -132,12 +158,42 @@ pub struct Turn {
     encoded: Vec<u8>,
     /// Bytes of replies that were thrown away: they count for the turn's bound.
     forgotten_bytes: usize,
+    /// Means nothing, and may be left over from another turn, unless `draws.named` is above 0.
+    named: NamedTurn,
+    /// Whether the request that was just taken asks a named generator, and would be taken again just so.
+    pub(super) is_repeatable: bool,
+}
+
+/// What is taken off the front of a turn.
+pub(super) enum Taken {
+    /// Bytes.
+    Encoded(Vec<u8>),
+    /// IDs of the unnamed generator.
+    Unnamed(Reply),
+    /// IDs of a named one, and its place among those of the session's settings.
+    Named(NamedReply, usize),
 }
 
 impl Turn {
     /// The replies, in order.
     pub fn replies(&self) -> &[Reply] {
         &self.replies
+    }
+
+    /// What is to be drawn from named generators; of each once.
+    pub fn named_draws(&self) -> &[NamedDraw] {
+        if self.draws.named == 0 { &[] } else { &self.named.draws }
+    }
+
+    /// A reply of a named generator, by its number.
+    pub fn named_reply(&self, at: usize) -> Option<NamedReply> {
+        self.named.replies.get(at).copied()
+    }
+
+    /// The same, and its generator's place among those of the session's settings.
+    pub(super) fn named_reply_and_place(&self, at: usize) -> (NamedReply, usize) {
+        let reply = self.named.replies[at];
+        (reply, self.named.draws[reply.draw].place)
     }
 
     /// Whether there is nothing to draw and nothing to write.
@@ -183,32 +239,42 @@ impl Turn {
         self.replies.shrink_to_fit();
         self.encoded.shrink_to_fit();
         self.tally.shrink();
+        self.named.shrink();
     }
 
     /// Bytes of memory that its replies take.
     pub fn memory_bytes(&self) -> usize {
-        self.replies.capacity() * size_of::<Reply>() + self.encoded.capacity() + self.tally.memory_bytes()
+        let own = self.replies.capacity() * size_of::<Reply>() + self.encoded.capacity();
+        own + self.tally.memory_bytes() + self.named.memory_bytes()
     }
 
-    /// How many IDs the next reply needs, at most `most` of a run of single ones; `None`: there are none left to draw.
-    pub fn next_ids(&self, most: u32) -> Option<u32> {
+    /// How many IDs the next reply that needs some needs, at most `most` of a run of single ones, and from which of the
+    /// named draws, if from one; `None`: there are none left to draw.
+    pub fn next_ids(&self, most: u32) -> Option<(Option<usize>, u32)> {
         self.replies.iter().find_map(|reply| match *reply {
-            Reply::Integers { count } | Reply::Unheard { count } => Some(count.min(most)),
-            Reply::Bulks { count } => Some(count),
+            Reply::Integers { count } | Reply::Unheard { count } => Some((None, count.min(most))),
+            Reply::Bulks { count } => Some((None, count)),
+            Reply::Named { at } => {
+                let NamedReply { draw, count, form, .. } = self.named.replies[at];
+                Some((Some(draw), if form == Form::Array { count } else { count.min(most) }))
+            }
             Reply::Encoded { .. } => None,
         })
     }
 
-    /// Takes off the first reply, as far as `ids` go; the piece is encoded.
-    pub(super) fn take_next(&mut self, ids: u32) -> Option<(Reply, Vec<u8>)> {
-        let (taken, is_whole) = match *self.replies.first()? {
+    /// Takes off the first reply, as far as IDs are left: of the unnamed generator so many, of a named draw as many as
+    /// `left` says.
+    pub(super) fn take_next(&mut self, unnamed: u32, left: impl FnOnce(usize) -> u32) -> Option<Taken> {
+        let first = *self.replies.first()?;
+        let (taken, is_whole) = match first {
             Reply::Encoded { len } => {
                 self.replies.remove(0);
-                return Some((Reply::Encoded { len }, self.encoded.drain(..len).collect()));
+                return Some(Taken::Encoded(self.encoded.drain(..len).collect()));
             }
-            Reply::Integers { count } => (Reply::Integers { count: count.min(ids) }, count <= ids),
-            Reply::Unheard { count } => (Reply::Unheard { count: count.min(ids) }, count <= ids),
-            Reply::Bulks { count } if count <= ids => (Reply::Bulks { count }, true),
+            Reply::Named { at } => return self.take_next_named(at, left),
+            Reply::Integers { count } => (Reply::Integers { count: count.min(unnamed) }, count <= unnamed),
+            Reply::Unheard { count } => (Reply::Unheard { count: count.min(unnamed) }, count <= unnamed),
+            Reply::Bulks { count } if count <= unnamed => (first, true),
             Reply::Bulks { .. } => return None,
         };
         let (Reply::Integers { count } | Reply::Unheard { count } | Reply::Bulks { count }) = taken else {
@@ -224,7 +290,24 @@ impl Turn {
         {
             *left -= count;
         }
-        Some((taken, Vec::new()))
+        Some(Taken::Unnamed(taken))
+    }
+
+    fn take_next_named(&mut self, at: usize, left: impl FnOnce(usize) -> u32) -> Option<Taken> {
+        let reply = &mut self.named.replies[at];
+        let draw = &mut self.named.draws[reply.draw];
+        let left = left(reply.draw);
+        let count = if reply.form == Form::Array && left < reply.count { 0 } else { reply.count.min(left) };
+        if count == 0 {
+            return None;
+        }
+        let taken = Taken::Named(NamedReply { count, ..*reply }, draw.place);
+        draw.ids -= count;
+        reply.count -= count;
+        if reply.count == 0 {
+            self.replies.remove(0);
+        }
+        Some(taken)
     }
 
     /// Throws the replies away. IDs they would have are still to be drawn.
@@ -235,6 +318,13 @@ impl Turn {
         self.replies.clear();
         if self.draws.unnamed > 0 {
             self.replies.push(Reply::Unheard { count: self.draws.unnamed });
+        }
+        if self.draws.named > 0 {
+            self.named.replies.clear();
+            for (draw, NamedDraw { ids: count, .. }) in self.named.draws.iter().copied().enumerate() {
+                self.replies.push(Reply::Named { at: draw });
+                self.named.replies.push(NamedReply { draw, count, form: Form::Unheard, request: 0 });
+            }
         }
     }
 
@@ -288,6 +378,60 @@ impl Turn {
         debug_assert!(count > 0, "a count was checked when it was read");
         self.draws.unnamed += count;
         self.replies.push(Reply::Bulks { count });
+    }
+
+    /// Adds commands that get `reply.count` IDs of the generator at `place` together; `reply.draw` is set here. `cost`
+    /// is asked at the generator's first command of the turn ([`named_cost`]).
+    pub(super) fn push_named(
+        &mut self,
+        [place, generator]: [usize; 2],
+        mut reply: NamedReply,
+        cost: impl FnOnce() -> u32,
+    ) {
+        if self.draws.named == 0 {
+            self.named.clear();
+        }
+        let NamedTurn { draws, replies } = &mut self.named;
+        reply.draw = draws.iter().position(|draw| draw.place == place).unwrap_or_else(|| {
+            draws.push(NamedDraw { generator, ids: 0, place, cost: cost() });
+            draws.len() - 1
+        });
+        let draw = &mut draws[reply.draw];
+        draw.ids += reply.count;
+        let cost = draw.cost.saturating_mul(reply.count);
+        self.draws.named = u32::try_from(draws.len()).unwrap_or(u32::MAX);
+        // The bound of all that is asked: what named generators take of it, the unnamed one may not.
+        self.ids_max = if draws.len() < DRAWS_MAX { self.ids_max.saturating_sub(cost) } else { 0 };
+        match (self.replies.last(), replies.last_mut()) {
+            (Some(Reply::Named { .. }), Some(last))
+                if reply.form == Form::Each && NamedReply { count: reply.count, ..*last } == reply =>
+            {
+                last.count += reply.count;
+            }
+            _ => {
+                self.replies.push(Reply::Named { at: replies.len() });
+                replies.push(reply);
+            }
+        }
+    }
+
+    /// The request that was taken last came so many times more. Only if [`Turn::is_repeatable`].
+    pub(super) fn repeat_named(&mut self, times: u32) {
+        if let Some(&last) = self.named.replies.last() {
+            let NamedDraw { place, generator, cost, .. } = self.named.draws[last.draw];
+            self.push_named([place, generator], NamedReply { count: times, ..last }, || cost);
+        }
+    }
+
+    /// How often the request that was taken last may come again before the turn's bound.
+    pub(super) fn repeats_left(&self) -> u32 {
+        let cost = self.named.replies.last().map_or(1, |last| self.named.draws[last.draw].cost);
+        self.ids_left().div_ceil(cost)
+    }
+
+    /// Counts work for a request whose reply is small.
+    pub(super) fn count_work(&mut self, bytes: usize) {
+        self.forgotten_bytes += bytes;
     }
 
     /// Adds what `encode` appends.

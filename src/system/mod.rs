@@ -1,8 +1,10 @@
-//! What the process asks of the system it runs on: clocks, files, threads, memory.
+//! What the process asks of the system it runs on: clocks, files, threads, memory,
+//! random bits.
 
 pub(crate) mod allocator;
 pub mod clock;
 pub mod daily;
 pub mod files;
 pub mod io_threads;
+pub mod noise;
 pub mod usage;

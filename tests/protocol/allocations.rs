@@ -22,6 +22,7 @@ fn allocations(input: &[u8]) -> u64 {
         generators: Arc::default(),
         id_mgetid_max: 100,
         turn_ids_max: TURN_IDS_MAX,
+        id_max_wait_ms: 5000,
         databases: 16,
         users: Arc::default(),
         protection: getid::acl::Protection::Nothing,
@@ -41,8 +42,8 @@ fn allocations(input: &[u8]) -> u64 {
         let mut used = 0;
         loop {
             used += session.read(&input[used..], &mut turn);
-            let drawn = (turn.draws.ids() > 0)
-                .then(|| issuer.try_draw(turn.draws.ids()).expect("no refusal").expect("no wait"));
+            let drawn = (turn.draws.unnamed > 0)
+                .then(|| issuer.try_draw(turn.draws.unnamed).expect("no refusal").expect("no wait"));
             session.write(&turn, Ok(drawn.as_slice()), &mut output);
             if !turn.more {
                 break;

@@ -162,11 +162,11 @@ fn a_million_commands_come_in_bounded_turns() {
             let used = shell.session.read(rest, &mut shell.turn);
             rest = &rest[used..];
             let turn = &shell.turn;
-            assert!(turn.draws.ids() <= IDS_A_TURN, "{} ids in a turn", turn.draws.ids());
+            assert!(turn.draws.unnamed <= IDS_A_TURN, "{} ids in a turn", turn.draws.unnamed);
             assert_eq!(turn.more, !rest.is_empty());
             let integers = turn.replies().iter().filter(|reply| matches!(reply, Reply::Integers { .. })).count();
             assert!(integers < 50, "runs of GETID were not put together");
-            (turns, drawn, ran) = (turns + 1, drawn + u64::from(turn.draws.ids()), ran + turn.commands);
+            (turns, drawn, ran) = (turns + 1, drawn + u64::from(turn.draws.unnamed), ran + turn.commands);
             let mut output = Vec::new();
             shell.write(&mut output);
             assert!(output.len() <= IDS_A_TURN as usize * ID_BYTES_MAX + TURN_BYTES_MAX + 100, "{}", output.len());
@@ -201,8 +201,8 @@ fn where_ids_are_few_turns_are_small() {
         let (mut rest, mut ids) = (&input[..], 0);
         loop {
             rest = &rest[session.read(rest, &mut turn)..];
-            assert!(turn.draws.ids() < 10 + 4, "{} ids in a turn", turn.draws.ids());
-            ids += turn.draws.ids();
+            assert!(turn.draws.unnamed < 10 + 4, "{} ids in a turn", turn.draws.unnamed);
+            ids += turn.draws.unnamed;
             if !turn.more {
                 break;
             }
@@ -283,7 +283,7 @@ fn a_turn_costs_no_memory_once_warm() {
     let before = turn.replies().as_ptr();
     session.read(&input, &mut turn);
     assert_eq!(turn.replies().as_ptr(), before);
-    assert_eq!((turn.draws.ids(), turn.replies().len()), (100, 200));
+    assert_eq!((turn.draws.unnamed, turn.replies().len()), (100, 200));
     // What follows each other without an ID in between is one piece, and so is a run of GETID.
     session.read(&[b"PING\r\nMULTI\r\nDISCARD\r\n".repeat(100), b"GETID\r\n".repeat(100)].concat(), &mut turn);
     assert_eq!(turn.replies().len(), 2);

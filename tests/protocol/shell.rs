@@ -10,10 +10,12 @@ use getid::command::{Vocabulary, describe_id, describe_span};
 use getid::config::Config;
 use getid::resp::{DecodeLimits, Decoded, Decoder, Value};
 use getid::session::{
-    AclEffect, ClientEffect, ClientFilter, ClientKind, ConfigEffect, Effect, IdsEffect, IntrospectEffect, Session,
-    Settings, TURN_IDS_MAX, Timing, Turn,
+    AclEffect, ClientEffect, ClientFilter, ClientKind, ConfigEffect, Effect, IdsEffect, IntrospectEffect, NamedDrawn,
+    Session, Settings, TURN_IDS_MAX, Timing, Turn,
 };
-use getid_core::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
+use getid_core::{
+    Declaration, Layout, NamedGenerator, NamedGenerators, RandomCycle, Reservation, Scheme, Slot, Tick, no_dates,
+};
 
 /// How a session is set up for a conversation.
 #[derive(Clone, Debug)]
@@ -41,19 +43,55 @@ pub(crate) fn settings(options: &Options) -> Settings {
     let renames = [("config", "hidden"), ("shutdown", "")].map(|(from, to)| (from.to_owned(), to.to_owned()));
     let cycle = RandomCycle::new((0..1024).collect()).unwrap();
     let vocabulary = Vocabulary::new(if options.renamed { &renames } else { &[] }).unwrap();
-    Settings {
-        vocabulary: vocabulary.naming_generators(options.generators),
+    let settings = Settings {
+        vocabulary,
         scheme: Arc::new(Scheme::new(Layout::default(), 0, cycle).unwrap()),
         generators: Arc::default(),
         id_mgetid_max: 100,
         turn_ids_max: TURN_IDS_MAX,
+        id_max_wait_ms: 5000,
         databases: 16,
         users: Arc::new(Users::default().with_default_password(options.password.then_some("secret"))),
         protection: Protection::Nothing,
         bulk_bytes_max: 512 << 20,
         request_bytes_max: options.request_bytes_max,
         timing: Timing::default(),
-    }
+    };
+    settings.with_generators(Arc::new(if options.generators { generators() } else { NamedGenerators::default() }))
+}
+
+/// Generators of many kinds; who asks for `broken` is refused.
+pub(crate) const GENERATORS: [&str; 14] = [
+    "article layout time:39@1ms idc:2 server-id:7 business:4 counter:7 epoch 1451577600000 idc 1 business 3",
+    "broken twitter",
+    "browser js53",
+    "doc objectid process 5",
+    "elsewhere redis-lua one-server 5",
+    "lua redis-lua one-server 0",
+    "narrow twitter format decimal pad 17",
+    "orders:eu leaf",
+    "orders:us leaf",
+    "short twitter format base62 prefix T-",
+    "slow layout time:31@10s server-id:8 epoch 0",
+    "trace uuid7",
+    "tweets twitter",
+    "v4 uuid4",
+];
+
+/// [`GENERATORS`], by their places from 1 on.
+pub(crate) fn generators() -> NamedGenerators {
+    let generators = GENERATORS.iter().enumerate().map(|(place, line)| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let declaration = Declaration::parse(&words, no_dates).unwrap();
+        (place + 1, Arc::new(NamedGenerator::new(declaration, 0, None).unwrap()))
+    });
+    NamedGenerators::new(generators)
+}
+
+/// The slot of DESIGN's first vector in a generator's own units.
+fn first_slot(generator: &NamedGenerator) -> u64 {
+    let layout = generator.declaration().layout();
+    layout.tick_at(1_488_793_021_966_000_000).unwrap_or(0) << layout.counter_bits()
 }
 
 /// A shell without clock and network: IDs are counted from the tick of DESIGN's first vector, in pieces of up to three,
@@ -68,6 +106,10 @@ pub(crate) struct Shell {
     refuses: bool,
     slot: Slot,
     count: u64,
+    /// The next slot of each named generator, by its place, and how many were drawn.
+    named_slots: Vec<(u64, u64)>,
+    named: NamedDrawn,
+    noise: u128,
     pending: Vec<u8>,
 }
 
@@ -76,7 +118,6 @@ impl Shell {
         let settings = settings(options);
         Shell {
             session: Session::new(7, Arc::new(settings.clone())),
-            settings,
             turn: Turn::default(),
             closed: false,
             turns: 0,
@@ -84,7 +125,11 @@ impl Shell {
             refuses: options.refuses,
             slot: Slot::first_of(Tick(68_751_421_966), 9),
             count: 0,
+            named_slots: settings.generators.iter().map(|(_, generator)| (first_slot(generator), 0)).collect(),
+            named: NamedDrawn::default(),
+            noise: 0,
             pending: Vec::new(),
+            settings,
         }
     }
 
@@ -119,12 +164,19 @@ impl Shell {
     /// Writes the turn that was read, and answers its effect.
     pub(crate) fn write(&mut self, output: &mut Vec<u8>) {
         self.turns += 1;
-        self.ids_a_turn_max = self.ids_a_turn_max.max(self.turn.draws.ids());
-        if self.refuses && self.turn.draws.ids() > 0 {
-            self.session.write(&self.turn, Err("MISCONF no more ids today"), output);
+        self.ids_a_turn_max = self.ids_a_turn_max.max(self.turn.draws.unnamed);
+        let drawn = self.draw(self.turn.draws.unnamed);
+        let drawn =
+            if self.refuses && self.turn.draws.unnamed > 0 { Err("MISCONF no more ids today") } else { Ok(&drawn[..]) };
+        if self.turn.draws.named == 0 {
+            self.session.write(&self.turn, drawn, output);
         } else {
-            let drawn = self.draw(self.turn.draws.ids());
-            self.session.write(&self.turn, Ok(&drawn), output);
+            self.draw_named();
+            let mut noise = || {
+                self.noise = self.noise.wrapping_add(0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f);
+                self.noise
+            };
+            self.session.write_named(&self.turn, drawn, &mut self.named, &mut noise, output);
         }
         if let Some(effect) = self.turn.effect.take() {
             let answer = match effect {
@@ -164,6 +216,28 @@ impl Shell {
         };
         self.session.set_settings(Arc::new(self.settings.clone()));
         answer
+    }
+
+    /// Draws what the turn asks of named generators, of each once.
+    fn draw_named(&mut self) {
+        let draws = self.turn.named_draws();
+        self.named.begin(draws.len());
+        for (at, draw) in draws.iter().enumerate() {
+            assert!(draws[..at].iter().all(|before| before.generator != draw.generator), "{draws:?}");
+            let part = self.named.part(at).unwrap();
+            if GENERATORS[draw.generator - 1].starts_with("broken") {
+                part.refused = Some("MISCONF this one is broken".to_owned());
+                continue;
+            }
+            let (slot, count) = &mut self.named_slots[draw.generator - 1];
+            let mut ids = draw.ids;
+            while ids > 0 {
+                let len = ids.min(3);
+                part.reservations.push(Reservation { first: Slot(*slot), count: *count, len });
+                (*slot, *count) = (*slot + u64::from(len), *count + u64::from(len));
+                ids -= len;
+            }
+        }
     }
 
     fn draw(&mut self, mut ids: u32) -> Vec<Reservation> {

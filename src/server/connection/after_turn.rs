@@ -16,7 +16,7 @@ use crate::server::effects::{Answer, Pieces};
 use crate::server::monitor::MONITORS_MAX;
 use crate::server::registry::Stop;
 use crate::server::transport::Transport;
-use crate::session::{Calls, Effect, ErrorCode, IntrospectEffect, Reply, Turn};
+use crate::session::{Calls, Effect, ErrorCode, Form, IntrospectEffect, NamedDrawn, Reply, Turn};
 use crate::stats::bucket_of;
 use crate::system::clock::{self, Clock as _};
 
@@ -45,7 +45,7 @@ impl<T: Transport> Connection<T> {
             self.server.note_draw_wait(draw.ns);
         }
         if share_ns >= self.session.settings().timing.noted_ns {
-            self.server.note_ids(&self.admission.client, &self.session.view().names.name, turn.replies(), share_ns);
+            self.server.note_ids(&self.admission.client, &self.session, turn, share_ns);
         }
     }
 
@@ -58,10 +58,31 @@ impl<T: Transport> Connection<T> {
             match *reply {
                 Reply::Integers { count } => getids += count,
                 Reply::Bulks { .. } => mgetids += 1,
-                Reply::Unheard { .. } | Reply::Encoded { .. } => {}
+                Reply::Unheard { .. } | Reply::Named { .. } | Reply::Encoded { .. } => {}
             }
         }
         own.refuse(getids, mgetids, ErrorCode::of(text.as_bytes()));
+    }
+
+    /// The same for named generators that refused.
+    #[cold]
+    pub(super) fn count_named_refused(&self, turn: &Turn, named: &NamedDrawn) {
+        let Some(own) = self.server.metrics.own_commands() else { return };
+        let replies = turn.replies().iter().filter_map(|reply| match *reply {
+            Reply::Named { at } => turn.named_reply(at),
+            _ => None,
+        });
+        for reply in replies {
+            let refused = named.parts().get(reply.draw).and_then(|part| part.refused.as_ref());
+            if let Some(text) = refused {
+                let code = ErrorCode::of(text.as_bytes());
+                match reply.form {
+                    Form::Each => own.refuse(reply.count, 0, code),
+                    Form::Array => own.refuse(0, 1, code),
+                    Form::Unheard => {}
+                }
+            }
+        }
     }
 
     /// Errors, slow commands, and what monitors are shown.

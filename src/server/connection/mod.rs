@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
 use buffers::{Buffers, FLUSH_BYTES, READ_BYTES};
-use draw::Draw;
+use draw::{Draw, Outcome};
 use pace::{SHORT_TURN_NS, SLICE_NS, give_way};
 pub use state::Connection;
 
@@ -32,7 +32,7 @@ use crate::logging::throttle::throttled;
 use crate::server::panic_watch::PanicWatch;
 use crate::server::registry::Stop;
 use crate::server::transport::Transport;
-use crate::system::clock;
+use crate::system::{clock, noise};
 
 /// Replies to a client that has to log in and has not are gathered up to this before they are written: it is not worth
 /// a large buffer.
@@ -123,7 +123,10 @@ impl<T: Transport> Connection<T> {
             self.read_turn(buffers);
             let draw = match self.draw_now(buffers) {
                 Ok(draw) => draw,
-                Err(missing) => Box::pin(self.draw_later(missing, buffers)).await?,
+                Err(unfinished) => match self.draw_named_now(unfinished, buffers) {
+                    Ok(draw) => draw,
+                    Err(unfinished) => Box::pin(self.draw_later(unfinished, buffers)).await?,
+                },
             };
             self.write_turn(&draw, buffers);
             if self.has_more_to_do(&buffers.turn) {
@@ -134,7 +137,7 @@ impl<T: Transport> Connection<T> {
                 self.touch(buffers);
                 self.flush(buffers).await?;
             }
-            if draw.refusal.is_some() {
+            if draw.is_refused(buffers) {
                 // A refusal costs its client nothing and comes at once, so that a hundred of them could hold the
                 // thread: each turn of them is followed by the others' turns.
                 tokio::task::yield_now().await;
@@ -165,13 +168,22 @@ impl<T: Transport> Connection<T> {
     /// Puts the turn's replies into the output, and counts them.
     #[inline]
     fn write_turn(&self, draw: &Draw, buffers: &mut Buffers) {
-        let Buffers { output, turn, drawn, .. } = buffers;
-        match &draw.refusal {
-            None => self.session.write(turn, Ok(drawn), output),
-            Some(refusal) => {
+        let Buffers { output, turn, drawn, named, .. } = buffers;
+        match &draw.outcome {
+            Outcome::Drawn => self.session.write(turn, Ok(drawn), output),
+            Outcome::Refused(refusal) => {
                 let text = refusal.to_string();
                 self.session.write(turn, Err(&text), output);
                 self.count_refused(turn, &text);
+            }
+            Outcome::Named(refusal) => {
+                let text = refusal.as_ref().map(ToString::to_string);
+                let drawn = text.as_deref().map_or(Ok(&drawn[..]), Err);
+                self.session.write_named(turn, drawn, named, &mut noise::bits, output);
+                if let Some(text) = &text {
+                    self.count_refused(turn, text);
+                }
+                self.count_named_refused(turn, named);
             }
         }
         self.count(turn, draw.measured);

@@ -1,24 +1,36 @@
 //! `GETID`, `MGETID` and the commands about IDs that exist already.
 
-use super::{Answer, Call, NOT_AN_INTEGER, Outcome};
-use crate::command::{Verb, parse_id, parse_span};
-use crate::resp::parse_integer;
-use crate::session::effect::{Effect, IdsEffect};
+use getid_core::{NAME_BYTES_MAX, NamedGenerator, NamedGenerators, RequestField, is_name};
 
-/// `GETID` that did not come by the fast path.
+use super::{Answer, Call, NOT_AN_INTEGER, Outcome};
+use crate::acl::User;
+use crate::command::{Command, Verb, parse_id, parse_span, quoted};
+use crate::resp::{Args, parse_integer};
+use crate::session::effect::{Effect, IdsEffect};
+use crate::session::named::{Form, NamedReply};
+use crate::session::turn::named_cost;
+use crate::text::suggest::is_near;
+
+/// `GETID [name [field value ...]]` that did not come by the fast path.
 #[inline]
 pub(super) fn getid(call: &mut Call<'_>) -> Outcome {
+    if call.args.len() > 1 {
+        return named(call, 1, 1);
+    }
     call.turn.tally.ids(Verb::GetId, 1, 0);
     call.turn.push_each_id(1);
     Ok(Answer::Pushed)
 }
 
-/// `MGETID count`
+/// `MGETID count [name [field value ...]]`
 #[inline]
 pub(super) fn mgetid(call: &mut Call<'_>) -> Outcome {
     let counted = parse_integer(call.arg(1));
     match counted.map(u32::try_from) {
         Some(Ok(count @ 1..)) if count <= call.client.settings.id_mgetid_max => {
+            if call.args.len() > 2 {
+                return named(call, 2, count);
+            }
             call.turn.tally.ids(Verb::MGetId, 1, 0);
             call.turn.push_ids(count);
             return Ok(Answer::Pushed);
@@ -26,6 +38,115 @@ pub(super) fn mgetid(call: &mut Call<'_>) -> Outcome {
         _ => call.turn.tally.ids(Verb::MGetId, 1, 1),
     }
     Err(counted.map_or(NOT_AN_INTEGER.into(), |count| format!("ERR parameters error! argv[1] = {count}").into()))
+}
+
+/// The name of a generator is the argument at `at`, and values of its fields follow.
+#[inline(never)]
+fn named(call: &mut Call<'_>, at: usize, count: u32) -> Outcome {
+    let verb = call.command.verb;
+    let Call { args, client, turn, transaction, command, .. } = call;
+    let settings = &client.settings;
+    let asked = settings.generators.find(args.get(at).unwrap_or_default()).and_then(|place| {
+        let (index, generator) = settings.generators.get(place)?;
+        Some((place, index, generator))
+    });
+    let Some((place, index, generator)) = asked else {
+        turn.tally.ids(verb, 1, 1);
+        turn.count_work(UNKNOWN_NAME_BYTES);
+        return Err(unknown(&settings.generators, args.get(at).unwrap_or_default(), command, client.user()).into());
+    };
+    let request = match request_of(generator, args.behind(at + 1)) {
+        Ok(request) => request,
+        Err(text) => {
+            turn.tally.ids(verb, 1, 1);
+            return Err(text.into());
+        }
+    };
+    turn.tally.ids(verb, 1, 0);
+    let form = if verb == Verb::GetId { Form::Each } else { Form::Array };
+    turn.push_named([place, index], NamedReply { draw: 0, count, form, request }, || {
+        named_cost(generator, settings.turn_ids_max, settings.id_max_wait_ms)
+    });
+    turn.is_repeatable = form == Form::Each && !transaction.is_open();
+    Ok(Answer::Pushed)
+}
+
+/// The values that come with a request, in their places: all fields of the generator, each once, in any order.
+fn request_of(generator: &NamedGenerator, words: Args<'_>) -> Result<u128, String> {
+    let name = generator.declaration().name();
+    if let Some(server_id) = generator.foreign_to() {
+        return Err(format!("ERR generator '{name}' belongs to server-id {server_id}"));
+    }
+    let fields = generator.request_fields();
+    let (mut request, mut given) = (0, 0_u128);
+    for at in (0..words.len()).step_by(2) {
+        let word = words.get(at).unwrap_or_default();
+        let Some(place) = fields.iter().position(|field| field.name.as_bytes() == word) else {
+            return Err(unknown_field(generator, word));
+        };
+        let RequestField { name: field, max, .. } = &fields[place];
+        let Some(value) = words.get(at + 1) else {
+            return Err(format!("ERR field '{field}' of generator '{name}' has no value: it takes 0 to {max}"));
+        };
+        if given >> place & 1 == 1 {
+            return Err(format!("ERR field '{field}' of generator '{name}' is given twice"));
+        }
+        given |= 1 << place;
+        let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+        let number = str::from_utf8(value).ok().filter(|_| is_number).and_then(|text| text.parse::<u64>().ok());
+        request |= match number {
+            Some(value) if value <= *max => fields[place].place(value),
+            _ => {
+                let (value, why) = (quoted(value), if is_number { "out of range" } else { "not a number" });
+                return Err(format!("ERR '{value}' is {why}: field '{field}' of generator '{name}' takes 0 to {max}"));
+            }
+        };
+    }
+    let missing = fields.iter().enumerate().find(|(place, _)| given >> place & 1 == 0);
+    missing.map_or(Ok(request), |(_, RequestField { name: field, max, .. })| {
+        Err(format!(
+            "ERR generator '{name}' needs a value for its field '{field}' with each request, 0 to {max}: GETID {name} {field} 0"
+        ))
+    })
+}
+
+#[cold]
+fn unknown_field(generator: &NamedGenerator, word: &[u8]) -> String {
+    let (name, word) = (generator.declaration().name(), quoted(word));
+    let fields = generator.request_fields().iter().map(|field| format!("{} (0 to {})", field.name, field.max));
+    let fields: Vec<String> = fields.collect();
+    if fields.is_empty() {
+        return format!("ERR generator '{name}' takes no fields with a request, and got '{word}'");
+    }
+    format!("ERR generator '{name}' takes no field '{word}' with a request; it takes {}", fields.join(", "))
+}
+
+/// What an unknown name counts for a turn's bound, bytes: others are looked at for it.
+const UNKNOWN_NAME_BYTES: usize = 4096;
+
+/// How many names an unknown one is held against; of a longer one, none.
+const LOOKED_AT_MAX: usize = 100;
+const LOOKED_AT_BYTES_MAX: usize = 64;
+
+/// The answer to a name that no generator has. Names that are like it are told to who may ask them.
+#[cold]
+fn unknown(generators: &NamedGenerators, name: &[u8], command: &Command, user: &User) -> String {
+    let Some(typed) = str::from_utf8(name).ok().filter(|name| is_name(name)) else {
+        return format!(
+            "ERR '{}' cannot be the name of a generator: it has 1 to {NAME_BYTES_MAX} bytes of A-Z a-z 0-9 _ . : -",
+            quoted(name)
+        );
+    };
+    let names = generators.iter().map(|(_, generator)| generator.declaration().name());
+    let near = names.filter(|name| name.len().abs_diff(typed.len()) <= 2 && typed.len() <= LOOKED_AT_BYTES_MAX);
+    let near = near.take(LOOKED_AT_MAX).filter(|name| is_near(typed, name) && user.may_ask(command, name.as_bytes()));
+    let near: Vec<String> = near.take(3).map(|name| format!("'{name}'")).collect();
+    let meant = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
+    let dot = if near.is_empty() { "." } else { "" };
+    format!(
+        "ERR no generator '{typed}'{meant}{dot} A line 'generator {typed} <kind>' in the configuration declares it, and \
+         SIGHUP has the server read that"
+    )
 }
 
 /// `DECODEID id`

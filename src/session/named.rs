@@ -1,0 +1,274 @@
+//! The part of a turn that asks named generators.
+//!
+//! It lies beside the turn's other replies, which say only where one of these belongs: so a turn that has none of them
+//! neither makes it nor looks at it, and one that has some draws from each generator once.
+//!
+//! Invariant: the `ids` of a draw are the sum of the counts of its replies.
+
+use getid_core::{NamedGenerator, Reservation};
+
+use crate::resp::{self, IdWriter};
+
+/// Generators that one turn asks at most; a turn that asks so many ends.
+pub(super) const DRAWS_MAX: usize = 64;
+
+/// What an ID that is text has around it on the wire at most, bytes: `$192`, two line ends.
+pub(super) const TEXT_FRAME_BYTES: usize = 8;
+
+/// What a turn draws from one named generator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedDraw {
+    /// The generator's index in the server's registry.
+    pub generator: usize,
+    /// How many IDs.
+    pub ids: u32,
+    /// The generator's place among those of the session's settings.
+    pub(super) place: usize,
+    /// As how many IDs of the unnamed generator each of its IDs counts for the turn's bound.
+    pub(super) cost: u32,
+}
+
+/// One command, or several alike, that get IDs of a named generator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedReply {
+    /// Which of the turn's named draws.
+    pub draw: usize,
+    /// How many IDs, at least 1.
+    pub count: u32,
+    /// How they are given.
+    pub form: Form,
+    /// The values that came with the request, in their places.
+    pub(super) request: u128,
+}
+
+/// How IDs are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Each to a command of its own.
+    Each,
+    /// As bulk strings in an array, to one command.
+    Array,
+    /// To nobody: `CLIENT REPLY` has the replies off.
+    Unheard,
+}
+
+/// Draws and replies of a turn.
+#[derive(Debug, Default)]
+pub(super) struct NamedTurn {
+    pub(super) draws: Vec<NamedDraw>,
+    pub(super) replies: Vec<NamedReply>,
+}
+
+impl NamedTurn {
+    pub(super) fn clear(&mut self) {
+        self.draws.clear();
+        self.replies.clear();
+        self.replies.shrink_to(DRAWS_MAX);
+    }
+
+    pub(super) fn shrink(&mut self) {
+        self.draws.shrink_to_fit();
+        self.replies.shrink_to_fit();
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.draws.capacity() * size_of::<NamedDraw>() + self.replies.capacity() * size_of::<NamedReply>()
+    }
+}
+
+/// What was drawn for the named draws of a turn, in their order. Made once and used again.
+#[derive(Debug, Default)]
+pub struct NamedDrawn {
+    parts: Vec<NamedPart>,
+    /// How many parts are of this turn; the others keep their room.
+    used: usize,
+}
+
+/// What was drawn for one of them.
+#[derive(Debug, Default)]
+pub struct NamedPart {
+    /// The slots, ascending.
+    pub reservations: Vec<Reservation>,
+    /// Why there are no more: the text of an error reply, without `-`. It takes the place of each reply that is left.
+    pub refused: Option<String>,
+    /// Where the next ID is.
+    at: usize,
+    taken: u32,
+}
+
+impl NamedDrawn {
+    /// Makes it empty, for so many draws.
+    pub fn begin(&mut self, draws: usize) {
+        if self.parts.len() < draws {
+            self.parts.resize_with(draws, NamedPart::default);
+        }
+        self.used = draws;
+        for part in &mut self.parts[..draws] {
+            part.reservations.clear();
+            (part.refused, part.at, part.taken) = (None, 0, 0);
+        }
+    }
+
+    /// What was drawn for the draw of this number.
+    pub fn part(&mut self, draw: usize) -> Option<&mut NamedPart> {
+        self.parts[..self.used].get_mut(draw)
+    }
+
+    /// Those of all draws.
+    pub fn parts(&self) -> &[NamedPart] {
+        &self.parts[..self.used]
+    }
+
+    /// Gives back the room that is not needed.
+    pub fn shrink(&mut self) {
+        self.parts.truncate(self.used);
+        self.parts.shrink_to_fit();
+        self.parts.iter_mut().for_each(|part| part.reservations.shrink_to_fit());
+    }
+
+    /// Bytes of memory held.
+    pub fn memory_bytes(&self) -> usize {
+        let own = self.parts.capacity() * size_of::<NamedPart>();
+        own + self.parts.iter().map(NamedPart::memory_bytes).sum::<usize>()
+    }
+}
+
+impl NamedPart {
+    /// How many IDs are left.
+    pub fn left(&self) -> u32 {
+        let drawn: u32 = self.reservations[self.at.min(self.reservations.len())..].iter().map(|drawn| drawn.len).sum();
+        drawn - self.taken
+    }
+
+    /// Lets go of what was taken, so that what is left is what is there.
+    pub(super) fn forget_taken(&mut self) {
+        self.reservations.drain(..self.at);
+        if let Some(first) = self.reservations.first_mut().filter(|_| self.taken > 0) {
+            first.first.0 += u64::from(self.taken);
+            first.count = first.count.wrapping_add(u64::from(self.taken));
+            first.len -= self.taken;
+        }
+        (self.at, self.taken) = (0, 0);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let refused = self.refused.as_ref().map_or(0, String::capacity);
+        self.reservations.capacity() * size_of::<Reservation>() + refused
+    }
+
+    /// Calls `write` with slot and number of each of the next `count` IDs, until it says false; they are taken all the
+    /// same.
+    #[inline]
+    fn each(&mut self, mut count: u32, mut write: impl FnMut(u64, u64) -> bool) {
+        let mut goes_on = true;
+        while count > 0 {
+            let drawn = self.reservations.get(self.at).expect("a turn is written with the IDs it asked for");
+            let taken = count.min(drawn.len - self.taken);
+            let mut ids = (0..taken).map(|id| u64::from(self.taken + id));
+            goes_on = goes_on && ids.all(|id| write(drawn.first.0 + id, drawn.count.wrapping_add(id)));
+            self.taken += taken;
+            count -= taken;
+            if self.taken == drawn.len {
+                self.at += 1;
+                self.taken = 0;
+            }
+        }
+    }
+
+    /// Appends one reply, or several alike.
+    pub(super) fn write(
+        &mut self,
+        reply: NamedReply,
+        generator: &NamedGenerator,
+        noise: &mut dyn FnMut() -> u128,
+        output: &mut Vec<u8>,
+    ) {
+        let NamedReply { count, form, request, .. } = reply;
+        if let Some(text) = &self.refused {
+            let errors = match form {
+                Form::Each => count,
+                Form::Array => 1,
+                Form::Unheard => 0,
+            };
+            return (0..errors).for_each(|_| resp::write_error(text, output));
+        }
+        let has_noise = generator.has_noise();
+        let mut number = |slot, nth| generator.number(slot, nth, if has_noise { noise() } else { 0 }, request);
+        let start = output.len();
+        if form == Form::Unheard {
+            return self.each(count, |_, _| true);
+        }
+        if form == Form::Array {
+            resp::write_array_header(count as usize, output);
+        }
+        if generator.is_integer() {
+            let mut writer = if form == Form::Array { IdWriter::bulks() } else { IdWriter::integers() };
+            output.reserve(count as usize * resp::ID_BYTES_MAX);
+            self.each(count, |slot, nth| {
+                // An integer has 63 bits at most.
+                writer.write(u64::try_from(number(slot, nth)).unwrap_or(u64::MAX), output);
+                true
+            });
+            return;
+        }
+        let mut writer = TextWriter::new(generator);
+        output.reserve(count as usize * (generator.id_bytes_max() + TEXT_FRAME_BYTES));
+        self.each(count, |slot, nth| {
+            let number = number(slot, nth);
+            if writer.write(number, output) {
+                return true;
+            }
+            if form == Form::Array {
+                output.truncate(start);
+            }
+            resp::write_error(too_wide(generator, number), output);
+            form == Form::Each
+        });
+    }
+}
+
+#[cold]
+fn too_wide(generator: &NamedGenerator, number: u128) -> String {
+    let declaration = generator.declaration();
+    let (name, pad) = (declaration.name(), declaration.format().map_or(0, |format| format.pad));
+    format!(
+        "ERR generator '{name}' is at {number}, which has more digits than its format's pad {pad}. Declare a new generator \
+         with a larger pad, or this one with 'overflow grow', which gives up the order of its texts"
+    )
+}
+
+/// Writes IDs that are text as bulk strings, all of one generator.
+struct TextWriter<'a> {
+    generator: &'a NamedGenerator,
+    /// How long the last one was: nearly always the next one is as long.
+    len: usize,
+}
+
+impl TextWriter<'_> {
+    fn new(generator: &NamedGenerator) -> TextWriter<'_> {
+        TextWriter { generator, len: generator.id_bytes_max() }
+    }
+
+    /// Appends one; false, and nothing is appended, when the format has no room for it.
+    #[inline]
+    fn write(&mut self, number: u128, output: &mut Vec<u8>) -> bool {
+        let start = output.len();
+        loop {
+            resp::write_bulk_header(self.len, output);
+            let text = output.len();
+            if !self.generator.declaration().write(number, output) {
+                output.truncate(start);
+                return false;
+            }
+            let len = output.len() - text;
+            if len == self.len {
+                break;
+            }
+            // Once more behind a header that fits.
+            self.len = len;
+            output.truncate(start);
+        }
+        output.extend_from_slice(b"\r\n");
+        true
+    }
+}
