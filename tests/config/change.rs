@@ -588,6 +588,76 @@ proptest! {
     }
 }
 
+/// A declaration behind its name: kind, fields, options.
+type Words = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+const DECLARED: [Words; 4] = [
+    ("uuid7", "", &[]),
+    ("leaf", "", &[("format", "hex"), ("prefix", "a#;")]),
+    ("layout", "time:41@1ms a:1 server-id:2 counter:7", &[("counter-start", "0..9"), ("a", "1")]),
+    ("redis-lua", "shard:10?", &[("one-server", "0"), ("epoch", "2016-01-01T00:00:00+08:00")]),
+];
+
+fn some_generators() -> impl Strategy<Value = BTreeMap<String, Words>> {
+    prop::collection::btree_map("[a-c][.:]?", prop::sample::select(DECLARED.to_vec()), 0..5)
+}
+
+/// In the style of a redis.conf, or one of three in TOML.
+fn generators_text(generators: &BTreeMap<String, Words>, style: usize) -> String {
+    let mut text = ["", "[generator]\n", "generator = [\n", ""][style].to_owned();
+    for (name, (kind, fields, options)) in generators {
+        let options = |between: &str| {
+            let pairs = options.iter().map(|(name, value)| format!("{name}{between}{value}"));
+            pairs.collect::<Vec<_>>()
+        };
+        let words = format!("{kind} {fields} {}", options(" ").join(" "));
+        let item = match style {
+            0 => format!("# of {name}\ngenerator {name} {words}\n"),
+            1 => format!("'{name}' = '{words}' # of {name}\n"),
+            2 => format!("'{name} {words}', # of {name}\n"),
+            _ => {
+                let options = options(" = '").join("'\n");
+                let end = if options.is_empty() { "" } else { "'\n" };
+                format!("\n# of {name}\n['generator'.'{name}']\nlayout = '{fields}'\nkind = '{kind}'\n{options}{end}")
+            }
+        };
+        text.push_str(&item);
+    }
+    text + if style == 2 { "]\n" } else { "" }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// In whatever way the file declares others by now, and whatever stays keeps its comment.
+    #[test]
+    fn rewritten_generators_are_those_in_force(
+        in_force in some_generators(),
+        edited in some_generators(),
+        style in 0_usize..4,
+    ) {
+        let path = if style == 0 { "t.conf" } else { "t.toml" };
+        let all = sources(path, &[], &[]);
+        let text = generators_text(&in_force, style);
+        let (config, _) = Config::load(&all, &files(&[(path, &text)])).unwrap_or_else(|report| panic!("{report}{text}"));
+        prop_assert_eq!(config.generators.len(), in_force.len());
+        let edited_text = generators_text(&edited, style);
+        let again = config.rewritten(Path::new(path), &all, &files(&[(path, &edited_text)])).unwrap();
+        let again = String::from_utf8(again.text).unwrap();
+        let (reread, _) = Config::load(&all, &files(&[(path, &again)])).unwrap_or_else(|report| panic!("{report}{again}"));
+        let by_name = |config: &Config| {
+            let mut generators = config.generators.clone();
+            generators.sort_by(|one, other| one.name().cmp(other.name()));
+            generators
+        };
+        prop_assert_eq!(by_name(&reread), by_name(&config), "{}\n{}", edited_text, again);
+        for name in in_force.keys().filter(|name| edited.contains_key(*name) && style != 2) {
+            let comment = format!("# of {name}\n");
+            prop_assert!(again.contains(&comment), "{}\n{}", edited_text, again);
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_a_change_or_an_error(

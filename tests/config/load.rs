@@ -661,6 +661,7 @@ fn nearly() -> impl Strategy<Value = Vec<u8>> {
         "[ -~]{0,12}",
         "-?[0-9]{1,22}(k|kb|g|ms)?",
         Just("server-id 0 id-range 2".to_owned()),
+        "[a-c.:]{1,3} (layout|leaf|uuid7|twiter) (time:[0-9]{1,3}@1ms )?(counter:[0-9]{1,3} )?([a-z-]{1,8} [0-9.]{1,6} ?){0,4}",
         Just("\"".to_owned()),
         Just("= { a = [1, 2] }".to_owned()),
     ];

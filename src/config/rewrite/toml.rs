@@ -5,6 +5,7 @@
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 use super::document::{Document, MARKER};
+use crate::config::conf_syntax::quote;
 use crate::config::directive::Directive;
 use crate::config::row::{Line, Shape};
 use crate::config::toml;
@@ -121,19 +122,24 @@ fn put(table: &mut dyn TableLike, key: &str, new: Value) {
     }
 }
 
-/// Tables of declarations keep all that they have where the declaration is `own` already.
+/// Tables of declarations keep all that they have where the declaration is `own` already. Others keep their form, and
+/// new ones have that of all others.
 fn put_declarations(table: &mut dyn TableLike, own: &[Line], wanted: &[Line]) {
     let names: Vec<_> = table.iter().map(|(name, _)| name.to_owned()).collect();
+    let are_tables = !table.is_empty() && table.iter().all(|(_, item)| item.is_table());
     for name in names.iter().filter(|name| !wanted.iter().any(|line| line.first() == Some(name))) {
         table.remove(name);
     }
     for line in wanted.iter().filter(|line| !own.contains(line)) {
         if let [name, words @ ..] = line.as_slice() {
-            if table.get_mut(name).and_then(Item::as_table_like_mut).is_none() {
+            if are_tables && !table.contains_key(name) {
                 table.insert(name, Item::Table(Table::new()));
             }
             if let Some(options) = table.get_mut(name).and_then(Item::as_table_like_mut) {
                 put_options(options, words);
+            } else {
+                let words: Vec<_> = words.iter().map(|word| quote(word.as_bytes())).collect();
+                put(table, name, Value::from(words.join(" ")));
             }
         }
     }
