@@ -9,7 +9,7 @@
 //! - at most one time, one counter, one random and one noise field; no name twice
 //! - nothing above the time but constants of 0
 //! - random and noise lie below time and counter
-//! - time and counter have at most 63 bits together, all fields at most 128
+//! - time and counter have at most 64 bits together, all fields at most 128
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
@@ -26,7 +26,7 @@ pub const INTEGER_BITS_MAX: u32 = 63;
 pub const ID_BITS_MAX: u32 = 128;
 
 /// The most bits of time and counter together: a slot is one number.
-pub const SLOT_BITS_MAX: u32 = 63;
+pub const SLOT_BITS_MAX: u32 = 64;
 
 /// The most bits of a random field: its permutation is kept in memory.
 pub const RANDOM_BITS_MAX: u32 = crate::LOW_BITS;
