@@ -1,8 +1,8 @@
 //! `getid decode`: what IDs mean, for people and for scripts.
 //!
-//! IDs come as arguments or from standard input, and each is answered at once, so that a log can be piped through
-//! without end. A word that is not an ID is named and does not spoil the others; a line of a hundred wrong words is
-//! named once.
+//! IDs are those of the unnamed generator, or of any declaration. They come as arguments or from standard input, and
+//! each is answered at once, so that a log can be piped through without end. A word that is not an ID is named and does
+//! not spoil the others; a line of a hundred wrong words is named once.
 
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::process::ExitCode;
@@ -11,12 +11,14 @@ use clap::Args;
 use getid_core::{Id, Layout};
 use serde::Serialize;
 
-use super::layout_args::LayoutArgs;
+use super::layout_args::SubjectArgs;
 use super::output::{complain, finish, print};
 use crate::text::plural::counted;
 use crate::text::printable::printable;
 use crate::text::timestamp;
+use crate::tools::decoded::Decoding;
 use crate::tools::paste::{Mistake, Scanner};
+use crate::tools::subject::Subject;
 
 /// Arguments of `getid decode`.
 #[derive(Args)]
@@ -40,7 +42,7 @@ pub(super) struct DecodeArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    layout: LayoutArgs,
+    subject: SubjectArgs,
 }
 
 /// Mistakes that are named; a file that is not a list of IDs at all need not fill a screen.
@@ -48,8 +50,8 @@ const NAMED_MAX: u64 = 20;
 
 /// Decodes all IDs; exit code 1 if one of them was none, or the layout is wrong.
 pub(super) fn run(args: &DecodeArgs) -> ExitCode {
-    let layout = match args.layout.layout() {
-        Ok(layout) => layout,
+    let subject = match args.subject.subject() {
+        Ok(subject) => subject,
         Err(message) => {
             complain(&message);
             return ExitCode::FAILURE;
@@ -57,8 +59,13 @@ pub(super) fn run(args: &DecodeArgs) -> ExitCode {
     };
     let mut bad = false;
     let printed = print(|out| {
-        let mut decoder = Decoder { out, layout, json: args.json, header_due: !args.json, mistakes: 0, place: None };
-        let result = decode_all(&args.ids, &mut decoder);
+        let meaning = match &subject {
+            Subject::Unnamed(layout) => Meaning::Unnamed(*layout),
+            Subject::Declared(declaration) => Meaning::Declared(Decoding::new(declaration)),
+        };
+        let (json, header_due) = (args.json, !args.json);
+        let mut decoder = Decoder { out, meaning, json, header_due, mistakes: 0, place: None };
+        let result = decode_all(&args.ids, &subject, &mut decoder);
         bad = decoder.mistakes > 0;
         let named = decoder.mistakes.min(NAMED_MAX);
         if decoder.mistakes > named {
@@ -70,18 +77,18 @@ pub(super) fn run(args: &DecodeArgs) -> ExitCode {
     finish(printed, if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn decode_all(ids: &[String], decoder: &mut Decoder<'_>) -> io::Result<()> {
+fn decode_all(ids: &[String], subject: &Subject, decoder: &mut Decoder<'_>) -> io::Result<()> {
     if ids.is_empty() {
-        return decode_stdin(decoder);
+        return decode_stdin(subject, decoder);
     }
     for (index, argument) in ids.iter().enumerate() {
         if argument == "-" {
-            decode_stdin(decoder)?;
+            decode_stdin(subject, decoder)?;
             continue;
         }
         let place = Place::Argument(index + 1);
         let mut words = 0;
-        let mut scanner = Scanner::default();
+        let mut scanner = Scanner::new(subject);
         let mut found = |_, word| {
             words += 1;
             decoder.take(place, word)
@@ -89,19 +96,19 @@ fn decode_all(ids: &[String], decoder: &mut Decoder<'_>) -> io::Result<()> {
         scanner.scan(argument.as_bytes(), &mut found)?;
         scanner.finish(&mut found)?;
         if words == 0 {
-            decoder.take(place, Err(Mistake::NoId { word: argument.clone() }))?;
+            decoder.take(place, Err(Mistake::of(argument, subject)))?;
         }
     }
     Ok(())
 }
 
-fn decode_stdin(decoder: &mut Decoder<'_>) -> io::Result<()> {
+fn decode_stdin(subject: &Subject, decoder: &mut Decoder<'_>) -> io::Result<()> {
     let stdin = io::stdin();
     if stdin.is_terminal() {
         complain("reading IDs from the terminal; end with Ctrl-D");
     }
     let mut input = BufReader::new(stdin.lock());
-    let mut scanner = Scanner::default();
+    let mut scanner = Scanner::new(subject);
     loop {
         // Whoever types, or follows a log, sees each answer before the next question.
         if input.buffer().is_empty() {
@@ -139,9 +146,15 @@ impl std::fmt::Display for Place {
     }
 }
 
+/// How numbers become rows.
+enum Meaning<'a> {
+    Unnamed(Layout),
+    Declared(Decoding<'a>),
+}
+
 struct Decoder<'a> {
     out: &'a mut dyn Write,
-    layout: Layout,
+    meaning: Meaning<'a>,
     json: bool,
     header_due: bool,
     /// Places with a mistake, and what went wrong besides.
@@ -151,9 +164,9 @@ struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    fn take(&mut self, place: Place, word: Result<Id, Mistake>) -> io::Result<()> {
+    fn take(&mut self, place: Place, word: Result<u128, Mistake>) -> io::Result<()> {
         match word {
-            Ok(id) => self.write(id),
+            Ok(number) => self.write(number),
             Err(_) if self.place == Some(place) => Ok(()),
             Err(mistake) => {
                 self.place = Some(place);
@@ -169,27 +182,31 @@ impl Decoder<'_> {
         }
     }
 
-    fn write(&mut self, id: Id) -> io::Result<()> {
-        let row = Row::new(id, self.layout);
-        if self.json {
-            serde_json::to_writer(&mut *self.out, &row)?;
-            return self.out.write_all(b"\n");
+    fn write(&mut self, number: u128) -> io::Result<()> {
+        let header_due = std::mem::take(&mut self.header_due);
+        match &self.meaning {
+            Meaning::Unnamed(layout) => {
+                let id = u64::try_from(number).ok().and_then(Id::new);
+                let Some(row) = id.map(|id| Row::new(id, *layout)) else { return Ok(()) };
+                if self.json { write_json(self.out, &row) } else { row.write(*layout, header_due, self.out) }
+            }
+            Meaning::Declared(decoding) => {
+                let row = decoding.row(number);
+                if self.json {
+                    return write_json(self.out, &row);
+                }
+                if header_due {
+                    writeln!(self.out, "{}", decoding.header())?;
+                }
+                writeln!(self.out, "{row}")
+            }
         }
-        // 80 columns under every layout: server-id, shard and random share 21 bits, so two of them are short.
-        let digits = |bits: u32, name: &str| ((1_u64 << bits) - 1).to_string().len().max(name.len());
-        let layout = self.layout;
-        let [a, b, c] = [
-            digits(layout.server_bits(), "server"),
-            digits(layout.shard_bits(), "shard"),
-            digits(layout.random_bits(), "random"),
-        ];
-        if std::mem::take(&mut self.header_due) {
-            let [id, time, unix_ms] = ["id", "time (UTC)", "unix_ms"];
-            writeln!(self.out, "{id:>19} {time:<24} {unix_ms:>13} {:>a$} {:>b$} {:>c$}", "server", "shard", "random")?;
-        }
-        let Row { id, time, unix_ms, server_id, shard, random } = row;
-        writeln!(self.out, "{id:>19} {time:<24} {unix_ms:>13} {server_id:>a$} {shard:>b$} {random:>c$}")
     }
+}
+
+fn write_json(out: &mut dyn Write, row: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, row)?;
+    out.write_all(b"\n")
 }
 
 /// The fields of DECODEID that do not depend on the current time, under the same names.
@@ -215,5 +232,20 @@ impl Row {
             shard: parts.shard,
             random: parts.random,
         }
+    }
+    /// 80 columns under every layout: server-id, shard and random share 21 bits, so two of them are short.
+    fn write(&self, layout: Layout, header_due: bool, out: &mut dyn Write) -> io::Result<()> {
+        let digits = |bits: u32, name: &str| ((1_u64 << bits) - 1).to_string().len().max(name.len());
+        let [a, b, c] = [
+            digits(layout.server_bits(), "server"),
+            digits(layout.shard_bits(), "shard"),
+            digits(layout.random_bits(), "random"),
+        ];
+        if header_due {
+            let [id, time, unix_ms] = ["id", "time (UTC)", "unix_ms"];
+            writeln!(out, "{id:>19} {time:<24} {unix_ms:>13} {:>a$} {:>b$} {:>c$}", "server", "shard", "random")?;
+        }
+        let Row { id, time, unix_ms, server_id, shard, random } = self;
+        writeln!(out, "{id:>19} {time:<24} {unix_ms:>13} {server_id:>a$} {shard:>b$} {random:>c$}")
     }
 }

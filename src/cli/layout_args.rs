@@ -1,13 +1,16 @@
-//! Which layout to read IDs with.
+//! Whose IDs a tool is about: which layout to read them with, or which generator's they are.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use getid_core::{Epoch, Layout};
+use getid_core::{Declaration, DeclarationError, Epoch, Layout};
 
-use crate::config::RealFiles;
-use crate::config::{Config, Sources};
+use crate::config::{Config, RealFiles, Sources, declaration_help, epoch};
+use crate::text::plural::counted;
+use crate::text::printable::printable_up_to;
+use crate::text::suggest::did_you_mean;
 use crate::text::timestamp;
+use crate::tools::subject::Subject;
 
 /// Flags that say how the bits of IDs are divided.
 ///
@@ -33,14 +36,80 @@ pub(super) struct LayoutArgs {
     epoch: Option<String>,
 }
 
+/// Flags that say whose IDs a tool is about.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Layout (as the servers have it)")]
+pub(super) struct SubjectArgs {
+    /// A kind or the words of a declaration, as in 'twitter epoch 2016-01-01T00:00:00Z'
+    ///
+    /// `getid layout --list` shows the kinds. Constants need no values, for IDs say them.
+    #[arg(long = "layout", value_name = "WORDS", conflicts_with_all = UNNAMED)]
+    #[arg(conflicts_with_all = ["generator", "config"])]
+    words: Option<String>,
+    /// A generator of the configuration
+    #[arg(long, value_name = "NAME", conflicts_with_all = UNNAMED)]
+    generator: Option<String>,
+    #[command(flatten)]
+    unnamed: LayoutArgs,
+}
+
+/// Generators that an error names.
+const NAMED_MAX: usize = 10;
+
+/// The flags of the unnamed generator's layout.
+const UNNAMED: [&str; 4] = ["id_range", "shard_range", "random_range", "epoch"];
+
+impl SubjectArgs {
+    /// Whose IDs the flags say, or all that is wrong with them.
+    pub(super) fn subject(&self) -> Result<Subject, String> {
+        match (&self.words, &self.generator) {
+            (Some(words), _) => declared("--layout", words),
+            (None, Some(name)) => self.unnamed.generator(name),
+            (None, None) => self.unnamed.layout().map(Subject::Unnamed),
+        }
+    }
+}
+
+/// What `words` declare, or all that is wrong with them; `place` is where they are from.
+pub(super) fn declared(place: &str, words: &str) -> Result<Subject, String> {
+    Subject::parse(words, epoch).map_err(|errors| match errors.as_slice() {
+        [error] => format!("{place}: {}", sentence(error)),
+        errors => {
+            let lines: Vec<_> = errors.iter().map(|error| format!("\n  {}", sentence(error))).collect();
+            format!("{place} has {}:{}", counted(errors.len() as u64, "mistake"), lines.concat())
+        }
+    })
+}
+
 impl LayoutArgs {
     /// The layout that the flags say, or what is wrong with them.
     pub(super) fn layout(&self) -> Result<Layout, String> {
+        self.layout_over(self.load()?.layout)
+    }
+
+    fn load(&self) -> Result<Config, String> {
         let sources =
             Sources { file: self.config.clone(), environment: std::env::vars_os().collect(), words: Vec::new() };
         // Warnings are for who starts the server.
         let (config, _) = Config::load(&sources, &RealFiles).map_err(|report| format!("configuration:\n{report}"))?;
-        self.layout_over(config.layout)
+        Ok(config)
+    }
+
+    fn generator(&self, name: &str) -> Result<Subject, String> {
+        let generators = self.load()?.generators;
+        let names = || generators.iter().map(|declaration| declaration.name());
+        if let Some(declaration) = generators.iter().find(|declaration| declaration.name() == name) {
+            return Ok(Subject::Declared(Box::new(Declaration::clone(declaration))));
+        }
+        let meant = match did_you_mean(name, names()) {
+            Some(meant) => format!("did you mean '{meant}'?"),
+            None if generators.is_empty() => "it has none; --config FILE names the servers' configuration".to_owned(),
+            None => {
+                let more = if generators.len() > NAMED_MAX { ", ..." } else { "" };
+                format!("it has {}{more}", names().take(NAMED_MAX).collect::<Vec<_>>().join(", "))
+            }
+        };
+        Err(format!("--generator {}: the configuration has no such generator; {meant}", printable_up_to(name, 64)))
     }
 
     /// The servers' configuration file, if it was named.
@@ -67,5 +136,13 @@ impl LayoutArgs {
             self.random_range.unwrap_or(base.random_bits()),
         )
         .map_err(|error| error.to_string())
+    }
+}
+
+/// A mistake, and the way out of it where the sentence does not show it.
+fn sentence(error: &DeclarationError) -> String {
+    match declaration_help(error) {
+        Some(help) => format!("{error}; {help}"),
+        None => error.to_string(),
     }
 }

@@ -3,13 +3,15 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use getid_core::{Layout, Tick};
+use getid_core::{Declaration, Layout};
 use serde::Serialize;
 
-use super::layout_args::LayoutArgs;
+use super::layout_args::SubjectArgs;
 use super::output::{complain, finish, print};
 use crate::system::clock::wall_unix_ms;
 use crate::text::timestamp::{self, Time};
+use crate::tools::decoded::text_of;
+use crate::tools::subject::Subject;
 
 /// Arguments of `getid span`.
 #[derive(Args)]
@@ -37,12 +39,12 @@ pub(super) struct SpanArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    layout: LayoutArgs,
+    subject: SubjectArgs,
 }
 
 /// Prints the span; exit code 1 if there is none.
 pub(super) fn run(args: &SpanArgs) -> ExitCode {
-    let span = match args.layout.layout().and_then(|layout| Span::new(args, layout, wall_unix_ms())) {
+    let span = match args.subject.subject().and_then(|subject| Span::new(args, &subject, wall_unix_ms())) {
         Ok(span) => span,
         Err(message) => {
             complain(&message);
@@ -71,37 +73,88 @@ struct Span {
 }
 
 impl Span {
-    fn new(args: &SpanArgs, layout: Layout, now_unix_ms: i64) -> Result<Span, String> {
-        let (from_unix_ms, from_tick) = tick("FROM", &args.from, layout, now_unix_ms)?;
-        let (to_unix_ms, to_tick) = tick("TO", &args.to, layout, now_unix_ms)?;
+    fn new(args: &SpanArgs, subject: &Subject, now_unix_ms: i64) -> Result<Span, String> {
+        let bounds = Bounds::of(subject)?;
+        let from_unix_ms = bounds.time("FROM", &args.from, now_unix_ms)?;
+        let to_unix_ms = bounds.time("TO", &args.to, now_unix_ms)?;
         let (from, to) = (timestamp::format_rfc3339(from_unix_ms), timestamp::format_rfc3339(to_unix_ms));
-        if from_tick > to_tick {
+        if from_unix_ms > to_unix_ms {
             return Err(format!("FROM {from} is later than TO {to}"));
         }
-        let (lowest, highest) = layout.span(from_tick, to_tick);
-        Ok(Span { from, to, from_unix_ms, to_unix_ms, lowest: lowest.to_string(), highest: highest.to_string() })
+        let (lowest, highest) = match subject {
+            Subject::Unnamed(layout) => span(*layout, from_unix_ms, to_unix_ms),
+            Subject::Declared(declaration) => declared_span(declaration, from_unix_ms, to_unix_ms)?,
+        };
+        Ok(Span { from, to, from_unix_ms, to_unix_ms, lowest, highest })
     }
 }
 
-fn tick(name: &str, text: &str, layout: Layout, now_unix_ms: i64) -> Result<(i64, Tick), String> {
-    let time = Time::parse(text).map_err(|error| format!("{name}: {error}"))?;
-    let unix_ms = time.unix_ms(now_unix_ms);
-    if let Some(tick) = layout.epoch().tick_at(unix_ms) {
-        return Ok((unix_ms, tick));
+fn span(layout: Layout, from_unix_ms: i64, to_unix_ms: i64) -> (String, String) {
+    let tick = |unix_ms| layout.epoch().tick_at(unix_ms).unwrap_or_default();
+    let (lowest, highest) = layout.span(tick(from_unix_ms), tick(to_unix_ms));
+    (lowest.to_string(), highest.to_string())
+}
+
+/// All IDs whose unit has a part of the span: those of a second that began before FROM too.
+fn declared_span(declaration: &Declaration, from_unix_ms: i64, to_unix_ms: i64) -> Result<(String, String), String> {
+    let (layout, name) = (declaration.layout(), declaration.name());
+    if !declaration.is_ordered() {
+        return Err(format!("IDs of {name} do not sort by their time, so a span of time is no span of IDs"));
     }
-    let time = timestamp::format_rfc3339(unix_ms);
-    let (first, last) = (layout.first_unix_ms(), layout.last_unix_ms());
-    Err(if unix_ms < first {
-        let epoch = timestamp::format_rfc3339(first);
-        // What was meant, when it is not milliseconds.
-        let seconds = unix_ms.checked_mul(1000).filter(|_| text.parse::<i64>().is_ok());
-        let help = match seconds.filter(|&meant| meant > 0 && layout.epoch().tick_at(meant).is_some()) {
-            Some(meant) => format!("; as seconds it would be {}", timestamp::format_rfc3339(meant)),
-            None => String::new(),
-        };
-        format!("{name} {time} lies before the epoch, {epoch}: no ID is that old{help}")
-    } else {
-        let end = timestamp::format_rfc3339(last);
-        format!("{name} {time} lies past {end}, the last time that an ID can carry")
-    })
+    let from = layout.tick_at(i128::from(from_unix_ms) * NS_PER_MS);
+    let to = layout.tick_at((i128::from(to_unix_ms) + 1) * NS_PER_MS - 1).unwrap_or_else(|| layout.last_tick());
+    let Some((lowest, highest)) = from.and_then(|from| layout.span(from, to)) else {
+        return Err(format!("IDs of {name} hold no time"));
+    };
+    let [lowest, highest] = [lowest, highest].map(|number| text_of(declaration, number));
+    if declaration.format().is_some() && lowest.len() != highest.len() {
+        return Err(format!(
+            "from {lowest} to {highest} the IDs of {name} grow longer than 'pad', so they do not sort as texts"
+        ));
+    }
+    Ok((lowest, highest))
+}
+
+const NS_PER_MS: i128 = 1_000_000;
+
+/// Which times there are IDs for, Unix ms.
+struct Bounds {
+    first: i64,
+    last: i64,
+}
+
+impl Bounds {
+    fn of(subject: &Subject) -> Result<Bounds, String> {
+        match subject {
+            Subject::Unnamed(layout) => Ok(Bounds { first: layout.first_unix_ms(), last: layout.last_unix_ms() }),
+            Subject::Declared(declaration) => {
+                let layout = declaration.layout();
+                let bounds = Bounds { first: layout.epoch_unix_ms(), last: layout.end_unix_ms().saturating_sub(1) };
+                layout.has_time().then_some(bounds).ok_or_else(|| format!("IDs of {} hold no time", declaration.name()))
+            }
+        }
+    }
+
+    fn time(&self, name: &str, text: &str, now_unix_ms: i64) -> Result<i64, String> {
+        let time = Time::parse(text).map_err(|error| format!("{name}: {error}"))?;
+        let unix_ms = time.unix_ms(now_unix_ms);
+        let is_inside = |unix_ms: i64| (self.first..=self.last).contains(&unix_ms);
+        if is_inside(unix_ms) {
+            return Ok(unix_ms);
+        }
+        let time = timestamp::format_rfc3339(unix_ms);
+        Err(if unix_ms < self.first {
+            let epoch = timestamp::format_rfc3339(self.first);
+            // What was meant, when it is not milliseconds.
+            let seconds = unix_ms.checked_mul(1000).filter(|_| text.parse::<i64>().is_ok());
+            let help = match seconds.filter(|&meant| meant > 0 && is_inside(meant)) {
+                Some(meant) => format!("; as seconds it would be {}", timestamp::format_rfc3339(meant)),
+                None => String::new(),
+            };
+            format!("{name} {time} lies before the epoch, {epoch}: no ID is that old{help}")
+        } else {
+            let end = timestamp::format_rfc3339(self.last);
+            format!("{name} {time} lies past {end}, the last time that an ID can carry")
+        })
+    }
 }

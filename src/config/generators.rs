@@ -34,7 +34,11 @@ pub(super) fn add(generators: &mut Vec<Arc<Declaration>>, words: &[String]) -> R
 }
 
 /// When a generator's time starts to count: a date needs a zone, for the same IDs must mean the same everywhere.
-pub(super) fn epoch(text: &str) -> Result<i64, String> {
+///
+/// # Errors
+///
+/// What it must be.
+pub fn epoch(text: &str) -> Result<i64, String> {
     parse_zoned(text)
         .map_err(|_| "must be a time with a zone, such as 2016-01-01T00:00:00+08:00, or Unix milliseconds".to_owned())
 }

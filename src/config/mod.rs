@@ -40,13 +40,14 @@ pub use self::enums::{
     BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
 pub use self::files::{Files, FilesFrom, RealFiles};
-pub use self::generators::GENERATORS_MAX;
+pub use self::generators::{GENERATORS_MAX, epoch};
 pub use self::read::{FILE_BYTES_MAX, FILES_MAX, INCLUDE_DEPTH_MAX, Sources};
 pub use self::reload::Reloaded;
 pub use self::report::{Place, Problem, Report, Warning};
 pub use self::rewrite::Rewritten;
 use self::row::Shape;
 pub use self::secret_files::{PasswordFileError, exposed_in_dir, read_password_file};
+pub use self::value_error::declaration_help;
 use self::values::Values;
 pub use self::values::{BindAddr, ClientMemory, Config, OutputBufferLimit, OutputBufferLimits, UserLine};
 use crate::text::glob::Pattern;

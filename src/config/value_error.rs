@@ -113,7 +113,8 @@ impl ValueError {
     }
 }
 
-fn declaration_help(error: &DeclarationError) -> Option<String> {
+/// The way out of a declaration's mistake, where its sentence does not show it.
+pub fn declaration_help(error: &DeclarationError) -> Option<String> {
     let meant = match error {
         DeclarationError::Kind { word } => did_you_mean(&word.to_ascii_lowercase(), kind_words()),
         DeclarationError::Option { name, fields } => {

@@ -150,6 +150,23 @@ pub fn format_rfc3339(unix_ms: i64) -> String {
     }
 }
 
+/// Unix nanoseconds as RFC 3339 in UTC, with as many digits of a second as `step_ns` has, at least three.
+///
+/// Beyond the years -9999 to 9999, Unix milliseconds as a bare number.
+pub fn format_rfc3339_ns(unix_ns: i128, step_ns: u64) -> String {
+    let digits = if step_ns.is_multiple_of(1_000_000) {
+        3
+    } else if step_ns.is_multiple_of(1_000) {
+        6
+    } else {
+        7
+    };
+    match Timestamp::from_nanosecond(unix_ns) {
+        Ok(timestamp) => format!("{timestamp:.digits$}"),
+        Err(_) => unix_ns.div_euclid(1_000_000).to_string(),
+    }
+}
+
 /// Why a text is not a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TimeError {
@@ -295,6 +312,22 @@ mod tests {
         }
         let long = parse_unix_ms(&"x\n".repeat(1000)).unwrap_err().to_string();
         assert!(long.len() < 300 && !long.contains('\n'), "{long}");
+    }
+
+    #[test]
+    fn a_fine_unit_has_more_digits() {
+        let unix_ns = 1_645_557_742_000_000_100;
+        for (unit_ns, text) in [
+            (100, "2022-02-22T19:22:22.0000001Z"),
+            (1_500, "2022-02-22T19:22:22.0000001Z"),
+            (1_000, "2022-02-22T19:22:22.000000Z"),
+            (1_000_000, "2022-02-22T19:22:22.000Z"),
+            (60_000_000_000, "2022-02-22T19:22:22.000Z"),
+        ] {
+            assert_eq!(format_rfc3339_ns(unix_ns, unit_ns), text);
+        }
+        assert_eq!(format_rfc3339_ns(i128::MIN, 100), i128::MIN.div_euclid(1_000_000).to_string());
+        assert_eq!(format_rfc3339_ns(-1, 100), "1969-12-31T23:59:59.9999999Z");
     }
 
     #[test]

@@ -7,6 +7,8 @@
 pub(crate) mod address;
 pub(crate) mod bench;
 pub(crate) mod client;
+pub(crate) mod decoded;
 pub(crate) mod paste;
 pub(crate) mod replies;
+pub(crate) mod subject;
 pub(crate) mod verify;

@@ -2,16 +2,17 @@
 //!
 //! All of these are IDs between marks that no ID has, so no format is detected and none must be named: blanks, commas,
 //! quotes, brackets and bars end a word, and what redis-cli writes before a value (`1)`, `(integer)`) is passed over.
-//! Everything else is either an ID or a mistake that is named with its line.
+//! Everything else is either an ID or a mistake that is named with its line. What an ID looks like is the
+//! [`Subject`]'s to say.
 //!
 //! Input is taken in pieces of any size. Nothing is kept but the beginning of one word, so a line, such as a JSON array
 //! of a million IDs, may be as long as it likes.
 
 use std::fmt;
 
-use getid_core::Id;
+use super::subject::Subject;
 
-/// Bytes of a word that are kept: more than any ID has, and enough to recognize what else it was.
+/// Bytes of a word that are kept, or as many as the longest ID has: enough to recognize what else it was.
 const WORD_BYTES_MAX: usize = 64;
 
 /// Bytes of a server's error that are kept.
@@ -19,9 +20,11 @@ const ERROR_BYTES_MAX: usize = 200;
 
 /// Finds IDs in text that arrives in pieces.
 ///
-/// Invariant: `word` has at most `WORD_BYTES_MAX` bytes, or `ERROR_BYTES_MAX` while it is an error's text.
+/// Invariant: `word` has at most `word_bytes_max` bytes, or `ERROR_BYTES_MAX` while it is an error's text.
 #[derive(Debug)]
-pub(crate) struct Scanner {
+pub(crate) struct Scanner<'a> {
+    subject: &'a Subject,
+    word_bytes_max: usize,
     line: u64,
     word: Vec<u8>,
     /// The word was longer than what is kept of it.
@@ -35,6 +38,9 @@ pub(crate) enum Mistake {
     NoId {
         /// Its beginning, as it was written: not fit for a terminal yet.
         word: String,
+        /// Whose ID it is not, and what it must be.
+        of: String,
+        expected: String,
     },
     /// A number that went through a program that has no 63-bit integers.
     Rounded {
@@ -45,18 +51,17 @@ pub(crate) enum Mistake {
     },
 }
 
-impl Default for Scanner {
-    fn default() -> Scanner {
-        Scanner { line: 1, word: Vec::new(), is_cut: false, in_error: false }
+impl<'a> Scanner<'a> {
+    pub(crate) fn new(subject: &'a Subject) -> Scanner<'a> {
+        let word_bytes_max = subject.id_bytes_max().max(WORD_BYTES_MAX);
+        Scanner { subject, word_bytes_max, line: 1, word: Vec::new(), is_cut: false, in_error: false }
     }
-}
 
-impl Scanner {
     /// Calls `found` with each word that ends in `bytes`, and the number of its line, from 1.
     pub(crate) fn scan<E>(
         &mut self,
         bytes: &[u8],
-        mut found: impl FnMut(u64, Result<Id, Mistake>) -> Result<(), E>,
+        mut found: impl FnMut(u64, Result<u128, Mistake>) -> Result<(), E>,
     ) -> Result<(), E> {
         for &byte in bytes {
             if byte == b'\n' {
@@ -65,10 +70,10 @@ impl Scanner {
                 self.line = self.line.saturating_add(1);
             } else if self.in_error {
                 self.push(byte, ERROR_BYTES_MAX);
-            } else if ends_word(byte) {
+            } else if ends_word(byte) && !self.subject.prefix().as_bytes().contains(&byte) {
                 self.end_word(&mut found)?;
             } else {
-                self.push(byte, WORD_BYTES_MAX);
+                self.push(byte, self.word_bytes_max);
             }
         }
         Ok(())
@@ -77,7 +82,7 @@ impl Scanner {
     /// Calls `found` with the word that the end of the input ends, if there is one.
     pub(crate) fn finish<E>(
         mut self,
-        mut found: impl FnMut(u64, Result<Id, Mistake>) -> Result<(), E>,
+        mut found: impl FnMut(u64, Result<u128, Mistake>) -> Result<(), E>,
     ) -> Result<(), E> {
         self.end_word(&mut found)?;
         self.end_error(&mut found)
@@ -91,7 +96,7 @@ impl Scanner {
         }
     }
 
-    fn end_word<E>(&mut self, found: &mut impl FnMut(u64, Result<Id, Mistake>) -> Result<(), E>) -> Result<(), E> {
+    fn end_word<E>(&mut self, found: &mut impl FnMut(u64, Result<u128, Mistake>) -> Result<(), E>) -> Result<(), E> {
         if self.in_error || self.word.is_empty() {
             return Ok(());
         }
@@ -104,12 +109,16 @@ impl Scanner {
             return Ok(());
         }
         if is_cut {
-            return found(line, Err(Mistake::NoId { word: format!("{word}...") }));
+            return found(line, Err(Mistake::no_id(format!("{word}..."), self.subject)));
         }
-        if is_decoration(word) { Ok(()) } else { found(line, read(word)) }
+        match self.subject.read(word) {
+            Some(number) => found(line, Ok(number)),
+            None if is_decoration(word) => Ok(()),
+            None => found(line, Err(Mistake::of(word, self.subject))),
+        }
     }
 
-    fn end_error<E>(&mut self, found: &mut impl FnMut(u64, Result<Id, Mistake>) -> Result<(), E>) -> Result<(), E> {
+    fn end_error<E>(&mut self, found: &mut impl FnMut(u64, Result<u128, Mistake>) -> Result<(), E>) -> Result<(), E> {
         if !std::mem::take(&mut self.in_error) {
             return Ok(());
         }
@@ -138,26 +147,27 @@ fn is_decoration(word: &str) -> bool {
     word.is_empty() || ordinal && word.len() > 1 || word == "(integer)" || border || head
 }
 
-fn read(word: &str) -> Result<Id, Mistake> {
-    if let Some(id) = parse_id(word) {
-        return Ok(id);
+impl Mistake {
+    /// What is wrong with a word that is not an ID.
+    pub(crate) fn of(word: &str, subject: &Subject) -> Mistake {
+        let like_a_float = word.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+'));
+        let is_float = like_a_float && word.contains(['.', 'e', 'E']) && word.parse::<f64>().is_ok();
+        let word = word.to_owned();
+        if is_float { Mistake::Rounded { word } } else { Mistake::no_id(word, subject) }
     }
-    let like_a_float = word.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+'));
-    let is_float = like_a_float && word.contains(['.', 'e', 'E']) && word.parse::<f64>().is_ok();
-    let word = word.to_owned();
-    Err(if is_float { Mistake::Rounded { word } } else { Mistake::NoId { word } })
-}
 
-/// An ID as text: digits only, 63 bits.
-pub(crate) fn parse_id(word: &str) -> Option<Id> {
-    let digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
-    if digits { word.parse().ok().and_then(Id::new) } else { None }
+    fn no_id(word: String, subject: &Subject) -> Mistake {
+        Mistake::NoId { word, of: subject.of(), expected: subject.expected() }
+    }
 }
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Mistake::NoId { word } => write!(f, "'{word}' is no ID: must be 0 to {}", i64::MAX),
+            Mistake::NoId { word, of, expected } => {
+                let is_not = if of.is_empty() { "is no ID" } else { "is not an ID" };
+                write!(f, "'{word}' {is_not}{of}: must be {expected}")
+            }
             Mistake::Rounded { word } => {
                 write!(f, "'{word}' is no ID: it was rounded on its way; keep IDs as strings or 64-bit integers")
             }
@@ -172,16 +182,22 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use getid_core::{Layout, no_dates};
+
     use super::*;
 
     /// The words of `text`, fed in pieces that end at `cuts`.
-    fn words(text: &[u8], piece: usize) -> Vec<(u64, Result<u64, Mistake>)> {
+    fn words(text: &[u8], piece: usize) -> Vec<(u64, Result<u128, Mistake>)> {
+        words_of(&Subject::Unnamed(Layout::default()), text, piece)
+    }
+
+    fn words_of(subject: &Subject, text: &[u8], piece: usize) -> Vec<(u64, Result<u128, Mistake>)> {
         let mut words = Vec::new();
-        let mut found = |line, word: Result<Id, Mistake>| {
-            words.push((line, word.map(Id::get)));
+        let mut found = |line, word: Result<u128, Mistake>| {
+            words.push((line, word));
             Ok::<(), Infallible>(())
         };
-        let mut scanner = Scanner::default();
+        let mut scanner = Scanner::new(subject);
         for piece in text.chunks(piece.max(1)) {
             let Ok(()) = scanner.scan(piece, &mut found);
             assert!(scanner.word.len() <= ERROR_BYTES_MAX);
@@ -190,10 +206,14 @@ mod tests {
         words
     }
 
+    fn no_id(word: &str) -> Mistake {
+        Mistake::no_id(word.to_owned(), &Subject::Unnamed(Layout::default()))
+    }
+
     #[track_caller]
-    fn check(text: &str, expected: &[u64]) {
+    fn check(text: &str, expected: &[u128]) {
         for piece in 1..=text.len() {
-            let ids: Vec<u64> = words(text.as_bytes(), piece)
+            let ids: Vec<u128> = words(text.as_bytes(), piece)
                 .into_iter()
                 .map(|(line, word)| word.unwrap_or_else(|mistake| panic!("line {line}: {mistake}")))
                 .collect();
@@ -226,7 +246,7 @@ mod tests {
 
     #[test]
     fn mistakes_have_their_line_and_their_word() {
-        let no_id = |word: &str| Err(Mistake::NoId { word: word.to_owned() });
+        let no_id = |word: &str| Err(no_id(word));
         for piece in [1, 7, 1000] {
             assert_eq!(
                 words(b"7\nan,8\n-1\n(error) BUSY, try \"later\"\n9\n", piece),
@@ -251,9 +271,41 @@ mod tests {
     #[test]
     fn a_word_without_end_is_cut() {
         let expected = format!("{}...", "9".repeat(WORD_BYTES_MAX));
-        assert_eq!(words(&vec![b'9'; 100_000], 4096), [(1, Err(Mistake::NoId { word: expected }))]);
+        assert_eq!(words(&vec![b'9'; 100_000], 4096), [(1, Err(no_id(&expected)))]);
         let text = [b"(error) ".to_vec(), vec![b'x'; 100_000]].concat();
         assert_eq!(words(&text, 999), [(1, Err(Mistake::ServerError { text: "x".repeat(ERROR_BYTES_MAX) }))]);
+    }
+
+    #[test]
+    fn texts_of_a_declaration_are_read() {
+        let prefix = "orders;[1]".repeat(6);
+        let declared = |text: &str| Subject::parse(text, no_dates).unwrap();
+        for (subject, text, ids) in [
+            (declared("uuid4"), "1) \"919108f7-52d1-4320-9bac-f847db4148a8\"\nid", 1),
+            (declared("objectid"), "['507f1f77bcf86cd799439011', \"507f191e810c19729de860ea\"]", 2),
+            // A heading in other columns.
+            (declared("twitter format base62 pad 2 overflow grow"), "id", 1),
+            // Marks, and longer than most words.
+            (declared(&format!("twitter format hex prefix {prefix}")), &format!("{prefix}0000000000000001\n"), 1),
+        ] {
+            for piece in 1..=text.len() {
+                let words = words_of(&subject, text.as_bytes(), piece);
+                assert_eq!(words.iter().filter(|(_, word)| word.is_ok()).count(), ids, "{text}: {words:?}");
+                assert_eq!(words.len(), ids);
+            }
+        }
+        let mistake = |text: &str, word: &str| match &words_of(&declared(text), word.as_bytes(), 100)[..] {
+            [(1, Err(mistake))] => mistake.to_string(),
+            words => panic!("{words:?}"),
+        };
+        assert_eq!(
+            mistake("js53", "9007199254740992"),
+            "'9007199254740992' is not an ID of js53: must be 0 to 9007199254740991"
+        );
+        assert_eq!(
+            mistake("generator t twitter format base58 prefix T-", "17"),
+            "'17' is not an ID of t: must be 11 digits of base58 behind 'T-'"
+        );
     }
 
     proptest! {
@@ -270,8 +322,8 @@ mod tests {
             mark in prop::sample::select(vec![",", "\n", "\r\n", " ", ";", "\", \"", "\n1) \"", "\n2) (integer) ", " | ", "], ["]),
         ) {
             let text = ids.iter().map(u64::to_string).collect::<Vec<_>>().join(mark);
-            let found: Vec<u64> = words(text.as_bytes(), 5).into_iter().filter_map(|(_, word)| word.ok()).collect();
-            prop_assert_eq!(found, ids);
+            let found = words(text.as_bytes(), 5).into_iter().filter_map(|(_, word)| word.ok());
+            prop_assert_eq!(found.collect::<Vec<_>>(), ids.into_iter().map(u128::from).collect::<Vec<_>>());
         }
     }
 }

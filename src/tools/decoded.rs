@@ -1,0 +1,179 @@
+//! What an ID says by a declaration: its time, and every field under its name.
+//!
+//! Nothing is compared with what the declaration gives its fields: an ID of another server, or of the system that gave
+//! IDs of this layout before, says what it says.
+
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+
+use getid_core::{Declaration, Field, FieldLayout, Role};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+
+use crate::text::timestamp::format_rfc3339_ns;
+
+/// The widest number that JavaScript's numbers hold, bits; wider fields are strings in JSON.
+const JSON_BITS_MAX: u32 = 53;
+
+/// Keys of a row that are not fields.
+const KEYS: [&str; 4] = ["id", "time", "unix_ms", "tick"];
+
+/// Decodes IDs of one declaration.
+pub(crate) struct Decoding<'a> {
+    declaration: &'a Declaration,
+    /// All but the time, with how many bits lie below each.
+    fields: Vec<(&'a Field, u32)>,
+}
+
+/// What one ID says.
+pub(crate) struct Row<'a> {
+    decoding: &'a Decoding<'a>,
+    id: String,
+    /// `None`: the kind holds no time.
+    time: Option<Time>,
+    number: u128,
+}
+
+struct Time {
+    tick: u64,
+    rfc3339: String,
+    unix_ms: i64,
+}
+
+impl<'a> Decoding<'a> {
+    pub(crate) fn new(declaration: &'a Declaration) -> Decoding<'a> {
+        let fields = declaration.layout().places().filter(|(field, _)| field.role != Role::Time).collect();
+        Decoding { declaration, fields }
+    }
+
+    pub(crate) fn row(&'a self, number: u128) -> Row<'a> {
+        let layout = self.declaration.layout();
+        let time = layout.tick_of(number).map(|tick| {
+            let unix_ns = layout.unix_ns(tick);
+            Time {
+                tick,
+                rfc3339: format_rfc3339_ns(unix_ns, layout.unit().ns()),
+                unix_ms: i64::try_from(unix_ns.div_euclid(1_000_000)).unwrap_or(i64::MAX),
+            }
+        });
+        Row { decoding: self, id: text_of(self.declaration, number), time, number }
+    }
+
+    /// The heads of the columns.
+    pub(crate) fn header(&self) -> String {
+        let mut line = format!("{:>1$}", "id", self.declaration.id_bytes_max());
+        let time_width = self.time_width();
+        let _ = write!(line, " {:<time_width$}", "time (UTC)");
+        if self.declaration.layout().has_time() {
+            let _ = write!(line, " {:>13} {:>2$}", "unix_ms", "tick", self.tick_width());
+        }
+        for (field, _) in &self.fields {
+            let _ = write!(line, " {:>1$}", field.name, width(field));
+        }
+        line
+    }
+
+    fn time_width(&self) -> usize {
+        format_rfc3339_ns(0, self.declaration.layout().unit().ns()).len()
+    }
+
+    fn tick_width(&self) -> usize {
+        self.declaration.layout().last_tick().to_string().len().max("tick".len())
+    }
+}
+
+/// An ID as its generator writes it.
+pub(crate) fn text_of(declaration: &Declaration, number: u128) -> String {
+    let mut text = Vec::new();
+    // What was read from an ID is written as one.
+    let written = declaration.write(number, &mut text);
+    String::from_utf8(text).ok().filter(|_| written).unwrap_or_else(|| number.to_string())
+}
+
+impl std::fmt::Display for Row<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Row { decoding, id, time, number } = self;
+        let time_width = decoding.time_width();
+        write!(f, "{id:>0$} ", decoding.declaration.id_bytes_max())?;
+        match time {
+            None => write!(f, "{:<time_width$}", "holds no time")?,
+            Some(Time { tick, rfc3339, unix_ms }) => {
+                write!(f, "{rfc3339:<time_width$} {unix_ms:>13} {tick:>0$}", decoding.tick_width())?;
+            }
+        }
+        decoding.fields.iter().try_for_each(|&(field, shift)| {
+            write!(f, " {:>1$}", shown(field, FieldLayout::value(field, shift, *number)), width(field))
+        })
+    }
+}
+
+/// One object: the ID, its time as RFC 3339, in Unix ms and in units since the epoch (`tick`), and each field. What
+/// does not fit 53 bits is a string.
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Row { decoding, id, time, number } = self;
+        let mut map = serializer.serialize_map(None)?;
+        let layout = decoding.declaration.layout();
+        map.serialize_entry("id", id)?;
+        map.serialize_entry("time", &time.as_ref().map(|time| &time.rfc3339))?;
+        map.serialize_entry("unix_ms", &time.as_ref().map(|time| time.unix_ms))?;
+        if let Some(Time { tick, .. }) = time {
+            if layout.time_bits() > JSON_BITS_MAX {
+                map.serialize_entry("tick", &tick.to_string())?;
+            } else {
+                map.serialize_entry("tick", tick)?;
+            }
+        }
+        for &(field, shift) in &decoding.fields {
+            let value = FieldLayout::value(field, shift, *number);
+            let is_taken = KEYS.contains(&field.name.as_str());
+            let key = if is_taken { format!("field-{}", field.name) } else { field.name.clone() };
+            match u64::try_from(value)
+                .ok()
+                .filter(|_| Style::of(field) == Style::Decimal && field.bits <= JSON_BITS_MAX)
+            {
+                Some(number) => map.serialize_entry(&key, &number)?,
+                None => map.serialize_entry(&key, &shown(field, value))?,
+            }
+        }
+        map.end()
+    }
+}
+
+/// How the values of a field are read by people.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Style {
+    Decimal,
+    /// All of its digits: nodes, processes, random bits.
+    Hex,
+    /// Four numbers with dots.
+    Address,
+}
+
+impl Style {
+    fn of(field: &Field) -> Style {
+        match (field.role, field.name.as_str()) {
+            (Role::Drawn, "address") => Style::Address,
+            (Role::Drawn, "clock-seq") => Style::Decimal,
+            (Role::Drawn | Role::Noise, _) => Style::Hex,
+            _ => Style::Decimal,
+        }
+    }
+}
+
+fn shown(field: &Field, value: u128) -> String {
+    let hex = || format!("{value:00$x}", field.bits.div_ceil(4) as usize);
+    match Style::of(field) {
+        Style::Decimal => value.to_string(),
+        Style::Hex => hex(),
+        Style::Address => u32::try_from(value).map_or_else(|_| hex(), |bits| Ipv4Addr::from(bits).to_string()),
+    }
+}
+
+fn width(field: &Field) -> usize {
+    let most = match Style::of(field) {
+        Style::Address => "255.255.255.255".len(),
+        _ => shown(field, u128::MAX >> (u128::BITS - field.bits)).len(),
+    };
+    most.max(field.name.len())
+}
