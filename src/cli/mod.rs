@@ -8,6 +8,7 @@ mod bench;
 mod check_config;
 mod decode;
 mod get;
+mod layout;
 mod layout_args;
 mod output;
 mod ping;
@@ -35,6 +36,7 @@ pub fn run() -> ExitCode {
         Command::CheckConfig(args) => check_config::run(args.words),
         Command::Decode(args) => decode::run(&args),
         Command::Span(args) => span::run(&args),
+        Command::Layout(args) => layout::run(&args),
         Command::Ping(args) => ping::run(&args),
         Command::Get(args) => get::run(&args),
         Command::State(args) => state::run(args),
@@ -101,6 +103,8 @@ enum Command {
     Decode(decode::DecodeArgs),
     /// The lowest and the highest ID of a time span, for WHERE id BETWEEN
     Span(span::SpanArgs),
+    /// Explain a layout: its bits, capacity, end and evenness; or propose one for a load
+    Layout(Box<layout::ExplainArgs>),
     /// Ask a server for a PONG, or whether it gives IDs, as a health check
     Ping(Box<ping::PingArgs>),
     /// Draw IDs from a server and print them, one a line

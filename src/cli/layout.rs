@@ -1,0 +1,166 @@
+//! `getid layout`: what a layout holds, until when, and what it can't do; and which one to choose.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use clap::Args;
+use getid_core::{IDS_PER_S_MAX, KINDS, MODULUS_MAX, SERVERS_MAX, propose};
+use serde::Serialize;
+
+use super::layout_args::{SubjectArgs, declared};
+use super::output::{complain, finish, print_report};
+use crate::system::clock::wall_unix_ms;
+use crate::text::plural::{counted, thousands};
+use crate::tools::explanation::{Explanation, Load};
+use crate::tools::subject::Subject;
+
+/// Arguments of `getid layout`.
+#[derive(Args)]
+#[command(
+    override_usage = "getid layout [KIND [OPTION VALUE]...] [OPTIONS]
+       getid layout --generator NAME [--config FILE]
+       getid layout --servers N --rate N [--mod N]
+       getid layout --list",
+    after_help = "\
+Without a kind or a generator, it is the unnamed generator's layout, as it is configured. Words are those of a configuration's
+line behind the name; constants need no values.
+
+Evenness is how IDs spread over tables when a row's table is id % n: even, or the emptiest and the fullest of the n have so many
+times their share.
+
+With --servers and --rate a layout is proposed, with the line for the configuration and the reason for each field.
+
+Examples:
+  getid layout twitter
+  getid layout layout time:39@1ms server-id:7 counter:7 epoch 2016-01-01T00:00:00+08:00 counter-start 0..9
+  getid layout --generator tweets --config /etc/getid/getid.conf --mod 100 --rate 500
+  getid layout --servers 20 --rate 50000 --mod 1024
+  getid layout --list"
+)]
+pub(super) struct ExplainArgs {
+    /// A kind, and what is declared of it
+    #[arg(value_name = "WORD", allow_negative_numbers = true)]
+    #[arg(conflicts_with_all = ["words", "generator", "config", "id_range", "shard_range", "random_range", "epoch"])]
+    kind: Vec<String>,
+    /// Show all kinds
+    #[arg(long, conflicts_with_all = ["kind", "words", "generator", "config", "servers", "rate", "modulus"])]
+    #[arg(conflicts_with_all = ["id_range", "shard_range", "random_range", "epoch"])]
+    list: bool,
+    /// Propose a layout for so many servers
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=SERVERS_MAX))]
+    #[arg(requires = "rate", conflicts_with_all = ["kind", "words", "generator", "config"])]
+    #[arg(conflicts_with_all = ["id_range", "shard_range", "random_range", "epoch"])]
+    servers: Option<u64>,
+    /// IDs a second: with --servers of all together, else of one server, for the evenness
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=IDS_PER_S_MAX))]
+    rate: Option<u64>,
+    /// Tables: IDs are to spread evenly over id % N
+    #[arg(long = "mod", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MODULUS_MAX))]
+    modulus: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    subject: SubjectArgs,
+}
+
+/// Explains or proposes; exit code 1 when the declaration is wrong, or nothing can be proposed.
+pub(super) fn run(args: &ExplainArgs) -> ExitCode {
+    let printed = if args.list {
+        Ok(print_report(&List::new(), args.json))
+    } else if let Some((servers, rate)) = args.servers.zip(args.rate) {
+        Proposed::new(servers, rate, args.modulus.unwrap_or(1)).map(|proposed| print_report(&proposed, args.json))
+    } else {
+        explain(args).map(|explanation| print_report(&explanation, args.json))
+    };
+    match printed {
+        Ok(printed) => finish(printed, ExitCode::SUCCESS),
+        Err(message) => {
+            complain(&message);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn explain(args: &ExplainArgs) -> Result<Explanation, String> {
+    let subject =
+        if args.kind.is_empty() { args.subject.subject() } else { declared("the layout", &args.kind.join(" ")) }?;
+    explanation(&subject, Load { modulus: args.modulus, ids_per_s: args.rate })
+}
+
+fn explanation(subject: &Subject, load: Load) -> Result<Explanation, String> {
+    let declaration = subject.declaration().ok_or("the layout can't be shown")?;
+    Ok(Explanation::new(&declaration, matches!(subject, Subject::Unnamed(_)), load, wall_unix_ms()))
+}
+
+#[derive(Serialize)]
+struct List {
+    kinds: Vec<ListedKind>,
+}
+
+#[derive(Serialize)]
+struct ListedKind {
+    kind: &'static str,
+    /// 0: as declared.
+    bits: u32,
+    fields: String,
+    about: &'static str,
+}
+
+impl List {
+    fn new() -> List {
+        let listed = |kind: &'static getid_core::Kind| ListedKind {
+            kind: kind.word,
+            bits: kind.fields.iter().map(|(_, bits, _)| bits).sum(),
+            fields: kind.fields.iter().map(|(name, bits, _)| format!("{name}:{bits}")).collect::<Vec<_>>().join(" "),
+            about: kind.doc,
+        };
+        List { kinds: KINDS.iter().map(listed).collect() }
+    }
+}
+
+impl fmt::Display for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.kinds.iter().map(|kind| kind.kind.len()).max().unwrap_or(0);
+        self.kinds.iter().try_for_each(|ListedKind { kind, bits, fields, about }| {
+            let bits = if *bits > 0 { bits.to_string() } else { String::new() };
+            writeln!(f, "{kind:<width$}  {bits:>3}  {about}")?;
+            if fields.is_empty() { Ok(()) } else { writeln!(f, "{:width$}       {fields}", "") }
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct Proposed {
+    servers: u64,
+    ids_per_s: u64,
+    modulus: u64,
+    /// A line of a configuration; the name is an example.
+    declaration: String,
+    reasons: Vec<String>,
+    layout: Explanation,
+}
+
+impl Proposed {
+    fn new(servers: u64, ids_per_s: u64, modulus: u64) -> Result<Proposed, String> {
+        let proposal = propose(servers, ids_per_s, modulus).map_err(|error| error.to_string())?;
+        let declaration = format!("generator orders {}", proposal.words);
+        let subject = declared("the proposal", &declaration)?;
+        let load = Load { modulus: Some(modulus), ids_per_s: Some(ids_per_s.div_ceil(servers)) };
+        let layout = explanation(&subject, load)?;
+        Ok(Proposed { servers, ids_per_s, modulus, declaration, reasons: proposal.reasons, layout })
+    }
+}
+
+impl fmt::Display for Proposed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Proposed { servers, ids_per_s, modulus, declaration, reasons, layout } = self;
+        write!(f, "for {} that give {} a second together", counted(*servers, "server"), counted(*ids_per_s, "ID"))?;
+        if *modulus > 1 {
+            write!(f, ", even over id % {}", thousands(*modulus))?;
+        }
+        writeln!(f, "\n\n{declaration}\n\nwhy")?;
+        reasons.iter().try_for_each(|reason| writeln!(f, "  {reason}"))?;
+        write!(f, "\n{layout}")
+    }
+}
