@@ -8,12 +8,16 @@
 
 mod describe;
 mod ids;
+mod named_ids;
 mod table;
 
 use std::collections::HashSet;
 
 pub use describe::{command_docs, command_get_keys, command_help, command_info, command_list};
 pub use ids::{IdArgumentError, SpanError, describe_id, describe_span, parse_id, parse_span, quoted};
+pub use named_ids::{
+    NamedId, check_named_span, describe_any_id, describe_named_id, describe_named_span, parse_named_id, too_wide,
+};
 pub use table::{NAMING, TABLE};
 
 use crate::resp::Args;
@@ -113,6 +117,7 @@ pub enum Verb {
     GetId,
     MGetId,
     DecodeId,
+    Generators,
     IdReady,
     IdSpan,
     Acl,

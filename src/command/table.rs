@@ -21,6 +21,9 @@ pub static TABLE: &[Command] = &[
     GETID,
     MGETID,
     DECODEID,
+    row(Verb::Generators, "generators", 1, SLOW.and(Flags::READONLY), NONE)
+        .docs("0.2.0", "generic", "Tell the named generators: kinds, layouts, capacities, ends, and where each is")
+        .costs("O(N) where N is the number of generators"),
     // Before a login too: health checks have no password, and it tells them nothing else.
     row(Verb::IdReady, "idready", 1, FAST.and(Flags::READONLY).and(Flags::NO_AUTH), NONE).docs(
         "0.1.0",

@@ -6,9 +6,11 @@
 //! made, and one of the same name in `server/effects`, where they are carried out.
 
 use std::fmt;
+use std::sync::Arc;
 
-use getid_core::Id;
+use getid_core::{Id, NamedGenerator};
 
+use crate::command::NamedId;
 use crate::text::timestamp::Time;
 
 /// What only the server can do for a command; its answer is the command's reply.
@@ -29,10 +31,19 @@ pub enum Effect {
 }
 
 /// Of commands about IDs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IdsEffect {
     /// `DECODEID id`: answer [`crate::command::describe_id`] with the wall clock's time.
     Decode(Id),
+    /// `DECODEID id` where there are named generators: answer [`crate::command::describe_any_id`].
+    DecodeAny {
+        /// If it is an ID of the unnamed one.
+        id: Option<Id>,
+        /// What it could be, in some of the others.
+        named: Vec<NamedId>,
+    },
+    /// `DECODEID id name`: answer [`crate::command::describe_named_id`].
+    DecodeNamed(NamedId),
     /// `GENERATORS`: answer what each named generator is, and where.
     Generators,
     /// `IDREADY`: answer `+READY`, or the error that a request for an ID would get.
@@ -42,6 +53,13 @@ pub enum IdsEffect {
     },
     /// `IDSPAN from to`: answer [`crate::command::describe_span`] of these times; `now` is the wall clock's.
     Span([Time; 2]),
+    /// `IDSPAN from to name`: answer [`crate::command::describe_named_span`].
+    SpanNamed {
+        /// Whose IDs.
+        generator: Arc<NamedGenerator>,
+        /// From and to.
+        times: [Time; 2],
+    },
 }
 
 /// Of `CLIENT`.

@@ -7,6 +7,7 @@
 
 use getid_core::{NamedGenerator, Reservation};
 
+use crate::command::too_wide;
 use crate::resp::{self, IdWriter};
 
 /// Generators that one turn asks at most; a turn that asks so many ends.
@@ -225,16 +226,6 @@ impl NamedPart {
             form == Form::Each
         });
     }
-}
-
-#[cold]
-fn too_wide(generator: &NamedGenerator, number: u128) -> String {
-    let declaration = generator.declaration();
-    let (name, pad) = (declaration.name(), declaration.format().map_or(0, |format| format.pad));
-    format!(
-        "ERR generator '{name}' is at {number}, which has more digits than its format's pad {pad}. Declare a new generator \
-         with a larger pad, or this one with 'overflow grow', which gives up the order of its texts"
-    )
 }
 
 /// Writes IDs that are text as bulk strings, all of one generator.

@@ -92,6 +92,7 @@ fn the_table_agrees_with_redis() {
         Verb::GetId,
         Verb::MGetId,
         Verb::DecodeId,
+        Verb::Generators,
         Verb::IdReady,
         Verb::IdSpan,
         Verb::ClientSetInfo,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use getid::acl::{Protection, Users};
-use getid::command::{Vocabulary, describe_id, describe_span};
+use getid::command::{Vocabulary, describe_any_id, describe_id, describe_named_id, describe_named_span, describe_span};
 use getid::config::Config;
 use getid::resp::{DecodeLimits, Decoded, Decoder, Value};
 use getid::session::{
@@ -257,6 +257,13 @@ fn answer(effect: &Effect) -> Value {
     match effect {
         Effect::Ids(IdsEffect::Decode(id)) => describe_id(Layout::default(), *id, 1_488_793_021_000),
         Effect::Ids(IdsEffect::Generators) => Value::Array(Vec::new()),
+        Effect::Ids(IdsEffect::DecodeAny { id, named }) => {
+            describe_any_id(Layout::default(), *id, named, 1_488_793_021_000)
+        }
+        Effect::Ids(IdsEffect::DecodeNamed(id)) => describe_named_id(id, 1_488_793_021_000),
+        Effect::Ids(IdsEffect::SpanNamed { generator, times }) => {
+            describe_named_span(generator, *times, 1_488_793_021_000)
+        }
         Effect::Ids(IdsEffect::Ready { tells_why: true }) => Value::Simple("READY".into()),
         Effect::Ids(IdsEffect::Ready { tells_why: false }) => {
             Value::error("MISCONF no ids are given now; who logs in is told why")

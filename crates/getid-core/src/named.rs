@@ -43,6 +43,15 @@ impl RequestField {
     }
 }
 
+/// Of one server, two with the same declaration are one.
+impl PartialEq for NamedGenerator {
+    fn eq(&self, other: &NamedGenerator) -> bool {
+        self.declaration == other.declaration
+    }
+}
+
+impl Eq for NamedGenerator {}
+
 impl NamedGenerator {
     /// The generator of the server with this server-id. `cycle` is for a layout with random bits.
     ///

@@ -17,9 +17,12 @@ pub(super) fn perform(server: &Server, effect: IdsEffect) -> Answer {
     let now_ms = || server.issuer().clock().wall_unix_ms();
     Answer::Value(match effect {
         IdsEffect::Decode(id) => command::describe_id(layout, id, now_ms()),
+        IdsEffect::DecodeAny { id, named } => command::describe_any_id(layout, id, &named, now_ms()),
+        IdsEffect::DecodeNamed(id) => command::describe_named_id(&id, now_ms()),
         IdsEffect::Generators => return generators(server.named_generators()),
         IdsEffect::Ready { tells_why } => ready(server, tells_why),
         IdsEffect::Span(times) => command::describe_span(layout, times, now_ms()),
+        IdsEffect::SpanNamed { generator, times } => command::describe_named_span(&generator, times, now_ms()),
     })
 }
 

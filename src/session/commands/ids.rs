@@ -1,10 +1,12 @@
 //! `GETID`, `MGETID` and the commands about IDs that exist already.
 
+use std::sync::Arc;
+
 use getid_core::{NAME_BYTES_MAX, NamedGenerator, NamedGenerators, RequestField, is_name};
 
-use super::{Answer, Call, NOT_AN_INTEGER, Outcome};
+use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, Outcome};
 use crate::acl::User;
-use crate::command::{Command, Verb, parse_id, parse_span, quoted};
+use crate::command::{Command, Verb, check_named_span, parse_id, parse_named_id, parse_span, quoted};
 use crate::resp::{Args, parse_integer};
 use crate::session::effect::{Effect, IdsEffect};
 use crate::session::named::{Form, NamedReply};
@@ -121,6 +123,9 @@ fn unknown_field(generator: &NamedGenerator, word: &[u8]) -> String {
     format!("ERR generator '{name}' takes no field '{word}' with a request; it takes {}", fields.join(", "))
 }
 
+/// In how many generators `DECODEID` without a name tells what an ID could be.
+const DECODED_MAX: usize = 100;
+
 /// What an unknown name counts for a turn's bound, bytes: others are looked at for it.
 const UNKNOWN_NAME_BYTES: usize = 4096;
 
@@ -149,10 +154,39 @@ fn unknown(generators: &NamedGenerators, name: &[u8], command: &Command, user: &
     )
 }
 
-/// `DECODEID id`
+/// `DECODEID id [name]`
 pub(super) fn decode(call: &mut Call<'_>) -> Outcome {
-    let id = parse_id(call.arg(1)).map_err(|error| error.to_string())?;
-    Ok(Answer::Effect(Effect::Ids(IdsEffect::Decode(id))))
+    let text = call.arg(1);
+    if call.args.len() > 2 {
+        let generator = generator_at(call, 2)?;
+        let number = parse_named_id(&generator, text)?;
+        return Ok(Answer::Effect(Effect::Ids(IdsEffect::DecodeNamed((generator, number)))));
+    }
+    let id = parse_id(text).map_err(|error| error.to_string());
+    let generators = &call.client.settings.generators;
+    if generators.is_empty() {
+        return Ok(Answer::Effect(Effect::Ids(IdsEffect::Decode(id?))));
+    }
+    let read = |generator: &Arc<NamedGenerator>| Some((Arc::clone(generator), parse_named_id(generator, text).ok()?));
+    let named = generators.iter().filter_map(|(_, generator)| read(generator));
+    let named: Vec<_> = named.take(DECODED_MAX).collect();
+    if named.is_empty() {
+        id.as_ref().map_err(Clone::clone)?;
+    }
+    Ok(Answer::Effect(Effect::Ids(IdsEffect::DecodeAny { id: id.ok(), named })))
+}
+
+/// The generator whose name is the last argument, at `at`.
+fn generator_at(call: &mut Call<'_>, at: usize) -> Result<Arc<NamedGenerator>, ErrorText> {
+    if call.args.len() > at + 1 {
+        return Err(call.command.arity_error().into());
+    }
+    let (name, generators) = (call.arg(at), &call.client.settings.generators);
+    let found = generators.find(name).and_then(|place| generators.get(place)).map(|(_, found)| Arc::clone(found));
+    found.ok_or_else(|| {
+        call.turn.count_work(UNKNOWN_NAME_BYTES);
+        unknown(generators, name, call.command, call.client.user()).into()
+    })
 }
 
 /// `IDREADY`
@@ -161,8 +195,16 @@ pub(super) fn ready(call: &mut Call<'_>) -> Outcome {
     Ok(Answer::Effect(Effect::Ids(IdsEffect::Ready { tells_why })))
 }
 
-/// `IDSPAN from to`
+/// `IDSPAN from to [name]`
 pub(super) fn span(call: &mut Call<'_>) -> Outcome {
+    let generator = if call.args.len() > 3 { Some(generator_at(call, 3)?) } else { None };
     let times = parse_span(call.arg(1), call.arg(2)).map_err(|error| error.to_string())?;
-    Ok(Answer::Effect(Effect::Ids(IdsEffect::Span(times))))
+    let effect = match generator {
+        None => IdsEffect::Span(times),
+        Some(generator) => {
+            check_named_span(&generator)?;
+            IdsEffect::SpanNamed { generator, times }
+        }
+    };
+    Ok(Answer::Effect(Effect::Ids(effect)))
 }

@@ -21,7 +21,7 @@ mod transaction;
 use std::borrow::Cow;
 
 use super::client::Client;
-use super::effect::{AclEffect, ClientEffect, ConfigEffect, Effect, IntrospectEffect};
+use super::effect::{AclEffect, ClientEffect, ConfigEffect, Effect, IdsEffect, IntrospectEffect};
 use super::transaction::Transaction;
 use super::turn::Turn;
 use crate::command::{self, Command, TABLE, Verb, quote};
@@ -84,6 +84,7 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
         Verb::GetId => ids::getid,
         Verb::MGetId => ids::mgetid,
         Verb::DecodeId => ids::decode,
+        Verb::Generators => |_| Ok(Answer::Effect(Effect::Ids(IdsEffect::Generators))),
         Verb::IdReady => ids::ready,
         Verb::IdSpan => ids::span,
 
