@@ -57,6 +57,18 @@ pub enum Role {
     Request,
 }
 
+impl Role {
+    /// The widest such field, bits.
+    fn bits_max(self) -> u32 {
+        match self {
+            Role::Time | Role::Counter => SLOT_BITS_MAX,
+            Role::Random => RANDOM_BITS_MAX,
+            Role::Noise => ID_BITS_MAX,
+            Role::Constant(_) | Role::Server | Role::Drawn | Role::Request => VALUE_BITS_MAX,
+        }
+    }
+}
+
 /// One field of an ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
@@ -71,6 +83,10 @@ pub struct Field {
 impl Field {
     pub(crate) fn new(name: &str, bits: u32, role: Role) -> Field {
         Field { name: name.to_owned(), bits, role }
+    }
+
+    fn has_fit_width(&self) -> bool {
+        (1..=self.role.bits_max()).contains(&self.bits)
     }
 }
 
@@ -328,47 +344,47 @@ impl core::error::Error for FieldsError {}
 
 fn check(fields: &[Field]) -> Vec<FieldsError> {
     let mut errors = Vec::new();
-    let place = |field: &Field, expected| FieldsError::Place { name: field.name.clone(), expected };
     let at = |role: Role| fields.iter().position(|field| field.role == role);
     let (time, counter) = (at(Role::Time), at(Role::Counter));
     for (index, field) in fields.iter().enumerate() {
-        let max = match field.role {
-            Role::Time | Role::Counter => SLOT_BITS_MAX,
-            Role::Random => RANDOM_BITS_MAX,
-            Role::Noise => ID_BITS_MAX,
-            _ => VALUE_BITS_MAX,
-        };
-        if !(1..=max).contains(&field.bits) {
-            errors.push(FieldsError::Width { name: field.name.clone(), bits: field.bits, max });
+        let (before, name) = (&fields[..index], field.name.clone());
+        if !field.has_fit_width() {
+            errors.push(FieldsError::Width { name: name.clone(), bits: field.bits, max: field.role.bits_max() });
         }
-        if fields[..index].iter().any(|before| before.name == field.name) {
-            errors.push(FieldsError::Twice { name: field.name.clone() });
+        if before.iter().any(|before| before.name == name) {
+            errors.push(FieldsError::Twice { name });
             continue;
         }
         let is_alone = matches!(field.role, Role::Time | Role::Counter | Role::Random | Role::Noise);
-        if let Some(first) = fields[..index].iter().find(|before| is_alone && before.role == field.role) {
-            errors.push(FieldsError::Second { name: field.name.clone(), first: first.name.clone() });
+        if let Some(first) = before.iter().find(|before| is_alone && before.role == field.role) {
+            errors.push(FieldsError::Second { name, first: first.name.clone() });
+            continue;
         }
         match field.role {
             Role::Constant(value) if u128::from(value) > low_bits(field.bits) => {
-                errors.push(FieldsError::Value { name: field.name.clone(), value, bits: field.bits });
+                errors.push(FieldsError::Value { name, value, bits: field.bits });
             }
             Role::Random | Role::Noise if time.max(counter).is_some_and(|above| index < above) => {
-                errors.push(place(field, "random and noise lie below time and counter"));
+                errors.push(FieldsError::Place { name, expected: "random and noise lie below time and counter" });
             }
             Role::Time | Role::Random | Role::Noise | Role::Constant(0) => {}
             _ if time.is_some_and(|time| index < time) => {
-                errors.push(place(field, "above the time there may be nothing but constants of 0"));
+                let expected = "above the time there may be nothing but constants of 0";
+                errors.push(FieldsError::Place { name, expected });
             }
             _ => {}
         }
     }
-    let sum = |is: fn(&Field) -> bool| fields.iter().filter(|field| is(field)).fold(0, |n, f| f.bits.saturating_add(n));
+    // A width that is out of its range says nothing of sums.
+    let sum = |is_in: fn(&Field) -> bool| -> u32 {
+        let fit = fields.iter().filter(|field| field.has_fit_width() && is_in(field));
+        fit.fold(0, |sum, field| sum.saturating_add(field.bits))
+    };
     let slot = sum(|field| matches!(field.role, Role::Time | Role::Counter));
     if slot > SLOT_BITS_MAX {
         errors.push(FieldsError::Slot { bits: slot });
     }
-    let total = fields.iter().fold(0_u32, |n, field| n.saturating_add(field.bits));
+    let total = sum(|_| true);
     if total > ID_BITS_MAX {
         errors.push(FieldsError::Total { bits: total });
     }
