@@ -25,7 +25,8 @@ pub const INTEGER_BITS_MAX: u32 = 63;
 /// The most bits of an ID.
 pub const ID_BITS_MAX: u32 = 128;
 
-/// The most bits of time and counter together: a slot is one number.
+/// The most bits of time and counter together: a slot is one number. (Of a layout that has them all the last unit is not
+/// given: the slot behind it has to be counted.)
 pub const SLOT_BITS_MAX: u32 = 64;
 
 /// The most bits of a random field: its permutation is kept in memory.
@@ -61,7 +62,9 @@ impl Role {
     /// The widest such field, bits.
     fn bits_max(self) -> u32 {
         match self {
-            Role::Time | Role::Counter => SLOT_BITS_MAX,
+            Role::Time => SLOT_BITS_MAX,
+            // There is a time beside it.
+            Role::Counter => SLOT_BITS_MAX - 1,
             Role::Random => RANDOM_BITS_MAX,
             Role::Noise => ID_BITS_MAX,
             Role::Constant(_) | Role::Server | Role::Drawn | Role::Request => VALUE_BITS_MAX,

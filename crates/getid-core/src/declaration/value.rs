@@ -51,7 +51,10 @@ impl Declaration {
             text.push_str(&part);
         };
         if self.kind.shape == Shape::Number {
-            add(format!("{} epoch {}", self.layout, self.layout.epoch_unix_ms()));
+            add(self.layout.to_string());
+            let is_left_out = |(name, ..): &&(&str, u32, Role)| self.layout.field(name).is_none();
+            self.kind.fields.iter().filter(is_left_out).for_each(|(name, ..)| add(format!("{name}:0")));
+            add(format!("epoch {}", self.layout.epoch_unix_ms()));
         }
         for field in self.layout.fields() {
             match field.role {

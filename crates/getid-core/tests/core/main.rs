@@ -13,3 +13,4 @@ mod lines;
 mod mint;
 mod random;
 mod support;
+mod vectors;

@@ -1,7 +1,7 @@
-//! What the tests of the ID core share: all legal splits of the 21 bits.
+//! What the tests of the ID core share: all legal splits of the 21 bits, and declarations.
 
 use crate::random::Random;
-use getid_core::{Epoch, Layout, RandomCycle, Scheme};
+use getid_core::{Declaration, Epoch, Layout, RandomCycle, Scheme, no_dates};
 
 /// All 253 ways to divide 21 bits among server, shard and random.
 pub(crate) fn splits() -> impl Iterator<Item = Layout> {
@@ -17,4 +17,10 @@ pub(crate) fn scheme(layout: Layout, rng: &mut Random) -> Scheme {
     let values = if period <= 1 << 12 { rng.permutation(period) } else { (0..1 << layout.random_bits()).collect() };
     let server_id = u32::try_from(rng.below(1 << layout.server_bits())).expect("21 bits");
     Scheme::new(layout, server_id, RandomCycle::new(values).expect("a permutation")).expect("fits")
+}
+
+/// The declaration of these words, the name first.
+pub(crate) fn declared(text: &str) -> Declaration {
+    Declaration::parse(&text.split(' ').collect::<Vec<_>>(), no_dates)
+        .unwrap_or_else(|errors| panic!("{text}: {errors:?}"))
 }
