@@ -8,6 +8,7 @@ use super::serve::pid_file::PidFile;
 use super::serve::startup::{self, Purpose, Startup};
 use crate::claim::{Folder, Identity, check_record};
 use crate::config::{Config, Report, StateKind};
+use crate::generators::end_of_life;
 use crate::server::listen;
 use crate::server::tls;
 use crate::system::clock::wall_unix_ms;
@@ -76,6 +77,9 @@ fn describe(out: &mut dyn Write, startup: &Startup) -> io::Result<()> {
         layout.shard_bits(),
         layout.random_bits()
     )?;
+    if let Some(line) = end_of_life::summary(&config.generators, wall_unix_ms()) {
+        writeln!(out, "{line}")?;
+    }
     let dir = config.state_dir.display();
     match config.id_state {
         StateKind::File if startup.makes_dir => writeln!(out, "state in {dir}, which will be made"),
