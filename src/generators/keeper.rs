@@ -65,7 +65,8 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
         if (claim.point.is_none() || is_copy) && !planted(Fault::NoPause) {
             tokio::time::sleep(LOST_RUN_PAUSE).await;
         }
-        let issuer = Arc::new(Issuer::new(clock, identity, limits, claim.point));
+        let declarations = Arc::clone(&claim.declarations);
+        let issuer = Arc::new(Issuer::with_declarations(clock, identity, limits, claim.point, declarations));
         let keeper = Keeper { issuer: CloseOnDrop(Arc::clone(&issuer)), claim };
         (issuer, keeper)
     }
@@ -175,7 +176,10 @@ async fn last_act<C: Clock, S: Claim<Point = SavePoint>>(
     match (issuer.close(), claim) {
         _ if issuer.has_panicked() && !planted(Fault::PoisonedCloseIsStored) => Err(KeeperError::Bug),
         // Past the mint, which is closed for good and has nothing to learn from this save.
-        (Some(point), Some(claim)) => claim.release(point).await.map_err(KeeperError::LastSave),
+        (Some(point), Some(mut claim)) => {
+            claim.declarations = issuer.declarations();
+            claim.release(point).await.map_err(KeeperError::LastSave)
+        }
         _ => Ok(()),
     }
 }

@@ -1,50 +1,64 @@
 //! What gives IDs: generators, each with a name and a kind, in one registry.
 //!
 //! A generator is told by its name where somebody asks (a command, a configuration), and by its index in the registry
-//! from there on. So far there is one: the unnamed one, of the kind `time`, at index 0. It is asked without a look at
-//! any table.
+//! from there on: 0 is the unnamed one, which is asked without a look at any table; the others have theirs for the
+//! life. How an ID is written as a number or a text is the session's, which writes replies; and so is which name has
+//! which index, because it must be known while a request is read.
 //!
-//! What a kind must provide: `try_draw`, one step that gives up to n at once and never waits; `draw`, a future that
-//! gives all of them or a refusal, waits in a fair queue, and can be dropped; a `status` for INFO; and its share of the
-//! last act, when the server stops. What it gives is ascending, and never given by two of its kind. How an ID is
-//! written as a number or a text is the session's, which writes replies; and so is which name has which index, because
-//! it must be known while a request is read.
-//!
-//! Clock, watermark and borrow limit are the server's and live in the unnamed generator's issuer.
+//! Clock, watermark and borrow limit are the server's, for all generators that carry time: they are positions in one
+//! mint, under the lock of one issuer. A draw is `try_draw`, one step that gives up to n at once and never waits, or
+//! `draw`, a future that gives all of them or a refusal, waits in a fair queue of that generator, and can be dropped.
 
 pub mod end_of_life;
 mod keeper;
-mod status;
 pub mod time;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use getid_core::{Refusal, Reservation};
+use getid_core::{Declaration, NamedGenerators, Refusal, Reservation};
 
 pub use self::keeper::{Keeper, KeeperError};
-pub use self::status::NamedStatus;
 use self::time::Issuer;
+pub use self::time::{DeclareError, NamedStatus, random_cycle};
 
 /// The generators of a server, by index.
 pub struct Generators {
-    by_index: [Arc<Issuer>; 1],
+    issuer: Arc<Issuer>,
+    named: Mutex<Arc<NamedGenerators>>,
 }
 
 impl Generators {
-    /// The registry of a server that has no named generators.
-    pub fn new(unnamed: Arc<Issuer>) -> Generators {
-        Generators { by_index: [unnamed] }
+    /// The registry of a server that has no named generators yet.
+    pub fn new(issuer: Arc<Issuer>) -> Generators {
+        Generators { issuer, named: Mutex::default() }
     }
 
     /// The issuer of the unnamed generator, which has the server's clock, watermark and limits.
     #[inline]
     pub fn unnamed(&self) -> &Arc<Issuer> {
-        &self.by_index[0]
+        &self.issuer
     }
 
-    /// What the named generators say of themselves, by index.
+    /// Makes these the named generators from now on: see [`Issuer::declare`].
+    ///
+    /// # Errors
+    ///
+    /// [`DeclareError`], and nothing has changed.
+    pub fn declare(&self, configured: &[Arc<Declaration>]) -> Result<Arc<NamedGenerators>, DeclareError> {
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let declared = self.issuer.declare(configured)?;
+        *named = Arc::new(NamedGenerators::new(declared.into_iter().map(|(index, generator)| (index + 1, generator))));
+        Ok(Arc::clone(&named))
+    }
+
+    /// The named generators, each with its index.
+    pub fn table(&self) -> Arc<NamedGenerators> {
+        Arc::clone(&self.named.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What the named generators say of themselves, by name.
     pub fn named(&self) -> Vec<NamedStatus> {
-        Vec::new()
+        self.issuer.named_status(self.table().iter().map(|(index, _)| index - 1))
     }
 
     /// [`Issuer::try_draw`] from the generator with this index.
@@ -54,7 +68,10 @@ impl Generators {
     /// As there.
     #[inline]
     pub fn try_draw(&self, generator: usize, n: u32) -> Result<Option<Reservation>, Refusal> {
-        self.by_index[generator].try_draw(n)
+        match generator.checked_sub(1) {
+            None => self.issuer.try_draw(n),
+            Some(named) => self.issuer.try_draw_named(named, n),
+        }
     }
 
     /// [`Issuer::draw`] from the generator with this index.
@@ -62,12 +79,10 @@ impl Generators {
     /// # Errors
     ///
     /// As there.
-    pub fn draw(
-        &self,
-        generator: usize,
-        n: u32,
-        drawn: &mut Vec<Reservation>,
-    ) -> impl Future<Output = Result<(), Refusal>> + Send {
-        self.by_index[generator].draw(n, drawn)
+    pub async fn draw(&self, generator: usize, n: u32, drawn: &mut Vec<Reservation>) -> Result<(), Refusal> {
+        match generator.checked_sub(1) {
+            None => self.issuer.draw(n, drawn).await,
+            Some(named) => self.issuer.draw_named(named, n, drawn).await,
+        }
     }
 }

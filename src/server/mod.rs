@@ -13,6 +13,7 @@ mod audit;
 mod changes;
 mod closed;
 pub mod connection;
+mod declare;
 mod effects;
 mod facts;
 mod handshakes;
@@ -108,7 +109,7 @@ impl Server {
     pub fn new(
         config: Config,
         settings: Arc<Settings>,
-        issuer: Arc<Issuer>,
+        generators: Generators,
         process: Process,
         io_threads: usize,
         tls: Option<Arc<tls::Acceptor>>,
@@ -119,7 +120,7 @@ impl Server {
         Arc::new(Server {
             config: Snapshot::new(Arc::new(config)),
             settings: Snapshot::new(settings),
-            generators: Generators::new(issuer),
+            generators,
             metrics: Metrics::new(io_threads),
             clients,
             handshakes: Arc::default(),

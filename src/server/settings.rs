@@ -7,8 +7,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use getid_core::{Layout, Limits, NamedGenerators, RandomCycle, Scheme};
-use rand::seq::SliceRandom as _;
+use getid_core::{Limits, NamedGenerators, Scheme};
 
 use super::Server;
 use super::audit::{Act, Actor};
@@ -18,6 +17,7 @@ use crate::acl::{PASSWORD_BYTES_MAX, Protection, Users};
 use crate::command::Vocabulary;
 use crate::config::directive::Change;
 use crate::config::{self, Changed, Config, Pair, Report, SetError, StateKind};
+use crate::generators::random_cycle;
 use crate::logging::throttle::throttled;
 use crate::resp::Value;
 use crate::server::tls;
@@ -36,7 +36,7 @@ pub fn session_settings(config: &Config) -> Result<Settings, Report> {
     check_password(config).map_err(|sentence| Report::from_sentence(format!("requirepass: {sentence}")))?;
     let users = users_of(config).map_err(Report::from_sentence)?;
     let layout = config.layout;
-    let scheme = Scheme::new(layout, config.server_id, random_cycle(layout))
+    let scheme = Scheme::new(layout, config.server_id, random_cycle(layout.random_bits()))
         .ok_or_else(|| Report::from_sentence(format!("server-id {} does not fit id-range", config.server_id)))?;
     Ok(Settings::of(config, vocabulary, Arc::new(scheme), Arc::default(), Arc::new(users)))
 }
@@ -76,12 +76,6 @@ pub(super) fn users_of(config: &Config) -> Result<Users, String> {
         users.define(line.name.as_bytes(), &line.rules).map_err(|error| format!("user {}: {error}", line.name))?;
     }
     Ok(users)
-}
-
-fn random_cycle(layout: Layout) -> RandomCycle {
-    let mut values: Vec<u32> = (0..1 << layout.random_bits()).collect();
-    values.shuffle(&mut rand::rng());
-    RandomCycle::new(values).expect("a shuffled range is a permutation")
 }
 
 fn check_password(config: &Config) -> Result<(), String> {

@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use crate::support::roomy::roomy_issuer;
 use getid::claim::Identity;
 use getid::config::{Config, LogFormat, LogLevel, Sources};
+use getid::generators::Generators;
 use getid::logging::{Log, LogOptions};
 use getid::server::connection::Connection;
 use getid::server::registry::Endpoint;
@@ -102,7 +103,7 @@ fn server(runtime: &tokio::runtime::Runtime) -> Arc<Server> {
         tcp_port: 0,
     };
     let settings = Arc::new(session_settings(&config).expect("the default settings"));
-    Server::new(config, settings, issuer, process, 1, None, Log::start(options).expect("the log"))
+    Server::new(config, settings, Generators::new(issuer), process, 1, None, Log::start(options).expect("the log"))
 }
 
 #[test]

@@ -19,8 +19,7 @@ use super::supervision::Supervision;
 use super::{Failure, messages, warn_on_error};
 use crate::claim::{Claim, Folder, FolderClaim, Identity, MachineClaim, MachineError, NoClaim, Taken};
 use crate::config::{Config, StateKind};
-use crate::generators::time::Issuer;
-use crate::generators::{Keeper, KeeperError};
+use crate::generators::{Generators, Keeper, KeeperError};
 use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
 use crate::server::accept::Acceptor;
 use crate::server::listen::{self, Listener};
@@ -124,12 +123,13 @@ impl Prepared {
         // Before the first save: a start that gets no thread leaves no trace either.
         let thread = KeeperThread::start()?;
         let begun = begin_life(config, opening.identity, claim, &mut signals).await?;
-        let Some((issuer, keeper)) = begun else { return Ok(()) };
-        issuer.set_max_wait_ms(config.id_max_wait_ms);
+        let Some((generators, keeper)) = begun else { return Ok(()) };
+        generators.unnamed().set_max_wait_ms(config.id_max_wait_ms);
         let Opening { listeners, io_threads, tls, .. } = opening;
         let process = self.process(&listeners);
         let Prepared { startup: Startup { config, settings, .. }, log } = self;
-        let server = Server::new(config, Arc::new(settings), issuer, process, io_threads.count(), tls, log);
+        let settings = Arc::new(settings.with_generators(generators.table()));
+        let server = Server::new(config, settings, generators, process, io_threads.count(), tls, log);
         let (stop_keeper, stopped) = oneshot::channel::<()>();
         let keeper = thread.keep(keeper, stopped, StopsServer(Arc::clone(&server)));
         messages::banner(&server, found);
@@ -184,7 +184,7 @@ async fn begin_life<S: Claim<Point = SavePoint>>(
     identity: Identity,
     claim: Taken<S>,
     signals: &mut Signals,
-) -> Result<Option<(Arc<Issuer>, Keeper<SystemClock, S>)>, Failure> {
+) -> Result<Option<(Generators, Keeper<SystemClock, S>)>, Failure> {
     let nothing_served = |name| tracing::info!("{name} received, stopping. Nothing was served");
     let prepare = Keeper::prepare(SystemClock::new(), identity, settings::limits(config), claim);
     let (issuer, mut keeper) = tokio::select! {
@@ -194,6 +194,9 @@ async fn begin_life<S: Claim<Point = SavePoint>>(
             return Ok(None);
         }
     };
+    let generators = Generators::new(issuer);
+    // The first save holds their declarations.
+    generators.declare(&config.generators).map_err(|error| Failure(error.to_string()))?;
     let saved = tokio::select! {
         saved = keeper.first_save() => saved,
         // The disk may hang: a start can be stopped as well.
@@ -209,7 +212,7 @@ async fn begin_life<S: Claim<Point = SavePoint>>(
         let _ = give_up(keeper, config, signals).await;
         return Err(Failure(format!("the first save of the state failed: {error}. Nothing was served")));
     }
-    Ok(Some((issuer, keeper)))
+    Ok(Some((generators, keeper)))
 }
 
 /// The end of a start that fails once its first save was begun: a clock that was wrong leaves no trace. A second signal

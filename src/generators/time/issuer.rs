@@ -1,4 +1,4 @@
-//! The issuer: the lock around mint, queue and demand, and all that is done under it.
+//! The issuer: the lock around the mint and what each generator has for itself, and all that is done under it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,17 +8,16 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use getid_core::checks::{Fault, planted};
-use getid_core::{
-    Blocked, BorrowPolicy, ClockEvent, Limits, Mint, Overload, Refusal, Reservation, SavePoint, Severity,
-};
+use getid_core::{Blocked, BorrowPolicy, ClockEvent, Limits, Mint, Refusal, Reservation, SavePoint, Severity};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::demand::Demand;
-use super::queue::{FairQueue, Given, Ticket, TooLong};
+use super::named::{Named, declared_over};
+use super::queue::{Given, Ticket};
 use super::seat::Seat;
+use super::source::{Place, Source};
 use super::status::{IssuerStatus, SaveOutcome, Stats};
-use crate::claim::{Claim, Identity, SaveError, Taken};
+use crate::claim::{Claim, Declarations, Identity, SaveError, Taken};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::system::clock::{Clock, SystemClock};
 
@@ -36,11 +35,11 @@ const TIMER_STEP: Duration = Duration::from_millis(1);
 
 /// Gives IDs to all connections of a process. Cheap to share by [`Arc`].
 pub struct Issuer<C: Clock = SystemClock> {
-    clock: C,
-    identity: Identity,
+    pub(super) clock: C,
+    pub(super) identity: Identity,
     state: Mutex<State>,
     /// Notified when there is something for the keeper to do: the watermark is near, or a draw waits.
-    for_keeper: Notify,
+    pub(super) for_keeper: Notify,
     /// The zero of the times below. Waits are measured by the runtime's clock, like its timers: a machine that was
     /// suspended has not waited for its disk.
     born: Instant,
@@ -51,34 +50,83 @@ pub struct Issuer<C: Clock = SystemClock> {
     stats: Stats,
 }
 
-struct State {
-    mint: Mint,
-    queue: FairQueue<Arc<Seat>>,
-    demand: Demand,
+pub(super) struct State {
+    pub(super) mint: Mint,
+    pub(super) unnamed: Source,
+    /// By index: whatever had a name in this life.
+    pub(super) named: Vec<Named>,
+    /// Of all named generators, those included that the record has of earlier lives.
+    pub(super) declarations: Arc<Declarations>,
+    pub(super) max_wait_ms: u64,
+}
+
+impl State {
+    pub(super) fn source(&mut self, which: Which) -> (&mut Mint, &mut Source) {
+        match which {
+            Which::Unnamed => (&mut self.mint, &mut self.unnamed),
+            Which::Named(index) => (&mut self.mint, &mut self.named[index].source),
+        }
+    }
+
+    fn sources(&mut self) -> (&mut Mint, impl Iterator<Item = &mut Source>) {
+        let named = self.named.iter_mut().map(|named| &mut named.source);
+        (&mut self.mint, std::iter::once(&mut self.unnamed).chain(named))
+    }
+}
+
+/// Which generator.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Which {
+    Unnamed,
+    /// The one with this index among those that have names.
+    Named(usize),
+}
+
+/// A save that is wanted: what it is to store.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    point: SavePoint,
+    declarations: Arc<Declarations>,
 }
 
 /// When the queue is to be served again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// The smaller is the sooner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Next {
-    /// No draw waits.
-    Idle,
     /// There is more to serve at once.
     More,
     /// Not before this time has passed, or a save has succeeded.
     After(Duration),
+    /// No draw waits.
+    Idle,
 }
 
 impl<C: Clock> Issuer<C> {
     /// An issuer that begins at what was found. It gives no ID before a first save has succeeded.
     pub fn new(clock: C, identity: Identity, limits: Limits, found: Option<SavePoint>) -> Issuer<C> {
+        Issuer::with_declarations(clock, identity, limits, found, Arc::default())
+    }
+
+    /// The same for a server whose record has these declarations.
+    pub(crate) fn with_declarations(
+        clock: C,
+        identity: Identity,
+        limits: Limits,
+        found: Option<SavePoint>,
+        declarations: Arc<Declarations>,
+    ) -> Issuer<C> {
         let reading = clock.reading();
+        let ids_per_s = identity.layout.capacity_per_s();
         Issuer {
             clock,
             identity,
             state: Mutex::new(State {
                 mint: Mint::new(identity.layout, limits, found, reading),
-                queue: FairQueue::new(identity.layout.shard_bits(), MAX_WAIT_MS),
-                demand: Demand::new(reading.boot_ns),
+                unnamed: Source::new(Place::Slots, ids_per_s, MAX_WAIT_MS, reading.boot_ns),
+                named: Vec::new(),
+                declarations,
+                max_wait_ms: MAX_WAIT_MS,
             }),
             for_keeper: Notify::new(),
             born: Instant::now(),
@@ -109,7 +157,7 @@ impl<C: Clock> Issuer<C> {
     pub fn try_draw(&self, n: u32) -> Result<Option<Reservation>, Refusal> {
         let mut state = self.lock();
         assert!(n != 7 || !planted(Fault::DrawPanics), "a fault that a test has planted");
-        if !state.queue.is_empty() && !planted(Fault::PassesTheQueue) {
+        if !state.unnamed.queue.is_empty() && !planted(Fault::PassesTheQueue) {
             return Ok(None);
         }
         // The clock is read inside the lock: then the order of draws is the order of their times.
@@ -123,7 +171,7 @@ impl<C: Clock> Issuer<C> {
             Ok(reservation) => Ok(Some(reservation)),
             Err(Blocked::Watermark | Blocked::Borrow { .. }) => Ok(None),
             Err(Blocked::Refused(refusal)) => {
-                self.note_refused(n);
+                self.lock().unnamed.note_refused(n);
                 Err(refusal)
             }
         }
@@ -138,36 +186,41 @@ impl<C: Clock> Issuer<C> {
     ///
     /// A [`Refusal`]; what `drawn` holds then is to be thrown away.
     pub async fn draw(&self, n: u32, drawn: &mut Vec<Reservation>) -> Result<(), Refusal> {
+        self.draw_from(Which::Unnamed, n, drawn).await
+    }
+
+    pub(super) async fn draw_from(&self, which: Which, n: u32, drawn: &mut Vec<Reservation>) -> Result<(), Refusal> {
         if n == 0 {
             return Ok(());
         }
         let mut missing = n;
-        if drawn.is_empty()
-            && let Some(reservation) = self.try_draw(n)?
-        {
-            drawn.push(reservation);
-            missing -= reservation.len;
+        if drawn.is_empty() {
+            let at_once = match which {
+                Which::Unnamed => self.try_draw(n)?,
+                Which::Named(index) => self.try_draw_named(index, n)?,
+            };
+            if let Some(reservation) = at_once {
+                drawn.push(reservation);
+                missing -= reservation.len;
+            }
         }
         if missing > 0 {
-            drawn.append(&mut self.join(missing, !drawn.is_empty())?.await?);
+            drawn.append(&mut self.join(which, missing, !drawn.is_empty())?.await?);
         }
         Ok(())
     }
 
     /// Takes a place in the queue for `n` IDs. `begun`: the draw has some already.
-    fn join(&self, n: u32, begun: bool) -> Result<Waiting<'_, C>, Refusal> {
+    fn join(&self, which: Which, n: u32, begun: bool) -> Result<Waiting<'_, C>, Refusal> {
         let seat = Arc::new(Seat::new());
         let mut state = self.lock();
-        let is_first = state.queue.is_empty();
-        if let Err(refusal) = self.admit(&mut state, n) {
-            drop(state);
-            self.note_refused(n);
-            return Err(refusal);
-        }
-        let ticket = state.queue.join(self.now_ns(), n, begun, Arc::clone(&seat));
+        let (mint, source) = state.source(which);
+        let is_first = source.queue.is_empty();
+        source.admit(mint, self.clock.boot_ns(), n).inspect_err(|_| source.note_refused(n))?;
+        let ticket = source.queue.join(self.now_ns(), n, begun, Arc::clone(&seat));
+        source.waits += 1;
         drop(state);
-        self.stats.waits.fetch_add(1, Relaxed);
-        let waiting = Waiting { issuer: self, seat, ticket, since: Instant::now(), is_over: false };
+        let waiting = Waiting { issuer: self, which, seat, ticket, since: Instant::now(), is_over: false };
         // What time has made room for is given out at once. The keeper does the rest.
         if self.serve_batch() == Next::More || (is_first && !planted(Fault::FirstDoesNotWake)) {
             self.for_keeper.notify_one();
@@ -175,17 +228,7 @@ impl<C: Clock> Issuer<C> {
         Ok(waiting)
     }
 
-    /// Whether a draw of `n` may wait.
-    fn admit(&self, state: &mut State, n: u32) -> Result<(), Refusal> {
-        let boot_ns = self.clock.boot_ns();
-        let late_ms = state.mint.late_ms(boot_ns);
-        let Err(TooLong { wait_ms, max_wait_ms }) = state.queue.admit(n, late_ms) else { return Ok(()) };
-        let queued = state.queue.queued() + u64::from(n);
-        let asked_per_s = state.demand.at(boot_ns, self.settled_ids(state), queued);
-        Err(state.mint.overload(Overload { wait_ms, max_wait_ms, late_ms, asked_per_s }))
-    }
-
-    /// Serves the queue as far as time and watermark allow.
+    /// Serves the queues as far as time and watermark allow.
     pub(crate) fn serve(&self) -> Next {
         loop {
             match self.serve_batch() {
@@ -205,17 +248,31 @@ impl<C: Clock> Issuer<C> {
     }
 
     fn serve_turns(&self, state: &mut State, wakers: &mut Vec<Waker>) -> Next {
-        let State { mint, queue, .. } = state;
-        let now_ns = self.now_ns();
-        let boot_ns = self.clock.boot_ns();
+        let (now_ns, boot_ns) = (self.now_ns(), self.clock.boot_ns());
+        let (mint, sources) = state.sources();
+        let waiting: Vec<_> = sources.filter(|source| !source.queue.is_empty()).collect();
+        // Those who wait for one generator do not wait for another's queue.
+        let turns = (TURNS_PER_BATCH / waiting.len().max(1)).max(1);
+        let serve = |source| self.serve_source(mint, source, turns, (now_ns, boot_ns), wakers);
+        waiting.into_iter().map(serve).min().unwrap_or(Next::Idle)
+    }
+
+    fn serve_source(
+        &self,
+        mint: &mut Mint,
+        source: &mut Source,
+        turns: usize,
+        (now_ns, boot_ns): (u64, u64),
+        wakers: &mut Vec<Waker>,
+    ) -> Next {
         // A draw that has not begun is served whole or refused, rather than piece by piece.
         let is_whole = mint.limits().policy == BorrowPolicy::Error;
-        for _ in 0..TURNS_PER_BATCH {
-            let Some(turn) = queue.turn(now_ns) else { return Next::Idle };
+        for _ in 0..turns {
+            let Some(turn) = source.queue.turn(now_ns) else { return Next::Idle };
             // The rest of a draw waits at the borrow limit under either policy, or no large one could ever be served.
             let ids = if is_whole && !turn.begun { turn.missing } else { turn.ids };
-            match mint.draw(boot_ns, ids, turn.begun) {
-                Ok(piece) => match queue.give(turn.ticket, piece.len) {
+            match source.draw(mint, boot_ns, ids, turn.begun) {
+                Ok(piece) => match source.queue.give(turn.ticket, piece.len) {
                     Some(Given::All(seat)) => {
                         seat.put(piece);
                         wakers.extend(seat.end(Ok(())));
@@ -224,16 +281,17 @@ impl<C: Clock> Issuer<C> {
                     None => {}
                 },
                 Err(Blocked::Refused(refusal)) => {
-                    self.note_refused(turn.missing);
-                    wakers.extend(queue.leave(turn.ticket).and_then(|seat| seat.end(Err(refusal))));
+                    source.note_refused(turn.missing);
+                    wakers.extend(source.queue.leave(turn.ticket).and_then(|seat| seat.end(Err(refusal))));
                 }
                 Err(Blocked::Borrow { until_boot_ns }) => {
                     let wait = Duration::from_nanos(until_boot_ns.saturating_sub(boot_ns));
                     // With many in the queue, a wake-up should be worth it.
-                    let least = if queue.queued() > queue.ids_per_ms() { 2 * TIMER_STEP } else { TIMER_STEP };
+                    let is_long = source.queue.ms_for(source.queue.queued()) > 1;
+                    let least = if is_long { 2 * TIMER_STEP } else { TIMER_STEP };
                     return Next::After(wait.max(least));
                 }
-                Err(Blocked::Watermark) => return self.refuse_timed_out(queue, now_ns, wakers),
+                Err(Blocked::Watermark) => return self.refuse_timed_out(source, now_ns, wakers),
             }
         }
         Next::More
@@ -244,68 +302,56 @@ impl<C: Clock> Issuer<C> {
     ///
     /// A draw that waited behind others while the save hung has waited for it too: a thousand are refused together, not
     /// one a second. Time before the save began does not count.
-    fn refuse_timed_out(&self, queue: &mut FairQueue<Arc<Seat>>, now_ns: u64, wakers: &mut Vec<Waker>) -> Next {
+    fn refuse_timed_out(&self, source: &mut Source, now_ns: u64, wakers: &mut Vec<Waker>) -> Next {
         let saving = self.saving_for();
-        while let Some((ticket, missing, since_ns)) = queue.eldest() {
+        while let Some((ticket, missing, since_ns)) = source.queue.eldest() {
             let waited = Duration::from_nanos(now_ns.saturating_sub(since_ns)).min(saving);
             let left = SAVE_WAIT_MAX.saturating_sub(waited);
             if !left.is_zero() {
                 return Next::After(left.max(TIMER_STEP));
             }
-            self.note_refused(missing);
-            wakers.extend(queue.leave(ticket).and_then(|seat| seat.end(Err(Refusal::SaveTimeout))));
+            source.note_refused(missing);
+            wakers.extend(source.queue.leave(ticket).and_then(|seat| seat.end(Err(Refusal::SaveTimeout))));
         }
         Next::Idle
-    }
-
-    /// Counts a refused draw, which misses `n` IDs.
-    fn note_refused(&self, n: u32) {
-        self.stats.refusals.fetch_add(1, Relaxed);
-        self.stats.refused_ids.fetch_add(u64::from(n), Relaxed);
-    }
-
-    /// IDs given or refused since the start.
-    fn settled_ids(&self, state: &State) -> u64 {
-        state.mint.ids_issued().saturating_add(self.stats.refused_ids.load(Relaxed))
     }
 
     /// What INFO says.
     pub fn status(&self) -> IssuerStatus {
         let boot_ns = self.clock.boot_ns();
-        let mut state = self.lock();
-        let mint = state.mint.status(boot_ns);
-        let next_draw = state.mint.can_draw(boot_ns);
-        let awaits_save = next_draw == Err(Blocked::Watermark);
-        let refusing = match next_draw {
-            Err(Blocked::Refused(refusal)) => Some(refusal),
-            // What cannot be drawn at once is refused if it would wait too long.
-            Ok(()) | Err(Blocked::Watermark | Blocked::Borrow { .. }) => self.admit(&mut state, 1).err(),
-        };
-        let (waiting, waiting_ids) = (state.queue.len(), state.queue.queued());
-        let (asked_per_s, demanded_per_s) = (state.demand.settled_per_s(), state.demand.per_s());
-        let ids_per_ms = state.queue.ids_per_ms();
-        drop(state);
-        let saving_for = self.saving_for();
-        // A draw would wait for this save, which has used up the time already.
-        let hangs = awaits_save && saving_for >= SAVE_WAIT_MAX;
-        IssuerStatus {
-            refusing: refusing.or(hangs.then_some(Refusal::SaveTimeout)),
-            mint,
-            waiting,
+        let state = self.lock();
+        let State { mint, unnamed: source, .. } = &*state;
+        let (refusing, awaits_save) = source.refusing(mint, boot_ns);
+        let waiting_ids = source.queue.queued();
+        let mut status = IssuerStatus {
+            refusing,
+            mint: mint.status(boot_ns),
+            waiting: source.queue.len(),
             waiting_ids,
-            asked_per_s,
-            demanded_per_s,
-            wait_ms: waiting_ids.div_ceil(ids_per_ms),
-            waits: self.stats.waits.load(Relaxed),
-            waited_ms: self.stats.waited_ns.load(Relaxed) / 1_000_000,
-            refusals: self.stats.refusals.load(Relaxed),
+            asked_per_s: source.demand().settled_per_s(),
+            demanded_per_s: source.demand().per_s(),
+            wait_ms: source.queue.ms_for(waiting_ids),
+            waits: source.waits,
+            waited_ms: source.waited_ns / 1_000_000,
+            refusals: source.refusals,
             saves: self.stats.saves.load(Relaxed),
             save_failures: self.stats.save_failures.load(Relaxed),
             last_save_unix_ms: self.stats.last_save_unix_ms.load(Relaxed),
             last_save_us: self.stats.last_save_us.load(Relaxed),
             last_save_ok: self.stats.last_save.load(Relaxed) == SaveOutcome::Saved as u8,
-            saving_ms: u64::try_from(saving_for.as_millis()).unwrap_or(u64::MAX),
-        }
+            saving_ms: 0,
+        };
+        drop(state);
+        status.refusing = self.refusing_for(status.refusing, awaits_save);
+        status.saving_ms = u64::try_from(self.saving_for().as_millis()).unwrap_or(u64::MAX);
+        status
+    }
+
+    /// Why a draw of one ID would be refused, if it would: one that waits for a save which hangs is.
+    pub(super) fn refusing_for(&self, refusing: Option<Refusal>, awaits_save: bool) -> Option<Refusal> {
+        // It would wait for this save, which has used up the time already.
+        let hangs = awaits_save && self.saving_for() >= SAVE_WAIT_MAX;
+        refusing.or(hangs.then_some(Refusal::SaveTimeout))
     }
 
     /// Why a draw of one ID would be refused now; `None`: it would be served, perhaps after a wait. Draws nothing.
@@ -322,13 +368,16 @@ impl<C: Clock> Issuer<C> {
     pub(crate) fn borrowing(&self) -> Option<String> {
         let boot_ns = self.clock.boot_ns();
         let state = self.lock();
-        state.mint.borrowing(boot_ns, state.demand.per_s())
+        state.mint.borrowing(boot_ns, state.unnamed.demand().per_s())
     }
 
     /// Changes `id-max-wait-ms`, ms: how long a draw may have to wait, by what is queued before it; one that would wait
     /// longer is refused. [`MAX_WAIT_MS`] before the first call.
     pub fn set_max_wait_ms(&self, max_wait_ms: u64) {
-        self.lock().queue.set_max_wait_ms(max_wait_ms);
+        let mut state = self.lock();
+        state.max_wait_ms = max_wait_ms;
+        state.sources().1.for_each(|source| source.queue.set_max_wait_ms(max_wait_ms));
+        drop(state);
         self.for_keeper.notify_one();
     }
 
@@ -355,19 +404,23 @@ impl<C: Clock> Issuer<C> {
         }
     }
 
-    /// Saves `point`, tells the mint and serves waiting draws, and counts and logs how it went.
+    /// Saves what is wanted, tells the mint and serves waiting draws, and counts and logs how it went.
     pub(crate) async fn save<S: Claim<Point = SavePoint>>(
         &self,
         claim: &mut Taken<S>,
-        point: SavePoint,
+        Wanted { point, declarations }: Wanted,
     ) -> Result<(), SaveError<SavePoint>> {
         let began = Instant::now();
         self.saving_since_ns.store(ns(began - self.born).max(1), Relaxed);
+        claim.declarations = Arc::clone(&declarations);
         let result = claim.save(point).await;
         self.saving_since_ns.store(0, Relaxed);
         let took = began.elapsed();
         self.stats.longest_save_us.fetch_max((ns(took) / 1000).max(1), Relaxed);
         let mut state = self.lock();
+        if let Err(SaveError::ClaimRetaken { declarations: found, .. }) = &result {
+            state.declarations = declared_over(found, &declarations, &state.declarations);
+        }
         let mint = &mut state.mint;
         match &result {
             Ok(()) => mint.saved(point),
@@ -424,8 +477,8 @@ impl<C: Clock> Issuer<C> {
         let reading = self.clock.reading();
         let mut state = self.lock();
         let events = state.mint.sample(reading);
-        let (settled, queued) = (self.settled_ids(&state), state.queue.queued());
-        state.demand.sample(reading.boot_ns, settled, queued);
+        let (mint, sources) = state.sources();
+        sources.for_each(|source| source.sample(mint, reading.boot_ns));
         drop(state);
         for event in &events {
             log_clock_event(event);
@@ -440,18 +493,27 @@ impl<C: Clock> Issuer<C> {
         let mut state = self.lock();
         let last = state.mint.close();
         let mut wakers = Vec::new();
-        while let Some((ticket, missing, _)) = state.queue.eldest() {
-            self.note_refused(missing);
-            wakers.extend(state.queue.leave(ticket).and_then(|seat| seat.end(Err(Refusal::Closed))));
+        for source in state.sources().1 {
+            while let Some((ticket, missing, _)) = source.queue.eldest() {
+                source.note_refused(missing);
+                wakers.extend(source.queue.leave(ticket).and_then(|seat| seat.end(Err(Refusal::Closed))));
+            }
         }
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
         last.filter(|_| !self.has_panicked() || planted(Fault::PoisonedCloseIsStored))
     }
 
-    /// The point to save now, if any.
-    pub(crate) fn wanted_save(&self) -> Option<SavePoint> {
-        self.lock().mint.wanted_save(self.clock.boot_ns())
+    /// What to save now, if anything.
+    pub(crate) fn wanted_save(&self) -> Option<Wanted> {
+        let mut state = self.lock();
+        let point = state.mint.wanted_save(self.clock.boot_ns())?;
+        Some(Wanted { point, declarations: Arc::clone(&state.declarations) })
+    }
+
+    /// What the last act stores of named generators.
+    pub(crate) fn declarations(&self) -> Arc<Declarations> {
+        Arc::clone(&self.lock().declarations)
     }
 
     /// Waits until there is something for the keeper to do.
@@ -470,7 +532,7 @@ impl<C: Clock> Issuer<C> {
     }
 
     #[inline]
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| self.close_after_panic(poisoned))
     }
 
@@ -492,6 +554,7 @@ impl<C: Clock> Issuer<C> {
 /// harm.
 struct Waiting<'a, C: Clock> {
     issuer: &'a Issuer<C>,
+    which: Which,
     seat: Arc<Seat>,
     ticket: Ticket,
     since: Instant,
@@ -510,10 +573,12 @@ impl<C: Clock> Future for Waiting<'_, C> {
 
 impl<C: Clock> Drop for Waiting<'_, C> {
     fn drop(&mut self) {
+        let mut state = self.issuer.lock();
+        let (_, source) = state.source(self.which);
         if !self.is_over && !planted(Fault::LeaverKeepsItsPlace) {
-            self.issuer.lock().queue.leave(self.ticket);
+            source.queue.leave(self.ticket);
         }
-        self.issuer.stats.waited_ns.fetch_add(ns(self.since.elapsed()), Relaxed);
+        source.waited_ns = source.waited_ns.saturating_add(ns(self.since.elapsed()));
     }
 }
 

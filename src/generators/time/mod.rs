@@ -27,10 +27,15 @@
 
 pub mod demand;
 mod issuer;
+mod named;
+mod named_status;
 pub mod queue;
 mod seat;
+mod source;
 mod status;
 
 pub(crate) use self::issuer::Next;
 pub use self::issuer::{Issuer, MAX_WAIT_MS};
+pub use self::named::{DeclareError, random_cycle};
+pub use self::named_status::NamedStatus;
 pub use self::status::IssuerStatus;

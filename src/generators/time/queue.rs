@@ -34,7 +34,7 @@ pub struct Ticket(u64);
 /// Waiting draws, each with a `T` of the caller's.
 #[derive(Debug)]
 pub struct FairQueue<T> {
-    ids_per_ms: u64,
+    ids_per_s: u64,
     /// The most IDs a draw gets before the next has its turn.
     slice: u32,
     /// `id-max-wait-ms`.
@@ -82,12 +82,11 @@ pub struct TooLong {
 }
 
 impl<T> FairQueue<T> {
-    /// An empty queue for a layout of so many shard bits.
-    pub fn new(shard_bits: u32, max_wait_ms: u64) -> FairQueue<T> {
-        let ids_per_ms = 1_u64 << shard_bits.min(31);
+    /// An empty queue for a generator that holds so many IDs a second without borrowing.
+    pub fn new(ids_per_s: u64, max_wait_ms: u64) -> FairQueue<T> {
         FairQueue {
-            ids_per_ms,
-            slice: u32::try_from(ids_per_ms / SLICES_PER_MS).unwrap_or(u32::MAX).max(1),
+            ids_per_s: ids_per_s.max(1),
+            slice: u32::try_from(ids_per_s / 1000 / SLICES_PER_MS).unwrap_or(u32::MAX).max(1),
             max_wait_ms,
             by_arrival: BTreeMap::new(),
             by_turn: BTreeMap::new(),
@@ -113,9 +112,10 @@ impl<T> FairQueue<T> {
         self.queued
     }
 
-    /// What the layout holds in a millisecond.
-    pub fn ids_per_ms(&self) -> u64 {
-        self.ids_per_ms
+    /// How long the generator takes for so many IDs, ms, rounded up.
+    pub fn ms_for(&self, ids: u64) -> u64 {
+        let ms = (u128::from(ids) * 1000).div_ceil(u128::from(self.ids_per_s));
+        u64::try_from(ms).unwrap_or(u64::MAX)
     }
 
     /// Changes `id-max-wait-ms`: for draws to come, and for the age at which those that wait go first.
@@ -135,7 +135,7 @@ impl<T> FairQueue<T> {
             self.queued
         };
         let itself = if self.is_empty() { 0 } else { u64::from(n) };
-        let wait_ms = late_ms.saturating_add((before + itself).div_ceil(self.ids_per_ms));
+        let wait_ms = late_ms.saturating_add(self.ms_for(before + itself));
         if planted(Fault::LetsEverybodyWait) {
             return Ok(());
         }
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn rounds_of_slices_and_a_single_id_waits_for_one_slice_of_each() {
-        let mut queue = FairQueue::new(6, 5000);
+        let mut queue = FairQueue::new(64_000, 5000);
         assert_eq!(queue.slice, 4);
         for who in 0..3 {
             queue.join(0, 10, false, who);
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn who_has_waited_too_long_goes_before_all_who_came_later() {
-        let mut queue = FairQueue::new(4, 1000);
+        let mut queue = FairQueue::new(16_000, 1000);
         queue.join(0, 50, false, 0);
         queue.join(600 * MS, 50, false, 1);
         assert_eq!(serve(&mut queue, 999 * MS, 4), [(0, 1), (1, 1), (0, 1), (1, 1)]);
@@ -274,7 +274,7 @@ mod tests {
     /// Whoever has got some is never refused for the rest, so the queue has to remember it.
     #[test]
     fn a_draw_that_got_some_has_begun() {
-        let mut queue = FairQueue::new(4, 1000);
+        let mut queue = FairQueue::new(16_000, 1000);
         let begun = |queue: &FairQueue<u32>| queue.turn(0).map(|turn| (turn.begun, turn.missing));
         let first = queue.join(5, 3, false, 0);
         assert_eq!(begun(&queue), Some((false, 3)));
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn admission_is_what_is_queued_by_the_layouts_rate() {
         // 512 IDs a ms; 1000 ms hold 512,000.
-        let mut queue = FairQueue::new(9, 1000);
+        let mut queue = FairQueue::new(512_000, 1000);
         // Nobody waits: whatever it asks for.
         assert_eq!(queue.admit(u32::MAX, 0), Ok(()));
         assert_eq!(queue.admit(1, 1001), Err(TooLong { wait_ms: 1001, max_wait_ms: 1000 }));
@@ -352,8 +352,9 @@ mod tests {
         #[test]
         fn nothing_is_lost_and_nobody_is_passed_over(shard_bits in 0..8_u32, steps in steps()) {
             let max_wait_ms = 50;
-            let mut queue = FairQueue::new(shard_bits, max_wait_ms);
-            let (slice, per_ms) = (queue.slice, queue.ids_per_ms());
+            let per_ms = 1 << shard_bits;
+            let mut queue = FairQueue::new(1000 * per_ms, max_wait_ms);
+            let slice = queue.slice;
             let mut seen: BTreeMap<u32, Seen> = BTreeMap::new();
             let mut now_ns = 0;
             for (who, step) in (0_u32..).zip(steps) {

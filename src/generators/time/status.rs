@@ -6,14 +6,9 @@ use getid_core::{Refusal, Status};
 
 use crate::claim::SaveError;
 
-/// What the issuer counts beside the mint's own figures.
+/// What the issuer counts of saves.
 #[derive(Debug, Default)]
 pub(super) struct Stats {
-    pub(super) waits: AtomicU64,
-    pub(super) waited_ns: AtomicU64,
-    pub(super) refusals: AtomicU64,
-    /// IDs that refused draws asked for.
-    pub(super) refused_ids: AtomicU64,
     pub(super) saves: AtomicU64,
     pub(super) save_failures: AtomicU64,
     pub(super) last_save_unix_ms: AtomicU64,

@@ -1,0 +1,258 @@
+//! Named generators under the issuer's lock: which there are in this life, and draws from them.
+//!
+//! A generator that had a name once keeps its index for the life, with its place in the mint: one that is removed and
+//! comes back as it was goes on behind itself, and one that comes back with another declaration gets a new index, whose
+//! line begins past everything that was given.
+
+use std::sync::Arc;
+
+use getid_core::{Blocked, Declaration, LineSpec, NamedGenerator, RandomCycle, Refusal, Reservation, Role};
+use rand::seq::SliceRandom as _;
+
+use super::issuer::{Issuer, State, Which};
+use super::named_status::NamedStatus;
+use super::source::{Place, Source};
+use crate::claim::{Conflict, Declarations};
+use crate::system::clock::Clock;
+
+/// The most generators that have a name in one life, those included that were removed or declared in another way.
+const NAMED_MAX: usize = 10_000;
+
+/// A generator that had a name in this life.
+pub(super) struct Named {
+    generator: Arc<NamedGenerator>,
+    pub(super) source: Source,
+}
+
+/// Why generators cannot be declared so.
+#[derive(Debug, thiserror::Error)]
+pub enum DeclareError {
+    /// Their IDs could be given again.
+    #[error(transparent)]
+    Conflict(#[from] Conflict),
+    /// Its fields have no room for the server-id.
+    #[error("generator '{name}' has no room for server-id {server_id}")]
+    ServerId {
+        /// The generator.
+        name: String,
+        /// The server-id.
+        server_id: u32,
+    },
+    /// There were too many changes in one life.
+    #[error("generators were added or changed {NAMED_MAX} times since the start; restart the server to change more")]
+    TooManyChanges,
+}
+
+impl<C: Clock> Issuer<C> {
+    /// Makes these the named generators from now on, and says by which index each of them is drawn from. At a start,
+    /// and whenever the configuration changes.
+    ///
+    /// One that is new gives its first ID once a save has succeeded that holds its declaration. Who has the index of
+    /// one that is not among them any more can still draw from it.
+    ///
+    /// # Errors
+    ///
+    /// [`DeclareError`], and nothing has changed.
+    pub fn declare(&self, configured: &[Arc<Declaration>]) -> Result<Vec<(usize, Arc<NamedGenerator>)>, DeclareError> {
+        loop {
+            let known = self.declarations();
+            let declarations = Arc::new(known.with(configured, self.start_unix_ms(), random_bits)?);
+            // Random cycles are large: they are made without the lock.
+            let mut generators = Vec::with_capacity(configured.len());
+            for declared in configured {
+                // `with` has put it there.
+                let Some(resolved) = declarations.find(declared.name()) else { continue };
+                generators.push(match self.find(resolved) {
+                    Some(known) => known,
+                    None => self.generator_of(resolved)?,
+                });
+            }
+            let mut state = self.lock();
+            // Somebody else has changed them meanwhile.
+            if !Arc::ptr_eq(&state.declarations, &known) {
+                continue;
+            }
+            let is_known = |generator: &&Arc<NamedGenerator>| state.index_of(generator).is_some();
+            let new = generators.len() - generators.iter().filter(is_known).count();
+            if state.named.len() + new > NAMED_MAX {
+                return Err(DeclareError::TooManyChanges);
+            }
+            if *state.declarations != *declarations {
+                state.declarations = declarations;
+            }
+            let boot_ns = self.clock.boot_ns();
+            let indexed = generators.into_iter().map(|generator| {
+                let index = state.index_of(&generator).unwrap_or_else(|| state.add(Arc::clone(&generator), boot_ns));
+                (index, generator)
+            });
+            let indexed = indexed.collect();
+            drop(state);
+            self.for_keeper.notify_one();
+            return Ok(indexed);
+        }
+    }
+
+    /// A time, Unix ms, before which a generator that is added now gives no ID.
+    fn start_unix_ms(&self) -> i64 {
+        let status = self.lock().mint.status(self.clock.boot_ns());
+        status.position.max(status.reference).unix_ms(self.identity.layout.epoch())
+    }
+
+    /// The latest generator of this life that is declared so.
+    fn find(&self, declaration: &Declaration) -> Option<Arc<NamedGenerator>> {
+        let state = self.lock();
+        let mut named = state.named.iter().rev().map(|named| &named.generator);
+        named.find(|known| known.declaration() == declaration).map(Arc::clone)
+    }
+
+    fn generator_of(&self, declaration: &Declaration) -> Result<Arc<NamedGenerator>, DeclareError> {
+        let random_bits = declaration.layout().bits_of(Role::Random);
+        let cycle = (random_bits > 0).then(|| random_cycle(random_bits));
+        let server_id = self.identity.server_id;
+        let generator = NamedGenerator::new(declaration.clone(), server_id, cycle);
+        let name = || declaration.name().to_owned();
+        generator.map(Arc::new).ok_or_else(|| DeclareError::ServerId { name: name(), server_id })
+    }
+
+    /// As [`Issuer::try_draw`], from the named generator of this index.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Panics
+    ///
+    /// When there is none of this index, which [`Issuer::declare`] did not say then.
+    #[inline]
+    pub fn try_draw_named(&self, index: usize, n: u32) -> Result<Option<Reservation>, Refusal> {
+        let mut state = self.lock();
+        let State { mint, named, .. } = &mut *state;
+        let source = &mut named[index].source;
+        if !source.queue.is_empty() {
+            return Ok(None);
+        }
+        match source.draw(mint, self.clock.boot_ns(), n, false) {
+            Ok(reservation) => {
+                let save_is_due = mint.is_save_due();
+                drop(state);
+                if save_is_due {
+                    self.for_keeper.notify_one();
+                }
+                Ok(Some(reservation))
+            }
+            Err(Blocked::Watermark | Blocked::Borrow { .. }) => {
+                drop(state);
+                self.for_keeper.notify_one();
+                Ok(None)
+            }
+            Err(Blocked::Refused(refusal)) => {
+                source.note_refused(n);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// As [`Issuer::draw`], from the named generator of this index.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn draw_named(&self, index: usize, n: u32, drawn: &mut Vec<Reservation>) -> Result<(), Refusal> {
+        self.draw_from(Which::Named(index), n, drawn).await
+    }
+
+    /// What the generators of these indices say of themselves.
+    pub fn named_status(&self, indices: impl IntoIterator<Item = usize>) -> Vec<NamedStatus> {
+        let boot_ns = self.clock.boot_ns();
+        let state = self.lock();
+        let reference_unix_ms = state.mint.status(boot_ns).reference.unix_ms(self.identity.layout.epoch());
+        let status = indices.into_iter().map(|index| state.named_status(index, boot_ns, reference_unix_ms));
+        let statuses: Vec<_> = status.collect();
+        drop(state);
+        let hangs = |(status, awaits_save): (NamedStatus, bool)| {
+            let refusing = self.refusing_for(status.refusing, awaits_save);
+            NamedStatus { refusing, ..status }
+        };
+        statuses.into_iter().map(hangs).collect()
+    }
+}
+
+impl State {
+    /// The index of this very generator.
+    fn index_of(&self, generator: &Arc<NamedGenerator>) -> Option<usize> {
+        self.named.iter().position(|named| Arc::ptr_eq(&named.generator, generator))
+    }
+
+    fn add(&mut self, generator: Arc<NamedGenerator>, boot_ns: u64) -> usize {
+        let declaration = generator.declaration();
+        let layout = declaration.layout();
+        let place = if layout.has_time() {
+            Place::Line(self.mint.add_line(LineSpec {
+                epoch_unix_ms: layout.epoch_unix_ms(),
+                unit_ns: layout.unit().ns(),
+                time_bits: layout.time_bits(),
+                counter_bits: layout.counter_bits(),
+                counter_start: declaration.counter_start(),
+                seed: rand::random(),
+            }))
+        } else {
+            Place::Count(0)
+        };
+        let ids_per_s = generator.capacity_per_s().unwrap_or(u64::MAX);
+        let source = Source::new(place, ids_per_s, self.max_wait_ms, boot_ns);
+        self.named.push(Named { generator, source });
+        self.named.len() - 1
+    }
+
+    /// What a generator says of itself, and whether its next draw would wait for a save.
+    fn named_status(&self, index: usize, boot_ns: u64, reference_unix_ms: i64) -> (NamedStatus, bool) {
+        let Named { generator, source } = &self.named[index];
+        let (refusing, awaits_save) = source.refusing(&self.mint, boot_ns);
+        let line = match source.place() {
+            Place::Line(line) => Some(self.mint.line_status(boot_ns, line)),
+            Place::Slots | Place::Count(_) => None,
+        };
+        let position_unix_ms = line.as_ref().map(|line| {
+            let layout = generator.declaration().layout();
+            let begin_ns = layout.unix_ns(line.next.0 >> layout.counter_bits());
+            i64::try_from(begin_ns.div_euclid(1_000_000)).unwrap_or(i64::MAX).max(reference_unix_ms)
+        });
+        let status = NamedStatus {
+            generator: Arc::clone(generator),
+            issued: source.issued(&self.mint, boot_ns),
+            waited: source.waits,
+            refused: source.refusals,
+            asked_per_s: source.demand().settled_per_s(),
+            ahead_ms: line.map_or(0, |line| line.ahead_ms),
+            position_unix_ms,
+            refusing,
+        };
+        (status, awaits_save)
+    }
+}
+
+/// The declarations to go on with after the claim was taken again: those that the save had, with what was `found`
+/// beside them, and those that have come since.
+pub(super) fn declared_over(
+    found: &Arc<Declarations>,
+    saved: &Arc<Declarations>,
+    now: &Arc<Declarations>,
+) -> Arc<Declarations> {
+    if Arc::ptr_eq(saved, now) {
+        return Arc::clone(found);
+    }
+    // What conflicts with what was found is not saved, and so gives no ID: the claim refuses it.
+    found.with(now.generators(), i64::MIN, random_bits).map_or_else(|_| Arc::clone(now), Arc::new)
+}
+
+/// As many random bits, 1 to 64.
+fn random_bits(bits: u32) -> u64 {
+    rand::random::<u64>() >> (64 - bits.clamp(1, 64))
+}
+
+/// Another order of all values at each start: two lives, or two servers, do not walk through tables in step.
+pub fn random_cycle(bits: u32) -> RandomCycle {
+    let mut values: Vec<u32> = (0..1 << bits).collect();
+    values.shuffle(&mut rand::rng());
+    RandomCycle::new(values).expect("a shuffled range is a permutation")
+}

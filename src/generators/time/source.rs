@@ -1,0 +1,135 @@
+//! What a generator has for itself, under the lock that all share: the queue of those who wait for its IDs, how much is
+//! asked for, and its counters. Which IDs may be given is the mint's to say.
+
+use std::sync::Arc;
+
+use getid_core::{Blocked, Mint, Overload, Refusal, Reservation, Slot};
+
+use super::demand::Demand;
+use super::queue::{FairQueue, TooLong};
+use super::seat::Seat;
+
+/// Where a generator's IDs come from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// The mint's own slots: the unnamed generator.
+    Slots,
+    /// The mint's line of this index.
+    Line(usize),
+    /// From no time: they are only counted, and always there.
+    Count(u64),
+}
+
+#[derive(Debug)]
+pub(super) struct Source {
+    place: Place,
+    pub(super) queue: FairQueue<Arc<Seat>>,
+    demand: Demand,
+    /// Draws that had to wait.
+    pub(super) waits: u64,
+    /// How long they waited, summed.
+    pub(super) waited_ns: u64,
+    /// Draws that were refused.
+    pub(super) refusals: u64,
+    /// IDs that they asked for.
+    refused_ids: u64,
+}
+
+impl Source {
+    /// Nothing was asked for before `boot_ns`.
+    pub(super) fn new(place: Place, ids_per_s: u64, max_wait_ms: u64, boot_ns: u64) -> Source {
+        Source {
+            place,
+            queue: FairQueue::new(ids_per_s, max_wait_ms),
+            demand: Demand::new(boot_ns),
+            waits: 0,
+            waited_ns: 0,
+            refusals: 0,
+            refused_ids: 0,
+        }
+    }
+
+    pub(super) fn place(&self) -> Place {
+        self.place
+    }
+
+    #[inline]
+    pub(super) fn draw(&mut self, mint: &mut Mint, boot_ns: u64, n: u32, begun: bool) -> Result<Reservation, Blocked> {
+        match &mut self.place {
+            Place::Slots => mint.draw(boot_ns, n, begun),
+            Place::Line(line) => mint.draw_line(boot_ns, *line, n, begun),
+            Place::Count(given) => {
+                let count = *given;
+                *given = given.wrapping_add(u64::from(n));
+                Ok(Reservation { first: Slot(0), count, len: n })
+            }
+        }
+    }
+
+    pub(super) fn can_draw(&self, mint: &Mint, boot_ns: u64) -> Result<(), Blocked> {
+        match self.place {
+            Place::Slots => mint.can_draw(boot_ns),
+            Place::Line(line) => mint.can_draw_line(boot_ns, line),
+            Place::Count(_) => Ok(()),
+        }
+    }
+
+    /// IDs given in this life.
+    pub(super) fn issued(&self, mint: &Mint, boot_ns: u64) -> u64 {
+        match self.place {
+            Place::Slots => mint.ids_issued(),
+            Place::Line(line) => mint.line_status(boot_ns, line).ids_issued,
+            Place::Count(given) => given,
+        }
+    }
+
+    /// Whether a draw of `n` may wait.
+    pub(super) fn admit(&self, mint: &Mint, boot_ns: u64, n: u32) -> Result<(), Refusal> {
+        let late_ms = match self.place {
+            Place::Slots => mint.late_ms(boot_ns),
+            Place::Line(line) => mint.late_ms_line(boot_ns, line),
+            Place::Count(_) => 0,
+        };
+        let Err(TooLong { wait_ms, max_wait_ms }) = self.queue.admit(n, late_ms) else { return Ok(()) };
+        let queued = self.queue.queued() + u64::from(n);
+        let asked_per_s = self.demand.at(boot_ns, self.settled(mint, boot_ns), queued);
+        let overload = Overload { wait_ms, max_wait_ms, late_ms, asked_per_s };
+        Err(match self.place {
+            Place::Line(line) => mint.overload_line(line, overload),
+            Place::Slots | Place::Count(_) => mint.overload(overload),
+        })
+    }
+
+    /// Counts a refused draw, which misses `n` IDs.
+    pub(super) fn note_refused(&mut self, n: u32) {
+        self.refusals += 1;
+        self.refused_ids = self.refused_ids.saturating_add(u64::from(n));
+    }
+
+    /// Why a draw of one ID would be refused now, if it would; and whether it would wait for a save.
+    pub(super) fn refusing(&self, mint: &Mint, boot_ns: u64) -> (Option<Refusal>, bool) {
+        let next_draw = self.can_draw(mint, boot_ns);
+        let awaits_save = next_draw == Err(Blocked::Watermark);
+        let refusing = match next_draw {
+            Err(Blocked::Refused(refusal)) => Some(refusal),
+            // What cannot be drawn at once is refused if it would wait too long.
+            Ok(()) | Err(Blocked::Watermark | Blocked::Borrow { .. }) => self.admit(mint, boot_ns, 1).err(),
+        };
+        (refusing, awaits_save)
+    }
+
+    /// Notes how much is asked for, about ten times a second.
+    pub(super) fn sample(&mut self, mint: &Mint, boot_ns: u64) {
+        let settled = self.settled(mint, boot_ns);
+        self.demand.sample(boot_ns, settled, self.queue.queued());
+    }
+
+    pub(super) fn demand(&self) -> &Demand {
+        &self.demand
+    }
+
+    /// IDs given or refused since the start.
+    fn settled(&self, mint: &Mint, boot_ns: u64) -> u64 {
+        self.issued(mint, boot_ns).saturating_add(self.refused_ids)
+    }
+}
