@@ -62,14 +62,6 @@ pub enum Conflict {
         /// In the record.
         past_id: String,
     },
-    /// Its fields have no room for the server-id.
-    #[error("generator '{name}' has no room for server-id {server_id}")]
-    ServerId {
-        /// The generator.
-        name: String,
-        /// The server-id.
-        server_id: u32,
-    },
     /// There are too many.
     #[error(
         "generator '{name}' is one too many: the record has {DECLARATIONS_MAX} declarations, those of generators included \
@@ -152,14 +144,22 @@ impl Declarations {
         Ok(all)
     }
 
-    /// These without `name`, with a note of the largest ID that was given. `None`: there is no such declaration.
-    #[must_use]
-    pub fn without(&self, name: &str, past_id: &str) -> Option<Declarations> {
-        let at = self.generators.iter().position(|known| known.name() == name)?;
+    /// These without the declaration of `name`, with a note of the largest ID that was given.
+    ///
+    /// # Errors
+    ///
+    /// The sentence: a record has no room for one name more.
+    pub fn without(&self, name: &str, past_id: &str) -> Result<Declarations, String> {
+        if self.forgotten.len() == DECLARATIONS_MAX {
+            let first = &self.forgotten[0].name;
+            return Err(format!(
+                "the record has {DECLARATIONS_MAX} forgotten names already; give one of them to a generator again ('{first}')"
+            ));
+        }
         let mut all = self.clone();
-        all.generators.remove(at);
+        all.generators.retain(|known| known.name() != name);
         all.forgotten.push(Forgotten { name: name.to_owned(), past_id: past_id.to_owned() });
-        Some(all)
+        Ok(all)
     }
 
     /// The lines of a record.
@@ -234,4 +234,153 @@ fn begins_past(declaration: &Declaration, unix_ms: i64, past_id: &str) -> bool {
         if unix_ms <= layout.epoch_unix_ms() { Some(0) } else { layout.tick_at(i128::from(unix_ms) * 1_000_000) };
     let first = tick.and_then(|tick| layout.span(tick, tick)).map(|(first, _)| first);
     declaration.is_ordered() && declaration.read(past_id).zip(first).is_some_and(|(past, first)| first > past)
+}
+
+#[cfg(test)]
+mod tests {
+    use getid_core::no_dates;
+
+    use super::*;
+
+    fn declared(words: &str) -> Arc<Declaration> {
+        Arc::new(Declaration::parse(&words.split(' ').collect::<Vec<_>>(), no_dates).unwrap())
+    }
+
+    fn declarations(lines: &[&str]) -> Declarations {
+        let lines: Vec<_> = lines.iter().map(|&line| line.to_owned()).collect();
+        Declarations::parse(&lines, 1).unwrap()
+    }
+
+    /// 2026-11-21.
+    const NOW: i64 = 1_795_219_200_000;
+
+    /// How a generator was declared in an earlier life, how it is now, and what is said of that; empty: nothing.
+    #[test]
+    fn what_could_make_an_id_repeat_is_refused() {
+        let layout = "layout time:41@1ms server-id:5 place:5 counter:12 place 3";
+        for (old, new, said) in [
+            ("twitter", "twitter", ""),
+            (layout, layout, ""),
+            // Harmless: IDs are larger, or another server's or another constant's.
+            (&format!("{layout} epoch 1000"), &format!("{layout} epoch 999"), ""),
+            (layout, "layout time:41@1ms server-id:5 place:5 counter:12 place 4", ""),
+            (layout, "layout time:40@1ms server-id:5 place:5 counter:12 place 3", ""),
+            (layout, &format!("{layout} counter-start 0..9"), ""),
+            ("uuid7", "uuid7", ""),
+            ("js53", "js53 format base62 prefix B-", ""),
+            // Harmful.
+            (&format!("{layout} epoch 999"), &format!("{layout} epoch 1000"), "its epoch was 999"),
+            (layout, "layout time:41@10ms server-id:5 place:5 counter:12 place 3", "its unit was 1ms and is 10ms now"),
+            (layout, "layout time:41@1ms server-id:5 place:5 counter:11 place 3", "there were 22 bits below its time"),
+            (
+                layout,
+                "layout time:41@1ms place:5 server-id:5 counter:12 place 3",
+                "its field 'place' had another place",
+            ),
+            ("js53", "js53 format base62", "its format was"),
+            ("js53 format hex", "js53", "its format was"),
+            ("uuid7", "uuid6", "its kind was uuid7 and is uuid6 now"),
+            ("twitter", "uuid4", "its kind was twitter and is uuid4 now"),
+        ] {
+            let (old, new) = (declared(&format!("g {old}")), declared(&format!("g {new}")));
+            let known = Declarations { generators: vec![old], forgotten: Vec::new() };
+            let result = known.with(&[Arc::clone(&new)], NOW, |_| 0);
+            match result {
+                Ok(after) => {
+                    assert_eq!(said, "", "{} is accepted", new.to_text());
+                    assert_eq!(after.generators.len(), 1);
+                }
+                Err(conflict) => {
+                    let conflict = conflict.to_string();
+                    assert!(!said.is_empty() && conflict.contains(said), "{}: {conflict}", new.to_text());
+                    assert!(conflict.starts_with("generator 'g' can't be declared so: "), "{conflict}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_removed_stays_and_binds_whoever_comes_back() {
+        let first = Declarations::default().with(&[declared("a js53"), declared("b uuid7")], NOW, |_| 0).unwrap();
+        let second = first.with(&[declared("b uuid7"), declared("c twitter")], NOW, |_| 0).unwrap();
+        let names: Vec<_> = second.generators().iter().map(|known| known.name()).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+        assert!(matches!(second.with(&[declared("a uuid7")], NOW, |_| 0), Err(Conflict::Change { .. })));
+        assert_eq!(second.with(&[declared("a js53")], NOW, |_| 0), Ok(second));
+    }
+
+    #[test]
+    fn drawn_fields_keep_their_values_for_ever() {
+        let mut draws = 0;
+        let mut draw = |_| {
+            draws += 1;
+            draws
+        };
+        let first =
+            Declarations::default().with(&[declared("doc objectid"), declared("u uuid1")], NOW, &mut draw).unwrap();
+        let process = first.find("doc").unwrap().drawn_value("process").unwrap();
+        assert!(process > 0 && first.find("u").unwrap().drawn_value("node").is_some());
+        let again = first.with(&[declared("doc objectid")], NOW, |_| panic!("it is known")).unwrap();
+        assert_eq!(again, first);
+        // Through a record, too.
+        let lines: Vec<_> = first.lines().collect();
+        assert_eq!(Declarations::parse(&lines, 1), Ok(first));
+    }
+
+    /// The largest ID, the declaration that gets its name, and whether it may have it.
+    #[test]
+    fn a_forgotten_name_begins_past_its_ids() {
+        for (past_id, new, is_past) in [
+            ("0", "js53", true),
+            ("9007199254740991", "js53", false),
+            ("1", "layout time:41@1ms counter:22 epoch 0", true),
+            ("7529695071436799999", "layout time:41@1ms counter:22 epoch 0", true),
+            ("7529695071436800000", "layout time:41@1ms counter:22 epoch 0", false),
+            // Before its epoch it begins at 0.
+            ("0", "layout time:41@1ms counter:22 epoch 1795219300000", false),
+            // Nothing says that what is written in another way is larger.
+            ("Zz9", "js53", false),
+            ("0", "js53 format base62", false),
+            ("0", "uuid7", false),
+            ("017f22e2-79b0-7cc3-98c4-dc0c0c07398f", "uuid7", true),
+            ("0a7f22e2-79b0-7cc3-98c4-dc0c0c07398f", "uuid7", false),
+            ("c232ab00-9414-11ec-b3c8-9f6bdeced846", "uuid1", false),
+            // It repeats by chance alone.
+            ("0", "uuid4", true),
+        ] {
+            let known = declarations(&["generator other uuid7", &format!("forgotten g past-id {past_id}")]);
+            let result = known.with(&[declared(&format!("g {new}"))], NOW, |_| 0);
+            assert_eq!(result.is_ok(), is_past, "{past_id}, {new}");
+            match result {
+                Ok(after) => assert!(after.forgotten.is_empty() && after.find("g").is_some(), "the line has gone"),
+                Err(conflict) => assert_eq!(
+                    conflict.to_string(),
+                    format!(
+                        "generator 'g' would not begin past {past_id}, the ID that it was forgotten with, or not in a way \
+                         that can be compared: IDs could be given again"
+                    )
+                ),
+            }
+        }
+    }
+
+    #[test]
+    fn there_is_a_most_of_each() {
+        let many: Vec<_> = (0..DECLARATIONS_MAX).map(|n| declared(&format!("g{n} uuid7"))).collect();
+        let full = Declarations::default().with(&many, NOW, |_| 0).unwrap();
+        assert_eq!(full.with(&many, NOW, |_| 0), Ok(full.clone()));
+        let error = full.with(&[declared("more uuid7")], NOW, |_| 0).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "generator 'more' is one too many: the record has 1000 declarations, those of generators included that were \
+             removed"
+        );
+        let mut forgotten = full;
+        for n in 0..DECLARATIONS_MAX {
+            forgotten = forgotten.without(&format!("g{n}"), "017f22e2-79b0-7cc3-98c4-dc0c0c07398f").unwrap();
+        }
+        let last = forgotten.with(&[declared("last uuid7")], NOW, |_| 0).unwrap();
+        assert!(last.without("last", "0").unwrap_err().contains("1000 forgotten names already"));
+        assert_eq!(last.with(&many, NOW, |_| 0).unwrap_err(), Conflict::TooMany { name: "g999".to_owned() });
+    }
 }

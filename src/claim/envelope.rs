@@ -44,8 +44,8 @@ pub const DECLARATIONS_MAX: usize = 1000;
 /// The longest line about a forgotten name, in bytes.
 pub const FORGOTTEN_LINE_BYTES_MAX: usize = 512;
 
-/// The longest line with a declaration, in bytes: a name, 128 fields with names, widths and values, of 90 bytes each, and what is
-/// said once.
+/// The longest line with a declaration, in bytes: a name, 128 fields with names, widths and values, of 90 bytes each,
+/// and what is said once.
 pub const GENERATOR_LINE_BYTES_MAX: usize = 1 << 14;
 
 /// The longest `kind` or `key`, in bytes.

@@ -357,11 +357,11 @@ pub(crate) fn advance_command(dir: &Path, identity: Identity, max_borrow_ms: u64
 }
 
 /// What helps where a generator must not be declared as it is.
-fn generator_remedy(dir: &Path, server_id: u32, conflict: &Conflict) -> String {
+pub(crate) fn generator_remedy(dir: &Path, server_id: u32, conflict: &Conflict) -> String {
     let forget = |name: &str| {
         let dir = shell_word(&dir.display().to_string());
         format!(
-            "`getid state forget {dir} {name} --server-id {server_id} --past-id ID`, ID being its largest in any table"
+            "`getid state forget {name} {dir} --server-id {server_id} --past-id ID`, ID being its largest in any table"
         )
     };
     match conflict {
@@ -371,7 +371,6 @@ fn generator_remedy(dir: &Path, server_id: u32, conflict: &Conflict) -> String {
             forget(recorded.name())
         ),
         Conflict::Forgotten { .. } => "give it another name".to_owned(),
-        Conflict::ServerId { .. } => "take it out of the configuration".to_owned(),
         Conflict::TooMany { .. } => {
             format!("take it out of the configuration, or let go of one that was removed: {}", forget("NAME"))
         }

@@ -50,8 +50,8 @@ pub trait Claim: Sized + Send + 'static {
     /// [`TakeError`], whose text names path, cause and remedy.
     fn take(place: Self::Place) -> impl Future<Output = Result<Taken<Self>, TakeError>> + Send;
 
-    /// Makes `point` and `declarations` durable, and is fenced: it succeeds only if the record is still the one that this holder wrote or
-    /// found last. `Ok` means that no crash can undo it. `term` is the one that `take` gave, or
+    /// Makes `point` and `declarations` durable, and is fenced: it succeeds only if the record is still the one that
+    /// this holder wrote or found last. `Ok` means that no crash can undo it. `term` is the one that `take` gave, or
     /// [`SaveError::ClaimRetaken`] since.
     ///
     /// A claim that ends by silence is renewed by the same call, with the newest point, at regular times: a renewal

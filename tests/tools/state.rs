@@ -173,12 +173,85 @@ fn show_json() {
             "reference_tick": 375_177_510_000_u64, "reference_time": "2026-11-20T23:58:30.000Z",
             "reference_ahead_ms": -90_000,
             "max_borrow_ms": 3000, "term": 4,
-            "ids_below": "786804459438080000",
+            "ids_below": "786804459438080000", "generators": [], "forgotten": [],
         },
         { "server_id": 1, "path": "DIR/getid-1.state", "in_use_by": null, "error": "the file is empty" },
     ]);
     assert_eq!(found, expected);
     assert_eq!(folder.run("show DIR --json --server-id 9").unwrap(), ("[]\n".to_owned(), false));
+}
+
+/// A record that has named generators, in the form of its lines.
+fn with_generators(record: &Record, lines: &str) -> Vec<u8> {
+    let text = record.to_text();
+    let (body, _) = text.split_at(text.rfind("checksum").unwrap());
+    let text = body.replace("getid state 2", "getid state 3") + lines;
+    format!("{text}checksum crc32 {:08x}\n", crc32fast::hash(text.as_bytes())).into_bytes()
+}
+
+const GENERATORS: &str = "generator tweets layout time:41@1ms counter:22 epoch 1288834974657\n\
+                          generator short layout time:41@1ms counter:22 epoch 0 format base62 pad 11\n\
+                          generator trace uuid7\n";
+
+#[test]
+fn forgotten_generators() {
+    let folder = Folder::new();
+    let record = folder.put(2500, -90_000);
+    fs::write(folder.state(0), with_generators(&record, GENERATORS)).unwrap();
+    let shown = folder.run("show DIR").unwrap().0;
+    assert!(shown.contains("  generator  tweets layout time:41@1ms counter:22 epoch 1288834974657\n"), "{shown}");
+
+    let forget = "forget tweets DIR --server-id 0 --past-id 1992648317203087360";
+    folder.check(
+        forget,
+        "server-id 0: DIR/getid-0.state\n  \
+           forgotten  tweets layout time:41@1ms counter:22 epoch 1288834974657\n  \
+           ids        a generator that is named 'tweets' later must begin past 1992648317203087360\n",
+    );
+    let after = folder.record();
+    assert_eq!((after.point, after.identity), (record.point, record.identity), "nothing else has changed");
+    assert!(after.declarations.find("tweets").is_none());
+    let (shown, good) = folder.run("show DIR").unwrap();
+    assert!(good && shown.contains("  forgotten  tweets past-id 1992648317203087360\n"), "{shown}");
+    let json: serde_json::Value = serde_json::from_str(&folder.run("show DIR --json").unwrap().0).unwrap();
+    assert_eq!(json[0]["generators"][1], "trace uuid7");
+    let forgotten = serde_json::json!([{ "name": "tweets", "past_id": "1992648317203087360" }]);
+    assert_eq!(json[0]["forgotten"], forgotten);
+
+    // Moved ahead it keeps what it says of generators.
+    let moved = folder.run("advance DIR --server-id 0 --to 2026-11-21T00:10:00Z").unwrap();
+    assert!(moved.1 && folder.record().declarations == after.declarations, "{}", moved.0);
+
+    for (words, error) in [
+        (forget, "generator 'tweets' was forgotten before, with --past-id 1992648317203087360"),
+        ("forget tweet DIR --server-id 0 --past-id 1", "no generator 'tweet' in the record: it has short, trace"),
+        (
+            "forget short DIR --server-id 0 --past-id 199264",
+            "--past-id 199264: generator 'short' gives no such IDs (short layout time:41@1ms counter:22 epoch 0 \
+             format base62 pad 11)",
+        ),
+        (
+            "forget trace DIR --past-id 0",
+            "whose record? Name the server with --server-id, or give its configuration \
+             with --config, server-id in it",
+        ),
+        ("forget trace DIR --server-id 3 --past-id 0", "DIR/getid-3.state: there is no record, so nothing to forget"),
+    ] {
+        folder.check_refusal(words, error);
+    }
+}
+
+/// A record that is damaged keeps the declarations whose lines are whole.
+#[test]
+fn a_damaged_record_with_generators_is_moved_ahead() {
+    let folder = Folder::new();
+    let text = with_generators(&folder.put(2500, -90_000), GENERATORS);
+    let text = String::from_utf8(text).unwrap().replace("trace uuid7", "trace uuid8");
+    fs::write(folder.state(0), text).unwrap();
+    let (said, good) = folder.run("advance DIR --server-id 0 --to 2026-11-21T00:10:00Z").unwrap();
+    assert!(good, "{said}");
+    let names: Vec<_> = folder.record().declarations.generators().iter().map(|known| known.name().to_owned()).collect();
+    assert_eq!(names, ["tweets", "short"]);
 }
 
 /// Moving over from the fork: no record yet, and the largest ID in the tables, a corrupt one, lies ahead.

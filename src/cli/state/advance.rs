@@ -120,9 +120,7 @@ impl Before {
 
 pub(super) fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configured) -> Result<String, String> {
     let config = &configured.config;
-    let server_id = args.server_id.or(config.server_id_given.then_some(config.server_id)).ok_or(
-        "whose record? Name the server with --server-id, or give its configuration with --config, server-id in it",
-    )?;
+    let server_id = configured.server_id(args.server_id)?;
     // Made as a start makes it: this is the first step of moving over, before any start.
     let dir = configured.dir(args.dir.as_ref())?;
     dir.make().map_err(|report| report.sentences())?;

@@ -1,4 +1,4 @@
-//! `getid state`: look at the records in a folder, and move one ahead.
+//! `getid state`: look at the records in a folder, move one ahead, and let go of a named generator.
 //!
 //! Moving ahead is the remedy that errors name: for a record that is damaged, that a newer getid or another epoch
 //! wrote, or that was lost with its disk; and the first step when a server takes over from one that kept no record. It
@@ -14,6 +14,7 @@
 //! the same file and environment.
 
 mod advance;
+mod forget;
 mod show;
 mod texts;
 
@@ -24,6 +25,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use self::advance::{ADVANCE_EXAMPLES, AdvanceArgs, advance};
+use self::forget::{FORGET_EXAMPLES, ForgetArgs, forget};
 use self::show::{SHOW_EXAMPLES, ShowArgs, show};
 use super::output;
 use crate::config::{Config, Sources, StateKind};
@@ -55,6 +57,12 @@ enum StateCommand {
     /// The server must not be running.
     #[command(after_help = ADVANCE_EXAMPLES)]
     Advance(AdvanceArgs),
+    /// Take a named generator's declaration out of a record, so that the name may be declared in another way
+    ///
+    /// The record keeps the largest ID that was given: whatever gets the name later must begin past it. The server must
+    /// not be running.
+    #[command(after_help = FORGET_EXAMPLES)]
+    Forget(ForgetArgs),
 }
 
 /// Does what `args` say, by this machine's clock.
@@ -102,6 +110,10 @@ fn answer(command: &StateCommand, now_unix_ms: i64, environment: Environment) ->
             let configured = configured(args.layout.config(), environment)?;
             advance(args, now_unix_ms, &configured).map(|text| Answer { text, good: true })
         }
+        StateCommand::Forget(args) => {
+            let configured = configured(args.config.clone(), environment)?;
+            forget(args, &configured).map(|text| Answer { text, good: true })
+        }
     }
 }
 
@@ -114,6 +126,14 @@ struct Configured {
 }
 
 impl Configured {
+    /// Whose record is meant: `named`, or that server's.
+    fn server_id(&self, named: Option<u32>) -> Result<u32, String> {
+        named.or(self.config.server_id_given.then_some(self.config.server_id)).ok_or_else(|| {
+            "whose record? Name the server with --server-id, or give its configuration with --config, server-id in it"
+                .to_owned()
+        })
+    }
+
     /// The folder of the state: `named`, or where that server would have it.
     fn dir(&self, named: Option<&PathBuf>) -> Result<Dir, String> {
         let dir = named.or(self.config.dir.as_ref()).cloned();

@@ -119,6 +119,12 @@ impl Sight {
                     ms => line("borrow", &format_args!("IDs were at most {ms} ms ahead of the reference")),
                 }
                 line("term", &format_args!("{}, the number of this life", record.owner.term));
+                for declaration in record.declarations.generators() {
+                    line("generator", &declaration.to_text());
+                }
+                for forgotten in record.declarations.forgotten() {
+                    line("forgotten", &format_args!("{} past-id {}", forgotten.name, forgotten.past_id));
+                }
             }
             Err(error) => {
                 line("unusable", error);
@@ -144,6 +150,13 @@ impl Sight {
                 let layout = record.identity.layout;
                 let epoch = layout.epoch();
                 let SavePoint { watermark, reference, max_borrow_ms } = record.point;
+                let declarations = &record.declarations;
+                let generators: Vec<_> = declarations.generators().iter().map(|known| known.to_text()).collect();
+                let forgotten: Vec<_> = declarations
+                    .forgotten()
+                    .iter()
+                    .map(|forgotten| serde_json::json!({ "name": forgotten.name, "past_id": forgotten.past_id }))
+                    .collect();
                 serde_json::json!({
                     "epoch_unix_ms": epoch.unix_ms(),
                     "id_range": layout.server_bits(),
@@ -159,6 +172,8 @@ impl Sight {
                     "term": record.owner.term.0,
                     // A string, as 63 bits are more than a JSON number safely holds.
                     "ids_below": first_id(watermark),
+                    "generators": generators,
+                    "forgotten": forgotten,
                 })
             }
             Err(error) => serde_json::json!({ "error": error }),
