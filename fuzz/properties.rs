@@ -13,9 +13,11 @@ use getid::claim::record::Record;
 use getid::command::Vocabulary;
 use getid::config::{Config, Files, Sources};
 use getid::resp::Value;
-use getid::session::{Session, Settings, TURN_IDS_MAX, Turn};
+use getid::session::{NamedDrawn, Session, Settings, TURN_IDS_MAX, Turn};
 use getid::text::glob::Pattern;
-use getid_core::{Layout, RandomCycle, Reservation, Scheme, Slot};
+use getid_core::{
+    Declaration, Layout, NamedGenerator, NamedGenerators, RandomCycle, Reservation, Scheme, Slot, no_dates,
+};
 
 /// Limits that a few kilobytes of input can reach.
 const BULK_BYTES_MAX: usize = 512;
@@ -26,7 +28,8 @@ const REQUEST_BYTES_MAX: usize = 2048;
 /// However the bytes arrive, the replies are the same, every read makes progress, and memory stays in bounds.
 pub(crate) fn requests(bytes: &[u8]) {
     let [setup, cut, input @ ..] = bytes else { return };
-    let settings = Arc::new(settings(setup & 1 == 1));
+    let settings = settings(setup & 1 == 1);
+    let settings = Arc::new(if setup & 2 == 2 { settings.with_generators(generators()) } else { settings });
     let whole = replies(&settings, input, usize::MAX);
     let pieces = replies(&settings, input, usize::from(*cut).max(1));
     assert_eq!(whole.escape_ascii().to_string(), pieces.escape_ascii().to_string(), "cut every {cut} bytes");
@@ -51,11 +54,24 @@ fn settings(needs_password: bool) -> Settings {
     }
 }
 
+/// Generators of several kinds, with names that are short.
+fn generators() -> Arc<NamedGenerators> {
+    let lines =
+        ["t twitter", "l redis-lua one-server 0", "u uuid7", "o objectid process 1", "f leaf format base62 pad 9"];
+    let generators = lines.iter().enumerate().map(|(place, line)| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let declaration = Declaration::parse(&words, no_dates).expect("a declaration");
+        (place + 1, Arc::new(NamedGenerator::new(declaration, 0, None).expect("server 0 fits")))
+    });
+    Arc::new(NamedGenerators::new(generators))
+}
+
 /// All that comes back for `input` sent in pieces of `cut` bytes.
 fn replies(settings: &Arc<Settings>, input: &[u8], cut: usize) -> Vec<u8> {
     let mut session = Session::new(7, Arc::clone(settings));
     let (mut turn, mut output, mut pending) = (Turn::default(), Vec::new(), Vec::new());
     let mut next = Reservation { first: Slot(0), count: 0, len: 0 };
+    let (mut named, mut slots, mut noise) = (NamedDrawn::default(), [1 << 40; 6], 0);
     for piece in input.chunks(cut.min(input.len()).max(1)) {
         pending.extend_from_slice(piece);
         loop {
@@ -65,11 +81,23 @@ fn replies(settings: &Arc<Settings>, input: &[u8], cut: usize) -> Vec<u8> {
             assert!(used <= pending.len());
             pending.drain(..used);
             next.len = turn.draws.unnamed;
-            session.write(
-                &turn,
-                Ok(if turn.draws.unnamed == 0 { &[] } else { std::slice::from_ref(&next) }),
-                &mut output,
-            );
+            let drawn = Ok(if turn.draws.unnamed == 0 { &[][..] } else { std::slice::from_ref(&next) });
+            if turn.draws.named == 0 {
+                session.write(&turn, drawn, &mut output);
+            } else {
+                named.begin(turn.named_draws().len());
+                for (at, draw) in turn.named_draws().iter().enumerate() {
+                    let slot = &mut slots[draw.generator];
+                    let reservation = Reservation { first: Slot(*slot), count: 0, len: draw.ids };
+                    named.part(at).expect("a part for each").reservations.push(reservation);
+                    *slot += u64::from(draw.ids);
+                }
+                let mut noise = || {
+                    noise += 1;
+                    noise
+                };
+                session.write_named(&turn, drawn, &mut named, &mut noise, &mut output);
+            }
             next.first.0 += u64::from(turn.draws.unnamed);
             next.count += u64::from(turn.draws.unnamed);
             if let Some(effect) = turn.effect.take() {

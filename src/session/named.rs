@@ -13,7 +13,10 @@ use crate::resp::{self, IdWriter};
 /// Generators that one turn asks at most; a turn that asks so many ends.
 pub(super) const DRAWS_MAX: usize = 64;
 
-/// What an ID that is text has around it on the wire at most, bytes: `$192`, two line ends.
+/// Replies a turn keeps room for, 24 KB: of a pipeline whose requests are all unlike the one before.
+const REPLIES_KEPT: usize = 512;
+
+/// What an ID that is text has around it on the wire at most, bytes: `$128`, two line ends.
 pub(super) const TEXT_FRAME_BYTES: usize = 8;
 
 /// What a turn draws from one named generator.
@@ -64,7 +67,9 @@ impl NamedTurn {
     pub(super) fn clear(&mut self) {
         self.draws.clear();
         self.replies.clear();
-        self.replies.shrink_to(DRAWS_MAX);
+        if self.replies.capacity() > 2 * REPLIES_KEPT {
+            self.replies.shrink_to(REPLIES_KEPT);
+        }
     }
 
     pub(super) fn shrink(&mut self) {

@@ -43,7 +43,7 @@ fn ids_max_at(capacity_per_s: u64, max_wait_ms: u64) -> u32 {
 /// As how many IDs of the unnamed generator, of which a turn asks for `ids_max`, one of this generator counts, so that
 /// neither its texts make a turn larger than [`TURN_IDS_MAX`] says, nor a turn asks for more than it can give soon.
 ///
-/// The widest text is a prefix of 64 bytes and 128 digits: 200 bytes on the wire, which counts as 8 IDs.
+/// The widest text is a prefix of 64 bytes and 64 digits: 136 bytes on the wire, which count as 6 IDs.
 pub(super) fn named_cost(generator: &NamedGenerator, ids_max: u32, max_wait_ms: u64) -> u32 {
     let bytes = if generator.is_integer() { 0 } else { generator.id_bytes_max() + TEXT_FRAME_BYTES };
     let by_bytes = u32::try_from(bytes.div_ceil(ID_WIRE_BYTES_MAX)).unwrap_or(u32::MAX);

@@ -8,6 +8,7 @@ mod acl_live;
 mod allocations;
 mod errors_live;
 mod fuzz_corpus;
+mod named;
 #[path = "../../fuzz/properties.rs"]
 mod properties;
 mod resp_decode;

@@ -173,7 +173,7 @@ impl Shell {
         } else {
             self.draw_named();
             let mut noise = || {
-                self.noise = self.noise.wrapping_add(0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f);
+                self.noise = self.noise.wrapping_add(NOISE_STEP);
                 self.noise
             };
             self.session.write_named(&self.turn, drawn, &mut self.named, &mut noise, output);
@@ -229,28 +229,45 @@ impl Shell {
                 part.refused = Some("MISCONF this one is broken".to_owned());
                 continue;
             }
-            let (slot, count) = &mut self.named_slots[draw.generator - 1];
-            let mut ids = draw.ids;
-            while ids > 0 {
-                let len = ids.min(3);
-                part.reservations.push(Reservation { first: Slot(*slot), count: *count, len });
-                (*slot, *count) = (*slot + u64::from(len), *count + u64::from(len));
-                ids -= len;
-            }
+            let slots = &mut self.named_slots[draw.generator - 1];
+            part.reservations.extend(pieces(slots, draw.ids));
         }
     }
 
-    fn draw(&mut self, mut ids: u32) -> Vec<Reservation> {
-        let mut drawn = Vec::new();
-        while ids > 0 {
-            let len = ids.min(3);
-            drawn.push(Reservation { first: self.slot, count: self.count, len });
-            self.slot.0 += u64::from(len);
-            self.count += u64::from(len);
-            ids -= len;
+    /// The next IDs of a named generator, by its index.
+    pub(crate) fn draw_of(&mut self, generator: usize, ids: u32) -> Vec<Reservation> {
+        pieces(&mut self.named_slots[generator - 1], ids)
+    }
+
+    /// Bits that are the same in each test.
+    pub(crate) fn noise(&self) -> impl FnMut() -> u128 + use<> {
+        let mut noise = self.noise;
+        move || {
+            noise = noise.wrapping_add(NOISE_STEP);
+            noise
         }
+    }
+
+    pub(crate) fn draw(&mut self, ids: u32) -> Vec<Reservation> {
+        let mut slots = (self.slot.0, self.count);
+        let drawn = pieces(&mut slots, ids);
+        (self.slot.0, self.count) = slots;
         drawn
     }
+}
+
+const NOISE_STEP: u128 = 0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f;
+
+/// So many IDs from a slot and a count on, in pieces of up to three.
+fn pieces((slot, count): &mut (u64, u64), mut ids: u32) -> Vec<Reservation> {
+    let mut drawn = Vec::new();
+    while ids > 0 {
+        let len = ids.min(3);
+        drawn.push(Reservation { first: Slot(*slot), count: *count, len });
+        (*slot, *count) = (*slot + u64::from(len), *count + u64::from(len));
+        ids -= len;
+    }
+    drawn
 }
 
 fn answer(effect: &Effect) -> Value {
