@@ -108,9 +108,8 @@ impl Declaration {
         let moved = is.iter().find(|place| is_moved(place));
         let moved =
             moved.or_else(|| was.iter().find(is_alone(mask(&is)))).or_else(|| is.iter().find(is_alone(mask(&was))));
-        let is_same_server = self.one_server.is_some() && self.one_server == old.one_server;
         let servers = || {
-            let changed = !is_same_server && self.server_places() != old.server_places();
+            let changed = self.server_places() != old.server_places();
             let is_server = |&&(field, _): &&(&Field, u32)| field.role == Role::Server;
             was.iter().chain(&is).find(is_server).filter(|_| changed)
         };

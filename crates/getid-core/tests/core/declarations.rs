@@ -1,6 +1,6 @@
 //! Declarations of named generators: what they mean, and their mistakes.
 
-use getid_core::{Declaration, KINDS};
+use getid_core::{Declaration, KINDS, no_dates};
 
 use crate::support::declared;
 
@@ -44,4 +44,220 @@ fn every_kind_can_be_declared_by_its_word() {
             (kind, Some(declaration.clone()))
         );
     }
+}
+
+/// A declaration with one mistake, and its sentence.
+const WRONG: &[(&str, &str)] = &[
+    (
+        "",
+        "the generator's name is '', must be 1 to 128 bytes of A-Z a-z 0-9 _ . : - | the kind is missing, as in: generator tweets twitter",
+    ),
+    ("a b/c", "'b/c' is not a kind of generator"),
+    ("a/b twitter", "the generator's name is 'a/b', must be 1 to 128 bytes of A-Z a-z 0-9 _ . : -"),
+    ("t", "the kind is missing, as in: generator tweets twitter"),
+    ("t Twitter", "'Twitter' is not a kind of generator"),
+    ("t layout", "the layout has no fields, must have some, as in: layout time:41@1ms server-id:10 counter:12"),
+    ("t layout server-id:10", "the layout has no time, must have one, as in: time:41@1ms"),
+    ("t layout time:41", "'time:41' has no unit, must have one, as in time:41@1ms"),
+    (
+        "t layout time:41@1m",
+        "the unit is '1m', must be a whole number of ns, us, ms or s: a multiple of 100ns, at most a day",
+    ),
+    (
+        "t layout time:41@150ns",
+        "the unit is '150ns', must be a whole number of ns, us, ms or s: a multiple of 100ns, at most a day",
+    ),
+    (
+        "t layout time:41@0s",
+        "the unit is '0s', must be a whole number of ns, us, ms or s: a multiple of 100ns, at most a day",
+    ),
+    ("t layout time:65@1ms", "'time' has 65 bits, must have 1 to 64"),
+    ("t layout time:0@1ms", "'time' has 0 bits, must have 1 to 64"),
+    ("t baidu time:0", "'time' has 0 bits, must have 1 to 64"),
+    ("t layout time:41@1ms counter:64", "'counter' has 64 bits, must have 1 to 63"),
+    ("t layout time:41@1ms counter:24", "time and counter have 65 bits together, must have at most 64"),
+    ("t layout time:41@1ms random:22", "'random' has 22 bits, must have 1 to 21"),
+    ("t layout time:41@1ms noise:88", "the fields have 129 bits together, must have at most 128"),
+    ("t layout time:41@1ms idc:65 idc 0", "'idc' has 65 bits, must have 1 to 64"),
+    ("t layout time:41@1ms idc:2? idc:2?", "the field 'idc' is there twice, must be there once"),
+    (
+        "t layout server-id:2 time:41@1ms",
+        "'server-id' is in a wrong place: above the time there may be nothing but constants of 0",
+    ),
+    (
+        "t layout counter:2 time:41@1ms",
+        "'counter' is in a wrong place: above the time there may be nothing but constants of 0",
+    ),
+    ("t layout s:2? time:41@1ms", "'s' is in a wrong place: above the time there may be nothing but constants of 0"),
+    ("t layout s:2 time:41@1ms s 1", "'s' is in a wrong place: above the time there may be nothing but constants of 0"),
+    ("t layout noise:2 time:41@1ms", "'noise' is in a wrong place: random and noise lie below time and counter"),
+    (
+        "t layout time:41@1ms random:2 counter:2",
+        "'random' is in a wrong place: random and noise lie below time and counter",
+    ),
+    ("t layout time:41@1ms counter:2?", "the field 'counter' can't come with the request"),
+    ("t twitter worker:5?", "the field 'worker' can't come with the request"),
+    (
+        "t layout time:41@1ms idc:2@1ms idc 1",
+        "'idc:2@1ms' is not a field, must be NAME:BITS, time:BITS@UNIT, or NAME:BITS? for one that comes with the request",
+    ),
+    (
+        "t layout time:41@1ms idc:+2",
+        "'idc:+2' is not a field, must be NAME:BITS, time:BITS@UNIT, or NAME:BITS? for one that comes with the request",
+    ),
+    (
+        "t layout time:41@1ms :2",
+        "':2' is not a field, must be NAME:BITS, time:BITS@UNIT, or NAME:BITS? for one that comes with the request",
+    ),
+    ("t layout time:41@1ms epoch:2", "'epoch' is an option and can't be a field's name"),
+    ("t layout time:41@1ms formerly:2", "'formerly' is an option and can't be a field's name"),
+    ("t twitter shard:2", "the kind has no field 'shard', it has time, datacenter, worker, counter"),
+    ("t uuid7 counter:13", "'counter:13': the fields of uuid7 can't be changed"),
+    ("t uuid7 epoch 0", "epoch is for integers, and uuid7 is written in its own way"),
+    ("t uuid7 prefix T-", "prefix is for integers, and uuid7 is written in its own way"),
+    ("t twitter epoch", "'epoch' has no value behind it"),
+    ("t twitter epoch 0 epoch 0", "'epoch' is given twice, must be given once"),
+    ("t twitter epoch 2016-01-01", "epoch is '2016-01-01': must be a number of Unix ms"),
+    ("t twitter epoch +1", "epoch is '+1': must be a number of Unix ms"),
+    ("t twitter epoch 253402300800000", "epoch is '253402300800000': must lie in the years 1 to 9999"),
+    (
+        "t twitter wroker 1",
+        "'wroker' is not an option; there are epoch, counter-start, one-server, format, pad, prefix, overflow, and the \
+         fields datacenter, worker",
+    ),
+    (
+        "t twitter formerly hex/16/error/",
+        "'formerly' is not an option; there are epoch, counter-start, one-server, format, pad, prefix, overflow, and the \
+         fields datacenter, worker",
+    ),
+    ("t twitter worker 32", "worker is '32', must be a whole number from 0 to 31"),
+    ("t twitter worker -1", "worker is '-1', must be a whole number from 0 to 31"),
+    ("t twitter counter 1", "the field 'counter' can't be given a value"),
+    ("t redis-lua shard x", "the field 'shard' can't be given a value"),
+    ("t layout time:41@1ms idc:2", "the field 'idc' has no value, must have one, as in: idc 0 (up to 3)"),
+    ("t twitter counter-start 0..4096", "counter-start is '0..4096', must be 0..N with N at most 4095, as in 0..9"),
+    ("t twitter counter-start 0..+1", "counter-start is '0..+1', must be 0..N with N at most 4095, as in 0..9"),
+    ("t twitter counter-start 9", "counter-start is '9', must be 0..N with N at most 4095, as in 0..9"),
+    ("t timestamp-ms counter-start 0..0", "counter-start needs a counter, and the layout has none"),
+    ("t fork counter:0 counter-start 0..9", "counter-start needs a counter, and the layout has none"),
+    ("t twitter one-server 4294967296", "one-server is '4294967296', must be a whole number from 0 to 4294967295"),
+    ("t twitter format base64", "format is 'base64', must be one of decimal, hex, base32, base36, base58, base62"),
+    ("t twitter pad 0", "pad is '0', must be a whole number from 1 to 64"),
+    ("t twitter pad 65", "pad is '65', must be a whole number from 1 to 64"),
+    ("t twitter prefix ü", "prefix is 'ü', must be up to 64 printable ASCII characters without spaces and quotes"),
+    ("t twitter overflow wrap", "overflow is 'wrap', must be error or grow"),
+];
+
+fn mistakes(words: &[&str]) -> Vec<String> {
+    Declaration::parse(words, no_dates).unwrap_err().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn every_mistake_has_its_sentence() {
+    for &(text, expected) in WRONG {
+        assert_eq!(mistakes(&text.split(' ').collect::<Vec<_>>()).join(" | "), expected, "{text}");
+    }
+    let long_name = "n".repeat(129);
+    assert_eq!(mistakes(&[&long_name, "twitter"]).len(), 1);
+    let long_prefix = "p".repeat(65);
+    assert_eq!(mistakes(&["t", "twitter", "prefix", &long_prefix]).len(), 1);
+    let long_field = format!("{}:2?", "f".repeat(33));
+    assert_eq!(mistakes(&["t", "layout", "time:41@1ms", &long_field]).len(), 1);
+    let mut many = vec!["t", "twitter"];
+    many.extend(["worker"; 513]);
+    assert_eq!(mistakes(&many), ["the declaration has more than 512 words"]);
+}
+
+#[test]
+fn an_error_quotes_no_more_than_its_bound() {
+    let word = "x".repeat(1 << 16);
+    for words in
+        [vec!["t", &word], vec![&word, "twitter"], vec!["t", "twitter", &word, &word], vec!["t", "uuid7", "pad", &word]]
+    {
+        assert!(mistakes(&words).iter().all(|text| text.len() < 300), "{:?}", mistakes(&words));
+    }
+}
+
+#[test]
+fn thirty_mistakes_are_thirty_sentences() {
+    let mut words = vec!["a/b", "layout", "server-id:99", "time:41", "x", "1"];
+    let fields: Vec<_> = (0..20).map(|n| format!("f{n}:2")).collect();
+    words.extend(fields.iter().map(String::as_str));
+    words.extend([
+        "epoch",
+        "soon",
+        "counter-start",
+        "0..9",
+        "format",
+        "hexx",
+        "pad",
+        "0",
+        "prefix",
+        "\"",
+        "overflow",
+        "wrap",
+    ]);
+    // The name, two fields and where one of them is, the option x, the values of 20 fields, and six options.
+    let told = mistakes(&words);
+    assert_eq!(told.len(), 31, "{told:#?}");
+    // Of an unknown kind nobody knows what the fields should be, but the options.
+    words[1] = "snowfleck";
+    let told = mistakes(&words);
+    assert_eq!(told.len(), 7, "{told:#?}");
+}
+
+#[test]
+fn a_server_is_told_by_its_fields() {
+    for (text, bits, by_hand, is_same_of_3_bits) in [
+        ("t twitter", 10, 0, false),
+        ("t twitter worker 1 datacenter 2", 10, 2, false),
+        ("t js53", 3, 0, false),
+        ("t layout time:41@1ms server-id:2 counter:9", 2, 0, true),
+        ("t chronos", 0, 0, true),
+        ("t uuid7", 0, 0, false),
+        ("t objectid process 1", 0, 0, false),
+        ("t layout time:41@1ms idc:5 idc 1", 0, 0, true),
+    ] {
+        let declaration = declared(text);
+        assert_eq!(declaration.server_bits(), bits, "{text}");
+        assert_eq!(declaration.by_hand().len(), by_hand, "{text}");
+        assert_eq!(declaration.is_same_on_servers(3), is_same_of_3_bits, "{text}");
+        assert!(!declaration.is_same_on_servers(0), "{text}: there is one server");
+    }
+}
+
+#[test]
+fn drawn_values_are_drawn_once() {
+    let mut first = declared("t uuid1 node 5");
+    first.draw_missing(|_, _| u64::MAX);
+    // A node that is drawn is no network card's, one that is given is left as it is.
+    assert_eq!((first.drawn_value("clock-seq"), first.drawn_value("node")), (Some(16_383), Some(5)));
+    let mut node = declared("t uuid6");
+    node.draw_missing(|_, _| 0);
+    assert_eq!(node.drawn_value("node"), Some(1 << 40));
+    let mut second = declared("t uuid1");
+    second.keep_drawn(&first);
+    second.draw_missing(|name, _| panic!("{name} is known"));
+    assert_eq!(second.drawn_value("node"), Some(5));
+    assert_eq!(Declaration::from_text(&second.to_text()).unwrap().to_text(), second.to_text());
+}
+
+#[test]
+fn what_is_an_integer() {
+    for (text, is_integer) in [
+        ("t twitter", true),
+        ("t timestamp-us", true),
+        ("t discord", false),
+        ("t chronos", false),
+        ("t twitter format decimal", false),
+        ("t uuid4", false),
+        ("t layout time:60@1ms server-id:4", false),
+    ] {
+        assert_eq!(declared(text).is_integer(), is_integer, "{text}");
+    }
+    // Wider ones are decimal text.
+    let mut written = Vec::new();
+    assert!(declared("t discord").write(u128::from(u64::MAX), &mut written));
+    assert_eq!(written, b"18446744073709551615");
+    assert_eq!(declared("t discord").read("18446744073709551616"), None);
 }
