@@ -19,12 +19,31 @@ const NARROW: [&str; 10] = [
     "100",
 ];
 
+/// Generators with a name: one that has no bounds to speak of, one of 2,000 IDs a second, and one with a field.
+const NAMED: [&str; 14] = [
+    "--generator",
+    "tweets",
+    "twitter",
+    "--generator",
+    "narrow:ms",
+    "layout",
+    "time:41@1ms",
+    "server-id:2",
+    "counter:1",
+    "--generator",
+    "lua",
+    "redis-lua",
+    "one-server",
+    "0",
+];
+
 /// A reply as a test reads it.
 #[derive(Clone, Debug, PartialEq)]
 enum Reply {
     Text(String),
     Integer(i64),
     List(Vec<Reply>),
+    Null,
 }
 
 impl Reply {
@@ -62,6 +81,7 @@ fn reply(wire: &mut Wire) -> Reply {
     match line.as_bytes().first() {
         Some(b':') => Reply::Integer(number()),
         Some(b'*') => Reply::List((0..number()).map(|_| reply(wire)).collect()),
+        Some(b'$') if line == "$-1" => Reply::Null,
         Some(b'$') => {
             let mut text = String::new();
             while i64::try_from(text.len()).expect("short") < number() + 2 {
@@ -160,6 +180,40 @@ fn every_command_and_error_is_counted() {
 }
 
 #[test]
+fn ids_of_named_generators_are_counted_as_ids() {
+    for threads in ["1", "2"] {
+        let server = Server::start(&[&NAMED[..], &["--io-threads", threads]].concat());
+        let mut wire = server.connect();
+        let mut sent = b"*2\r\n$5\r\nGETID\r\n$6\r\ntweets\r\n".repeat(100);
+        sent.extend(b"GETID\r\nMGETID 5 tweets\r\nGETID tweets\r\nGETID lua shard 7\r\nGETID lua shard 7\r\n");
+        sent.extend(b"MULTI\r\nGETID tweets\r\nMGETID 2 tweets\r\nEXEC\r\n");
+        sent.extend(b"GETID nosuch\r\nGETID lua\r\nMGETID 3 lua shard x\r\nECHO end\r\n");
+        wire.send(sent);
+        while wire.line() != "end" {}
+        let wire = &mut wire;
+        assert_eq!(counts(wire, "getid"), (100 + 1 + 1 + 2 + 1 + 2, 0, 2));
+        assert_eq!(counts(wire, "mgetid"), (3, 0, 1));
+        assert_eq!(errors(wire, "ERR"), 3);
+        let line = |wire: &mut Wire, name| info(wire, "generators", name).expect(name);
+        let tweets = line(wire, "generator_tweets");
+        assert!(tweets.starts_with("kind=twitter,issued=109,waited=0,refused=0,ahead_ms="), "{tweets}");
+        let days: i64 = tweets.rsplit_once("days_left=").and_then(|(_, days)| days.parse().ok()).expect(&tweets);
+        assert!((10_000..26_000).contains(&days), "{tweets}");
+        assert!(line(wire, "generator_lua").starts_with("kind=redis-lua,issued=2,"));
+        assert!(line(wire, "generator_narrow/ms").starts_with("kind=layout,issued=0,"));
+        assert_eq!(wire.info("ids_issued"), "1");
+        // Every call has a place in the histogram.
+        for command in ["getid", "mgetid"] {
+            let histogram = ask(wire, &format!("LATENCY HISTOGRAM {command}"));
+            let calls = histogram.field(command).field("calls").integer();
+            assert_eq!(u64::try_from(calls).expect("calls"), counts(wire, command).0);
+            let bounds = histogram.field(command).field("histogram_usec").list();
+            assert_eq!(bounds.last(), Some(&Reply::Integer(calls)), "{histogram:?}");
+        }
+    }
+}
+
+#[test]
 fn refused_ids_and_logins_are_counted() {
     let words = [&NARROW[..], &["--id-borrow-policy", "error", "--requirepass", "secret"]].concat();
     let server = Server::start(&words);
@@ -208,12 +262,53 @@ fn sections_of_info() {
 #[test]
 fn the_days_that_are_left_are_told() {
     let mut server = Server::start(&["--generator", "old", "baidu", "--generator", "new", "twitter"]);
-    let log = server.log_so_far();
-    assert!(log.contains("near the end of their time: 'old' (ended, 2024-11-20T13:24:16.000Z). Past it"), "{log}");
-    assert!(log.contains("2 named generators: 'old' (baidu, ended), 'new' (twitter, "), "{log}");
+    server.wait_log("near the end of their time: 'old' (ended, 2024-11-20T13:24:16.000Z). Past it");
+    server.wait_log("2 named generators: 'old' (baidu, ended), 'new' (twitter, ");
     let mut wire = server.connect();
     let left: i64 = wire.info("layout_days_left").parse().expect("days");
     assert!((40_000..51_000).contains(&left), "{left}");
+}
+
+#[test]
+fn a_generator_that_refuses_is_told_of() {
+    let server = Server::start(&["--generator", "old", "baidu", "--generator", "trace", "uuid4"]);
+    let mut wire = server.connect();
+    wire.send("GETID\r\nGETID old\r\nGETID old\r\nMGETID 3 old\r\nMGETID 2 trace\r\nECHO end\r\n");
+    assert!(wire.line().starts_with(':'));
+    let refusal = wire.line();
+    assert!(refusal.starts_with("-MISCONF"), "{refusal}");
+    assert_eq!([wire.line(), wire.line()], [&*refusal, &*refusal]);
+    while wire.line() != "end" {}
+    assert_eq!(counts(&mut wire, "getid"), (3, 0, 2));
+    assert_eq!(counts(&mut wire, "mgetid"), (2, 0, 1));
+    assert_eq!(errors(&mut wire, "MISCONF"), 3);
+    let old = info(&mut wire, "generators", "generator_old").expect("a line");
+    assert!(old.starts_with("kind=baidu,issued=0,waited=0,refused=1,"), "they make one draw: {old}");
+    assert!(old.contains(",days_left=-"), "{old}");
+    let trace = info(&mut wire, "generators", "generator_trace").expect("a line");
+    assert_eq!(trace.split_once(",rate=").expect("a rate").0, "kind=uuid4,issued=2,waited=0,refused=0,ahead_ms=0");
+    assert!(!trace.contains("days_left"), "{trace}");
+    assert_eq!(["draws_refused", "refusing"].map(|name| wire.info(name)), ["0", "no"]);
+    let why = refusal.strip_prefix('-').expect("an error");
+    let advice = ask(&mut wire, "LATENCY DOCTOR");
+    assert!(advice.text().contains(&format!("Generators give no IDs now: 'old' ({why}).")), "{advice:?}");
+    let generators = ask(&mut wire, "GENERATORS");
+    let [old, trace] = generators.list() else { panic!("{generators:?}") };
+    for (field, text) in [
+        ("name", "old"),
+        ("kind", "baidu"),
+        ("layout", "time:28@1s worker:22 counter:13"),
+        ("epoch", "2016-05-19T16:00:00.000Z"),
+        ("ends", "2024-11-20T13:24:16.000Z"),
+        ("refusing", why),
+    ] {
+        assert_eq!(old.field(field).text(), text, "{generators:?}");
+    }
+    assert_eq!(old.field("capacity_per_sec").integer(), 8192);
+    assert_eq!([trace.field("name").text(), trace.field("refusing").text()], ["trace", "no"]);
+    for field in ["format", "epoch", "capacity_per_sec", "ends", "position"] {
+        assert_eq!(trace.field(field), &Reply::Null, "{field}");
+    }
 }
 
 #[test]
@@ -306,6 +401,58 @@ fn the_slow_log_has_what_was_sent() {
     wire.id();
     wire.ask_bulk("INFO");
     assert_eq!(ask(&mut wire, "SLOWLOG LEN").integer(), 0);
+}
+
+#[test]
+fn the_slow_log_and_monitors_have_the_names_of_generators() {
+    let server = Server::start(&[&NAMED[..], &["--slowlog-log-slower-than", "0"]].concat());
+    let mut monitor = server.connect();
+    assert_eq!(monitor.ask("MONITOR"), "+OK");
+    let mut wire = server.connect();
+    let sent =
+        ["GETID tweets", "GETID tweets", "GETID tweets", "MGETID 2 tweets", "GETID lua shard 7", "getid", "GETID"];
+    wire.send(format!("{}\r\nECHO end\r\n", sent.join("\r\n")));
+    while wire.line() != "end" {}
+    for words in sent {
+        assert_eq!(shown(&mut monitor), format!("[0 127.0.0.1] \"{}\"", words.replace(' ', "\" \"")));
+    }
+    let slow = ask(&mut wire, "SLOWLOG GET");
+    let args = |entry: &Reply| -> String {
+        let args: Vec<_> = entry.list()[3].list().iter().map(Reply::text).collect();
+        args.join(" ")
+    };
+    let logged: Vec<_> = slow.list().iter().rev().map(args).filter(|words| words.contains("GETID")).collect();
+    assert_eq!(
+        logged,
+        ["GETID tweets", "GETID tweets", "GETID tweets", "MGETID 2 tweets", "GETID lua", "GETID", "GETID"]
+    );
+}
+
+#[test]
+fn waiting_for_a_named_generator_is_seen() {
+    let limits = ["--id-max-borrow-ms", "100", "--id-watermark-lead-ms", "100"];
+    let notes = ["--latency-monitor-threshold", "20", "--slowlog-log-slower-than", "20000"];
+    let server = Server::start(&[&NAMED[..], &limits, &notes].concat());
+    let mut wire = server.connect();
+    // 200 are at hand; from then on each has to wait until time has come 50 ms further.
+    for _ in 0..8 {
+        wire.send("MGETID 100 narrow:ms\r\n");
+        assert_eq!(wire.line(), "*100");
+        (0..200).for_each(|_| _ = wire.line());
+    }
+    let slow = ask(&mut wire, "SLOWLOG GET 1");
+    let args = slow.list()[0].list()[3].list().iter().map(Reply::text).collect::<Vec<_>>();
+    assert_eq!(args, ["MGETID", "100", "narrow:ms"]);
+    let latest = ask(&mut wire, "LATENCY LATEST");
+    let names: Vec<&str> = latest.list().iter().map(|event| event.list()[0].text()).collect();
+    assert!(names.contains(&"draw-wait") && names.contains(&"fast-command"), "{names:?}");
+    let line = info(&mut wire, "generators", "generator_narrow/ms").expect("a line");
+    assert!(line.starts_with("kind=layout,issued=800,waited=") && !line.contains("waited=0,"), "{line}");
+    let unnamed = ["draws_waited", "draws_refused", "ids_issued"].map(|name| wire.info(name));
+    assert_eq!(unnamed, ["0"; 3]);
+    let advice = ask(&mut wire, "LATENCY DOCTOR");
+    assert!(advice.text().contains("of generators: 'narrow:ms' (2000 IDs a second, "), "{advice:?}");
+    assert!(!advice.text().contains("at the borrow limit") && !advice.text().contains("'tweets'"), "{advice:?}");
 }
 
 #[test]
