@@ -204,7 +204,7 @@ mod queue {
 
     use getid::claim::{Identity, NoClaim};
     use getid_core::checks::{Fault, plant};
-    use getid_core::{Layout, Limits, Refusal, Reservation, SavePoint};
+    use getid_core::{Declaration, Layout, Limits, NamedGenerator, Refusal, Reservation, SavePoint, no_dates};
     use shuttle::future::block_on;
     use shuttle::thread;
 
@@ -405,11 +405,68 @@ mod queue {
         scene.end();
     }
 
-    const SCENES: [(&str, fn()); 4] = [
+    /// A named generator as it is declared from an epoch on.
+    fn declared(name: &str, epoch_unix_ms: i64) -> Arc<Declaration> {
+        let epoch = epoch_unix_ms.to_string();
+        let words = [name, "layout", "time:41@1ms", "server-id:21", "epoch", &epoch];
+        Arc::new(Declaration::parse(&words, no_dates).expect("a declaration"))
+    }
+
+    impl Scene {
+        /// The configuration becomes this one; its generators in that order.
+        fn declare(&self, configured: &[Arc<Declaration>]) -> Vec<(usize, Arc<NamedGenerator>)> {
+            self.issuer.declare(configured).expect("nothing that could repeat")
+        }
+
+        /// A client that asks a named generator for `n`: its numbers, in order.
+        fn draw_named(
+            &self,
+            (index, generator): &(usize, Arc<NamedGenerator>),
+            n: u32,
+        ) -> thread::JoinHandle<Vec<u128>> {
+            let (issuer, index, generator) = (Arc::clone(&self.issuer), *index, Arc::clone(generator));
+            thread::spawn(move || {
+                let mut drawn = Vec::new();
+                block_on(issuer.draw_named(index, n, &mut drawn)).expect("ids");
+                let numbers: Vec<_> = slots(&drawn).into_iter().map(|slot| generator.number(slot, 0, 0, 0)).collect();
+                assert!(numbers.len() == n as usize && numbers.is_sorted(), "{numbers:?} of {n}");
+                numbers
+            })
+        }
+    }
+
+    /// Draws from two named generators, while one of them gets an earlier epoch and the other is removed and comes
+    /// back: nobody waits for another generator for ever, and no number of one name comes twice.
+    fn a_reload_beside_draws() {
+        let scene = Scene::new();
+        let (a, b) = (declared("a", 1_000_000_000_000), declared("b", 1_000_000_000_000));
+        let first = scene.declare(&[Arc::clone(&a), b]);
+        let of_a = [scene.draw_named(&first[0], 3), scene.draw_named(&first[0], 1)];
+        let of_b = scene.draw_named(&first[1], 2);
+        let unnamed = scene.draw(2);
+        let earlier = scene.declare(&[declared("b", 999_999_999_999)]);
+        let of_new_b = scene.draw_named(&earlier[0], 2);
+        let again = scene.declare(&[declared("b", 999_999_999_999), a]);
+        assert_eq!((again[0].0, again[1].0), (earlier[0].0, first[0].0), "whatever is as it was keeps its index");
+        let of_a_again = scene.draw_named(&again[1], 1);
+
+        let join = |client: thread::JoinHandle<Vec<u128>>| client.join().expect("a client");
+        let mut all_of_a: Vec<_> = of_a.into_iter().flat_map(join).chain(join(of_a_again)).collect();
+        all_of_a.sort_unstable();
+        assert!(all_of_a.windows(2).all(|pair| pair[0] < pair[1]), "{all_of_a:?}");
+        let (of_b, of_new_b) = (join(of_b), join(of_new_b));
+        assert!(of_b.iter().max() < of_new_b.iter().min(), "{of_b:?} before the change and {of_new_b:?} after it");
+        unnamed.join().expect("a client");
+        assert!(scene.issuer.named_status([0, 1, 2]).iter().all(|status| status.waited <= status.issued));
+        scene.end();
+    }
+
+    const SCENES: [(&str, fn()); 5] = [
         ("everybody is served", everybody_is_served),
         ("nobody passes the queue", nobody_passes_the_queue),
         ("a slice is small", a_slice_is_small),
         ("a leaver leaves", a_leaver_leaves),
+        ("a reload beside draws", a_reload_beside_draws),
     ];
 
     #[test]
@@ -423,9 +480,13 @@ mod queue {
     /// A test that a fault does not fail is none.
     #[test]
     fn faults_of_the_queue_are_found() {
-        for fault in
-            [Fault::PassesTheQueue, Fault::ServesWholeDraws, Fault::LeaverKeepsItsPlace, Fault::FirstDoesNotWake]
-        {
+        for fault in [
+            Fault::PassesTheQueue,
+            Fault::ServesWholeDraws,
+            Fault::LeaverKeepsItsPlace,
+            Fault::FirstDoesNotWake,
+            Fault::LineAddedAtClock,
+        ] {
             let is_found = SCENES.iter().any(|(name, scene)| {
                 let found = std::panic::catch_unwind(|| {
                     let _planted = plant(fault);

@@ -11,6 +11,7 @@ mod client_matrix;
 mod clock_faults;
 mod disk;
 mod files;
+mod generators;
 mod limits;
 mod lives;
 mod log;

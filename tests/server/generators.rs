@@ -1,0 +1,202 @@
+//! Named generators over the lives of a real server: what may change between two of them, and what a reload does.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{Server, binary, refused};
+
+/// Generators of every unit, as a configuration file has them.
+const FIRST: &str = "generator tweets twitter\n\
+                     generator wide layout time:36@10ms server-id:5 place:3 counter:12 place 3 epoch 1400000000000\n\
+                     generator second layout time:32@1s server-id:5 counter:20 epoch 0\n\
+                     generator short js53 format base62\n\
+                     generator doc objectid\n\
+                     generator u1 uuid1\n\
+                     generator trace uuid7\n\
+                     generator chance uuid4\n";
+
+const NAMES: [&str; 8] = ["tweets", "wide", "second", "short", "doc", "u1", "trace", "chance"];
+
+/// A folder with a configuration file.
+struct Place {
+    dir: tempfile::TempDir,
+    given: HashSet<String>,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place { dir: tempfile::tempdir().expect("a folder"), given: HashSet::new() }
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The words of a server whose configuration is this.
+    fn configure(&self, generators: &str) -> String {
+        let file = self.path().join("getid.conf");
+        fs::write(&file, format!("server-id 0\n{generators}")).expect("written");
+        file.display().to_string()
+    }
+
+    fn start(&self, generators: &str) -> Server {
+        Server::start_in(self.path(), &["--config", &self.configure(generators)])
+    }
+
+    fn refused(&self, generators: &str) -> String {
+        refused(self.path(), &["--config", &self.configure(generators)], |_| {})
+    }
+
+    /// Three IDs of each of these, none of which was there before.
+    fn draw(&mut self, server: &Server, names: &[&str]) {
+        let mut wire = server.connect();
+        for name in names {
+            let ids = [(); 3].map(|()| match wire.ask(&format!("GETID {name}")) {
+                id if id.starts_with('$') => wire.line(),
+                id => id,
+            });
+            for id in ids {
+                assert!(!id.starts_with('-') && self.given.insert(format!("{name} {id}")), "{name} has given {id}");
+            }
+        }
+    }
+
+    /// `getid` with these words, which name the folder DIR.
+    fn run(&self, words: &str) -> String {
+        let dir = self.path().display().to_string();
+        let words: Vec<_> = words.split_whitespace().map(|word| word.replace("DIR", &dir)).collect();
+        let output = Command::new(binary()).args(words).output().expect("it runs");
+        let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text")).concat();
+        assert!(output.status.success(), "{text}");
+        text
+    }
+}
+
+/// The line of the generator `wide` that counts from there.
+fn wide(words: &str) -> String {
+    format!("wide layout {words}")
+}
+
+/// How one line changes from what it was last, and what a start says of that; empty: nothing.
+#[test]
+fn what_changes_between_lives() {
+    let mut place = Place::new();
+    let server = place.start(FIRST);
+    place.draw(&server, &NAMES);
+    server.kill();
+    let fields = "time:36@10ms server-id:5 place:3 counter:12";
+    let mut now = FIRST.to_owned();
+    for (from, to, said) in [
+        // Harmless, and from then on the declaration that counts.
+        (
+            wide(&format!("{fields} place 3 epoch 1400000000000")),
+            wide(&format!("{fields} place 4 epoch 1400000000000")),
+            "",
+        ),
+        (
+            wide(&format!("{fields} place 4 epoch 1400000000000")),
+            wide(&format!("{fields} place 4 epoch 1399999990000")),
+            "",
+        ),
+        ("short js53 format base62".to_owned(), "short js53 format base62 prefix S-".to_owned(), ""),
+        // Not.
+        ("epoch 1399999990000".to_owned(), "epoch 1400000000000".to_owned(), "its epoch was 1399999990000 (Unix ms)"),
+        ("time:36@10ms".to_owned(), "time:36@20ms".to_owned(), "its unit was 10ms and is 20ms now"),
+        ("place:3 counter:12".to_owned(), "place:3 counter:11".to_owned(), "bits below its time"),
+        ("server-id:5 place:3".to_owned(), "place:3 server-id:5".to_owned(), "another place"),
+        ("trace uuid7".to_owned(), "trace uuid6".to_owned(), "its kind was uuid7 and is uuid6 now"),
+        ("base62 prefix S-".to_owned(), "hex prefix S-".to_owned(), "its format was"),
+    ] {
+        let generators = now.replace(&from, &to);
+        assert_ne!(generators, now, "{from}");
+        if said.is_empty() {
+            let server = place.start(&generators);
+            place.draw(&server, &NAMES);
+            server.kill();
+            now = generators;
+            continue;
+        }
+        let before = fs::read(place.path().join("getid-0.state")).expect("a record");
+        let text = place.refused(&generators);
+        assert!(text.contains("cannot use the record") && text.contains(said), "{to}: {text}");
+        let dir = place.path().display();
+        let remedy = |name: &str| format!("`getid state forget {name} {dir} --server-id 0 --past-id ID`");
+        let name = NAMES.iter().find(|name| text.contains(&format!("generator '{name}' can't be declared so")));
+        let name = name.unwrap_or_else(|| panic!("{to}: {text}"));
+        assert!(text.contains("declare it as before (generator ") && text.contains(&remedy(name)), "{to}: {text}");
+        assert_eq!(fs::read(place.path().join("getid-0.state")).expect("a record"), before, "left as it was");
+    }
+}
+
+/// One that is taken out of the configuration and comes back goes on, and until then nobody gets its name for others.
+#[test]
+fn a_generator_that_comes_back() {
+    let mut place = Place::new();
+    let all = FIRST;
+    let without = FIRST.replace("generator tweets twitter\n", "").replace("generator doc objectid\n", "");
+    let names = |server: &Server, all: bool| {
+        let mut wire = server.connect();
+        let reply = wire.ask("GETID tweets");
+        assert_eq!(!reply.starts_with('-'), all, "{reply}");
+    };
+    let server = place.start(all);
+    place.draw(&server, &NAMES);
+    server.kill();
+    let server = place.start(&without);
+    names(&server, false);
+    server.kill();
+    let text =
+        place.refused(&without.replace("generator trace uuid7\n", "generator trace uuid7\ngenerator tweets uuid7\n"));
+    assert!(text.contains("generator 'tweets' can't be declared so: its kind was twitter"), "{text}");
+    let server = place.start(all);
+    names(&server, true);
+    place.draw(&server, &NAMES);
+    server.kill();
+    let shown = place.run("state show DIR");
+    assert_eq!(shown.matches("  generator  ").count(), NAMES.len(), "{shown}");
+}
+
+#[test]
+fn a_name_that_was_forgotten() {
+    let mut place = Place::new();
+    let server = place.start(FIRST);
+    place.draw(&server, &NAMES);
+    server.kill();
+    let other = FIRST.replace("tweets twitter", "tweets layout time:41@1ms server-id:5 counter:17 epoch 0");
+    let remedy = place.refused(&FIRST.replace("tweets twitter", "tweets js53"));
+    let remedy = remedy.split('`').nth(1).unwrap_or_else(|| panic!("no remedy: {remedy}")).to_owned();
+    let largest = place.given.iter().filter_map(|id| id.strip_prefix("tweets :")).max().expect("an ID").to_owned();
+    let command =
+        remedy.strip_prefix("getid ").expect("getid").replace("--past-id ID", &format!("--past-id {largest}"));
+    place.run(&command);
+    // Its numbers would be smaller.
+    let text = place.refused(&FIRST.replace("tweets twitter", "tweets js53"));
+    assert!(text.contains("would not begin past") && text.contains("give it another name"), "{text}");
+    let server = place.start(&other);
+    place.draw(&server, &NAMES);
+    let id = server.connect().ask("GETID tweets");
+    let number = |text: &str| text.trim_start_matches(':').parse::<u64>().expect("a number");
+    assert!(number(&id) > number(&largest));
+    server.kill();
+    let record = fs::read_to_string(place.path().join("getid-0.state")).expect("a record");
+    assert!(!record.contains("forgotten") && record.contains("generator tweets layout time:41@1ms"), "{record}");
+}
+
+/// Node, process and machine are drawn once, and the record has them from then on.
+#[test]
+fn what_is_drawn_stays() {
+    let place = Place::new();
+    let process = |server: &Server| {
+        let mut wire = server.connect();
+        let id = wire.ask_bulk("GETID doc");
+        let node = wire.ask_bulk("GETID u1");
+        (id[8..18].to_owned(), node[24..].to_owned())
+    };
+    let server = place.start(FIRST);
+    let first = process(&server);
+    server.kill();
+    let server = place.start(FIRST);
+    assert_eq!(process(&server), first);
+}
