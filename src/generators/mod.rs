@@ -58,7 +58,9 @@ impl Generators {
 
     /// What the named generators say of themselves, by name.
     pub fn named(&self) -> Vec<NamedStatus> {
-        self.issuer.named_status(self.table().iter().map(|(index, _)| index - 1))
+        let indices: Vec<usize> = self.table().iter().map(|(index, _)| index - 1).collect();
+        // Few at a time: draws go on between them.
+        indices.chunks(50).flat_map(|some| self.issuer.named_status(some.iter().copied())).collect()
     }
 
     /// [`Issuer::try_draw`] from the generator with this index.

@@ -53,11 +53,12 @@ impl Server {
                 Reply::Integers { count } => (0..count).for_each(|_| push(vec![b"GETID".to_vec()])),
                 Reply::Bulks { count } => push(vec![b"MGETID".to_vec(), count.to_string().into_bytes()]),
                 Reply::Named { at } => {
-                    let Some((reply, name)) = session.named_reply(turn, at) else { continue };
-                    let name = name.as_bytes().to_vec();
+                    let Some((reply, words)) = session.named_reply(turn, at) else { continue };
+                    let after = |first: &[Vec<u8>]| [first, &words].concat();
+                    let count = || reply.count.to_string().into_bytes();
                     match reply.form {
-                        Form::Each => (0..reply.count).for_each(|_| push(vec![b"GETID".to_vec(), name.clone()])),
-                        Form::Array => push(vec![b"MGETID".to_vec(), reply.count.to_string().into_bytes(), name]),
+                        Form::Each => (0..reply.count).for_each(|_| push(after(&[b"GETID".to_vec()]))),
+                        Form::Array => push(after(&[b"MGETID".to_vec(), count()])),
                         Form::Unheard => {}
                     }
                 }

@@ -344,11 +344,15 @@ impl Session {
         named.part(reply.draw).expect("there is a part for each draw").write(reply, generator, noise, output);
     }
 
-    /// A reply of a named generator by its number in the turn, and the generator's name.
-    pub fn named_reply(&self, turn: &Turn, at: usize) -> Option<(NamedReply, &str)> {
+    /// A reply of a named generator by its number in the turn, and the request's words from the generator's name on.
+    pub fn named_reply(&self, turn: &Turn, at: usize) -> Option<(NamedReply, Vec<Vec<u8>>)> {
         let (reply, place) = turn.named_reply_and_place(at);
         let (_, generator) = self.client.settings.generators.get(place)?;
-        Some((reply, generator.declaration().name()))
+        let mut words = vec![generator.declaration().name().into()];
+        for field in generator.request_fields() {
+            words.extend([field.name.clone().into(), field.value(reply.request).to_string().into()]);
+        }
+        Some((reply, words))
     }
 
     #[inline]

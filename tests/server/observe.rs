@@ -424,7 +424,7 @@ fn the_slow_log_and_monitors_have_the_names_of_generators() {
     let logged: Vec<_> = slow.list().iter().rev().map(args).filter(|words| words.contains("GETID")).collect();
     assert_eq!(
         logged,
-        ["GETID tweets", "GETID tweets", "GETID tweets", "MGETID 2 tweets", "GETID lua", "GETID", "GETID"]
+        ["GETID tweets", "GETID tweets", "GETID tweets", "MGETID 2 tweets", "GETID lua shard 7", "GETID", "GETID"]
     );
 }
 

@@ -41,6 +41,11 @@ impl RequestField {
     pub fn place(&self, value: u64) -> u128 {
         u128::from(value) << self.shift
     }
+
+    /// The value that was placed.
+    pub fn value(&self, request: u128) -> u64 {
+        u64::try_from(request >> self.shift & u128::from(self.max)).unwrap_or(self.max)
+    }
 }
 
 /// Of one server, two with the same declaration are one.
