@@ -193,7 +193,8 @@ impl State {
                 time_bits: layout.time_bits(),
                 counter_bits: layout.counter_bits(),
                 counter_start: declaration.counter_start(),
-                seed: rand::random(),
+                // Another one in each life; the same where a simulated life is played again.
+                seed: boot_ns,
             }))
         } else {
             Place::Count(0)
