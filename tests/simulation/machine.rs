@@ -1,6 +1,6 @@
 //! A computer with its clocks and its disk, and a server that lives on it, dies and is started again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use getid::claim::{Claim, Declarations, Identity, Record, SaveError, TakeError, Taken, Term};
 use getid::generators::time::{Issuer, IssuerStatus, MAX_WAIT_MS};
 use getid::generators::{Keeper, KeeperError};
-use getid_core::{Layout, Limits, RandomCycle, Refusal, SavePoint, Scheme, Tick};
+use getid_core::{Declaration, Layout, Limits, NamedGenerator, RandomCycle, Refusal, SavePoint, Scheme, Tick};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::clock::{START_UNIX_MS, SimClock};
-use crate::disk::SimDisk;
+use crate::disk::{SimClaim, SimDisk};
 use crate::oracle::{Line, Oracle};
 
 pub(crate) struct Machine {
@@ -28,6 +28,8 @@ pub(crate) struct Machine {
     /// Saves that were dropped so.
     pub(crate) dropped_saves: Arc<AtomicU64>,
     pub(crate) oracle: Oracle,
+    /// The named generators that a server is configured with when it starts.
+    pub(crate) generators: Vec<Arc<Declaration>>,
 }
 
 impl Machine {
@@ -42,6 +44,7 @@ impl Machine {
             patience: None,
             dropped_saves: Arc::default(),
             oracle: Oracle::default(),
+            generators: Vec::new(),
         }
     }
 
@@ -60,7 +63,12 @@ impl Machine {
     }
 
     pub(crate) async fn try_start(&self) -> Result<Server, SaveError> {
-        let opened = self.disk.open(self.identity);
+        let server = self.start_on(self.disk.open(self.identity)).await?;
+        server.has_record(true);
+        Ok(server)
+    }
+
+    async fn start_on(&self, opened: Taken<SimClaim>) -> Result<Server, SaveError> {
         let Some(patience) = self.patience else { return self.start_with(opened).await };
         let Taken { claim, point, declarations, term, is_copy } = opened;
         let dropped = Arc::clone(&self.dropped_saves);
@@ -73,6 +81,7 @@ impl Machine {
 
     pub(crate) async fn start_with(&self, claim: Taken<impl Claim<Point = SavePoint>>) -> Result<Server, SaveError> {
         let (issuer, mut keeper) = Keeper::prepare(self.clock.clone(), self.identity, self.limits, claim).await;
+        let named = vec![issuer.declare(&self.generators).expect("declarations that may follow what was found")];
         if let Err(error) = keeper.first_save().await {
             let _ = keeper.give_up().await;
             return Err(error);
@@ -86,6 +95,8 @@ impl Machine {
             scheme: scheme(self.identity),
             oracle: self.oracle.clone(),
             line: self.oracle.line(),
+            named: Arc::new(Mutex::new(named)),
+            record: Arc::default(),
             max_borrow_ms: Arc::new(AtomicU64::new(issuer.start_max_borrow_ms())),
             reference: Arc::default(),
         };
@@ -161,6 +172,10 @@ impl Server {
         self.client().draw(n).await
     }
 
+    pub(crate) async fn draw_named(&self, name: &str, n: u32) -> Result<(), Refusal> {
+        self.client().draw_named(name, n).await
+    }
+
     /// One ID's tick.
     pub(crate) async fn tick(&self) -> Tick {
         let id = self.draw(1).await.expect("an id")[0];
@@ -175,6 +190,26 @@ impl Server {
     pub(crate) fn set_limits(&self, limits: Limits) {
         self.may_borrow(limits.max_borrow_ms);
         self.issuer.set_limits(limits);
+    }
+
+    /// A reload of the configuration, with these named generators.
+    pub(crate) fn declare(&self, generators: &[Arc<Declaration>]) {
+        match self.issuer.declare(generators) {
+            Ok(named) => self.view.named.lock().unwrap_or_else(PoisonError::into_inner).push(named),
+            Err(error) => self.view.oracle.report(|| format!("a harmless change is refused: {error}")),
+        }
+    }
+
+    /// Whether its disk is to hold the declarations of all that give IDs: not while the folder may be another one.
+    pub(crate) fn has_record(&self, has_record: bool) {
+        *self.view.record.lock().unwrap_or_else(PoisonError::into_inner) =
+            has_record.then(|| (self.disk.clone(), BTreeSet::new()));
+    }
+
+    /// The names of its generators.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let named = self.view.configured();
+        named.iter().map(|(_, generator)| generator.declaration().name().to_owned()).collect()
     }
 
     /// From here on so much may be in force.
@@ -257,16 +292,54 @@ pub(crate) struct Client {
     view: View,
 }
 
+/// A disk that holds declarations, and of which names that was seen.
+type Held = (SimDisk, BTreeSet<String>);
+
+/// A named generator, by the index that it is drawn from.
+type Indexed = (usize, Arc<NamedGenerator>);
+
 /// What it takes to judge a life's IDs.
 #[derive(Clone)]
 struct View {
     scheme: Arc<Scheme>,
     oracle: Oracle,
     line: Line,
+    /// The named generators of this life, as they were configured and are now.
+    named: Arc<Mutex<Vec<Vec<Indexed>>>>,
+    /// Where their declarations are to be.
+    record: Arc<Mutex<Option<Held>>>,
     /// The largest B that may have been in force in this life.
     max_borrow_ms: Arc<AtomicU64>,
     /// R at the last reply of this life.
     reference: Arc<AtomicU64>,
+}
+
+impl View {
+    fn configured(&self) -> Vec<Indexed> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner).last().cloned().unwrap_or_default()
+    }
+
+    /// Whatever a crash now could leave knows of a generator that has given IDs.
+    fn check_declared(&self, name: &str) {
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((disk, seen)) = &mut *record else { return };
+        for text in if seen.insert(name.to_owned()) { disk.after_crash() } else { Vec::new() } {
+            let record = text.and_then(|text| Record::parse(&text).ok());
+            if record.as_ref().is_none_or(|record| record.declarations.find(name).is_none()) {
+                self.oracle.report(|| format!("{name} gave IDs, and a crash leaves {record:?}"));
+            }
+        }
+    }
+
+    /// R + B, by the reply that has just come.
+    fn ceiling(&self, issuer: &Issuer<SimClock>) -> Tick {
+        let now = issuer.status().mint.reference;
+        let before = self.reference.swap(now.0, Relaxed);
+        if now.0 < before {
+            self.oracle.report(|| format!("R went back from {before} to {}", now.0));
+        }
+        now.plus_ms(self.max_borrow_ms.load(Relaxed))
+    }
 }
 
 impl Client {
@@ -276,13 +349,34 @@ impl Client {
         let asked = Oracle::ask(&self.view.line);
         let mut drawn = Vec::new();
         self.issuer.draw(n, &mut drawn).await?;
-        let now = self.issuer.status().mint.reference;
-        let before = self.view.reference.swap(now.0, Relaxed);
-        if now.0 < before {
-            oracle.report(|| format!("R went back from {before} to {}", now.0));
-        }
-        let ceiling = now.plus_ms(self.view.max_borrow_ms.load(Relaxed));
+        let ceiling = self.view.ceiling(&self.issuer);
         Ok(oracle.reply(asked, &self.view.line, scheme, n, &drawn, ceiling))
+    }
+
+    /// Whether it has given an ID of any generator.
+    pub(crate) fn has_given(&self) -> bool {
+        self.issuer.status().mint.ids_issued > 0 || self.has_given_named()
+    }
+
+    /// Whether it has given an ID of a named one.
+    pub(crate) fn has_given_named(&self) -> bool {
+        let named = self.view.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let statuses = self.issuer.named_status(named.iter().flatten().map(|&(index, _)| index));
+        statuses.iter().any(|status| status.issued > 0)
+    }
+
+    /// `n` IDs of a named generator, seen by the oracle. Nothing where it is not configured.
+    pub(crate) async fn draw_named(&self, name: &str, n: u32) -> Result<(), Refusal> {
+        let named = self.view.configured();
+        let found = named.iter().find(|(_, generator)| generator.declaration().name() == name);
+        let Some((index, generator)) = found else { return Ok(()) };
+        let asked = Oracle::ask_named(&self.view.line, name);
+        let mut drawn = Vec::new();
+        self.issuer.draw_named(*index, n, &mut drawn).await?;
+        self.view.check_declared(name);
+        let ceiling_unix_ms = self.view.ceiling(&self.issuer).unix_ms(self.issuer.identity().layout.epoch());
+        self.view.oracle.reply_named(asked, &self.view.line, generator, n, &drawn, ceiling_unix_ms);
+        Ok(())
     }
 }
 
@@ -324,7 +418,7 @@ pub(crate) fn scheme(identity: Identity) -> Arc<Scheme> {
 
 /// Whatever a crash now could leave is a record past every ID given.
 pub(crate) fn check_disk(machine: &Machine) {
-    let end = machine.oracle.tick_end();
+    let end = machine.oracle.tick_end(machine.identity.layout.epoch());
     for text in machine.disk.after_crash() {
         let point = text.as_deref().map(|text| Record::parse(text).map(|record| record.adopted_by(machine.identity)));
         match point {

@@ -25,6 +25,7 @@ mod disk;
 mod log;
 mod machine;
 mod mutations;
+mod named;
 mod oracle;
 #[path = "../../crates/getid-core/tests/core/random.rs"]
 mod random;

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use getid_core::{Reservation, Scheme, Tick};
+use getid_core::{Epoch, NamedGenerator, Reservation, Scheme, Tick};
+
+use crate::named::{Ends, Series};
 
 /// An ID's bits below its tick.
 const LOW_BITS: u32 = 21;
@@ -15,7 +17,10 @@ pub(crate) struct Oracle(Arc<Mutex<State>>);
 /// The IDs of one server, in the order of its replies. Two servers with one server-id (a folder made anew under the
 /// first) give different IDs, but not in one order.
 #[derive(Clone, Default)]
-pub(crate) struct Line(Arc<AtomicU64>);
+pub(crate) struct Line {
+    unnamed: Arc<AtomicU64>,
+    named: Ends,
+}
 
 #[derive(Default)]
 struct State {
@@ -24,7 +29,9 @@ struct State {
     /// The latest tick in any reply.
     tick_max: Tick,
     ids: u64,
+    named_ids: u64,
     given: Vec<Given>,
+    named: Series,
     hash: u64,
     broken: Option<String>,
 }
@@ -45,17 +52,21 @@ pub(crate) struct Asked {
 impl Oracle {
     /// The line of a server that starts now.
     pub(crate) fn line(&self) -> Line {
-        Line(Arc::new(AtomicU64::new(self.state().replied_max)))
+        let line = Line::default();
+        self.catch_up(&line);
+        line
     }
 
     /// From here on `line`'s server gives IDs past all others.
     pub(crate) fn catch_up(&self, line: &Line) {
-        line.0.store(self.state().replied_max, Relaxed);
+        let state = self.state();
+        line.unnamed.store(state.replied_max, Relaxed);
+        state.named.store_ends(&line.named);
     }
 
     /// A request goes out.
     pub(crate) fn ask(line: &Line) -> Asked {
-        Asked { replied_max: line.0.load(Relaxed) }
+        Asked { replied_max: line.unnamed.load(Relaxed) }
     }
 
     /// Its reply came. `ceiling`: R + B at the time of the reply.
@@ -99,8 +110,38 @@ impl Oracle {
         }
         state.ids += u64::from(n);
         state.replied_max = state.replied_max.max(last);
-        line.0.fetch_max(last, Relaxed);
+        line.unnamed.fetch_max(last, Relaxed);
         ids
+    }
+
+    /// As [`Oracle::ask`], of a named generator.
+    pub(crate) fn ask_named(line: &Line, name: &str) -> Asked {
+        Asked { replied_max: line.named.of(name) }
+    }
+
+    /// As [`Oracle::reply`], of a named generator.
+    pub(crate) fn reply_named(
+        &self,
+        asked: Asked,
+        line: &Line,
+        generator: &NamedGenerator,
+        n: u32,
+        drawn: &[Reservation],
+        ceiling_unix_ms: i64,
+    ) {
+        let mut state = self.state();
+        let wrong = state.named.reply(generator, (asked.replied_max, &line.named), drawn, ceiling_unix_ms);
+        if let Err(what) = wrong {
+            state.report(|| what);
+        }
+        let ids: u32 = drawn.iter().map(|reservation| reservation.len).sum();
+        if ids != n {
+            state.report(|| format!("{ids} ids for {n}"));
+        }
+        for reservation in drawn {
+            state.hash = (state.hash ^ reservation.first.0).wrapping_mul(0x100_0000_01b3);
+        }
+        state.named_ids += u64::from(n);
     }
 
     /// Something is wrong; the first of it is kept.
@@ -108,10 +149,11 @@ impl Oracle {
         self.state().report(what);
     }
 
-    /// Each tick in a reply so far is smaller.
-    pub(crate) fn tick_end(&self) -> Tick {
+    /// Each tick in a reply so far is smaller, and each unit began in a smaller one.
+    pub(crate) fn tick_end(&self, epoch: Epoch) -> Tick {
         let state = self.state();
-        if state.tick_max == Tick(0) { Tick(0) } else { Tick(state.tick_max.0 + 1) }
+        let unnamed = if state.tick_max == Tick(0) { Tick(0) } else { Tick(state.tick_max.0 + 1) };
+        state.named.end_unix_ms().and_then(|unix_ms| epoch.tick_at(unix_ms)).map_or(unnamed, |named| named.max(unnamed))
     }
 
     /// Ticks grow by this from now on: the epoch was moved back.
@@ -123,8 +165,9 @@ impl Oracle {
     }
 
     /// What lies at or past `tick` may come again: nothing that still exists knows of it. Says whether there was any.
-    pub(crate) fn forget_from(&self, tick: Tick) -> bool {
+    pub(crate) fn forget_from(&self, tick: Tick, epoch: Epoch) -> bool {
         let mut state = self.state();
+        let named = state.named.forget_from(if tick == Tick(0) { i64::MIN } else { tick.unix_ms(epoch) });
         let slot = tick.0 << LOW_BITS;
         let any = state.ids > 0 && state.tick_max >= tick;
         if any {
@@ -132,11 +175,16 @@ impl Oracle {
             state.replied_max = state.replied_max.min(slot.saturating_sub(1));
             state.tick_max = state.tick_max.min(Tick(tick.0.saturating_sub(1)));
         }
-        any
+        any || named
     }
 
     pub(crate) fn ids(&self) -> u64 {
         self.state().ids
+    }
+
+    /// Those of named generators.
+    pub(crate) fn named_ids(&self) -> u64 {
+        self.state().named_ids
     }
 
     /// Stands for all IDs in the order of their replies.
@@ -158,6 +206,9 @@ impl Oracle {
             }
         }
         state.given = given;
+        if let Err(what) = state.named.verdict() {
+            state.report(|| what);
+        }
         state.broken.clone().map_or(Ok(()), Err)
     }
 

@@ -129,6 +129,7 @@ async fn the_settings_may_change_between_lives() {
         patience: None,
         dropped_saves: std::sync::Arc::default(),
         oracle: crate::oracle::Oracle::default(),
+        generators: Vec::new(),
     };
     let (a, b) = (machine.start().await, neighbour.start().await);
     let mut ids = a.draw(1000).await.expect("ids");
@@ -393,6 +394,7 @@ async fn a_folder_made_anew_under_a_running_server_and_a_second_one() {
                 patience: None,
                 dropped_saves: std::sync::Arc::default(),
                 oracle: crate::oracle::Oracle::default(),
+                generators: Vec::new(),
             };
             let b = second.start().await;
             let mut ids = b.draw(1500).await.expect("ids");

@@ -36,6 +36,8 @@ fn check_part(part: u64, parts: u64) {
         let enough = [
             total.lives > 10_000 / parts,
             total.ids > 500_000,
+            total.named_ids > 300_000,
+            total.reloads > 1000,
             total.crashes > 1000,
             total.kills > 1000,
             total.clean_stops > 300,

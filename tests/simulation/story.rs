@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use crate::clock::{START_UNIX_MS, SimClock};
 use crate::disk::{SimDisk, Trouble};
 use crate::machine::{Client, Machine, Server, check_disk, layout, pass};
+use crate::named::Pool;
 use crate::oracle::Oracle;
 use crate::random::Random;
 
@@ -30,6 +31,9 @@ const DAY_MS: i64 = 24 * HOUR_MS;
 pub(crate) struct Tally {
     pub(crate) lives: u64,
     pub(crate) ids: u64,
+    pub(crate) named_ids: u64,
+    /// Changes of the named generators of a server that runs.
+    pub(crate) reloads: u64,
     pub(crate) saves: u64,
     pub(crate) crashes: u64,
     pub(crate) kills: u64,
@@ -63,6 +67,8 @@ impl Tally {
     pub(crate) fn add(&mut self, other: Tally) {
         self.lives += other.lives;
         self.ids += other.ids;
+        self.named_ids += other.named_ids;
+        self.reloads += other.reloads;
         self.saves += other.saves;
         self.crashes += other.crashes;
         self.kills += other.kills;
@@ -96,6 +102,7 @@ pub(crate) fn play(seed: u64) -> Result<Tally, String> {
 struct Story {
     rng: Random,
     machine: Machine,
+    pool: Pool,
     traits: Traits,
     /// The folders that `dir` is switched between; `machine.disk` is the one in use.
     folders: Vec<SimDisk>,
@@ -148,10 +155,11 @@ impl Story {
             patience: None,
             dropped_saves: Arc::default(),
             oracle: Oracle::default(),
+            generators: Vec::new(),
         };
         let is_told = std::env::var_os("GETID_SIM_SEED").is_some();
-        let (copies, tally) = (Vec::new(), Tally::default());
-        Story { rng, machine, traits, folders, current: None, copies, max_borrow_ms: 0, is_told, tally }
+        let (copies, tally, pool) = (Vec::new(), Tally::default(), Pool::new(seed));
+        Story { rng, machine, pool, traits, folders, current: None, copies, max_borrow_ms: 0, is_told, tally }
     }
 
     async fn play(mut self) -> Result<Tally, String> {
@@ -173,6 +181,7 @@ impl Story {
         self.last_life(folder).await;
         self.machine.oracle.verdict()?;
         self.tally.ids = self.machine.oracle.ids();
+        self.tally.named_ids = self.machine.oracle.named_ids();
         self.tally.hash = self.machine.oracle.hash();
         self.tally.dropped_saves = self.machine.dropped_saves.load(Relaxed);
         self.tally.saves += self.folders.iter().map(SimDisk::saves).sum::<u64>();
@@ -184,16 +193,16 @@ impl Story {
         if folder.is_some() && folder == self.current {
             return;
         }
-        let oracle = &self.machine.oracle;
+        let (oracle, epoch) = (&self.machine.oracle, self.machine.identity.layout.epoch());
         if self.traits.wild_clock {
             // The clock may have been set back since, or R was ahead of it: the record alone would know.
-            self.tally.forgotten += u64::from(oracle.forget_from(Tick(0)));
+            self.tally.forgotten += u64::from(oracle.forget_from(Tick(0), epoch));
             return;
         }
         self.tally.starts_by_the_clock += 1;
-        let wall = self.machine.identity.layout.epoch().tick_at(self.machine.clock.wall_unix_ms());
+        let wall = epoch.tick_at(self.machine.clock.wall_unix_ms());
         let reach = wall.expect("a right clock").plus_ms(self.machine.limits.max_borrow_ms);
-        let forgets = oracle.forget_from(reach);
+        let forgets = oracle.forget_from(reach, epoch);
         self.tally.forgotten += u64::from(forgets);
         if forgets && self.machine.limits.max_borrow_ms >= self.max_borrow_ms {
             oracle.report(|| format!("by a right clock, IDs were given at or past {reach:?}, which is R + B"));
@@ -217,6 +226,7 @@ impl Story {
         if wrong_at_boot {
             self.machine.clock.step_wall(self.rng.pick(&[10_000, HOUR_MS, 30 * DAY_MS]));
         }
+        self.machine.generators = self.pool.choose();
         let Some(server) = self.begin(folder).await else { return };
         self.current = folder.or(self.current);
         let mut life = Life { server, folder, claim_was_lost: false, limits: self.machine.limits };
@@ -238,11 +248,20 @@ impl Story {
             let habits = Habits::choose(&mut self.rng, self.machine.identity.layout, self.machine.limits);
             clients.spawn(habits.follow(life.server.client(), self.machine.oracle.clone(), allowed));
         }
+        for name in if nobody_asks { Vec::new() } else { life.server.names() } {
+            let habits = Habits::of_named(&mut self.pool, name);
+            clients.spawn(habits.follow(life.server.client(), self.machine.oracle.clone(), allowed));
+        }
         for _ in 0..self.rng.within(1, 4) {
             let ticks = self.rng.pick(&[1, 3, 10, 20]);
             let interval_ns = (self.machine.limits.lead_ms / 10).clamp(1, 100) * 1_000_000;
             tokio::time::sleep(Duration::from_nanos(self.rng.below(ticks * interval_ns))).await;
             self.happen(&mut life);
+            // Those that were not there before are asked too.
+            for name in if nobody_asks || !self.pool.one_in(2) { Vec::new() } else { life.server.names() } {
+                let habits = Habits::of_named(&mut self.pool, name);
+                clients.spawn(habits.follow(life.server.client(), self.machine.oracle.clone(), allowed));
+            }
         }
         if self.traits.wild_clock && self.rng.one_in(20) {
             // A jump that is held, and stands: the machine sleeps for most of it.
@@ -317,6 +336,15 @@ impl Story {
                 self.max_borrow_ms = self.max_borrow_ms.max(limits.max_borrow_ms);
             }
         }
+        if self.pool.one_in(3) {
+            self.tally.reloads += 1;
+            life.server.declare(&self.pool.choose());
+        }
+        if let Some(later) = self.pool.later(&life.server.names())
+            && life.server.issuer.declare(&[later]).is_ok()
+        {
+            self.machine.oracle.report(|| "a later epoch of a generator was accepted".to_owned());
+        }
         if let Some(folder) = life.folder.filter(|_| self.traits.careless && self.rng.one_in(3)) {
             self.copies.extend(self.machine.disk.text().map(|text| (folder, text)));
         }
@@ -327,6 +355,7 @@ impl Story {
         self.tally.claims_lost += 1;
         let retakes_before = retakes();
         life.claim_was_lost = true;
+        life.server.has_record(false);
         self.tell(|| format!("claim lost: {:?}", life.server.status().mint));
         let text = self.machine.disk.text();
         // It was only moved away, and nobody finds what a second server left.
@@ -357,6 +386,7 @@ impl Story {
                 patience: None,
                 dropped_saves: Arc::default(),
                 oracle: self.machine.oracle.clone(),
+                generators: self.pool.choose(),
             };
             let server = second.start().await;
             self.tell(|| format!("a second server: {:?}", server.status().mint));
@@ -365,6 +395,10 @@ impl Story {
                 let draw = server.draw(u32::try_from(n).expect("small"));
                 if tokio::time::timeout(Duration::from_millis(500), draw).await.is_ok_and(|ids| ids.is_err()) {
                     break;
+                }
+                for name in server.names() {
+                    let draw = server.draw_named(&name, 3);
+                    let _ = tokio::time::timeout(Duration::from_millis(5), draw).await;
                 }
                 pass(self.rng.below(3)).await;
             }
@@ -416,7 +450,13 @@ impl Story {
         let began = tokio::time::Instant::now();
         let mut last = None;
         while began.elapsed() < bound {
-            match tokio::time::timeout(bound, life.server.draw(1)).await {
+            let draws = async {
+                for name in life.server.names() {
+                    life.server.draw_named(&name, 1).await?;
+                }
+                life.server.draw(1).await
+            };
+            match tokio::time::timeout(bound, draws).await {
                 Ok(Ok(_)) => return,
                 Ok(Err(refusal)) => last = Some(refusal),
                 Err(_) => break,
@@ -437,7 +477,7 @@ impl Story {
             clients.abort_all();
         }
         let Life { server, folder, claim_was_lost, .. } = life;
-        let status = server.status();
+        let (status, has_given) = (server.status(), server.client().has_given());
         self.tally.refusals += status.refusals;
         self.tally.waits += status.waits;
         let covers = folder.is_some() && folder == self.current && !claim_was_lost;
@@ -453,12 +493,12 @@ impl Story {
                 server.kill().await;
             }
             _ => {
-                let issuer = server.client().issuer;
+                let client = server.client();
                 let found = self.machine.disk.record().map(|record| record.point.watermark);
                 let ended = server.stop_within(Duration::from_secs(2)).await;
                 // Those who ask while it ends may have had the first.
-                let status = issuer.status().mint;
-                let fresh = status.ids_issued == 0;
+                let status = client.issuer.status().mint;
+                let fresh = !client.has_given();
                 self.check_disk(covers && !fresh);
                 let stored = self.machine.disk.record().map(|record| record.point.watermark);
                 match ended {
@@ -477,7 +517,12 @@ impl Story {
                         }
                     }
                     // A clock that is absurd at the end writes nothing.
-                    Some(Ok(())) if self.traits.wild_clock || stored == Some(status.position) => {
+                    // Named generators may be further.
+                    Some(Ok(()))
+                        if self.traits.wild_clock
+                            || stored == Some(status.position)
+                            || (client.has_given_named() && stored > Some(status.position)) =>
+                    {
                         self.tally.clean_stops += 1;
                     }
                     None | Some(Err(_)) if self.traits.rough_disk || claim_was_lost => {}
@@ -488,7 +533,7 @@ impl Story {
                 }
             }
         }
-        if folder.is_none() && status.mint.ids_issued > 0 {
+        if folder.is_none() && has_given {
             self.current = None;
         }
         if claim_was_lost && let Some(folder) = folder {
@@ -524,6 +569,7 @@ impl Story {
         if self.rng.one_in(6) {
             self.change_shard_range();
         }
+        self.pool.change();
         if !self.traits.careless {
             if self.rng.one_in(20) {
                 self.change_epoch();
@@ -703,6 +749,8 @@ impl RefusalsAllowed {
 /// How a client asks.
 struct Habits {
     rng: Random,
+    /// The generator it asks; `None`: the unnamed one.
+    name: Option<String>,
     /// At most so many IDs in one draw.
     n_max: u32,
     /// At most so long between two draws; 0: as fast as it can.
@@ -714,6 +762,18 @@ struct Habits {
 }
 
 impl Habits {
+    fn of_named(pool: &mut Pool, name: String) -> Habits {
+        let rng = pool.rng();
+        Habits {
+            n_max: rng.pick(&[1, 1, 3, 20, 300]),
+            pause_ms_max: rng.pick(&[0, 5, 50, 500]),
+            impatient: rng.one_in(2),
+            budget: rng.pick(&[3, 20, 100, 300]),
+            rng: Random(rng.next()),
+            name: Some(name),
+        }
+    }
+
     fn choose(rng: &mut Random, layout: Layout, limits: Limits) -> Habits {
         let limit_holds = u32::try_from((limits.max_borrow_ms << layout.shard_bits()).min(6000)).expect("small");
         Habits {
@@ -722,6 +782,7 @@ impl Habits {
             impatient: rng.one_in(4),
             budget: rng.pick(&[20, 100, 100, 300, 300, 2000]),
             rng: Random(rng.next()),
+            name: None,
         }
     }
 
@@ -731,8 +792,14 @@ impl Habits {
             self.budget = self.budget.saturating_sub(n);
             let leaves_early = self.impatient && self.rng.one_in(2);
             let patience = if leaves_early { Duration::from_millis(self.rng.within(1, 200)) } else { DRAW_TIME_MAX };
-            match tokio::time::timeout(patience, client.draw(n)).await {
-                Ok(Ok(_)) => {}
+            let draw = async {
+                match &self.name {
+                    None => client.draw(n).await.map(drop),
+                    Some(name) => client.draw_named(name, n).await,
+                }
+            };
+            match tokio::time::timeout(patience, draw).await {
+                Ok(Ok(())) => {}
                 Ok(Err(refusal)) => {
                     if !allowed.has(&refusal) {
                         oracle.report(|| format!("refused without a reason: {refusal}"));
@@ -740,7 +807,7 @@ impl Habits {
                     pass(20).await;
                 }
                 Err(_) if leaves_early => {}
-                Err(_) => oracle.report(|| format!("promise 3: a draw of {n} hangs")),
+                Err(_) => oracle.report(|| format!("promise 3: a draw of {n} of {:?} hangs", self.name)),
             }
             if self.pause_ms_max == 0 {
                 tokio::task::yield_now().await;
