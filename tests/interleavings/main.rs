@@ -418,6 +418,25 @@ mod queue {
             self.issuer.declare(configured).expect("nothing that could repeat")
         }
 
+        /// A client that may be too late: its numbers, or none.
+        fn try_named(
+            &self,
+            (index, generator): &(usize, Arc<NamedGenerator>),
+            n: u32,
+        ) -> thread::JoinHandle<Vec<u128>> {
+            let (issuer, index, generator) = (Arc::clone(&self.issuer), *index, Arc::clone(generator));
+            thread::spawn(move || {
+                let mut drawn = Vec::new();
+                match block_on(issuer.draw_named(index, n, &mut drawn)) {
+                    Ok(()) => slots(&drawn).into_iter().map(|slot| generator.number(slot, 0, 0, 0)).collect(),
+                    Err(refusal) => {
+                        assert_eq!(refusal, Refusal::Redeclared);
+                        Vec::new()
+                    }
+                }
+            })
+        }
+
         /// A client that asks a named generator for `n`: its numbers, in order.
         fn draw_named(
             &self,
@@ -442,7 +461,7 @@ mod queue {
         let (a, b) = (declared("a", 1_000_000_000_000), declared("b", 1_000_000_000_000));
         let first = scene.declare(&[Arc::clone(&a), b]);
         let of_a = [scene.draw_named(&first[0], 3), scene.draw_named(&first[0], 1)];
-        let of_b = scene.draw_named(&first[1], 2);
+        let of_b = scene.try_named(&first[1], 2);
         let unnamed = scene.draw(2);
         let earlier = scene.declare(&[declared("b", 999_999_999_999)]);
         let of_new_b = scene.draw_named(&earlier[0], 2);
@@ -457,16 +476,43 @@ mod queue {
         let (of_b, of_new_b) = (join(of_b), join(of_new_b));
         assert!(of_b.iter().max() < of_new_b.iter().min(), "{of_b:?} before the change and {of_new_b:?} after it");
         unnamed.join().expect("a client");
-        assert!(scene.issuer.named_status([0, 1, 2]).iter().all(|status| status.waited <= status.issued));
+        let refusing = scene.issuer.named_status([0, 1, 2]).into_iter().map(|status| status.refusing);
+        assert_eq!(refusing.collect::<Vec<_>>(), [None, Some(Refusal::Redeclared), None]);
         scene.end();
     }
 
-    const SCENES: [(&str, fn()); 5] = [
+    /// A declaration that is changed and taken back while draws are under way: who is too late is told so, and nobody
+    /// goes on where the name has been left behind.
+    fn a_change_that_is_taken_back() {
+        let scene = Scene::new();
+        let declared = |start: &str| {
+            let words = format!("g layout time:41@1ms counter:1 server-id:21 counter-start 0..{start}");
+            let words: Vec<_> = words.split(' ').collect();
+            Arc::new(Declaration::parse(&words, no_dates).expect("a declaration"))
+        };
+        let mut all = Vec::new();
+        let mut late = Vec::new();
+        for start in ["0", "1", "0", "0"] {
+            let [now] = &scene.declare(&[declared(start)])[..] else { panic!("one") };
+            late.push(scene.try_named(now, 1));
+            all.extend(scene.draw_named(now, 3).join().expect("a client"));
+            late.push(scene.try_named(now, 2));
+        }
+        all.extend(late.into_iter().flat_map(|client| client.join().expect("a client")));
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count, "a number was given twice");
+        scene.end();
+    }
+
+    const SCENES: [(&str, fn()); 6] = [
         ("everybody is served", everybody_is_served),
         ("nobody passes the queue", nobody_passes_the_queue),
         ("a slice is small", a_slice_is_small),
         ("a leaver leaves", a_leaver_leaves),
         ("a reload beside draws", a_reload_beside_draws),
+        ("a change that is taken back", a_change_that_is_taken_back),
     ];
 
     #[test]

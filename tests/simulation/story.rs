@@ -740,7 +740,7 @@ impl RefusalsAllowed {
                 wait_ms > max_wait_ms
             }
             // The policy may have been changed by now.
-            Refusal::Busy { .. } | Refusal::Closed => true,
+            Refusal::Busy { .. } | Refusal::Redeclared | Refusal::Closed => true,
             Refusal::ClaimLost(_) => self.claim,
         }
     }

@@ -76,6 +76,8 @@ pub enum Refusal {
     SaveTimeout,
     /// Lock or state folder are no longer ours.
     ClaimLost(Arc<str>),
+    /// Its generator has been declared in another way since it was asked for. Made by the owner of the registry.
+    Redeclared,
     /// The server is stopping.
     Closed,
 }
@@ -126,6 +128,7 @@ impl fmt::Display for Refusal {
             Refusal::Save { error } => write!(f, "MISCONF state can't be saved: {error}"),
             Refusal::SaveTimeout => write!(f, "MISCONF state can't be saved: the disk has not answered for 1 s"),
             Refusal::ClaimLost(text) => write!(f, "MISCONF claim lost: {text}"),
+            Refusal::Redeclared => write!(f, "BUSY the generator has just been declared in another way; ask again"),
             Refusal::Closed => write!(f, "ERR server is shutting down"),
         }
     }

@@ -493,12 +493,7 @@ impl<C: Clock> Issuer<C> {
         let mut state = self.lock();
         let last = state.mint.close();
         let mut wakers = Vec::new();
-        for source in state.sources().1 {
-            while let Some((ticket, missing, _)) = source.queue.eldest() {
-                source.note_refused(missing);
-                wakers.extend(source.queue.leave(ticket).and_then(|seat| seat.end(Err(Refusal::Closed))));
-            }
-        }
+        state.sources().1.for_each(|source| source.refuse_waiting(&Refusal::Closed, &mut wakers));
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
         last.filter(|_| !self.has_panicked() || planted(Fault::PoisonedCloseIsStored))

@@ -1,10 +1,13 @@
 //! Named generators under the issuer's lock: which there are in this life, and draws from them.
 //!
 //! A generator that had a name once keeps its index for the life, with its place in the mint: one that is removed and
-//! comes back as it was goes on behind itself, and one that comes back with another declaration gets a new index, whose
-//! line begins past everything that was given.
+//! comes back as it was goes on behind itself. One that comes back with another declaration gets a new index, whose line
+//! begins past everything that was given, and nobody draws from the old one any more: both would give the same slots.
+//!
+//! Invariant: of each name, the generator with the largest index alone gives IDs.
 
 use std::sync::Arc;
+use std::task::Waker;
 
 use getid_core::{Blocked, Declaration, LineSpec, NamedGenerator, RandomCycle, Refusal, Reservation, Role};
 use rand::seq::SliceRandom as _;
@@ -48,7 +51,7 @@ impl<C: Clock> Issuer<C> {
     /// and whenever the configuration changes.
     ///
     /// One that is new gives its first ID once a save has succeeded that holds its declaration. Who has the index of
-    /// one that is not among them any more can still draw from it.
+    /// one that is not among them any more can still draw from it; from one that is declared in another way, nobody can.
     ///
     /// # Errors
     ///
@@ -81,12 +84,15 @@ impl<C: Clock> Issuer<C> {
                 state.declarations = declarations;
             }
             let boot_ns = self.clock.boot_ns();
+            let mut wakers = Vec::new();
             let indexed = generators.into_iter().map(|generator| {
-                let index = state.index_of(&generator).unwrap_or_else(|| state.add(Arc::clone(&generator), boot_ns));
+                let index = state.index_of(&generator);
+                let index = index.unwrap_or_else(|| state.add(Arc::clone(&generator), boot_ns, &mut wakers));
                 (index, generator)
             });
             let indexed = indexed.collect();
             drop(state);
+            wakers.into_iter().for_each(Waker::wake);
             self.for_keeper.notify_one();
             return Ok(indexed);
         }
@@ -98,11 +104,12 @@ impl<C: Clock> Issuer<C> {
         status.position.max(status.reference).unix_ms(self.identity.layout.epoch())
     }
 
-    /// The latest generator of this life that is declared so.
+    /// The generator of this name, if it is declared so.
     fn find(&self, declaration: &Declaration) -> Option<Arc<NamedGenerator>> {
         let state = self.lock();
         let mut named = state.named.iter().rev().map(|named| &named.generator);
-        named.find(|known| known.declaration() == declaration).map(Arc::clone)
+        let known = named.find(|known| known.declaration().name() == declaration.name())?;
+        (known.declaration() == declaration).then(|| Arc::clone(known))
     }
 
     fn generator_of(&self, declaration: &Declaration) -> Result<Arc<NamedGenerator>, DeclareError> {
@@ -183,8 +190,13 @@ impl State {
         self.named.iter().position(|named| Arc::ptr_eq(&named.generator, generator))
     }
 
-    fn add(&mut self, generator: Arc<NamedGenerator>, boot_ns: u64) -> usize {
+    fn add(&mut self, generator: Arc<NamedGenerator>, boot_ns: u64, wakers: &mut Vec<Waker>) -> usize {
         let declaration = generator.declaration();
+        let name = declaration.name();
+        let known = self.named.iter_mut().rev().find(|known| known.generator.declaration().name() == name);
+        if let Some(known) = known {
+            known.source.retire(wakers);
+        }
         let layout = declaration.layout();
         let place = if layout.has_time() {
             Place::Line(self.mint.add_line(LineSpec {
@@ -211,7 +223,7 @@ impl State {
         let (refusing, awaits_save) = source.refusing(&self.mint, boot_ns);
         let line = match source.place() {
             Place::Line(line) => Some(self.mint.line_status(boot_ns, line)),
-            Place::Slots | Place::Count(_) => None,
+            Place::Slots | Place::Count(_) | Place::Retired => None,
         };
         let position_unix_ms = line.as_ref().map(|line| {
             let layout = generator.declaration().layout();

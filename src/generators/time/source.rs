@@ -2,6 +2,7 @@
 //! asked for, and its counters. Which IDs may be given is the mint's to say.
 
 use std::sync::Arc;
+use std::task::Waker;
 
 use getid_core::{Blocked, Mint, Overload, Refusal, Reservation, Slot};
 
@@ -18,6 +19,8 @@ pub(super) enum Place {
     Line(usize),
     /// From no time: they are only counted, and always there.
     Count(u64),
+    /// From nowhere any more: the generator was declared in another way.
+    Retired,
 }
 
 #[derive(Debug)]
@@ -63,6 +66,7 @@ impl Source {
                 *given = given.wrapping_add(u64::from(n));
                 Ok(Reservation { first: Slot(0), count, len: n })
             }
+            Place::Retired => Err(Blocked::Refused(Refusal::Redeclared)),
         }
     }
 
@@ -71,6 +75,7 @@ impl Source {
             Place::Slots => mint.can_draw(boot_ns),
             Place::Line(line) => mint.can_draw_line(boot_ns, line),
             Place::Count(_) => Ok(()),
+            Place::Retired => Err(Blocked::Refused(Refusal::Redeclared)),
         }
     }
 
@@ -80,6 +85,7 @@ impl Source {
             Place::Slots => mint.ids_issued(),
             Place::Line(line) => mint.line_status(boot_ns, line).ids_issued,
             Place::Count(given) => given,
+            Place::Retired => 0,
         }
     }
 
@@ -88,7 +94,7 @@ impl Source {
         let late_ms = match self.place {
             Place::Slots => mint.late_ms(boot_ns),
             Place::Line(line) => mint.late_ms_line(boot_ns, line),
-            Place::Count(_) => 0,
+            Place::Count(_) | Place::Retired => 0,
         };
         let Err(TooLong { wait_ms, max_wait_ms }) = self.queue.admit(n, late_ms) else { return Ok(()) };
         let queued = self.queue.queued() + u64::from(n);
@@ -96,7 +102,7 @@ impl Source {
         let overload = Overload { wait_ms, max_wait_ms, late_ms, asked_per_s };
         Err(match self.place {
             Place::Line(line) => mint.overload_line(line, overload),
-            Place::Slots | Place::Count(_) => mint.overload(overload),
+            Place::Slots | Place::Count(_) | Place::Retired => mint.overload(overload),
         })
     }
 
@@ -116,6 +122,20 @@ impl Source {
             Ok(()) | Err(Blocked::Watermark | Blocked::Borrow { .. }) => self.admit(mint, boot_ns, 1).err(),
         };
         (refusing, awaits_save)
+    }
+
+    /// Refuses all draws that wait. The wakers are for the caller, who wakes them once the lock is released.
+    pub(super) fn refuse_waiting(&mut self, refusal: &Refusal, wakers: &mut Vec<Waker>) {
+        while let Some((ticket, missing, _)) = self.queue.eldest() {
+            self.note_refused(missing);
+            wakers.extend(self.queue.leave(ticket).and_then(|seat| seat.end(Err(refusal.clone()))));
+        }
+    }
+
+    /// Gives no ID from here on.
+    pub(super) fn retire(&mut self, wakers: &mut Vec<Waker>) {
+        self.place = Place::Retired;
+        self.refuse_waiting(&Refusal::Redeclared, wakers);
     }
 
     /// Notes how much is asked for, about ten times a second.
