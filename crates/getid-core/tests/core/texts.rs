@@ -1,0 +1,191 @@
+//! Numbers as text: texts sort as the numbers do, are read back, and nothing else is read.
+
+use getid_core::{Declaration, Format, KINDS, Radix, Shape};
+use proptest::prelude::*;
+
+use crate::support::declared;
+
+fn written(format: &Format, number: u128) -> Option<String> {
+    let mut text = Vec::new();
+    format.write(number, &mut text).then(|| String::from_utf8(text).unwrap())
+}
+
+fn formats() -> impl Strategy<Value = Format> {
+    let radix = prop::sample::select(Radix::ALL.to_vec());
+    let prefix = prop_oneof![Just(String::new()), "[!#-&(-\\[\\]-~]{0,8}"];
+    (radix, 1..=64_u32, prefix, any::<bool>()).prop_map(|(radix, pad, prefix, grows)| Format {
+        radix,
+        pad,
+        prefix,
+        grows,
+    })
+}
+
+/// Of all lengths alike.
+fn numbers() -> impl Strategy<Value = u128> {
+    (any::<u128>(), 0..128_u32).prop_map(|(number, shift)| number >> shift)
+}
+
+/// The digits of a number, worked out the slow way.
+fn digits(radix: Radix, mut number: u128) -> Vec<u8> {
+    let alphabet = radix.alphabet();
+    let mut digits = Vec::new();
+    while number > 0 || digits.is_empty() {
+        digits.insert(0, alphabet[usize::try_from(number % alphabet.len() as u128).unwrap()]);
+        number /= alphabet.len() as u128;
+    }
+    digits
+}
+
+proptest! {
+    #[test]
+    fn a_text_is_prefix_zeros_and_digits(format in formats(), number in numbers()) {
+        let digits = String::from_utf8(digits(format.radix, number)).unwrap();
+        let missing = (format.pad as usize).checked_sub(digits.len());
+        let zero = char::from(format.radix.alphabet()[0]).to_string();
+        let expected = match missing {
+            Some(zeros) => Some(format!("{}{}{digits}", format.prefix, zero.repeat(zeros))),
+            None if format.grows => Some(format!("{}{digits}", format.prefix)),
+            None => None,
+        };
+        prop_assert_eq!(written(&format, number), expected);
+    }
+
+    #[test]
+    fn a_text_is_read_back(format in formats(), number in numbers()) {
+        if let Some(text) = written(&format, number) {
+            prop_assert_eq!(format.read(&text), Some(number));
+            prop_assert!(text.len() <= format.bytes_max(128));
+            // Neither with a digit more or less.
+            prop_assert_eq!(format.read(&text[..text.len() - 1]).filter(|&read| read == number), None);
+            prop_assert_eq!(format.read(&format!("{text}0")).filter(|&read| read == number), None);
+        }
+    }
+
+    #[test]
+    fn texts_of_one_width_sort_as_numbers(format in formats(), a in numbers(), b in numbers(), near: bool) {
+        let b = if near { a.wrapping_add(1) } else { b };
+        let format = Format { grows: false, ..format };
+        if let (Some(first), Some(second)) = (written(&format, a), written(&format, b)) {
+            prop_assert_eq!(a.cmp(&b), first.as_bytes().cmp(second.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn what_is_read_is_what_is_written(format in formats(), text in "[0-9A-Za-z]{0,40}") {
+        let text = format!("{}{text}", format.prefix);
+        if let Some(number) = format.read(&text) {
+            let again = written(&format, number).unwrap();
+            // Letters of either case where that means nothing, and Crockford's that look like digits.
+            let same = |text: &str| match format.radix {
+                Radix::Hex | Radix::Base36 => text.to_ascii_lowercase(),
+                Radix::Base32 => text.to_ascii_uppercase().replace('O', "0").replace(['I', 'L'], "1"),
+                _ => text.to_owned(),
+            };
+            prop_assert_eq!(same(&again[format.prefix.len()..]), same(&text[format.prefix.len()..]));
+        }
+    }
+
+    /// Kinds that are ordered have texts in the order of their numbers.
+    #[test]
+    fn texts_of_kinds_sort_as_numbers(kind in 0..KINDS.len(), a in numbers(), b in numbers(), near: bool) {
+        let kind = &KINDS[kind];
+        prop_assume!(!kind.fields.is_empty());
+        let declaration = declared(&format!("t {}", kind.word));
+        let bits = declaration.layout().bits();
+        let mask = (1_u128 << bits) - 1;
+        let (a, b) = (a & mask, if near { a.wrapping_add(1) } else { b } & mask);
+        let text = |number| {
+            let mut text = Vec::new();
+            assert!(declaration.write(number, &mut text));
+            text
+        };
+        let texts = [text(a), text(b)];
+        for (number, text) in [a, b].into_iter().zip(&texts) {
+            prop_assert_eq!(declaration.read(std::str::from_utf8(text).unwrap()), Some(number));
+            prop_assert!(text.len() <= declaration.id_bytes_max());
+        }
+        if declaration.is_ordered() && kind.shape != Shape::Number {
+            prop_assert_eq!(a.cmp(&b), texts[0].cmp(&texts[1]));
+        } else {
+            prop_assert_eq!(a == b, texts[0] == texts[1]);
+        }
+    }
+
+    #[test]
+    fn nothing_is_read_by_accident(kind in 0..KINDS.len(), text in ".{0,40}") {
+        let kind = &KINDS[kind];
+        prop_assume!(!kind.fields.is_empty());
+        let declaration = declared(&format!("t {}", kind.word));
+        if let Some(number) = declaration.read(&text) {
+            let mut again = Vec::new();
+            prop_assert!(declaration.write(number, &mut again));
+            let zeros = text.trim_start_matches('0');
+            let again = String::from_utf8(again).unwrap();
+            prop_assert_eq!(again.trim_start_matches('0').replace('-', ""), zeros.to_lowercase().replace('-', ""));
+        }
+    }
+}
+
+#[test]
+fn alphabets_are_in_ascii_order() {
+    for radix in Radix::ALL {
+        let expected: usize =
+            radix.word().strip_prefix("base").map_or(if radix == Radix::Hex { 16 } else { 10 }, |n| n.parse().unwrap());
+        assert_eq!(radix.alphabet().len(), expected);
+        assert!(radix.alphabet().is_sorted_by(|a, b| a < b), "{}", radix.word());
+    }
+}
+
+/// By default all digits that the widest ID needs, and no more.
+#[test]
+fn the_default_width_holds_the_widest_id() {
+    for radix in Radix::ALL {
+        for bits in 1..=128 {
+            let format = Format { radix, pad: radix.digits_of(bits), prefix: String::new(), grows: false };
+            let last = u128::MAX >> (128 - bits);
+            let text = written(&format, last).unwrap_or_else(|| panic!("{bits} bits in {}", radix.word()));
+            assert_ne!(text.as_bytes()[0], radix.alphabet()[0], "{bits} bits in {}", radix.word());
+        }
+    }
+    let text = |words: &str, number| {
+        let mut text = Vec::new();
+        assert!(declared(words).write(number, &mut text));
+        String::from_utf8(text).unwrap()
+    };
+    let last = (1 << 63) - 1;
+    assert_eq!(text("t twitter format base62", last), "AzL8n0Y58m7");
+    assert_eq!(text("t twitter format base58", last), "NQm6nKp8qFC");
+    assert_eq!(text("t twitter format base32 prefix T-", 0), "T-0000000000000");
+    assert_eq!(text("t js53 format hex", 255), "000000000000ff");
+    assert_eq!(text("t discord", 255), "255");
+}
+
+#[test]
+fn what_is_past_its_width_is_refused_or_grows() {
+    let short = declared("t twitter format base62 pad 2 prefix T");
+    let mut text = b"before".to_vec();
+    assert!(short.write(62 * 62 - 1, &mut text) && text == b"beforeTzz");
+    assert!(!short.write(62 * 62, &mut text) && text == b"beforeTzz", "nothing is appended");
+    let grows = declared("t twitter format base62 pad 2 prefix T overflow grow");
+    assert!(grows.write(62 * 62, &mut text) && text == b"beforeTzzT100");
+    assert_eq!(grows.read("T100"), Some(62 * 62));
+    for wrong in ["T010", "T1", "100", "", "T", "T1_0", "Tüü"] {
+        assert_eq!(grows.read(wrong), None, "{wrong}");
+    }
+    assert_eq!(short.read("T100"), None);
+    // What has more bits than the layout is no ID of it, though the format would hold it.
+    let narrow = declared("t js53 format decimal");
+    assert_eq!(narrow.read("9007199254740991"), Some((1 << 53) - 1));
+    assert_eq!(narrow.read("9007199254740992"), None);
+}
+
+#[test]
+fn a_decimal_object_id_has_29_digits_of_96_bits() {
+    let declaration: Declaration = declared("t objectid-decimal");
+    let text = |number: u128| format!("{number:029}");
+    assert_eq!(declaration.read(&text(u128::MAX >> 32)), Some(u128::MAX >> 32));
+    assert_eq!(declaration.read(&text((u128::MAX >> 32) + 1)), None);
+    assert_eq!(declaration.read("1"), None);
+    assert_eq!(declared("t hibernate").read("0a010203-99c8-1d7d-8199-c82cc07b8000"), None, "a counter of 16 bits");
+}
