@@ -10,6 +10,8 @@ use crate::scheme::RandomCycle;
 pub struct Composer {
     /// Constants, server-id and drawn values, in place.
     fixed: u128,
+    /// All ones; 0 for a layout without a time, whose numbers have nothing of a slot.
+    slot_mask: u64,
     counter_bits: u32,
     time_shift: u32,
     counter_shift: u32,
@@ -57,6 +59,7 @@ impl Composer {
         };
         Some(Composer {
             fixed,
+            slot_mask: if layout.has_time() { u64::MAX } else { 0 },
             counter_bits: layout.counter_bits(),
             time_shift: layout.shift_of(Role::Time).unwrap_or(0),
             counter_shift: layout.shift_of(Role::Counter).unwrap_or(0),
@@ -66,10 +69,11 @@ impl Composer {
         })
     }
 
-    /// The number at `slot`, given as number `count`. `noise` are fresh random bits, of which it takes as many as the
+    /// The number at `slot`, given as number `count`; without a time the slot means nothing. `noise` are fresh random bits, of which it takes as many as the
     /// layout has; `request` are the values that came with the request, in place ([`request_bits`]).
     #[inline]
     pub fn number(&self, slot: u64, count: u64, noise: u128, request: u128) -> u128 {
+        let slot = slot & self.slot_mask;
         let counter = slot & low_bits_64(self.counter_bits);
         let mut number = self.fixed | request;
         number |= u128::from(slot >> self.counter_bits) << self.time_shift;

@@ -1,10 +1,11 @@
 //! What is said of layouts before they are used: evenness, and proposals.
 
-use getid_core::{Declaration, Evenness, evenness, no_dates, propose};
+use getid_core::{Composer, Declaration, Evenness, RandomCycle, Role, evenness, propose};
+
+use crate::random::Random;
 
 fn declared(words: &str) -> Declaration {
-    let words: Vec<_> = ["t"].into_iter().chain(words.split(' ')).collect();
-    Declaration::parse(&words, no_dates).unwrap_or_else(|errors| panic!("{words:?}: {errors:?}"))
+    crate::support::declared(&format!("t {words}"))
 }
 
 fn of(words: &str, ids_per_s: f64, modulus: u64) -> Evenness {
@@ -38,25 +39,118 @@ fn evenness_is_that_of_the_lowest_bits() {
     }
 }
 
-/// One ID in a ms on average: a unit has two in a quarter of all, and so on.
+/// IDs of one server that come by chance, `ids_per_s` on average, as a line gives them.
+fn simulated(declaration: &Declaration, ids_per_s: f64, count: usize, random: &mut Random) -> Vec<u128> {
+    let layout = declaration.layout();
+    let cycle = RandomCycle::new(random.permutation(1 << layout.bits_of(Role::Random)));
+    let composer = Composer::new(layout, 1, |_| Some(1), cycle).unwrap();
+    let (bits, start) = (layout.counter_bits(), declaration.counter_start() + 1);
+    let unit_ns = f64::from(u32::try_from(layout.unit().ns()).unwrap());
+    let (mut now_units, mut next) = (1e9, 0);
+    (0..count as u64)
+        .map(|given| {
+            let chance = (f64::from(u32::try_from(random.next() >> 32).unwrap()) + 0.5) / 4_294_967_296.0;
+            now_units += -chance.ln() / ids_per_s * 1e9 / unit_ns;
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "10^9 and some more")]
+            let begin = (now_units as u64) << bits;
+            next = if next > begin { next } else { begin + random.below(start) } + 1;
+            composer.number(next - 1, given, u128::from(random.next()) << 64 | u128::from(random.next()), 0)
+        })
+        .collect()
+}
+
+/// How many IDs each remainder has.
+fn remainders(ids: &[u128], modulus: u64) -> Vec<u32> {
+    let mut counts = vec![0; usize::try_from(modulus).unwrap()];
+    for id in ids {
+        counts[usize::try_from(id % u128::from(modulus)).unwrap()] += 1;
+    }
+    counts
+}
+
+/// With fixed seeds, 100,000 IDs and at most 32 remainders: a share is right to a twentieth or so.
 #[test]
-fn ids_that_come_by_chance_share_units() {
-    let got = of("twitter", 1000.0, 2);
-    // The chance that the counter is even: (1 - P(X > 1) + P(X > 2) ...) for a mean of 1, that is (1 + e^-2)/2 + ...
-    let simulated = {
-        let mut random = crate::random::Random(7);
-        let (mut even, mut all) = (0.0, 0.0);
-        let mut units = vec![0_u32; 1 << 16];
-        for _ in 0..1 << 16 {
-            units[random.index(1 << 16)] += 1;
+fn evenness_is_what_a_simulation_counts() {
+    let mut random = Random(1024);
+    for words in [
+        "fork",
+        "twitter",
+        "leaf counter-start 0..99",
+        "leaf counter-start 0..9",
+        "sonyflake",
+        "baidu",
+        "timestamp-ms",
+        "uuid7",
+        "js53 counter-start 0..511",
+        "layout time:41@1ms server-id:2 counter:12 noise:3",
+    ] {
+        let declaration = declared(words);
+        for rate in [3.0, 300.0, 1000.0, 2500.0, 100_000.0] {
+            let ids = simulated(&declaration, rate, 100_000, &mut random);
+            for modulus in [2, 7, 10, 16, 30, 32] {
+                let told = evenness(declaration.layout(), declaration.counter_start(), rate, modulus);
+                let counts = remainders(&ids, modulus);
+                let share = |count: u32| f64::from(count) * f64::from(u32::try_from(modulus).unwrap()) / 100_000.0;
+                let fullest = share(*counts.iter().max().unwrap());
+                let emptiest = share(*counts.iter().min().unwrap());
+                let case = format!("{words}, {rate} a second, % {modulus}: {fullest} {emptiest} {told:?}");
+                assert!((fullest - told.fullest).abs() <= 0.08 * told.fullest, "{case}");
+                assert!((emptiest - told.emptiest).abs() <= 0.08, "{case}");
+                // What is told of may be rare, but nothing else comes.
+                let reached = counts.iter().filter(|&&count| count > 0).count() as u64;
+                assert!(reached <= told.reached, "{case}");
+            }
         }
-        for ids in units {
-            even += f64::from(ids.div_ceil(2));
-            all += f64::from(ids);
+    }
+}
+
+/// That is exact, at any rate: not by chance.
+#[test]
+fn any_round_of_the_random_field_has_each_value_once() {
+    let mut random = Random(2);
+    for (words, bits) in [
+        ("fork", 10),
+        ("fork server-id:2 counter:15 random:4", 4),
+        (
+            "layout time:41@1ms server-id:2 \
+        counter:3 random:6 idc:2 idc 3",
+            8,
+        ),
+    ] {
+        for rate in [1.0, 1000.0, 30_000.0] {
+            let ids = simulated(&declared(words), rate, 5000, &mut random);
+            let period = 1 << declared(words).layout().bits_of(Role::Random);
+            for round in ids.windows(period) {
+                let mut low: Vec<_> = round.iter().map(|id| id % (1 << bits)).collect();
+                low.sort_unstable();
+                low.dedup();
+                assert_eq!(low.len(), period, "{words} at {rate} a second");
+            }
         }
-        2.0 * even / all
+    }
+}
+
+/// Chi-squared of remainders, in standard deviations above its mean: below 5 for fixed seeds, and a counter at the
+/// bottom is found out.
+#[test]
+fn remainders_pass_a_test_of_chance() {
+    let mut random = Random(3);
+    let mut deviation = |words: &str, modulus: u64| {
+        let ids = simulated(&declared(words), 20.0, 100_000, &mut random);
+        let expected = 100_000.0 / f64::from(u32::try_from(modulus).unwrap());
+        let counts = remainders(&ids, modulus);
+        let chi: f64 = counts.iter().map(|&count| (f64::from(count) - expected).powi(2) / expected).sum();
+        let freedom = f64::from(u32::try_from(modulus).unwrap()) - 1.0;
+        (chi - freedom) / (2.0 * freedom).sqrt()
     };
-    assert!((got.fullest - simulated).abs() < 0.02, "{got:?} {simulated}");
+    for words in ["fork", "leaf counter-start 0..4095", "uuid4", "uuid7", "layout time:41@1ms server-id:2 noise:10"] {
+        for modulus in [3, 7, 10, 16, 100, 1000, 1024] {
+            let found = deviation(words, modulus);
+            assert!(found < 5.0, "{words} % {modulus}: {found}");
+        }
+    }
+    assert!(deviation("leaf counter-start 0..99", 64) > 100.0);
+    assert!(deviation("twitter", 10) > 100.0);
 }
 
 #[test]

@@ -64,7 +64,9 @@ impl Any {
                 low.insert(place, (name, take(&mut random, max), role));
             }
         }
-        low.into_iter().for_each(|(name, bits, role)| add(name, bits, role));
+        for (name, bits, role) in low {
+            add(name, bits, role);
+        }
         let unit =
             Unit::from_ns(random.pick(&[100, 1000, 1_000_000, 10_000_000, 1_000_000_000, 86_400_000_000_000])).unwrap();
         let epoch = random.pick(&[-12_219_292_800_000, -1, 0, 1_420_041_600_000]);
@@ -228,7 +230,6 @@ proptest! {
         let at = |role| fields.iter().position(|field| field.role == role);
         let sum = |is_in: fn(&Field) -> bool| fields.iter().filter(|field| is_in(field)).map(|field| field.bits).sum::<u32>();
         let max = |role| match role {
-            Role::Time => 64,
             Role::Counter => 63,
             Role::Random => 21,
             Role::Noise => 128,
@@ -295,6 +296,13 @@ fn a_composer_refuses_what_does_not_fit() {
     for values in [&[4096][..], &[], &[1, 2]] {
         assert_eq!(request_bits(&lua, values), None, "{values:?}");
     }
+}
+
+#[test]
+fn a_slot_means_nothing_without_a_time() {
+    let layout = crate::support::declared("t uuid4").layout().clone();
+    let composer = Composer::new(&layout, 0, |_| None, None).unwrap();
+    assert_eq!(composer.number(u64::MAX, 0, 5, 0), 5, "all bits are noise");
 }
 
 #[test]
