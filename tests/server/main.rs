@@ -15,6 +15,7 @@ mod generators;
 mod limits;
 mod lives;
 mod log;
+mod named;
 mod observe;
 mod power;
 mod rough;

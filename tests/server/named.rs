@@ -1,0 +1,162 @@
+//! Named generators on real sockets: order, waits, pauses, users.
+
+use std::collections::HashSet;
+use std::net::Shutdown;
+
+use crate::support::{Server, Wire, eventually};
+
+/// A generator that gives an ID each ms, and which a new server begins at the borrow limit: so its clients wait.
+const FEW: [&str; 9] =
+    ["--generator", "few", "layout", "time:41@1ms", "server-id:2", "epoch", "0", "--id-max-wait-ms", "100000"];
+
+fn array_of(words: &str) -> String {
+    let words: Vec<&str> = words.split(' ').collect();
+    let args = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+    format!("*{}\r\n{}", words.len(), args.collect::<Vec<_>>().concat())
+}
+
+#[test]
+fn ids_of_all_kinds_are_unique_and_in_order_over_many_connections() {
+    const CLIENTS: usize = 8;
+    const ROUNDS: usize = 2_000;
+    let words = "--generator tweets twitter --generator trace uuid7 --generator short leaf format base62";
+    let words: Vec<&str> = words.split(' ').chain(["--generator", "v4", "uuid4", "--io-threads", "2"]).collect();
+    let server = Server::start(&words);
+    let requests =
+        ["GETID tweets", "GETID tweets", "GETID", "GETID trace", "GETID short", "MGETID 3 trace", "GETID v4"];
+    let pipeline = requests.map(array_of).concat().repeat(ROUNDS);
+    let (port, pipeline) = (server.port, &pipeline);
+    let all: Vec<Vec<String>> = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|_| {
+                scope.spawn(move || {
+                    let mut wire = Wire::connect(port);
+                    let sender = wire.stream().try_clone().unwrap();
+                    let sending = scope.spawn(move || std::io::Write::write_all(&mut &sender, pipeline.as_bytes()));
+                    // Of each generator by itself: the two integers, and the three kinds of text.
+                    let mut ids: [Vec<String>; 5] = Default::default();
+                    for _ in 0..ROUNDS {
+                        for request in requests {
+                            let at = ["GETID", "GETID tweets", "trace", "GETID short", "GETID v4"]
+                                .iter()
+                                .rposition(|end| request.ends_with(end) || request == *end)
+                                .unwrap();
+                            let reply = String::from_utf8(wire.reply()).unwrap();
+                            let lines = reply.lines().filter(|line| !line.starts_with(['*', '$']));
+                            ids[at].extend(lines.map(|line| line.trim_start_matches(':').to_owned()));
+                        }
+                    }
+                    sending.join().unwrap().unwrap();
+                    let [unnamed, tweets, trace, short, v4] = ids;
+                    for ids in [&unnamed, &tweets, &trace, &short] {
+                        assert!(ids.is_sorted_by(|one, next| (one.len(), one) < (next.len(), next)), "out of order");
+                    }
+                    assert_eq!([unnamed.len(), tweets.len(), trace.len()], [ROUNDS, 2 * ROUNDS, 4 * ROUNDS]);
+                    [unnamed, tweets, trace, short, v4].concat()
+                })
+            })
+            .collect();
+        clients.into_iter().map(|client| client.join().unwrap()).collect()
+    });
+    let ids: Vec<String> = all.concat();
+    let unique: HashSet<&String> = ids.iter().collect();
+    assert_eq!((unique.len(), ids.len()), (ids.len(), CLIENTS * ROUNDS * 9));
+}
+
+/// Two of them, one after the other in one turn; what follows them waits with them.
+#[test]
+fn who_waits_for_several_generators_gets_all_in_order() {
+    let words = [&FEW[..], &["--generator", "less", "layout", "time:41@2ms", "server-id:2", "epoch", "0"]].concat();
+    let server = Server::start(&words);
+    let mut wire = server.connect();
+    wire.send("GETID less\r\nMGETID 40 few\r\nGETID\r\nGETID few\r\nMGETID 20 less\r\nPING\r\n");
+    let first_less: u64 = wire.line().trim_start_matches(':').parse().unwrap();
+    let few = wire.read_ids(40);
+    let unnamed = wire.line();
+    let last_few: u64 = wire.line().trim_start_matches(':').parse().unwrap();
+    let less = wire.read_ids(20);
+    assert_eq!((wire.line(), unnamed.starts_with(':')), ("+PONG".to_owned(), true));
+    assert!(few.is_sorted() && few[39] < last_few && first_less < less[0] && less.is_sorted());
+}
+
+#[test]
+fn who_has_finished_sending_is_answered_in_full_by_named_generators_too() {
+    let server = Server::start(&FEW);
+    let mut wire = server.connect();
+    wire.send("MGETID 100 few\r\nPING\r\nGETID few\r\nGETID\r\nGETID few\r\n".repeat(5) + "ECHO end\r\n");
+    wire.stream().shutdown(Shutdown::Write).expect("shut down");
+    let mut last = 0;
+    let mut ascend = |id: u64| {
+        assert!(id > last, "{id} came after {last}");
+        last = id;
+    };
+    for _ in 0..5 {
+        wire.read_ids(100).into_iter().for_each(&mut ascend);
+        assert_eq!(wire.line(), "+PONG");
+        ascend(wire.line().trim_start_matches(':').parse().unwrap());
+        assert!(wire.line().starts_with(':'));
+        ascend(wire.line().trim_start_matches(':').parse().unwrap());
+    }
+    assert_eq!(wire.rest(), "$3\r\nend\r\n");
+}
+
+#[test]
+fn unblock_ends_the_wait_for_a_named_generator_and_leaves_other_replies() {
+    let server = Server::start(&FEW);
+    let mut waiting = server.connect();
+    let id = waiting.ask("CLIENT ID").trim_start_matches(':').to_owned();
+    let mut wire = server.connect();
+    // 5,000 IDs take five seconds.
+    waiting.send("GETID\r\n".to_owned() + &"MGETID 100 few\r\n".repeat(50));
+    eventually("it is told", || wire.ask(&format!("CLIENT UNBLOCK {id} ERROR")) == ":1");
+    assert!(waiting.line().starts_with(':'), "the unnamed one had given its own");
+    assert_eq!(waiting.line(), "-UNBLOCKED client unblocked via CLIENT UNBLOCK");
+    eventually("all are refused", || waiting.line() == "-UNBLOCKED client unblocked via CLIENT UNBLOCK");
+}
+
+#[test]
+fn a_pause_holds_named_generators_too() {
+    let server = Server::start(&["--generator", "tweets", "twitter"]);
+    let (mut wire, mut held) = (server.connect(), server.connect());
+    for request in ["GETID tweets", "MGETID 2 tweets", "GETID"] {
+        assert_eq!(wire.ask("CLIENT PAUSE 100000 WRITE"), "+OK");
+        held.send(format!("PING\r\n{request}\r\n"));
+        assert_eq!(held.line(), "+PONG");
+        wire.wait_info("blocked_clients", "1");
+        assert_eq!(wire.ask("CLIENT UNPAUSE"), "+OK");
+        let reply = String::from_utf8(held.reply()).unwrap();
+        assert!(reply.starts_with([':', '*']), "{reply}");
+    }
+}
+
+#[test]
+fn a_user_may_ask_some_generators_and_the_log_tells_who_asked_others() {
+    let server = Server::start(&["--generator", "orders:eu", "twitter", "--generator", "tweets", "twitter"]);
+    let (mut admin, mut user) = (server.connect(), server.connect());
+    assert_eq!(admin.ask("ACL SETUSER shop on nopass -@all +getid +mgetid ~orders:*"), "+OK");
+    assert_eq!(user.ask("AUTH shop x"), "+OK");
+    assert!(user.ask("GETID orders:eu").starts_with(':'));
+    assert!(user.ask("GETID").starts_with(':'));
+    let refused = "-NOPERM this user has no permissions to access one of the keys used as arguments";
+    for request in ["GETID tweets", "GETID tweets", "MGETID 5 tweets", "GETID nobody"] {
+        assert_eq!(user.ask(request), refused, "{request}");
+    }
+    let pipeline = array_of("GETID tweets").repeat(3) + &array_of("GETID orders:eu");
+    user.send(pipeline);
+    assert_eq!([user.line(), user.line(), user.line()], [refused; 3]);
+    assert!(user.line().starts_with(':'));
+    admin.send("ACL LOG\r\n");
+    let log = String::from_utf8(admin.reply()).unwrap();
+    let log: Vec<&str> = log.split("\r\n").collect();
+    let told = |from: usize| {
+        let behind = |name: &str| log[from..].iter().position(|line| *line == name).map(|at| log[from + at + 2]);
+        (behind("reason"), behind("object"), behind("username"))
+    };
+    assert_eq!(told(0), (Some("key"), Some("tweets"), Some("shop")));
+    assert!(log.contains(&"nobody"), "{log:?}");
+    assert_eq!(admin.info("acl_access_denied_key"), "7");
+    assert_eq!(admin.info("acl_access_denied_cmd"), "0");
+    // The user's rules change while it is connected.
+    assert_eq!(admin.ask("ACL SETUSER shop ~tweets"), "+OK");
+    assert!(user.ask("GETID tweets").starts_with(':'));
+}
