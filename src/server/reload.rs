@@ -1,11 +1,17 @@
-//! What SIGHUP has the server read again: the log, the password's file, certificates.
+//! What SIGHUP has the server read again: the log, the password's file, certificates, and of the configuration the
+//! declarations of generators.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
+use std::path::PathBuf;
 use std::sync::Arc;
+
+use getid_core::Declaration;
 
 use super::Server;
 use crate::acl::DEFAULT_USER;
-use crate::config::{self, Config, FilesFrom};
+use crate::config::directive::{Change, Directive};
+use crate::config::{self, Config, FilesFrom, Reloaded};
 use crate::session::Settings;
 
 impl Server {
@@ -18,6 +24,7 @@ impl Server {
         let server = Arc::clone(&self);
         let reopened = self.changes.make("the reload by SIGHUP", move || {
             server.reload_password();
+            server.reload_config();
             if let Some(tls) = &server.tls {
                 match tls.reload() {
                     Ok(()) => tracing::info!("SIGHUP: the certificates are loaded anew, for new connections"),
@@ -27,6 +34,35 @@ impl Server {
         });
         if let Err(error) = reopened.await {
             tracing::error!("SIGHUP: {error}");
+        }
+    }
+
+    /// Reads the configuration's sources again, for the generators.
+    fn reload_config(&self) {
+        let old = self.config.get();
+        let mut sources = self.process.sources.clone();
+        sources.file = Some(&self.process.config_file).filter(|file| !file.is_empty()).map(PathBuf::from);
+        let reloaded = old.reloaded(&sources, &FilesFrom(self.process.started_in.clone()));
+        let Reloaded { config, warnings, kept } = match reloaded {
+            Ok(reloaded) => reloaded,
+            Err(report) => {
+                let mistakes = report.in_a_line(MISTAKES_TOLD_MAX);
+                tracing::error!("SIGHUP: the configuration is not taken, and generators stay as they were: {mistakes}");
+                return;
+            }
+        };
+        if let Some(kept) = kept_values(&kept) {
+            tracing::warn!("SIGHUP: the configuration has other values than those in force, which stay: {kept}");
+        }
+        let Some(changes) = changes(&old.generators, &config.generators) else { return };
+        match self.reload_generators(config.generators) {
+            Ok(()) => {
+                tracing::info!("SIGHUP: generators: {changes}");
+                for warning in warnings {
+                    tracing::warn!("{warning}");
+                }
+            }
+            Err(sentence) => tracing::error!("SIGHUP: generators stay as they were: {sentence}"),
         }
     }
 
@@ -53,5 +89,79 @@ impl Server {
             }
             Err(error) => tracing::error!("SIGHUP: the password stays as it was: {error}"),
         }
+    }
+}
+
+/// Mistakes of a configuration in one line of the log, each of up to 1 KB.
+const MISTAKES_TOLD_MAX: usize = 5;
+
+/// Names in one line of the log.
+const NAMES_TOLD_MAX: usize = 10;
+
+/// Directives whose values in the files are others, and how they change; `None` without any.
+fn kept_values(kept: &[&Directive]) -> Option<String> {
+    let names = |at_start| {
+        let rows = kept.iter().filter(move |row| (row.change == Change::AtStart) == at_start);
+        rows.map(|row| row.name).collect::<Vec<_>>()
+    };
+    said(&[("changed by CONFIG SET", names(false)), ("changed by a restart", names(true))])
+}
+
+/// What is other in a new set of declarations, by name; `None`: nothing.
+fn changes(old: &[Arc<Declaration>], new: &[Arc<Declaration>]) -> Option<String> {
+    let (before, after) = (by_name(old), by_name(new));
+    let is_changed = |one: &Declaration| before.get(one.name()).is_some_and(|old| *old != one);
+    said(&[
+        ("added", names(new, |one| !before.contains_key(one.name()))),
+        ("changed", names(new, is_changed)),
+        ("taken away", names(old, |one| !after.contains_key(one.name()))),
+    ])
+}
+
+fn by_name(all: &[Arc<Declaration>]) -> HashMap<&str, &Declaration> {
+    all.iter().map(|one| (one.name(), &**one)).collect()
+}
+
+fn names(all: &[Arc<Declaration>], is_told: impl Fn(&Declaration) -> bool) -> Vec<&str> {
+    all.iter().filter(|one| is_told(one)).map(|one| one.name()).collect()
+}
+
+/// Names under what they have in common, the first few of each; `None` without any.
+fn said(parts: &[(&str, Vec<&str>)]) -> Option<String> {
+    let parts = parts.iter().filter(|(_, names)| !names.is_empty()).map(|(what, names)| {
+        let (told, others) = names.split_at(names.len().min(NAMES_TOLD_MAX));
+        let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+        format!("{what}: {}{more}", told.join(", "))
+    });
+    let parts: Vec<_> = parts.collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn declared(lines: &[&str]) -> Vec<Arc<Declaration>> {
+        lines.iter().map(|line| Arc::new(Declaration::from_text(line).expect(line))).collect()
+    }
+
+    #[test]
+    fn what_has_changed_is_told_by_name() {
+        let old = declared(&["a uuid7", "b uuid7", "c uuid7"]);
+        assert_eq!(changes(&old, &declared(&["c uuid7", "a uuid7", "b uuid7"])), None);
+        let new = declared(&["d uuid4", "b uuid6", "c uuid7", "e uuid4"]);
+        assert_eq!(changes(&old, &new).as_deref(), Some("added: d, e; changed: b; taken away: a"));
+        let many: Vec<_> = (0..1000).map(|at| format!("g{at} uuid7")).collect();
+        let many = declared(&many.iter().map(String::as_str).collect::<Vec<_>>());
+        let told = changes(&[], &many).expect("a change");
+        assert!(told.ends_with("g8, g9 and 990 more") && told.len() < 200, "{told}");
+    }
+
+    #[test]
+    fn values_that_stay_are_told_with_how_they_change() {
+        let rows: Vec<_> = ["port", "hz", "timeout"].iter().filter_map(|name| Directive::find(name)).collect();
+        let expected = "changed by CONFIG SET: hz, timeout; changed by a restart: port";
+        assert_eq!(kept_values(&rows).as_deref(), Some(expected));
+        assert_eq!(kept_values(&[]), None);
     }
 }

@@ -18,6 +18,7 @@ mod log;
 mod named;
 mod observe;
 mod power;
+mod reload;
 mod rough;
 mod settings;
 mod startup;

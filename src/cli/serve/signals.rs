@@ -69,7 +69,8 @@ async fn ended(task: &mut Option<JoinHandle<()>>) {
     }
 }
 
-/// SIGTERM and SIGINT stop the server, the second one at once; SIGHUP opens the log and loads certificates again.
+/// SIGTERM and SIGINT stop the server, the second one at once; SIGHUP has the log, certificates and
+/// declarations of generators read again.
 pub(super) async fn obey(mut signals: Signals, server: Arc<Server>) {
     // Beside this, so that a disk that hangs keeps nobody from stopping the server; and one at a time.
     let mut reopening: Option<JoinHandle<()>> = None;
