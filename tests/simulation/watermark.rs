@@ -15,8 +15,10 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use getid::claim::envelope::Envelope;
-use getid::claim::{Claim, Folder, FolderClaim, Identity, Owner, Record, SaveError, SaveStep, Taken, Term};
-use getid_core::{Epoch, Layout, SavePoint, Tick};
+use getid::claim::{
+    Claim, Declarations, Folder, FolderClaim, Identity, Owner, Record, SaveError, SaveStep, Taken, Term, check_record,
+};
+use getid_core::{Declaration, Epoch, Layout, SavePoint, Tick, no_dates};
 use tempfile::TempDir;
 
 use crate::disk::{SimDisk, Trouble};
@@ -524,6 +526,106 @@ async fn a_lock_file_that_is_deleted() {
     let retaken = first.save(point(20)).await;
     assert!(matches!(retaken, Err(SaveError::ClaimRetaken { found: Some(found), .. }) if found == point(50)));
     first.save(point(70)).await.unwrap();
+}
+
+fn declared(words: &str) -> Arc<Declaration> {
+    Arc::new(Declaration::parse(&words.split(' ').collect::<Vec<_>>(), no_dates).unwrap())
+}
+
+/// Declarations of these generators.
+fn declarations(of: &[&str]) -> Arc<Declarations> {
+    let of: Vec<_> = of.iter().map(|words| declared(words)).collect();
+    Arc::new(Declarations::default().with(&of, 0, |_| 7).unwrap())
+}
+
+/// The declarations in the record's file, by name.
+fn saved_names(dir: &Path) -> Vec<String> {
+    let record = Record::parse(&fs::read(state_file(dir)).unwrap()).unwrap();
+    record.declarations.generators().iter().map(|known| known.name().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn declarations_outlive_their_store() {
+    let dir = TempDir::new().unwrap();
+    let mut claim = claimed(dir.path()).await;
+    claim.declarations = declarations(&["doc objectid"]);
+    claim.save(point(20)).await.unwrap();
+    drop(claim);
+    let folder = |words| Folder { generators: vec![declared(words)], ..folder(dir.path(), identity(0)) };
+    let Err(refused) = FolderClaim::take_blocking(&folder("doc objectid-decimal")) else { panic!("it is taken") };
+    let refused = refused.to_string();
+    let expected = format!(
+        "cannot use the record {}: generator 'doc' can't be declared so: its kind was objectid and is objectid-decimal now, \
+         and its IDs could be given again; to go on, declare it as before (generator doc objectid process 7), or give it \
+         another name; or, if all its IDs are known, run `getid state forget doc {} --server-id 0 --past-id ID`, ID being \
+         its largest in any table",
+        state_file(dir.path()).display(),
+        dir.path().display()
+    );
+    assert_eq!(refused, expected);
+    assert_eq!(check_record(&folder("doc objectid-decimal")).unwrap_err().to_string(), expected);
+    assert!(check_record(&folder("doc objectid")).is_ok());
+    let taken = FolderClaim::take_blocking(&folder("doc objectid")).unwrap();
+    assert_eq!(taken.declarations.find("doc").unwrap().drawn_value("process"), Some(7));
+}
+
+/// A life without an ID binds nobody.
+#[tokio::test]
+async fn declarations_of_a_life_that_gave_nothing() {
+    let dir = TempDir::new().unwrap();
+    let mut claim = open(dir.path());
+    claim.declarations = declarations(&["doc objectid"]);
+    claim.release(SavePoint::NOTHING).await.unwrap();
+    assert_eq!(saved_names(dir.path()), ["doc"]);
+    let folder = Folder { generators: vec![declared("doc uuid7")], ..folder(dir.path(), identity(0)) };
+    assert_eq!(FolderClaim::take_blocking(&folder).unwrap().declarations, declarations(&["doc uuid7"]));
+}
+
+/// Another server had the folder, with generators of its own: what it declared is kept, and told.
+#[tokio::test]
+async fn declarations_of_another_server_are_taken_over() {
+    let dir = TempDir::new().unwrap();
+    let lock = dir.path().join("getid-0.lock");
+    let mut first = claimed(dir.path()).await;
+    first.declarations = declarations(&["mine uuid7", "both js53"]);
+    first.save(point(20)).await.unwrap();
+    fs::remove_file(&lock).unwrap();
+    let mut second = open(dir.path());
+    second.declarations = declarations(&["both js53", "theirs uuid7"]);
+    second.save(point(50)).await.unwrap();
+    drop(second);
+    fs::remove_file(&lock).unwrap();
+
+    let Err(SaveError::ClaimRetaken { declarations, .. }) = first.save(point(60)).await else { panic!("not lost") };
+    assert_eq!(declarations, first.declarations);
+    first.save(point(70)).await.unwrap();
+    assert_eq!(saved_names(dir.path()), ["both", "theirs", "mine"]);
+
+    // A save that knows nothing of it may not declare the name in another way.
+    let known = Arc::clone(&first.declarations);
+    first.declarations = self::declarations(&["theirs uuid6"]);
+    let error = lost(&mut first).await;
+    assert!(error.contains("generator 'theirs' can't be declared so: its kind was uuid7"), "{error}");
+    assert_eq!(saved(dir.path()), point(70));
+    first.declarations = known;
+    first.save(point(80)).await.unwrap();
+}
+
+/// The same where they contradict each other: nobody knows whose numbers are out there.
+#[tokio::test]
+async fn a_folder_whose_generators_contradict_is_not_claimed() {
+    let dir = TempDir::new().unwrap();
+    let lock = dir.path().join("getid-0.lock");
+    let mut first = claimed(dir.path()).await;
+    first.declarations = declarations(&["both uuid7"]);
+    first.save(point(20)).await.unwrap();
+    fs::remove_file(&lock).unwrap();
+    let record = Record::parse(&fs::read(state_file(dir.path())).unwrap()).unwrap();
+    let theirs = Record { declarations: declarations(&["both uuid6"]), ..record };
+    fs::write(state_file(dir.path()), theirs.to_text()).unwrap();
+    let error = lost(&mut first).await;
+    assert!(error.contains("generator 'both' can't be declared so: its kind was uuid6 and is uuid7 now"), "{error}");
+    assert_eq!(saved_names(dir.path()), ["both"]);
 }
 
 #[tokio::test]
