@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use getid_core::Declaration;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
+use crate::config::Config;
 use crate::generators::end_of_life;
 use crate::logging::throttle::{Suppressed, throttled};
 use crate::metrics::Counter;
@@ -23,7 +25,7 @@ pub(super) async fn run(server: Arc<Server>) {
     let mut tick = interval(hz);
     // The start has told of them.
     let now_s = server.issuer().clock().wall_unix_ms().div_euclid(1000);
-    let mut ends = Ends { next: Daily::looked_at(now_s), named: server.config.get().generators.len() };
+    let mut ends = Ends { next: Daily::looked_at(now_s), named: server.config.get().generators.clone() };
     loop {
         tick.tick().await;
         if server.config.get().hz != hz {
@@ -58,8 +60,20 @@ fn interval(hz: u32) -> Interval {
 /// When it is told again which generators are near their end.
 struct Ends {
     next: Daily,
-    /// How many named ones there were then.
-    named: usize,
+    /// The named ones that were there then.
+    named: Vec<Arc<Declaration>>,
+}
+
+impl Ends {
+    /// The warning to log, if it is time: once a day, and after each change of the generators.
+    fn warning(&mut self, config: &Config, unix_ms: i64) -> Option<String> {
+        if !self.named.iter().map(Arc::as_ptr).eq(config.generators.iter().map(Arc::as_ptr)) {
+            self.named.clone_from(&config.generators);
+            self.next.reset();
+        }
+        let is_due = self.next.is_due(unix_ms.div_euclid(1000));
+        is_due.then(|| end_of_life::warning(config.layout, &config.generators, unix_ms))?
+    }
 }
 
 fn every_second(server: &Server, uptime_s: u64, ends: &mut Ends) {
@@ -68,13 +82,8 @@ fn every_second(server: &Server, uptime_s: u64, ends: &mut Ends) {
     server.throttle.end_windows(uptime_s).iter().for_each(Suppressed::log);
     server.report_guesses();
     let unix_ms = server.issuer().clock().wall_unix_ms();
-    let now_s = unix_ms.div_euclid(1000);
-    let of_tls = server.tls.as_ref().and_then(|tls| tls.warning(now_s));
-    let config = server.config.get();
-    let is_due = ends.next.is_due(now_s) | (ends.named != config.generators.len());
-    ends.named = config.generators.len();
-    let of_generators = is_due.then(|| end_of_life::warning(config.layout, &config.generators, unix_ms)).flatten();
-    for warning in of_tls.iter().chain(&of_generators) {
+    let of_tls = server.tls.as_ref().and_then(|tls| tls.warning(unix_ms.div_euclid(1000)));
+    for warning in of_tls.into_iter().chain(ends.warning(&server.config.get(), unix_ms)) {
         tracing::warn!("{warning}");
     }
     server.metrics.sample_memory();
