@@ -7,7 +7,7 @@ use getid_core::{Layout, is_name};
 
 use super::directive::{Directive, Secrecy, known_names};
 use super::enums::{TlsAuthClients, TlsAuthClientsUser};
-use super::generators::{self, GENERATORS_MAX, doubt};
+use super::generators::{self, GENERATORS_MAX, RANDOM_VALUES_MAX, doubt};
 use super::ignored;
 use super::report::{Place, Problem, Warning};
 use super::secrets::{self, is_secret};
@@ -366,6 +366,16 @@ impl Builder {
             let sentence = format!("there are more than {GENERATORS_MAX} generators, must be at most {GENERATORS_MAX}");
             let places = self.place_of_generator(first.name()).into_iter().collect();
             self.problems.push(Problem::new(places, "generator", sentence));
+        }
+        if let Some(first) = generators::past_random_bound(&self.values.config.generators) {
+            let sentence = format!(
+                "those up to '{}' have more than {RANDOM_VALUES_MAX} random values, must have at most so many together: \
+                 each takes 4 bytes of memory",
+                first.name()
+            );
+            let places = self.place_of_generator(first.name()).into_iter().collect();
+            let help = "give some of them fewer bits of 'random'".to_owned();
+            self.problems.push(Problem::new(places, "generator", sentence).with_help(Some(help)));
         }
         for misfit in generators::misfits(&self.values.config, self.values.id_range) {
             if self.any_refused(&[misfit.directive]) {

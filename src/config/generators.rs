@@ -17,6 +17,9 @@ use crate::text::timestamp::parse_zoned;
 /// Named generators of one server at most. Each takes some KB; the record has a line for each.
 pub const GENERATORS_MAX: usize = 1000;
 
+/// Values of the random cycles of all generators together: 64 MiB at 4 bytes each, as eight with `random:21` have.
+pub(super) const RANDOM_VALUES_MAX: u64 = 1 << 24;
+
 /// Reads a line, the name first, and adds it to those before.
 pub(super) fn add(generators: &mut Vec<Arc<Declaration>>, words: &[String]) -> Result<(), Vec<ValueError>> {
     // As CONFIG GET shows none.
@@ -53,6 +56,16 @@ pub(super) fn canonical(line: &[String]) -> Line {
     let borrowed: Vec<_> = line.iter().map(String::as_str).collect();
     // No server starts with a line that is wrong.
     Declaration::parse(&borrowed, epoch).map_or_else(|_| line.to_vec(), |declaration| words(&declaration))
+}
+
+/// The first generator whose random cycle is too much for the memory that all may have together.
+pub(super) fn past_random_bound(generators: &[Arc<Declaration>]) -> Option<&Declaration> {
+    let mut values = 0;
+    generators.iter().map(Arc::as_ref).find(|declaration| {
+        let bits = declaration.layout().bits_of(Role::Random);
+        values += if bits > 0 { 1_u64 << bits } else { 0 };
+        values > RANDOM_VALUES_MAX
+    })
 }
 
 /// A declaration that is right by itself, but not beside another directive.

@@ -69,8 +69,10 @@ impl Composer {
         })
     }
 
-    /// The number at `slot`, given as number `count`; without a time the slot means nothing. `noise` are fresh random bits, of which it takes as many as the
-    /// layout has; `request` are the values that came with the request, in place ([`request_bits`]).
+    /// The number at `slot`, given as number `count`; without a time the slot means nothing.
+    ///
+    /// `noise` are fresh random bits, of which it takes as many as the layout has; `request` are the values that came
+    /// with the request, in place ([`request_bits`]).
     #[inline]
     pub fn number(&self, slot: u64, count: u64, noise: u128, request: u128) -> u128 {
         let slot = slot & self.slot_mask;

@@ -25,8 +25,8 @@ pub const INTEGER_BITS_MAX: u32 = 63;
 /// The most bits of an ID.
 pub const ID_BITS_MAX: u32 = 128;
 
-/// The most bits of time and counter together: a slot is one number. (Of a layout that has them all the last unit is not
-/// given: the slot behind it has to be counted.)
+/// The most bits of time and counter together: a slot is one number. (A layout that has them all goes without its last
+/// unit: the slot behind it has to be counted.)
 pub const SLOT_BITS_MAX: u32 = 64;
 
 /// The most bits of a random field: its permutation is kept in memory.

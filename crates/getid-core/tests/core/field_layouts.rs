@@ -1,5 +1,5 @@
-//! Layouts of any fields: numbers are put together and taken apart, grow with slots, carry as large integers do, and end
-//! where they should. The unnamed generator's layout is one of them.
+//! Layouts of any fields: numbers are put together and taken apart, grow with slots, carry as large integers do, and
+//! end where they should. The unnamed generator's layout is one of them.
 
 use getid_core::{
     Composer, Epoch, Field, FieldLayout, FieldsError, Parts, RandomCycle, Role, Scheme, Slot, Tick, Unit, request_bits,
