@@ -317,6 +317,7 @@ impl Session {
     /// # Panics
     ///
     /// As [`Session::write`].
+    #[inline(never)]
     pub fn write_named(
         &self,
         turn: &Turn,

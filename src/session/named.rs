@@ -208,6 +208,13 @@ impl NamedPart {
             resp::write_array_header(count as usize, output);
         }
         if generator.is_integer() {
+            // A single one has no neighbours to gain by.
+            if (count, form) == (1, Form::Each) {
+                return self.each(1, |slot, nth| {
+                    resp::write_id(u64::try_from(number(slot, nth)).unwrap_or(u64::MAX), output);
+                    true
+                });
+            }
             let mut writer = if form == Form::Array { IdWriter::bulks() } else { IdWriter::integers() };
             output.reserve(count as usize * resp::ID_BYTES_MAX);
             self.each(count, |slot, nth| {

@@ -36,7 +36,8 @@ pub fn turn_ids_max(layout: Layout, max_wait_ms: u64) -> u32 {
 }
 
 fn ids_max_at(capacity_per_s: u64, max_wait_ms: u64) -> u32 {
-    let ids = u128::from(capacity_per_s) * u128::from(max_wait_ms) / u128::from(1000 * TURNS_A_WAIT);
+    // What is too large for a u64 is far above the bound all the same.
+    let ids = capacity_per_s.saturating_mul(max_wait_ms) / (1000 * TURNS_A_WAIT);
     u32::try_from(ids).unwrap_or(u32::MAX).clamp(1, TURN_IDS_MAX)
 }
 

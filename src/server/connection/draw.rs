@@ -137,6 +137,7 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Goes on with the IDs of named generators, in the same way.
+    #[inline(never)]
     pub(super) fn draw_named_now(&self, unfinished: Unfinished, buffers: &mut Buffers) -> Result<Draw, Unfinished> {
         let Buffers { turn, named, .. } = buffers;
         let draws = turn.named_draws();
