@@ -15,7 +15,7 @@ fn shown(path: &Path) -> &str {
 }
 
 /// Puts a configuration file in front of the directives.
-fn with_file(command: &mut Command, file: &Path) {
+pub(crate) fn with_file(command: &mut Command, file: &Path) {
     let args: Vec<_> = command.get_args().skip(1).map(ToOwned::to_owned).collect();
     *command = support::getid();
     command.arg("serve").arg(file).args(args);

@@ -1,9 +1,12 @@
-//! Named generators on real sockets: order, waits, pauses, users.
+//! Named generators on real sockets: order, waits, pauses, users, and generators that come and go.
 
 use std::collections::HashSet;
+use std::fs;
 use std::net::Shutdown;
 
-use crate::support::{Server, Wire, eventually};
+use crate::files::with_file;
+use crate::support::{Server, Wire, eventually, folder};
+use nix::sys::signal::Signal;
 
 /// A generator that gives an ID each ms, and which a new server begins at the borrow limit: so its clients wait.
 const FEW: [&str; 9] =
@@ -159,4 +162,33 @@ fn a_user_may_ask_some_generators_and_the_log_tells_who_asked_others() {
     // The user's rules change while it is connected.
     assert_eq!(admin.ask("ACL SETUSER shop ~tweets"), "+OK");
     assert!(user.ask("GETID tweets").starts_with(':'));
+}
+
+/// With the first generator a name is taken, and with the last one gone the fork's error is back.
+#[test]
+fn names_come_and_go_with_a_reload() {
+    let dir = folder();
+    let file = dir.path().join("getid.conf");
+    let write = |lines: &str| fs::write(&file, lines).unwrap();
+    write("");
+    let server = Server::try_start_in(dir.path(), &[], |command| with_file(command, &file)).unwrap();
+    let mut wire = server.connect();
+    let wrong = "-ERR wrong number of arguments for 'getid' command";
+    assert_eq!(wire.ask("GETID tweets"), wrong);
+    write("generator tweets twitter\n");
+    server.signal(Signal::SIGHUP);
+    eventually("it is there", || wire.ask("GETID tweets").starts_with(':'));
+    // Other changes leave it where it is.
+    assert_eq!(wire.ask("CONFIG SET id-mgetid-max 50"), "+OK");
+    assert_eq!(wire.ask("COMMAND GETKEYS GETID tweets"), "*1");
+    wire.line();
+    wire.line();
+    write("generator other leaf\n");
+    server.signal(Signal::SIGHUP);
+    eventually("the other is there", || wire.ask("GETID other").starts_with(':'));
+    assert!(wire.ask("GETID tweets").starts_with("-ERR no generator 'tweets'"));
+    write("");
+    server.signal(Signal::SIGHUP);
+    eventually("none is left", || wire.ask("GETID other") == wrong);
+    assert!(wire.ask("GETID").starts_with(':'));
 }
