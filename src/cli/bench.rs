@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use super::generator_args::GeneratorArgs;
 use super::output::{EXIT_FAILED, complain, finish, print_report, progress_bar};
 use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
 use super::verify::seconds;
@@ -68,6 +69,7 @@ Examples:
   getid bench
   getid bench -c 50 -P 16 --seconds 10 --pid $(pidof getid)
   getid bench -P 100 MGETID 100
+  getid bench --generator tweets                   # as getid bench GETID tweets
   getid bench --transaction 16 GETID               # MULTI, 16 GETID, EXEC
   getid bench -p 6379 -c 50 INCR counter           # any server that speaks Redis's protocol
   getid bench rediss://ids.example.com:7891 --cacert ca.pem --password-file /etc/getid/password
@@ -114,10 +116,22 @@ pub(super) struct BenchArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    generator: GeneratorArgs,
+    #[command(flatten)]
     at: ServerArgs,
 }
 
 impl BenchArgs {
+    /// What is sent: these words, or GETID.
+    fn command(&self, words: &[String]) -> Result<Vec<String>, String> {
+        let GeneratorArgs { generator, fields } = &self.generator;
+        match (words, generator) {
+            ([], name) => Ok([vec!["GETID".to_owned()], fields.words(name.as_deref())?].concat()),
+            (words, None) if fields.is_empty() => Ok(words.to_vec()),
+            _ => Err("--generator and --field are for GETID, and a command was given".to_owned()),
+        }
+    }
+
     fn shape(&self) -> Shape {
         let (connections, transaction) = (self.connections, self.transaction);
         Shape { connections, threads: self.threads.min(connections), pipeline: self.pipeline, transaction }
@@ -146,7 +160,7 @@ fn measure(args: &BenchArgs) -> Result<Report, Stop> {
         Some((first, rest)) if names_server(first) => (Some(first.as_str()), rest),
         _ => (None, args.words.as_slice()),
     };
-    let command = if command.is_empty() { vec!["GETID".to_owned()] } else { command.to_vec() };
+    let command = args.command(command)?;
     let endpoint = args.at.endpoint(server, TIMEOUT_MS_DEFAULT)?;
     let workload = Workload::new(&command, args.transaction, args.pipeline).map_err(|error| error.to_string())?;
     allow_open_files(u64::from(args.connections))?;

@@ -23,6 +23,9 @@ use crate::tools::subject::Subject;
 /// Arguments of `getid decode`.
 #[derive(Args)]
 #[command(after_help = "\
+--layout and --generator name a layout or a kind other than the unnamed generator's; then texts such as UUIDs are IDs too, and each
+field has its own name. What is wider than 53 bits is a string in JSON.
+
 IDs may stand as people paste them: one a line, CSV, a JSON array, redis-cli's numbered lines, a table of mysql. Times are
 UTC. With --json there is one object a line. In it an ID is a string: it is larger than 2^53, and JavaScript and jq would
 round it as a number. What is no ID is named on standard error, the first of each line; the rest is decoded, and the exit
@@ -33,7 +36,11 @@ Examples:
   redis-cli -p 7890 MGETID 5 | getid decode
   getid decode '[\"144182182078841378\", \"144182328657188278\"]'
   mysql -NBe 'SELECT id FROM orders LIMIT 10' | getid decode --json
-  getid decode --config /etc/getid/getid.conf 144182182078841378")]
+  getid decode --config /etc/getid/getid.conf 144182182078841378
+  getid decode --layout twitter 1541815603606036480
+  getid decode --layout 'baidu time:29 worker:21 epoch 2016-09-20T00:00:00+08:00' 180363646902239241
+  getid decode --layout uuid7 017f22e2-79b0-7cc3-98c4-dc0c0c07398f
+  getid decode --generator tweets --config /etc/getid/getid.conf 1541815603606036480")]
 pub(super) struct DecodeArgs {
     /// IDs; `-` or none at all: read them from standard input
     #[arg(value_name = "ID", allow_negative_numbers = true)]

@@ -4,7 +4,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
+use getid_core::is_name;
 
+use super::generator_args::GeneratorArgs;
 use super::output::{EXIT_FAILED, complain, finish, print};
 use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
 use crate::text::plural::counted;
@@ -18,8 +20,10 @@ const PIPELINE: u64 = 1000;
 
 /// Arguments of `getid get`.
 #[derive(Args)]
-#[command(override_usage = "getid get [SERVER] [N] [OPTIONS]", after_help = format!("\
+#[command(override_usage = "getid get [SERVER] [N] [NAME] [OPTIONS]", after_help = format!("\
 {SERVER_HELP}
+
+NAME is a named generator. One whose name is a number, or has a colon, is named by --generator.
 
 IDs come one a line, ascending, as the server gives them. Exit code 0: all came; 1: the server refused one, which ends it,
 and those before it were printed; 2: the command line is wrong, or the server was not reached.
@@ -28,19 +32,21 @@ Examples:
   getid get
   getid get 1000 > ids.txt
   getid get 10.0.0.5:7890 5 | getid decode
+  getid get 5 trace
+  getid get 5 lua --field shard=53 | getid decode --layout redis-lua
   order_id=$(getid get --unix /run/getid/getid.sock)"))]
 pub(super) struct GetArgs {
-    /// The server, and how many IDs [default: 1]
-    #[arg(value_name = "SERVER|N", num_args = 0..=2, allow_negative_numbers = true)]
+    /// The server, how many IDs [default: 1], and whose
+    #[arg(value_name = "SERVER|N|NAME", num_args = 0..=3, allow_negative_numbers = true)]
     words: Vec<String>,
+    #[command(flatten)]
+    generator: GeneratorArgs,
     #[command(flatten)]
     at: ServerArgs,
 }
 
 pub(super) fn run(args: &GetArgs) -> ExitCode {
-    let prepared =
-        words(&args.words).and_then(|(server, count)| Ok((args.at.endpoint(server, TIMEOUT_MS_DEFAULT)?, count)));
-    let (endpoint, count) = match prepared {
+    let (endpoint, request) = match prepare(args) {
         Ok(prepared) => prepared,
         Err(message) => {
             complain(&message);
@@ -50,7 +56,7 @@ pub(super) fn run(args: &GetArgs) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     let mut drawn = 0;
     let printed = print(|out| {
-        if let Err(stop) = draw(&endpoint, count, &mut drawn, out) {
+        if let Err(stop) = draw(&endpoint, &request, &mut drawn, out) {
             let (message, exit) = match stop {
                 Stop::Print(error) => return Err(error),
                 Stop::Refused(message) => (message, ExitCode::FAILURE),
@@ -66,26 +72,61 @@ pub(super) fn run(args: &GetArgs) -> ExitCode {
     finish(printed, code)
 }
 
-fn words(words: &[String]) -> Result<(Option<&str>, u64), String> {
-    let (mut server, mut count) = (None, None);
+/// What is asked for.
+struct Request {
+    /// One GETID.
+    bytes: Vec<u8>,
+    count: u64,
+    /// IDs of a named generator may be texts.
+    is_named: bool,
+}
+
+fn prepare(args: &GetArgs) -> Result<(Endpoint, Request), String> {
+    let Words { server, count, name } = words(&args.words)?;
+    let named = args.generator.generator.as_deref();
+    if let (Some(name), Some(_)) = (name, named) {
+        return Err(format!("'{name}' names a generator, and --generator another: use one of them"));
+    }
+    let name = named.or(name);
+    let mut request = vec!["GETID".to_owned()];
+    request.extend(args.generator.fields.words(name)?);
+    let mut bytes = Vec::new();
+    push_request(&mut bytes, &request);
+    let request = Request { bytes, count: count.unwrap_or(1), is_named: name.is_some() };
+    Ok((args.at.endpoint(server, TIMEOUT_MS_DEFAULT)?, request))
+}
+
+#[derive(Default)]
+struct Words<'a> {
+    server: Option<&'a str>,
+    count: Option<u64>,
+    name: Option<&'a str>,
+}
+
+fn words(words: &[String]) -> Result<Words<'_>, String> {
+    let mut said = Words::default();
     for word in words {
+        let number = word.parse().ok().filter(|&number: &u64| number > 0 && word.bytes().all(|b| b.is_ascii_digit()));
         if names_server(word) {
-            if server.replace(word.as_str()).is_some() {
+            if said.server.replace(word).is_some() {
                 return Err("two servers were named; get asks one".to_owned());
             }
-            continue;
-        }
-        let number = word.parse().ok().filter(|&number: &u64| number > 0 && word.bytes().all(|b| b.is_ascii_digit()));
-        let Some(number) = number else {
+        } else if let Some(number) = number {
+            if said.count.replace(number).is_some() {
+                return Err(format!("'{word}': how many IDs was said before"));
+            }
+        } else if is_name(word) && word.contains(|char: char| char.is_ascii_alphabetic()) {
+            if said.name.replace(word).is_some() {
+                return Err(format!("'{word}': a generator was named before"));
+            }
+        } else {
             return Err(format!(
-                "'{word}' is neither a number of IDs (1 or more) nor a server (HOST:PORT, a path, redis://HOST:PORT)"
+                "'{word}' is neither a number of IDs (1 or more) nor a server (HOST:PORT, a path, redis://HOST:PORT) \
+                 nor a generator's name"
             ));
-        };
-        if count.replace(number).is_some() {
-            return Err(format!("'{word}': how many IDs was said before"));
         }
     }
-    Ok((server, count.unwrap_or(1)))
+    Ok(said)
 }
 
 enum Stop {
@@ -94,23 +135,22 @@ enum Stop {
     Failed(String),
 }
 
-fn draw(endpoint: &Endpoint, count: u64, drawn: &mut u64, out: &mut dyn Write) -> Result<(), Stop> {
+fn draw(endpoint: &Endpoint, request: &Request, drawn: &mut u64, out: &mut dyn Write) -> Result<(), Stop> {
     let failed = |error: crate::tools::client::ClientError| Stop::Failed(error.to_string());
     let mut connection = endpoint.connect().map_err(failed)?;
-    let mut request = Vec::new();
-    push_request(&mut request, &["GETID"]);
-    while *drawn < count {
-        let requests = usize::try_from((count - *drawn).min(PIPELINE)).unwrap_or(1);
-        for reply in endpoint.ask(&mut connection, &request.repeat(requests), requests).map_err(failed)? {
+    while *drawn < request.count {
+        let requests = usize::try_from((request.count - *drawn).min(PIPELINE)).unwrap_or(1);
+        for reply in endpoint.ask(&mut connection, &request.bytes.repeat(requests), requests).map_err(failed)? {
             match reply {
-                Reply::Id(id) => {
-                    writeln!(out, "{id}").map_err(Stop::Print)?;
-                    *drawn += 1;
-                }
+                Reply::Id(id) => writeln!(out, "{id}").map_err(Stop::Print)?,
+                Reply::Text(id) if request.is_named => writeln!(out, "{}", printable(&id)).map_err(Stop::Print)?,
                 Reply::Error(text) => return Err(Stop::Refused(refusal(&text))),
-                Reply::Other(text) => return Err(Stop::Failed(format!("'{}' instead of an ID", printable(&text)))),
+                Reply::Other(text) | Reply::Text(text) => {
+                    return Err(Stop::Failed(format!("'{}' instead of an ID", printable(&text))));
+                }
                 Reply::Ids(_) => return Err(Stop::Failed("a list instead of an ID".to_owned())),
             }
+            *drawn += 1;
         }
         // Whoever reads along sees them as they come.
         out.flush().map_err(Stop::Print)?;

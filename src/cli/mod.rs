@@ -7,6 +7,7 @@
 mod bench;
 mod check_config;
 mod decode;
+mod generator_args;
 mod get;
 mod layout;
 mod layout_args;

@@ -20,14 +20,16 @@ A time is one of: Unix milliseconds, RFC 3339 (2017-03-06T09:37:01.966+08:00), a
 date (its first millisecond), now. Without a zone it is UTC.
 
 Both ends belong to the span, to the millisecond; a whole day ends with T23:59:59.999. With --json the IDs are strings, for
-they are larger than 2^53.
+they are larger than 2^53. Of a layout with a longer unit, such as 10 ms, the span has all IDs of the units that it touches.
 
 Examples:
   getid span 2017-03-06T00:00:00Z 2017-03-06T23:59:59.999Z
   getid span 2026-01-01 now
   getid span '2026-01-01 08:00' '2026-01-01 17:00+01:00'
   getid span 1488793021966 1488793091860 --json
-  getid span 2017-03-06T00:00:00+08:00 2017-03-06T23:59:59.999+08:00 --config /etc/getid/getid.conf")]
+  getid span 2017-03-06T00:00:00+08:00 2017-03-06T23:59:59.999+08:00 --config /etc/getid/getid.conf
+  getid span --layout twitter 2026-01-01 now
+  getid span --generator trace --config /etc/getid/getid.conf 2026-01-01 now")]
 pub(super) struct SpanArgs {
     /// The first millisecond: a time as below
     #[arg(allow_negative_numbers = true)]

@@ -12,18 +12,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use getid_core::Layout;
+use getid_core::Role;
 use indicatif::ProgressBar;
 
-use super::layout_args::LayoutArgs;
+use super::generator_args::FieldArgs;
+use super::layout_args::SubjectArgs;
 use super::output::{EXIT_FAILED, complain, finish, print_report, progress_bar};
 use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
 use crate::text::plural::{counted, thousands};
 use crate::tools::client::Endpoint;
+use crate::tools::subject::Subject;
 use crate::tools::verify::load::{Drawn, Load, Plan};
 use crate::tools::verify::record::{Reader, RecordError, Writer};
-use crate::tools::verify::report::{self, Report, Shape};
-use crate::tools::verify::{Earlier, JudgeError, JudgeOptions, MODULUS_MAX, ServerWatch, Watch, WatchOptions, judge};
+use crate::tools::verify::report::{Report, Shape};
+use crate::tools::verify::{
+    Earlier, JudgeError, JudgeOptions, MODULUS_MAX, Promises, ServerWatch, Watch, WatchOptions, judge, layout_text,
+};
 
 /// How long a run is when nobody says.
 const SECONDS_DEFAULT: f64 = 10.0;
@@ -43,6 +47,10 @@ What is checked:
   later than earlier runs             with --after: larger than all that a server-id gave in the files of --against
   replies as asked for                an integer to GETID, so many to MGETID
 
+Of a named generator (--generator NAME, with the servers' --config FILE) is checked what its kind promises: no order where IDs
+do not ascend, no time where they hold none, evenness where their lowest bits are random. Without the servers' file,
+--layout 'generator NAME KIND ...' says the same.
+
 Each SERVER must be one server, not a balancer in front of several. Error replies such as BUSY or MISCONF are counted and
 reported; they are no violation. Exit code 0: no violation; 1: a violation; 2: the command line is wrong, or a
 connection failed. With --json ids are strings, for they are larger than 2^53.
@@ -54,6 +62,8 @@ Examples:
   getid verify --server-id 0,1,2,3 a:7890 b:7890 c:7890 d:7890
   getid verify --record before.ids --tolerate-disconnects    # and kill -9 the server meanwhile
   getid verify --against before.ids --after
+  getid verify --generator lua --field shard=53 --config /etc/getid/getid.conf
+  getid verify --layout 'generator trace uuid7' -c 50 --ids 1000000
   getid verify rediss://ids.example.com:7891 --cacert ca.pem --password-file /etc/getid/password"))]
 pub(super) struct VerifyArgs {
     /// Servers
@@ -76,7 +86,7 @@ pub(super) struct VerifyArgs {
     batch: Option<u32>,
     /// The server-ids to expect, one for each server
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
-    server_id: Vec<u32>,
+    server_id: Vec<u64>,
     /// Judge evenness over id % M
     #[arg(long, value_name = "M", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=i64::from(MODULUS_MAX)))]
     modulus: u32,
@@ -104,7 +114,9 @@ pub(super) struct VerifyArgs {
     #[command(flatten)]
     at: ServerArgs,
     #[command(flatten)]
-    layout: LayoutArgs,
+    fields: FieldArgs,
+    #[command(flatten)]
+    subject: SubjectArgs,
 }
 
 /// Seconds as an argument says them.
@@ -126,20 +138,31 @@ pub(super) fn run(args: &VerifyArgs) -> ExitCode {
 }
 
 fn verify(args: &VerifyArgs) -> Result<(Report, ExitCode), String> {
-    let layout = args.layout.layout()?;
+    let promises = Arc::new(Promises::of(args.subject.subject()?).ok_or("the layout can't be judged")?);
+    let words = words(args, &promises)?;
     let targets = targets(args)?;
     // Before an hour of drawing rather than behind it.
-    let earlier = args.against.iter().map(|path| open_earlier(path, layout)).collect::<Result<Vec<_>, _>>()?;
-    let mut record = args.record.as_deref().map(|path| RecordFile::create(path, layout)).transpose()?;
+    let earlier = args.against.iter().map(|path| open_earlier(path, &promises)).collect::<Result<Vec<_>, _>>()?;
+    let mut record = args.record.as_deref().map(|path| RecordFile::create(path, promises.subject())).transpose()?;
 
     let bar = progress_bar(args.ids, args.seconds.unwrap_or(SECONDS_DEFAULT));
-    let mut drawn = draw(args, layout, &targets, &bar)?;
+    let plan = Arc::new(Plan {
+        batch: args.batch,
+        generator: promises.generator().cloned(),
+        words,
+        pipeline: args.pipeline as usize,
+        ids_left: AtomicU64::new(args.ids.unwrap_or(u64::MAX)),
+        ids_seen: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+    });
+    let mut drawn = draw(args, &plan, &promises, &targets, &bar)?;
 
     bar.set_message("checking");
     // Replies that were lost on the way are gaps in what the run saw.
     let exclusive = args.exclusive && drawn.disconnects.is_empty();
-    let options = JudgeOptions { layout, modulus: args.modulus, exclusive, after: args.after };
-    let judged = judge(&drawn.servers, &mut drawn.watches, earlier, options, |id| match &mut record {
+    let (modulus, after) = (args.modulus, args.after);
+    let options = JudgeOptions { promises: Arc::clone(&promises), modulus, exclusive, after };
+    let judged = judge(&drawn.servers, &mut drawn.watches, earlier, &options, |id| match &mut record {
         Some(record) => record.writer.add(id),
         None => Ok(()),
     });
@@ -152,6 +175,7 @@ fn verify(args: &VerifyArgs) -> Result<(Report, ExitCode), String> {
     }
     bar.finish_and_clear();
     let shape = Shape {
+        command: plan.request(args.batch.unwrap_or(1)).join(" "),
         connections: args.connections,
         pipeline: args.pipeline,
         batch: args.batch,
@@ -159,13 +183,30 @@ fn verify(args: &VerifyArgs) -> Result<(Report, ExitCode), String> {
         record: args.record.as_ref().map(|path| path.display().to_string()),
     };
     let failed = drawn.ids() == 0 || (!drawn.disconnects.is_empty() && !args.tolerate_disconnects);
-    let report = Report::new(shape, layout, drawn, judged);
+    let report = Report::new(shape, &promises, drawn, judged);
     let code = match (report.violations, failed) {
         (0, false) => ExitCode::SUCCESS,
         (0, true) => ExitCode::from(EXIT_FAILED),
         _ => ExitCode::FAILURE,
     };
     Ok((report, code))
+}
+
+/// What follows GETID: the generator's name, and every field that comes with a request.
+fn words(args: &VerifyArgs, promises: &Promises) -> Result<Vec<String>, String> {
+    if args.after && !promises.ordered() {
+        return Err("--after: these IDs do not ascend, so none is known to be later than others".to_owned());
+    }
+    let Some(declaration) = promises.generator() else {
+        return args.fields.words(None);
+    };
+    let fields = declaration.layout().fields().iter().filter(|field| field.role == Role::Request);
+    for field in fields {
+        if !args.fields.names(&field.name) {
+            return Err(format!("the field '{0}' comes with each request: --field {0}=VALUE", field.name));
+        }
+    }
+    args.fields.words(Some(declaration.name()))
 }
 
 fn targets(args: &VerifyArgs) -> Result<Vec<Arc<Endpoint>>, String> {
@@ -177,26 +218,26 @@ fn targets(args: &VerifyArgs) -> Result<Vec<Arc<Endpoint>>, String> {
     Ok(targets.into_iter().map(Arc::new).collect())
 }
 
-fn draw(args: &VerifyArgs, layout: Layout, targets: &[Arc<Endpoint>], bar: &ProgressBar) -> Result<Drawn, String> {
+fn draw(
+    args: &VerifyArgs,
+    plan: &Arc<Plan>,
+    promises: &Arc<Promises>,
+    targets: &[Arc<Endpoint>],
+    bar: &ProgressBar,
+) -> Result<Drawn, String> {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("starting threads: {error}"))?;
-    runtime.block_on(draw_all(args, layout, targets, bar))
+    runtime.block_on(draw_all(args, plan, promises, targets, bar))
 }
 
 async fn draw_all(
     args: &VerifyArgs,
-    layout: Layout,
+    plan: &Arc<Plan>,
+    promises: &Arc<Promises>,
     targets: &[Arc<Endpoint>],
     bar: &ProgressBar,
 ) -> Result<Drawn, String> {
     let tolerance = i64::try_from(args.clock_tolerance_ms).unwrap_or(i64::MAX);
-    let watch_options = WatchOptions { layout, clock_tolerance_ms: tolerance };
-    let plan = Arc::new(Plan {
-        batch: args.batch,
-        pipeline: args.pipeline as usize,
-        ids_left: AtomicU64::new(args.ids.unwrap_or(u64::MAX)),
-        ids_seen: AtomicU64::new(0),
-        stop: AtomicBool::new(false),
-    });
+    let watch_options = WatchOptions { promises: Arc::clone(promises), clock_tolerance_ms: tolerance };
 
     // All connections are open before the first ID is drawn, so that they meet.
     let mut servers = Vec::new();
@@ -204,8 +245,8 @@ async fn draw_all(
     for (index, target) in targets.iter().enumerate() {
         let server = Arc::new(ServerWatch::new(target.to_string(), args.server_id.get(index).copied()));
         for connection in 1..=args.connections as usize {
-            let watch = Watch::new(Arc::clone(&server), connection, watch_options);
-            let load = Load::connect(target, &plan, watch).await.map_err(|error| format!("{target}: {error}"))?;
+            let watch = Watch::new(Arc::clone(&server), connection, watch_options.clone());
+            let load = Load::connect(target, plan, watch).await.map_err(|error| format!("{target}: {error}"))?;
             loads.push(load);
         }
         servers.push(server);
@@ -253,16 +294,13 @@ async fn sleep_until(deadline: Option<Instant>) {
     }
 }
 
-fn open_earlier(path: &Path, layout: Layout) -> Result<Earlier<'static>, String> {
+fn open_earlier(path: &Path, promises: &Promises) -> Result<Earlier<'static>, String> {
     let name = path.display().to_string();
     let opened = File::open(path).map_err(RecordError::Io).and_then(|file| Reader::new(BufReader::new(file)));
     let reader = opened.map_err(|error| format!("{name}: {error}"))?;
-    if reader.layout() != layout {
-        return Err(format!(
-            "{name}: its ids have the layout {}, this run's have {}",
-            report::layout_text(reader.layout()),
-            report::layout_text(layout)
-        ));
+    let [theirs, ours] = [reader.subject(), promises.subject()].map(layout_text);
+    if theirs != ours {
+        return Err(format!("{name}: its ids have the layout {theirs}, this run's have {ours}"));
     }
     Ok(Earlier { name, ids: Box::new(reader) })
 }
@@ -276,11 +314,11 @@ struct RecordFile {
 }
 
 impl RecordFile {
-    fn create(path: &Path, layout: Layout) -> Result<RecordFile, String> {
+    fn create(path: &Path, subject: &Subject) -> Result<RecordFile, String> {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".unfinished");
         let unfinished = PathBuf::from(unfinished);
-        let file = File::create(&unfinished).and_then(|file| Writer::new(BufWriter::new(file), layout));
+        let file = File::create(&unfinished).and_then(|file| Writer::new(BufWriter::new(file), subject));
         let writer = file.map_err(|error| format!("{}: {error}", unfinished.display()))?;
         Ok(RecordFile { path: path.to_owned(), unfinished, writer })
     }

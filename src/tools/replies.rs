@@ -12,14 +12,17 @@
 //! beginning of a line without its end, and at most one of the two is not empty.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
-use getid_core::Id;
+use getid_core::Declaration;
+
+use super::subject::read_integer;
 
 /// Bytes of one line of a reply; longer ones are no Redis's.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// Bytes of a bulk string that are shown: an ID has 19.
-const BULK_BYTES_SHOWN_MAX: usize = 64;
+/// Bytes of a bulk string that are shown. The longest ID is a prefix of 64 bytes with 64 digits.
+const BULK_BYTES_SHOWN_MAX: usize = 128;
 
 /// Different error texts that are kept; a server may put a changing number into each.
 const ERROR_TEXTS_MAX: usize = 16;
@@ -65,7 +68,7 @@ pub(crate) trait Sink {
 
     /// A number: `:` without its colon and CRLF.
     fn integer(&mut self, digits: &[u8]);
-    /// A bulk string, at most its first 64 bytes; none at all without [`Sink::WANTS_BULKS`].
+    /// A bulk string, at most its first 128 bytes; none at all without [`Sink::WANTS_BULKS`].
     fn bulk(&mut self, text: &[u8]);
     fn error(&mut self, text: &[u8]);
     /// A list begins, its elements follow.
@@ -353,9 +356,11 @@ impl Sink for Counts {
 /// printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// An integer that an ID can be.
-    Id(Id),
-    Ids(Vec<Id>),
+    /// The number of an ID.
+    Id(u128),
+    Ids(Vec<u128>),
+    /// A string that is not known to be an ID: its beginning.
+    Text(String),
     Error(String),
     /// Anything else, for people: its beginning.
     Other(String),
@@ -365,22 +370,29 @@ pub(crate) enum Reply {
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     pub(crate) replies: Vec<Reply>,
-    ids: Vec<Id>,
+    /// Whose IDs they are; `None`: the unnamed generator's.
+    declaration: Option<Arc<Declaration>>,
+    ids: Vec<u128>,
     is_list: bool,
     /// The first element that is not an ID.
     odd: Option<Reply>,
 }
 
 impl Gathered {
+    /// Gathers replies with IDs of a declaration.
+    pub(crate) fn of(declaration: Option<Arc<Declaration>>) -> Gathered {
+        Gathered { declaration, ..Gathered::default() }
+    }
+
     fn odd(&mut self, reply: Reply) {
         self.odd.get_or_insert(reply);
     }
 
-    fn id(&mut self, id: Option<Id>, text: impl FnOnce() -> String) {
+    fn id(&mut self, id: Option<u128>, odd: impl FnOnce() -> Reply) {
         match id {
             Some(id) if self.ids.len() < REPLY_IDS_MAX => self.ids.push(id),
             Some(_) => self.odd(Reply::Other(format!("a list of more than {REPLY_IDS_MAX} ids"))),
-            None => self.odd(Reply::Other(text())),
+            None => self.odd(odd()),
         }
     }
 }
@@ -389,13 +401,22 @@ impl Sink for Gathered {
     const WANTS_BULKS: bool = true;
 
     fn integer(&mut self, digits: &[u8]) {
-        let of_list = self.is_list;
-        self.id(parse_id(digits), || if of_list { text_of(digits) } else { format!(":{}", text_of(digits)) });
+        let id = match &self.declaration {
+            None => parse_id(digits),
+            Some(declaration) => declaration.is_integer().then(|| read_id(declaration, digits)).flatten(),
+        };
+        let sign = if self.is_list { "" } else { ":" };
+        self.id(id, || Reply::Other(format!("{sign}{}", text_of(digits))));
     }
 
     fn bulk(&mut self, text: &[u8]) {
-        // IDs of MGETID are strings; by itself, a string is not an answer to GETID.
-        self.id(parse_id(text).filter(|_| self.is_list), || text_of(text));
+        // IDs of MGETID are strings; by itself, a string is an answer to GETID where IDs are texts.
+        let is_list = self.is_list;
+        let id = match &self.declaration {
+            None => is_list.then(|| parse_id(text)).flatten(),
+            Some(declaration) => (is_list || !declaration.is_integer()).then(|| read_id(declaration, text)).flatten(),
+        };
+        self.id(id, || if is_list { Reply::Other(text_of(text)) } else { Reply::Text(text_of(text)) });
     }
 
     fn error(&mut self, text: &[u8]) {
@@ -424,14 +445,20 @@ impl Sink for Gathered {
     }
 
     fn push(&mut self) {
-        *self = Gathered { replies: std::mem::take(&mut self.replies), ..Gathered::default() };
+        self.ids.clear();
+        self.odd = None;
+        self.is_list = false;
     }
 }
 
-/// A number without a sign, as an ID.
-fn parse_id(text: &[u8]) -> Option<Id> {
-    let digits = text.first().is_some_and(u8::is_ascii_digit);
-    if digits { std::str::from_utf8(text).ok()?.parse().ok().and_then(Id::new) } else { None }
+/// A number without a sign, as an ID of the unnamed generator.
+fn parse_id(text: &[u8]) -> Option<u128> {
+    let id = std::str::from_utf8(text).ok().and_then(read_integer);
+    id.map(|id| id.get().into())
+}
+
+fn read_id(declaration: &Declaration, text: &[u8]) -> Option<u128> {
+    declaration.read(std::str::from_utf8(text).ok()?)
 }
 
 pub(crate) fn push_request(bytes: &mut Vec<u8>, words: &[impl AsRef<[u8]>]) {
@@ -548,19 +575,55 @@ mod tests {
 
     #[test]
     fn replies_are_gathered_however_they_are_cut() {
-        let id = |number| Id::new(number).unwrap();
+        let text = |text: &str| Reply::Text(text.to_owned());
         let other = |text: &str| Reply::Other(text.to_owned());
-        gathered(":5\r\n:6\r\n", &[Reply::Id(id(5)), Reply::Id(id(6))]);
-        gathered("*2\r\n$1\r\n7\r\n$2\r\n18\r\n+OK\r\n", &[Reply::Ids(vec![id(7), id(18)]), other("+OK")]);
+        gathered(":5\r\n:6\r\n", &[Reply::Id(5), Reply::Id(6)]);
+        gathered("*2\r\n$1\r\n7\r\n$2\r\n18\r\n+OK\r\n", &[Reply::Ids(vec![7, 18]), other("+OK")]);
         gathered("*0\r\n-BUSY x\r\n", &[Reply::Ids(vec![]), Reply::Error("BUSY x".to_owned())]);
-        gathered(":-1\r\n$2\r\n15\r\n$-1\r\n", &[other(":-1"), other("15"), other("null")]);
+        gathered(":-1\r\n$2\r\n15\r\n$-1\r\n", &[other(":-1"), text("15"), other("null")]);
         gathered(":9223372036854775808\r\n", &[other(":9223372036854775808")]);
         gathered("*2\r\n:1\r\n$1\r\nx\r\n", &[other("x")]);
-        gathered("*2\r\n:1\r\n-ERR y\r\n:2\r\n", &[Reply::Error("ERR y".to_owned()), Reply::Id(id(2))]);
+        gathered("*2\r\n:1\r\n-ERR y\r\n:2\r\n", &[Reply::Error("ERR y".to_owned()), Reply::Id(2)]);
         gathered("*1\r\n*1\r\n:1\r\n", &[other("a list in a list")]);
-        gathered(">2\r\n+message\r\n:3\r\n:1\r\n", &[Reply::Id(id(1))]);
+        gathered(">2\r\n+message\r\n:3\r\n:1\r\n", &[Reply::Id(1)]);
         let long = "9".repeat(1000);
         gathered(&format!("*1\r\n$1000\r\n{long}\r\n"), &[other(&long[..BULK_BYTES_SHOWN_MAX])]);
+    }
+
+    #[test]
+    fn ids_of_a_declaration_are_read_as_it_writes_them() {
+        let gathered = |words: &str, input: &str| {
+            let words: Vec<_> = words.split(' ').collect();
+            let declaration = Declaration::parse(&words, getid_core::no_dates).unwrap();
+            let mut gathered = Gathered::of(Some(Arc::new(declaration)));
+            Replies::default().scan(input.as_bytes(), &mut gathered).unwrap();
+            gathered.replies
+        };
+        let uuid = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f";
+        let texts = format!("$36\r\n{uuid}\r\n>1\r\n:1\r\n*2\r\n$36\r\n{uuid}\r\n$36\r\n{uuid}\r\n:5\r\n$1\r\n5\r\n");
+        let number = 0x0017_f22e_279b_0cc3 << 62 | 0x18c4_dc0c_0c07_398f_u128;
+        assert_eq!(
+            gathered("t uuid7", &texts),
+            [
+                Reply::Id(number),
+                Reply::Ids(vec![number, number]),
+                Reply::Other(":5".to_owned()),
+                Reply::Text("5".to_owned())
+            ]
+        );
+        // An integer, unless it is one of a list.
+        assert_eq!(
+            gathered("t js53", ":5\r\n$1\r\n5\r\n*1\r\n$1\r\n5\r\n:9007199254740992\r\n"),
+            [
+                Reply::Id(5),
+                Reply::Text("5".to_owned()),
+                Reply::Ids(vec![5]),
+                Reply::Other(":9007199254740992".to_owned())
+            ]
+        );
+        let longest = format!("t layout time:60@1ms noise:68 format hex pad 64 prefix {}", "x".repeat(64));
+        let id = format!("{}{:064x}", "x".repeat(64), 7);
+        assert_eq!(gathered(&longest, &format!("$128\r\n{id}\r\n")), [Reply::Id(7)]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
+use crate::support::Server;
 use crate::support::program::{PATIENCE, finish};
 
 fn getid(args: &[&str]) -> Command {
@@ -463,4 +464,77 @@ fn kinds_are_listed() {
     }
     let json: Value = serde_json::from_str(&printed(&["layout", "--list", "--json"])).unwrap();
     assert_eq!(json["kinds"].as_array().unwrap().len(), getid_core::KINDS.len());
+}
+
+#[test]
+fn get_and_bench_ask_a_named_generator() {
+    let generators = ["tweets twitter", "orders:eu leaf format base62", "trace uuid7", "lua redis-lua one-server 0"];
+    let words = generators.iter().flat_map(|line| ["--generator"].into_iter().chain(line.split(' ')));
+    let server = Server::start(&words.collect::<Vec<_>>());
+    let port = server.port.to_string();
+    let got = |args: &[&str]| {
+        let text = printed(&[&["get", "-p", &port], args].concat());
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (args, layout, count) in [
+        (&["tweets"][..], "twitter", 1),
+        (&["2500", "tweets"], "twitter", 2500),
+        (&["trace", "3"], "uuid7", 3),
+        (&["2", "--generator", "orders:eu"], "leaf format base62", 2),
+        (&["2", "lua", "--field", "shard=53"], "redis-lua", 2),
+    ] {
+        let ids = got(args);
+        assert!(ids.len() == count && ids.is_sorted(), "{args:?}: {ids:?}");
+        let input = ids.join("\n");
+        let output = finish(&mut getid(&["decode", "--json", "--layout", layout]), &input, PATIENCE, false);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!((output.status.code(), text.lines().count()), (Some(0), count), "{args:?}: {text}");
+        assert!(layout != "redis-lua" || text.contains(r#""shard":53,"#), "{text}");
+    }
+    for (args, code, expected) in [
+        (&["tweet"][..], 1, "no generator 'tweet'"),
+        (&["lua"], 1, "needs a value for its field 'shard'"),
+        (&["lua", "trace"], 2, "'trace': a generator was named before"),
+        (&["lua", "--generator", "trace"], 2, "use one of them"),
+        (&["--field", "shard=1"], 2, "the unnamed generator has no such field"),
+        (&["lua", "--field", "shard"], 2, "must be NAME=VALUE, as in shard=53"),
+    ] {
+        let (found, stdout, stderr) = output(&[&["get", "-p", &port], args].concat());
+        assert_eq!((found, stdout.as_str()), (Some(code), ""), "{args:?}: {stderr}");
+        assert!(stderr.contains(expected), "{args:?}: {stderr}");
+    }
+    let bench = |args: &[&str]| output(&[&["bench", "-p", &port, "-n", "200", "-c", "2", "--json"], args].concat());
+    for args in
+        [&["--generator", "tweets"][..], &["--generator", "lua", "--field", "shard=1"], &["MGETID", "5", "trace"]]
+    {
+        let (code, stdout, stderr) = bench(args);
+        assert_eq!(code, Some(0), "{args:?}: {stderr}");
+        let report: Value = serde_json::from_str(&stdout).unwrap();
+        assert!(report["requests"].as_u64() >= Some(200), "{report}");
+    }
+    let (code, _, stderr) = bench(&["--generator", "tweets", "PING"]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("a command was given"), "{stderr}");
+}
+
+#[test]
+fn shells_and_help_know_the_flags() {
+    let script = printed(&["completions", "bash"]);
+    for flag in ["--layout", "--generator", "--list", "--servers", "--rate", "--mod", "--field"] {
+        assert!(script.contains(flag), "{flag}");
+    }
+    assert!(printed(&["--help"]).contains("\n  layout "));
+    for (command, parts) in [
+        ("decode", &["--layout <WORDS>", "--generator <NAME>", "getid decode --layout twitter"][..]),
+        ("span", &["--layout <WORDS>", "--generator <NAME>", "getid span --layout"]),
+        ("layout", &["getid layout --servers 20 --rate 50000 --mod 1024", "--list"]),
+        ("get", &["--generator <NAME>", "--field <NAME=VALUE>", "getid get 5 trace"]),
+        ("bench", &["--generator <NAME>", "--field <NAME=VALUE>", "getid bench --generator tweets"]),
+        ("verify", &["--generator <NAME>", "--field <NAME=VALUE>", "--layout 'generator trace uuid7'"]),
+    ] {
+        let help = printed(&[command, "--help"]);
+        for part in parts {
+            assert!(help.contains(part), "{part:?} in\n{help}");
+        }
+    }
 }

@@ -162,7 +162,7 @@ fn nobody_and_nothing_there() {
     all_fail(&["--nosuchflag"], "unexpected argument");
     fails(&["verify"], &["nonsense"], "write HOST:PORT");
     fails(&["ping"], &["nonsense"], "write HOST:PORT");
-    fails(&["get"], &["nonsense"], "neither a number of IDs");
+    fails(&["get"], &["non=sense"], "neither a number of IDs");
     fails(&["get"], &["0"], "neither a number of IDs");
     fails(&["get"], &["-5"], "neither a number of IDs");
     fails(&["get"], &["99999999999999999999"], "neither a number of IDs");

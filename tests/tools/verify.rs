@@ -7,8 +7,10 @@ use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use getid_core::{Epoch, Layout, Parts, Tick};
+use getid_core::{Composer, Declaration, Epoch, Layout, Parts, RandomCycle, Role, Tick, no_dates, request_bits};
 use nix::time::{ClockId, clock_gettime};
+
+use crate::support::{Server, folder};
 
 /// What the server does wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,7 +24,7 @@ enum Fault {
     ServerId,
     /// Each connection has a stock of its own, as if there were a cache on the way.
     Stock,
-    /// Only even random values.
+    /// Only even random values, or noise.
     Skew,
     /// An hour ahead.
     Clock,
@@ -38,25 +40,22 @@ enum Fault {
 struct Fake {
     fault: Fault,
     server: u32,
+    /// Whose IDs it gives; `None`: the unnamed generator's.
+    named: Option<(Declaration, Composer)>,
     next_slot: u64,
     ids: u64,
     /// The ID given last.
-    last: u64,
+    last: String,
 }
 
 impl Fake {
-    fn ids(&mut self, n: u64) -> Vec<u64> {
-        let layout = Layout::default();
-        let ahead_ms = if self.fault == Fault::Clock { 3_600_000 } else { 0 };
-        let now = Epoch::DEFAULT.tick_at(wall_unix_ms() + ahead_ms).unwrap();
-        self.next_slot = self.next_slot.max(now.0 << layout.shard_bits());
-        let mut ids = Vec::new();
-        for _ in 0..n {
-            let slot = self.next_slot;
-            let value = match self.fault {
-                Fault::Skew => self.ids % 512 * 2,
-                _ => self.ids.wrapping_mul(389) % 1024,
-            };
+    fn id(&self, slot: u64) -> String {
+        let value = match self.fault {
+            Fault::Skew => self.ids % 512 * 2,
+            _ => self.ids.wrapping_mul(389) % 1024,
+        };
+        let Some((declaration, composer)) = &self.named else {
+            let layout = Layout::default();
             let stray = self.fault == Fault::ServerId && self.ids == 700;
             let parts = Parts {
                 tick: Tick(slot >> layout.shard_bits()),
@@ -64,13 +63,39 @@ impl Fake {
                 shard: (slot & 511) as u32,
                 random: value as u32,
             };
-            ids.push(layout.compose(parts).get());
+            return layout.compose(parts).get().to_string();
+        };
+        // Numbers without any order, whose lowest bits are those above.
+        let noise = u128::from(self.ids).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835) >> 3;
+        let noise = (noise & !1023) | u128::from(value);
+        let fields = declaration.layout().fields();
+        let values: Vec<u64> = fields.iter().filter(|field| field.role == Role::Request).map(|_| 5).collect();
+        let request = request_bits(declaration.layout(), &values).unwrap();
+        let mut text = Vec::new();
+        assert!(declaration.write(composer.number(slot, self.ids, noise, request), &mut text));
+        String::from_utf8(text).unwrap()
+    }
+
+    fn ids(&mut self, n: u64) -> Vec<String> {
+        let ahead_ms = if self.fault == Fault::Clock { 3_600_000 } else { 0 };
+        let unix_ms = wall_unix_ms() + ahead_ms;
+        let now = match &self.named {
+            None => Epoch::DEFAULT.tick_at(unix_ms).unwrap().0 << Layout::default().shard_bits(),
+            Some((declaration, _)) => {
+                let layout = declaration.layout();
+                layout.tick_at(i128::from(unix_ms) * 1_000_000).unwrap_or(0) << layout.counter_bits()
+            }
+        };
+        self.next_slot = self.next_slot.max(now);
+        let mut ids = Vec::new();
+        for _ in 0..n {
+            ids.push(self.id(self.next_slot));
             self.next_slot += 1;
             self.ids += 1;
         }
         if self.fault == Fault::Duplicate && self.ids > 700 {
             self.fault = Fault::None;
-            ids[0] = self.last;
+            ids[0].clone_from(&self.last);
         }
         if self.fault == Fault::Inversion && self.ids > 700 {
             self.fault = Fault::None;
@@ -80,7 +105,7 @@ impl Fake {
             self.fault = Fault::None;
             ids.pop();
         }
-        self.last = ids.last().copied().unwrap_or(self.last);
+        self.last = ids.last().cloned().unwrap_or_default();
         ids
     }
 }
@@ -92,9 +117,26 @@ fn wall_unix_ms() -> i64 {
 
 /// Serves on a port of its own until the test ends.
 fn fake(fault: Fault, server: u32) -> SocketAddr {
+    fake_of(Fake { fault, server, named: None, next_slot: 0, ids: 0, last: String::new() })
+}
+
+/// The same with a generator of this name, kind and options.
+fn fake_named(fault: Fault, words: &str, server: u32) -> SocketAddr {
+    let words: Vec<&str> = words.split(' ').collect();
+    let mut declaration = Declaration::parse(&words, no_dates).unwrap();
+    declaration.draw_missing(|_, _| 0x0123_4567_89ab_cdef);
+    let random = declaration.layout().bits_of(Role::Random);
+    let cycle = (random > 0).then(|| RandomCycle::new((0..1 << random).map(|n| n ^ 1).collect()).unwrap());
+    let value = |name: &str| declaration.drawn_value(name);
+    let composer = Composer::new(declaration.layout(), server, value, cycle).unwrap();
+    let named = Some((declaration, composer));
+    fake_of(Fake { fault, server, named, next_slot: 0, ids: 0, last: String::new() })
+}
+
+fn fake_of(fake: Fake) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let fake = Arc::new(Mutex::new(Fake { fault, server, next_slot: 0, ids: 0, last: 0 }));
+    let fake = Arc::new(Mutex::new(fake));
     thread::spawn(move || {
         for stream in listener.incoming() {
             let fake = Arc::clone(&fake);
@@ -126,13 +168,17 @@ fn serve(stream: &TcpStream, fake: &Mutex<Fake>) -> Option<()> {
                 }
                 format!(":{}\r\n", stock.pop()?)
             }
-            "GETID" => format!(":{}\r\n", fake.lock().unwrap().ids(1)[0]),
+            "GETID" => {
+                let mut fake = fake.lock().unwrap();
+                let id = fake.ids(1).remove(0);
+                match &fake.named {
+                    Some((declaration, _)) if !declaration.is_integer() => format!("${}\r\n{id}\r\n", id.len()),
+                    _ => format!(":{id}\r\n"),
+                }
+            }
             "MGETID" => {
                 let ids = fake.lock().unwrap().ids(words[1].parse().unwrap());
-                ids.iter().fold(format!("*{}\r\n", ids.len()), |text, id| {
-                    let id = id.to_string();
-                    text + &format!("${}\r\n{id}\r\n", id.len())
-                })
+                ids.iter().fold(format!("*{}\r\n", ids.len()), |text, id| text + &format!("${}\r\n{id}\r\n", id.len()))
             }
             other => panic!("{other}"),
         };
@@ -170,8 +216,14 @@ fn verify(args: &str, servers: &[SocketAddr]) -> Output {
 #[track_caller]
 fn check(args: &str, servers: &[SocketAddr], code: i32, violated: &[&str]) -> serde_json::Value {
     let output = verify(&format!("--json {args}"), servers);
+    judged(args, &output, code, violated)
+}
+
+#[track_caller]
+fn judged(what: &str, output: &Output, code: i32, violated: &[&str]) -> serde_json::Value {
     let shown = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{shown}"));
+    let report: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{what}: {shown}"));
     let found: Vec<&str> = report["checks"]
         .as_array()
         .unwrap()
@@ -179,8 +231,8 @@ fn check(args: &str, servers: &[SocketAddr], code: i32, violated: &[&str]) -> se
         .filter(|check| check["count"] != 0)
         .map(|check| check["check"].as_str().unwrap())
         .collect();
-    assert_eq!(found, violated, "{shown}");
-    assert_eq!(output.status.code(), Some(code), "{shown}");
+    assert_eq!(found, violated, "{what}: {shown}");
+    assert_eq!(output.status.code(), Some(code), "{what}: {shown}");
     assert_eq!(report["ok"], code != 1);
     report
 }
@@ -322,4 +374,148 @@ fn what_cannot_be_run_is_said_with_exit_code_2() {
     let output = verify("--timeout-ms 200", &[address]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("no answer within 200 ms"), "{output:?}");
     drop(silent);
+}
+
+/// `--layout` is one argument, and the rest are words.
+fn verify_named(declaration: &str, args: &str, servers: &[SocketAddr]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_getid"))
+        .args(["verify", "--layout", &format!("generator {declaration}")])
+        .args(args.split_whitespace())
+        .args(servers.iter().map(ToString::to_string))
+        .env_clear()
+        .output()
+        .unwrap()
+}
+
+#[track_caller]
+fn check_named(declaration: &str, args: &str, servers: &[SocketAddr], violated: &[&str]) -> serde_json::Value {
+    let output = verify_named(declaration, &format!("--json {args}"), servers);
+    judged(declaration, &output, i32::from(!violated.is_empty()), violated)
+}
+
+const KINDS: [&str; 16] = [
+    "g twitter",
+    "g fork server-id:2",
+    "g sonyflake",
+    "g discord",
+    "g js53 counter-start 0..9",
+    "g timestamp-us one-server 1",
+    "g pd one-server 1",
+    "g leaf format base62 prefix L-",
+    "g layout time:41@1ms server-id:4 counter:8 random:10",
+    "g layout time:32@1s server-id:8 counter:20 noise:40 epoch 1420041600000",
+    "g uuid1",
+    "g uuid4",
+    "g uuid6",
+    "g uuid7",
+    "g objectid",
+    "g hibernate",
+];
+
+#[test]
+fn every_kind_passes_that_keeps_its_promises() {
+    for declaration in KINDS {
+        let server = fake_named(Fault::None, declaration, 1);
+        let report = check_named(declaration, "-c 3 -n 3000 -P 4", &[server], &[]);
+        assert_eq!((&report["ids"], &report["generator"]), (&3000.into(), &"g".into()), "{report}");
+        check_named(declaration, "-c 3 -n 6000 -b 50", &[server], &[]);
+    }
+    let lua = "lua redis-lua one-server 1";
+    check_named(lua, "-n 1000 --field shard=5", &[fake_named(Fault::None, lua, 1)], &[]);
+}
+
+#[test]
+fn each_fault_is_caught_that_a_kind_promises_to_be_without() {
+    let ordered = ["g twitter", "g uuid6", "g uuid7", "g objectid-decimal", "g leaf format base36", "g discord"];
+    let repeat = ["duplicate", "connection-order", "real-time-order"];
+    for declaration in ordered {
+        check_named(declaration, "-c 1 -n 2000", &[fake_named(Fault::Duplicate, declaration, 1)], &repeat);
+        check_named(
+            declaration,
+            "-c 1 -n 2000 -b 10",
+            &[fake_named(Fault::Inversion, declaration, 1)],
+            &["connection-order"],
+        );
+        check_named(declaration, "-c 4 -n 2000", &[fake_named(Fault::Clock, declaration, 1)], &["clock"]);
+        check_named(declaration, "-c 4 -n 2000 -b 10", &[fake_named(Fault::Short, declaration, 1)], &["reply"]);
+    }
+    for declaration in ["g uuid1", "g hibernate", "g uuid4"] {
+        check_named(declaration, "-c 1 -n 2000", &[fake_named(Fault::Duplicate, declaration, 1)], &["duplicate"]);
+        // No order is promised.
+        check_named(declaration, "-c 1 -n 2000 -b 10", &[fake_named(Fault::Inversion, declaration, 1)], &[]);
+        let violated: &[&str] = if declaration == "g uuid4" { &[] } else { &["clock"] };
+        check_named(declaration, "-c 4 -n 2000", &[fake_named(Fault::Clock, declaration, 1)], violated);
+    }
+    for declaration in ["g uuid4", "g uuid7", "g layout time:40@1ms server-id:4 counter:8 noise:10"] {
+        check_named(declaration, "-c 4 -n 40000 -b 100", &[fake_named(Fault::Skew, declaration, 1)], &["evenness"]);
+    }
+    // Two servers that wear one number, in the server-id or in a value that each draws for itself.
+    for declaration in ["g twitter", "g objectid"] {
+        let servers = [fake_named(Fault::None, declaration, 2), fake_named(Fault::None, declaration, 2)];
+        let output = verify_named(declaration, "-n 200 -c 1 --json", &servers);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("have the same "), "{output:?}");
+    }
+    check_named("g twitter", "-n 100 -c 1 --server-id 3", &[fake_named(Fault::None, "g twitter", 2)], &["server-id"]);
+    // A text of another kind is no reply.
+    check_named("g uuid7", "-n 10 -c 1", &[fake_named(Fault::None, "g uuid4", 2)], &["reply"]);
+    check_named("g twitter", "-n 10 -c 1", &[fake_named(Fault::None, "g twitter format hex", 2)], &["reply"]);
+}
+
+#[test]
+fn what_a_report_says_of_a_named_generator() {
+    let output = verify_named("trace uuid7", "-n 1000", &[fake_named(Fault::None, "trace uuid7", 0)]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for part in [
+        "GETID trace over 10 connections",
+        ": 1,000 ids\n  lowest    01",
+        "server-id                           not judged",
+    ] {
+        assert!(text.contains(part), "{part:?} in\n{text}");
+    }
+    let output =
+        verify_named("lua redis-lua", "-n 100 -b 10 --field shard=5", &[fake_named(Fault::None, "lua redis-lua", 0)]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.starts_with("MGETID 10 lua shard 5 over"), "{text}");
+    assert!(text.contains("not judged, for nothing random is in the lowest bits"), "{text}");
+    for (declaration, args, expected) in [
+        ("lua redis-lua", "", "the field 'shard' comes with each request: --field shard=VALUE"),
+        ("trace uuid4", "--against x --after", "--after: these IDs do not ascend"),
+        ("trace uuid4", "--field shard", "must be NAME=VALUE"),
+        ("trace uuid5", "", "'uuid5' is not a kind of generator"),
+    ] {
+        let output = verify_named(declaration, args, &[]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(expected), "{output:?}");
+    }
+    let output = verify("--field shard=1", &[]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the unnamed generator has no such field"), "{output:?}");
+}
+
+/// A server that keeps its promises for every kind, over a kill.
+#[test]
+fn the_server_passes_for_every_kind_before_and_after_a_kill() {
+    let dir = folder();
+    let file = |name: String| dir.path().join(name).display().to_string();
+    let named: Vec<String> =
+        KINDS.iter().enumerate().map(|(n, kind)| kind.replacen('g', &format!("g{n}"), 1)).collect();
+    let mut words = vec!["--server-id", "1"];
+    for declaration in &named {
+        words.push("--generator");
+        words.extend(declaration.split(' '));
+    }
+    // Without a field for the server-id, one server has them all.
+    let words: Vec<&str> = [&words[..], &["--id-range", "1", "--shard-range", "10"]].concat();
+    for life in 0..2 {
+        let server = Server::start_in(dir.path(), &words);
+        let address = [SocketAddr::from(([127, 0, 0, 1], server.port))];
+        for (n, declaration) in named.iter().enumerate() {
+            let ordered = !["uuid1", "uuid4", "hibernate"].iter().any(|kind| declaration.contains(kind));
+            let record = format!("-c 4 -n 4000 -b 20 --record {}", file(format!("{n}.{life}")));
+            let against = format!("--against {} {}", file(format!("{n}.0")), if ordered { "--after" } else { "" });
+            let args = if life == 0 { record } else { format!("{record} {against}") };
+            check_named(declaration, &args, &address, &[]);
+            check_named(declaration, "-c 4 -n 1000 -P 4", &address, &[]);
+        }
+    }
 }

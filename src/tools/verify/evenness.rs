@@ -10,10 +10,13 @@
 //!   variable passes with a probability below e^-40 (Laurent and Massart 2000, lemma 1). It needs 10 IDs for each
 //!   residue.
 //!
-//! Other moduli are reported and not judged: nothing is promised about them.
+//! A layout whose lowest bits are drawn anew for each ID promises a sample of even ones: chi-square alone judges it.
+//!
+//! Other moduli and other layouts are reported and not judged: nothing is promised about them.
 
-use getid_core::{Id, Layout};
 use serde::Serialize;
+
+use super::{Evenly, Promises};
 
 /// Residues that are counted at most; above, the table would be larger than what it tells.
 pub(crate) const MODULUS_MAX: u32 = 1 << 21;
@@ -27,11 +30,11 @@ const ALARM_EXPONENT: f64 = 40.0;
 /// Counts the residues of one server's IDs, which come ascending.
 #[derive(Clone, Debug)]
 pub(crate) struct Evenness {
-    layout: Layout,
+    promise: Evenly,
     modulus: u32,
     counts: Vec<u64>,
     ids: u64,
-    /// For each random value, how many IDs had come when it was seen last; 0: never.
+    /// For each value of a cycle, how many IDs had come when it was seen last; 0: never.
     last_seen: Vec<u64>,
     /// Values that came again within the window.
     repeats: u64,
@@ -39,37 +42,52 @@ pub(crate) struct Evenness {
 
 impl Evenness {
     /// Counts for a modulus of 1 to [`MODULUS_MAX`].
-    pub(crate) fn new(layout: Layout, modulus: u32) -> Evenness {
+    pub(crate) fn new(promises: &Promises, modulus: u32) -> Evenness {
         let modulus = modulus.clamp(1, MODULUS_MAX);
-        let values = 1_usize << layout.random_bits();
-        Evenness { layout, modulus, counts: vec![0; modulus as usize], ids: 0, last_seen: vec![0; values], repeats: 0 }
+        let promise = promises.evenness();
+        let values = if let Evenly::Cycle(bits) = promise { 1_usize << bits } else { 0 };
+        Evenness { promise, modulus, counts: vec![0; modulus as usize], ids: 0, last_seen: vec![0; values], repeats: 0 }
     }
 
     /// The next larger ID.
-    pub(crate) fn add(&mut self, id: Id) {
+    pub(crate) fn add(&mut self, id: u128) {
         self.ids += 1;
-        if let Ok(residue) = usize::try_from(id.get() % u64::from(self.modulus)) {
-            self.counts[residue] += 1;
+        // 64 bits are divided far faster.
+        let residue = match u64::try_from(id) {
+            Ok(id) => id % u64::from(self.modulus),
+            Err(_) => u64::try_from(id % u128::from(self.modulus)).unwrap_or(0),
+        };
+        if let Some(count) = usize::try_from(residue).ok().and_then(|residue| self.counts.get_mut(residue)) {
+            *count += 1;
         }
         let window = self.last_seen.len() as u64;
-        let last = &mut self.last_seen[self.layout.split(id).random as usize];
-        if *last != 0 && self.ids - *last < window {
-            self.repeats += 1;
+        // A mask of at most 21 bits.
+        let value = usize::try_from(id & u128::from(window.saturating_sub(1))).unwrap_or(0);
+        if let Some(last) = self.last_seen.get_mut(value) {
+            if *last != 0 && self.ids - *last < window {
+                self.repeats += 1;
+            }
+            *last = self.ids;
         }
-        *last = self.ids;
     }
 
     /// What the counts say. `exclusive`: the run got every ID, so the promise is judged to the letter.
     pub(crate) fn verdict(&self, exclusive: bool) -> EvennessVerdict {
-        let promised = self.last_seen.len().is_multiple_of(self.modulus as usize);
-        let exact = self.repeats == 0;
+        let is_cycle = matches!(self.promise, Evenly::Cycle(_));
+        let promised = match self.promise {
+            Evenly::Cycle(bits) | Evenly::Chance(bits) => {
+                self.modulus.is_power_of_two() && self.modulus.trailing_zeros() <= bits
+            }
+            Evenly::No => false,
+        };
+        let exact = is_cycle && self.repeats == 0;
         let (chi_square, chi_square_max) = (self.chi_square(), self.chi_square_max());
         let enough = to_f64(self.ids) >= IDS_PER_RESIDUE_MIN * f64::from(self.modulus);
         let even = if !promised {
             None
         } else if exact {
             Some(true)
-        } else if exclusive {
+        } else if exclusive && is_cycle {
             Some(false)
         } else if enough {
             Some(chi_square <= chi_square_max)
@@ -78,6 +96,7 @@ impl Evenness {
         };
         EvennessVerdict {
             modulus: self.modulus,
+            promise: self.promise,
             promised,
             even,
             exact,
@@ -105,6 +124,8 @@ impl Evenness {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct EvennessVerdict {
     pub(crate) modulus: u32,
+    #[serde(skip)]
+    promise: Evenly,
     /// Whether the layout promises evenness over it.
     pub(crate) promised: bool,
     /// The judgement; none without a promise, or with too few IDs.
@@ -119,10 +140,24 @@ pub(crate) struct EvennessVerdict {
 
 impl std::fmt::Display for EvennessVerdict {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let EvennessVerdict { modulus, promised, even, exact, count_min, count_max, chi_square, chi_square_max } = self;
+        let EvennessVerdict {
+            modulus,
+            promise,
+            promised,
+            even,
+            exact,
+            count_min,
+            count_max,
+            chi_square,
+            chi_square_max,
+        } = self;
         write!(f, "id % {modulus}: each residue {count_min} to {count_max} times; ")?;
         match (even, exact) {
-            (None, _) if !promised => write!(f, "not judged, for {modulus} does not divide 2^random-range"),
+            (None, _) if !promised => match promise {
+                Evenly::Cycle(_) => write!(f, "not judged, for {modulus} does not divide 2^random-range"),
+                Evenly::Chance(bits) => write!(f, "not judged, for {modulus} does not divide 2^{bits}"),
+                Evenly::No => f.write_str("not judged, for nothing random is in the lowest bits"),
+            },
             (None, _) => f.write_str("too few ids to judge"),
             (Some(true), true) => f.write_str("exactly even"),
             (Some(even), _) => {
@@ -142,14 +177,15 @@ fn to_f64(count: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use getid_core::{Parts, Tick};
+    use crate::tools::subject::Subject;
+    use getid_core::{Layout, Parts, Tick, no_dates};
 
     /// IDs with these random values, one a tick.
     fn verdict(modulus: u32, exclusive: bool, values: impl Iterator<Item = u32>) -> EvennessVerdict {
         let layout = Layout::default();
-        let mut evenness = Evenness::new(layout, modulus);
+        let mut evenness = Evenness::new(&Promises::of(Subject::Unnamed(layout)).unwrap(), modulus);
         for (tick, random) in (0..).zip(values) {
-            evenness.add(layout.compose(Parts { tick: Tick(tick), server: 1, shard: 0, random }));
+            evenness.add(layout.compose(Parts { tick: Tick(tick), server: 1, shard: 0, random }).get().into());
         }
         evenness.verdict(exclusive)
     }
@@ -209,5 +245,29 @@ mod tests {
         assert_eq!(verdict(1000, true, (0..100_000).map(|_| 5)).even, None);
         assert_eq!(verdict(2048, true, cycle().take(100_000)).even, None);
         assert_eq!(verdict(1024, false, noise().take(1000)).even, None);
+    }
+
+    /// Of a declaration, one ID for each of these lowest 10 bits.
+    fn declared(words: &str, values: impl Iterator<Item = u32>) -> EvennessVerdict {
+        let promises = Promises::of(Subject::parse(words, no_dates).unwrap()).unwrap();
+        let mut evenness = Evenness::new(&promises, 1024);
+        for (number, value) in (1_u128..).zip(values) {
+            evenness.add(number << 100 | u128::from(value));
+        }
+        evenness.verdict(true)
+    }
+
+    #[test]
+    fn what_is_promised_depends_on_the_lowest_bits() {
+        // By chance: a sample is even, and need not be so to the letter.
+        let chance = declared("uuid7", noise().take(200_000));
+        assert_eq!((chance.even, chance.exact), (Some(true), false), "{chance}");
+        assert_eq!(declared("uuid7", noise().map(|v| v & !1).take(200_000)).even, Some(false));
+        // A counter: nothing.
+        let counted = declared("twitter", (0..200_000).map(|_| 0));
+        assert_eq!(counted.even, None);
+        assert!(counted.to_string().ends_with("not judged, for nothing random is in the lowest bits"), "{counted}");
+        let cycle = declared("layout time:41@1ms server-id:4 counter:8 random:10", cycle().take(5000));
+        assert_eq!((cycle.even, cycle.exact), (Some(true), true), "{cycle}");
     }
 }

@@ -6,16 +6,14 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::io;
 use std::sync::Arc;
 
-use getid_core::{Id, Layout};
-
 use super::evenness::{Evenness, EvennessVerdict};
 use super::record::RecordError;
 use super::watch::{ServerWatch, Watch};
-use super::{Findings, Kind, Place};
+use super::{Findings, Kind, Place, Promises};
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct JudgeOptions {
-    pub(crate) layout: Layout,
+    pub(crate) promises: Arc<Promises>,
     /// Evenness is judged over `id % modulus`.
     pub(crate) modulus: u32,
     /// Nobody else drew IDs, and no reply was lost: evenness holds to the letter.
@@ -27,7 +25,7 @@ pub(crate) struct JudgeOptions {
 /// The IDs of an earlier run, ascending.
 pub(crate) struct Earlier<'a> {
     pub(crate) name: String,
-    pub(crate) ids: Box<dyn Iterator<Item = Result<u64, RecordError>> + 'a>,
+    pub(crate) ids: Box<dyn Iterator<Item = Result<u128, RecordError>> + 'a>,
 }
 
 #[derive(Debug, Default)]
@@ -42,8 +40,8 @@ pub(crate) struct Judged {
 #[derive(Debug)]
 pub(crate) struct ServerIds {
     pub(crate) ids: u64,
-    pub(crate) lowest: Id,
-    pub(crate) highest: Id,
+    pub(crate) lowest: u128,
+    pub(crate) highest: u128,
     pub(crate) evenness: EvennessVerdict,
 }
 
@@ -62,32 +60,30 @@ pub(crate) fn judge(
     servers: &[Arc<ServerWatch>],
     watches: &mut [Watch],
     earlier: Vec<Earlier<'_>>,
-    options: JudgeOptions,
-    mut record: impl FnMut(Id) -> io::Result<()>,
+    options: &JudgeOptions,
+    mut record: impl FnMut(u128) -> io::Result<()>,
 ) -> Result<Judged, JudgeError> {
     for watch in watches.iter_mut() {
-        if !watch.ids.is_sorted() {
-            watch.ids.sort_unstable();
-        }
+        watch.ids.sort();
     }
     let watches = &*watches;
     let server_of: Vec<Option<usize>> =
         watches.iter().map(|watch| servers.iter().position(|server| Arc::ptr_eq(server, &watch.server))).collect();
+    let promises = &*options.promises;
     let mut findings = Findings::default();
     let mut tallies: Vec<Option<Tally>> = servers.iter().map(|_| None).collect();
-    let mut numbers: BTreeMap<u32, Number> = BTreeMap::new();
+    let mut numbers: BTreeMap<u64, Number> = BTreeMap::new();
     let mut earlier_ids = 0;
-    let mut last: Option<(u64, usize)> = None;
+    let mut last: Option<(u128, usize)> = None;
     let mut merge = Merge::new(watches, earlier)?;
-    while let Some((number, source)) = merge.next()? {
-        let Some(id) = Id::new(number) else { continue };
-        if let Some((_, before)) = last.filter(|&(before, _)| before == number) {
+    while let Some((id, source)) = merge.next()? {
+        if let Some((_, before)) = last.filter(|&(before, _)| before == id) {
             let (one, other) = (merge.place(before), merge.place(source));
-            findings.add(Kind::Duplicate, || format!("{id} on {one} and on {other}"));
+            findings.add(Kind::Duplicate, || format!("{} on {one} and on {other}", promises.text(id)));
         }
-        last = Some((number, source));
+        last = Some((id, source));
 
-        let server_id = options.layout.split(id).server;
+        let server_id = promises.server_of(id).unwrap_or(0);
         if source >= watches.len() {
             earlier_ids += 1;
             // IDs ascend here, so all that this run got of this server-id so far lies at or below an earlier ID.
@@ -102,8 +98,7 @@ pub(crate) fn judge(
             numbers.entry(server_id).or_insert(Number { lowest: id, ids: 0, not_after: 0, earlier: None }).ids += 1;
         }
         if let Some(tally) = server_of[source].and_then(|server| tallies.get_mut(server)) {
-            let new =
-                || Tally { ids: 0, lowest: id, highest: id, evenness: Evenness::new(options.layout, options.modulus) };
+            let new = || Tally { ids: 0, lowest: id, highest: id, evenness: Evenness::new(promises, options.modulus) };
             let tally = tally.get_or_insert_with(new);
             tally.ids += 1;
             tally.highest = id;
@@ -111,8 +106,8 @@ pub(crate) fn judge(
         }
     }
 
-    check_after_earlier(numbers, &merge, &mut findings);
-    check_server_ids_differ(servers, &mut findings);
+    check_after_earlier(numbers, &merge, promises, &mut findings);
+    check_server_ids_differ(servers, promises, &mut findings);
     let mut judged = Judged { findings, servers: Vec::new(), earlier_ids };
     for (server, tally) in servers.iter().zip(tallies) {
         judged.servers.push(tally.map(|Tally { ids, lowest, highest, evenness }| {
@@ -127,14 +122,19 @@ pub(crate) fn judge(
 }
 
 /// Reports what is not above all that an earlier run got from the same server-id.
-fn check_after_earlier(numbers: BTreeMap<u32, Number>, merge: &Merge<'_>, findings: &mut Findings) {
+fn check_after_earlier(
+    numbers: BTreeMap<u64, Number>,
+    merge: &Merge<'_>,
+    promises: &Promises,
+    findings: &mut Findings,
+) {
     for (server_id, Number { lowest, not_after, earlier, .. }) in numbers {
         if let Some((earlier, source)) = earlier {
             findings.add_many(Kind::AfterEarlier, not_after, || {
                 let place = merge.place(source);
-                format!(
-                    "{not_after} ids of server-id {server_id}, from {lowest} on, are not above {earlier} of {place}"
-                )
+                let (lowest, earlier) = (promises.text(lowest), promises.text(earlier));
+                let word = promises.server_word();
+                format!("{not_after} ids of {word} {server_id}, from {lowest} on, are not above {earlier} of {place}")
             });
         }
     }
@@ -143,31 +143,32 @@ fn check_after_earlier(numbers: BTreeMap<u32, Number>, merge: &Merge<'_>, findin
 /// This run's IDs of one server.
 struct Tally {
     ids: u64,
-    lowest: Id,
-    highest: Id,
+    lowest: u128,
+    highest: u128,
     evenness: Evenness,
 }
 
 /// This run's IDs of one server-id, which is what earlier runs are compared by: addresses change.
 struct Number {
-    lowest: Id,
+    lowest: u128,
     ids: u64,
     /// How many of them are not above `earlier`.
     not_after: u64,
     /// The largest ID of an earlier run above one of these, and its source.
-    earlier: Option<(Id, usize)>,
+    earlier: Option<(u128, usize)>,
 }
 
 /// Two servers with one server-id will give the same IDs, whether they already have or not.
-fn check_server_ids_differ(servers: &[Arc<ServerWatch>], findings: &mut Findings) {
-    let mut names: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
+fn check_server_ids_differ(servers: &[Arc<ServerWatch>], promises: &Promises, findings: &mut Findings) {
+    let mut names: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
     for server in servers {
         if let Some(server_id) = server.server_id() {
             names.entry(server_id).or_default().push(&server.name);
         }
     }
     for (server_id, names) in names.into_iter().filter(|(_, names)| names.len() > 1) {
-        findings.add(Kind::ServerId, || format!("{} have the same server-id {server_id}", names.join(" and ")));
+        let word = promises.server_word();
+        findings.add(Kind::ServerId, || format!("{} have the same {word} {server_id}", names.join(" and ")));
     }
 }
 
@@ -175,15 +176,15 @@ fn check_server_ids_differ(servers: &[Arc<ServerWatch>], findings: &mut Findings
 struct Merge<'a> {
     watches: &'a [Watch],
     names: Vec<String>,
-    iterators: Vec<Box<dyn Iterator<Item = Result<u64, RecordError>> + 'a>>,
-    heads: BinaryHeap<Reverse<(u64, usize)>>,
+    iterators: Vec<Box<dyn Iterator<Item = Result<u128, RecordError>> + 'a>>,
+    heads: BinaryHeap<Reverse<(u128, usize)>>,
 }
 
 impl<'a> Merge<'a> {
     fn new(watches: &'a [Watch], earlier: Vec<Earlier<'a>>) -> Result<Merge<'a>, JudgeError> {
-        let mut iterators: Vec<Box<dyn Iterator<Item = Result<u64, RecordError>> + 'a>> = Vec::new();
+        let mut iterators: Vec<Box<dyn Iterator<Item = Result<u128, RecordError>> + 'a>> = Vec::new();
         for watch in watches {
-            iterators.push(Box::new(watch.ids.iter().copied().map(Ok)));
+            iterators.push(Box::new(watch.ids.iter().map(Ok)));
         }
         let mut names = Vec::new();
         for Earlier { name, ids } in earlier {
@@ -199,7 +200,7 @@ impl<'a> Merge<'a> {
         Ok(merge)
     }
 
-    fn next(&mut self) -> Result<Option<(u64, usize)>, JudgeError> {
+    fn next(&mut self) -> Result<Option<(u128, usize)>, JudgeError> {
         let Some(&Reverse((id, source))) = self.heads.peek() else { return Ok(None) };
         let following = self.pull(source)?;
         if let Some(mut head) = self.heads.peek_mut() {
@@ -213,7 +214,7 @@ impl<'a> Merge<'a> {
         Ok(Some((id, source)))
     }
 
-    fn pull(&mut self, source: usize) -> Result<Option<u64>, JudgeError> {
+    fn pull(&mut self, source: usize) -> Result<Option<u128>, JudgeError> {
         self.iterators[source].next().transpose().map_err(|error| {
             let name = self.names.get(source - self.watches.len()).cloned().unwrap_or_default();
             JudgeError::Record { name, error }
@@ -233,7 +234,8 @@ mod tests {
     use super::super::record::{Reader, Writer};
     use super::super::watch::{Seen, WatchOptions};
     use super::*;
-    use getid_core::{Parts, Tick};
+    use crate::tools::subject::Subject;
+    use getid_core::{Id, Layout, Parts, Tick};
 
     /// What a run sees: an ID of this server at this tick, or what is to be done to the IDs.
     struct Run {
@@ -241,15 +243,26 @@ mod tests {
         watches: Vec<Watch>,
     }
 
+    fn promises() -> Arc<Promises> {
+        Arc::new(Promises::of(Subject::Unnamed(Layout::default())).unwrap())
+    }
+
+    fn watch_options() -> WatchOptions {
+        WatchOptions { promises: promises(), clock_tolerance_ms: 10 }
+    }
+
+    fn judge_options(modulus: u32, exclusive: bool, after: bool) -> JudgeOptions {
+        JudgeOptions { promises: promises(), modulus, exclusive, after }
+    }
+
     impl Run {
         /// A run over servers with these server-ids expected, two connections each.
-        fn new(servers: &[Option<u32>]) -> Run {
-            let options = WatchOptions { layout: Layout::default(), clock_tolerance_ms: 10 };
+        fn new(servers: &[Option<u64>]) -> Run {
             let servers: Vec<_> =
                 (0..).zip(servers).map(|(i, id)| Arc::new(ServerWatch::new(format!("s{i}"), *id))).collect();
             let watches = servers
                 .iter()
-                .flat_map(|server| (1..=2).map(|number| Watch::new(Arc::clone(server), number, options)))
+                .flat_map(|server| (1..=2).map(|number| Watch::new(Arc::clone(server), number, watch_options())))
                 .collect();
             Run { servers, watches }
         }
@@ -263,19 +276,19 @@ mod tests {
         fn gives_asked(&mut self, watch: usize, asked: super::super::Asked, server: u32, tick: u64) {
             let unix_ms = Tick(tick).unix_ms(Layout::default().epoch());
             let seen = Seen { asked_unix_ms: unix_ms - 1, received_unix_ms: unix_ms + 1 };
-            self.watches[watch].received(asked, seen, id(server, tick));
+            self.watches[watch].received(asked, seen, &[id(server, tick).get().into()]);
         }
 
         #[track_caller]
         fn check(mut self, earlier: &[&[Id]], expected: &[(Kind, u64)]) {
-            let options = JudgeOptions { layout: Layout::default(), modulus: 1024, exclusive: true, after: true };
+            let options = judge_options(1024, true, true);
             let files: Vec<Vec<u8>> = earlier.iter().map(|ids| recorded(ids)).collect();
             let earlier = files
                 .iter()
                 .map(|file| Earlier { name: "before".to_owned(), ids: Box::new(Reader::new(&file[..]).unwrap()) })
                 .collect();
             let mut ids = Vec::new();
-            let judged = judge(&self.servers, &mut self.watches, earlier, options, |id| {
+            let judged = judge(&self.servers, &mut self.watches, earlier, &options, |id| {
                 ids.push(id);
                 Ok(())
             });
@@ -299,9 +312,9 @@ mod tests {
     }
 
     fn recorded(ids: &[Id]) -> Vec<u8> {
-        let mut writer = Writer::new(Vec::new(), Layout::default()).unwrap();
+        let mut writer = Writer::new(Vec::new(), &Subject::Unnamed(Layout::default())).unwrap();
         for &id in ids {
-            writer.add(id).unwrap();
+            writer.add(id.get().into()).unwrap();
         }
         writer.finish().unwrap()
     }
@@ -384,8 +397,8 @@ mod tests {
         for (asked_ms, received_ms) in [(-10, -10), (10, 10), (-11, -11), (11, 11), (-5000, 5000)] {
             let seen = Seen { asked_unix_ms: unix_ms + asked_ms, received_unix_ms: unix_ms + received_ms };
             let server = Arc::new(ServerWatch::new("s".to_owned(), None));
-            let mut watch = Watch::new(server, 1, WatchOptions { layout: Layout::default(), clock_tolerance_ms: 10 });
-            watch.received(watch.server.ask(), seen, id(0, tick.0));
+            let mut watch = Watch::new(server, 1, watch_options());
+            watch.received(watch.server.ask(), seen, &[id(0, tick.0).get().into()]);
             run.watches[0].findings.absorb(watch.findings);
         }
         run.check(&[], &[(Kind::Clock, 2)]);
@@ -418,9 +431,9 @@ mod tests {
         // The first byte of the first block's IDs, behind the header and the block's head.
         file[28 + 8] ^= 1;
         let mut run = Run::new(&[None]);
-        let options = JudgeOptions { layout: Layout::default(), modulus: 1, exclusive: false, after: false };
+        let options = judge_options(1, false, false);
         let earlier = Earlier { name: "runs/monday".to_owned(), ids: Box::new(Reader::new(&file[..]).unwrap()) };
-        let error = judge(&run.servers, &mut run.watches, vec![earlier], options, |_| Ok(())).unwrap_err();
+        let error = judge(&run.servers, &mut run.watches, vec![earlier], &options, |_| Ok(())).unwrap_err();
         assert!(error.to_string().starts_with("runs/monday: the record is damaged"), "{error}");
     }
 
@@ -441,12 +454,12 @@ mod tests {
                 shard: (i >> 5) as u32 % 512,
                 random: (i % 1024) as u32,
             };
-            run.watches[(i % watches) as usize].ids.push(Layout::default().compose(parts).get());
+            run.watches[(i % watches) as usize].ids.push(Layout::default().compose(parts).get().into());
         }
-        let options = JudgeOptions { layout: Layout::default(), modulus: 1024, exclusive: false, after: false };
-        let mut writer = Writer::new(io::sink(), Layout::default()).unwrap();
+        let options = judge_options(1024, false, false);
+        let mut writer = Writer::new(io::sink(), &Subject::Unnamed(Layout::default())).unwrap();
         let started = std::time::Instant::now();
-        let judged = judge(&run.servers, &mut run.watches, Vec::new(), options, |id| writer.add(id)).unwrap();
+        let judged = judge(&run.servers, &mut run.watches, Vec::new(), &options, |id| writer.add(id)).unwrap();
         println!("judged in {:?}, {:?}", started.elapsed(), judged.findings.of(Kind::Duplicate).count);
         assert_eq!(judged.servers.iter().flatten().map(|server| server.ids).sum::<u64>(), IDS);
     }

@@ -4,13 +4,13 @@
 //! writing go on at the same time: a client that only writes while a server waits for it to read would never end.
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
-use getid_core::Id;
+use getid_core::Declaration;
 use hdrhistogram::Histogram;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{Interest, Ready};
@@ -30,6 +30,10 @@ const ERROR_PAUSE: Duration = Duration::from_millis(10);
 pub(crate) struct Plan {
     /// IDs of one MGETID; `None`: GETID.
     pub(crate) batch: Option<u32>,
+    /// Whose IDs are asked for; `None`: the unnamed generator's.
+    pub(crate) generator: Option<Arc<Declaration>>,
+    /// What follows the command: the generator's name, and fields with their values.
+    pub(crate) words: Vec<String>,
     pub(crate) pipeline: usize,
     /// IDs not asked for yet.
     pub(crate) ids_left: AtomicU64,
@@ -49,6 +53,15 @@ impl Plan {
         let left = self.ids_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
         u32::try_from(left.min(wanted)).ok()
     }
+
+    /// The words that ask for so many IDs.
+    pub(crate) fn request(&self, ids: u32) -> Vec<String> {
+        let command = match self.batch {
+            Some(_) => vec!["MGETID".to_owned(), ids.to_string()],
+            None => vec!["GETID".to_owned()],
+        };
+        [command, self.words.clone()].concat()
+    }
 }
 
 /// Latencies in µs from 1 µs to 1 hour, to 1 %.
@@ -66,6 +79,8 @@ pub(crate) struct Load {
     gathered: Gathered,
     buffer: Vec<u8>,
     output: BytesMut,
+    /// The last request: its IDs and bytes. Nearly all are alike.
+    request: (u32, Vec<u8>),
     pending: VecDeque<Pending>,
     latency_us: Histogram<u64>,
     requests: u64,
@@ -150,9 +165,10 @@ impl Load {
             plan: Arc::clone(plan),
             watch,
             scanner: Replies::default(),
-            gathered: Gathered::default(),
+            gathered: Gathered::of(plan.generator.clone()),
             buffer: vec![0; READ_BYTES],
             output: BytesMut::new(),
+            request: (0, Vec::new()),
             pending: VecDeque::new(),
             latency_us: new_histogram(),
             requests: 0,
@@ -190,13 +206,11 @@ impl Load {
         while self.pending.len() < self.plan.pipeline
             && let Some(ids) = self.plan.next_request()
         {
-            if self.plan.batch.is_some() {
-                let count = ids.to_string();
-                let mut request = bytes::BufMut::writer(&mut self.output);
-                let _ = write!(request, "*2\r\n$6\r\nMGETID\r\n${}\r\n{count}\r\n", count.len());
-            } else {
-                self.output.extend_from_slice(b"*1\r\n$5\r\nGETID\r\n");
+            if self.request.0 != ids {
+                self.request = (ids, Vec::new());
+                push_request(&mut self.request.1, &self.plan.request(ids));
             }
+            self.output.extend_from_slice(&self.request.1);
             self.pending.push_back(Pending { asked, asked_at, asked_unix_ms, ids });
         }
     }
@@ -278,7 +292,7 @@ impl Load {
                     }
                     self.received(asked, seen, &list);
                 }
-                (Reply::Other(text), _) => {
+                (Reply::Other(text) | Reply::Text(text), _) => {
                     self.watch.wrong_reply(&format!("'{}' in place of ids", printable(&text)));
                 }
                 (Reply::Id(_) | Reply::Ids(_), _) => self.watch.wrong_reply("a reply of the other command's kind"),
@@ -287,10 +301,8 @@ impl Load {
         Ok(refused)
     }
 
-    fn received(&mut self, asked: Asked, seen: Seen, ids: &[Id]) {
-        for &id in ids {
-            self.watch.received(asked, seen, id);
-        }
+    fn received(&mut self, asked: Asked, seen: Seen, ids: &[u128]) {
+        self.watch.received(asked, seen, ids);
         self.plan.ids_seen.fetch_add(ids.len() as u64, Ordering::Relaxed);
     }
 }

@@ -8,17 +8,24 @@
 //! - Afterwards [`judge`] merges the IDs of all connections and of earlier [`record`]s in ascending order, in one pass,
 //!   and checks what needs them all: no ID twice, evenness, all later than before.
 //!
+//! What a generator's IDs promise depends on its layout and kind, and is in [`Promises`].
+//!
 //! Each connection's IDs are kept as plain numbers, 8 bytes each: 100 million take 800 MB, and the merge takes no more.
+//! IDs of more than 64 bits take 16.
 
 mod evenness;
+mod ids;
 mod judge;
 pub(crate) mod load;
+mod promises;
 pub(crate) mod record;
 pub(crate) mod report;
 mod watch;
 
 pub(crate) use evenness::{EvennessVerdict, MODULUS_MAX};
+pub(crate) use ids::Ids;
 pub(crate) use judge::{Earlier, JudgeError, JudgeOptions, Judged, judge};
+pub(crate) use promises::{Evenly, Promises, layout_text};
 pub(crate) use watch::{Asked, Seen, ServerWatch, Watch, WatchOptions};
 
 use std::fmt;

@@ -5,45 +5,67 @@
 //! ```text
 //! header   8 bytes "getidse\n", version u32 = 1, epoch u64 (Unix ms), id-range u8, shard-range u8, random-range u8, 0 u8,
 //!          CRC-32 of all that u32
+//! or       8 bytes "getidse\n", version u32 = 2, bytes u32, a declaration of so many, CRC-32 of all that u32
 //! blocks   ids u32 (1..=65,536), bytes u32, the ids, CRC-32 of all that u32
 //! end      0 u32, 8 u32, ids in the file u64, CRC-32 of all that u32
 //! ```
 //!
-//! IDs ascend through the whole file. Each is the difference to the one before (to 0 for the first) as LEB128, two to
-//! four bytes for a busy server. A file without its end was not finished, and is refused like a damaged one.
+//! Version 1 has the unnamed generator's IDs, version 2 a named one's. IDs ascend through the whole file. Each is the
+//! difference to the one before (to 0 for the first) as LEB128, two to four bytes for a busy server, up to 19 for
+//! random ones. A file without its end was not finished, and is refused like a damaged one.
 
 use std::io::{self, Read, Write};
 
-use getid_core::{Epoch, Id, Layout};
+use getid_core::{Declaration, Epoch, Layout};
+
+use crate::tools::subject::Subject;
 
 const MAGIC: &[u8; 8] = b"getidse\n";
-const VERSION: u32 = 1;
-const HEADER_BYTES: usize = 24;
+const VERSION_UNNAMED: u32 = 1;
+const VERSION_DECLARED: u32 = 2;
+
+/// Magic and version.
+const HEAD_BYTES: usize = 12;
+
+/// The rest of version 1's header.
+const LAYOUT_BYTES: usize = 12;
+
+/// Bytes of a declaration: 512 words and blanks of at most 45 bytes have fewer.
+const DECLARATION_BYTES_MAX: u32 = 32 * 1024;
 
 /// IDs of one block: what the reader holds at a time.
 const BLOCK_IDS_MAX: u32 = 1 << 16;
 
-/// LEB128 of 64 bits has at most 10 bytes.
-const BLOCK_BYTES_MAX: u32 = BLOCK_IDS_MAX * 10;
+/// LEB128 of 128 bits has at most 19 bytes.
+const BLOCK_BYTES_MAX: u32 = BLOCK_IDS_MAX * 19;
 
 /// Writes a record. [`Writer::finish`] makes it whole.
 #[derive(Debug)]
 pub(crate) struct Writer<W> {
     out: W,
-    last: u64,
+    last: u128,
     ids: u64,
     block: Vec<u8>,
     block_ids: u32,
 }
 
 impl<W: Write> Writer<W> {
-    pub(crate) fn new(mut out: W, layout: Layout) -> io::Result<Writer<W>> {
-        let mut header = Vec::with_capacity(HEADER_BYTES + 4);
-        header.extend_from_slice(MAGIC);
-        header.extend_from_slice(&VERSION.to_le_bytes());
-        header.extend_from_slice(&layout.epoch().unix_ms().to_le_bytes());
-        for bits in [layout.server_bits(), layout.shard_bits(), layout.random_bits(), 0] {
-            header.push(bits.to_le_bytes()[0]);
+    pub(crate) fn new(mut out: W, subject: &Subject) -> io::Result<Writer<W>> {
+        let mut header = MAGIC.to_vec();
+        match subject {
+            Subject::Unnamed(layout) => {
+                header.extend_from_slice(&VERSION_UNNAMED.to_le_bytes());
+                header.extend_from_slice(&layout.epoch().unix_ms().to_le_bytes());
+                for bits in [layout.server_bits(), layout.shard_bits(), layout.random_bits(), 0] {
+                    header.push(bits.to_le_bytes()[0]);
+                }
+            }
+            Subject::Declared(declaration) => {
+                let text = declaration.to_text();
+                header.extend_from_slice(&VERSION_DECLARED.to_le_bytes());
+                header.extend_from_slice(&u32::try_from(text.len()).map_err(io::Error::other)?.to_le_bytes());
+                header.extend_from_slice(text.as_bytes());
+            }
         }
         write_checked(&mut out, &header)?;
         Ok(Writer { out, last: 0, ids: 0, block: Vec::new(), block_ids: 0 })
@@ -54,15 +76,15 @@ impl<W: Write> Writer<W> {
     /// # Panics
     ///
     /// When it is smaller.
-    pub(crate) fn add(&mut self, id: Id) -> io::Result<()> {
-        assert!(id.get() >= self.last, "a record ascends");
-        let mut delta = id.get() - self.last;
+    pub(crate) fn add(&mut self, id: u128) -> io::Result<()> {
+        assert!(id >= self.last, "a record ascends");
+        let mut delta = id - self.last;
         while delta >= 0x80 {
             self.block.push((delta & 0x7f) as u8 | 0x80);
             delta >>= 7;
         }
         self.block.push((delta & 0x7f) as u8);
-        self.last = id.get();
+        self.last = id;
         self.ids += 1;
         self.block_ids += 1;
         if self.block_ids == BLOCK_IDS_MAX { self.end_block() } else { Ok(()) }
@@ -99,35 +121,30 @@ fn write_checked(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
 #[derive(Debug)]
 pub(crate) struct Reader<R> {
     input: R,
-    layout: Layout,
-    last: u64,
+    subject: Subject,
+    last: u128,
     ids: u64,
-    block: std::vec::IntoIter<u64>,
+    block: std::vec::IntoIter<u128>,
     ended: bool,
 }
 
 impl<R: Read> Reader<R> {
     pub(crate) fn new(mut input: R) -> Result<Reader<R>, RecordError> {
-        let mut header = [0; HEADER_BYTES];
-        read_exact(&mut input, &mut header)?;
-        if &header[..8] != MAGIC {
+        let mut head = [0; HEAD_BYTES];
+        read_exact(&mut input, &mut head)?;
+        if &head[..8] != MAGIC {
             return Err(RecordError::NoRecord);
         }
-        let version = u32_at(&header, 8);
-        if version != VERSION {
-            return Err(RecordError::Version { version });
-        }
-        check_crc(&mut input, &[&header], 0)?;
-        let damaged = RecordError::Damaged { ids: 0 };
-        let epoch = Epoch::from_unix_ms(u64_at(&header, 12));
-        let layout =
-            epoch.and_then(|epoch| Layout::new(epoch, header[20].into(), header[21].into(), header[22].into()).ok());
-        let layout = layout.ok_or(damaged)?;
-        Ok(Reader { input, layout, last: 0, ids: 0, block: Vec::new().into_iter(), ended: false })
+        let subject = match u32_at(&head, 8) {
+            VERSION_UNNAMED => read_layout(&mut input, &head).map(Subject::Unnamed),
+            VERSION_DECLARED => read_declaration(&mut input, &head).map(|read| Subject::Declared(Box::new(read))),
+            version => Err(RecordError::Version { version }),
+        }?;
+        Ok(Reader { input, subject, last: 0, ids: 0, block: Vec::new().into_iter(), ended: false })
     }
 
-    pub(crate) fn layout(&self) -> Layout {
-        self.layout
+    pub(crate) fn subject(&self) -> &Subject {
+        &self.subject
     }
 
     /// Reads the next block; false at the end.
@@ -149,10 +166,10 @@ impl<R: Read> Reader<R> {
         let mut numbers = Vec::with_capacity(ids as usize);
         let mut rest = body.as_slice();
         for _ in 0..ids {
-            let id = take_leb128(&mut rest).and_then(|delta| self.last.checked_add(delta)).and_then(Id::new);
+            let id = take_leb128(&mut rest).and_then(|delta| self.last.checked_add(delta));
             let Some(id) = id else { return Err(damaged) };
-            self.last = id.get();
-            numbers.push(id.get());
+            self.last = id;
+            numbers.push(id);
         }
         if !rest.is_empty() {
             return Err(damaged);
@@ -164,7 +181,7 @@ impl<R: Read> Reader<R> {
 }
 
 impl<R: Read> Iterator for Reader<R> {
-    type Item = Result<u64, RecordError>;
+    type Item = Result<u128, RecordError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -194,10 +211,34 @@ pub(crate) enum RecordError {
     CutShort,
     #[error("this is no record of getid verify")]
     NoRecord,
-    #[error("the record has version {version}, this getid reads version {VERSION}")]
+    #[error("the record has version {version}, this getid reads versions 1 and 2")]
     Version { version: u32 },
     #[error("the record is damaged after {ids} ids")]
     Damaged { ids: u64 },
+}
+
+fn read_layout(input: &mut impl Read, head: &[u8]) -> Result<Layout, RecordError> {
+    let mut rest = [0; LAYOUT_BYTES];
+    read_exact(input, &mut rest)?;
+    check_crc(input, &[head, &rest], 0)?;
+    let epoch = Epoch::from_unix_ms(u64_at(&rest, 0));
+    let layout = epoch.and_then(|epoch| Layout::new(epoch, rest[8].into(), rest[9].into(), rest[10].into()).ok());
+    layout.ok_or(RecordError::Damaged { ids: 0 })
+}
+
+fn read_declaration(input: &mut impl Read, head: &[u8]) -> Result<Declaration, RecordError> {
+    let damaged = || RecordError::Damaged { ids: 0 };
+    let mut length = [0; 4];
+    read_exact(input, &mut length)?;
+    let bytes = u32_at(&length, 0);
+    if bytes > DECLARATION_BYTES_MAX {
+        return Err(damaged());
+    }
+    let mut text = vec![0; bytes as usize];
+    read_exact(input, &mut text)?;
+    check_crc(input, &[head, &length, &text], 0)?;
+    let text = String::from_utf8(text).map_err(|_| damaged())?;
+    Declaration::from_text(&text).ok_or_else(damaged)
 }
 
 fn read_exact(input: &mut impl Read, bytes: &mut [u8]) -> Result<(), RecordError> {
@@ -217,13 +258,13 @@ fn check_crc(input: &mut impl Read, parts: &[&[u8]], ids: u64) -> Result<(), Rec
     if hasher.finalize().to_le_bytes() == crc { Ok(()) } else { Err(RecordError::Damaged { ids }) }
 }
 
-fn take_leb128(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0_u64;
-    for shift in (0..64).step_by(7) {
+fn take_leb128(bytes: &mut &[u8]) -> Option<u128> {
+    let mut value = 0_u128;
+    for shift in (0..u128::BITS).step_by(7) {
         let (&byte, rest) = bytes.split_first()?;
         *bytes = rest;
-        let part = u64::from(byte & 0x7f);
-        if shift == 63 && part > 1 {
+        let part = u128::from(byte & 0x7f);
+        if shift == 126 && part > 3 {
             return None;
         }
         value |= part << shift;
@@ -249,47 +290,65 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use getid_core::no_dates;
 
-    fn written(ids: &[u64]) -> Vec<u8> {
-        let mut writer = Writer::new(Vec::new(), Layout::default()).unwrap();
+    fn unnamed() -> Subject {
+        Subject::Unnamed(Layout::default())
+    }
+
+    fn declared() -> Subject {
+        Subject::parse("generator trace uuid7", no_dates).unwrap()
+    }
+
+    fn written(subject: &Subject, ids: &[u128]) -> Vec<u8> {
+        let mut writer = Writer::new(Vec::new(), subject).unwrap();
         for &id in ids {
-            writer.add(Id::new(id).unwrap()).unwrap();
+            writer.add(id).unwrap();
         }
         writer.finish().unwrap()
     }
 
-    fn read(bytes: &[u8]) -> Result<Vec<u64>, RecordError> {
+    fn read(bytes: &[u8]) -> Result<Vec<u128>, RecordError> {
         Reader::new(bytes)?.collect()
     }
 
     #[test]
     fn what_was_written_is_read() {
-        let many: Vec<u64> = (0..200_000).map(|i| 144_182_182_078_841_378 + i * i).collect();
-        for ids in [&[][..], &[0], &[0, 0, 1, 127, 128, 1 << 62, (1 << 63) - 1], &many] {
-            let bytes = written(ids);
+        let many: Vec<u128> = (0..200_000).map(|i| 144_182_182_078_841_378 + i * i).collect();
+        let wide: Vec<u128> = (0..200_000).map(|i| (i << 110) + i * i).collect();
+        for ids in [&[][..], &[0], &[0, 0, 1, 127, 128, 1 << 62, (1 << 63) - 1], &many, &[u128::MAX], &wide] {
+            let bytes = written(&unnamed(), ids);
             assert_eq!(read(&bytes).unwrap(), ids);
-            assert_eq!(Reader::new(&bytes[..]).unwrap().layout(), Layout::default());
+            assert!(
+                matches!(Reader::new(&bytes[..]).unwrap().subject(), Subject::Unnamed(layout) if *layout == Layout::default())
+            );
+            let bytes = written(&declared(), ids);
+            assert_eq!(read(&bytes).unwrap(), ids);
+            let Subject::Declared(declaration) = Reader::new(&bytes[..]).unwrap().subject().clone() else { panic!() };
+            assert_eq!(declaration.to_text(), "trace uuid7");
         }
     }
 
     #[test]
     fn each_damaged_byte_and_each_cut_is_noticed() {
-        let bytes = written(&[5, 1000, 1 << 40]);
-        for at in 0..bytes.len() {
-            assert!(read(&bytes[..at]).is_err(), "cut at {at}");
-            for bit in 0..8 {
-                let mut damaged = bytes.clone();
-                damaged[at] ^= 1 << bit;
-                assert!(read(&damaged).is_err(), "byte {at} bit {bit}");
+        for subject in [unnamed(), declared()] {
+            let bytes = written(&subject, &[5, 1000, 1 << 40]);
+            for at in 0..bytes.len() {
+                assert!(read(&bytes[..at]).is_err(), "cut at {at}");
+                for bit in 0..8 {
+                    let mut damaged = bytes.clone();
+                    damaged[at] ^= 1 << bit;
+                    assert!(read(&damaged).is_err(), "byte {at} bit {bit}");
+                }
             }
         }
     }
 
     #[test]
     fn a_later_version_is_said() {
-        let mut bytes = written(&[]);
-        bytes[8] = 2;
-        assert!(read(&bytes).unwrap_err().to_string().contains("version 2"));
+        let mut bytes = written(&unnamed(), &[]);
+        bytes[8] = 3;
+        assert!(read(&bytes).unwrap_err().to_string().contains("version 3"));
         assert!(matches!(read(b"SQLite format 3 and much more"), Err(RecordError::NoRecord)));
     }
 }

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use getid_core::{Id, Layout};
 use serde::Serialize;
 
 use super::load::Drawn;
-use super::{EvennessVerdict, Findings, Found, Judged, Kind};
+use super::{EvennessVerdict, Findings, Found, Judged, Kind, Promises};
 use crate::text::plural::{counted, thousands};
 use crate::text::printable::printable;
 use crate::text::timestamp;
 
 pub(crate) struct Shape {
+    /// What was sent, again and again.
+    pub(crate) command: String,
     pub(crate) connections: u32,
     pub(crate) pipeline: u32,
     /// IDs of one MGETID; none: GETID.
@@ -25,6 +26,11 @@ pub(crate) struct Shape {
 /// The report; its JSON has these fields under these names, and IDs as strings.
 #[derive(Serialize)]
 pub(crate) struct Report {
+    #[serde(skip)]
+    command: String,
+    /// None: the unnamed one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    generator: Option<String>,
     ok: bool,
     pub(crate) violations: u64,
     seconds: f64,
@@ -57,7 +63,10 @@ struct Latency {
 #[derive(Serialize)]
 struct ServerReport {
     server: String,
-    server_id: Option<u32>,
+    /// For people: the server-id, or what else tells servers apart; none where nothing does.
+    #[serde(skip)]
+    identity: Option<String>,
+    server_id: Option<u64>,
     ids: u64,
     lowest: Option<String>,
     highest: Option<String>,
@@ -81,23 +90,27 @@ struct Check {
 }
 
 impl Report {
-    pub(crate) fn new(shape: Shape, layout: Layout, drawn: Drawn, judged: Judged) -> Report {
+    pub(crate) fn new(shape: Shape, promises: &Promises, drawn: Drawn, judged: Judged) -> Report {
         let ids = drawn.ids();
         let Drawn { servers, watches, elapsed, latency_us, requests, errors, disconnects } = drawn;
         let Judged { mut findings, servers: judged_servers, earlier_ids } = judged;
         let mut server_reports = Vec::new();
         for (server, judged) in servers.iter().zip(judged_servers) {
             let own = watches.iter().filter(|watch| std::sync::Arc::ptr_eq(&watch.server, server));
-            let time = |id: Id| timestamp::format_rfc3339(layout.split(id).tick.unix_ms(layout.epoch()));
+            let time = |id: u128| promises.unix_ms_of(id).map(|(first, _)| timestamp::format_rfc3339(first));
             let judged = judged.as_ref();
             server_reports.push(ServerReport {
                 server: server.name.clone(),
+                identity: promises.names_server().then(|| {
+                    let id = server.server_id().map_or_else(|| "unknown".to_owned(), |id| id.to_string());
+                    format!("{} {id}", promises.server_word())
+                }),
                 server_id: server.server_id(),
                 ids: judged.map_or(0, |judged| judged.ids),
-                lowest: judged.map(|judged| judged.lowest.to_string()),
-                highest: judged.map(|judged| judged.highest.to_string()),
-                lowest_time: judged.map(|judged| time(judged.lowest)),
-                highest_time: judged.map(|judged| time(judged.highest)),
+                lowest: judged.map(|judged| promises.text(judged.lowest)),
+                highest: judged.map(|judged| promises.text(judged.highest)),
+                lowest_time: judged.and_then(|judged| time(judged.lowest)),
+                highest_time: judged.and_then(|judged| time(judged.highest)),
                 ahead_max_ms: own.clone().filter_map(|watch| watch.ahead_max_ms).max(),
                 behind_max_ms: own.filter_map(|watch| watch.behind_max_ms).max(),
                 evenness: judged.map(|judged| judged.evenness.clone()),
@@ -107,10 +120,12 @@ impl Report {
             findings.absorb(watch.findings);
         }
         let even_judged = server_reports.iter().flat_map(|server| &server.evenness).any(|even| even.even.is_some());
-        let checks = checks(&findings, ids, shape.after, even_judged);
+        let checks = checks(&findings, promises, ids, shape.after, even_judged);
         let seconds = elapsed.as_secs_f64();
         let ms = |quantile: f64| to_ms(latency_us.value_at_quantile(quantile));
         Report {
+            command: shape.command,
+            generator: promises.generator().map(|declaration| declaration.name().to_owned()),
             ok: findings.count() == 0,
             violations: findings.count(),
             seconds,
@@ -137,13 +152,16 @@ impl Report {
     }
 }
 
-fn checks(findings: &Findings, ids: u64, after: bool, even_judged: bool) -> Vec<Check> {
+fn checks(findings: &Findings, promises: &Promises, ids: u64, after: bool, even_judged: bool) -> Vec<Check> {
     let check = |kind: Kind| {
         let made = match kind {
             Kind::AfterEarlier => after,
             Kind::Evenness => even_judged,
             Kind::Reply => true,
-            _ => ids > 0,
+            Kind::ConnectionOrder | Kind::RealTimeOrder => ids > 0 && promises.ordered(),
+            Kind::ServerId => ids > 0 && promises.names_server(),
+            Kind::Clock => ids > 0 && promises.has_time(),
+            Kind::Duplicate => ids > 0,
         };
         Check { kind, made, found: findings.of(kind).clone() }
     };
@@ -155,9 +173,8 @@ const DISCONNECTS_SHOWN_MAX: usize = 5;
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { seconds, ids, requests, latency_ms, connections, pipeline, .. } = self;
+        let Report { command, seconds, ids, requests, latency_ms, connections, pipeline, .. } = self;
         let Latency { p50, p90, p99, p999, max } = latency_ms;
-        let command = self.batch.map_or_else(|| "GETID".to_owned(), |batch| format!("MGETID {batch}"));
         writeln!(
             f,
             "{command} over {} to {}, {pipeline} in flight, {seconds:.1} s",
@@ -212,8 +229,8 @@ impl fmt::Display for Report {
 impl fmt::Display for ServerReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-        let server_id = self.server_id.map_or_else(|| "unknown".to_owned(), |id| id.to_string());
-        writeln!(f, "{}, server-id {server_id}: {}", self.server, counted(self.ids, "id"))?;
+        let identity = self.identity.as_ref().map_or_else(String::new, |identity| format!(", {identity}"));
+        writeln!(f, "{}{identity}: {}", self.server, counted(self.ids, "id"))?;
         if self.ids == 0 {
             return Ok(());
         }
@@ -227,12 +244,6 @@ impl fmt::Display for ServerReport {
         }
         Ok(())
     }
-}
-
-/// `2/9/10 from 2014-12-31T16:00:00.000Z`.
-pub(crate) fn layout_text(layout: Layout) -> String {
-    let epoch = timestamp::format_rfc3339(layout.first_unix_ms());
-    format!("{}/{}/{} from {epoch}", layout.server_bits(), layout.shard_bits(), layout.random_bits())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 µs")]

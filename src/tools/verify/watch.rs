@@ -1,53 +1,51 @@
 //! What is checked while IDs arrive.
 //!
-//! Real-time order needs no clock. Each server has a floor: one more than the largest ID whose reply any connection has
-//! received. A request notes the floor before it is sent; every ID it brings must reach it. This is sound however
-//! threads interleave: an ID in the floor was received before the note, and the note was made before the request
-//! left, so the promise applies. It may miss a violation that is a few nanoseconds narrow; it never claims one.
+//! Real-time order needs no clock. Each server has a floor: the largest ID whose reply any connection has received. A
+//! request notes the floor before it is sent; every ID it brings must be above it. This is sound however threads
+//! interleave: an ID in the floor was received before the note, and the note was made before the request left, so the
+//! promise applies. It may miss a violation that is a few nanoseconds narrow; it never claims one.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use getid_core::{Id, Layout};
-
-use super::{Findings, Kind};
+use super::{Findings, Ids, Kind, Promises};
 
 #[derive(Debug)]
 pub(crate) struct ServerWatch {
     pub(crate) name: String,
-    /// One more than the largest ID received; 0 at first.
-    floor: AtomicU64,
+    /// The largest ID received.
+    floor: Mutex<Option<u128>>,
     /// The server-id of all its IDs, plus one; 0 until it is known.
     server_id_plus_1: AtomicU64,
 }
 
 impl ServerWatch {
     /// A server, with its server-id if that is known beforehand.
-    pub(crate) fn new(name: String, server_id: Option<u32>) -> ServerWatch {
-        let known = server_id.map_or(0, |id| u64::from(id) + 1);
-        ServerWatch { name, floor: AtomicU64::new(0), server_id_plus_1: AtomicU64::new(known) }
+    pub(crate) fn new(name: String, server_id: Option<u64>) -> ServerWatch {
+        let known = server_id.map_or(0, |id| id.saturating_add(1));
+        ServerWatch { name, floor: Mutex::new(None), server_id_plus_1: AtomicU64::new(known) }
     }
 
     /// The server-id its IDs must have: as given, or as the first of them had it.
-    pub(crate) fn server_id(&self) -> Option<u32> {
-        self.server_id_plus_1.load(Ordering::Relaxed).checked_sub(1).and_then(|id| u32::try_from(id).ok())
+    pub(crate) fn server_id(&self) -> Option<u64> {
+        self.server_id_plus_1.load(Ordering::Relaxed).checked_sub(1)
     }
 
     /// To be called right before a request is handed to the socket, or earlier.
     pub(crate) fn ask(&self) -> Asked {
-        Asked { floor: self.floor.load(Ordering::Acquire) }
+        Asked { floor: *self.floor.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 
-    fn received(&self, id: Id) {
-        self.floor.fetch_max(id.get() + 1, Ordering::AcqRel);
+    fn received(&self, largest: Option<u128>) {
+        let mut floor = self.floor.lock().unwrap_or_else(PoisonError::into_inner);
+        *floor = (*floor).max(largest);
     }
 
     /// The server-id to expect, which is `seen` if none was seen before.
-    fn expect(&self, seen: u32) -> u32 {
-        let mine = u64::from(seen) + 1;
-        match self.server_id_plus_1.compare_exchange(0, mine, Ordering::Relaxed, Ordering::Relaxed) {
+    fn expect(&self, seen: u64) -> u64 {
+        match self.server_id_plus_1.compare_exchange(0, seen + 1, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => seen,
-            Err(known) => u32::try_from(known - 1).unwrap_or(u32::MAX),
+            Err(known) => known - 1,
         }
     }
 }
@@ -55,7 +53,7 @@ impl ServerWatch {
 /// What was known when a request was sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
-    floor: u64,
+    floor: Option<u128>,
 }
 
 /// When a reply's request left and when the reply came, by the wall clock of the client, Unix ms.
@@ -67,9 +65,9 @@ pub(crate) struct Seen {
     pub(crate) received_unix_ms: i64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct WatchOptions {
-    pub(crate) layout: Layout,
+    pub(crate) promises: Arc<Promises>,
     /// How far an ID's time may lie ahead of its receipt or behind its request, ms.
     pub(crate) clock_tolerance_ms: i64,
 }
@@ -82,7 +80,7 @@ pub(crate) struct Watch {
     pub(crate) connection: usize,
     pub(crate) findings: Findings,
     /// The IDs, in the order of their arrival.
-    pub(crate) ids: Vec<u64>,
+    pub(crate) ids: Ids,
     /// The farthest an ID lay ahead of its receipt, ms; negative when all lay behind.
     pub(crate) ahead_max_ms: Option<i64>,
     /// The farthest an ID lay behind its request, ms; negative when all lay ahead.
@@ -96,47 +94,61 @@ impl Watch {
             server,
             connection,
             findings: Findings::default(),
-            ids: Vec::new(),
+            ids: Ids::new(options.promises.is_narrow()),
             ahead_max_ms: None,
             behind_max_ms: None,
             options,
         }
     }
 
-    /// One ID of a reply to a request that was `asked`, in the reply's order.
-    pub(crate) fn received(&mut self, asked: Asked, seen: Seen, id: Id) {
-        let (server, connection) = (&*self.server, self.connection);
+    /// The IDs of a reply to a request that was `asked`, in the reply's order.
+    pub(crate) fn received(&mut self, asked: Asked, seen: Seen, ids: &[u128]) {
+        for &id in ids {
+            self.check(asked, seen, id);
+            self.ids.push(id);
+        }
+        self.server.received(ids.iter().copied().max());
+    }
+
+    fn check(&mut self, asked: Asked, seen: Seen, id: u128) {
+        let (server, connection, promises) = (&*self.server, self.connection, &*self.options.promises);
         let place = || format!("{} connection {connection}", server.name);
-        let parts = self.options.layout.split(id);
+        if promises.ordered() {
+            if let Some(last) = self.ids.last().filter(|&last| id <= last) {
+                self.findings.add(Kind::ConnectionOrder, || {
+                    format!("{}: {} came after {}", place(), promises.text(id), promises.text(last))
+                });
+            }
+            if let Some(floor) = asked.floor.filter(|&floor| id <= floor) {
+                self.findings.add(Kind::RealTimeOrder, || {
+                    let (id, floor) = (promises.text(id), promises.text(floor));
+                    format!("{}: {id} was asked for after {floor} had been received", place())
+                });
+            }
+        }
+        if let Some(seen) = promises.server_of(id) {
+            let expected = server.expect(seen);
+            if seen != expected {
+                self.findings.add(Kind::ServerId, || {
+                    let (id, word) = (promises.text(id), promises.server_word());
+                    format!("{}: {id} has {word} {seen}, expected {expected}", place())
+                });
+            }
+        }
 
-        if let Some(last) = self.ids.last().copied().filter(|&last| id.get() <= last) {
-            self.findings.add(Kind::ConnectionOrder, || format!("{}: {id} came after {last}", place()));
-        }
-        if id.get() < asked.floor {
-            self.findings.add(Kind::RealTimeOrder, || {
-                format!("{}: {id} was asked for after {} had been received", place(), asked.floor - 1)
-            });
-        }
-        let expected = server.expect(parts.server);
-        if parts.server != expected {
-            self.findings.add(Kind::ServerId, || {
-                format!("{}: {id} has server-id {}, expected {expected}", place(), parts.server)
-            });
-        }
-
-        let id_unix_ms = parts.tick.unix_ms(self.options.layout.epoch());
-        let ahead_ms = id_unix_ms.saturating_sub(seen.received_unix_ms);
-        let behind_ms = seen.asked_unix_ms.saturating_sub(id_unix_ms);
+        // Whatever the unit, the ID was made at some ms of it.
+        let Some((first_unix_ms, last_unix_ms)) = promises.unix_ms_of(id) else { return };
+        let ahead_ms = first_unix_ms.saturating_sub(seen.received_unix_ms);
+        let behind_ms = seen.asked_unix_ms.saturating_sub(last_unix_ms);
         self.ahead_max_ms = self.ahead_max_ms.max(Some(ahead_ms));
         self.behind_max_ms = self.behind_max_ms.max(Some(behind_ms));
         for (distance_ms, side) in [(ahead_ms, "ahead of"), (behind_ms, "behind")] {
             if distance_ms > self.options.clock_tolerance_ms {
-                self.findings.add(Kind::Clock, || format!("{}: {id} is {distance_ms} ms {side} the clock", place()));
+                self.findings.add(Kind::Clock, || {
+                    format!("{}: {} is {distance_ms} ms {side} the clock", place(), promises.text(id))
+                });
             }
         }
-
-        self.ids.push(id.get());
-        server.received(id);
     }
 
     /// A reply that is not what was asked for.

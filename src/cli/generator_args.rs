@@ -1,0 +1,55 @@
+//! Which generator a tool asks for IDs.
+
+use clap::Args;
+
+/// Flags that name a generator, and what comes with a request to it.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Generator")]
+pub(super) struct GeneratorArgs {
+    /// A named generator [default: the unnamed one]
+    #[arg(long, value_name = "NAME")]
+    pub(super) generator: Option<String>,
+    #[command(flatten)]
+    pub(super) fields: FieldArgs,
+}
+
+/// Values of fields that come with each request.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Generator")]
+pub(super) struct FieldArgs {
+    /// The value of a field that comes with each request, as in shard=53; may be given several times
+    #[arg(long = "field", value_name = "NAME=VALUE", value_parser = field)]
+    fields: Vec<(String, String)>,
+}
+
+impl FieldArgs {
+    /// Whether no field has a value.
+    pub(super) fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// Whether a field of this name has a value.
+    pub(super) fn names(&self, name: &str) -> bool {
+        self.fields.iter().any(|(known, _)| known == name)
+    }
+
+    /// What follows the command in a request to this generator.
+    pub(super) fn words(&self, generator: Option<&str>) -> Result<Vec<String>, String> {
+        let Some(generator) = generator else {
+            return match self.fields.first() {
+                None => Ok(Vec::new()),
+                Some((name, _)) => Err(format!("--field {name}: the unnamed generator has no such field")),
+            };
+        };
+        let mut words = vec![generator.to_owned()];
+        words.extend(self.fields.iter().flat_map(|(name, value)| [name.clone(), value.clone()]));
+        Ok(words)
+    }
+}
+
+fn field(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("must be NAME=VALUE, as in shard=53".to_owned()),
+    }
+}

@@ -1,0 +1,154 @@
+//! What is promised of the IDs of one generator, and where in them the evidence lies.
+//!
+//! The fields that are judged are found once, for a run looks at each of millions of IDs.
+
+use std::sync::Arc;
+
+use getid_core::{Declaration, Field, Layout, Role};
+
+use crate::text::timestamp;
+use crate::tools::decoded::text_of;
+use crate::tools::subject::Subject;
+
+/// Bits of an ID that is kept in 8 bytes.
+const NARROW_BITS_MAX: u32 = 64;
+
+/// Bits of a number that tells servers apart.
+const SERVER_BITS_MAX: u32 = 63;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Promises {
+    subject: Subject,
+    declaration: Arc<Declaration>,
+    time: Option<(Place, i128, u64)>,
+    /// Together they tell a server's IDs from those of others.
+    server: Vec<Place>,
+    evenness: Evenly,
+}
+
+/// What makes IDs even over `id % n`, from the lowest bit on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Evenly {
+    /// Any 2^bits IDs in a row have each value of these bits once.
+    Cycle(u32),
+    /// So many bits are drawn anew for each ID.
+    Chance(u32),
+    /// Nothing.
+    No,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    shift: u32,
+    bits: u32,
+}
+
+impl Place {
+    fn of(self, number: u128) -> u64 {
+        // No wider than 64 bits: times, and parts of the server's number.
+        u64::try_from((number >> self.shift) & (u128::MAX >> (u128::BITS - self.bits))).unwrap_or(u64::MAX)
+    }
+}
+
+impl Promises {
+    /// `None` for what no server can be configured to.
+    pub(crate) fn of(subject: Subject) -> Option<Promises> {
+        let declaration = Arc::new(subject.declaration()?);
+        let layout = declaration.layout();
+        let place = |(field, shift): (&Field, u32)| Place { shift, bits: field.bits };
+        let is_servers = |field: &Field| {
+            matches!(field.role, Role::Server | Role::Drawn) || declaration.by_hand().contains(&field.name)
+        };
+        let server: Vec<Place> = layout.places().filter(|(field, _)| is_servers(field)).map(place).collect();
+        let fits = server.iter().map(|place| place.bits).sum::<u32>() <= SERVER_BITS_MAX;
+        let time = layout.places().find(|(field, _)| field.role == Role::Time).map(place);
+        let evenness = match (&subject, layout.fields().last()) {
+            (Subject::Unnamed(layout), _) => Evenly::Cycle(layout.random_bits()),
+            (_, Some(field)) if field.role == Role::Random => Evenly::Cycle(field.bits),
+            (_, Some(field)) if field.role == Role::Noise => Evenly::Chance(field.bits),
+            _ => Evenly::No,
+        };
+        Some(Promises {
+            time: time.map(|place| (place, layout.unix_ns(0), layout.unit().ns())),
+            server: if fits { server } else { Vec::new() },
+            evenness,
+            subject,
+            declaration,
+        })
+    }
+
+    pub(crate) fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    /// The generator to name in requests; `None`: the unnamed one.
+    pub(crate) fn generator(&self) -> Option<&Arc<Declaration>> {
+        match self.subject {
+            Subject::Unnamed(_) => None,
+            Subject::Declared(_) => Some(&self.declaration),
+        }
+    }
+
+    /// Whether a server's IDs ascend.
+    pub(crate) fn ordered(&self) -> bool {
+        self.declaration.is_ordered() && self.time.is_some()
+    }
+
+    /// Whether IDs hold a time.
+    pub(crate) fn has_time(&self) -> bool {
+        self.time.is_some()
+    }
+
+    /// Whether IDs say which server gave them.
+    pub(crate) fn names_server(&self) -> bool {
+        // A single server with the unnamed generator has server-id 0 in no bits.
+        !self.server.is_empty() || matches!(self.subject, Subject::Unnamed(_))
+    }
+
+    /// What tells servers apart, in words.
+    pub(crate) fn server_word(&self) -> &'static str {
+        let is_drawn = self.declaration.server_bits() == 0 && self.declaration.drawn_fields().next().is_some();
+        if is_drawn { "drawn number" } else { "server-id" }
+    }
+
+    pub(crate) fn evenness(&self) -> Evenly {
+        self.evenness
+    }
+
+    /// Whether an ID is kept in 8 bytes, else in 16.
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.declaration.layout().bits() <= NARROW_BITS_MAX
+    }
+
+    /// The server-id of an ID, or what else tells servers apart; `None` where nothing does.
+    pub(crate) fn server_of(&self, number: u128) -> Option<u64> {
+        let together = |server: u64, place: &Place| server << place.bits | place.of(number);
+        self.names_server().then(|| self.server.iter().fold(0, together))
+    }
+
+    /// The first and the last ms of an ID's unit, Unix ms.
+    pub(crate) fn unix_ms_of(&self, number: u128) -> Option<(i64, i64)> {
+        let (place, epoch_unix_ns, unit_ns) = self.time?;
+        let first = epoch_unix_ns + i128::from(place.of(number)) * i128::from(unit_ns);
+        let ms = |unix_ns: i128| i64::try_from(unix_ns.div_euclid(1_000_000)).unwrap_or(i64::MAX);
+        Some((ms(first), ms(first + i128::from(unit_ns) - 1)))
+    }
+
+    /// An ID as it is written.
+    pub(crate) fn text(&self, number: u128) -> String {
+        text_of(&self.declaration, number)
+    }
+}
+
+/// `2/9/10 from 2014-12-31T16:00:00.000Z`, or a declaration.
+pub(crate) fn layout_text(subject: &Subject) -> String {
+    match subject {
+        Subject::Unnamed(layout) => unnamed_text(*layout),
+        Subject::Declared(declaration) => declaration.to_text(),
+    }
+}
+
+fn unnamed_text(layout: Layout) -> String {
+    let epoch = timestamp::format_rfc3339(layout.first_unix_ms());
+    format!("{}/{}/{} from {epoch}", layout.server_bits(), layout.shard_bits(), layout.random_bits())
+}
