@@ -3,13 +3,14 @@
 use std::io::ErrorKind;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use getid::claim::{Identity, Mismatch, NoClaim, Record, SaveError, SaveStep};
 use getid::generators::{Keeper, KeeperError};
 use getid::session::turn_ids_max;
 use getid_core::checks::{Fault, plant};
-use getid_core::{BorrowPolicy, Epoch, Layout, Refusal, SavePoint};
+use getid_core::{BorrowPolicy, Declaration, Epoch, Layout, Refusal, SavePoint, no_dates};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -239,6 +240,34 @@ async fn a_sync_that_never_returns_is_answered_after_a_second_to_all_together() 
     assert!(server.stop_within(Duration::from_secs(3)).await.is_none(), "a hanging disk has no last save");
     machine.start().await.draw(100).await.expect("ids");
     machine.done();
+}
+
+/// The watermark is one: however many generators are busy, the record is saved as often.
+#[tokio::test(start_paused = true)]
+async fn twenty_busy_generators_save_as_often_as_one() {
+    let mut saves = Vec::new();
+    for generators in [0, 1, 20] {
+        let mut machine = Machine::new();
+        let units = ["100ns", "1ms", "10ms", "1s"];
+        let declared = |n: usize| {
+            let words = format!("g{n} layout time:38@{} counter:4 server-id:21 epoch 1700000000000", units[n % 4]);
+            let words = words.replace("time:38@100ns counter:4", "time:59@100ns");
+            Arc::new(Declaration::parse(&words.split(' ').collect::<Vec<_>>(), no_dates).expect("a declaration"))
+        };
+        machine.generators = (0..generators).map(declared).collect();
+        let server = machine.settled().await;
+        let before = server.status().saves;
+        for _ in 0..300 {
+            server.draw(3).await.expect("ids");
+            for n in 0..generators {
+                server.draw_named(&format!("g{n}"), 1).await.expect("ids");
+            }
+            pass(100).await;
+        }
+        saves.push(server.status().saves - before);
+        machine.done();
+    }
+    assert!((25..=31).contains(&saves[0]) && saves.iter().all(|&n| n.abs_diff(saves[0]) <= 1), "{saves:?}");
 }
 
 #[tokio::test(start_paused = true)]
