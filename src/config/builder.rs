@@ -13,6 +13,7 @@ use super::report::{Place, Problem, Warning};
 use super::secrets::{self, is_secret};
 use super::value_error::ValueError;
 use super::values::{Config, Values};
+use crate::text::plural::counted;
 use crate::text::suggest::did_you_mean;
 
 /// One line of any source: a directive and its words.
@@ -63,6 +64,9 @@ pub(super) struct Builder {
 
 /// Mistakes after which reading stops. Looking for what each unknown word may have meant takes some 100 us.
 const PROBLEMS_MAX: usize = 1000;
+
+/// Generators that are warned of one by one.
+const DOUBTS_MAX: usize = 10;
 
 impl Builder {
     pub(super) fn new() -> Builder {
@@ -386,10 +390,18 @@ impl Builder {
             self.problems.push(Problem::new(places, "", misfit.sentence).with_help(Some(misfit.help)));
         }
         let doubts = self.values.config.generators.iter().filter_map(|declaration| {
+            let sentence = doubt(declaration)?;
             let place = self.place_of_generator(declaration.name())?;
-            Some(Warning { place, subject: format!("generator {}", declaration.name()), sentence: doubt(declaration)? })
+            Some(Warning { place, subject: format!("generator {}", declaration.name()), sentence })
         });
-        self.warnings.extend(doubts.collect::<Vec<_>>());
+        let mut doubts: Vec<_> = doubts.collect();
+        let others = doubts.len().saturating_sub(DOUBTS_MAX);
+        doubts.truncate(DOUBTS_MAX);
+        if let Some(last) = doubts.last_mut().filter(|_| others > 0) {
+            last.sentence =
+                format!("{}; and so it is with {}", last.sentence, counted(others as u64, "other generator"));
+        }
+        self.warnings.extend(doubts);
     }
 
     fn place_of_generator(&self, name: &str) -> Option<Place> {

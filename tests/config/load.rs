@@ -474,6 +474,12 @@ fn what_may_not_be_meant_by_a_generator_is_a_warning() {
         "t.conf:3: generator c: node is given by hand: servers with the same value give the same IDs",
     ];
     assert_eq!(warnings, expected);
+    let many: Vec<_> = (0..15).map(|at| format!("generator g{at} leaf worker 3")).collect();
+    let (_, warnings) = conf(&many.join("\n")).unwrap();
+    assert_eq!(warnings.len(), 10);
+    let expected =
+        "worker is given by hand: servers with the same value give the same IDs; and so it is with 5 other generators";
+    assert_eq!(warnings[9].sentence, expected);
 }
 
 #[test]
