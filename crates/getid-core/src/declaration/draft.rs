@@ -64,8 +64,10 @@ impl Declaration {
     /// A declaration as [`Declaration::to_text`] writes it.
     pub fn from_text(text: &str) -> Option<Declaration> {
         let words: Vec<_> = text.split(' ').collect();
-        let first_former = words.iter().position(|&word| word == FORMERLY).unwrap_or(words.len());
-        let (words, former) = words.split_at(first_former);
+        // They stand at the end, in pairs. (Elsewhere the word may be a prefix.)
+        let is_former = |pair: &&[&str]| pair.len() == 2 && pair[0] == FORMERLY;
+        let formers = words.rchunks(2).take_while(is_former).count();
+        let (words, former) = words.split_at(words.len() - 2 * formers);
         let mut declaration = Declaration::parse(words, no_dates).ok()?;
         for pair in former.chunks(2) {
             declaration.former.push(Format::from_former_text(pair.get(1)?)?);

@@ -143,7 +143,8 @@ impl Declaration {
         self.kind.shape == Shape::Number && self.format.is_none() && self.layout.bits() <= INTEGER_BITS_MAX
     }
 
-    /// Whether a server's IDs ascend: in the order of numbers, and of texts unless a format may grow.
+    /// Whether a server's IDs ascend, as numbers. So do texts, if all have one width: those of a text kind, and of a
+    /// format that does not grow.
     pub fn is_ordered(&self) -> bool {
         self.kind.shape.is_ordered()
     }

@@ -2,6 +2,8 @@
 
 use getid_core::{Declaration, KINDS, no_dates};
 
+use proptest::prelude::*;
+
 use crate::support::declared;
 
 /// One of each kind, and of each option.
@@ -20,6 +22,8 @@ const RIGHT: &[&str] = &[
      counter-start 0..9",
     "short js53 format base62 prefix T- overflow grow",
     "short js53 pad 64 overflow error",
+    "a-word-of-the-record twitter format hex prefix formerly",
+    "a-word-of-the-record twitter prefix formerly overflow grow",
     "zeros layout zero:3 time:40@100us server-id:20 zero 0",
     "wide layout time:60@100ns server-id:2 noise:66 epoch -12219292800000",
     "no-random fork counter:19 random:0",
@@ -260,4 +264,108 @@ fn what_is_an_integer() {
     assert!(declared("t discord").write(u128::from(u64::MAX), &mut written));
     assert_eq!(written, b"18446744073709551615");
     assert_eq!(declared("t discord").read("18446744073709551616"), None);
+}
+
+/// Words of which declarations are made, right and wrong ones.
+fn words() -> impl Strategy<Value = Vec<String>> {
+    let kinds: Vec<_> = KINDS.iter().map(|kind| kind.word.to_owned()).collect();
+    let field = (
+        prop::sample::select(vec![
+            "time",
+            "counter",
+            "random",
+            "noise",
+            "server-id",
+            "worker",
+            "datacenter",
+            "idc",
+            "x_1",
+        ]),
+        0..50_u32,
+        prop::sample::select(vec!["", "", "", "@1ms", "@100ns", "@7s", "?"]),
+    )
+        .prop_map(|(name, bits, end)| format!("{name}:{bits}{end}"));
+    let option = prop::sample::select(vec![
+        "epoch 0",
+        "epoch -1",
+        "counter-start 0..7",
+        "one-server 3",
+        "format hex",
+        "format base58",
+        "pad 30",
+        "prefix a-",
+        "prefix formerly",
+        "overflow grow",
+        "worker 1",
+        "datacenter 2",
+        "idc 0",
+        "idc 1",
+        "x_1 0",
+        "node 5",
+        "process 9",
+        "formerly hex/1/grow/",
+        "epoch",
+        "x",
+    ])
+    .prop_map(str::to_owned);
+    let part = prop_oneof![field, option];
+    (prop::sample::select(kinds), prop::collection::vec(part, 0..7)).prop_map(|(kind, parts)| {
+        let kind_and_time = if kind == "layout" { "layout time:30@1ms".to_owned() } else { kind };
+        let text = format!("t {kind_and_time} {}", parts.join(" "));
+        text.split_whitespace().map(str::to_owned).collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn whatever_is_declared_has_a_text_that_reads_back(words in words()) {
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        match Declaration::parse(&words, no_dates) {
+            Ok(mut declaration) => {
+                prop_assert_eq!(Declaration::from_text(&declaration.to_text()), Some(declaration.clone()));
+                declaration.draw_missing(|_, bits| u64::from(bits));
+                let read = Declaration::from_text(&declaration.to_text());
+                prop_assert_eq!(read.map(|read| read.to_text()), Some(declaration.to_text()));
+                prop_assert_eq!(declaration.may_replace(&declaration), Ok(()));
+            }
+            Err(errors) => prop_assert!(!errors.is_empty()),
+        }
+    }
+
+    #[test]
+    fn no_text_of_a_record_does_harm(text in "t (layout|fork|uuid7|twitter)( [a-z0-9:@?./-]{1,12}){0,8}") {
+        if let Some(declaration) = Declaration::from_text(&text) {
+            prop_assert_eq!(declaration.to_text(), text);
+        }
+    }
+}
+
+/// A record has room for 16,384 bytes: a field for each bit, long names, and as many formats as are kept.
+#[test]
+fn the_longest_text_has_a_bound() {
+    let mut words = vec!["n".repeat(128), "layout".to_owned(), "time:1@86400s".to_owned()];
+    for n in 0..127 {
+        let name = format!("{n:032}");
+        words.extend([format!("{name}:1"), name, "1".to_owned()]);
+    }
+    words.extend(["epoch", "-62135596800000", "one-server", "4294967295", "overflow", "grow"].map(str::to_owned));
+    let with_prefix = |n: usize| {
+        let mut words = words.clone();
+        words.extend(["pad".to_owned(), "64".to_owned(), "prefix".to_owned(), format!("{n:064}").replace('0', "-")]);
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        Declaration::parse(&words, no_dates).unwrap()
+    };
+    let mut declaration = with_prefix(1);
+    for n in (2..=9).chain(11..=19).take(15) {
+        let mut next = with_prefix(n);
+        next.keep_drawn(&declaration);
+        assert_eq!(next.may_replace(&declaration), Ok(()));
+        declaration = next;
+    }
+    let text = declaration.to_text();
+    assert_eq!(text.matches(" formerly ").count(), 15);
+    assert!(Declaration::from_text(&text).is_some());
+    assert!((10_000..16_000).contains(&text.len()), "{}", text.len());
 }
