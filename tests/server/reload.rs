@@ -114,3 +114,17 @@ fn other_values_in_the_file_stay_and_are_named() {
     edited.reload("port 0\nhz 30\ntimeout 7\n", "SIGHUP: generators: taken away: a");
     assert_eq!(edited.server.count_log("which stay"), 1);
 }
+
+#[test]
+fn what_is_told_of_generators_follows_a_reload() {
+    let mut edited = Edited::start("t.conf", "generator a uuid7\n");
+    let told = |edited: &mut Edited| edited.wire.ask_bulk("INFO generators");
+    assert!(told(&mut edited).contains("generator_a:kind=uuid7,issued=0,"));
+    edited.reload("generator b baidu\n", "near the end of their time: 'b' (ended, 2024-11-20T13:24:16.000Z)");
+    let text = told(&mut edited);
+    assert!(text.contains("generator_b:kind=baidu,issued=0,") && !text.contains("generator_a"), "{text}");
+    edited.reload("generator a uuid7\n", "SIGHUP: generators: added: a; taken away: b");
+    edited.gives(&["a"]);
+    assert!(told(&mut edited).contains("generator_a:kind=uuid7,issued=1,"));
+    assert_eq!(edited.server.count_log("near the end"), 1);
+}
