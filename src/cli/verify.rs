@@ -197,6 +197,9 @@ fn words(args: &VerifyArgs, promises: &Promises) -> Result<Vec<String>, String> 
     if args.after && !promises.ordered() {
         return Err("--after: these IDs do not ascend, so none is known to be later than others".to_owned());
     }
+    if !args.server_id.is_empty() && !promises.names_server() {
+        return Err("--server-id: nothing in these IDs says which server gave them".to_owned());
+    }
     let Some(declaration) = promises.generator() else {
         return args.fields.words(None);
     };

@@ -76,8 +76,12 @@ const PURE: &[&str] = &[
     "stats",
     "tools/address",
     "tools/bench",
+    "tools/decoded",
+    "tools/explanation",
     "tools/paste",
+    "tools/picture",
     "tools/replies",
+    "tools/subject",
     "tools/verify",
 ];
 

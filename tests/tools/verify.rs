@@ -481,6 +481,7 @@ fn what_a_report_says_of_a_named_generator() {
     for (declaration, args, expected) in [
         ("lua redis-lua", "", "the field 'shard' comes with each request: --field shard=VALUE"),
         ("trace uuid4", "--against x --after", "--after: these IDs do not ascend"),
+        ("trace uuid7", "--server-id 1", "--server-id: nothing in these IDs says which server gave them"),
         ("trace uuid4", "--field shard", "must be NAME=VALUE"),
         ("trace uuid5", "", "'uuid5' is not a kind of generator"),
     ] {
