@@ -206,10 +206,15 @@ impl Server {
             has_record.then(|| (self.disk.clone(), BTreeSet::new()));
     }
 
-    /// The names of its generators.
-    pub(crate) fn names(&self) -> Vec<String> {
+    /// Its generators.
+    pub(crate) fn generators(&self) -> Vec<Arc<Declaration>> {
         let named = self.view.configured();
-        named.iter().map(|(_, generator)| generator.declaration().name().to_owned()).collect()
+        named.iter().map(|(_, generator)| Arc::new(generator.declaration().clone())).collect()
+    }
+
+    /// Their names.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.generators().iter().map(|declaration| declaration.name().to_owned()).collect()
     }
 
     /// From here on so much may be in force.
@@ -351,18 +356,6 @@ impl Client {
         self.issuer.draw(n, &mut drawn).await?;
         let ceiling = self.view.ceiling(&self.issuer);
         Ok(oracle.reply(asked, &self.view.line, scheme, n, &drawn, ceiling))
-    }
-
-    /// Whether it has given an ID of any generator.
-    pub(crate) fn has_given(&self) -> bool {
-        self.issuer.status().mint.ids_issued > 0 || self.has_given_named()
-    }
-
-    /// Whether it has given an ID of a named one.
-    pub(crate) fn has_given_named(&self) -> bool {
-        let named = self.view.named.lock().unwrap_or_else(PoisonError::into_inner);
-        let statuses = self.issuer.named_status(named.iter().flatten().map(|&(index, _)| index));
-        statuses.iter().any(|status| status.issued > 0)
     }
 
     /// `n` IDs of a named generator, seen by the oracle. Nothing where it is not configured.

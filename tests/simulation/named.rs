@@ -14,9 +14,9 @@ use crate::random::Random;
 const POOL: [(&str, i64); 8] = [
     ("ticks layout time:59@100ns server-id:21", -12_219_292_800_000),
     ("one layout time:43@1ms counter:1 server-id:21", 1_700_000_000_000),
-    ("chance layout time:43@1ms counter:5 server-id:21 counter-start 0..9", 1_735_689_600_000),
+    ("chance layout time:43@1ms counter:5 server-id:21 counter-start 0..2", 1_735_689_600_000),
     ("ten layout time:40@10ms counter:4 server-id:21", 1_409_529_600_123),
-    ("ten-by-chance layout time:40@10ms counter:4 server-id:21 counter-start 0..7", 0),
+    ("ten-by-chance layout time:40@10ms counter:4 server-id:21 counter-start 0..4", 0),
     ("second layout time:36@1s counter:7 server-id:21", 0),
     ("odd layout time:36@1234567800ns counter:2 server-id:21", 1_463_673_600_000),
     ("v7 uuid7", 0),
@@ -43,31 +43,32 @@ impl Pool {
         if !self.is_used {
             return Vec::new();
         }
+        self.change();
         let likely = self.rng.within(1, 4);
         let mut chosen = Vec::new();
         for (&(words, _), epoch_unix_ms) in POOL.iter().zip(&self.epochs_unix_ms) {
             if self.rng.one_in(likely) {
-                chosen.push(declared(words, *epoch_unix_ms));
+                // As it was, or with a change that is harmless, and may be taken back.
+                let words = if self.rng.one_in(3) { words.replace("0..", "0..1") } else { words.to_owned() };
+                chosen.push(declared(&words, *epoch_unix_ms));
             }
         }
         chosen
     }
 
     /// Sometimes an epoch becomes an earlier one, which is harmless.
-    pub(crate) fn change(&mut self) {
-        if self.rng.one_in(4) {
+    fn change(&mut self) {
+        if self.rng.one_in(6) {
             let changed = self.rng.index(POOL.len() - 1);
             self.epochs_unix_ms[changed] -= self.rng.pick(&[1, 999, 3500, 86_400_000]);
         }
     }
 
     /// One of `configured` as it must not be declared: with a later epoch.
-    pub(crate) fn later(&mut self, configured: &[String]) -> Option<Arc<Declaration>> {
-        let place = self.rng.index(POOL.len() - 1);
-        let (words, _) = POOL[place];
-        let name = words.split(' ').next().expect("a name");
-        let is_configured = configured.iter().any(|configured| configured == name);
-        is_configured.then(|| declared(words, self.epochs_unix_ms[place] + 1))
+    pub(crate) fn later(&mut self, configured: &[Arc<Declaration>]) -> Option<Arc<Declaration>> {
+        let (words, _) = POOL[self.rng.index(POOL.len() - 1)];
+        let known = configured.iter().find(|known| words.starts_with(&format!("{} ", known.name())))?;
+        Some(declared(words, known.layout().epoch_unix_ms() + 1))
     }
 
     pub(crate) fn rng(&mut self) -> &mut Random {

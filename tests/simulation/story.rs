@@ -7,7 +7,7 @@ use std::time::Duration;
 use getid::claim::{Identity, Mismatch, NoClaim, Record, SaveStep};
 use getid::system::clock::Clock;
 use getid_core::checks::{Rare, seen};
-use getid_core::{BorrowPolicy, Epoch, Layout, Limits, Refusal, Tick};
+use getid_core::{BorrowPolicy, Epoch, Layout, Limits, Refusal, Status, Tick};
 use tokio::task::JoinSet;
 
 use crate::clock::{START_UNIX_MS, SimClock};
@@ -340,7 +340,7 @@ impl Story {
             self.tally.reloads += 1;
             life.server.declare(&self.pool.choose());
         }
-        if let Some(later) = self.pool.later(&life.server.names())
+        if let Some(later) = self.pool.later(&life.server.generators())
             && life.server.issuer.declare(&[later]).is_ok()
         {
             self.machine.oracle.report(|| "a later epoch of a generator was accepted".to_owned());
@@ -386,7 +386,8 @@ impl Story {
                 patience: None,
                 dropped_saves: Arc::default(),
                 oracle: self.machine.oracle.clone(),
-                generators: self.pool.choose(),
+                // With other declarations the first one could not go on: the claim says so, and is tested for it.
+                generators: life.server.generators(),
             };
             let server = second.start().await;
             self.tell(|| format!("a second server: {:?}", server.status().mint));
@@ -477,7 +478,7 @@ impl Story {
             clients.abort_all();
         }
         let Life { server, folder, claim_was_lost, .. } = life;
-        let (status, has_given) = (server.status(), server.client().has_given());
+        let status = server.status();
         self.tally.refusals += status.refusals;
         self.tally.waits += status.waits;
         let covers = folder.is_some() && folder == self.current && !claim_was_lost;
@@ -493,12 +494,12 @@ impl Story {
                 server.kill().await;
             }
             _ => {
-                let client = server.client();
+                let issuer = server.client().issuer;
                 let found = self.machine.disk.record().map(|record| record.point.watermark);
                 let ended = server.stop_within(Duration::from_secs(2)).await;
                 // Those who ask while it ends may have had the first.
-                let status = client.issuer.status().mint;
-                let fresh = !client.has_given();
+                let status = issuer.status().mint;
+                let fresh = !has_given(&status);
                 self.check_disk(covers && !fresh);
                 let stored = self.machine.disk.record().map(|record| record.point.watermark);
                 match ended {
@@ -521,7 +522,7 @@ impl Story {
                     Some(Ok(()))
                         if self.traits.wild_clock
                             || stored == Some(status.position)
-                            || (client.has_given_named() && stored > Some(status.position)) =>
+                            || (status.line_ids_issued > 0 && stored > Some(status.position)) =>
                     {
                         self.tally.clean_stops += 1;
                     }
@@ -533,7 +534,7 @@ impl Story {
                 }
             }
         }
-        if folder.is_none() && has_given {
+        if folder.is_none() && has_given(&status.mint) {
             self.current = None;
         }
         if claim_was_lost && let Some(folder) = folder {
@@ -569,7 +570,6 @@ impl Story {
         if self.rng.one_in(6) {
             self.change_shard_range();
         }
-        self.pool.change();
         if !self.traits.careless {
             if self.rng.one_in(20) {
                 self.change_epoch();
@@ -617,6 +617,7 @@ impl Story {
         self.machine.clock.put_right();
         self.folders[folder].heal();
         self.forget_what_nobody_knows(Some(folder));
+        self.machine.generators = self.pool.choose();
         let Some(server) = self.begin(Some(folder)).await else {
             self.machine.oracle.report(|| "no start in a world as it should be".to_owned());
             return;
@@ -717,6 +718,11 @@ impl Story {
 /// Claims that were retaken so far, on this thread.
 fn retakes() -> u64 {
     [Rare::Retaken, Rare::RetakenFresh].into_iter().map(|rare| seen()[rare as usize]).sum()
+}
+
+/// Whether it has given an ID, of any generator.
+fn has_given(status: &Status) -> bool {
+    status.ids_issued + status.line_ids_issued > 0
 }
 
 fn with_epoch(layout: Layout, epoch: Epoch) -> Layout {

@@ -128,6 +128,8 @@ listed! {
         WantedSaveDeclares,
         /// A line is left where it was when a claim is retaken.
         RetakeForgetsLines,
+        /// A generator that was declared in another way, and then as before, goes on where it was.
+        RedeclaredGoesOn,
         /// A line that needs a higher watermark than a save would bring waits for ever.
         LineWantsNothing,
         /// A new draw is served although others wait.

@@ -7,8 +7,10 @@ use crate::time::{Slot, Tick};
 /// What a mint looks like at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// IDs given in this life.
+    /// IDs that the unnamed generator gave in this life.
     pub ids_issued: u64,
+    /// IDs that came from lines in this life.
+    pub line_ids_issued: u64,
     /// P, the first tick without an ID.
     pub position: Tick,
     /// R.

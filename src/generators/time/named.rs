@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use getid_core::checks::{Fault, planted};
 use getid_core::{Blocked, Declaration, LineSpec, NamedGenerator, RandomCycle, Refusal, Reservation, Role};
 use rand::seq::SliceRandom as _;
 
@@ -108,7 +109,10 @@ impl<C: Clock> Issuer<C> {
     fn find(&self, declaration: &Declaration) -> Option<Arc<NamedGenerator>> {
         let state = self.lock();
         let mut named = state.named.iter().rev().map(|named| &named.generator);
-        let known = named.find(|known| known.declaration().name() == declaration.name())?;
+        let known = named.find(|known| match known.declaration() {
+            known if planted(Fault::RedeclaredGoesOn) => known == declaration,
+            known => known.name() == declaration.name(),
+        })?;
         (known.declaration() == declaration).then(|| Arc::clone(known))
     }
 

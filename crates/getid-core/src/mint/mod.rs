@@ -539,6 +539,7 @@ impl Mint {
         let reference = self.clock.at(boot_ns);
         Status {
             ids_issued: self.slots.count(),
+            line_ids_issued: self.lines.issued(),
             position: self.slots.position(),
             reference,
             watermark: self.watermark.lowest(),
