@@ -1,4 +1,5 @@
-//! The configuration: files, environment and command line in, a configuration or a report out; and changes to it, by CONFIG SET and SIGHUP.
+//! The configuration: files, environment and command line in, a configuration or a report out; and changes to it, by
+//! CONFIG SET and SIGHUP.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
