@@ -12,6 +12,7 @@ mod clock_faults;
 mod disk;
 mod files;
 mod generators;
+mod kinds;
 mod limits;
 mod lives;
 mod log;

@@ -1,0 +1,223 @@
+//! Every kind of ID over the wire: unique, in order where it promises that, and what its own libraries read.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::support::Server;
+use crate::support::program::run_for;
+
+/// A kind's words behind `--generator kind`, and whether its IDs ascend.
+const KINDS: [(&str, bool); 22] = [
+    ("fork", true),
+    ("twitter", true),
+    ("leaf", true),
+    ("keets", true),
+    ("discord", true),
+    ("sonyflake", true),
+    ("sonyflake2", true),
+    ("baidu time:30 worker:20 epoch 1735689600000", true),
+    ("redis-lua one-server 0", true),
+    ("icicle", true),
+    ("chronos one-server 0", true),
+    ("pd one-server 0", true),
+    ("js53", true),
+    ("timestamp-ms one-server 0", true),
+    ("timestamp-us one-server 0", true),
+    ("uuid1", false),
+    ("uuid4", false),
+    ("uuid6", true),
+    ("uuid7", true),
+    ("objectid", true),
+    ("objectid-decimal", true),
+    ("hibernate", false),
+];
+
+/// Layouts of fields of their own, and formats.
+const OTHERS: [(&str, bool); 3] = [
+    (
+        "layout time:39@1ms idc:2 server-id:7 business:4 counter:7 epoch 2016-01-01T00:00:00+08:00 idc 1 business 3 \
+         counter-start 0..9",
+        true,
+    ),
+    ("layout time:41@1ms server-id:5 counter:8 random:9 epoch 2020-01-01T00:00:00Z format base62 prefix O-", true),
+    ("layout time:40@100us counter:10 noise:13 epoch 2026-01-01T00:00:00Z one-server 0 format base32", true),
+];
+
+/// Even a kind that holds a thousand a second gives its share at once.
+const FAR_AHEAD: [&str; 6] =
+    ["--id-max-borrow-ms", "3600000", "--id-watermark-lead-ms", "60000", "--loglevel", "warning"];
+
+/// A server with one generator, `g`.
+fn serve(declaration: &str) -> Server {
+    let words = ["--generator", "g"].into_iter().chain(declaration.split_whitespace());
+    Server::start(&FAR_AHEAD.into_iter().chain(words).collect::<Vec<_>>())
+}
+
+/// The words that a request of this kind has behind the generator's name.
+fn request(declaration: &str) -> &'static [&'static str] {
+    if declaration.starts_with("redis-lua") { &["shard", "53"] } else { &[] }
+}
+
+/// IDs by hundreds, as texts.
+fn draw(port: u16, count: usize, request: &[&str]) -> Vec<String> {
+    let client = redis::Client::open(("127.0.0.1", port)).expect("an address");
+    let mut connection = client.get_connection().expect("connected");
+    let mut ids = Vec::with_capacity(count);
+    while ids.len() < count {
+        let mut pipe = redis::pipe();
+        for _ in 0..10 {
+            pipe.cmd("MGETID").arg(100).arg("g").arg(request);
+        }
+        ids.extend(pipe.query::<Vec<Vec<String>>>(&mut connection).expect("IDs").into_iter().flatten());
+    }
+    ids
+}
+
+/// Texts of one width ascend as bytes; decimal numbers as numbers, which are longer when they are larger.
+fn ascend(ids: &[String]) -> bool {
+    ids.is_sorted_by(|a, b| (a.len(), a) < (b.len(), b))
+}
+
+fn check(declaration: &str, is_ordered: bool, connections: usize, each: usize) {
+    let server = serve(declaration);
+    let (port, request) = (server.port, request(declaration));
+    let clients: Vec<_> = (0..connections).map(|_| std::thread::spawn(move || draw(port, each, request))).collect();
+    let mut all = HashSet::with_capacity(connections * each);
+    let mut drawn = 0;
+    for client in clients {
+        let ids = client.join().expect("the client ends well");
+        assert!(!is_ordered || ascend(&ids), "{declaration}: in order on each connection");
+        drawn += ids.len();
+        all.extend(ids);
+    }
+    assert!(drawn >= connections * each);
+    assert_eq!(all.len(), drawn, "{declaration}: an ID was given twice");
+}
+
+#[test]
+fn ids_of_each_kind_are_unique_and_in_order() {
+    for (declaration, is_ordered) in KINDS.into_iter().chain(OTHERS) {
+        check(declaration, is_ordered, 5, 1000);
+    }
+}
+
+#[test]
+#[ignore = "needs the release binary: a million of each takes too long without optimization"]
+fn a_million_ids_of_each_kind_over_fifty_connections_are_unique_and_in_order() {
+    for (declaration, is_ordered) in KINDS.into_iter().chain(OTHERS) {
+        check(declaration, is_ordered, 50, 20_000);
+    }
+}
+
+#[test]
+fn every_kind_is_here() {
+    let words = KINDS.map(|(declaration, _)| declaration.split(' ').next().expect("a word"));
+    for kind in getid_core::KINDS.iter().filter(|kind| kind.word != "layout") {
+        assert!(words.contains(&kind.word), "{} is not tried", kind.word);
+    }
+}
+
+/// Bits of many IDs, one after the other.
+struct Bits {
+    ones: u64,
+    runs: u64,
+    count: u64,
+    last: Option<bool>,
+    /// Ones at each place.
+    at: [u64; 128],
+    ids: u64,
+}
+
+impl Bits {
+    fn of(ids: impl Iterator<Item = u128>, mask: u128) -> Bits {
+        let mut bits = Bits { ones: 0, runs: 0, count: 0, last: None, at: [0; 128], ids: 0 };
+        for id in ids {
+            bits.ids += 1;
+            for place in (0..128).filter(|place| mask >> place & 1 == 1) {
+                let bit = id >> place & 1 == 1;
+                bits.count += 1;
+                bits.ones += u64::from(bit);
+                bits.at[place] += u64::from(bit);
+                bits.runs += u64::from(bits.last != Some(bit));
+                bits.last = Some(bit);
+            }
+        }
+        bits
+    }
+
+    /// Monobit and runs tests (NIST SP 800-22, sections 2.1 and 2.3), with bounds of six standard deviations: chance
+    /// fails one of these 250 figures once in two million runs.
+    #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+    fn check(&self, what: &str, mask: u128) {
+        let near = |found: u64, expected: f64, deviation: f64, figure: &str| {
+            let off = (found as f64 - expected) / deviation;
+            assert!(off.abs() < 6.0, "{what}: {figure} is {found}, {off:.1} deviations from {expected}");
+        };
+        let n = self.count as f64;
+        near(self.ones, n / 2.0, n.sqrt() / 2.0, "the number of ones");
+        let share = self.ones as f64 / n;
+        let product = share * (1.0 - share);
+        near(self.runs, 2.0 * n * product, 2.0 * n.sqrt() * product, "the number of runs");
+        let ids = self.ids as f64;
+        for place in (0..128).filter(|place| mask >> place & 1 == 1) {
+            near(self.at[place], ids / 2.0, ids.sqrt() / 2.0, &format!("the number of ones at bit {place}"));
+        }
+    }
+}
+
+fn number_of(uuid: &str) -> u128 {
+    u128::from_str_radix(&uuid.replace('-', ""), 16).expect("a UUID")
+}
+
+#[test]
+fn uuid4_and_noise_are_random() {
+    const LOW_62: u128 = (1 << 62) - 1;
+    let v4_mask = !(0xf << 76 | 0b11 << 62);
+    let v4 = draw(serve("uuid4").port, 20_000, &[]);
+    Bits::of(v4.iter().map(|id| number_of(id)), v4_mask).check("uuid4", v4_mask);
+    let v7 = draw(serve("uuid7").port, 20_000, &[]);
+    Bits::of(v7.iter().map(|id| number_of(id)), LOW_62).check("uuid7", LOW_62);
+    let server = serve("layout time:40@1ms server-id:3 counter:5 noise:15 epoch 2026-01-01T00:00:00Z");
+    let noise = draw(server.port, 20_000, &[]);
+    let mask = (1 << 15) - 1;
+    Bits::of(noise.iter().map(|id| id.parse().expect("a number")), mask).check("noise", mask);
+}
+
+#[test]
+fn the_checks_of_randomness_find_a_counter() {
+    let caught = std::panic::catch_unwind(|| Bits::of(0..20_000, 0xffff).check("a counter", 0xffff));
+    assert!(caught.is_err());
+}
+
+/// A server with a generator for each parser, and what its scripts are told.
+fn read_by(script: &mut Command) -> String {
+    let generators = "--server-id 363 --id-range 10 --shard-range 9 --random-range 2 \
+        --generator tweets twitter --generator chat discord --generator v1 uuid1 --generator v4 uuid4 \
+        --generator v6 uuid6 --generator v7 uuid7 --generator document objectid";
+    let server = Server::start(&generators.split_whitespace().collect::<Vec<_>>());
+    run_for(script.env("GETID_PORT", server.port.to_string()), Duration::from_secs(120))
+}
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(name)
+}
+
+#[test]
+#[ignore = "needs python3 with redis, pymongo and snowflake-id (GETID_TEST_PYTHON)"]
+fn python_libraries_read_what_is_given() {
+    let python = std::env::var_os("GETID_TEST_PYTHON").expect("GETID_TEST_PYTHON");
+    let said = read_by(Command::new(python).arg(script("kinds.py")));
+    assert_eq!(said, "ok snowflake-id\nok uuid\nok bson\n");
+}
+
+#[test]
+#[ignore = "needs node with redis, @sapphire/snowflake, bson and uuid (GETID_TEST_NODE_DIR)"]
+fn node_libraries_read_what_is_given() {
+    let dir = std::env::var_os("GETID_TEST_NODE_DIR").expect("GETID_TEST_NODE_DIR");
+    let copy = Path::new(&dir).join("kinds.mjs");
+    std::fs::copy(script("kinds.mjs"), &copy).expect("copied");
+    let said = read_by(Command::new("node").arg(copy));
+    assert_eq!(said, "ok @sapphire/snowflake\nok uuid\nok bson\n");
+}
