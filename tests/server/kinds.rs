@@ -197,7 +197,7 @@ fn read_by(script: &mut Command) -> String {
         --generator tweets twitter --generator chat discord --generator v1 uuid1 --generator v4 uuid4 \
         --generator v6 uuid6 --generator v7 uuid7 --generator document objectid";
     let server = Server::start(&generators.split_whitespace().collect::<Vec<_>>());
-    run_for(script.env("GETID_PORT", server.port.to_string()), Duration::from_secs(120))
+    run_for(script.env("GETID_PORT", server.port.to_string()), Duration::from_mins(2))
 }
 
 fn script(name: &str) -> PathBuf {
