@@ -97,6 +97,8 @@ pub struct NamedPart {
     pub reservations: Vec<Reservation>,
     /// Why there are no more: the text of an error reply, without `-`. It takes the place of each reply that is left.
     pub refused: Option<String>,
+    /// How many `GETID` and how many `MGETID` were answered by an error because a number has more digits than its format.
+    pub too_wide: [u32; 2],
     /// Where the next ID is.
     at: usize,
     taken: u32,
@@ -111,7 +113,7 @@ impl NamedDrawn {
         self.used = draws;
         for part in &mut self.parts[..draws] {
             part.reservations.clear();
-            (part.refused, part.at, part.taken) = (None, 0, 0);
+            (part.refused, part.too_wide, part.at, part.taken) = (None, [0; 2], 0, 0);
         }
     }
 
@@ -224,7 +226,7 @@ impl NamedPart {
             });
             return;
         }
-        let mut writer = TextWriter::new(generator);
+        let (mut writer, mut errors) = (TextWriter::new(generator), 0);
         output.reserve(count as usize * (generator.id_bytes_max() + TEXT_FRAME_BYTES));
         self.each(count, |slot, nth| {
             let number = number(slot, nth);
@@ -235,8 +237,10 @@ impl NamedPart {
                 output.truncate(start);
             }
             resp::write_error(too_wide(generator, number), output);
+            errors += 1;
             form == Form::Each
         });
+        self.too_wide[usize::from(form == Form::Array)] += errors;
     }
 }
 

@@ -192,6 +192,8 @@ fn replies_in_parts_are_those_of_the_whole() {
             }
             session.write_next(&mut turn, &mut drawn, &mut named, &mut noise, &mut output);
         }
+        let left: u32 = turn.named_draws().iter().map(|draw| draw.ids).sum();
+        assert_eq!((left, turn.draws.unnamed), (0, 0), "nothing is left to draw");
         session.write_named(&turn, Ok(&drawn), &mut named, &mut noise, &mut output);
         assert_eq!(show(&output), show(&expected), "at most {most} at a time");
     }

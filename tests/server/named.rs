@@ -118,6 +118,21 @@ fn unblock_ends_the_wait_for_a_named_generator_and_leaves_other_replies() {
 }
 
 #[test]
+fn a_number_that_its_format_has_no_room_for_is_an_error_that_counts() {
+    let server = Server::start(&["--generator", "narrow", "twitter", "format", "decimal", "pad", "17"]);
+    let mut wire = server.connect();
+    for request in ["GETID narrow", "MGETID 3 narrow", "GETID narrow"] {
+        assert!(wire.ask(request).starts_with("-ERR generator 'narrow' is at "), "{request}");
+    }
+    assert_eq!(wire.info("errorstat_ERR"), "count=3");
+    let told = wire.ask_bulk("INFO commandstats");
+    for (command, failed) in [("cmdstat_getid:", "2"), ("cmdstat_mgetid:", "1")] {
+        let line = told.lines().find(|line| line.starts_with(command)).unwrap();
+        assert!(line.ends_with(&format!("failed_calls={failed}")), "{line}");
+    }
+}
+
+#[test]
 fn a_pause_holds_named_generators_too() {
     let server = Server::start(&["--generator", "tweets", "twitter"]);
     let (mut wire, mut held) = (server.connect(), server.connect());

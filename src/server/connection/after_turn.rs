@@ -64,10 +64,13 @@ impl<T: Transport> Connection<T> {
         own.refuse(getids, mgetids, ErrorCode::of(text.as_bytes()));
     }
 
-    /// The same for named generators that refused.
+    /// The same for named generators, which may also have had no room for a number.
     #[cold]
     pub(super) fn count_named_refused(&self, turn: &Turn, named: &NamedDrawn) {
         let Some(own) = self.server.metrics.own_commands() else { return };
+        for [getids, mgetids] in named.parts().iter().map(|part| part.too_wide).filter(|errors| *errors != [0; 2]) {
+            own.refuse(getids, mgetids, ErrorCode::of(b"ERR "));
+        }
         let replies = turn.replies().iter().filter_map(|reply| match *reply {
             Reply::Named { at } => turn.named_reply(at),
             _ => None,
