@@ -24,6 +24,7 @@
 //!
 //! Pure. Reading and writing files is `claim`'s; what to do about the answer is the caller's.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use getid_core::{Epoch, Layout, SavePoint, Tick, UtcMs};
@@ -150,8 +151,11 @@ impl Record {
         })()
         .ok_or(RecordError::Range)?;
         let mut lines = record.body();
-        if version < record.version() {
-            lines.truncate(OWN_LINES);
+        match version.cmp(&record.version()) {
+            Ordering::Less => lines.truncate(OWN_LINES),
+            Ordering::Equal => {}
+            // Whoever writes a newer version has a reason.
+            Ordering::Greater => return Err(RecordError::Missing { name: "generator" }),
         }
         same_lines(&body, opened.body_line, &lines)?;
         Ok(record)
@@ -396,9 +400,9 @@ mod tests {
             + &format!("generator {TWEETS}\ngenerator a.b:c-d_1 uuid7\nforgotten old past-id X9\n");
         assert_eq!(text, sealed(&expected));
         assert_eq!(Record::parse(text.as_bytes()), Ok(sample_v3()));
-        // Without them it says nothing that version 2 does not.
         let plain = sealed(&body(&sample()).replace("state 2", "state 3"));
-        assert_eq!(Record::parse(plain.as_bytes()), Ok(sample()));
+        let error = Record::parse(plain.as_bytes()).unwrap_err();
+        assert_eq!(error.to_string(), "the line 'generator ...' is missing");
     }
 
     /// As a getid refuses version 3 that knows versions 1 and 2.

@@ -1,8 +1,9 @@
 //! Named generators under the issuer's lock: which there are in this life, and draws from them.
 //!
 //! A generator that had a name once keeps its index for the life, with its place in the mint: one that is removed and
-//! comes back as it was goes on behind itself. One that comes back with another declaration gets a new index, whose line
-//! begins past everything that was given, and nobody draws from the old one any more: both would give the same slots.
+//! comes back as it was goes on behind itself. One that comes back with another declaration gets a new index, whose
+//! line begins past everything that was given, and nobody draws from the old one any more: both would give the same
+//! slots.
 //!
 //! Invariant: of each name, the generator with the largest index alone gives IDs.
 
@@ -52,7 +53,8 @@ impl<C: Clock> Issuer<C> {
     /// and whenever the configuration changes.
     ///
     /// One that is new gives its first ID once a save has succeeded that holds its declaration. Who has the index of
-    /// one that is not among them any more can still draw from it; from one that is declared in another way, nobody can.
+    /// one that is not among them any more can still draw from it; from one that is declared in another way, nobody
+    /// can.
     ///
     /// # Errors
     ///
