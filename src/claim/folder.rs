@@ -367,7 +367,7 @@ pub(crate) fn generator_remedy(dir: &Path, server_id: u32, conflict: &Conflict) 
     match conflict {
         Conflict::Change { recorded, .. } => format!(
             "declare it as before (generator {}), or give it another name; or, if all its IDs are known, run {}",
-            recorded.to_text(),
+            recorded.declared_text(),
             forget(recorded.name())
         ),
         Conflict::Forgotten { .. } => "give it another name".to_owned(),

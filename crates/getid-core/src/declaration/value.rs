@@ -45,6 +45,15 @@ impl Declaration {
     /// All of it in one line, the same for declarations that mean the same: its fields in full, its epoch in Unix ms,
     /// drawn values that are known.
     pub fn to_text(&self) -> String {
+        let mut text = self.declared_text();
+        for former in &self.former {
+            text = format!("{text} {FORMERLY} {}", former.former_text());
+        }
+        text
+    }
+
+    /// The same as a configuration may say it: without what only the record knows of lives before.
+    pub fn declared_text(&self) -> String {
         let mut text = format!("{} {}", self.name, self.kind.word);
         let mut add = |part: String| {
             text.push(' ');
@@ -75,9 +84,6 @@ impl Declaration {
         }
         if let Some(format) = &self.format {
             add(format.to_string());
-        }
-        for former in &self.former {
-            add(format!("{FORMERLY} {}", former.former_text()));
         }
         text
     }

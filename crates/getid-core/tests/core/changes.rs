@@ -242,6 +242,7 @@ fn a_format_of_long_ago_counts() {
     let formerly = "t twitter time:41@1ms datacenter:5 worker:5 counter:12 epoch 1288834974657 format hex pad 16 prefix B- \
                     formerly base62/11/error/A-";
     assert_eq!(second.to_text(), formerly);
+    assert_eq!(format!("{} formerly base62/11/error/A-", second.declared_text()), formerly);
     // Another format with the prefix of the first one: some of its texts were given.
     assert!(matches!(replace(&second, "t twitter format hex prefix A-"), Err(Change::Format { .. })));
     // The first one itself: larger numbers, so other texts.
