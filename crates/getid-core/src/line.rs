@@ -417,7 +417,7 @@ mod tests {
             }
         }
 
-        /// Whatever the unit is: what one life used, no life that begins at its position uses, in an earlier epoch either.
+        /// Whatever the unit is: what one life used, no life that begins at its position uses, nor in an earlier epoch.
         #[test]
         fn the_next_life_begins_behind_the_last_unit(spec in specs(), asks in asks(), earlier_ms in 0..100_000_i64) {
             prop_assume!(spec.epoch_unix_ms - earlier_ms >= -(1 << 48));

@@ -109,8 +109,8 @@ impl Lines {
         position >= self.due_from
     }
 
-    /// The next save is to bring the watermark past `needed`: with a long unit that is further ahead than the lead. Says
-    /// whether a save is due.
+    /// The next save is to bring the watermark past `needed`: with a long unit that is further ahead than the lead.
+    /// Says whether a save is due.
     pub(super) fn want(&mut self, needed: Tick) -> bool {
         self.wanted = self.wanted.max(needed);
         needed >= self.due_from

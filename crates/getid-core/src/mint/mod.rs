@@ -9,9 +9,9 @@
 //!   one, and it is the limit too until R and the configured one have passed where the life began: a start costs no
 //!   wait.
 //!
-//! Both rules hold for the lines of named generators too ([`crate::line`]): a unit is given if its beginning is. That is
-//! why a unit may be long and still nothing lies past R + B, not even a part of it. A line whose unit is a second may
-//! wait for up to a second after a start, as the unnamed generator may wait for a ms.
+//! Both rules hold for the lines of named generators too ([`crate::line`]): a unit is given if its beginning is. So no
+//! unit that begins past R + B is given, however long it is. A line whose unit is a second may wait for up to a second
+//! after a start, as the unnamed generator may wait for a ms.
 //!
 //! Invariants, at every instant and whatever a save in flight comes to:
 //!
