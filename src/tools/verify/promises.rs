@@ -152,3 +152,37 @@ fn unnamed_text(layout: Layout) -> String {
     let epoch = timestamp::format_rfc3339(layout.first_unix_ms());
     format!("{}/{}/{} from {epoch}", layout.server_bits(), layout.shard_bits(), layout.random_bits())
 }
+
+#[cfg(test)]
+mod tests {
+    use getid_core::no_dates;
+
+    use super::*;
+
+    fn promises(words: &str) -> Promises {
+        Promises::of(Subject::parse(words, no_dates).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn an_id_has_all_the_time_of_its_unit() {
+        for (words, number, expected) in [
+            ("twitter", 1_541_815_603_606_036_480, Some((1_656_432_460_105, 1_656_432_460_105))),
+            ("sonyflake", 587_991_760_442_015_912, Some((1_760_000_000_120, 1_760_000_000_129))),
+            ("objectid", 5 << 64, Some((5000, 5999))),
+            ("uuid1", 0, Some((-12_219_292_800_000, -12_219_292_800_000))),
+            ("uuid4", 0, None),
+        ] {
+            assert_eq!(promises(words).unix_ms_of(number), expected, "{words}");
+        }
+    }
+
+    #[test]
+    fn several_fields_tell_a_server() {
+        let id = 1_541_815_603_606_036_480;
+        assert_eq!(promises("twitter").server_of(id), Some(11 * 32 + 26));
+        // One of them by hand: they count together all the same.
+        assert_eq!(promises("twitter datacenter 11").server_of(id), Some(11 * 32 + 26));
+        assert_eq!(promises("uuid7").server_of(id), None);
+        assert_eq!(Promises::of(Subject::Unnamed(Layout::default())).unwrap().server_of(1 << 19), Some(1));
+    }
+}
