@@ -97,7 +97,7 @@ pub struct NamedPart {
     pub reservations: Vec<Reservation>,
     /// Why there are no more: the text of an error reply, without `-`. It takes the place of each reply that is left.
     pub refused: Option<String>,
-    /// How many `GETID` and how many `MGETID` were answered by an error because a number has more digits than its format.
+    /// How many `GETID` and how many `MGETID` got an error because a number has more digits than its format.
     pub too_wide: [u32; 2],
     /// Where the next ID is.
     at: usize,

@@ -264,6 +264,12 @@ fn every_refusal_is_explained() {
             Refusal::Overload { wait_ms: 0, max_wait_ms: 0, asked_per_s: 0, layout: Layout::default() },
             "BUSY this would wait",
         ),
+        (
+            Refusal::NamedOverload { wait_ms: 0, max_wait_ms: 0, asked_per_s: 0, capacity_per_s: 0 },
+            "a wider counter or more servers hold more",
+        ),
+        (Refusal::BeforeEpoch { reference_unix_ms: 0, epoch_unix_ms: 0 }, "before the epoch of this generator, "),
+        (Refusal::Redeclared, "BUSY the generator has just been declared in another way; ask again"),
         (Refusal::Closed, "ERR server is shutting down"),
     ];
     for (refusal, words) in refusals {
