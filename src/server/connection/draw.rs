@@ -61,7 +61,8 @@ type Source = Option<usize>;
 /// Why a turn gets no IDs. `Display` is the text of the error reply.
 #[derive(Debug)]
 pub(super) enum NoIds {
-    Refused(Refusal),
+    /// Boxed, for it is rare, and a part of every idle connection otherwise.
+    Refused(Box<Refusal>),
     Unblocked(Unblock),
 }
 
@@ -251,7 +252,7 @@ impl<T: Transport> Connection<T> {
                 // A reset is told at once, the end of what a client sends when its turn to be looked at comes.
                 _ = self.io.ready(Interest::ERROR) => Err(io::Error::from(io::ErrorKind::ConnectionReset)),
                 result = draw => {
-                    Ok(result.map_or_else(|refusal| Waited::NoIds(NoIds::Refused(refusal)), |()| Waited::Drawn))
+                    Ok(result.map_or_else(|refusal| Waited::NoIds(NoIds::Refused(Box::new(refusal))), |()| Waited::Drawn))
                 }
                 how = unblocked(client) => Ok(Waited::NoIds(NoIds::Unblocked(how))),
             }
@@ -271,7 +272,7 @@ impl<T: Transport> Connection<T> {
 /// What a turn comes to whose unnamed generator refuses: named ones may give theirs all the same.
 #[cold]
 fn refused(missing: Draws, refusal: Refusal, began_ns: Option<u64>) -> Result<Draw, Unfinished> {
-    let why = NoIds::Refused(refusal);
+    let why = NoIds::Refused(Box::new(refusal));
     if missing.named > 0 {
         return Err(Unfinished { refused: Some(why), began_ns });
     }
