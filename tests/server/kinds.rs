@@ -46,8 +46,16 @@ const OTHERS: [(&str, bool); 3] = [
 ];
 
 /// Even a kind that holds a thousand a second gives its share at once.
-const FAR_AHEAD: [&str; 6] =
-    ["--id-max-borrow-ms", "3600000", "--id-watermark-lead-ms", "60000", "--loglevel", "warning"];
+const FAR_AHEAD: [&str; 8] = [
+    "--id-max-borrow-ms",
+    "3600000",
+    "--id-watermark-lead-ms",
+    "60000",
+    "--id-max-wait-ms",
+    "3600000",
+    "--loglevel",
+    "warning",
+];
 
 /// A server with one generator, `g`.
 fn serve(declaration: &str) -> Server {
