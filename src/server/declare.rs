@@ -27,7 +27,9 @@ impl Server {
                 let remedy = generator_remedy(&config.state_dir, config.server_id, conflict);
                 format!("{error}; to go on, {remedy}")
             }
-            DeclareError::ServerId { .. } | DeclareError::TooManyChanges => error.to_string(),
+            DeclareError::ServerId { .. } | DeclareError::TooManyChanges | DeclareError::TooMuchRandom => {
+                error.to_string()
+            }
         })?;
         let Ok(()) = self.settings.update(|now| Ok::<_, Infallible>(now.clone().with_generators(generators)));
         let Ok(()) =

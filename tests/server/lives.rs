@@ -376,8 +376,8 @@ fn after_a_panic_inside_a_draw_the_process_ends_with_an_error() {
     let dir = server.dir.clone();
     let last = server.connect().id();
     server.kill();
-    let port = support::free_port();
-    let words = format!("--port\n{port}\n--dir\n{}", dir.display());
+    let socket = dir.join("socket");
+    let words = format!("--port\n0\n--unixsocket\n{}\n--dir\n{}", socket.display(), dir.display());
     let mut planted = std::process::Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "lives::a_server_in_which_a_draw_panics", "--nocapture"])
         .env(PLANTED_SERVER, words)
@@ -385,8 +385,8 @@ fn after_a_panic_inside_a_draw_the_process_ends_with_an_error() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("started");
-    eventually("it starts", || TcpStream::connect(("127.0.0.1", port)).is_ok());
-    let mut wire = Wire::connect(port);
+    eventually("it starts", || UnixStream::connect(&socket).is_ok());
+    let mut wire = Wire::connect_unix(&socket);
     let given = wire.id();
     assert!(given > last);
     wire.send("MGETID 7\r\n");

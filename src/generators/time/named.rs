@@ -23,6 +23,10 @@ use crate::system::clock::Clock;
 /// The most generators that have a name in one life, those included that were removed or declared in another way.
 const NAMED_MAX: usize = 10_000;
 
+/// The most values in the random cycles of all of those: 256 MiB at 4 bytes each. They stay for the life, since clients
+/// may still hold generators of before.
+const RANDOM_VALUES_MAX: u64 = 1 << 26;
+
 /// A generator that had a name in this life.
 pub(super) struct Named {
     generator: Arc<NamedGenerator>,
@@ -46,6 +50,12 @@ pub enum DeclareError {
     /// There were too many changes in one life.
     #[error("generators were added or changed {NAMED_MAX} times since the start; restart the server to change more")]
     TooManyChanges,
+    /// They would take too much memory.
+    #[error(
+        "the random fields of generators that were added or changed since the start take too much memory; restart the \
+         server to change more"
+    )]
+    TooMuchRandom,
 }
 
 impl<C: Clock> Issuer<C> {
@@ -78,11 +88,9 @@ impl<C: Clock> Issuer<C> {
             if !Arc::ptr_eq(&state.declarations, &known) {
                 continue;
             }
-            let is_known = |generator: &&Arc<NamedGenerator>| state.index_of(generator).is_some();
-            let new = generators.len() - generators.iter().filter(is_known).count();
-            if state.named.len() + new > NAMED_MAX {
-                return Err(DeclareError::TooManyChanges);
-            }
+            let new = generators.iter().filter(|generator| state.index_of(generator).is_none());
+            let all = state.named.iter().map(|named| &named.generator).chain(new);
+            may_be_of_one_life(all.map(|generator| generator.declaration()))?;
             if *state.declarations != *declarations {
                 state.declarations = declarations;
             }
@@ -264,6 +272,23 @@ pub(super) fn declared_over(
     found.with(now.generators(), i64::MIN, random_bits).map_or_else(|_| Arc::clone(now), Arc::new)
 }
 
+/// Whether so many generators may have names in one life.
+fn may_be_of_one_life<'a>(declarations: impl Iterator<Item = &'a Declaration>) -> Result<(), DeclareError> {
+    let (mut count, mut random_values) = (0, 0);
+    for declaration in declarations {
+        count += 1;
+        let random_bits = declaration.layout().bits_of(Role::Random);
+        random_values += if random_bits > 0 { 1_u64 << random_bits } else { 0 };
+    }
+    if count > NAMED_MAX {
+        return Err(DeclareError::TooManyChanges);
+    }
+    if random_values > RANDOM_VALUES_MAX {
+        return Err(DeclareError::TooMuchRandom);
+    }
+    Ok(())
+}
+
 /// As many random bits, 1 to 64.
 fn random_bits(bits: u32) -> u64 {
     rand::random::<u64>() >> (64 - bits.clamp(1, 64))
@@ -274,4 +299,24 @@ pub fn random_cycle(bits: u32) -> RandomCycle {
     let mut values: Vec<u32> = (0..1 << bits).collect();
     values.shuffle(&mut rand::rng());
     RandomCycle::new(values).expect("a shuffled range is a permutation")
+}
+
+#[cfg(test)]
+mod tests {
+    use getid_core::no_dates;
+
+    use super::*;
+
+    #[test]
+    fn what_a_life_may_declare_is_bounded() {
+        let said = |words: &str, count| {
+            let declaration = Declaration::parse(&words.split(' ').collect::<Vec<_>>(), no_dates).unwrap();
+            may_be_of_one_life(std::iter::repeat_n(&declaration, count)).map_err(|error| error.to_string())
+        };
+        assert_eq!(said("g uuid7", 10_000), Ok(()));
+        assert!(said("g uuid7", 10_001).unwrap_err().contains("added or changed 10000 times"));
+        // 8 MiB each.
+        assert_eq!(said("g layout time:41@1ms random:21", 32), Ok(()));
+        assert!(said("g layout time:41@1ms random:21", 33).unwrap_err().contains("take too much memory"));
+    }
 }
