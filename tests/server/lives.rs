@@ -6,13 +6,14 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::support::{self, PATIENCE, Server, Wire, eventually, refused};
+use crate::support::{PATIENCE, Server, Wire, eventually, refused};
 use getid::claim::Record;
 
 /// Unix ms of tick 0.
