@@ -40,6 +40,21 @@ pub fn warning(unnamed: Layout, named: &[Arc<Declaration>], now_unix_ms: i64) ->
     ))
 }
 
+/// What an operator is warned of: all generators whose time has not begun, in one sentence.
+pub fn not_begun(named: &[Arc<Declaration>], now_unix_ms: i64) -> Option<String> {
+    let is_late = |own: &&Arc<Declaration>| own.layout().has_time() && own.layout().epoch_unix_ms() > now_unix_ms;
+    let text = |own: &Arc<Declaration>| {
+        format!("'{}' ({})", own.name(), timestamp::format_rfc3339(own.layout().epoch_unix_ms()))
+    };
+    let texts: Vec<_> = named.iter().filter(is_late).map(text).collect();
+    (!texts.is_empty()).then(|| {
+        format!(
+            "the epoch of generators is yet to come: {}. They give no IDs before it: is the year right?",
+            listed(&texts)
+        )
+    })
+}
+
 /// What a start says of the named generators: what each is, and its days.
 pub fn summary(named: &[Arc<Declaration>], now_unix_ms: i64) -> Option<String> {
     let text = |own: &Arc<Declaration>| {
@@ -82,6 +97,15 @@ mod tests {
         let end = NOW + 1000 * DAY_MS;
         assert!(warned(end - 1).expect("a warning").contains("'x' (0 days left, "));
         assert!(warned(end).expect("a warning").contains("'x' (ended, 2026-08-10T22:13:20.000Z)"));
+    }
+
+    #[test]
+    fn an_epoch_to_come_is_warned_of_until_it_has_come() {
+        let text = format!("x layout time:41@1ms server-id:10 counter:4 epoch {NOW}");
+        let named = [Arc::new(Declaration::from_text(&text).expect(&text))];
+        assert_eq!(not_begun(&named, NOW), None);
+        let text = not_begun(&named, NOW - 1).expect("a warning");
+        assert!(text.contains(": 'x' (2023-11-14T22:13:20.000Z). They"), "{text}");
     }
 
     #[test]

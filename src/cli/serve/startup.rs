@@ -66,6 +66,7 @@ impl Startup {
         let mut warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
         warnings.extend(own_warnings(&config, &dir));
         warnings.extend(end_of_life::warning(config.layout, &config.generators, wall_unix_ms()));
+        warnings.extend(end_of_life::not_begun(&config.generators, wall_unix_ms()));
         warnings.extend(access::warnings(&config, &settings.users));
         Ok(Startup { config, warnings, settings, config_file, sources, started_in, makes_dir: dir.is_missing })
     }
