@@ -14,10 +14,14 @@ use std::sync::Arc;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use getid::claim::Identity;
 use getid::command::Vocabulary;
+use getid::generators::sequence::{CreateHow, Drawn, Notes, SequenceSettings, Sequences};
 use getid::resp::{DecodeLimits, Decoded, Decoder, IdWriter, write_id};
 use getid::session::{Session, Settings, TURN_IDS_MAX, Timing, Turn};
+use getid::sql::Table;
 use getid::system::clock::{Clock, SystemClock};
-use getid_core::{Layout, RandomCycle, Reservation, Scheme, Slot, Tick};
+use getid::text::name_hash::hash_of;
+use getid::text::store_url::StoreUrl;
+use getid_core::{Ask, Key, Layout, RandomCycle, Reservation, Scheme, Slot, Spec, Tick};
 use roomy::roomy_issuer;
 
 #[path = "../tests/support/roomy.rs"]
@@ -138,9 +142,11 @@ fn turn(c: &mut Criterion) {
         vocabulary: Vocabulary::new(&[]).expect("no renames"),
         scheme: scheme(),
         generators: Arc::default(),
+        counters: Arc::default(),
         id_mgetid_max: 100,
         turn_ids_max: TURN_IDS_MAX,
         id_max_wait_ms: 5000,
+        sequences: None,
         databases: 16,
         users: Arc::default(),
         protection: getid::acl::Protection::Nothing,
@@ -186,5 +192,54 @@ fn turn(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(layers, draw, encode, decode, turn);
+/// One value of a sequence that is in memory: of one name, and of ten thousand in turn. The store is a SQLite file,
+/// which fetches beside it.
+fn sequence(c: &mut Criterion) {
+    let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder");
+    let url = StoreUrl::parse("sqlite:").expect("an address");
+    let stores = vec![getid::sql::open(&url, Table::Native, dir.path(), 1).expect("a store")];
+    let clock = Box::new(SystemClock::new());
+    let sequences = Sequences::start(stores, SequenceSettings::default(), Notes::default(), clock).expect("a thread");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let names: Vec<(u64, String)> = (0..10_000_u32)
+        .map(|number| {
+            let name = format!("orders:{number}");
+            (hash_of(name.as_bytes()), name)
+        })
+        .collect();
+    let ask = Ask { values: 1, times: 1 };
+    let (mut runs, mut left) = (Vec::new(), Vec::new());
+    let mut one = |(hash, name): &(u64, String)| {
+        runs.clear();
+        let drawn = sequences.try_draw(*hash, name, &mut std::iter::once(ask), &mut runs, &mut left);
+        if drawn != Ok(Drawn::All) {
+            let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(5);
+            let asks = std::mem::take(&mut left);
+            let waited = runtime.block_on(async { sequences.draw(*hash, name, asks, deadline, &mut runs).await });
+            waited.expect("values");
+        }
+        black_box(runs.len())
+    };
+    // Each holds a million before: what is asked is what a draw costs, and not how fast a disk is.
+    let spec = Spec { cache: 1_000_000, ..Spec::default() };
+    for named in &names {
+        let key = Key::new(&named.1).expect("a name");
+        let made = runtime.block_on(sequences.create(key, spec, None, CreateHow::default()));
+        made.expect("a sequence");
+        one(named);
+        one(named);
+    }
+    let mut group = c.benchmark_group("sequence");
+    group.bench_function("1 value of one name", |b| b.iter(|| one(&names[0])));
+    let mut at = 0;
+    group.bench_function("1 value of 10,000 names in turn", |b| {
+        b.iter(|| {
+            at = (at + 7_919) % names.len();
+            one(&names[at])
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(layers, draw, sequence, encode, decode, turn);
 criterion_main!(layers);

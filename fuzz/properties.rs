@@ -13,10 +13,10 @@ use getid::claim::record::Record;
 use getid::command::Vocabulary;
 use getid::config::{Config, Files, Sources};
 use getid::resp::Value;
-use getid::session::{NamedDrawn, Session, Settings, TURN_IDS_MAX, Turn};
+use getid::session::{Beside, NamedDrawn, SequenceSettings, SequencesDrawn, Session, Settings, TURN_IDS_MAX, Turn};
 use getid::text::glob::Pattern;
 use getid_core::{
-    Declaration, Layout, NamedGenerator, NamedGenerators, RandomCycle, Reservation, Scheme, Slot, no_dates,
+    Ask, Declaration, Layout, NamedGenerator, NamedGenerators, RandomCycle, Reservation, Run, Scheme, Slot, no_dates,
 };
 
 /// Limits that a few kilobytes of input can reach.
@@ -42,9 +42,11 @@ fn settings(needs_password: bool) -> Settings {
         vocabulary: Vocabulary::default(),
         scheme: Arc::new(Scheme::new(layout, 0, cycle).expect("server 0 fits")),
         generators: Arc::default(),
+        counters: Arc::default(),
         id_mgetid_max: 100,
         turn_ids_max: TURN_IDS_MAX,
         id_max_wait_ms: 5000,
+        sequences: Some(SequenceSettings::default()),
         databases: 16,
         users: Arc::new(Users::default().with_default_password(needs_password.then_some("p"))),
         protection: getid::acl::Protection::Commands,
@@ -72,6 +74,7 @@ fn replies(settings: &Arc<Settings>, input: &[u8], cut: usize) -> Vec<u8> {
     let (mut turn, mut output, mut pending) = (Turn::default(), Vec::new(), Vec::new());
     let mut next = Reservation { first: Slot(0), count: 0, len: 0 };
     let (mut named, mut slots, mut noise) = (NamedDrawn::default(), [1 << 40; 6], 0);
+    let (mut sequences, mut value) = (SequencesDrawn::default(), 1);
     for piece in input.chunks(cut.min(input.len()).max(1)) {
         pending.extend_from_slice(piece);
         loop {
@@ -82,7 +85,7 @@ fn replies(settings: &Arc<Settings>, input: &[u8], cut: usize) -> Vec<u8> {
             pending.drain(..used);
             next.len = turn.draws.unnamed;
             let drawn = Ok(if turn.draws.unnamed == 0 { &[][..] } else { std::slice::from_ref(&next) });
-            if turn.draws.named == 0 {
+            if turn.draws.named == 0 && turn.draws.sequences == 0 {
                 session.write(&turn, drawn, &mut output);
             } else {
                 named.begin(turn.named_draws().len());
@@ -92,11 +95,19 @@ fn replies(settings: &Arc<Settings>, input: &[u8], cut: usize) -> Vec<u8> {
                     named.part(at).expect("a part for each").reservations.push(reservation);
                     *slot += u64::from(draw.ids);
                 }
+                sequences.begin(turn.sequence_draws().len());
+                for (draw, part) in turn.sequence_draws().iter().zip(sequences.parts_mut()) {
+                    for Ask { values, times } in turn.sequence_asks(draw) {
+                        part.runs.push(Run { first: value, increment: 1, values, times });
+                        value += i64::from(values) * i64::from(times);
+                    }
+                }
                 let mut noise = || {
                     noise += 1;
                     noise
                 };
-                session.write_named(&turn, drawn, &mut named, &mut noise, &mut output);
+                let mut beside = Beside { named: &mut named, sequences: &mut sequences, noise: &mut noise };
+                session.write_beside(&turn, drawn, &mut beside, &mut output);
             }
             next.first.0 += u64::from(turn.draws.unnamed);
             next.count += u64::from(turn.draws.unnamed);

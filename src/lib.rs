@@ -11,6 +11,7 @@ pub mod metrics;
 pub mod resp;
 pub mod server;
 pub mod session;
+pub mod sql;
 pub mod stats;
 pub(crate) mod sync;
 pub mod system;

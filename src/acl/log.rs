@@ -14,12 +14,16 @@ use super::Source;
 use crate::resp::Value;
 
 /// Why somebody was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// In Redis's order: of several selectors, the one that went farthest says why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     /// A command that the user may not run.
     Command,
-    /// A generator that the user may not ask.
+    /// A generator or a sequence that the user may not ask so.
     Key,
+    /// A channel that the user may not use.
+    Channel,
     /// A name and a password that don't fit.
     Auth,
 }
@@ -40,7 +44,8 @@ pub struct Denial {
     pub reason: Reason,
     /// Where.
     pub context: Context,
-    /// The command's full name, or the generator's name; of a failed login the word that asked for it, as it was sent.
+    /// The command's full name, or the key's or the channel's; of a failed login the word that asked for it, as it was
+    /// sent.
     pub object: String,
     /// The user's name, or what the client said it was.
     pub user: Arc<str>,
@@ -97,7 +102,7 @@ impl AclLog {
     pub fn note(&mut self, denial: Denial, seen: Seen, client: String, now_ms: i64, len_max: usize) {
         let is_like = |entry: &Arc<Entry>| {
             let is_same = match denial.reason {
-                Reason::Command | Reason::Key => entry.denial.is_like(&denial),
+                Reason::Command | Reason::Key | Reason::Channel => entry.denial.is_like(&denial),
                 Reason::Auth => {
                     entry.denial.reason == Reason::Auth
                         && entry.seen == seen
@@ -132,7 +137,7 @@ impl AclLog {
         self.entries.retain(|entry| {
             let left = match entry.denial.reason {
                 Reason::Auth => &mut logins_left,
-                Reason::Command | Reason::Key => &mut commands_left,
+                Reason::Command | Reason::Key | Reason::Channel => &mut commands_left,
             };
             let is_kept = *left > 0;
             *left -= usize::from(is_kept);
@@ -162,6 +167,7 @@ impl Entry {
         let reason = match self.denial.reason {
             Reason::Command => "command",
             Reason::Key => "key",
+            Reason::Channel => "channel",
             Reason::Auth => "auth",
         };
         let context = match self.denial.context {

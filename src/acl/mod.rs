@@ -4,8 +4,8 @@
 //! request never meets a user half changed, and a mistake in the last of ten rules leaves all as it was. A session
 //! keeps its [`User`] and asks it one bit for each request, and more only where the arguments matter.
 //!
-//! Rules are Redis's, to the letter of their errors. A key is the name of a generator. What rules say of channels is
-//! kept and shown, and means nothing: there are none here. Passwords are kept as digests.
+//! Rules are Redis's, to the letter of their errors. A key is the name of a generator or of a sequence. Passwords are
+//! kept as digests.
 //!
 //! Pure: files are read and written, and clocks looked at, elsewhere.
 

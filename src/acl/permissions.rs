@@ -2,15 +2,15 @@
 //!
 //! Redis calls it a selector. A check happens for every request, so what is allowed is a bit for each row of the
 //! command table; the rules themselves are kept as text beside it, in the order they were given, because that is how
-//! Redis 7.2 shows them, and because they may name what this server does not have. A key is the name of a generator,
-//! and it is read; what rules say of writing and of channels is kept to be shown.
+//! Redis 7.2 shows them, and because they may name what this server does not have. A key is the name of a generator, of
+//! which IDs are read, or of a sequence, which is read and written.
 //!
 //! Invariant: the rules, applied to `-@all` or `+@all` (`starts_with_all`), make the bits.
 
 use super::RuleError;
 use super::log::Reason;
 use super::redis_names;
-use crate::command::{Categories, Command, Flags, NAMING, TABLE, Verb};
+use crate::command::{Access, Categories, Channels, Command, Flags, NAMING, TABLE, Verb, rows};
 use crate::resp::Args;
 use crate::text::glob::Pattern;
 
@@ -21,9 +21,9 @@ pub struct CommandSet([u64; WORDS]);
 const WORDS: usize = 4;
 
 /// Every verb has one row and so every row a bit.
-const _: () = assert!(rows(TABLE) <= WORDS * 64, "more commands than bits: raise WORDS");
+const _: () = assert!(count(TABLE) <= WORDS * 64, "more commands than bits: raise WORDS");
 
-const fn rows(table: &[Command]) -> usize {
+const fn count(table: &[Command]) -> usize {
     let (mut count, mut at) = (0, 0);
     while at < table.len() {
         count += 1 + table[at].subcommands.len();
@@ -80,7 +80,14 @@ pub(super) struct Permissions {
     all_keys: bool,
     keys: Vec<KeyPattern>,
     all_channels: bool,
-    channels: Vec<String>,
+    channels: Vec<ChannelPattern>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ChannelPattern {
+    pattern: String,
+    /// As in [`KeyPattern`].
+    matcher: Option<Pattern>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,8 +200,9 @@ impl Permissions {
         if has_blanks(pattern) {
             return Err(RuleError::Syntax);
         }
-        if !self.channels.iter().any(|known| known == pattern) {
-            self.channels.push(pattern.to_owned());
+        if !self.channels.iter().any(|known| known.pattern == pattern) {
+            let matcher = Pattern::new(pattern.as_bytes(), false).ok();
+            self.channels.push(ChannelPattern { pattern: pattern.to_owned(), matcher });
         }
         Ok(())
     }
@@ -282,30 +290,62 @@ impl Permissions {
         self.rules.push(format!("{}{name}", if allow { '+' } else { '-' }));
     }
 
-    /// Whether it allows the command with these arguments, or why not.
-    pub(super) fn check(&self, command: &Command, args: Args<'_>) -> Result<(), Reason> {
+    /// Whether it allows the command with these arguments, or why not, and which argument is in the way.
+    pub(super) fn check(&self, command: &Command, args: Args<'_>) -> Result<(), (Reason, usize)> {
         let is_for_all = command.flags.has(Flags::NO_AUTH);
         if !(is_for_all || self.commands.has(command.verb) || self.allows_first_arg(command.verb, args)) {
-            return Err(Reason::Command);
+            return Err((Reason::Command, 0));
         }
-        if command.key(args).is_none_or(|key| self.may_read(key)) { Ok(()) } else { Err(Reason::Key) }
+        if !self.all_keys
+            && let Some(key) = command.keys_in(args).find(|key| !self.may_touch(key.name, key.access))
+        {
+            return Err((Reason::Key, key.at));
+        }
+        if !self.all_channels {
+            let mut channels = command.channels_in(args);
+            let is_pattern = command.channels == Channels::Patterns;
+            if let Some((at, _)) = channels.find(|(_, channel)| !self.may_use(channel, is_pattern)) {
+                return Err((Reason::Channel, at));
+            }
+        }
+        Ok(())
     }
 
     /// Whether it allows the command with this key, whatever its first argument.
-    pub(super) fn allows_key(&self, verb: Verb, key: &[u8]) -> bool {
-        self.commands.has(verb) && self.may_read(key)
+    pub(super) fn allows_key(&self, command: &Command, key: &[u8]) -> bool {
+        let access = command.keys.first().map(|spec| spec.access);
+        self.commands.has(command.verb) && access.is_some_and(|access| self.may_touch(key, access))
     }
 
-    fn may_read(&self, key: &[u8]) -> bool {
-        let is_for = |known: &KeyPattern| known.read && known.matcher.as_ref().is_some_and(|by| by.matches(key));
+    /// One pattern must allow all that is done with it.
+    fn may_touch(&self, key: &[u8], access: Access) -> bool {
+        let (reads, writes) = (access.reads(), access.writes());
+        let allows = |known: &KeyPattern| (known.read || !reads) && (known.write || !writes);
+        let is_for = |known: &KeyPattern| allows(known) && known.matcher.as_ref().is_some_and(|by| by.matches(key));
         self.all_keys || self.keys.iter().any(is_for)
     }
 
-    /// The commands that it allows whatever generator they name.
-    pub(super) fn commands_with_any_key(&self) -> CommandSet {
+    /// As in Redis, a pattern of channels must be one of those that are allowed, letter for letter.
+    fn may_use(&self, channel: &[u8], is_pattern: bool) -> bool {
+        let is_for = |known: &ChannelPattern| match &known.matcher {
+            _ if is_pattern => known.pattern.as_bytes() == channel,
+            matcher => matcher.as_ref().is_some_and(|by| by.matches(channel)),
+        };
+        self.all_channels || self.channels.iter().any(is_for)
+    }
+
+    /// The commands that it allows whatever keys and channels are among their arguments; `names_generators`: those of
+    /// generators, too.
+    pub(super) fn commands_with_any_args(&self, names_generators: bool) -> CommandSet {
         let mut commands = self.commands;
         if !self.all_keys {
-            for command in NAMING {
+            let naming = NAMING.iter().filter(|_| names_generators);
+            for command in rows().filter(|row| !row.keys.is_empty()).chain(naming) {
+                commands.set(command.verb, false);
+            }
+        }
+        if !self.all_channels {
+            for command in rows().filter(|row| row.channels != Channels::None) {
                 commands.set(command.verb, false);
             }
         }
@@ -342,7 +382,7 @@ impl Permissions {
         if self.all_channels {
             return "&*".to_owned();
         }
-        self.channels.iter().map(|channel| format!("&{channel}")).collect::<Vec<_>>().join(" ")
+        self.channels.iter().map(|channel| format!("&{}", channel.pattern)).collect::<Vec<_>>().join(" ")
     }
 
     /// All of it, as `ACL LIST` has it.

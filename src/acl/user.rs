@@ -24,8 +24,8 @@ pub struct User {
     selectors: Vec<Permissions>,
     /// What the root, the selectors and Redis's exceptions allow together.
     allowed: CommandSet,
-    /// The same whatever generator is named.
-    allowed_with_any_key: CommandSet,
+    /// The same whatever sequences and channels are named; and, the second, whatever generators.
+    allowed_with_any_args: [CommandSet; 2],
 }
 
 impl User {
@@ -41,7 +41,7 @@ impl User {
             root: Permissions::default(),
             selectors: Vec::new(),
             allowed: CommandSet::default(),
-            allowed_with_any_key: CommandSet::default(),
+            allowed_with_any_args: Default::default(),
         };
         user.sum_up();
         user
@@ -75,10 +75,10 @@ impl User {
         self.incarnation == other.incarnation && self.name == other.name
     }
 
-    /// All commands it may run whatever their arguments, which may be names of generators if `names_generators`;
-    /// without [guarded](Command::is_guarded) ones for a session that is guarded.
+    /// All commands it may run whatever their arguments, names of sequences and channels, and of generators if
+    /// `names_generators`; without [guarded](Command::is_guarded) ones for a session that is guarded.
     pub fn allowed(&self, is_guarded: bool, names_generators: bool) -> CommandSet {
-        let allowed = if names_generators { self.allowed_with_any_key } else { self.allowed };
+        let allowed = self.allowed_with_any_args[usize::from(names_generators)];
         if is_guarded { unguarded(allowed) } else { allowed }
     }
 
@@ -107,25 +107,24 @@ impl User {
         self.enabled && (self.nopass || password.is_among(&self.passwords))
     }
 
-    /// Whether the user may run a command, whatever its arguments but for the name of a generator: one bit test.
+    /// Whether the user may run a command, whatever its arguments but for keys and channels: one bit test.
     #[inline]
     pub fn may(&self, command: &Command) -> bool {
         self.allowed.has(command.verb)
     }
 
-    /// Whether the user may run a command with these arguments, the name among them. One selector must allow both the
-    /// command and its key.
+    /// Whether the user may run a command with these arguments, keys and channels among them. One selector must allow
+    /// all of it.
     ///
     /// # Errors
     ///
-    /// The reason why not: as in Redis the key, if only that is in the way of any selector.
-    pub fn check(&self, command: &Command, args: Args<'_>) -> Result<(), Reason> {
-        let mut refused = Reason::Command;
+    /// Why not, as in Redis by the selector that went farthest, and which argument is in its way.
+    pub fn check(&self, command: &Command, args: Args<'_>) -> Result<(), (Reason, usize)> {
+        let mut refused = (Reason::Command, 0);
         for permissions in std::iter::once(&self.root).chain(&self.selectors) {
             match permissions.check(command, args) {
                 Ok(()) => return Ok(()),
-                Err(Reason::Key) => refused = Reason::Key,
-                Err(_) => {}
+                Err(reason) => refused = refused.max(reason),
             }
         }
         Err(refused)
@@ -133,7 +132,7 @@ impl User {
 
     /// Whether the user may ask this generator by this command.
     pub fn may_ask(&self, command: &Command, name: &[u8]) -> bool {
-        std::iter::once(&self.root).chain(&self.selectors).any(|permissions| permissions.allows_key(command.verb, name))
+        std::iter::once(&self.root).chain(&self.selectors).any(|permissions| permissions.allows_key(command, name))
     }
 
     /// Takes one rule. A password is any bytes, everything else UTF-8.
@@ -199,8 +198,9 @@ impl User {
         TABLE.iter().filter(|row| row.flags.has(Flags::NO_AUTH)).for_each(|row| for_all.set(row.verb, true));
         let all = || std::iter::once(&self.root).chain(&self.selectors);
         self.allowed = all().fold(for_all, |sum, permissions| sum.and(permissions.commands));
-        let with_any_key = all().fold(for_all, |sum, permissions| sum.and(permissions.commands_with_any_key()));
-        self.allowed_with_any_key = with_any_key;
+        self.allowed_with_any_args = [false, true].map(|names_generators| {
+            all().fold(for_all, |sum, permissions| sum.and(permissions.commands_with_any_args(names_generators)))
+        });
     }
 
     fn add_password(&mut self, password: Digest) {

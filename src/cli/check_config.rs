@@ -2,8 +2,12 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use super::output::{finish, print};
+use getid_core::Key;
+
+use super::output::{complain, finish, print};
+use super::sequence::stores::{LOCKED, Opened, Stores};
 use super::serve::pid_file::PidFile;
 use super::serve::startup::{self, Purpose, Startup};
 use crate::claim::{Folder, Identity, check_record};
@@ -11,13 +15,34 @@ use crate::config::{Config, Report, StateKind};
 use crate::generators::end_of_life;
 use crate::server::listen;
 use crate::server::tls;
+use crate::sql::{Reserve, Table};
 use crate::system::clock::wall_unix_ms;
 use crate::system::files;
+use crate::text::plural::counted;
+use crate::text::printable::printable;
+use crate::text::store_url::StoreUrl;
+
+/// The word that has the stores of sequences opened.
+pub(super) const CONNECT: &str = "--connect";
+
+/// How long a store may take to be opened, and for each statement.
+const STORE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Checks the configuration that `getid serve` with the same words would use.
-pub(super) fn run(words: Vec<String>) -> ExitCode {
+pub(super) fn run(mut words: Vec<String>) -> ExitCode {
+    let count = words.len();
+    words.retain(|word| word != CONNECT);
+    let connects = words.len() < count;
     match load(words) {
-        Ok(startup) => finish(print(|out| describe(out, &startup)), ExitCode::SUCCESS),
+        Ok(startup) => {
+            let mut faults = 0;
+            let printed = print(|out| {
+                describe(out, &startup)?;
+                faults = stores(out, &startup, connects)?;
+                Ok(())
+            });
+            finish(printed, if faults == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
         Err(report) => {
             // The report is Redis's block, line by line; nothing is put before it.
             let _ = writeln!(io::stderr(), "{}", report.to_string().trim_end());
@@ -28,7 +53,7 @@ pub(super) fn run(words: Vec<String>) -> ExitCode {
 
 fn load(words: Vec<String>) -> Result<Startup, Report> {
     let mut startup = Startup::load(words, Purpose::Check)?;
-    let own_files = listen::files_of_a_start(startup.config.io_threads);
+    let own_files = listen::files_of_a_start(startup.config.io_threads, startup.config.sequence_stores().len());
     let fitted = startup::fit_clients(&mut startup.config, own_files);
     startup.warnings.extend(fitted.unwrap_or_else(|too_few| Some(too_few.to_string())));
     let config = &startup.config;
@@ -87,6 +112,91 @@ fn describe(out: &mut dyn Write, startup: &Startup) -> io::Result<()> {
         StateKind::None => writeln!(out, "no state is kept (id-state none)"),
     }
 }
+
+/// Says where sequences are kept, and with `connects` what is found there; how many stores are of no use.
+fn stores(out: &mut dyn Write, startup: &Startup, connects: bool) -> io::Result<usize> {
+    let config = &startup.config;
+    let urls = config.sequence_stores();
+    if urls.is_empty() {
+        writeln!(out, "no sequences are kept")?;
+        return Ok(0);
+    }
+    if !connects {
+        let shown: Vec<_> = urls.iter().map(StoreUrl::shown).collect();
+        writeln!(out, "sequences in {} ({CONNECT} looks there)", shown.join(", "))?;
+        return Ok(0);
+    }
+    let stores = match Stores::new(config, &config.state_dir, STORE_PATIENCE) {
+        Ok(stores) => stores,
+        Err(error) => {
+            out.flush()?;
+            complain(&error);
+            return Ok(1);
+        }
+    };
+    let mut faults = 0;
+    for index in 0..stores.count() {
+        let store = &stores.all()[index];
+        if startup.makes_dir && !store.is_shared() {
+            writeln!(out, "sequences in {}, which will be made", store.shown())?;
+            continue;
+        }
+        match stores.connect(index).and_then(|mut opened| look_into(&mut opened)) {
+            Ok(lines) => {
+                for line in lines {
+                    writeln!(out, "{line}")?;
+                }
+            }
+            // Nobody else can have it: that is how it should be.
+            Err(error) if !store.is_shared() && error.contains(LOCKED) => {
+                writeln!(out, "sequences in {}: in use, by a server that runs or another tool", store.shown())?;
+            }
+            Err(error) => {
+                faults += 1;
+                out.flush()?;
+                complain(&error);
+            }
+        }
+    }
+    Ok(faults)
+}
+
+/// What a store says of itself, and whether this user may do what a server does. Nothing is changed: what is asked for
+/// is a sequence that is not there.
+fn look_into(opened: &mut Opened<'_>) -> Result<Vec<String>, String> {
+    let shown = opened.store.shown().to_owned();
+    let about = opened.about().clone();
+    let identity = if about.uuid.is_empty() { "not made yet".to_owned() } else { format!("store {}", about.uuid) };
+    let count = opened.read(|connection| connection.count())?;
+    let key = Key::new(NOBODY).ok_or("a name is none")?;
+    if opened.read(|connection| connection.row(&key))?.is_none() {
+        let asks = [Reserve { key, values: 1, floor: 0, opens: None }];
+        opened.read(|connection| connection.reserve(&asks))?;
+    }
+    let ahead_s = (about.unix_ms - wall_unix_ms()) / 1000;
+    let mut lines = vec![format!(
+        "sequences in {shown}: {}, {identity}, {}",
+        printable(&about.product),
+        counted(count, "sequence")
+    )];
+    if about.unix_ms != 0 && ahead_s.abs() >= CLOCK_APART_S {
+        lines.push(format!("warning: {shown}: its clock and this machine's are {} s apart", ahead_s.abs()));
+    }
+    // Needed for serial numbers alone.
+    if opened.store.table() == Table::Native
+        && let Err(error) = opened.read(|connection| connection.tidy(0))
+    {
+        lines.push(format!("warning: old periods of serial numbers cannot be deleted: {}", printable(&error)));
+    }
+    lines.extend(about.warnings.iter().map(|warning| format!("warning: {shown}: {}", printable(warning))));
+    Ok(lines)
+}
+
+/// A name for a sequence that is not there.
+const NOBODY: &str = "getid:check-config";
+
+/// Clocks that are so far apart are worth a word: a period of serial numbers is opened only within an hour.
+const CLOCK_APART_S: i64 = 60;
 
 fn listens_on(config: &Config) -> String {
     let mut places = Vec::new();

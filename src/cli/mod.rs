@@ -9,10 +9,12 @@ mod check_config;
 mod decode;
 mod generator_args;
 mod get;
+mod import;
 mod layout;
 mod layout_args;
 mod output;
 mod ping;
+mod sequence;
 pub mod serve;
 mod server_args;
 mod span;
@@ -40,6 +42,8 @@ pub fn run() -> ExitCode {
         Command::Layout(args) => layout::run(&args),
         Command::Ping(args) => ping::run(&args),
         Command::Get(args) => get::run(&args),
+        Command::Import(args) => import::run(&args),
+        Command::Sequence(args) => sequence::run(&args),
         Command::State(args) => state::run(args),
         Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(&args),
@@ -98,7 +102,10 @@ enum Command {
     ///
     /// Takes the same words as `getid serve`, the environment included; without a file it checks what a start without
     /// one would use. Prints warnings and OK and exits 0, or prints every error with its place and exits 1.
-    #[command(override_usage = "getid check-config [FILE] [--DIRECTIVE VALUE]...", after_help = CHECK_CONFIG_EXAMPLES)]
+    ///
+    /// With --connect the stores of sequences are opened as a start does it, which makes native tables that are
+    /// missing; a store that cannot be used is an error. Without it nothing is opened.
+    #[command(override_usage = "getid check-config [FILE] [--connect] [--DIRECTIVE VALUE]...", after_help = CHECK_CONFIG_EXAMPLES)]
     CheckConfig(Words),
     /// Say what IDs mean: time, server-id, shard and random part
     Decode(decode::DecodeArgs),
@@ -110,6 +117,12 @@ enum Command {
     Ping(Box<ping::PingArgs>),
     /// Draw IDs from a server and print them, one a line
     Get(Box<get::GetArgs>),
+    /// Look at sequences in their stores, make and raise them, and print the SQL of their tables
+    Sequence(Box<sequence::SequenceArgs>),
+    /// Take over counters of a Redis as sequences that go on above them
+    ///
+    /// Says of each what was done with it, or why it was left out, and exits 1 if one was.
+    Import(Box<import::ImportArgs>),
     /// Show or advance the state a server keeps on disk
     State(state::StateArgs),
     /// Draw IDs as clients do and check that none comes twice, and all come in order
@@ -140,6 +153,7 @@ const CHECK_CONFIG_EXAMPLES: &str = "\
 Examples:
   getid check-config /etc/getid/getid.conf
   getid check-config getid.toml --server-id 3
+  getid check-config /etc/getid/getid.conf --connect
   GETID_PORT=7000 getid check-config          # no file: the environment and the defaults";
 
 /// The words of `getid serve` and `getid check-config`, left as they are: which of them are directives is for the
@@ -181,6 +195,8 @@ fn with_directives(mut command: clap::Command) -> clap::Command {
             serve.args(Directive::ALL.iter().map(directive))
         });
     }
+    let connect = Arg::new("connect").long("connect").help("Open the stores of sequences").num_args(0);
+    command = command.mut_subcommand("check-config", |check| check.arg(connect));
     command
 }
 

@@ -31,7 +31,7 @@ The password comes from the first of --password-file, --password, the URL, REDIS
 GETID_REQUIREPASS_FILE (a file's name) and GETID_REQUIREPASS. A command line shows in `ps`; files and the environment do not.";
 
 /// Flags that say which server, and how to come in.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Server")]
 pub(super) struct ServerArgs {
     /// Host name or address [default: 127.0.0.1]
@@ -118,6 +118,16 @@ impl ServerArgs {
             Ok(Endpoint { address: place.address, tls, login, database, timeout, addresses: OnceLock::new() })
         });
         endpoints.collect()
+    }
+
+    /// Those for another server, which has another login. What is said of TLS holds for both, if `word` wants any.
+    pub(super) fn of_another(&self, word: &str) -> ServerArgs {
+        let ServerArgs { cacert, cert, key, insecure, timeout_ms, .. } = self.clone();
+        if word.starts_with("rediss://") {
+            ServerArgs { cacert, cert, key, insecure, timeout_ms, ..ServerArgs::default() }
+        } else {
+            ServerArgs { timeout_ms, ..ServerArgs::default() }
+        }
     }
 
     fn address(&self) -> Result<Address, String> {

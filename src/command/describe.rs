@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Argument, Categories, Command, Vocabulary};
+use super::{Argument, Categories, Command, Vocabulary, keys};
 use crate::resp::{Args, Value};
 use crate::text::glob::Pattern;
 
@@ -26,36 +26,19 @@ pub fn command_info<'a>(vocabulary: &Vocabulary, names: impl ExactSizeIterator<I
 }
 
 fn info(command: &'static Command) -> Value {
-    // One key, or none; a step from it to the next one all the same.
-    let key_at = Value::Integer(command.key_at.map_or(0, i64::from));
-    let step = Value::Integer(i64::from(command.key_at.is_some()));
+    let [first_key, last_key, key_step] = keys::range_of(command.keys).map(Value::Integer);
     Value::Array(vec![
         Value::from(command.full_name),
         Value::Integer(i64::from(command.arity)),
         Value::Set(command.flags.names().map(|name| Value::Simple(name.into())).collect()),
-        key_at.clone(),
-        key_at,
-        step,
+        first_key,
+        last_key,
+        key_step,
         Value::Set(command.categories.names().map(|name| Value::Simple(format!("@{name}").into())).collect()),
         Value::Set(Vec::new()),
-        Value::Array(command.key_at.map(key_spec).into_iter().collect()),
+        Value::Array(command.keys.iter().map(|spec| spec.to_value()).collect()),
         Value::Array(command.subcommands.iter().map(info).collect()),
     ])
-}
-
-/// Where a key is and what is done with it: read, as in Redis's `GET`.
-fn key_spec(key_at: u8) -> Value {
-    let kind = |name: &'static str, fields: Value| Value::map([("type", Value::from(name)), ("spec", fields)]);
-    let range = [("lastkey", 0), ("keystep", 1), ("limit", 0)].map(|(name, number)| (name, Value::Integer(number)));
-    Value::map([
-        ("flags", key_flags()),
-        ("begin_search", kind("index", Value::map([("index", Value::Integer(i64::from(key_at)))]))),
-        ("find_keys", kind("range", Value::map(range))),
-    ])
-}
-
-fn key_flags() -> Value {
-    Value::Set(["RO", "access"].map(|flag| Value::Simple(flag.into())).into())
 }
 
 /// `COMMAND DOCS [name ...]`: a map from names to maps. Names that are unknown are left out.
@@ -97,7 +80,7 @@ fn docs(command: &'static Command) -> Value {
 
 fn argument_docs(argument: &'static Argument, command: &'static Command) -> Value {
     let mut fields = vec![("name", Value::from(argument.name)), ("type", Value::from(argument.kind))];
-    if argument.kind == "key" && command.key_at.is_some() {
+    if argument.kind == "key" && !command.keys.is_empty() {
         fields.push(("key_spec_index", Value::Integer(0)));
     }
     if let Some(token) = argument.token {
@@ -142,7 +125,7 @@ pub fn command_list(vocabulary: &Vocabulary, args: Args<'_>) -> Value {
     Value::Array(all.filter(|command| admits(command)).map(|command| Value::from(command.full_name)).collect())
 }
 
-/// `COMMAND GETKEYS`, or with `flags` `COMMAND GETKEYSANDFLAGS`: the generator that a command names, or none.
+/// `COMMAND GETKEYS`, or with `flags` `COMMAND GETKEYSANDFLAGS`: the generators and sequences that a command names.
 ///
 /// `WATCH` does not count: it accepts names that mean nothing.
 ///
@@ -152,18 +135,13 @@ pub fn command_list(vocabulary: &Vocabulary, args: Args<'_>) -> Value {
 pub fn command_get_keys(vocabulary: &Vocabulary, args: Args<'_>, flags: bool) -> Result<Value, &'static str> {
     let asked = args.behind(2);
     let command = vocabulary.resolve(asked).map_err(|_| "ERR Invalid command specified")?;
-    if command.key_at.is_none() {
+    if command.keys.is_empty() {
         return Err("ERR The command has no key arguments");
     }
     if !command.accepts(asked.len()) {
         return Err("ERR Invalid number of arguments specified for command");
     }
-    let told = |key: &[u8]| {
-        let key = Value::bulk(key.to_vec());
-        if flags { Value::Array(vec![key, key_flags()]) } else { key }
-    };
-    let key = command.key_at.and_then(|at| asked.get(usize::from(at)));
-    Ok(Value::Array(key.map(told).into_iter().collect()))
+    Ok(keys::keys_value(command, asked, flags))
 }
 
 /// The `HELP` of the container called `full_name`: lines as Redis formats them.

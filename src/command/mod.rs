@@ -8,6 +8,7 @@
 
 mod describe;
 mod ids;
+mod keys;
 mod named_ids;
 mod table;
 
@@ -15,8 +16,10 @@ use std::collections::HashSet;
 
 pub use describe::{command_docs, command_get_keys, command_help, command_info, command_list};
 pub use ids::{IdArgumentError, SpanError, describe_id, describe_span, parse_id, parse_span, quoted};
+pub use keys::{Access, Channels, KEY_BYTES_MAX, KeyArg, KeySpec, Places};
 pub use named_ids::{
-    NamedId, check_named_span, describe_any_id, describe_named_id, describe_named_span, parse_named_id, too_wide,
+    NamedId, check_named_span, describe_any_id, describe_counter_id, describe_named_id, describe_named_span,
+    parse_named_id, too_wide,
 };
 pub use table::{NAMING, TABLE};
 
@@ -52,9 +55,11 @@ pub struct Command {
     pub complexity: &'static str,
     /// What it takes, for hints.
     pub arguments: &'static [Argument],
-    /// Which of its arguments is the name of a generator, if it is there. For Redis's rules that is a key, and one that
-    /// is read: an ID comes out, and nothing that anybody reads by that name changes.
-    pub key_at: Option<u8>,
+    /// Where the names of generators and sequences are among its arguments, and what is done with them: keys, in
+    /// Redis's rules.
+    pub keys: &'static [KeySpec],
+    /// Where channels are among its arguments, if anybody is asked for leave to use them.
+    pub channels: Channels,
     /// Its subcommands.
     pub subcommands: &'static [Command],
     /// Its lines in the container's `HELP`: the usage, then its explanation indented.
@@ -116,6 +121,9 @@ pub struct Argument {
 pub enum Verb {
     GetId,
     MGetId,
+    Incr,
+    IncrBy,
+    HIncrBy,
     DecodeId,
     Generators,
     IdReady,
@@ -134,6 +142,7 @@ pub enum Verb {
     AclSetUser,
     AclUsers,
     AclWhoAmI,
+    Append,
     Auth,
     Client,
     ClientCaching,
@@ -154,6 +163,19 @@ pub enum Verb {
     ClientTrackingInfo,
     ClientUnblock,
     ClientUnpause,
+    Cluster,
+    ClusterCountKeysInSlot,
+    ClusterGetKeysInSlot,
+    ClusterHelp,
+    ClusterInfo,
+    ClusterKeySlot,
+    ClusterLinks,
+    ClusterMyId,
+    ClusterNodes,
+    ClusterReplicas,
+    ClusterShards,
+    ClusterSlaves,
+    ClusterSlots,
     Command,
     CommandCount,
     CommandDocs,
@@ -168,11 +190,35 @@ pub enum Verb {
     ConfigResetStat,
     ConfigRewrite,
     ConfigSet,
+    DbSize,
+    Decr,
+    DecrBy,
+    Del,
     Discard,
     Echo,
+    Eval,
+    EvalSha,
     Exec,
+    Exists,
+    Expire,
+    ExpireAt,
+    ExpireTime,
+    Get,
+    GetDel,
+    GetEx,
+    GetSet,
     Hello,
+    HExists,
+    HGet,
+    HGetAll,
+    HKeys,
+    HLen,
+    HMGet,
+    HSet,
+    HVals,
+    IncrByFloat,
     Info,
+    Keys,
     Latency,
     LatencyDoctor,
     LatencyGraph,
@@ -189,20 +235,71 @@ pub enum Verb {
     MemoryPurge,
     MemoryStats,
     MemoryUsage,
+    MGet,
     Monitor,
+    MSet,
+    MSetNx,
     Multi,
+    Object,
+    ObjectEncoding,
+    ObjectFreq,
+    ObjectHelp,
+    ObjectIdleTime,
+    ObjectRefCount,
+    Persist,
+    PExpire,
+    PExpireAt,
+    PExpireTime,
     Ping,
+    PSetEx,
+    PSubscribe,
+    PTtl,
+    Publish,
+    PUnsubscribe,
     Quit,
+    RandomKey,
+    Rename,
+    RenameNx,
     Reset,
     Role,
+    Scan,
+    Script,
+    ScriptExists,
+    ScriptFlush,
+    ScriptHelp,
+    ScriptKill,
+    ScriptLoad,
     Select,
+    Sequence,
+    SequenceAdopt,
+    SequenceAlter,
+    SequenceConfirm,
+    SequenceCreate,
+    SequenceDrop,
+    SequenceHelp,
+    SequenceInfo,
+    SequenceList,
+    SequenceNext,
+    SequenceRaise,
+    SequenceStores,
+    Set,
+    SetEx,
+    SetNx,
+    SetRange,
     Shutdown,
     SlowLog,
     SlowLogGet,
     SlowLogHelp,
     SlowLogLen,
     SlowLogReset,
+    StrLen,
+    Subscribe,
     Time,
+    Touch,
+    Ttl,
+    Type,
+    Unlink,
+    Unsubscribe,
     Unwatch,
     Watch,
 }
@@ -211,22 +308,21 @@ impl Verb {
     /// How many there are; `verb as usize` is below.
     pub const COUNT: usize = Verb::Watch as usize + 1;
 
-    /// Those whose replies are IDs.
-    pub const DRAWING_IDS: [Verb; 2] = [Verb::GetId, Verb::MGetId];
+    /// Those whose replies are IDs, or values of sequences.
+    pub const DRAWING_IDS: [Verb; 5] = [Verb::GetId, Verb::MGetId, Verb::Incr, Verb::IncrBy, Verb::HIncrBy];
 
-    /// Whether its reply is IDs.
+    /// Whether its reply is IDs, or a value of a sequence.
     #[inline]
     pub const fn draws_ids(self) -> bool {
-        matches!(self, Verb::GetId | Verb::MGetId)
+        matches!(self, Verb::GetId | Verb::MGetId | Verb::Incr | Verb::IncrBy | Verb::HIncrBy)
     }
 }
 
 impl Command {
-    /// The name of a generator among its arguments, as rules for keys look at it: of one that is too long to be a name,
-    /// the beginning. So the answer to a large request is the same however much of it is there.
-    pub fn key<'a>(&self, args: Args<'a>) -> Option<&'a [u8]> {
-        let key = args.get(usize::from(self.key_at?))?;
-        Some(&key[..key.len().min(KEY_BYTES_MAX)])
+    /// Whether `CLIENT PAUSE WRITE` holds it: it gives IDs, or changes a sequence.
+    #[inline]
+    pub const fn writes(&self) -> bool {
+        self.verb.draws_ids() || self.flags.has(Flags::WRITE) || matches!(self.verb, Verb::Eval | Verb::EvalSha)
     }
 
     /// Whether it takes `len` arguments, names included.
@@ -389,9 +485,6 @@ pub struct RenameError {
     pub to: String,
 }
 
-/// The longest name of a generator, bytes.
-const KEY_BYTES_MAX: usize = 128;
-
 /// How much of a name or of all arguments an error text quotes, bytes, as in Redis.
 const QUOTED_BYTES_MAX: usize = 128;
 
@@ -429,41 +522,56 @@ pub struct Flags(u32);
 impl Flags {
     /// None.
     pub const NONE: Flags = Flags(0);
+    /// Changes what a replica would have to know.
+    pub const WRITE: Flags = Flags(1);
     /// Changes nothing that a replica would have to know.
-    pub const READONLY: Flags = Flags(1);
+    pub const READONLY: Flags = Flags(1 << 1);
+    /// Redis refuses it when its memory is full.
+    pub const DENY_OOM: Flags = Flags(1 << 2);
     /// For operators.
-    pub const ADMIN: Flags = Flags(1 << 1);
+    pub const ADMIN: Flags = Flags(1 << 3);
+    /// About channels.
+    pub const PUBSUB: Flags = Flags(1 << 4);
     /// Redis keeps it out of scripts.
-    pub const NOSCRIPT: Flags = Flags(1 << 2);
+    pub const NOSCRIPT: Flags = Flags(1 << 5);
     /// Works while Redis loads its data.
-    pub const LOADING: Flags = Flags(1 << 3);
+    pub const LOADING: Flags = Flags(1 << 6);
     /// Works on a replica that lost its primary.
-    pub const STALE: Flags = Flags(1 << 4);
+    pub const STALE: Flags = Flags(1 << 7);
+    /// Redis does not show it to monitors: it shows what the script does.
+    pub const SKIP_MONITOR: Flags = Flags(1 << 8);
     /// Stays out of the slow log.
-    pub const SKIP_SLOWLOG: Flags = Flags(1 << 5);
+    pub const SKIP_SLOWLOG: Flags = Flags(1 << 9);
     /// Its time depends on nothing.
-    pub const FAST: Flags = Flags(1 << 6);
+    pub const FAST: Flags = Flags(1 << 10);
     /// Works before authentication.
-    pub const NO_AUTH: Flags = Flags(1 << 7);
+    pub const NO_AUTH: Flags = Flags(1 << 11);
     /// May have no keys, though it has a place for one.
-    pub const NO_MANDATORY_KEYS: Flags = Flags(1 << 8);
+    pub const NO_MANDATORY_KEYS: Flags = Flags(1 << 12);
     /// Is refused between `MULTI` and `EXEC`.
-    pub const NO_MULTI: Flags = Flags(1 << 9);
+    pub const NO_MULTI: Flags = Flags(1 << 13);
+    /// Where its keys are depends on its arguments.
+    pub const MOVABLEKEYS: Flags = Flags(1 << 14);
     /// Works while a script blocks Redis.
-    pub const ALLOW_BUSY: Flags = Flags(1 << 10);
+    pub const ALLOW_BUSY: Flags = Flags(1 << 15);
 
     /// Names as `COMMAND` gives them, in Redis's order.
-    const NAMES: [&'static str; 11] = [
+    const NAMES: [&'static str; 16] = [
+        "write",
         "readonly",
+        "denyoom",
         "admin",
+        "pubsub",
         "noscript",
         "loading",
         "stale",
+        "skip_monitor",
         "skip_slowlog",
         "fast",
         "no_auth",
         "no_mandatory_keys",
         "no_multi",
+        "movablekeys",
         "allow_busy",
     ];
 
@@ -492,23 +600,49 @@ pub struct Categories(u32);
 impl Categories {
     /// None.
     pub const NONE: Categories = Categories(0);
+    /// About keys, whatever is in them.
+    pub const KEYSPACE: Categories = Categories(1);
     /// Reads.
-    pub const READ: Categories = Categories(1);
+    pub const READ: Categories = Categories(1 << 1);
+    /// Writes.
+    pub const WRITE: Categories = Categories(1 << 2);
+    /// About strings, which is what a sequence looks like.
+    pub const STRING: Categories = Categories(1 << 3);
+    /// About hashes, which is the other way to look at one.
+    pub const HASH: Categories = Categories(1 << 4);
+    /// About channels.
+    pub const PUBSUB: Categories = Categories(1 << 5);
     /// For operators.
-    pub const ADMIN: Categories = Categories(1 << 1);
+    pub const ADMIN: Categories = Categories(1 << 6);
     /// Its time depends on nothing.
-    pub const FAST: Categories = Categories(1 << 2);
+    pub const FAST: Categories = Categories(1 << 7);
     /// All others.
-    pub const SLOW: Categories = Categories(1 << 3);
+    pub const SLOW: Categories = Categories(1 << 8);
     /// Can do harm, or tells much.
-    pub const DANGEROUS: Categories = Categories(1 << 4);
+    pub const DANGEROUS: Categories = Categories(1 << 9);
     /// About the connection itself.
-    pub const CONNECTION: Categories = Categories(1 << 5);
+    pub const CONNECTION: Categories = Categories(1 << 10);
     /// `MULTI` and what belongs to it.
-    pub const TRANSACTION: Categories = Categories(1 << 6);
+    pub const TRANSACTION: Categories = Categories(1 << 11);
+    /// About scripts.
+    pub const SCRIPTING: Categories = Categories(1 << 12);
 
     /// Names without their `@`, in Redis's order.
-    const NAMES: [&'static str; 7] = ["read", "admin", "fast", "slow", "dangerous", "connection", "transaction"];
+    const NAMES: [&'static str; 13] = [
+        "keyspace",
+        "read",
+        "write",
+        "string",
+        "hash",
+        "pubsub",
+        "admin",
+        "fast",
+        "slow",
+        "dangerous",
+        "connection",
+        "transaction",
+        "scripting",
+    ];
 
     /// Both sets together.
     #[must_use]
@@ -537,6 +671,12 @@ impl Categories {
         let mut categories = if flags.has(Flags::FAST) { Categories::FAST } else { Categories::SLOW };
         if flags.has(Flags::READONLY) {
             categories = categories.and(Categories::READ);
+        }
+        if flags.has(Flags::WRITE) {
+            categories = categories.and(Categories::WRITE);
+        }
+        if flags.has(Flags::PUBSUB) {
+            categories = categories.and(Categories::PUBSUB);
         }
         if flags.has(Flags::ADMIN) {
             categories = categories.and(Categories::ADMIN).and(Categories::DANGEROUS);
@@ -590,7 +730,7 @@ mod tests {
         check(&plain, "gEtId", Some(Verb::GetId));
         check(&plain, "client", Some(Verb::Client));
         check(&plain, "Client|LIST", Some(Verb::ClientList));
-        for none in ["", "getidx", "getie", "get", "ping|x", "client|", "client|list|x", "|"] {
+        for none in ["", "getidx", "getie", "gets", "ping|x", "client|", "client|list|x", "|"] {
             check(&plain, none, None);
         }
     }
@@ -601,14 +741,16 @@ mod tests {
         for (name, key_at) in [("getid", 1), ("ids", 2), ("decodeid", 2), ("idspan", 3)] {
             let command = naming.find(name.as_bytes()).unwrap();
             let plain = TABLE.iter().find(|row| row.verb == command.verb).unwrap();
-            assert_eq!((command.key_at, plain.key_at), (Some(key_at), None), "{name}");
+            let at = |command: &Command| command.keys.iter().map(|keys| keys.first).collect::<Vec<_>>();
+            assert_eq!((at(command), at(plain)), (vec![key_at], vec![]), "{name}");
             assert!(command.accepts(plain.arity.unsigned_abs() as usize) && !plain.accepts(usize::from(key_at) + 1));
             assert!(naming.commands().iter().any(|row| std::ptr::eq(*row, command)), "{name}");
         }
         assert_eq!(naming.commands().len(), TABLE.len());
         assert!(naming.find(b"mgetid").is_none() && naming.names_generators());
         let plain = naming.naming_generators(false);
-        assert!(plain.commands().iter().all(|command| command.key_at.is_none()) && !plain.names_generators());
+        assert!(plain.commands().iter().all(|row| !NAMING.iter().any(|naming| std::ptr::eq(*row, naming))));
+        assert!(!plain.names_generators());
     }
 
     #[test]

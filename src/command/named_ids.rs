@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use getid_core::{Declaration, FieldLayout, Id, Layout, NamedGenerator, Role, Shape};
+use getid_core::{CounterDeclaration, CounterKind, Declaration, FieldLayout, Id, Layout, NamedGenerator, Role, Shape};
 
 use super::ids::{SpanError, describe_id, quoted};
 use crate::resp::Value;
@@ -69,6 +69,29 @@ pub fn describe_named_id((generator, number): &NamedId, now_unix_ms: i64) -> Val
         tell("ahead_ms", Value::Integer(unix_ms.saturating_sub(now_unix_ms)));
     }
     Value::Map(told)
+}
+
+/// The reply to `DECODEID id name` of a generator that counts by a sequence.
+///
+/// # Errors
+///
+/// The reply's text, if it is not an ID of this generator.
+pub fn describe_counter_id(counter: &CounterDeclaration, text: &[u8]) -> Result<Value, String> {
+    let (name, kind) = (counter.name(), counter.word());
+    let own = [("generator", Value::from(name)), ("kind", Value::from(kind)), ("time", Value::Null)];
+    let note = |note: &str| Value::map(own.clone().into_iter().chain([("note", Value::from(note))]));
+    let plain = str::from_utf8(text).ok();
+    let (value, expected) = match counter.kind() {
+        CounterKind::Serial(_) => return Ok(note("a serial number shows its period and its counter itself")),
+        CounterKind::Sequence(None) => (plain.and_then(|text| text.parse().ok()), "a decimal number".to_owned()),
+        CounterKind::Sequence(Some(format)) => (plain.and_then(|text| format.read(text)), format!("an id of {format}")),
+    };
+    let value = value.filter(|value| i64::try_from(*value).is_ok());
+    let value = value
+        .ok_or_else(|| format!("ERR '{}' is not an id of generator '{name}': expected {expected}", quoted(text)))?;
+    let Value::Map(mut told) = note("a sequence holds no time") else { return Ok(Value::Null) };
+    told.push((Value::from("value"), number_value(value)));
+    Ok(Value::Map(told))
 }
 
 /// The reply to `DECODEID id` where there are named generators: what it says under the unnamed one's layout, if it is

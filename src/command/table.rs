@@ -3,7 +3,15 @@
 //!
 //! A new command is a row here, a [`Verb`], and its arm in the session.
 
-use super::{Argument, Categories, Command, Flags, Secrets, Verb};
+mod cluster;
+mod hashes;
+mod keys;
+
+mod pubsub;
+mod scripts;
+mod sequences;
+
+use super::{Access, Argument, Categories, Channels, Command, Flags, KeySpec, Places, Secrets, Verb};
 
 const FAST: Flags = Flags::FAST.and(Flags::LOADING).and(Flags::STALE);
 const SLOW: Flags = Flags::LOADING.and(Flags::STALE);
@@ -12,14 +20,33 @@ const OWN: Flags = SLOW.and(Flags::NOSCRIPT);
 const ADMIN: Flags = OWN.and(Flags::ADMIN);
 const LOGIN: Flags = FAST.and(Flags::NOSCRIPT).and(Flags::NO_AUTH).and(Flags::ALLOW_BUSY);
 
+/// What a sequence is counted by, as Redis has it.
+const COUNTING: Flags = Flags::WRITE.and(Flags::DENY_OOM).and(Flags::FAST);
+
 const NONE: Categories = Categories::NONE;
 const CONNECTION: Categories = Categories::CONNECTION;
 const TRANSACTION: Categories = Categories::TRANSACTION;
 
-/// Every command. `GETID` and `MGETID` come first of their lengths, so a lookup meets them first.
+/// What is done with the name of a generator: an ID comes out, and nothing that anybody reads by that name changes.
+const READ: Access = Access::RO.and(Access::ACCESS);
+const READ_UPDATE: Access = Access::RW.and(Access::ACCESS).and(Access::UPDATE);
+
+/// Every command. Those that give IDs or values come first of their lengths, so a lookup meets them first.
 pub static TABLE: &[Command] = &[
     GETID,
     MGETID,
+    row(Verb::Incr, "incr", 2, COUNTING, Categories::STRING)
+        .keys(&[one(1, READ_UPDATE)])
+        .docs("1.0.0", "string", "Get the next value of a sequence, which never goes back")
+        .takes(&[KEY]),
+    row(Verb::IncrBy, "incrby", 3, COUNTING, Categories::STRING)
+        .keys(&[one(1, READ_UPDATE)])
+        .docs("1.0.0", "string", "Take the next values of a sequence, and get the last of them")
+        .takes(&[KEY, argument("increment", "integer")]),
+    row(Verb::HIncrBy, "hincrby", 4, COUNTING, Categories::HASH)
+        .keys(&[one(1, READ_UPDATE)])
+        .docs("2.0.0", "hash", "Take the next values of a sequence, whose field is cur, and get the last of them")
+        .takes(&[KEY, argument("field", "string"), argument("increment", "integer")]),
     DECODEID,
     row(Verb::Generators, "generators", 1, SLOW.and(Flags::READONLY), NONE)
         .docs("0.2.0", "generic", "Tell the named generators: kinds, layouts, capacities, ends, and where each is")
@@ -31,6 +58,62 @@ pub static TABLE: &[Command] = &[
         "Tell whether ids are given now, without taking one",
     ),
     IDSPAN,
+    keys::GET,
+    keys::MGET,
+    keys::EXISTS,
+    keys::TYPE,
+    keys::TTL,
+    keys::PTTL,
+    keys::EXPIRETIME,
+    keys::PEXPIRETIME,
+    keys::STRLEN,
+    keys::TOUCH,
+    keys::KEYS,
+    keys::SCAN,
+    keys::DBSIZE,
+    keys::RANDOMKEY,
+    keys::OBJECT,
+    keys::SET,
+    keys::SETNX,
+    keys::GETSET,
+    keys::GETDEL,
+    keys::DEL,
+    keys::UNLINK,
+    keys::PERSIST,
+    keys::EXPIRE,
+    keys::PEXPIRE,
+    keys::EXPIREAT,
+    keys::PEXPIREAT,
+    keys::DECR,
+    keys::DECRBY,
+    keys::INCRBYFLOAT,
+    keys::APPEND,
+    keys::SETRANGE,
+    keys::GETEX,
+    keys::SETEX,
+    keys::PSETEX,
+    keys::MSET,
+    keys::MSETNX,
+    keys::RENAME,
+    keys::RENAMENX,
+    hashes::HGET,
+    hashes::HMGET,
+    hashes::HGETALL,
+    hashes::HEXISTS,
+    hashes::HLEN,
+    hashes::HKEYS,
+    hashes::HVALS,
+    hashes::HSET,
+    sequences::SEQUENCE,
+    scripts::EVAL,
+    scripts::EVALSHA,
+    scripts::SCRIPT,
+    pubsub::SUBSCRIBE,
+    pubsub::UNSUBSCRIBE,
+    pubsub::PSUBSCRIBE,
+    pubsub::PUNSUBSCRIBE,
+    pubsub::PUBLISH,
+    cluster::CLUSTER,
     row(Verb::Acl, "acl", -2, Flags::NONE, NONE)
         .docs("6.0.0", "server", "A container for Access List Control commands")
         .with(ACL),
@@ -180,12 +263,13 @@ const IDSPAN: Command = row(Verb::IdSpan, "idspan", 3, FAST.and(Flags::READONLY)
 
 /// The rows of commands that take a generator's name, where there are named generators.
 pub static NAMING: &[Command] = &[
-    GETID.naming(1).takes(&[NAME_AND_FIELDS]),
-    MGETID.naming(2).takes(&[COUNT, NAME_AND_FIELDS]),
-    DECODEID.naming(2).takes(&[argument("id", "string"), NAME.optional()]),
-    IDSPAN.naming(3).takes(&[FROM, TO, NAME.optional()]),
+    GETID.naming(&[one(1, READ)]).takes(&[NAME_AND_FIELDS]),
+    MGETID.naming(&[one(2, READ)]).takes(&[COUNT, NAME_AND_FIELDS]),
+    DECODEID.naming(&[one(2, READ)]).takes(&[argument("id", "string"), NAME.optional()]),
+    IDSPAN.naming(&[one(3, READ)]).takes(&[FROM, TO, NAME.optional()]),
 ];
 
+const KEY: Argument = argument("key", "key");
 const COUNT: Argument = argument("count", "integer");
 const FROM: Argument = argument("from", "string");
 const TO: Argument = argument("to", "string");
@@ -591,7 +675,8 @@ const fn row(verb: Verb, full_name: &'static str, arity: i32, flags: Flags, cate
         summary: "",
         complexity: "O(1)",
         arguments: &[],
-        key_at: None,
+        keys: &[],
+        channels: Channels::None,
         subcommands: &[],
         help: &[],
         is_guarded: false,
@@ -624,10 +709,18 @@ impl Command {
         Command { is_guarded: true, ..self }
     }
 
-    /// With a generator's name as the argument at `key_at`, behind all that it takes without one.
-    const fn naming(self, key_at: u8) -> Command {
+    /// With a generator's name as an argument, behind all that it takes without one.
+    const fn naming(self, keys: &'static [KeySpec]) -> Command {
         let flags = self.flags.and(Flags::NO_MANDATORY_KEYS);
-        Command { key_at: Some(key_at), arity: -self.arity, flags, ..self }
+        Command { keys, arity: -self.arity, flags, ..self }
+    }
+
+    const fn keys(self, keys: &'static [KeySpec]) -> Command {
+        Command { keys, ..self }
+    }
+
+    const fn on_channels(self, channels: Channels) -> Command {
+        Command { channels, ..self }
     }
 
     const fn unpaused(self) -> Command {
@@ -665,6 +758,16 @@ impl Command {
     const fn help(self, help: &'static [&'static str]) -> Command {
         Command { help, ..self }
     }
+}
+
+/// The argument at `first` is a key.
+const fn one(first: u8, access: Access) -> KeySpec {
+    KeySpec { first, places: Places::One, access }
+}
+
+/// So are that one and every `step`-th behind it.
+const fn rest(first: u8, step: u8, access: Access) -> KeySpec {
+    KeySpec { first, places: Places::Rest { step }, access }
 }
 
 const fn argument(name: &'static str, kind: &'static str) -> Argument {

@@ -6,14 +6,15 @@ use std::collections::hash_map::{Entry, HashMap};
 use getid_core::{Layout, is_name};
 
 use super::directive::{Directive, Secrecy, known_names};
-use super::enums::{TlsAuthClients, TlsAuthClientsUser};
-use super::generators::{self, GENERATORS_MAX, RANDOM_VALUES_MAX, doubt};
+use super::enums::{SequenceTable, TlsAuthClients, TlsAuthClientsUser};
+use super::generators::{self, GENERATORS_MAX, RANDOM_VALUES_MAX, doubt, doubt_of_counter};
 use super::ignored;
 use super::report::{Place, Problem, Warning};
 use super::secrets::{self, is_secret};
 use super::value_error::ValueError;
 use super::values::{Config, Values};
 use crate::text::plural::counted;
+use crate::text::store_url::StoreKind;
 use crate::text::suggest::did_you_mean;
 
 /// One line of any source: a directive and its words.
@@ -36,6 +37,7 @@ impl Setting {
     fn place_of(&self, error: &ValueError) -> &Place {
         let option = match error {
             ValueError::Declaration(error) => error.option(),
+            ValueError::Counter(error) => error.option(),
             _ => None,
         };
         let place = self.options.iter().find(|(name, _)| option == Some(name.as_str()));
@@ -116,6 +118,7 @@ impl Builder {
     /// Takes the generators of another one in place of its own.
     pub(super) fn take_generators(&mut self, other: &Builder) {
         self.values.config.generators.clone_from(&other.values.config.generators);
+        self.values.config.counters.clone_from(&other.values.config.counters);
         self.declared_at.clone_from(&other.declared_at);
     }
 
@@ -163,6 +166,7 @@ impl Builder {
         self.check_tls();
         self.check_access();
         self.check_generators();
+        self.check_stores();
         if self.problems.is_empty() { Ok((self.values.config, self.warnings)) } else { Err(self.problems) }
     }
 
@@ -174,6 +178,11 @@ impl Builder {
         self.refused.remove(directive.name);
         if self.is_declared_twice(directive, words, place) {
             return;
+        }
+        let is_stronger = |before: &Place| !before.is_of_same_source(place);
+        if directive.has_values() && self.set_at.get(directive.name).is_some_and(is_stronger) {
+            // An empty value takes back those before, and cannot be refused.
+            let _ = directive.set(&mut self.values, &[String::new()]);
         }
         if let Err(errors) = directive.set(&mut self.values, words) {
             self.refused.insert(directive.name);
@@ -205,7 +214,7 @@ impl Builder {
             return;
         }
         if place.is_on_command_line() {
-            self.warn_once(name, SEEN_BY_ALL.to_owned(), place);
+            self.warn_once(name, seen_by_all(name), place);
         } else if place.file().is_some() && self.secrets.iter().all(|(_, other)| other.file() != place.file()) {
             self.secrets.push((name.to_owned(), place.clone()));
         }
@@ -366,9 +375,9 @@ impl Builder {
     }
 
     fn check_generators(&mut self) {
-        if let Some(first) = self.values.config.generators.get(GENERATORS_MAX) {
+        if let Some(first) = generators::past_bound(&self.values.config) {
             let sentence = format!("there are more than {GENERATORS_MAX} generators, must be at most {GENERATORS_MAX}");
-            let places = self.place_of_generator(first.name()).into_iter().collect();
+            let places = self.place_of_generator(first).into_iter().collect();
             self.problems.push(Problem::new(places, "generator", sentence));
         }
         if let Some(first) = generators::past_random_bound(&self.values.config.generators) {
@@ -389,10 +398,12 @@ impl Builder {
             let places = self.place_of_generator(&misfit.name).into_iter().chain(other).collect();
             self.problems.push(Problem::new(places, "", misfit.sentence).with_help(Some(misfit.help)));
         }
-        let doubts = self.values.config.generators.iter().filter_map(|declaration| {
-            let sentence = doubt(declaration)?;
-            let place = self.place_of_generator(declaration.name())?;
-            Some(Warning { place, subject: format!("generator {}", declaration.name()), sentence })
+        let Config { generators, counters, .. } = &self.values.config;
+        let doubts = generators.iter().map(|declaration| (declaration.name(), doubt(declaration)));
+        let doubts = doubts.chain(counters.iter().map(|counter| (counter.name(), doubt_of_counter(counter))));
+        let doubts = doubts.filter_map(|(name, sentence)| {
+            let (sentence, place) = (sentence?, self.place_of_generator(name)?);
+            Some(Warning { place, subject: format!("generator {name}"), sentence })
         });
         let mut doubts: Vec<_> = doubts.collect();
         let others = doubts.len().saturating_sub(DOUBTS_MAX);
@@ -402,6 +413,32 @@ impl Builder {
                 format!("{}; and so it is with {}", last.sentence, counted(others as u64, "other generator"));
         }
         self.warnings.extend(doubts);
+    }
+
+    fn check_stores(&mut self) {
+        let table = self.values.config.sequences.table;
+        let stores = self.values.config.sequence_stores();
+        let file = stores.iter().find(|url| matches!(url.kind(), StoreKind::Sqlite { .. }));
+        if let Some(file) = file.filter(|_| table != SequenceTable::Native) {
+            let sentence = format!(
+                "sequence-table is {}, which is a table of a database server, but the store is {}, a file",
+                table.word(),
+                file.shown()
+            );
+            let help = "name that server's database: sequence-store mysql://USER:PASSWORD@HOST/DATABASE".to_owned();
+            let places = self.places(&["sequence-table", "sequence-store"]);
+            if !self.any_refused(&["sequence-table", "sequence-store"]) {
+                self.problems.push(Problem::new(places, "", sentence).with_help(Some(help)));
+            }
+        }
+        let Some(place) = self.place_of("sequence-store").cloned() else { return };
+        for url in stores.iter().filter(|url| url.is_in_clear()) {
+            let sentence = format!(
+                "{} is on another machine and has tls=no: who is on the network may read the password and change what is said; leave tls=no out",
+                url.shown()
+            );
+            self.warnings.push(Warning { place: place.clone(), subject: "sequence-store".to_owned(), sentence });
+        }
     }
 
     fn place_of_generator(&self, name: &str) -> Option<Place> {
@@ -430,8 +467,17 @@ impl Builder {
     }
 }
 
-const SEEN_BY_ALL: &str = "everybody on this machine sees the command line, with ps: a password belongs into \
-                                      requirepass-file, into GETID_REQUIREPASS or into a configuration file of mode 600";
+/// What is said of a secret on a command line.
+fn seen_by_all(directive: &str) -> String {
+    let (file, variable) = match Directive::find(directive).map(|row| row.secrecy) {
+        Some(Secrecy::Addresses) => ("the file that password-file= names", "GETID_SEQUENCE_STORE"),
+        _ => ("requirepass-file", "GETID_REQUIREPASS"),
+    };
+    format!(
+        "everybody on this machine sees the command line, with ps: a password belongs into {file}, into {variable} or into a \
+         configuration file of mode 600"
+    )
+}
 
 /// A line with a value that its directive cannot have.
 fn refusal(subject: &str, error: &ValueError, words: &[String], place: &Place) -> Problem {

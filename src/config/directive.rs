@@ -8,13 +8,15 @@
 use getid_core::LOW_BITS;
 
 use super::enums::{
-    BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
+    BorrowPolicy, LogFormat, LogLevel, SequenceCreate, SequencePolicy, SequenceTable, StateKind, Supervised,
+    SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
 use super::generators;
 use super::ignored;
 use super::parse::{YES_NO, address, choice, epoch, is_digits, memory};
 pub use super::row::{Change, Directive, Secrecy};
 use super::row::{Line, LineStyle, Shape};
+use super::stores;
 use super::suites;
 use super::value_error::ValueError;
 use super::values::{BindAddr, ClientMemory, Config, OutputBufferLimit, OutputBufferLimits, UserLine, Values};
@@ -88,13 +90,13 @@ const fn row(name: &'static str, default: &'static str, shape: Shape, doc: &'sta
 
 /// A number in a field. A test sets both ends of every range, so they fit.
 macro_rules! number {
-    ($min:expr, $max:expr, $unit:literal, $field:ident) => {
+    ($min:expr, $max:expr, $unit:literal, $($field:ident).+) => {
         Shape::Number {
             min: $min,
             max: $max,
             unit: $unit,
-            set: |values, number| values.config.$field = fit(number),
-            get: |values| i64::try_from(values.config.$field).unwrap_or(i64::MAX),
+            set: |values, number| values.config.$($field).+ = fit(number),
+            get: |values| i64::try_from(values.config.$($field).+).unwrap_or(i64::MAX),
         }
     };
 }
@@ -123,17 +125,17 @@ macro_rules! memory {
 }
 
 macro_rules! yes_no {
-    ($field:ident) => {
-        Shape::YesNo { set: |values, yes| values.config.$field = yes, get: |values| values.config.$field }
+    ($($field:ident).+) => {
+        Shape::YesNo { set: |values, yes| values.config.$($field).+ = yes, get: |values| values.config.$($field).+ }
     };
 }
 
 macro_rules! word {
-    ($words:ident, $field:ident) => {
+    ($words:ident, $($field:ident).+) => {
         Shape::Word {
             words: $words::WORDS,
-            set: |values, word| values.config.$field = $words::from_word(word).unwrap_or_default(),
-            get: |values| values.config.$field.word(),
+            set: |values, word| values.config.$($field).+ = $words::from_word(word).unwrap_or_default(),
+            get: |values| values.config.$($field).+.word(),
         }
     };
 }
@@ -265,7 +267,37 @@ const DIRECTIVES: &[Directive] = &[
         "Whether one server on this machine may have this server-id.").at_start(),
     row("id-max-clock-jump-ms", "3600000", number!(0, CLOCK_JUMP_MS_MAX, "ms", id_max_clock_jump_ms),
         "Jump of the clock that is followed at once; 0: any."),
+    // Sequences
+    row("sequence-store", "", SEQUENCE_STORE,
+        "Where sequences are kept; \"\": a file in dir, none: nowhere.").at_start().secrecy(Secrecy::Addresses),
+    row("sequence-table", "native", word!(SequenceTable, sequences.table), "Which tables the stores have.").at_start(),
+    row("sequence-create", "explicit", word!(SequenceCreate, sequences.create),
+        "Whether INCR makes a sequence that is not there."),
+    row("sequence-max", "1000000", number!(1, SEQUENCES_MAX, "", sequences.rows_max),
+        "Sequences up to which INCR may make more."),
+    row("sequence-ahead", "10", number!(1, 3600, "s", sequences.ahead_s),
+        "For how long what is reserved at a time lasts at the recent rate."),
+    row("sequence-wait-ms", "1000", number!(0, 60_000, "ms", sequences.wait_ms),
+        "How long a request may wait for a store before it gets -BUSY."),
+    row("sequence-policy", "wait", word!(SequencePolicy, sequences.policy), "Without values in memory: wait, or -BUSY."),
+    row("sequence-incrby-max", "10000000", number!(1, getid_core::RESERVED_MAX as i64, "", sequences.incrby_max),
+        "Values of one INCRBY."),
+    row("sequence-confirm-s", "60", number!(5, 3600, "s", sequences.confirm_s),
+        "How long a server gives values without news from a store that it shares.").at_start(),
+    row("sequence-delete", "no", yes_no!(sequences.may_delete), "Whether DEL drops a sequence."),
 ];
+
+/// Rows that a table of names may have.
+const SEQUENCES_MAX: i64 = 1_000_000_000;
+
+const SEQUENCE_STORE: Shape = Shape::Lines {
+    count: (1, 1),
+    expected: "one address",
+    canonical: None,
+    style: LineStyle::Values,
+    set: |values, words| stores::set(&mut values.config.sequences, words),
+    get: |values| stores::lines(&values.config.sequences),
+};
 
 const BIND: Shape = Shape::Words {
     count: (1, usize::MAX),
@@ -388,8 +420,8 @@ const GENERATOR: Shape = Shape::Lines {
     expected: "a name, a kind and its options",
     canonical: Some(generators::canonical),
     style: LineStyle::Declarations,
-    set: |values, words| generators::add(&mut values.config.generators, words),
-    get: |values| values.config.generators.iter().map(|declaration| generators::words(declaration)).collect(),
+    set: |values, words| generators::add(&mut values.config, words),
+    get: |values| generators::lines(&values.config),
 };
 
 const RENAME_COMMAND: Shape = Shape::Lines {

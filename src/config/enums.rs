@@ -39,6 +39,41 @@ word_enum! {
 }
 
 word_enum! {
+    /// Which tables the stores of sequences have (`sequence-table`).
+    SequenceTable {
+        /// getid's own.
+        #[default]
+        Native = "native",
+        /// `leaf_alloc`, as Leaf has it.
+        Leaf = "leaf",
+        /// `tiny_id_info`, as Tinyid has it.
+        Tinyid = "tinyid",
+    }
+}
+
+word_enum! {
+    /// Who makes a sequence (`sequence-create`).
+    SequenceCreate {
+        /// Who says so: `SEQUENCE CREATE`, `SET`.
+        #[default]
+        Explicit = "explicit",
+        /// `INCR` of a name that is new, too.
+        OnFirstUse = "on-first-use",
+    }
+}
+
+word_enum! {
+    /// What happens to requests for values that are not in memory (`sequence-policy`).
+    SequencePolicy {
+        /// They wait for the store.
+        #[default]
+        Wait = "wait",
+        /// They get `-BUSY`.
+        Error = "error",
+    }
+}
+
+word_enum! {
     /// Where the watermark is kept (`id-state`).
     StateKind {
         /// In a file in `dir`.

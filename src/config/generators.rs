@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use getid_core::{Declaration, Role};
+use getid_core::{CounterDeclaration, CounterKind, Declaration, Role};
 
 use super::enums::StateKind;
 use super::row::Line;
@@ -13,6 +13,7 @@ use super::value_error::ValueError;
 use super::values::Config;
 use crate::text::plural::counted;
 use crate::text::timestamp::parse_zoned;
+use crate::text::zone::Zone;
 
 /// Named generators of one server at most. Each takes some KB; the record has a line for each.
 pub const GENERATORS_MAX: usize = 1000;
@@ -21,19 +22,45 @@ pub const GENERATORS_MAX: usize = 1000;
 pub(super) const RANDOM_VALUES_MAX: u64 = 1 << 24;
 
 /// Reads a line, the name first, and adds it to those before.
-pub(super) fn add(generators: &mut Vec<Arc<Declaration>>, words: &[String]) -> Result<(), Vec<ValueError>> {
+pub(super) fn add(config: &mut Config, words: &[String]) -> Result<(), Vec<ValueError>> {
     // As CONFIG GET shows none.
     if words == [""] {
         return Ok(());
     }
     let words: Vec<_> = words.iter().map(String::as_str).collect();
+    // One too many is enough to say so.
+    let has_room = config.generators.len() + config.counters.len() <= GENERATORS_MAX;
+    if let Some(counter) = CounterDeclaration::parse(&words, zone) {
+        let wrong = |errors: Vec<_>| errors.into_iter().map(ValueError::Counter).collect::<Vec<_>>();
+        let counter = counter.map_err(wrong)?;
+        if has_room {
+            config.counters.push(Arc::new(counter));
+        }
+        return Ok(());
+    }
     let wrong = |errors: Vec<_>| errors.into_iter().map(ValueError::Declaration).collect::<Vec<_>>();
     let declaration = Declaration::parse(&words, epoch).map_err(wrong)?;
-    // One too many is enough to say so.
-    if generators.len() <= GENERATORS_MAX {
-        generators.push(Arc::new(declaration));
+    if has_room {
+        config.generators.push(Arc::new(declaration));
     }
     Ok(())
+}
+
+/// Whether there is a time zone of this name.
+fn zone(name: &str) -> Result<(), String> {
+    Zone::named(name).map(|_| ())
+}
+
+/// The lines that declare all of them.
+pub(super) fn lines(config: &Config) -> Vec<Line> {
+    let generators = config.generators.iter().map(|declaration| words(declaration));
+    generators.chain(config.counters.iter().map(|counter| counter.words())).collect()
+}
+
+/// The name of one of those that are too many.
+pub(super) fn past_bound(config: &Config) -> Option<&str> {
+    let names = config.generators.iter().map(|declaration| declaration.name());
+    names.chain(config.counters.iter().map(|counter| counter.name())).nth(GENERATORS_MAX)
 }
 
 /// When a generator's time starts to count: a date needs a zone, for the same IDs must mean the same everywhere.
@@ -54,6 +81,9 @@ pub(super) fn words(declaration: &Declaration) -> Line {
 /// The line of which all that mean the same are forms.
 pub(super) fn canonical(line: &[String]) -> Line {
     let borrowed: Vec<_> = line.iter().map(String::as_str).collect();
+    if let Some(Ok(counter)) = CounterDeclaration::parse(&borrowed, zone) {
+        return counter.words();
+    }
     // No server starts with a line that is wrong.
     Declaration::parse(&borrowed, epoch).map_or_else(|_| line.to_vec(), |declaration| words(&declaration))
 }
@@ -157,6 +187,13 @@ fn server_help(declaration: &Declaration, bits: u32, server_id: u32) -> String {
         None if declaration.kind().fields.is_empty() => format!("add the field server-id:{bits}, or {alone}"),
         None => format!("its kind has no field for it: {alone}"),
     }
+}
+
+/// What may not be meant by a serial.
+pub(super) fn doubt_of_counter(counter: &CounterDeclaration) -> Option<String> {
+    let CounterKind::Serial(serial) = counter.kind() else { return None };
+    let repeats = serial.template.has_short_years() && serial.reset > getid_core::Reset::Never;
+    repeats.then(|| "shows years by two digits: its texts come again after a hundred years".to_owned())
 }
 
 /// What may not be meant by a declaration.

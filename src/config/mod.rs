@@ -21,6 +21,7 @@ mod rewrite;
 mod row;
 mod secret_files;
 pub mod secrets;
+mod stores;
 pub mod suites;
 mod toml;
 mod value_error;
@@ -37,7 +38,8 @@ pub use self::conf_syntax::quote;
 pub use self::dir::Dir;
 use self::directive::{Directive, Secrecy};
 pub use self::enums::{
-    BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
+    BorrowPolicy, LogFormat, LogLevel, SequenceCreate, SequencePolicy, SequenceTable, StateKind, Supervised,
+    SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
 pub use self::files::{Files, FilesFrom, RealFiles};
 pub use self::generators::{GENERATORS_MAX, epoch};
@@ -49,7 +51,9 @@ use self::row::Shape;
 pub use self::secret_files::{PasswordFileError, exposed_in_dir, read_password_file};
 pub use self::value_error::declaration_help;
 use self::values::Values;
-pub use self::values::{BindAddr, ClientMemory, Config, OutputBufferLimit, OutputBufferLimits, UserLine};
+pub use self::values::{
+    BindAddr, ClientMemory, Config, OutputBufferLimit, OutputBufferLimits, STORES_MAX, SequenceConfig, UserLine,
+};
 use crate::text::glob::Pattern;
 
 impl Config {
@@ -62,6 +66,7 @@ impl Config {
         let mut builder = Builder::new();
         read::read_all(sources, files, &mut builder);
         secret_files::read_password(sources, files, &mut builder);
+        secret_files::read_store_passwords(files, &mut builder);
         let exposed = secret_files::exposed(&builder, files);
         let (config, mut warnings) = builder.finish().map_err(Report::new)?;
         warnings.extend(exposed);
@@ -92,6 +97,7 @@ impl Config {
                 set(&mut values, Some(path));
             }
         }
+        values.config.sequences.stores.iter_mut().for_each(|url| url.resolve_paths(dir));
         *self = values.config;
     }
 }

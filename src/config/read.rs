@@ -192,6 +192,12 @@ impl Reader<'_> {
             }
             return;
         }
+        if Directive::find(&name).is_some_and(Directive::has_values) && value.contains('\n') {
+            for line in value.lines().map(str::trim).filter(|line| !line.is_empty()) {
+                self.setting(Setting::new(name.clone(), vec![line.to_owned()], place.clone()));
+            }
+            return;
+        }
         self.setting(Setting::new(name, vec![value.to_owned()], place));
     }
 

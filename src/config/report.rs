@@ -264,6 +264,11 @@ impl Place {
         self.source == Source::CommandLine
     }
 
+    /// Whether both are in files, both in the environment, or both on the command line.
+    pub(super) fn is_of_same_source(&self, other: &Place) -> bool {
+        std::mem::discriminant(&self.source) == std::mem::discriminant(&other.source)
+    }
+
     /// The file the place is in.
     pub fn file(&self) -> Option<&Path> {
         match &self.source {

@@ -57,6 +57,8 @@ pub enum Secrecy {
     Secret,
     /// Rules of a user, of which some are passwords or their digests.
     Passwords,
+    /// Addresses of stores, which may have passwords in them.
+    Addresses,
 }
 
 /// A directive's words in one line, without its name.
@@ -162,6 +164,9 @@ pub(super) enum LineStyle {
     /// Declarations of named things: in TOML tables named by the first words, whose keys are options; several in one
     /// variable. `CONFIG GET` shows them, which it does with no others.
     Declarations,
+    /// In an array, or several in one variable. `CONFIG GET` shows them. They add up within a source only: the lines of
+    /// a stronger one take the place of those of a weaker one.
+    Values,
 }
 
 impl Directive {
@@ -227,6 +232,7 @@ impl Directive {
                 });
                 shown.collect::<Vec<_>>().join(" ")
             }
+            Shape::Lines { style: LineStyle::Values, get, .. } => get(values).concat().join("\n"),
             Shape::Lines { style: LineStyle::Declarations, get, .. } => {
                 let line = |words: Line| words.iter().map(|word| quote(word.as_bytes())).collect::<Vec<_>>().join(" ");
                 get(values).into_iter().map(line).collect::<Vec<_>>().join("\n")
@@ -315,10 +321,20 @@ impl Directive {
         matches!(self.shape, Shape::Lines { .. } | Shape::Include)
     }
 
+    /// Whether they do over all sources, and not within one only.
+    pub(super) fn adds_up_over_sources(&self) -> bool {
+        self.adds_up() && !self.has_values()
+    }
+
+    /// Whether its lines are values of which there may be several.
+    pub(super) fn has_values(&self) -> bool {
+        matches!(self.shape, Shape::Lines { style: LineStyle::Values, .. })
+    }
+
     /// Whether a TOML file may have a table for it.
     pub(super) fn takes_table(&self) -> bool {
         match self.shape {
-            Shape::Lines { style, .. } => style != LineStyle::LinesOnly,
+            Shape::Lines { style, .. } => !matches!(style, LineStyle::LinesOnly | LineStyle::Values),
             _ => matches!(self.shape, Shape::Table { .. } | Shape::Parts { .. }),
         }
     }

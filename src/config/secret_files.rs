@@ -103,6 +103,25 @@ pub(super) fn read_password(sources: &Sources, files: &dyn Files, builder: &mut 
     }
 }
 
+/// Reads the passwords that addresses of stores name by their files.
+pub(super) fn read_store_passwords(files: &dyn Files, builder: &mut Builder) {
+    let place = builder.place_of("sequence-store").cloned();
+    let mut problems = Vec::new();
+    for url in &mut builder.values.config.sequences.stores {
+        let Some(path) = url.password_file() else { continue };
+        match read_password_file(path, files) {
+            Ok(password) => url.set_password(password),
+            Err(error) => {
+                let places = place.clone().into_iter().collect();
+                problems.push(Problem::new(places, "sequence-store", format!("{}: {error}", url.shown())));
+            }
+        }
+    }
+    for problem in problems {
+        builder.problem(problem);
+    }
+}
+
 fn credential(sources: &Sources) -> Option<PathBuf> {
     let found = sources.environment.iter().find(|(name, _)| name == OsStr::new(CREDENTIALS_DIRECTORY));
     let (_, folder) = found.filter(|(_, folder)| !folder.is_empty())?;
@@ -122,6 +141,12 @@ pub(super) fn exposed(builder: &Builder, files: &dyn Files) -> Vec<Warning> {
     {
         let place = builder.place_of(name).cloned().unwrap_or_else(|| Place::in_environment(""));
         warnings.push(Warning { place, subject: name.to_owned(), sentence });
+    }
+    let password_files = builder.values.config.sequences.stores.iter().filter_map(|url| url.password_file());
+    let place = builder.place_of("sequence-store");
+    for sentence in password_files.filter_map(|path| is_open(path, "a password", files)) {
+        let place = place.cloned().unwrap_or_else(|| Place::in_environment(""));
+        warnings.push(Warning { place, subject: "sequence-store".to_owned(), sentence });
     }
     warnings
 }

@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 
 use super::directive::{Directive, Secrecy};
 use super::ignored::IGNORED_DIRECTIVES;
+use crate::acl::REDACTED;
+use crate::text::store_url::{StoreUrl, without_password};
 use crate::text::suggest::is_near;
 
 /// Directives that are not [`Secrecy::Open`], by their rows: getid's own, and those of Redis without a meaning here,
@@ -36,7 +38,21 @@ pub(super) fn is_in(directive: &str, words: &[String]) -> bool {
         Some((_, Secrecy::Passwords)) => {
             words.iter().skip(1).any(|rule| rule.starts_with('>') || rule.starts_with('#'))
         }
+        Some((_, Secrecy::Addresses)) => words.iter().any(|word| match StoreUrl::parse(word) {
+            Ok(url) => url.has_password(),
+            Err(_) => without_password(word) != *word,
+        }),
         Some((_, Secrecy::Open)) | None => false,
+    }
+}
+
+/// The value of a directive as it is shown to those who may not see its secrets.
+pub fn hidden(name: &[u8], value: String) -> String {
+    let is_name = |(secret, _): &&(&str, Secrecy)| secret.as_bytes().eq_ignore_ascii_case(name);
+    match SECRETS.iter().find(is_name) {
+        Some((_, Secrecy::Addresses)) => value.lines().map(without_password).collect::<Vec<_>>().join("\n"),
+        Some(_) if !value.is_empty() => REDACTED.to_owned(),
+        _ => value,
     }
 }
 
@@ -144,7 +160,8 @@ mod tests {
             assert!(may_be_secret_directive(&name.as_bytes()[1..]), "{name}, mistyped");
             assert!(is_secret(name) && may_show_secret(&format!("{name} = 'x'")), "{name}");
             assert_eq!(without_secrets(&format!("{name} x >x")), format!("{name} (hidden)"));
-            assert!(is_in(name, &["x".to_owned(), ">x".to_owned()]), "{name}");
+            assert!(is_in(name, &["x".to_owned(), ">mysql://a:x@h".to_owned()]), "{name}");
+            assert!(!hidden(name.as_bytes(), "mysql://a:hunter2@h/b".to_owned()).contains("hunter"), "{name}");
             assert!(!is_in(name, &[String::new()]), "{name}");
         }
         for row in Directive::ALL.iter().filter(|row| row.secrecy == Secrecy::Open) {

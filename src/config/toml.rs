@@ -133,6 +133,10 @@ fn declaration_words(directive: &str, name: &str, value: &DeValue<'_>) -> Result
     if let Some((_, layout)) = layout {
         words.extend(option_words(layout.get_ref())?);
     }
+    // It stands behind the kind.
+    if let Some(at) = options.iter().position(|(key, _)| key.get_ref() == "template") {
+        words.push(scalar(options.remove(at).1.get_ref(), false)?);
+    }
     for (key, value) in options {
         words.extend([key.get_ref().to_string(), scalar(value.get_ref(), false)?]);
     }

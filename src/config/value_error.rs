@@ -1,8 +1,9 @@
 //! What can be wrong with one value.
 
-use getid_core::{DeclarationError, LayoutError, OPTIONS, Radix, kind_words};
+use getid_core::{COUNTER_KINDS, CounterError, DeclarationError, LayoutError, OPTIONS, Radix, kind_words};
 
 use crate::acl::{RuleError, SetUserError};
+use crate::text::store_url::StoreUrlError;
 use crate::text::suggest::did_you_mean;
 use crate::text::timestamp::TimeError;
 
@@ -62,6 +63,16 @@ pub(super) enum ValueError {
     NotUtf8,
     #[error("{0}")]
     Declaration(DeclarationError),
+    #[error("{0}")]
+    Store(StoreUrlError),
+    #[error("'{shown}' stands in two lines, must be in one")]
+    StoreTwice { shown: String },
+    #[error("this is one store too many, there are at most {max}")]
+    Stores { max: usize },
+    #[error("'none' stands beside a store, must stand alone")]
+    StoreBesideNone,
+    #[error("{0}")]
+    Counter(CounterError),
 }
 
 impl From<ValueError> for Vec<ValueError> {
@@ -107,6 +118,11 @@ impl ValueError {
                 "the defaults are id-range 2, shard-range 9, random-range 10".to_owned()
             }
             ValueError::Declaration(error) => declaration_help(error)?,
+            ValueError::Store(error) => error.help()?.to_owned(),
+            ValueError::Counter(CounterError::Radix { text }) => {
+                let meant = did_you_mean(&text.to_ascii_lowercase(), Radix::ALL.iter().map(|radix| radix.word()))?;
+                format!("did you mean '{meant}'?")
+            }
             _ => return None,
         };
         Some(help)
@@ -116,7 +132,7 @@ impl ValueError {
 /// The way out of a declaration's mistake, where its sentence does not show it.
 pub fn declaration_help(error: &DeclarationError) -> Option<String> {
     let meant = match error {
-        DeclarationError::Kind { word } => did_you_mean(&word.to_ascii_lowercase(), kind_words()),
+        DeclarationError::Kind { word } => did_you_mean(&word.to_ascii_lowercase(), kind_words().chain(COUNTER_KINDS)),
         DeclarationError::Option { name, fields } => {
             let known = OPTIONS.iter().copied().chain(fields.iter().map(String::as_str));
             did_you_mean(&name.to_ascii_lowercase(), known)
@@ -132,7 +148,7 @@ pub fn declaration_help(error: &DeclarationError) -> Option<String> {
     match (meant, error) {
         (Some(meant), _) => Some(format!("did you mean '{meant}'?")),
         (None, DeclarationError::Kind { .. }) => {
-            Some(format!("kinds are {}", kind_words().collect::<Vec<_>>().join(", ")))
+            Some(format!("kinds are {}", kind_words().chain(COUNTER_KINDS).collect::<Vec<_>>().join(", ")))
         }
         _ => None,
     }

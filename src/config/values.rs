@@ -5,12 +5,14 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use getid_core::{Declaration, Epoch, Layout};
+use getid_core::{CounterDeclaration, Declaration, Epoch, Layout};
 
 use super::enums::{
-    BorrowPolicy, LogFormat, LogLevel, StateKind, Supervised, SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
+    BorrowPolicy, LogFormat, LogLevel, SequenceCreate, SequencePolicy, SequenceTable, StateKind, Supervised,
+    SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
 use crate::acl::{Origin, Protection};
+use crate::text::store_url::StoreUrl;
 
 /// A struct, and the value of it in which nothing is set.
 macro_rules! unset {
@@ -153,6 +155,9 @@ unset! {
         /// Named generators (`generator`), in the order they were declared, at most
         /// [`GENERATORS_MAX`](super::GENERATORS_MAX), no name twice.
         pub generators: Vec<Arc<Declaration>>,
+        /// Those whose numbers sequences count, of the kinds `sequence` and `serial` (`generator`). They count for the
+        /// same bound.
+        pub counters: Vec<Arc<CounterDeclaration>>,
         /// IDs of one MGETID (`id-mgetid-max`).
         pub id_mgetid_max: u32,
         /// Milliseconds IDs may run ahead of the clock (`id-max-borrow-ms`).
@@ -169,13 +174,58 @@ unset! {
         pub id_machine_claim: bool,
         /// Milliseconds the clock may jump ahead and be followed at once; 0: any (`id-max-clock-jump-ms`).
         pub id_max_clock_jump_ms: u64,
+        /// Everything about sequences (`sequence-...`).
+        pub sequences: SequenceConfig,
     }
+}
+
+/// Stores of one server at most.
+pub const STORES_MAX: usize = 4;
+
+/// What is configured of sequences.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SequenceConfig {
+    /// The stores that somebody named, at most [`STORES_MAX`], none twice; see [`Config::sequence_stores`]
+    /// (`sequence-store`).
+    pub stores: Vec<StoreUrl>,
+    /// There are no sequences (`sequence-store none`).
+    pub is_off: bool,
+    /// Which tables the stores have (`sequence-table`).
+    pub table: SequenceTable,
+    /// Whether `INCR` makes a sequence (`sequence-create`).
+    pub create: SequenceCreate,
+    /// Rows that may be made by that (`sequence-max`).
+    pub rows_max: u64,
+    /// Seconds of the recent rate that a segment holds (`sequence-ahead`).
+    pub ahead_s: u64,
+    /// Milliseconds that a turn may wait for stores (`sequence-wait-ms`).
+    pub wait_ms: u64,
+    /// Whether it waits at all (`sequence-policy`).
+    pub policy: SequencePolicy,
+    /// Values of one `INCRBY` (`sequence-incrby-max`).
+    pub incrby_max: u32,
+    /// Seconds after which a server that could not read what changed in a store gives nothing (`sequence-confirm-s`).
+    pub confirm_s: u64,
+    /// Whether `DEL` drops a sequence (`sequence-delete`).
+    pub may_delete: bool,
 }
 
 impl Config {
     /// What clients from other machines may do without a login.
     pub fn protection(&self) -> Protection {
         self.protected_mode.unwrap_or(Protection::without_word(self.bind_given))
+    }
+
+    /// The stores of sequences, in their order. Where none is named it is the file in `dir`, which goes with a state;
+    /// empty where there are no sequences.
+    pub fn sequence_stores(&self) -> Vec<StoreUrl> {
+        let SequenceConfig { stores, is_off, .. } = &self.sequences;
+        let has_default = self.id_state != StateKind::None && cfg!(feature = "sqlite");
+        match stores.is_empty() {
+            _ if *is_off => Vec::new(),
+            true if has_default => vec![StoreUrl::default_file()],
+            _ => stores.clone(),
+        }
     }
 
     /// Whether other machines can reach a port.

@@ -11,13 +11,18 @@
 
 pub mod end_of_life;
 mod keeper;
+mod periods;
+pub mod sequence;
 pub mod time;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use getid_core::{Declaration, NamedGenerators, Refusal, Reservation};
+use getid_core::{CounterDeclaration, Declaration, NamedGenerators, Refusal, Reservation, SequenceRefusal};
 
 pub use self::keeper::{Keeper, KeeperError};
+pub use self::periods::Counter;
+use self::periods::Periods;
+use self::sequence::Sequences;
 use self::time::Issuer;
 pub use self::time::{DeclareError, NamedStatus, random_cycle};
 
@@ -25,12 +30,51 @@ pub use self::time::{DeclareError, NamedStatus, random_cycle};
 pub struct Generators {
     issuer: Arc<Issuer>,
     named: Mutex<Arc<NamedGenerators>>,
+    sequences: OnceLock<Arc<Sequences>>,
+    periods: Periods,
 }
 
 impl Generators {
     /// The registry of a server that has no named generators yet.
     pub fn new(issuer: Arc<Issuer>) -> Generators {
-        Generators { issuer, named: Mutex::default() }
+        Generators { issuer, named: Mutex::default(), sequences: OnceLock::new(), periods: Periods::default() }
+    }
+
+    /// Makes these its sequences, once.
+    pub fn set_sequences(&self, sequences: Arc<Sequences>) {
+        // A second time would be a mistake of the start's, and the first ones are being used.
+        let _ = self.sequences.set(sequences);
+    }
+
+    /// Sequences, where there is a store of them.
+    #[inline]
+    pub fn sequences(&self) -> Option<&Arc<Sequences>> {
+        self.sequences.get()
+    }
+
+    /// The counter behind a generator that counts, by the server's reference clock; a row of it is begun where there is
+    /// none yet.
+    ///
+    /// # Errors
+    ///
+    /// There is no room for more sequences in memory.
+    pub fn counter(&self, declaration: &Arc<CounterDeclaration>) -> Result<Counter, SequenceRefusal> {
+        let counter = self.periods.at(declaration, || self.issuer.reference_unix_ms());
+        if let Some(sequences) = self.sequences() {
+            sequences.open_period(counter.hash, &counter.key, counter.opens)?;
+        }
+        Ok(counter)
+    }
+
+    /// Has the store asked for the counters of periods that begin soon: nobody waits when they do.
+    pub fn prepare_periods(&self) {
+        let Some(sequences) = self.sequences() else { return };
+        for next in self.periods.coming(self.issuer.reference_unix_ms()) {
+            // There is time yet to try again.
+            if sequences.open_period(next.hash, &next.key, next.opens).is_ok() {
+                sequences.fetch_ahead(next.hash, &next.key, next.opens.spec.cache);
+            }
+        }
     }
 
     /// The issuer of the unnamed generator, which has the server's clock, watermark and limits.

@@ -85,6 +85,8 @@ kinds! {
     AuditClient = WARN, 10, 1, "CLIENT KILL, PAUSE or UNPAUSE commands";
     /// `MONITOR`.
     AuditMonitor = INFO, 10, 1, "MONITOR commands";
+    /// A sequence is made, changed or dropped.
+    AuditSequence = INFO, 100, 1, "sequences made, changed or dropped";
     /// `SHUTDOWN`.
     AuditShutdown = WARN, 10, 1, "SHUTDOWN commands";
 }

@@ -123,14 +123,15 @@ impl CommandCounters {
         share_ps / 1000
     }
 
-    /// ID commands that were refused their IDs, all with one error.
-    pub fn refuse(&self, getids: u32, mgetids: u32, code: ErrorCode) {
-        for (verb, count) in [(Verb::GetId, getids), (Verb::MGetId, mgetids)] {
-            if let Some(own) = self.of(verb).filter(|_| count > 0) {
-                bump(&own.failed, u64::from(count));
-            }
+    /// So many commands of a kind that were refused their IDs or values, all with one error.
+    pub fn refuse(&self, verb: Verb, count: u32, code: ErrorCode) {
+        if count == 0 {
+            return;
         }
-        self.add_error(code, getids + mgetids);
+        if let Some(own) = self.of(verb) {
+            bump(&own.failed, u64::from(count));
+        }
+        self.add_error(code, count);
     }
 
     /// Error replies of one code.
@@ -406,7 +407,8 @@ mod tests {
         assert_eq!(before.command(threads(), Verb::Ping), None);
         assert_eq!(before.errors(threads()), []);
         own.add(&[ping]);
-        own.refuse(2, 1, ErrorCode::of(b"BUSY x"));
+        own.refuse(Verb::GetId, 2, ErrorCode::of(b"BUSY x"));
+        own.refuse(Verb::MGetId, 1, ErrorCode::of(b"BUSY x"));
         let since = before.command(threads(), Verb::Ping).unwrap();
         assert_eq!((since.calls, since.failed, since.rejected, since.ns), (2, 1, 3, 5000));
         assert_eq!(since.histogram.total(), 2);

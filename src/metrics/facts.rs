@@ -8,6 +8,7 @@ use getid_core::{Layout, Tick};
 
 use super::{Counter, Metrics, Value};
 use crate::config::Config;
+use crate::generators::sequence::{SequenceTotals, SequencesStatus};
 use crate::generators::time::IssuerStatus;
 use crate::generators::{NamedStatus, end_of_life};
 use crate::system::usage::CpuTime;
@@ -32,6 +33,8 @@ pub struct Facts<'a> {
     pub generator: Lazy<'a, IssuerStatus>,
     /// The named generators, each of which is asked.
     pub generators: Lazy<'a, Vec<NamedStatus>>,
+    /// Sequences, each of which may be looked at; `None` without a store.
+    pub sequences: Lazy<'a, Option<SequencesStatus>>,
     /// The process.
     pub process: ProcessFacts<'a>,
     /// Memory, which the system tells in files.
@@ -130,6 +133,11 @@ impl Facts<'_> {
     /// Whether several threads serve connections.
     pub(super) fn is_threaded(&self) -> bool {
         self.config.io_threads > 1
+    }
+
+    /// Of all sequences; all zero without a store.
+    pub(super) fn sequence_totals(&self) -> SequenceTotals {
+        self.sequences.as_ref().map(|own| own.totals).unwrap_or_default()
     }
 
     /// How the last save of the watermark went.

@@ -7,14 +7,18 @@ use super::{Facts, Value};
 use crate::generators::NamedStatus;
 
 /// INFO with the sections named, in any letter case: the default ones when none or `default` is, every one with `all`
-/// or `everything`. The section of the named generators is left out where there are none, unless it is named.
+/// or `everything`. The sections of the named generators and of sequences are left out where there are none, unless
+/// they are named.
 pub fn text(facts: &Facts<'_>, names: &[String]) -> String {
     let asked = |name: &str| names.iter().any(|asked| asked.eq_ignore_ascii_case(name));
     let all = asked("all") || asked("everything");
     let default = names.is_empty() || asked("default");
     let mut out = String::with_capacity(8192);
     for section in SECTIONS {
-        let has_lines = || !section.is_of_generators() || !facts.generators.is_empty();
+        let has_lines = || {
+            (!section.is_of_generators() || !facts.generators.is_empty())
+                && (!section.is_of_sequences() || facts.sequences.is_some())
+        };
         if !(asked(section.title) || (all || default && section.is_default) && has_lines()) {
             continue;
         }
@@ -87,6 +91,7 @@ mod tests {
             memory: noted("memory", &by, MemoryFacts { resident_bytes: 0, machine_bytes: None }),
             cpu: noted("cpu", &by, CpuFacts { own: None, of_children: None }),
             clients: noted("clients", &by, ClientFacts::default()),
+            sequences: noted("sequences", &by, None),
             tls: TlsFacts::default(),
             log_lines_dropped: 0,
         };
@@ -124,10 +129,11 @@ mod tests {
             ("persistence", "generator"),
             ("generator", "generator"),
             ("generators", "generators"),
+            ("sequences", "sequences"),
         ] {
             assert_eq!(gathered(&[section]), [facts], "{section}");
         }
-        assert_eq!(gathered(&[]), ["clients", "memory", "generator", "cpu", "generators"]);
+        assert_eq!(gathered(&[]), ["clients", "memory", "generator", "cpu", "generators", "sequences"]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod commands;
 mod facts;
 pub mod info;
 mod rate;
+mod sequences;
 pub mod table;
 mod value;
 
@@ -90,12 +91,14 @@ pub enum Counter {
     DeniedLogins,
     /// Commands that their user may not run.
     DeniedCommands,
-    /// Generators that their user may not ask.
+    /// Generators and sequences that their user may not ask.
     DeniedKeys,
+    /// Channels that their user may not use.
+    DeniedChannels,
 }
 
 impl Counter {
-    const COUNT: usize = Counter::DeniedKeys as usize + 1;
+    const COUNT: usize = Counter::DeniedChannels as usize + 1;
 }
 
 /// What one thread has done, in cache lines of its own (two, because processors fetch them in pairs).

@@ -10,7 +10,7 @@
 //! A new metric is a row here. What it reads is a [`Counter`], or something that [`Facts`] has.
 
 use super::facts::load;
-use super::{CommandTotals, Counter, Facts, Value};
+use super::{CommandTotals, Counter, Facts, Value, sequences};
 use crate::command::{self, REDIS_VERSION};
 use crate::generators::NamedStatus;
 use crate::text::timestamp;
@@ -27,6 +27,11 @@ pub struct Section {
 }
 
 impl Section {
+    /// Whether it is about sequences.
+    pub fn is_of_sequences(&self) -> bool {
+        self.title == "Sequences"
+    }
+
     /// Whether it has a line for each named generator.
     pub fn is_of_generators(&self) -> bool {
         matches!(self.metrics, [Metric { source: Source::Generator(_), .. }, ..])
@@ -117,6 +122,7 @@ pub const SECTIONS: &[Section] = &[
     section("Keyspace", &[]),
     section("Generator", GENERATOR),
     section("Generators", GENERATORS),
+    section("Sequences", SEQUENCES),
 ];
 
 #[rustfmt::skip]
@@ -276,8 +282,10 @@ const STATS: &[Metric] = &[
         |facts| if facts.is_threaded() { facts.metrics.work().writes } else { 0 }.into()),
     counter("acl_access_denied_auth", "Logins that failed.", |facts| facts.counted(Counter::DeniedLogins)),
     counter("acl_access_denied_cmd", "Commands that their user may not run.", |facts| facts.counted(Counter::DeniedCommands)),
-    counter("acl_access_denied_key", "Requests for a generator that their user may not ask.", |facts| facts.counted(Counter::DeniedKeys)),
-    constant("acl_access_denied_channel", "0"),
+    counter("acl_access_denied_key", "Requests for a generator or a sequence that their user may not ask.",
+        |facts| facts.counted(Counter::DeniedKeys)),
+    counter("acl_access_denied_channel", "Requests for a channel that their user may not use.",
+        |facts| facts.counted(Counter::DeniedChannels)),
     counter("protocol_error_connections", "Connections closed for breaking the protocol.",
         |facts| facts.counted(Counter::ProtocolErrors)),
     counter("client_query_buffer_limit_disconnections", "Of these, those that sent a request larger than \
@@ -466,6 +474,33 @@ const GENERATORS: &[Metric] = &[
     each("rate", Kind::Gauge, "IDs given or refused in the last second.", |_, own| own.asked_per_s.into()),
     each("days_left", Kind::Gauge, "Days until the time of its IDs ends, negative once it has ended; a kind without time \
         has none.", |facts, own| own.generator.declaration().ends_unix_ms().map(|unix_ms| facts.days_until(unix_ms)).into()),
+];
+
+#[rustfmt::skip]
+const SEQUENCES: &[Metric] = &[
+    gauge("sequences_in_memory", "Sequences in memory; the others cost nothing.",
+        |facts| facts.sequence_totals().in_memory.into()),
+    counter("sequences_given", "Values given in this life.", |facts| facts.sequence_totals().given.into()),
+    gauge("sequences_held", "Values that are reserved and not given: as many are skipped after a `kill -9`, and with them \
+        those of fetches under way.", |facts| facts.sequence_totals().held.into()),
+    gauge("sequences_waiting", "Draws that wait now.", |facts| facts.sequence_totals().waiting.into()),
+    counter("sequences_waited", "Draws of this life that had to wait.", |facts| facts.sequence_totals().waited.into()),
+    counter("sequences_refused", "Draws of this life that were refused.", |facts| facts.sequence_totals().refused.into()),
+    counter("sequences_fetches", "Fetches of this life, each for one sequence; one statement may have several.",
+        |facts| facts.sequence_totals().fetches.into()),
+    counter("sequences_fetches_failed", "Fetches that a store has failed, or whose outcome is unknown.",
+        |facts| facts.sequence_totals().fetches_failed.into()),
+    gauge("sequences_fetches_under_way", "Fetches under way.", |facts| facts.sequence_totals().fetching.into()),
+    counter("sequences_went_back", "Sequences found lower in a store than they had been.",
+        |facts| facts.sequence_totals().went_back.into()),
+    gauge("sequences_store_", "Of each store, in the order of the configuration: its address without a password; whether it \
+        is `opening`, `up` or `down`, and for how many seconds; the database; statements, those that failed, those that \
+        were not answered and may be done yet; the slowest, ms; values reserved; and if it is down, what was said.",
+        sequences::of_stores),
+    gauge("sequence_", "Of each of the 16 sequences that are used most: the value that this server gave last; the last that \
+        it holds; how many are left; values a second over 10 s, 5 min and 30 min; values of the last reservation; how long \
+        ago that was, and how long it took, ms; draws that had to wait; those that wait now; fetches that failed.",
+        sequences::of_busiest),
 ];
 
 #[cfg(test)]

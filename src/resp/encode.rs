@@ -154,6 +154,24 @@ pub fn write_array_header(len: usize, output: &mut Vec<u8>) {
     write_header(b'*', len, output);
 }
 
+/// Appends the header of a message that nobody asked for, in RESP3, of `len` values, which must follow.
+pub fn write_push_header(len: usize, output: &mut Vec<u8>) {
+    write_header(b'>', len, output);
+}
+
+/// Appends a count as an integer.
+pub fn write_count(count: usize, output: &mut Vec<u8>) {
+    write_header(b':', count, output);
+}
+
+/// Appends nothing, as [`Value::Null`] is.
+pub fn write_null(protocol: Protocol, output: &mut Vec<u8>) {
+    output.extend_from_slice(match protocol {
+        Protocol::Resp2 => b"$-1\r\n",
+        Protocol::Resp3 => b"_\r\n",
+    });
+}
+
 /// Appends `-<text>`, where the text begins with its code (`ERR`).
 ///
 /// It may quote what a client sent: as in Redis, CR and LF are cut from its ends, and become spaces within, so that it

@@ -12,6 +12,6 @@ mod encode;
 pub use decode::{Args, DecodeLimits, Decoded, Decoder, ProtocolError, Span, parse_integer};
 pub use digits::{ID_BYTES_MAX, IdWriter};
 pub use encode::{
-    Protocol, Value, encode, write_array_header, write_bulk, write_bulk_header, write_bulk_id, write_error, write_id,
-    write_text_header,
+    Protocol, Value, encode, write_array_header, write_bulk, write_bulk_header, write_bulk_id, write_count,
+    write_error, write_id, write_null, write_push_header, write_text_header,
 };

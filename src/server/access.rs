@@ -59,6 +59,7 @@ impl Server {
             let counter = match denial.reason {
                 Reason::Command => Counter::DeniedCommands,
                 Reason::Key => Counter::DeniedKeys,
+                Reason::Channel => Counter::DeniedChannels,
                 Reason::Auth => Counter::DeniedLogins,
             };
             self.metrics.add(counter, denial.count);

@@ -52,6 +52,11 @@ pub enum Act<'a> {
     },
     ClientUnpause,
     Monitor,
+    /// Made, changed or dropped a sequence.
+    Sequence {
+        what: &'static str,
+        name: &'a str,
+    },
     Shutdown,
     /// Asked for that while the state could not be saved.
     ShutdownRefused,
@@ -116,6 +121,12 @@ impl Server {
             Act::ClientPause { what, timeout_ms } => line!(AuditClient, "CLIENT PAUSE", what, timeout_ms),
             Act::ClientUnpause => line!(AuditClient, "CLIENT UNPAUSE"),
             Act::Monitor => line!(AuditMonitor, "MONITOR"),
+            Act::Sequence { what, name } => {
+                throttled!(
+                    throttle, AuditSequence, by: &user, target: AUDIT, user = %user, client = id, addr = %addr, name,
+                    "{what}"
+                );
+            }
             Act::Shutdown => line!(AuditShutdown, "SHUTDOWN"),
             Act::ShutdownRefused => {
                 line!(

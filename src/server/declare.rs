@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use getid_core::Declaration;
+use getid_core::NamedCounters;
 
 use super::Server;
 use crate::claim::folder::generator_remedy;
@@ -20,8 +20,9 @@ impl Server {
     /// # Errors
     ///
     /// The sentence for the log, with the remedy; nothing has changed.
-    pub fn reload_generators(&self, configured: Vec<Arc<Declaration>>) -> Result<(), String> {
-        let generators = self.generators.declare(&configured).map_err(|error| match &error {
+    pub fn reload_generators(&self, reloaded: &Config) -> Result<(), String> {
+        let Config { generators: configured, counters, .. } = reloaded;
+        let generators = self.generators.declare(configured).map_err(|error| match &error {
             DeclareError::Conflict(conflict) => {
                 let config = self.config.get();
                 let remedy = generator_remedy(&config.state_dir, config.server_id, conflict);
@@ -31,9 +32,14 @@ impl Server {
                 error.to_string()
             }
         })?;
-        let Ok(()) = self.settings.update(|now| Ok::<_, Infallible>(now.clone().with_generators(generators)));
-        let Ok(()) =
-            self.config.update(|now| Ok::<_, Infallible>(Config { generators: configured, ..Config::clone(now) }));
+        let named = Arc::new(NamedCounters::new(counters.iter().cloned()));
+        let Ok(()) = self
+            .settings
+            .update(|now| Ok::<_, Infallible>(now.clone().with_generators(generators).with_counters(named)));
+        let Ok(()) = self.config.update(|now| {
+            let (generators, counters) = (configured.clone(), counters.clone());
+            Ok::<_, Infallible>(Config { generators, counters, ..Config::clone(now) })
+        });
         Ok(())
     }
 }

@@ -19,6 +19,7 @@ impl Server {
             layout: identity.layout,
             generator: Lazy::new(Box::new(|| self.issuer().status())),
             generators: Lazy::new(Box::new(|| self.named_generators())),
+            sequences: Lazy::new(Box::new(|| Some(self.generators.sequences()?.status()))),
             process: ProcessFacts {
                 run_id: &self.process.run_id,
                 executable: &self.process.executable,

@@ -86,6 +86,7 @@ fn every_second(server: &Server, uptime_s: u64, ends: &mut Ends) {
     for warning in of_tls.into_iter().chain(ends.warning(&server.config.get(), unix_ms)) {
         tracing::warn!("{warning}");
     }
+    server.generators.prepare_periods();
     server.metrics.sample_memory();
     server.metrics.sample_main_cpu();
 }
@@ -120,7 +121,7 @@ fn close_idle(server: &Server, uptime_s: u64) {
         return;
     }
     for client in server.clients.all() {
-        if client.idle_s(uptime_s) > timeout_s && !client.is_waiting() && !client.monitors() {
+        if client.idle_s(uptime_s) > timeout_s && !client.is_waiting() && !client.monitors() && !client.listens() {
             server.metrics.count(Counter::IdleClosed);
             throttled!(server.throttle, Idle, "client {} at {} was idle and is closed", client.id, client.peer);
             client.stop(Stop::Now);

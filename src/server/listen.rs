@@ -294,6 +294,7 @@ const SPARE_FILES: u64 = 8 + REFUSALS_MAX as u64;
 /// Descriptors that a thread with a runtime opens, and that the sockets, the state and the log may still open.
 const FILES_A_THREAD: u64 = 4;
 const FILES_OF_A_START: u64 = 8;
+const FILES_A_STORE: u64 = 6;
 
 /// A limit of open files that is too low for even one client. `Display` says which, and how many are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -339,8 +340,14 @@ pub fn room_for_clients(clients_max: u32, own: u64, has_tls: bool) -> Result<u32
 }
 
 /// How many descriptors a start with so many threads has open in the end, about; for before it is made.
-pub fn files_of_a_start(io_threads: usize) -> u64 {
-    open_files() + FILES_A_THREAD * io_threads as u64 + FILES_OF_A_START
+pub fn files_of_a_start(io_threads: usize, stores: usize) -> u64 {
+    open_files() + FILES_A_THREAD * io_threads as u64 + FILES_OF_A_START + files_of_stores(stores)
+}
+
+/// How many of them the stores of sequences have open: their thread, and for each its connections or its file with its
+/// log, and what this server notes of it.
+pub fn files_of_stores(stores: usize) -> u64 {
+    if stores == 0 { 0 } else { FILES_A_THREAD + FILES_A_STORE * stores as u64 }
 }
 
 /// Descriptors that this process has open.

@@ -13,6 +13,7 @@ mod audit;
 mod changes;
 mod closed;
 pub mod connection;
+mod cursors;
 mod declare;
 mod effects;
 mod facts;
@@ -45,6 +46,7 @@ use crate::logging::Log;
 use crate::logging::throttle::LogThrottle;
 use crate::metrics::Metrics;
 use crate::server::changes::Changes;
+use crate::server::cursors::Cursors;
 use crate::server::handshakes::Handshakes;
 use crate::server::monitor::Monitors;
 use crate::server::pause::Pauses;
@@ -84,6 +86,10 @@ pub struct Server {
     pub throttle: LogThrottle,
     /// Of settings and users.
     changes: Changes,
+    /// What `SCAN` was answered.
+    cursors: Cursors,
+    /// Held by the client whose `KEYS` is being gathered.
+    listing: tokio::sync::Mutex<()>,
     stopping: AtomicBool,
     stop: Notify,
 }
@@ -135,6 +141,8 @@ impl Server {
             log,
             throttle: LogThrottle::default(),
             changes: Changes::start(),
+            cursors: Cursors::default(),
+            listing: tokio::sync::Mutex::default(),
             stopping: AtomicBool::new(false),
             stop: Notify::new(),
         })

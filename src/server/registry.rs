@@ -189,6 +189,11 @@ impl Client {
         self.lock_view().monitors
     }
 
+    /// Whether it listens to channels: it is not idle then, and of another kind.
+    pub fn listens(&self) -> bool {
+        self.lock_view().listens()
+    }
+
     pub fn publish(&self, view: &ClientView) {
         let mut published = self.lock_view();
         if **published != *view {
@@ -290,6 +295,7 @@ impl ListEntry {
         let view = &self.view;
         let all = [
             ('O', view.monitors),
+            ('P', view.listens()),
             ('x', view.queued.is_some()),
             ('b', self.is_waiting),
             ('c', self.is_stopping),
@@ -317,7 +323,7 @@ impl ListEntry {
         let events = if *omem == 0 { "r" } else { "w" };
         write!(
             f,
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 multi={} qbuf={qbuf} \
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub=0 multi={} qbuf={qbuf} \
              qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={omem} oll=0 omem={omem} tot-mem={total} events={events} cmd={} \
              user={} redir=-1 resp={} lib-name={} lib-ver={}",
             client.id,
@@ -329,6 +335,8 @@ impl ListEntry {
             self.idle_s,
             self.flags(client),
             view.database,
+            view.subscriptions[0],
+            view.subscriptions[1],
             view.queued.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX)),
             view.last_command,
             view.user,

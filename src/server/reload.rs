@@ -6,8 +6,6 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use getid_core::Declaration;
-
 use super::Server;
 use crate::acl::DEFAULT_USER;
 use crate::config::directive::{Change, Directive};
@@ -54,8 +52,8 @@ impl Server {
         if let Some(kept) = kept_values(&kept) {
             tracing::warn!("SIGHUP: the configuration has other values than those in force, which stay: {kept}");
         }
-        let Some(changes) = changes(&old.generators, &config.generators) else { return };
-        match self.reload_generators(config.generators) {
+        let Some(changes) = changes(&declared(&old), &declared(&config)) else { return };
+        match self.reload_generators(&config) {
             Ok(()) => {
                 tracing::info!("SIGHUP: generators: {changes}");
                 for warning in warnings {
@@ -107,23 +105,32 @@ fn kept_values(kept: &[&Directive]) -> Option<String> {
     said(&[("changed by CONFIG SET", names(false)), ("changed by a restart", names(true))])
 }
 
+/// A name, and what is declared of it.
+type Declared = (String, String);
+
+/// All that is declared of generators.
+fn declared(config: &Config) -> Vec<Declared> {
+    let generators = config.generators.iter().map(|one| (one.name().to_owned(), one.to_text()));
+    generators.chain(config.counters.iter().map(|one| (one.name().to_owned(), one.words().join(" ")))).collect()
+}
+
 /// What is other in a new set of declarations, by name; `None`: nothing.
-fn changes(old: &[Arc<Declaration>], new: &[Arc<Declaration>]) -> Option<String> {
+fn changes(old: &[Declared], new: &[Declared]) -> Option<String> {
     let (before, after) = (by_name(old), by_name(new));
-    let is_changed = |one: &Declaration| before.get(one.name()).is_some_and(|old| *old != one);
+    let is_changed = |(name, text): &Declared| before.get(&**name).is_some_and(|old| old != text);
     said(&[
-        ("added", names(new, |one| !before.contains_key(one.name()))),
+        ("added", names(new, |(name, _)| !before.contains_key(&**name))),
         ("changed", names(new, is_changed)),
-        ("taken away", names(old, |one| !after.contains_key(one.name()))),
+        ("taken away", names(old, |(name, _)| !after.contains_key(&**name))),
     ])
 }
 
-fn by_name(all: &[Arc<Declaration>]) -> HashMap<&str, &Declaration> {
-    all.iter().map(|one| (one.name(), &**one)).collect()
+fn by_name(all: &[Declared]) -> HashMap<&str, &str> {
+    all.iter().map(|(name, text)| (&**name, &**text)).collect()
 }
 
-fn names(all: &[Arc<Declaration>], is_told: impl Fn(&Declaration) -> bool) -> Vec<&str> {
-    all.iter().filter(|one| is_told(one)).map(|one| one.name()).collect()
+fn names(all: &[Declared], is_told: impl Fn(&Declared) -> bool) -> Vec<&str> {
+    all.iter().filter(|one| is_told(one)).map(|(name, _)| &**name).collect()
 }
 
 /// Names under what they have in common, the first few of each; `None` without any.
@@ -141,8 +148,8 @@ fn said(parts: &[(&str, Vec<&str>)]) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn declared(lines: &[&str]) -> Vec<Arc<Declaration>> {
-        lines.iter().map(|line| Arc::new(Declaration::from_text(line).expect(line))).collect()
+    fn declared(lines: &[&str]) -> Vec<Declared> {
+        lines.iter().map(|line| (line.split(' ').next().unwrap_or_default().to_owned(), (*line).to_owned())).collect()
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use getid_core::{Limits, NamedGenerators, Scheme};
+use getid_core::{Limits, NamedCounters, NamedGenerators, Scheme, WaitPolicy};
 
 use super::Server;
 use super::audit::{Act, Actor};
@@ -16,12 +16,12 @@ use super::slow::timing;
 use crate::acl::{PASSWORD_BYTES_MAX, Protection, Users};
 use crate::command::Vocabulary;
 use crate::config::directive::Change;
-use crate::config::{self, Changed, Config, Pair, Report, SetError, StateKind};
-use crate::generators::random_cycle;
+use crate::config::{self, Changed, Config, Pair, Report, SequenceConfig, SetError, StateKind};
+use crate::generators::{random_cycle, sequence};
 use crate::logging::throttle::throttled;
 use crate::resp::Value;
 use crate::server::tls;
-use crate::session::{Settings, turn_ids_max};
+use crate::session::{SequenceSettings, Settings, turn_ids_max};
 use crate::system::usage;
 
 /// The settings of a new server's sessions. Its random cycle is another at each start: two lives, or two servers, do
@@ -55,6 +55,7 @@ impl Settings {
             vocabulary,
             scheme,
             generators,
+            counters: Arc::new(NamedCounters::new(config.counters.iter().cloned())),
             id_mgetid_max: config.id_mgetid_max,
             turn_ids_max: turn_ids_max(config.layout, config.id_max_wait_ms),
             id_max_wait_ms: config.id_max_wait_ms,
@@ -63,9 +64,31 @@ impl Settings {
             protection: config.protection(),
             bulk_bytes_max: config.proto_max_bulk_len,
             request_bytes_max: config.client_query_buffer_limit,
+            sequences: sequence_settings(config),
             timing: timing(config),
         }
     }
+}
+
+/// What the sequences themselves depend on.
+pub fn sequences(config: &Config) -> sequence::SequenceSettings {
+    let SequenceConfig { create, rows_max, ahead_s, wait_ms, policy, confirm_s, .. } = config.sequences;
+    sequence::SequenceSettings {
+        ahead_ms: ahead_s.saturating_mul(1000),
+        wait_ms,
+        policy: match policy {
+            config::SequencePolicy::Wait => WaitPolicy::Wait,
+            config::SequencePolicy::Error => WaitPolicy::Error,
+        },
+        creates_on_first_use: create == config::SequenceCreate::OnFirstUse,
+        rows_max,
+        confirm_s,
+    }
+}
+
+fn sequence_settings(config: &Config) -> Option<SequenceSettings> {
+    let SequenceConfig { incrby_max, may_delete, .. } = config.sequences;
+    (!config.sequence_stores().is_empty()).then_some(SequenceSettings { incrby_max, may_delete })
 }
 
 /// The users of a configuration's own lines.
@@ -201,6 +224,9 @@ impl Server {
             self.issuer().set_limits(limits(&new));
         }
         self.issuer().set_max_wait_ms(new.id_max_wait_ms);
+        if let Some(own) = self.generators.sequences() {
+            own.set_settings(sequences(&new));
+        }
         let (borrow_ms, start_ms) = (new.id_max_borrow_ms, self.issuer().start_max_borrow_ms());
         if borrow_ms != old.id_max_borrow_ms && borrow_ms > start_ms {
             throttled!(

@@ -62,7 +62,12 @@ impl Server {
                         Form::Unheard => {}
                     }
                 }
-                Reply::Unheard { .. } | Reply::Encoded { .. } => {}
+                Reply::Sequence { at } => {
+                    let Some(reply) = turn.sequence_replies().get(at) else { continue };
+                    let words = Session::sequence_request(turn, reply);
+                    (0..reply.ask.times).for_each(|_| push(words.clone()));
+                }
+                Reply::Unheard { .. } | Reply::UnheardSequences { .. } | Reply::Encoded { .. } => {}
             }
         }
     }

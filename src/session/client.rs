@@ -9,10 +9,11 @@ use super::client_view::{ClientView, NO_COMMAND, Watched};
 use super::effect::Pause;
 use super::reply_mode::ReplyMode;
 use super::settings::Settings;
+use super::subscriptions::{Listened, Subscriptions, TooMany};
 use super::transaction::Transaction;
 use super::turn::Turn;
 use crate::acl::{self, CommandSet, Context, Denial, Origin, Reason, User};
-use crate::command::{Command, Flags, Verb};
+use crate::command::{Command, Flags, KEY_BYTES_MAX, Verb};
 use crate::resp::{Args, DecodeLimits, Protocol};
 
 /// The longest name that `CLIENT SETNAME` and `SETINFO` keep, bytes. Redis has no bound, and a name is shown to
@@ -24,8 +25,10 @@ pub const NAME_BYTES_MAX: usize = 1024;
 pub(super) struct NotAllowed {
     pub(super) command: &'static Command,
     reason: Reason,
-    /// The command's full name, or the key.
+    /// The command's full name, or the key or the channel.
     object: String,
+    /// Whether its user could, with a login.
+    is_guarded: bool,
 }
 
 impl NotAllowed {
@@ -33,6 +36,9 @@ impl NotAllowed {
     fn text(&self) -> String {
         match self.reason {
             Reason::Key => "NOPERM this user has no permissions to access one of the keys used as arguments".to_owned(),
+            Reason::Channel => {
+                "NOPERM this user has no permissions to access one of the channels used as arguments".to_owned()
+            }
             _ => format!("NOPERM this user has no permissions to run the '{}' command", self.object),
         }
     }
@@ -41,6 +47,7 @@ impl NotAllowed {
     fn text_in_exec(&self) -> String {
         let reason = match self.reason {
             Reason::Key => "no permission to touch the specified keys",
+            Reason::Channel => "no permission to access one of the channels used as arguments",
             _ => "no permission to execute the command or subcommand",
         };
         format!(
@@ -52,6 +59,11 @@ impl NotAllowed {
 
 fn named_getid(settings: &Settings) -> Option<&'static Command> {
     settings.vocabulary.find(b"GETID").filter(|command| command.verb == Verb::GetId)
+}
+
+/// What `ACL LOG` shows of a key or a channel.
+fn object_of(name: &[u8]) -> String {
+    String::from_utf8_lossy(&name[..name.len().min(KEY_BYTES_MAX)]).into_owned()
 }
 
 /// What commands change.
@@ -79,6 +91,8 @@ pub(super) struct Client {
     pub(super) is_special: bool,
     /// Passwords it may try.
     login_permits: u32,
+    /// Channels it listens to, if it does.
+    subscriptions: Option<Box<Subscriptions>>,
     /// GETID, if it has its own name here (`rename-command` may have taken it) and the user may run it.
     getid: Option<&'static Command>,
 }
@@ -101,6 +115,7 @@ impl Client {
             has_lost_user: false,
             is_special: false,
             login_permits: 0,
+            subscriptions: None,
             getid: None,
         };
         client.forget_login();
@@ -166,14 +181,16 @@ impl Client {
 
     #[cold]
     fn check_args(&self, command: &'static Command, args: Args<'_>) -> Result<(), Box<NotAllowed>> {
-        let reason = match self.user.check(command, args) {
+        let (reason, at, is_guarded) = match self.user.check(command, args) {
             Ok(()) if !self.is_guarded_from(command) => return Ok(()),
-            Ok(()) => Reason::Command,
-            Err(reason) => reason,
+            Ok(()) => (Reason::Command, 0, true),
+            Err((reason, at)) => (reason, at, false),
         };
-        let key = command.key(args).filter(|_| reason == Reason::Key);
-        let object = key.map_or_else(|| command.full_name.into(), |key| String::from_utf8_lossy(key).into_owned());
-        Err(Box::new(NotAllowed { command, reason, object }))
+        let object = match reason {
+            Reason::Command | Reason::Auth => command.full_name.into(),
+            Reason::Key | Reason::Channel => object_of(args.get(at).unwrap_or_default()),
+        };
+        Err(Box::new(NotAllowed { command, reason, object, is_guarded }))
     }
 
     /// The same for a command that has no first argument that matters.
@@ -196,12 +213,67 @@ impl Client {
         let authenticated = logged_in || self.settings.users.default_user().is_open();
         self.limits = DecodeLimits { authenticated, ..self.settings.limits() };
         self.view.authenticated = authenticated;
-        self.getid = named_getid(&self.settings).filter(|command| user.may(command));
         if self.view.user != *user.name() {
             self.view.user = Arc::clone(user.name());
         }
         self.view.incarnation = user.incarnation();
         self.user = user;
+        self.find_getid();
+    }
+
+    /// Whether GETID may take the fast path: not where it is refused to a client that listens.
+    fn find_getid(&mut self) {
+        let may = |command: &&'static Command| self.user.may(command) && !self.listens_only();
+        self.getid = named_getid(&self.settings).filter(may);
+    }
+
+    /// The protocol that it speaks from now on.
+    pub(super) fn set_protocol(&mut self, protocol: Protocol) {
+        self.view.protocol = protocol;
+        self.find_getid();
+    }
+
+    /// Whether it may only say what listening is about: in RESP2 a reply could not be told from a message.
+    #[inline]
+    pub(super) fn listens_only(&self) -> bool {
+        self.subscriptions.is_some() && self.view.protocol == Protocol::Resp2
+    }
+
+    /// How many channels and patterns it listens to.
+    pub(super) fn subscriptions(&self) -> usize {
+        self.subscriptions.as_ref().map_or(0, |all| all.len())
+    }
+
+    /// One of those that it listens to.
+    pub(super) fn listens_to(&mut self, kind: Listened) -> Option<Box<[u8]>> {
+        self.subscriptions.as_mut()?.any(kind)
+    }
+
+    /// Listens to this channel or pattern.
+    pub(super) fn subscribe(&mut self, kind: Listened, name: &[u8]) -> Result<(), TooMany> {
+        let added = self.subscriptions.get_or_insert_default().add(kind, name);
+        self.note_subscriptions();
+        added
+    }
+
+    /// Listens to it no more.
+    pub(super) fn unsubscribe(&mut self, kind: Listened, name: &[u8]) {
+        if let Some(all) = &mut self.subscriptions {
+            all.remove(kind, name);
+            self.note_subscriptions();
+        }
+    }
+
+    fn note_subscriptions(&mut self) {
+        self.subscriptions = self.subscriptions.take().filter(|all| all.len() > 0);
+        let counts = self.subscriptions.as_ref().map_or([0; 2], |all| all.counts());
+        self.view.subscriptions = counts.map(|count| u16::try_from(count).unwrap_or(u16::MAX));
+        self.find_getid();
+    }
+
+    /// What it holds for channels, bytes.
+    pub(super) fn subscription_bytes(&self) -> usize {
+        self.subscriptions.as_ref().map_or(0, |all| all.memory_bytes())
     }
 
     /// Back to where a connection begins: the default user, logged in if that one is open to all.
@@ -230,9 +302,7 @@ impl Client {
         text: fn(&NotAllowed) -> String,
         turn: &mut Turn,
     ) -> String {
-        let command = refused.command;
-        let is_guarded = self.user.may(command) && self.is_guarded_from(command);
-        let text = if is_guarded { acl::denied(command) } else { text(&refused) };
+        let text = if refused.is_guarded { acl::denied(refused.command) } else { text(&refused) };
         let NotAllowed { reason, object, .. } = refused;
         turn.deny(Denial { reason, context, object, user: Arc::clone(self.user.name()), count: 1 });
         text
@@ -248,6 +318,8 @@ impl Client {
         self.view.no_evict = false;
         self.view.no_touch = false;
         self.view.monitors = false;
+        self.subscriptions = None;
+        self.view.subscriptions = [0; 2];
         self.reply_mode.reset();
         self.forget_login();
     }
@@ -277,8 +349,8 @@ impl Client {
         }
         if times > 0 {
             turn.commands += times;
-            turn.tally.ids(Verb::GetId, times, 0);
-            turn.repeat_named(times);
+            let verb = turn.repeat(times);
+            turn.tally.ids(verb, times, 0);
         }
         times as usize * request.len()
     }
@@ -295,8 +367,8 @@ impl Client {
     pub(super) fn holds(&self, command: &Command, transaction: &Transaction) -> bool {
         match self.pause {
             None => false,
-            Some(Pause::Write) if command.verb == Verb::Exec => transaction.asks_for_ids(),
-            Some(Pause::Write) => command.verb.draws_ids(),
+            Some(Pause::Write) if command.verb == Verb::Exec => transaction.writes(),
+            Some(Pause::Write) => command.writes(),
             Some(Pause::All) => !(command.is_unpaused || command.flags.has(Flags::NO_AUTH)),
         }
     }

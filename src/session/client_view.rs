@@ -30,6 +30,8 @@ pub struct ClientView {
     pub no_touch: bool,
     /// Behind `MONITOR`.
     pub monitors: bool,
+    /// How many channels it listens to, and how many patterns.
+    pub subscriptions: [u16; 2],
     /// Whether it has logged in, or need not.
     pub authenticated: bool,
 }
@@ -51,6 +53,11 @@ static NO_NAMES: LazyLock<Arc<Names>> = LazyLock::new(Arc::default);
 pub(super) const NO_COMMAND: &str = "NULL";
 
 impl ClientView {
+    /// Whether it listens to any channel or pattern.
+    pub fn listens(&self) -> bool {
+        self.subscriptions != [0; 2]
+    }
+
     /// That of a connection that has said nothing yet.
     pub(super) fn new(id: u64, user: Arc<str>) -> ClientView {
         ClientView {
@@ -65,6 +72,7 @@ impl ClientView {
             no_evict: false,
             no_touch: false,
             monitors: false,
+            subscriptions: [0; 2],
             authenticated: false,
         }
     }

@@ -1,16 +1,19 @@
 //! How many IDs a turn needs.
 //!
-//! The unnamed generator has a field of its own, so that a `GETID` costs one addition. Named generators are a list
-//! beside it ([`Turn::named_draws`](super::Turn::named_draws)), each of them in it once: a turn draws from a generator
-//! in one go, wherever its commands stand.
+//! The unnamed generator has a field of its own, so that a `GETID` costs one addition. Named generators and sequences
+//! are lists beside it ([`Turn::named_draws`](super::Turn::named_draws),
+//! [`Turn::sequence_draws`](super::Turn::sequence_draws)), each of them in it once: a turn draws from each in one go,
+//! wherever its commands stand.
 
-/// Numbers of IDs and of generators.
+/// Numbers of IDs, of generators and of sequences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Draws {
     /// IDs of the unnamed generator.
     pub unnamed: u32,
     /// How many named generators are asked.
     pub named: u32,
+    /// How many sequences are asked.
+    pub sequences: u32,
 }
 
 impl Draws {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use getid_core::{Id, NamedGenerator};
 
+use super::sequence_effect::{KeysEffect, ScriptEffect, SequenceEffect};
 use crate::command::NamedId;
 use crate::text::timestamp::Time;
 
@@ -26,6 +27,12 @@ pub enum Effect {
     Introspect(IntrospectEffect),
     /// `ACL`.
     Acl(AclEffect),
+    /// What is asked of sequences as keys and hashes.
+    Keys(KeysEffect),
+    /// `SEQUENCE`.
+    Sequence(SequenceEffect),
+    /// A script that is known.
+    Script(ScriptEffect),
     /// `SHUTDOWN ...`: stop, or with [`Shutdown::abort`] answer `+OK` or `ERR No shutdown in progress.`.
     Shutdown(Shutdown),
 }
@@ -244,13 +251,13 @@ pub enum Unblock {
 /// Kinds of connections as Redis names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientKind {
-    /// A client that sends commands: every connection here.
+    /// A client that sends commands: every one that listens to no channels.
     Normal,
     /// A primary we replicate from: none here.
     Master,
     /// A replica: none here.
     Replica,
-    /// A subscriber: none here.
+    /// One that listens to channels.
     PubSub,
 }
 

@@ -11,7 +11,7 @@
 //! ```text
 //! loop {
 //!     used = session.read(input, turn)             again at once while turn.more, even with no input left
-//!     session.write(turn, draw(turn.draws), output)     write_named() if turn.draws.named > 0
+//!     session.write(turn, draw(turn.draws), output)     write_beside() if there are draws beside the unnamed one
 //!     if let Some(effect) = turn.effect.take() { session.reply(answer(effect), output) }
 //!     if turn.close { write output and end }
 //! }
@@ -33,8 +33,12 @@ mod named;
 mod reply_mode;
 mod request;
 mod reservations;
+mod scripts;
+mod sequence_effect;
+mod sequences;
 mod settings;
 mod shown;
+mod subscriptions;
 mod tally;
 mod transaction;
 mod turn;
@@ -44,25 +48,41 @@ use std::sync::Arc;
 use client::Client;
 pub use client::NAME_BYTES_MAX;
 pub use client_view::ClientView;
+pub use commands::SEQUENCES_OFF;
 use commands::{Call, show_exec};
 pub use draws::Draws;
 pub use effect::{
     AclEffect, ClientEffect, ClientFilter, ClientKill, ClientKind, ConfigEffect, Effect, IdsEffect, IntrospectEffect,
     Pause, Shutdown, Unblock,
 };
-use getid_core::Reservation;
+use getid_core::{CounterDeclaration, Reservation};
 pub use named::{Form, NamedDraw, NamedDrawn, NamedPart, NamedReply};
 use request::Refused;
 use reservations::Ids;
-pub use settings::Settings;
+pub use sequence_effect::{
+    HashFields, HashLook, KeysEffect, Look, Only, Scan, ScriptEffect, SequenceEffect, SetReply, SetSequence,
+};
+pub use sequences::{CounterPeriod, SequenceDraw, SequencePart, SequenceReply, SequencesDrawn, drop_front};
+pub use settings::{SequenceSettings, Settings};
 pub use tally::{Calls, ErrorCode, Noted, Tally, Timing};
 pub use transaction::TRANSACTION_BYTES_MAX;
 use transaction::Transaction;
 use turn::Taken;
-pub use turn::{Breach, Reply, TURN_BYTES_MAX, TURN_IDS_MAX, TURN_NS_MAX, Turn, turn_ids_max};
+pub use turn::{Breach, Reply, Source, TURN_BYTES_MAX, TURN_IDS_MAX, TURN_NS_MAX, Turn, turn_ids_max};
 
 use crate::acl::Origin;
+use crate::command::Verb;
 use crate::resp::{self, Decoded, Decoder, IdWriter, Protocol, ProtocolError, Value};
+
+/// What was drawn beside the IDs of the unnamed generator.
+pub struct Beside<'a> {
+    /// From named generators, for each named draw.
+    pub named: &'a mut NamedDrawn,
+    /// From sequences, for each sequence draw.
+    pub sequences: &'a mut SequencesDrawn,
+    /// Bits that nobody can guess.
+    pub noise: &'a mut dyn FnMut() -> u128,
+}
 
 /// One client's protocol state.
 #[derive(Debug)]
@@ -306,30 +326,55 @@ impl Session {
     ///
     /// # Panics
     ///
-    /// When `drawn` has another number of IDs, or the turn asks named generators, which would be the caller's bug.
+    /// When `drawn` has another number of IDs, or the turn asks named generators or sequences, which would be the
+    /// caller's bug.
     pub fn write(&self, turn: &Turn, drawn: Result<&[Reservation], &str>, output: &mut Vec<u8>) {
-        self.write_with(turn, drawn, output, |_, _| unreachable!("a turn that asks named generators"));
+        self.write_with(turn, drawn, output, |_, _| unreachable!("a turn that has draws beside the unnamed one"));
     }
 
-    /// The same for a turn that asks named generators: `named` has what was drawn for each of them, or a refusal, and
-    /// `noise` gives bits that nobody can guess.
+    /// The same for a turn that asks named generators or sequences: `beside` has what was drawn for each of them, or a
+    /// refusal.
     ///
     /// # Panics
     ///
     /// As [`Session::write`].
     #[inline(never)]
-    pub fn write_named(
+    pub fn write_beside(
         &self,
         turn: &Turn,
         drawn: Result<&[Reservation], &str>,
-        named: &mut NamedDrawn,
-        noise: &mut dyn FnMut() -> u128,
+        beside: &mut Beside<'_>,
         output: &mut Vec<u8>,
     ) {
-        self.write_with(turn, drawn, output, |at, output| {
-            let (reply, place) = turn.named_reply_and_place(at);
-            self.write_named_reply(reply, place, named, noise, output);
+        self.write_with(turn, drawn, output, |reply, output| match reply {
+            Reply::Named { at } => {
+                let (reply, place) = turn.named_reply_and_place(at);
+                self.write_named_reply(reply, place, beside.named, beside.noise, output);
+            }
+            Reply::Sequence { at } => self.write_values(turn, &turn.sequence_replies()[at], beside.sequences, output),
+            Reply::UnheardSequences { from, to } => {
+                turn.sequence_replies()[from..to].iter().for_each(|reply| beside.sequences.skip(reply));
+            }
+            Reply::Integers { .. } | Reply::Bulks { .. } | Reply::Unheard { .. } | Reply::Encoded { .. } => {}
         });
+    }
+
+    /// Appends what a command gets of a sequence.
+    #[inline]
+    fn write_values(&self, turn: &Turn, reply: &SequenceReply, values: &mut SequencesDrawn, output: &mut Vec<u8>) {
+        let draw = turn.sequence_draws().get(reply.draw as usize);
+        match draw.and_then(|draw| self.client.settings.counters.get(draw.counter?)) {
+            None => values.write(reply, output),
+            Some(counter) => {
+                let part = values.part(reply.draw as usize).expect("there is a part for each draw");
+                part.write_ids(reply, counter, output);
+            }
+        }
+    }
+
+    /// The generator that such a draw is for, if it is for one.
+    pub fn counter_of(&self, draw: &SequenceDraw) -> Option<&Arc<CounterDeclaration>> {
+        self.client.settings.counters.get(draw.counter?)
     }
 
     fn write_named_reply(
@@ -362,7 +407,7 @@ impl Session {
         turn: &Turn,
         drawn: Result<&[Reservation], &str>,
         output: &mut Vec<u8>,
-        mut write_named: impl FnMut(usize, &mut Vec<u8>),
+        mut write_beside: impl FnMut(Reply, &mut Vec<u8>),
     ) {
         let mut encoded = turn.encoded();
         let mut piece = |len: usize| {
@@ -386,7 +431,9 @@ impl Session {
                             write_run(&mut ids, count, &mut bulks, output);
                         }
                         Reply::Unheard { count } => ids.each(count, |_| ()),
-                        Reply::Named { at } => write_named(at, output),
+                        Reply::Named { .. } | Reply::Sequence { .. } | Reply::UnheardSequences { .. } => {
+                            write_beside(reply, output);
+                        }
                         Reply::Encoded { len } => output.extend_from_slice(piece(len)),
                     }
                 }
@@ -397,7 +444,9 @@ impl Session {
                         Reply::Integers { count } => (0..count).for_each(|_| resp::write_error(text, output)),
                         Reply::Bulks { .. } => resp::write_error(text, output),
                         Reply::Unheard { .. } => {}
-                        Reply::Named { at } => write_named(at, output),
+                        Reply::Named { .. } | Reply::Sequence { .. } | Reply::UnheardSequences { .. } => {
+                            write_beside(reply, output);
+                        }
                         Reply::Encoded { len } => output.extend_from_slice(piece(len)),
                     }
                 }
@@ -412,28 +461,39 @@ impl Session {
         }
     }
 
-    /// Writes the next reply that needs IDs, as far as `drawn` and `named` go, and what comes before it, and takes all
+    /// Writes the next reply that needs IDs, as far as `drawn` and `beside` go, and what comes before it, and takes all
     /// that off the turn and off them. For clients that get their replies one by one; what is left is written by
-    /// [`Session::write`] or [`Session::write_named`].
+    /// [`Session::write`] or [`Session::write_beside`].
     pub fn write_next(
         &self,
         turn: &mut Turn,
         drawn: &mut Vec<Reservation>,
-        named: &mut NamedDrawn,
-        noise: &mut dyn FnMut() -> u128,
+        beside: &mut Beside<'_>,
         output: &mut Vec<u8>,
     ) {
         let mut ids = Ids::new(&self.client.settings.scheme, drawn);
-        let left = |named: &mut NamedDrawn, draw| named.part(draw).map_or(0, |part| part.left());
-        while let Some(taken) = turn.take_next(u32::try_from(ids.left).unwrap_or(u32::MAX), |draw| left(named, draw)) {
+        let unnamed = u32::try_from(ids.left).unwrap_or(u32::MAX);
+        while let Some(taken) = turn.take_next(|source| match source {
+            Source::Unnamed => unnamed,
+            Source::Named(draw) => beside.named.parts().get(draw).map_or(0, NamedPart::left),
+            Source::Sequence(draw) => beside.sequences.parts().get(draw).map_or(0, SequencePart::available),
+        }) {
             match taken {
                 Taken::Encoded(piece) => {
                     output.extend_from_slice(&piece);
                     continue;
                 }
                 Taken::Named(reply, place) => {
-                    self.write_named_reply(reply, place, named, noise, output);
-                    named.part(reply.draw).into_iter().for_each(NamedPart::forget_taken);
+                    self.write_named_reply(reply, place, beside.named, beside.noise, output);
+                    beside.named.part(reply.draw).into_iter().for_each(NamedPart::forget_taken);
+                }
+                Taken::Sequence(reply, is_heard) => {
+                    if is_heard {
+                        self.write_values(turn, &reply, beside.sequences, output);
+                    } else {
+                        beside.sequences.skip(&reply);
+                    }
+                    beside.sequences.part(reply.draw as usize).into_iter().for_each(SequencePart::forget_taken);
                 }
                 Taken::Unnamed(Reply::Integers { count }) => ids.each(count, |id| resp::write_id(id.get(), output)),
                 Taken::Unnamed(Reply::Bulks { count }) => {
@@ -442,12 +502,27 @@ impl Session {
                     ids.each(count, |id| bulks.write(id.get(), output));
                 }
                 Taken::Unnamed(Reply::Unheard { count }) => ids.each(count, |_| ()),
-                Taken::Unnamed(Reply::Named { .. } | Reply::Encoded { .. }) => {}
+                // The others are taken in their own ways.
+                Taken::Unnamed(_) => {}
             }
             break;
         }
         let left = ids.into_rest();
         *drawn = left;
+    }
+
+    /// The words of a request that asks a sequence.
+    pub fn sequence_request(turn: &Turn, reply: &SequenceReply) -> Vec<Vec<u8>> {
+        let Some(draw) = turn.sequence_draws().get(reply.draw as usize) else { return Vec::new() };
+        let name = turn.sequence_name(draw).into();
+        let values = || reply.ask.values.to_string().into_bytes();
+        match reply.verb {
+            Verb::IncrBy => vec![b"INCRBY".into(), name, values()],
+            Verb::HIncrBy => vec![b"HINCRBY".into(), name, commands::HASH_FIELD.into(), values()],
+            Verb::GetId => vec![b"GETID".into(), name],
+            Verb::MGetId => vec![b"MGETID".into(), values(), name],
+            _ => vec![b"INCR".into(), name],
+        }
     }
 
     /// The protocol to answer an effect in piece by piece, as [`Session::reply`] does in one; `None`: it is not wanted.
@@ -465,19 +540,28 @@ impl Session {
     /// where that is worth counting.
     #[inline]
     pub fn release_memory(&mut self) -> usize {
-        if self.decoder.is_quiet() && self.transaction.is_quiet() { 0 } else { self.release_more() }
+        if self.decoder.is_quiet() && self.transaction.is_quiet() && !self.client.view.listens() {
+            0
+        } else {
+            self.release_more()
+        }
     }
 
     #[inline(never)]
     fn release_more(&mut self) -> usize {
         self.decoder.release_memory();
         self.transaction.release_memory();
-        if self.decoder.is_between_requests() && !self.transaction.is_open() { 0 } else { self.memory_bytes() }
+        if self.decoder.is_between_requests() && !self.transaction.is_open() && !self.client.view.listens() {
+            0
+        } else {
+            self.memory_bytes()
+        }
     }
 
     /// Bytes of memory held for requests that are not complete, and behind `MULTI`; 0 where that is little.
     pub fn memory_bytes(&self) -> usize {
-        let bytes = self.decoder.memory_bytes() + self.transaction.memory_bytes();
+        let own = self.decoder.memory_bytes() + self.transaction.memory_bytes();
+        let bytes = own + self.client.subscription_bytes();
         if bytes > QUIET_BYTES { bytes } else { 0 }
     }
 }

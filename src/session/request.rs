@@ -67,7 +67,24 @@ fn check(transaction: &Transaction, client: &Client, args: Args<'_>, len: usize)
         return because(b"ERR Command not allowed inside a transaction");
     }
     client.check(command, args).map_err(Refused::NotAllowed)?;
+    if client.listens_only() && !is_for_listeners(command) {
+        return because(for_listeners_only(command).as_bytes());
+    }
     if len > ARGS_MAX { because(too_many_args(command, len).as_bytes()) } else { Ok(command) }
+}
+
+/// Whether a client may send it that listens to channels and speaks RESP2.
+fn is_for_listeners(command: &Command) -> bool {
+    let is_about_connection = matches!(command.verb, Verb::Ping | Verb::Quit | Verb::Reset);
+    is_about_connection || (command.flags.has(Flags::PUBSUB) && command.verb != Verb::Publish)
+}
+
+#[cold]
+fn for_listeners_only(command: &Command) -> String {
+    format!(
+        "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+        command.full_name
+    )
 }
 
 /// The reply to a command with more than [`ARGS_MAX`] arguments.

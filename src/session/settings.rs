@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use getid_core::{NamedGenerators, Scheme};
+use getid_core::RESERVED_MAX;
+use getid_core::{NamedCounters, NamedGenerators, Scheme};
 
 use super::tally::Timing;
 use crate::acl::{Protection, Users};
@@ -20,6 +21,8 @@ pub struct Settings {
     pub scheme: Arc<Scheme>,
     /// Those that have names: see [`Settings::with_generators`].
     pub generators: Arc<NamedGenerators>,
+    /// Those whose numbers sequences count: see [`Settings::with_counters`].
+    pub counters: Arc<NamedCounters>,
     /// The most IDs one `MGETID` may ask for (`id-mgetid-max`). A turn holds up to [`Settings::turn_ids_max`] more, and
     /// counts them as `u32`: at most 2^31.
     pub id_mgetid_max: u32,
@@ -27,6 +30,8 @@ pub struct Settings {
     pub turn_ids_max: u32,
     /// How long a draw may have to wait (`id-max-wait-ms`), ms.
     pub id_max_wait_ms: u64,
+    /// What holds for sequences; `None`: there is no store for them.
+    pub sequences: Option<SequenceSettings>,
     /// How many databases `SELECT` accepts (`databases`).
     pub databases: u32,
     /// Users and what they may do (`requirepass`, `user`, `aclfile`, `ACL SETUSER`).
@@ -41,12 +46,35 @@ pub struct Settings {
     pub timing: Timing,
 }
 
+/// What holds for all sequences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SequenceSettings {
+    /// The most values that one `INCRBY` takes (`sequence-incrby-max`), 1 to [`RESERVED_MAX`].
+    pub incrby_max: u32,
+    /// Whether `DEL` drops a sequence (`sequence-delete`).
+    pub may_delete: bool,
+}
+
+impl Default for SequenceSettings {
+    fn default() -> SequenceSettings {
+        SequenceSettings { incrby_max: RESERVED_MAX, may_delete: false }
+    }
+}
+
 impl Settings {
     /// The same with these named generators, and with commands that take their names if there are any.
     #[must_use]
     pub fn with_generators(self, generators: Arc<NamedGenerators>) -> Settings {
-        let vocabulary = self.vocabulary.naming_generators(!generators.is_empty());
+        let has_names = !generators.is_empty() || !self.counters.is_empty();
+        let vocabulary = self.vocabulary.naming_generators(has_names);
         Settings { vocabulary, generators, ..self }
+    }
+
+    /// The same for those whose numbers sequences count.
+    #[must_use]
+    pub fn with_counters(self, counters: Arc<NamedCounters>) -> Settings {
+        let generators = Arc::clone(&self.generators);
+        Settings { counters, ..self }.with_generators(generators)
     }
 
     /// What the decoder allows a client that has authenticated.

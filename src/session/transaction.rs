@@ -115,9 +115,9 @@ impl Transaction {
         (self.phase != Phase::Idle).then(|| self.queue.as_ref().map_or(0, |queue| queue.commands.len()))
     }
 
-    /// Whether `EXEC` would draw IDs.
-    pub(super) fn asks_for_ids(&self) -> bool {
-        self.queue.iter().flat_map(|queue| &queue.commands).any(|queued| queued.command.verb.draws_ids())
+    /// Whether `EXEC` would draw IDs or change a sequence.
+    pub(super) fn writes(&self) -> bool {
+        self.queue.iter().flat_map(|queue| &queue.commands).any(|queued| queued.command.writes())
     }
 
     /// How many logins `EXEC` would try.

@@ -3,18 +3,21 @@
 //! Replies without IDs are encoded at once into the turn's own bytes; a [`Reply`] only says how the pieces follow each
 //! other. So a turn is three flat buffers that are used again and again, and a run of `GETID` is one entry.
 //!
-//! What named generators are asked lies beside all that (`named`), and is looked at only if there is some of it.
+//! What named generators and sequences are asked lies beside all that (`named`, `sequences`), and is looked at only if
+//! there is some of it.
 //!
 //! Invariant: `draws` is the sum of all counts in `replies`, and the [`Reply::Encoded`] lengths sum up to
 //! `encoded.len()`.
 
-use getid_core::{Layout, NamedGenerator};
+use getid_core::{Ask, CounterDeclaration, Layout, NamedGenerator};
 
 use super::draws::Draws;
 use super::effect::Effect;
 use super::named::{DRAWS_MAX, Form, NamedDraw, NamedReply, NamedTurn, TEXT_FRAME_BYTES};
+use super::sequences::{self, SequenceDraw, SequenceReply, SequenceTurn};
 use super::tally::Tally;
 use crate::acl::Denial;
+use crate::command::Verb;
 use crate::resp::{self, Protocol, ProtocolError, Value};
 
 /// IDs a turn may hold at most before it ends, not counting those of the command that passes the bound.
@@ -46,10 +49,19 @@ fn ids_max_at(capacity_per_s: u64, max_wait_ms: u64) -> u32 {
 ///
 /// The widest text is a prefix of 64 bytes and 64 digits: 136 bytes on the wire, which count as 6 IDs.
 pub(super) fn named_cost(generator: &NamedGenerator, ids_max: u32, max_wait_ms: u64) -> u32 {
-    let bytes = if generator.is_integer() { 0 } else { generator.id_bytes_max() + TEXT_FRAME_BYTES };
-    let by_bytes = u32::try_from(bytes.div_ceil(ID_WIRE_BYTES_MAX)).unwrap_or(u32::MAX);
     let own_max = generator.capacity_per_s().map_or(TURN_IDS_MAX, |per_s| ids_max_at(per_s, max_wait_ms));
-    by_bytes.max(ids_max.div_ceil(own_max)).max(1)
+    text_cost(generator.is_integer(), generator.id_bytes_max()).max(ids_max.div_ceil(own_max))
+}
+
+/// The same for a generator that counts by a sequence, of which there is always enough.
+pub(super) fn counter_cost(counter: &CounterDeclaration) -> u32 {
+    text_cost(counter.is_integer(), counter.id_bytes_max())
+}
+
+/// As how many IDs of the unnamed generator one with so many bytes counts on the wire, at least 1.
+fn text_cost(is_integer: bool, id_bytes_max: usize) -> u32 {
+    let bytes = if is_integer { 0 } else { id_bytes_max + TEXT_FRAME_BYTES };
+    u32::try_from(bytes.div_ceil(ID_WIRE_BYTES_MAX)).unwrap_or(u32::MAX).max(1)
 }
 
 /// What an ID of the unnamed generator takes on the wire at most, bytes: `$19`, the digits, two line ends.
@@ -97,6 +109,18 @@ pub enum Reply {
     Named {
         /// From 0.
         at: usize,
+    },
+    /// The one of [`Turn::sequence_replies`] of this number.
+    Sequence {
+        /// From 0.
+        at: usize,
+    },
+    /// The same of several that nobody hears of.
+    UnheardSequences {
+        /// The first one.
+        from: usize,
+        /// Behind the last one.
+        to: usize,
     },
     /// The next `len` bytes of the turn's encoded bytes.
     Encoded {
@@ -161,8 +185,21 @@ pub struct Turn {
     forgotten_bytes: usize,
     /// Means nothing, and may be left over from another turn, unless `draws.named` is above 0.
     named: NamedTurn,
-    /// Whether the request that was just taken asks a named generator, and would be taken again just so.
+    /// The same by `draws.sequences`.
+    sequences: SequenceTurn,
+    /// Whether the request that was just taken asks a named generator or a sequence, and would be taken again just so.
     pub(super) is_repeatable: bool,
+}
+
+/// Where IDs come from, or values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The unnamed generator.
+    Unnamed,
+    /// The generator of the named draw of this number.
+    Named(usize),
+    /// The sequence of the sequence draw of this number.
+    Sequence(usize),
 }
 
 /// What is taken off the front of a turn.
@@ -173,6 +210,8 @@ pub(super) enum Taken {
     Unnamed(Reply),
     /// IDs of a named one, and its place among those of the session's settings.
     Named(NamedReply, usize),
+    /// Values of a sequence, and whether somebody hears of them.
+    Sequence(SequenceReply, bool),
 }
 
 impl Turn {
@@ -195,6 +234,27 @@ impl Turn {
     pub(super) fn named_reply_and_place(&self, at: usize) -> (NamedReply, usize) {
         let reply = self.named.replies[at];
         (reply, self.named.draws[reply.draw].place)
+    }
+
+    /// What is to be drawn from sequences; of each once.
+    #[inline]
+    pub fn sequence_draws(&self) -> &[SequenceDraw] {
+        if self.draws.sequences == 0 { &[] } else { self.sequences.draws() }
+    }
+
+    /// The name of the sequence of such a draw.
+    pub fn sequence_name(&self, draw: &SequenceDraw) -> &str {
+        self.sequences.name(draw)
+    }
+
+    /// What such a draw is asked, in the order of commands.
+    pub fn sequence_asks(&self, draw: &SequenceDraw) -> impl Iterator<Item = Ask> {
+        self.sequences.asks(draw)
+    }
+
+    /// Replies of sequences, by the numbers that [`Turn::replies`] has.
+    pub fn sequence_replies(&self) -> &[SequenceReply] {
+        if self.draws.sequences == 0 { &[] } else { &self.sequences.replies }
     }
 
     /// Whether there is nothing to draw and nothing to write.
@@ -241,31 +301,36 @@ impl Turn {
         self.encoded.shrink_to_fit();
         self.tally.shrink();
         self.named.shrink();
+        self.sequences.shrink();
     }
 
     /// Bytes of memory that its replies take.
     pub fn memory_bytes(&self) -> usize {
         let own = self.replies.capacity() * size_of::<Reply>() + self.encoded.capacity();
-        own + self.tally.memory_bytes() + self.named.memory_bytes()
+        own + self.tally.memory_bytes() + self.named.memory_bytes() + self.sequences.memory_bytes()
     }
 
-    /// How many IDs the next reply that needs some needs, at most `most` of a run of single ones, and from which of the
-    /// named draws, if from one; `None`: there are none left to draw.
-    pub fn next_ids(&self, most: u32) -> Option<(Option<usize>, u32)> {
+    /// How many IDs the next reply that needs some needs, at most `most` of a run of single ones, and from where; of a
+    /// sequence it is how many commands need their values. `None`: there are none left to draw.
+    pub fn next_ids(&self, most: u32) -> Option<(Source, u32)> {
         self.replies.iter().find_map(|reply| match *reply {
-            Reply::Integers { count } | Reply::Unheard { count } => Some((None, count.min(most))),
-            Reply::Bulks { count } => Some((None, count)),
+            Reply::Integers { count } | Reply::Unheard { count } => Some((Source::Unnamed, count.min(most))),
+            Reply::Bulks { count } => Some((Source::Unnamed, count)),
             Reply::Named { at } => {
                 let NamedReply { draw, count, form, .. } = self.named.replies[at];
-                Some((Some(draw), if form == Form::Array { count } else { count.min(most) }))
+                Some((Source::Named(draw), if form == Form::Array { count } else { count.min(most) }))
+            }
+            Reply::Sequence { at } | Reply::UnheardSequences { from: at, .. } => {
+                let SequenceReply { draw, ask, .. } = self.sequences.replies[at];
+                Some((Source::Sequence(draw as usize), ask.times.min(most)))
             }
             Reply::Encoded { .. } => None,
         })
     }
 
-    /// Takes off the first reply, as far as IDs are left: of the unnamed generator so many, of a named draw as many as
-    /// `left` says.
-    pub(super) fn take_next(&mut self, unnamed: u32, left: impl FnOnce(usize) -> u32) -> Option<Taken> {
+    /// Takes off the first reply, as far as IDs are left: of each source as many as `left` says.
+    pub(super) fn take_next(&mut self, left: impl Fn(Source) -> u32) -> Option<Taken> {
+        let unnamed = left(Source::Unnamed);
         let first = *self.replies.first()?;
         let (taken, is_whole) = match first {
             Reply::Encoded { len } => {
@@ -273,6 +338,8 @@ impl Turn {
                 return Some(Taken::Encoded(self.encoded.drain(..len).collect()));
             }
             Reply::Named { at } => return self.take_next_named(at, left),
+            Reply::Sequence { at } => return self.take_next_of_sequence(at, true, left),
+            Reply::UnheardSequences { from, .. } => return self.take_next_of_sequence(from, false, left),
             Reply::Integers { count } => (Reply::Integers { count: count.min(unnamed) }, count <= unnamed),
             Reply::Unheard { count } => (Reply::Unheard { count: count.min(unnamed) }, count <= unnamed),
             Reply::Bulks { count } if count <= unnamed => (first, true),
@@ -294,10 +361,10 @@ impl Turn {
         Some(Taken::Unnamed(taken))
     }
 
-    fn take_next_named(&mut self, at: usize, left: impl FnOnce(usize) -> u32) -> Option<Taken> {
+    fn take_next_named(&mut self, at: usize, left: impl Fn(Source) -> u32) -> Option<Taken> {
         let reply = &mut self.named.replies[at];
         let draw = &mut self.named.draws[reply.draw];
-        let left = left(reply.draw);
+        let left = left(Source::Named(reply.draw));
         let count = if reply.form == Form::Array && left < reply.count { 0 } else { reply.count.min(left) };
         if count == 0 {
             return None;
@@ -309,6 +376,26 @@ impl Turn {
             self.replies.remove(0);
         }
         Some(taken)
+    }
+
+    fn take_next_of_sequence(&mut self, at: usize, is_heard: bool, left: impl Fn(Source) -> u32) -> Option<Taken> {
+        let reply = &mut self.sequences.replies[at];
+        let times = reply.ask.times.min(left(Source::Sequence(reply.draw as usize)));
+        if times == 0 {
+            return None;
+        }
+        let mut taken = *reply;
+        taken.ask.times = times;
+        reply.ask.times -= times;
+        if reply.ask.times == 0 {
+            match &mut self.replies[0] {
+                Reply::UnheardSequences { from, to } if *from + 1 < *to => *from += 1,
+                _ => {
+                    self.replies.remove(0);
+                }
+            }
+        }
+        Some(Taken::Sequence(taken, is_heard))
     }
 
     /// Throws the replies away. IDs they would have are still to be drawn.
@@ -326,6 +413,9 @@ impl Turn {
                 self.replies.push(Reply::Named { at: draw });
                 self.named.replies.push(NamedReply { draw, count, form: Form::Unheard, request: 0 });
             }
+        }
+        if self.draws.sequences > 0 {
+            self.replies.push(Reply::UnheardSequences { from: 0, to: self.sequences.replies.len() });
         }
     }
 
@@ -416,18 +506,68 @@ impl Turn {
         }
     }
 
-    /// The request that was taken last came so many times more. Only if [`Turn::is_repeatable`].
-    pub(super) fn repeat_named(&mut self, times: u32) {
+    /// The draw from the sequence of this name, if the turn asks it already.
+    #[inline]
+    pub(super) fn find_sequence(&self, hash: u64, name: &[u8]) -> Option<usize> {
+        if self.draws.sequences == 0 { None } else { self.sequences.find(hash, name) }
+    }
+
+    /// A draw from a sequence that the turn does not ask yet.
+    #[inline]
+    pub(super) fn add_sequence(&mut self, hash: u64, name: &str, counter: Option<usize>) -> usize {
+        if self.draws.sequences == 0 {
+            self.sequences.clear();
+        }
+        let draw = self.sequences.add(hash, name, counter);
+        self.draws.sequences += 1;
+        if self.draws.sequences as usize >= sequences::DRAWS_MAX {
+            self.ids_max = 0;
+        }
+        draw
+    }
+
+    /// Adds a command that gets so many values of a sequence. It counts as one ID, for it is answered by one number.
+    #[inline]
+    pub(super) fn push_sequence(&mut self, draw: usize, verb: Verb, values: u32) {
+        let Turn { sequences: SequenceTurn { replies, .. }, .. } = self;
+        if let (Some(Reply::Sequence { .. }), Some(last)) = (self.replies.last(), replies.last_mut())
+            && (last.draw as usize, last.verb, last.ask.values) == (draw, verb, values)
+        {
+            last.ask.times += 1;
+        } else {
+            let at = self.sequences.push(draw, verb, Ask { values, times: 1 });
+            self.replies.push(Reply::Sequence { at });
+        }
+        self.ids_max = self.ids_max.saturating_sub(1);
+    }
+
+    /// The request that was taken last came so many times more. Only if [`Turn::is_repeatable`]. Returns its command.
+    pub(super) fn repeat(&mut self, times: u32) -> Verb {
+        if let Some(Reply::Sequence { at }) = self.replies.last() {
+            let last = &mut self.sequences.replies[*at];
+            last.ask.times += times;
+            self.ids_max = self.ids_max.saturating_sub(times);
+            return last.verb;
+        }
         if let Some(&last) = self.named.replies.last() {
             let NamedDraw { place, generator, cost, .. } = self.named.draws[last.draw];
             self.push_named([place, generator], NamedReply { count: times, ..last }, || cost);
         }
+        Verb::GetId
     }
 
     /// How often the request that was taken last may come again before the turn's bound.
     pub(super) fn repeats_left(&self) -> u32 {
-        let cost = self.named.replies.last().map_or(1, |last| self.named.draws[last.draw].cost);
+        let cost = match self.replies.last() {
+            Some(Reply::Named { at }) => self.named.draws[self.named.replies[*at].draw].cost,
+            _ => 1,
+        };
         self.ids_left().div_ceil(cost)
+    }
+
+    /// Counts so many IDs for the turn's bound.
+    pub(super) fn count_ids(&mut self, ids: u32) {
+        self.ids_max = self.ids_max.saturating_sub(ids);
     }
 
     /// Counts work for a request whose reply is small.

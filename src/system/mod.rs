@@ -7,4 +7,5 @@ pub mod daily;
 pub mod files;
 pub mod io_threads;
 pub mod noise;
+pub(crate) mod trust;
 pub mod usage;

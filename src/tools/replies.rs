@@ -21,8 +21,9 @@ use super::subject::read_integer;
 /// Bytes of one line of a reply; longer ones are no Redis's.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// Bytes of a bulk string that are shown. The longest ID is a prefix of 64 bytes with 64 digits.
-const BULK_BYTES_SHOWN_MAX: usize = 128;
+/// Bytes of a bulk string that are shown. The longest ID is a prefix of 64 bytes with 64 digits; a name has 128 at
+/// most, and one that has more is seen to have more.
+const BULK_BYTES_SHOWN_MAX: usize = 256;
 
 /// Different error texts that are kept; a server may put a changing number into each.
 const ERROR_TEXTS_MAX: usize = 16;
@@ -68,7 +69,7 @@ pub(crate) trait Sink {
 
     /// A number: `:` without its colon and CRLF.
     fn integer(&mut self, digits: &[u8]);
-    /// A bulk string, at most its first 128 bytes; none at all without [`Sink::WANTS_BULKS`].
+    /// A bulk string, at most its first 256 bytes; none at all without [`Sink::WANTS_BULKS`].
     fn bulk(&mut self, text: &[u8]);
     fn error(&mut self, text: &[u8]);
     /// A list begins, its elements follow.
@@ -461,6 +462,123 @@ fn read_id(declaration: &Declaration, text: &[u8]) -> Option<u128> {
     declaration.read(std::str::from_utf8(text).ok()?)
 }
 
+/// What counts whole replies, and knows whether the last one is an error.
+pub(crate) trait Gathers: Sink + Default {
+    /// A reply.
+    type Reply;
+
+    fn replies(&self) -> &[Self::Reply];
+    fn ends_with_error(&self) -> bool;
+    fn into_replies(self) -> Vec<Self::Reply>;
+}
+
+impl Gathers for Gathered {
+    type Reply = Reply;
+
+    fn replies(&self) -> &[Reply] {
+        &self.replies
+    }
+
+    fn ends_with_error(&self) -> bool {
+        matches!(self.replies.last(), Some(Reply::Error(_)))
+    }
+
+    fn into_replies(self) -> Vec<Reply> {
+        self.replies
+    }
+}
+
+/// A reply as its strings and numbers in order, lists laid flat; an error is the reply.
+pub(crate) type Flat = Result<Vec<Word>, String>;
+
+/// One string or number of a reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// Its first 256 bytes.
+    Text(Vec<u8>),
+    /// A null.
+    Nothing,
+}
+
+impl Word {
+    /// Its text; empty for a null.
+    pub(crate) fn text(&self) -> &[u8] {
+        match self {
+            Word::Text(text) => text,
+            Word::Nothing => &[],
+        }
+    }
+}
+
+/// Gathers replies as words. At most [`REPLY_IDS_MAX`] are kept of one; one that has more is an error.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    replies: Vec<Flat>,
+    current: Vec<Word>,
+    error: Option<String>,
+}
+
+impl Words {
+    fn word(&mut self, word: Word) {
+        if self.current.len() < REPLY_IDS_MAX {
+            self.current.push(word);
+        } else {
+            self.error.get_or_insert_with(|| format!("a reply of more than {REPLY_IDS_MAX} words"));
+        }
+    }
+}
+
+impl Gathers for Words {
+    type Reply = Flat;
+
+    fn replies(&self) -> &[Flat] {
+        &self.replies
+    }
+
+    fn ends_with_error(&self) -> bool {
+        matches!(self.replies.last(), Some(Err(_)))
+    }
+
+    fn into_replies(self) -> Vec<Flat> {
+        self.replies
+    }
+}
+
+impl Sink for Words {
+    const WANTS_BULKS: bool = true;
+
+    fn integer(&mut self, digits: &[u8]) {
+        self.word(Word::Text(digits.to_vec()));
+    }
+
+    fn bulk(&mut self, text: &[u8]) {
+        self.word(Word::Text(text.to_vec()));
+    }
+
+    fn error(&mut self, text: &[u8]) {
+        self.error.get_or_insert_with(|| text_of(text));
+    }
+
+    fn array(&mut self) {}
+
+    fn other(&mut self, line: &[u8]) {
+        self.word(match line {
+            b"null" | b"_" => Word::Nothing,
+            _ => Word::Text(line.strip_prefix(b"+").unwrap_or(line).to_vec()),
+        });
+    }
+
+    fn reply(&mut self) {
+        let words = std::mem::take(&mut self.current);
+        self.replies.push(self.error.take().map_or(Ok(words), Err));
+    }
+
+    fn push(&mut self) {
+        self.current.clear();
+        self.error = None;
+    }
+}
+
 pub(crate) fn push_request(bytes: &mut Vec<u8>, words: &[impl AsRef<[u8]>]) {
     bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
     for word in words {
@@ -494,6 +612,35 @@ mod tests {
         let mut scanner = Replies::default();
         let count: u64 = input.iter().map(|byte| scanner.scan(&[*byte], &mut found).unwrap()).sum();
         assert_eq!(count, replies, "byte by byte");
+    }
+
+    /// However a stream is cut, its words are the same; what is longer than shown is seen to be.
+    #[test]
+    fn words_are_those_of_lists_laid_flat() {
+        let long = "x".repeat(300);
+        let stream = format!(
+            "*2\r\n$1\r\n7\r\n*3\r\n$1\r\na\r\n$300\r\n{long}\r\n$-1\r\n+string\r\n:-5\r\n-ERR no\r\n*2\r\n:1\r\n-WRONG x\r\n>1\r\n+push\r\n_\r\n"
+        );
+        let text = |text: &str| Word::Text(text.as_bytes().to_vec());
+        let expected = [
+            Ok(vec![text("7"), text("a"), text(&long[..BULK_BYTES_SHOWN_MAX]), Word::Nothing]),
+            Ok(vec![text("string")]),
+            Ok(vec![text("-5")]),
+            Err("ERR no".to_owned()),
+            Err("WRONG x".to_owned()),
+            Ok(vec![Word::Nothing]),
+        ];
+        for cut in 0..=stream.len() {
+            let (mut replies, mut words) = (Replies::default(), Words::default());
+            let (one, two) = stream.as_bytes().split_at(cut);
+            replies.scan(one, &mut words).unwrap();
+            replies.scan(two, &mut words).unwrap();
+            assert_eq!(words.replies(), expected, "cut at {cut}");
+        }
+        let (mut replies, mut words) = (Replies::default(), Words::default());
+        let many = REPLY_IDS_MAX + 1;
+        replies.scan(format!("*{many}\r\n{}", ":1\r\n".repeat(many)).as_bytes(), &mut words).unwrap();
+        assert!(words.ends_with_error() && words.into_replies().len() == 1);
     }
 
     #[test]

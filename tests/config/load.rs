@@ -443,6 +443,27 @@ fn every_source_declares_generators() {
 }
 
 #[test]
+fn every_source_declares_sequences_and_serials() {
+    let expected = good(conf(
+        "generator short sequence format base62 pad 7\ngenerator invoice serial 'INV{yyyyMMdd}-{n:6}' zone UTC",
+    ));
+    let lines = ["short sequence pad 7 format base62", "invoice serial \"INV{yyyyMMdd}-{n:6}\" reset day zone UTC"];
+    assert_eq!(good(load("t.conf", b"", &[("GETID_GENERATOR", &lines.join(";"))], &[])), expected);
+    let words = ["--generator", lines[0], "--generator", "invoice", "serial", "INV{yyyyMMdd}-{n:6}", "zone", "UTC"];
+    assert_eq!(good(load("t.conf", b"", &[], &words)), expected);
+    let tables = "[generator.short]\npad = 7\nkind = 'sequence'\nformat = 'base62'\n[generator.invoice]\nzone = 'UTC'\n\
+                  template = 'INV{yyyyMMdd}-{n:6}'\nkind = 'serial'\n";
+    assert_eq!(good(toml(tables)), expected);
+    let shown = expected.get(&[pattern("generator")]);
+    let said = "short sequence format base62 pad 7\ninvoice serial INV{yyyyMMdd}-{n:6} zone UTC";
+    assert_eq!(shown, [("generator", said.to_owned())]);
+    let (_, warnings) = conf("generator i serial {yy}{n:6} zone UTC").unwrap();
+    let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+    let said = "t.conf:1: generator i: shows years by two digits: its texts come again after a hundred years";
+    assert_eq!(warnings, [said]);
+}
+
+#[test]
 fn config_get_shows_generators_as_they_can_be_declared() {
     let text = "generator b uuid7\ngenerator a twitter epoch 2016-01-01T00:00:00Z format hex prefix '#'";
     let config = good(conf(text));

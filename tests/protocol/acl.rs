@@ -63,7 +63,13 @@ fn the_minimal_user_may_do_exactly_that() {
 #[test]
 fn a_category_is_its_commands_and_what_their_containers_hold() {
     for (name, category) in [
+        ("keyspace", Categories::KEYSPACE),
         ("read", Categories::READ),
+        ("write", Categories::WRITE),
+        ("string", Categories::STRING),
+        ("hash", Categories::HASH),
+        ("pubsub", Categories::PUBSUB),
+        ("scripting", Categories::SCRIPTING),
         ("admin", Categories::ADMIN),
         ("fast", Categories::FAST),
         ("slow", Categories::SLOW),

@@ -89,6 +89,79 @@ fn key_patterns_mean_what_they_mean_in_redis() {
     assert!(allowed > 10, "{allowed}");
 }
 
+/// Commands that read, write, do both or neither, of one key, several, or as many as they say; and channels.
+#[test]
+#[ignore = "needs redis-server"]
+fn rights_to_keys_and_channels_are_those_of_redis() {
+    let server = RedisServer::start(&[]);
+    let mut redis = server.connect();
+    let mut shell = Shell::new(&Options::default());
+    let rules = [
+        "~*",
+        "~a",
+        "%R~a",
+        "%W~a",
+        "%R~a %W~b",
+        "%R~a %W~a",
+        "~a ~b",
+        "%R~* (%W~a +@all)",
+        "~a (~b +@all)",
+        "~a -incr (~a +incr &*)",
+        "&*",
+        "~* &a",
+        "~* &a* &b",
+        "~* (&b +@all)",
+        "~x &x",
+    ];
+    let calls = [
+        "GET a",
+        "INCR a",
+        "INCRBY a 1",
+        "HINCRBY a cur 1",
+        "EXISTS a",
+        "EXISTS a b",
+        "MGET a b",
+        "MGET b a c",
+        "SET a 1",
+        "SET a 1 GET",
+        "SET b 1 NX GET",
+        "SETNX a 1",
+        "GETSET a 1",
+        "DEL a b",
+        "EXPIRE a 1",
+        "PERSIST a",
+        "RENAME a b",
+        "MSET a 1 b 2",
+        "OBJECT ENCODING a",
+        "HGETALL a",
+        "KEYS *",
+        "SCAN 0",
+        "EVAL x 1 a b",
+        "EVALSHA x 2 a b",
+        "EVALSHA x 0 b",
+        "SUBSCRIBE a",
+        "SUBSCRIBE a b",
+        "PSUBSCRIBE a",
+        "PSUBSCRIBE a*",
+        "UNSUBSCRIBE c",
+        "PUBLISH a b",
+        "PUBLISH b a",
+    ];
+    let mut allowed = 0;
+    for rules in rules {
+        let set = format!("ACL SETUSER u reset nopass on +@all {rules}");
+        shell.talk(format!("{set}\r\n").as_bytes(), usize::MAX);
+        assert_eq!(ask(&mut redis, &set), b"+OK\r\n", "{rules}");
+        for call in calls {
+            let dry = format!("ACL DRYRUN u {call}");
+            let (ours, theirs) = (shell.talk(format!("{dry}\r\n").as_bytes(), usize::MAX), ask(&mut redis, &dry));
+            assert_eq!(ours.escape_ascii().to_string(), theirs.escape_ascii().to_string(), "{rules}: {call}");
+            allowed += usize::from(ours == b"+OK\r\n");
+        }
+    }
+    assert!(allowed > 100 && allowed < rules.len() * calls.len() * 3 / 4, "{allowed}");
+}
+
 #[test]
 #[ignore = "needs redis-server"]
 fn random_users_may_do_the_same_in_redis() {
@@ -175,5 +248,5 @@ fn random_users_may_do_the_same_in_redis() {
         }
     }
     assert!(taken > USERS / 4 && refused > USERS / 10, "{taken} taken, {refused} refused");
-    assert!(allowed > asked.len() * USERS / 10, "{allowed} allowed");
+    assert!(allowed > asked.len() * USERS / 20, "{allowed} allowed");
 }

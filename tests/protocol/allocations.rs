@@ -6,9 +6,9 @@ use crate::shell::{GENERATORS, Options, settings};
 use crate::support::roomy::roomy_issuer;
 use getid::claim::Identity;
 use getid::command::Vocabulary;
-use getid::session::{NamedDrawn, Session, Settings, TURN_IDS_MAX, Timing, Turn};
+use getid::session::{Beside, NamedDrawn, SequencesDrawn, Session, Settings, TURN_IDS_MAX, Timing, Turn};
 use getid::system::clock::SystemClock;
-use getid_core::{Layout, RandomCycle, Reservation, Scheme, Slot};
+use getid_core::{Ask, Layout, RandomCycle, Reservation, Run, Scheme, Slot};
 
 const GETID: &[u8] = b"*1\r\n$5\r\nGETID\r\n";
 const MGETID: &[u8] = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n";
@@ -21,9 +21,11 @@ fn allocations(input: &[u8]) -> u64 {
         vocabulary: Vocabulary::default(),
         scheme: Arc::new(Scheme::new(layout, 0, cycle).expect("it fits")),
         generators: Arc::default(),
+        counters: Arc::default(),
         id_mgetid_max: 100,
         turn_ids_max: TURN_IDS_MAX,
         id_max_wait_ms: 5000,
+        sequences: None,
         databases: 16,
         users: Arc::default(),
         protection: getid::acl::Protection::Nothing,
@@ -61,9 +63,10 @@ fn allocations(input: &[u8]) -> u64 {
 
 /// The same for named generators, whose slots are counted here.
 fn named_allocations(input: &[u8]) -> u64 {
-    let options = Options { generators: true, ..Options::default() };
+    let options = Options { generators: true, sequences: true, ..Options::default() };
     let mut session = Session::new(1, Arc::new(settings(&options)));
     let (mut turn, mut named, mut output) = (Turn::default(), NamedDrawn::default(), Vec::new());
+    let (mut sequences, mut value) = (SequencesDrawn::default(), 1);
     let (mut slot, mut noise) = (1 << 40, 0_u128);
     let mut round = || {
         output.clear();
@@ -76,12 +79,20 @@ fn named_allocations(input: &[u8]) -> u64 {
                 named.part(at).expect("a part for each").reservations.push(reservation);
                 slot += u64::from(draw.ids);
             }
+            sequences.begin(turn.sequence_draws().len());
+            for (draw, part) in turn.sequence_draws().iter().zip(sequences.parts_mut()) {
+                for Ask { values, times } in turn.sequence_asks(draw) {
+                    part.runs.push(Run { first: value, increment: 1, values, times });
+                    value += i64::from(values) * i64::from(times);
+                }
+            }
             let unnamed = [Reservation { first: Slot(slot), count: slot, len: turn.draws.unnamed }];
             let mut noise = || {
                 noise = noise.wrapping_add(u128::MAX / 7);
                 noise
             };
-            session.write_named(&turn, Ok(&unnamed), &mut named, &mut noise, &mut output);
+            let mut beside = Beside { named: &mut named, sequences: &mut sequences, noise: &mut noise };
+            session.write_beside(&turn, Ok(&unnamed), &mut beside, &mut output);
             if !turn.more {
                 break;
             }
@@ -112,6 +123,24 @@ fn ids_of_named_generators_of_every_kind() {
     }
     let mixed = "GETID tweets\r\nGETID\r\nGETID v4\r\nMGETID 3 trace\r\n";
     assert_eq!(named_allocations(mixed.repeat(50).as_bytes()), 0);
+}
+
+/// A pipeline of one name, of a few that take turns, and of so many that it takes several turns.
+#[test]
+fn values_of_sequences() {
+    for request in ["INCR orders", "INCRBY orders 5", "HINCRBY orders cur 3"] {
+        for times in [1, 16, 200] {
+            assert_eq!(
+                named_allocations(format!("{request}\r\n").repeat(times).as_bytes()),
+                0,
+                "{times} times {request}"
+            );
+        }
+    }
+    let mixed = "INCR a\r\nINCRBY a 5\r\nGETID\r\nINCR b\r\nGETID tweets\r\nHINCRBY c cur 7\r\n";
+    assert_eq!(named_allocations(mixed.repeat(50).as_bytes()), 0);
+    let many = (0..500).map(|number| format!("INCR orders:{number}\r\n")).collect::<Vec<_>>().concat();
+    assert_eq!(named_allocations(many.as_bytes()), 0);
 }
 
 #[test]

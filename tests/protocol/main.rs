@@ -8,11 +8,13 @@ mod acl_live;
 mod allocations;
 mod errors_live;
 mod fuzz_corpus;
+mod keys;
 mod named;
 #[path = "../../fuzz/properties.rs"]
 mod properties;
 mod resp_decode;
 mod resp_encode;
+mod sequences;
 mod session;
 mod shell;
 #[path = "../support/mod.rs"]

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::shell::{GENERATORS, Options, Shell, as_arrays, generators, settings, show};
 use getid::command::Verb;
-use getid::session::{NamedDrawn, Session, Settings, TURN_BYTES_MAX, TURN_IDS_MAX, Turn};
+use getid::session::{
+    Beside, NamedDrawn, SequencesDrawn, Session, Settings, Source, TURN_BYTES_MAX, TURN_IDS_MAX, Turn,
+};
 use getid_core::{Declaration, NamedGenerator, NamedGenerators, Reservation, Slot, no_dates};
 use proptest::prelude::*;
 
@@ -105,7 +107,9 @@ fn largest_turn(settings: Settings, input: &[u8]) -> (u32, u32, usize) {
         ids_max = ids_max.max(draws.iter().map(|draw| draw.ids).sum());
         let mut output = Vec::new();
         let unnamed = Reservation { first: Slot(1 << 40), count: 0, len: turn.draws.unnamed };
-        session.write_named(&turn, Ok(&[unnamed]), &mut named, &mut || u128::MAX, &mut output);
+        let sequences = &mut SequencesDrawn::default();
+        let mut beside = Beside { named: &mut named, sequences, noise: &mut || u128::MAX };
+        session.write_beside(&turn, Ok(&[unnamed]), &mut beside, &mut output);
         bytes_max = bytes_max.max(output.len());
         turns += 1;
         if !turn.more {
@@ -178,23 +182,29 @@ fn replies_in_parts_are_those_of_the_whole() {
         let mut output = Vec::new();
         while let Some((source, wanted)) = turn.next_ids(most) {
             let left = match source {
-                None => drawn.iter().map(|drawn: &Reservation| drawn.len).sum(),
-                Some(at) => named.part(at).unwrap().left(),
+                Source::Unnamed => drawn.iter().map(|drawn: &Reservation| drawn.len).sum(),
+                Source::Named(at) => named.part(at).unwrap().left(),
+                Source::Sequence(_) => unreachable!("no sequence is asked"),
             };
             for _ in left..wanted {
                 match source {
-                    None => drawn.extend(first.draw(1)),
-                    Some(at) => {
+                    Source::Unnamed => drawn.extend(first.draw(1)),
+                    Source::Sequence(_) => {}
+                    Source::Named(at) => {
                         let generator = turn.named_draws()[at].generator;
                         named.part(at).unwrap().reservations.extend(first.draw_of(generator, 1));
                     }
                 }
             }
-            session.write_next(&mut turn, &mut drawn, &mut named, &mut noise, &mut output);
+            let sequences = &mut SequencesDrawn::default();
+            let mut beside = Beside { named: &mut named, sequences, noise: &mut noise };
+            session.write_next(&mut turn, &mut drawn, &mut beside, &mut output);
         }
         let left: u32 = turn.named_draws().iter().map(|draw| draw.ids).sum();
         assert_eq!((left, turn.draws.unnamed), (0, 0), "nothing is left to draw");
-        session.write_named(&turn, Ok(&drawn), &mut named, &mut noise, &mut output);
+        let sequences = &mut SequencesDrawn::default();
+        let mut beside = Beside { named: &mut named, sequences, noise: &mut noise };
+        session.write_beside(&turn, Ok(&drawn), &mut beside, &mut output);
         assert_eq!(show(&output), show(&expected), "at most {most} at a time");
     }
 }

@@ -5,16 +5,18 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::keys;
 use getid::acl::{Protection, Users};
 use getid::command::{Vocabulary, describe_any_id, describe_id, describe_named_id, describe_named_span, describe_span};
 use getid::config::Config;
 use getid::resp::{DecodeLimits, Decoded, Decoder, Value};
 use getid::session::{
-    AclEffect, ClientEffect, ClientFilter, ClientKind, ConfigEffect, Effect, IdsEffect, IntrospectEffect, NamedDrawn,
-    Session, Settings, TURN_IDS_MAX, Timing, Turn,
+    AclEffect, Beside, ClientEffect, ClientFilter, ClientKind, ConfigEffect, Effect, IdsEffect, IntrospectEffect,
+    NamedDrawn, SequenceSettings, SequencesDrawn, Session, Settings, TURN_IDS_MAX, Timing, Turn,
 };
 use getid_core::{
-    Declaration, Layout, NamedGenerator, NamedGenerators, RandomCycle, Reservation, Scheme, Slot, Tick, no_dates,
+    Declaration, Layout, NamedGenerator, NamedGenerators, RandomCycle, Reservation, Run, Scheme, SequenceRefusal, Slot,
+    Tick, no_dates,
 };
 
 /// How a session is set up for a conversation.
@@ -28,13 +30,22 @@ pub(crate) struct Options {
     pub(crate) renamed: bool,
     /// There are named generators.
     pub(crate) generators: bool,
+    /// There is a store for sequences.
+    pub(crate) sequences: bool,
     /// `client-query-buffer-limit`.
     pub(crate) request_bytes_max: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { password: false, refuses: false, renamed: false, generators: false, request_bytes_max: 1 << 30 }
+        Options {
+            password: false,
+            refuses: false,
+            renamed: false,
+            generators: false,
+            sequences: false,
+            request_bytes_max: 1 << 30,
+        }
     }
 }
 
@@ -47,9 +58,11 @@ pub(crate) fn settings(options: &Options) -> Settings {
         vocabulary,
         scheme: Arc::new(Scheme::new(Layout::default(), 0, cycle).unwrap()),
         generators: Arc::default(),
+        counters: Arc::default(),
         id_mgetid_max: 100,
         turn_ids_max: TURN_IDS_MAX,
         id_max_wait_ms: 5000,
+        sequences: options.sequences.then(|| SequenceSettings { incrby_max: 1000, ..SequenceSettings::default() }),
         databases: 16,
         users: Arc::new(Users::default().with_default_password(options.password.then_some("secret"))),
         protection: Protection::Nothing,
@@ -109,6 +122,9 @@ pub(crate) struct Shell {
     /// The next slot of each named generator, by its place, and how many were drawn.
     named_slots: Vec<(u64, u64)>,
     named: NamedDrawn,
+    sequences: SequencesDrawn,
+    /// The next value of each sequence.
+    values: BTreeMap<String, i64>,
     noise: u128,
     pending: Vec<u8>,
 }
@@ -127,6 +143,8 @@ impl Shell {
             count: 0,
             named_slots: settings.generators.iter().map(|(_, generator)| (first_slot(generator), 0)).collect(),
             named: NamedDrawn::default(),
+            sequences: SequencesDrawn::default(),
+            values: BTreeMap::new(),
             noise: 0,
             pending: Vec::new(),
             settings,
@@ -168,15 +186,17 @@ impl Shell {
         let drawn = self.draw(self.turn.draws.unnamed);
         let drawn =
             if self.refuses && self.turn.draws.unnamed > 0 { Err("MISCONF no more ids today") } else { Ok(&drawn[..]) };
-        if self.turn.draws.named == 0 {
+        if self.turn.draws.named == 0 && self.turn.draws.sequences == 0 {
             self.session.write(&self.turn, drawn, output);
         } else {
             self.draw_named();
+            self.draw_values();
             let mut noise = || {
                 self.noise = self.noise.wrapping_add(NOISE_STEP);
                 self.noise
             };
-            self.session.write_named(&self.turn, drawn, &mut self.named, &mut noise, output);
+            let mut beside = Beside { named: &mut self.named, sequences: &mut self.sequences, noise: &mut noise };
+            self.session.write_beside(&self.turn, drawn, &mut beside, output);
         }
         if let Some(effect) = self.turn.effect.take() {
             let answer = match effect {
@@ -231,6 +251,38 @@ impl Shell {
             }
             let slots = &mut self.named_slots[draw.generator - 1];
             part.reservations.extend(pieces(slots, draw.ids));
+        }
+    }
+
+    /// Draws what the turn asks of sequences, of each once, in runs of up to three commands: they begin at 1. There is
+    /// none that is called `nobody`, and `nine` ends at 9.
+    fn draw_values(&mut self) {
+        let draws = self.turn.sequence_draws();
+        self.sequences.begin(draws.len());
+        for (at, draw) in draws.iter().enumerate() {
+            let name = self.turn.sequence_name(draw);
+            assert!(draws[..at].iter().all(|before| self.turn.sequence_name(before) != name), "{name} is asked twice");
+            let part = self.sequences.part(at).unwrap();
+            if name == "nobody" {
+                part.refused = Some(SequenceRefusal::NoSuch.of(name));
+                continue;
+            }
+            let next = self.values.entry(name.to_owned()).or_insert(1);
+            for ask in self.turn.sequence_asks(draw) {
+                let mut left = ask.times;
+                while left > 0 && part.refused.is_none() {
+                    let max = if name == "nine" { (10 - *next) / i64::from(ask.values) } else { 3 };
+                    let times = left.min(3).min(u32::try_from(max).unwrap());
+                    let run = Run { first: *next, increment: 1, values: ask.values, times };
+                    if times == 0 {
+                        part.refused = Some(SequenceRefusal::AtMax { max: 9 }.of(name));
+                        break;
+                    }
+                    part.runs.push(run);
+                    *next = run.last_of(run.times - 1) + 1;
+                    left -= run.times;
+                }
+            }
         }
     }
 
@@ -290,6 +342,9 @@ fn answer(effect: &Effect) -> Value {
         Effect::Config(effect) => answer_config(effect),
         Effect::Introspect(effect) => answer_introspect(effect),
         Effect::Acl(_) => unreachable!("the shell carries it out"),
+        Effect::Keys(effect) => keys::answer(effect),
+        Effect::Sequence(effect) => keys::answer_operator(effect),
+        Effect::Script(effect) => keys::answer_script(effect),
         Effect::Shutdown(options) if options.abort => Value::error("ERR No shutdown in progress."),
         Effect::Shutdown(options) => Value::error(format!("ERR {options:?}")),
     }
@@ -413,6 +468,7 @@ fn read_line(line: &str, place: &str, all: &mut Vec<Conversation>) {
                 "refuses" => conversation.options.refuses = true,
                 "renamed" => conversation.options.renamed = true,
                 "generators" => conversation.options.generators = true,
+                "sequences" => conversation.options.sequences = true,
                 _ => panic!("{place}: what is '{mark}'?"),
             }
         }

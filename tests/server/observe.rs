@@ -244,10 +244,9 @@ fn sections_of_info() {
         let titles: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# ")).collect();
         titles.join(" ")
     };
-    let default =
-        "Server Clients Memory Persistence Stats Replication CPU Modules Errorstats Cluster Keyspace Generator";
+    let default = "Server Clients Memory Persistence Stats Replication CPU Modules Errorstats Cluster Keyspace Generator Sequences";
     let all = "Server Clients Memory Persistence Stats Replication CPU Modules Commandstats Errorstats Latencystats \
-               Cluster Keyspace Generator";
+               Cluster Keyspace Generator Sequences";
     assert_eq!(sections(""), default);
     assert_eq!(sections("DEFAULT"), default);
     assert_eq!(sections("all"), all);

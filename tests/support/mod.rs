@@ -2,6 +2,8 @@
 
 #![allow(dead_code, missing_docs, unreachable_pub, unused_imports, reason = "each binary uses a part")]
 
+pub mod mariadb;
+pub mod postgres;
 pub mod preload;
 pub mod program;
 #[path = "../../crates/getid-core/tests/core/random.rs"]

@@ -95,9 +95,9 @@ fn errors_are_counted() {
     assert_eq!(report["error_replies"], 30);
     assert_eq!(report["errors"]["ERR parameters error! argv[1] = 101"], 30);
 
-    let output = bench(&["--port", &server.port.to_string(), "-n", "5", "-c", "1", "--keep-going", "SET", "a", "b"]);
+    let output = bench(&["--port", &server.port.to_string(), "-n", "5", "-c", "1", "--keep-going", "LPUSH", "a", "b"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("5 error replies") && text.contains("5 times: ERR unknown command 'SET'"), "{text}");
+    assert!(text.contains("5 error replies") && text.contains("5 times: ERR unknown command 'LPUSH'"), "{text}");
     assert_eq!(output.status.code(), Some(1));
 }
 

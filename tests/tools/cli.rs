@@ -242,7 +242,7 @@ fn check_config_says_ok_or_what_is_wrong() {
         0,
         &format!(
             "OK\nlistens on 127.0.0.1:7890, [::1]:7890 if there is that address\nserver-id 0, \
-        id-range 2 shard-range 9 random-range 10\nstate in {folder}\n"
+        id-range 2 shard-range 9 random-range 10\nstate in {folder}\nsequences in sqlite: (--connect"
         ),
         "",
     );

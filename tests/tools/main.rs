@@ -9,6 +9,7 @@ mod layouts;
 #[path = "../../benches/null_server.rs"]
 mod null_server;
 mod reach;
+mod sequences;
 mod state;
 #[path = "../support/mod.rs"]
 mod support;

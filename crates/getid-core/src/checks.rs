@@ -25,6 +25,68 @@ macro_rules! listed {
 listed! {
     /// What can be forgotten, by what is then done instead.
     Fault {
+        /// A draw of a sequence passes those who wait.
+        PassesThoseWhoWait,
+        /// The end of a sequence's row is given back though a fetch of it has failed.
+        UnknownTailIsGivenBack,
+        /// The same with a fetch in flight.
+        GivesBackInFlight,
+        /// A reservation of an older generation is used.
+        OlderAnswerIsUsed,
+        /// A reservation below what the server has had is used.
+        LowerSegmentIsUsed,
+        /// The second segment of a sequence is used before the first.
+        SecondSegmentFirst,
+        /// With `cache 0`, those are served who came after the statement was sent.
+        ServesThoseWhoCameLater,
+        /// A sequence goes on with what it holds though its row was raised.
+        GenerationIsIgnored,
+        /// A segment is put behind one that it does not adjoin, as if both were one range.
+        JoinsWhatDoesNotAdjoin,
+        /// What is held of a row that is gone, or went back, is given.
+        VerdictKeepsValues,
+        /// With `cache 0`, what is left over is given to those who come later.
+        KeepsTheRestOfCache0,
+        /// With `cache 0`, what an earlier cache has left is given.
+        EarlierCacheIsGiven,
+        /// A sequence is raised in memory though its row's end may be another's.
+        SkipsWhatOthersHave,
+        /// A sequence is set to what others may have had.
+        SkipGoesBack,
+        /// An answer that nobody waits for any more is used.
+        UninvitedAnswerIsUsed,
+        /// A fetch that failed is repeated at once.
+        NoBackOff,
+        /// A fetch that failed is repeated with all that demand may need.
+        RetriesByDemand,
+        /// The next segment is fetched when the last one is used up.
+        NothingIsFetchedAhead,
+        /// A segment that was used up in no time is followed by one of the same size.
+        SegmentsDoNotGrow,
+        /// A request that may not wait is no reason for a fetch.
+        RefusedDrawWantsNothing,
+        /// A verdict of the store is never asked for again.
+        VerdictLastsForEver,
+        /// A verdict of the store is asked for with each request.
+        VerdictIsNotBelieved,
+        /// Requests wait for a store that has failed for long.
+        FailingStoreIsWaitedFor,
+        /// A request waits though the policy is not to.
+        PolicyErrorWaits,
+        /// A draw of a sequence that waits is served whole in its turn.
+        LargeOneIsServedWhole,
+        /// One that gave up waiting gets values nevertheless.
+        LeaverStays,
+        /// What is given back is held nevertheless.
+        GivesBackAndKeeps,
+        /// The end of a sequence's row is given back twice.
+        GivesBackAgain,
+        /// A row below a raise that this server has made counts as right.
+        RaiseIsForgotten,
+        /// A server with several stores does not tell one what it had of another.
+        FloorIsForgotten,
+        /// At the max of a sequence those are refused, too, for whom there is enough.
+        MaxRefusesEverybody,
         /// Ticks at or past the watermark are given.
         NoWatermarkCheck,
         /// Ticks at or past R + B are given.
@@ -153,6 +215,43 @@ listed! {
         /// A keeper that is gone leaves the issuer open.
         DroppedKeeperDoesNotClose,
     }
+}
+
+impl Fault {
+    /// Those of sequences: the lives and the scenes of sequences find them.
+    pub const OF_SEQUENCES: &[Fault] = &[
+        Fault::PassesThoseWhoWait,
+        Fault::UnknownTailIsGivenBack,
+        Fault::GivesBackInFlight,
+        Fault::OlderAnswerIsUsed,
+        Fault::LowerSegmentIsUsed,
+        Fault::SecondSegmentFirst,
+        Fault::ServesThoseWhoCameLater,
+        Fault::GenerationIsIgnored,
+        Fault::JoinsWhatDoesNotAdjoin,
+        Fault::VerdictKeepsValues,
+        Fault::KeepsTheRestOfCache0,
+        Fault::EarlierCacheIsGiven,
+        Fault::SkipsWhatOthersHave,
+        Fault::SkipGoesBack,
+        Fault::UninvitedAnswerIsUsed,
+        Fault::NoBackOff,
+        Fault::RetriesByDemand,
+        Fault::NothingIsFetchedAhead,
+        Fault::SegmentsDoNotGrow,
+        Fault::RefusedDrawWantsNothing,
+        Fault::VerdictLastsForEver,
+        Fault::VerdictIsNotBelieved,
+        Fault::FailingStoreIsWaitedFor,
+        Fault::PolicyErrorWaits,
+        Fault::LargeOneIsServedWhole,
+        Fault::LeaverStays,
+        Fault::GivesBackAndKeeps,
+        Fault::GivesBackAgain,
+        Fault::RaiseIsForgotten,
+        Fault::FloorIsForgotten,
+        Fault::MaxRefusesEverybody,
+    ];
 }
 
 #[cfg(feature = "planted-faults")]

@@ -50,6 +50,11 @@ impl Radix {
         }
     }
 
+    /// The one that this word declares.
+    pub(crate) fn of_word(word: &str) -> Option<Radix> {
+        Radix::ALL.into_iter().find(|radix| radix.word() == word)
+    }
+
     /// The digits, in ASCII order.
     pub const fn alphabet(self) -> &'static [u8] {
         match self {
@@ -90,6 +95,11 @@ impl Radix {
         };
         self.alphabet().iter().position(|&known| known == digit).map(|place| place as u128)
     }
+}
+
+/// Whether texts of IDs may have all of this: printable ASCII that needs no quotes in a configuration.
+pub(crate) fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"'\\".contains(&byte))
 }
 
 /// How the numbers of a generator are written.
@@ -163,7 +173,7 @@ impl Format {
     pub(crate) fn from_former_text(text: &str) -> Option<Format> {
         let mut parts = text.splitn(4, '/');
         let word = parts.next()?;
-        let radix = Radix::ALL.into_iter().find(|radix| radix.word() == word)?;
+        let radix = Radix::of_word(word)?;
         let pad = parts.next()?.parse().ok()?;
         let grows = parts.next()? == "grow";
         Some(Format { radix, pad, prefix: parts.next()?.to_owned(), grows })

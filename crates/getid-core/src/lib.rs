@@ -63,6 +63,7 @@
 //! | **claim** | the right to give IDs with one server-id; who holds it may save |
 //! | **line** | where a named generator is: unit and counter as one number, with an epoch and a unit of its own |
 //! | **mint** | slots, lines, R, borrow limit and watermark policy as one value |
+//! | **sequence**, **segment**, **run** | a named counter that a store keeps; a range of it that this server has reserved; values out of it for one request, or several alike |
 //! | **refusal** | why no ID is given now, as one sentence |
 
 #![no_std]
@@ -90,6 +91,8 @@ mod named;
 mod refusal;
 mod save_point;
 mod scheme;
+mod sequence;
+mod serial;
 mod slots;
 mod status;
 mod time;
@@ -118,6 +121,14 @@ pub use named::{NamedGenerator, NamedGenerators, RequestField};
 pub use refusal::{Blocked, Overload, Refusal};
 pub use save_point::SavePoint;
 pub use scheme::{RandomCycle, Reservation, Scheme};
+pub use sequence::{
+    Ask, CACHE_DEFAULT, Fetch, FetchTaken, Fetched, INCREMENT_MAX, Key, RESERVED_MAX, Remainder, Run, STORES_MAX,
+    Segment, Sequence, SequencePolicy, SequenceRefusal, SequenceStatus, Spec, SpecError, VALUE_MAX, WaitPolicy, Waiter,
+};
+pub use serial::{
+    COUNTER_KINDS, CheckDigit, CounterDeclaration, CounterError, CounterKind, NamedCounters, Reset, Serial, Stamp,
+    TEMPLATE_BYTES_MAX, Template, TemplateError, ZoneCheck,
+};
 pub use slots::Slots;
 pub use status::{LineStatus, Status};
 pub use time::{Epoch, Slot, Tick, UtcMs};

@@ -16,7 +16,7 @@ use super::keeper_thread::{KeeperThread, StopsServer};
 use super::signals::{self, Signals};
 use super::startup::{self, Purpose, Startup};
 use super::supervision::Supervision;
-use super::{Failure, messages, warn_on_error};
+use super::{Failure, messages, sequences, warn_on_error};
 use crate::claim::{Claim, Folder, FolderClaim, Identity, MachineClaim, MachineError, NoClaim, Taken};
 use crate::config::{Config, StateKind};
 use crate::generators::{Generators, Keeper, KeeperError};
@@ -77,7 +77,7 @@ impl Prepared {
             tracing::info!("the folder {} was not there and has been made", config.state_dir.display());
         }
         // Before anything is opened: else the first thing that finds no descriptor would tell of it, in its own words.
-        let own_files = listen::files_of_a_start(config.io_threads);
+        let own_files = listen::files_of_a_start(config.io_threads, config.sequence_stores().len());
         listen::room_for_clients(config.maxclients, own_files, config.tls_port != 0)?;
         let runtime = io_threads::runtime()?;
         let io_threads = IoThreads::start(config.io_threads)?;
@@ -115,16 +115,21 @@ impl Prepared {
     async fn serve<S: Claim<Point = SavePoint>>(mut self, opening: Opening, claim: Taken<S>) -> Result<(), Failure> {
         let found = claim.point;
         let mut signals = Signals::listen();
-        // Everything is open: the descriptors that are left are for clients.
-        if let Some(warning) = startup::fit_clients(&mut self.startup.config, listen::open_files())? {
+        // Everything is open but the stores: the descriptors that are left are for clients.
+        let own_files = listen::open_files() + listen::files_of_stores(self.startup.config.sequence_stores().len());
+        if let Some(warning) = startup::fit_clients(&mut self.startup.config, own_files)? {
             tracing::warn!("{warning}");
         }
         let config = &self.startup.config;
         // Before the first save: a start that gets no thread leaves no trace either.
         let thread = KeeperThread::start()?;
+        let sequences = sequences::start(config)?;
         let begun = begin_life(config, opening.identity, claim, &mut signals).await?;
         let Some((generators, keeper)) = begun else { return Ok(()) };
         generators.unnamed().set_max_wait_ms(config.id_max_wait_ms);
+        if let Some(sequences) = &sequences {
+            generators.set_sequences(Arc::clone(sequences));
+        }
         let Opening { listeners, io_threads, tls, .. } = opening;
         let process = self.process(&listeners);
         let Prepared { startup: Startup { config, settings, .. }, log } = self;
@@ -145,7 +150,10 @@ impl Prepared {
         // The receiver is gone only if the keeper has ended, and then there is nothing to stop.
         let _ = stop_keeper.send(());
         supervision.end();
-        wait_for_last_save(keeper, last_save_timeout(&server.config.get())).await
+        let timeout = last_save_timeout(&server.config.get());
+        let (saved, ()) =
+            tokio::join!(wait_for_last_save(keeper, timeout), sequences::stop(sequences.as_ref(), timeout));
+        saved
     }
 
     fn process(&self, listeners: &[Listener]) -> Process {

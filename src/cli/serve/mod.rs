@@ -9,6 +9,7 @@ mod lifecycle;
 mod messages;
 mod notifier;
 pub(super) mod pid_file;
+mod sequences;
 mod signals;
 pub(super) mod startup;
 mod supervision;

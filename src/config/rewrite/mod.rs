@@ -82,7 +82,7 @@ impl Rewrite<'_> {
     fn edit(&self, document: &mut dyn Document, old: Vec<u8>) -> Result<Vec<u8>, String> {
         let before = self.file.values(old.clone())?;
         let mut changed = self.differing(&before);
-        changed.retain(|row| row.adds_up() || !self.environment.gives(row, &self.in_force));
+        changed.retain(|row| row.adds_up_over_sources() || !self.environment.gives(row, &self.in_force));
         for row in &changed {
             let wanted = self.lines_wanted(row, &before, &document.own_lines(row.name));
             document.put(row, &self.in_force, &wanted);
@@ -90,7 +90,7 @@ impl Rewrite<'_> {
         let text = if changed.is_empty() { old } else { document.text() };
         // What a later include overrides goes behind it.
         let mut overruled = self.differing(&self.file.values(text.clone())?);
-        overruled.retain(|row| !row.adds_up() && !self.environment.gives(row, &self.in_force));
+        overruled.retain(|row| !row.adds_up_over_sources() && !self.environment.gives(row, &self.in_force));
         for row in &overruled {
             document.put_last(row, &row.lines(&self.in_force));
         }
@@ -103,7 +103,7 @@ impl Rewrite<'_> {
         let mut next = self.file.builder(text)?;
         let comes_again = |row: &Directive| {
             let is_outside = self.environment.has(row) || row.canonical().is_some() && self.command_line.has(row);
-            self.environment.gives(row, &self.in_force) || row.adds_up() && is_outside
+            self.environment.gives(row, &self.in_force) || row.adds_up_over_sources() && is_outside
         };
         if let Some(row) = self.differing(&next.values).into_iter().find(|row| !comes_again(row)) {
             return Err(format!("{} stands in an included file too, and that is not rewritten", row.name));
@@ -129,7 +129,7 @@ impl Rewrite<'_> {
             let named = |key| own.iter().any(|line| line.iter().any(|word| key_of(row, word) == Some(key)));
             wanted.retain(|line| key_of(row, &line[0]).is_some_and(named) || !built_in.contains(line));
         }
-        if !row.adds_up() {
+        if !row.adds_up_over_sources() {
             return wanted;
         }
         // What comes from an included file comes from there again.

@@ -145,12 +145,20 @@ fn put_declarations(table: &mut dyn TableLike, own: &[Line], wanted: &[Line]) {
     }
 }
 
+/// The kind whose template stands behind it.
+const SERIAL: &str = "serial";
+
 /// The words of a declaration behind its name, as the options of its table.
 fn put_options(table: &mut dyn TableLike, words: &[String]) {
     let (kind, words) = words.split_first().map_or(("", words), |(kind, words)| (kind.as_str(), words));
-    let (fields, options) = words.split_at(words.iter().take_while(|word| word.contains(':')).count());
+    let (named, behind_kind) = if kind == SERIAL {
+        ("template", words.len().min(1))
+    } else {
+        ("layout", words.iter().take_while(|word| word.contains(':')).count())
+    };
+    let (fields, options) = words.split_at(behind_kind);
     let options = options.chunks(2).map(|pair| (pair[0].as_str(), scalar(pair.last().map_or("", String::as_str))));
-    let layout = (!fields.is_empty()).then(|| ("layout", Value::from(fields.join(" "))));
+    let layout = (!fields.is_empty()).then(|| (named, Value::from(fields.join(" "))));
     let wanted: Vec<_> = [("kind", Value::from(kind))].into_iter().chain(layout).chain(options).collect();
     let old: Vec<_> = table.iter().map(|(key, _)| key.to_owned()).collect();
     for key in old.iter().filter(|old| !wanted.iter().any(|(key, _)| key == old)) {
@@ -171,6 +179,8 @@ fn replace(old: &mut Value, mut new: Value) {
 fn value(row: &Directive, lines: &[Line], as_bool: bool) -> Value {
     let array = |words: &Line| Value::from(words.iter().map(|word| Value::from(word.as_str())).collect::<Array>());
     match (row.shape, lines) {
+        (Shape::Lines { .. }, [words]) if row.has_values() => Value::from(words.concat()),
+        (Shape::Lines { .. }, _) if row.has_values() => array(&lines.concat()),
         (Shape::Lines { .. }, _) => Value::from(lines.iter().map(array).collect::<Array>()),
         (Shape::Table { .. }, _) => {
             let lines = lines.iter().filter_map(|line| line.split_first());

@@ -316,6 +316,12 @@ impl<C: Clock> Issuer<C> {
         Next::Idle
     }
 
+    /// R, Unix ms.
+    pub fn reference_unix_ms(&self) -> i64 {
+        let status = self.lock().mint.status(self.clock.boot_ns());
+        status.reference.unix_ms(self.identity.layout.epoch())
+    }
+
     /// What INFO says.
     pub fn status(&self) -> IssuerStatus {
         let boot_ns = self.clock.boot_ns();

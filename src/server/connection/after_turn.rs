@@ -9,6 +9,7 @@ use super::pace::{self, SLICE_NS};
 use super::state::Connection;
 use super::wait::Wait;
 use crate::acl::Reason;
+use crate::command::Verb;
 use crate::metrics::MeasuredDraw;
 use crate::resp::Value;
 use crate::server::audit::Act;
@@ -16,7 +17,7 @@ use crate::server::effects::{Answer, Pieces};
 use crate::server::monitor::MONITORS_MAX;
 use crate::server::registry::Stop;
 use crate::server::transport::Transport;
-use crate::session::{Calls, Effect, ErrorCode, Form, IntrospectEffect, NamedDrawn, Reply, Turn};
+use crate::session::{Calls, Effect, ErrorCode, Form, IntrospectEffect, NamedDrawn, Reply, SequencesDrawn, Turn};
 use crate::stats::bucket_of;
 use crate::system::clock::{self, Clock as _};
 
@@ -58,10 +59,25 @@ impl<T: Transport> Connection<T> {
             match *reply {
                 Reply::Integers { count } => getids += count,
                 Reply::Bulks { .. } => mgetids += 1,
-                Reply::Unheard { .. } | Reply::Named { .. } | Reply::Encoded { .. } => {}
+                // The others have refusals of their own.
+                _ => {}
             }
         }
-        own.refuse(getids, mgetids, ErrorCode::of(text.as_bytes()));
+        let code = ErrorCode::of(text.as_bytes());
+        own.refuse(Verb::GetId, getids, code);
+        own.refuse(Verb::MGetId, mgetids, code);
+    }
+
+    /// The same for sequences.
+    #[cold]
+    pub(super) fn count_refused_values(&self, sequences: &SequencesDrawn) {
+        let Some(own) = self.server.metrics.own_commands() else { return };
+        for part in sequences.parts() {
+            let code = part.refused.as_ref().map(|text| ErrorCode::of(text.as_bytes()));
+            for (&(verb, count), code) in part.failed.iter().zip(code.into_iter().cycle()) {
+                own.refuse(verb, count, code);
+            }
+        }
     }
 
     /// The same for named generators, which may also have had no room for a number.
@@ -69,7 +85,8 @@ impl<T: Transport> Connection<T> {
     pub(super) fn count_named_refused(&self, turn: &Turn, named: &NamedDrawn) {
         let Some(own) = self.server.metrics.own_commands() else { return };
         for [getids, mgetids] in named.parts().iter().map(|part| part.too_wide).filter(|errors| *errors != [0; 2]) {
-            own.refuse(getids, mgetids, ErrorCode::of(b"ERR "));
+            own.refuse(Verb::GetId, getids, ErrorCode::of(b"ERR "));
+            own.refuse(Verb::MGetId, mgetids, ErrorCode::of(b"ERR "));
         }
         let replies = turn.replies().iter().filter_map(|reply| match *reply {
             Reply::Named { at } => turn.named_reply(at),
@@ -80,8 +97,8 @@ impl<T: Transport> Connection<T> {
             if let Some(text) = refused {
                 let code = ErrorCode::of(text.as_bytes());
                 match reply.form {
-                    Form::Each => own.refuse(reply.count, 0, code),
-                    Form::Array => own.refuse(0, 1, code),
+                    Form::Each => own.refuse(Verb::GetId, reply.count, code),
+                    Form::Array => own.refuse(Verb::MGetId, 1, code),
                     Form::Unheard => {}
                 }
             }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use getid_core::Reservation;
 
-use crate::session::{NamedDrawn, Turn, Unblock};
+use crate::session::{NamedDrawn, SequencesDrawn, Turn, Unblock};
 
 /// Room for one read: 16 KiB, as Redis's. A thousand `GETID` as arrays are 14 KB.
 pub(super) const READ_BYTES: usize = 16 * 1024;
@@ -42,6 +42,7 @@ pub(super) struct Buffers {
     pub(super) turn: Turn,
     pub(super) drawn: Vec<Reservation>,
     pub(super) named: NamedDrawn,
+    pub(super) sequences: SequencesDrawn,
     /// Set by `CLIENT UNBLOCK`, which ends the wait of all that has been read, be it in several turns.
     pub(super) unblocked: Option<Unblock>,
     /// When others began to wait for this client, as far as it is known to have more to say than IDs.
@@ -119,12 +120,15 @@ impl Buffers {
         self.turn.shrink();
         self.drawn.shrink_to_fit();
         self.named.shrink();
+        self.sequences.shrink();
         Box::new(Buffers { input, output, ..Buffers::default() }).give_back();
     }
 
     /// Memory that they take, bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        let drawn = self.drawn.capacity() * size_of::<Reservation>() + self.named.memory_bytes();
-        size_of::<Buffers>() + self.input.capacity() + self.output.capacity() + self.turn.memory_bytes() + drawn
+        let drawn = self.drawn.capacity() * size_of::<Reservation>();
+        let beside = self.named.memory_bytes() + self.sequences.memory_bytes();
+        let bytes = self.input.capacity() + self.output.capacity() + self.turn.memory_bytes();
+        size_of::<Buffers>() + bytes + drawn + beside
     }
 }

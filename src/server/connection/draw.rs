@@ -1,12 +1,17 @@
-//! A turn's IDs: nearly always there at once, else waited for, in turn with others.
+//! A turn's IDs and values: nearly always there at once, else waited for, in turn with others.
+//!
+//! What is asked of sequences is in `sequences`.
 
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use getid_core::{Refusal, Reservation};
 use tokio::io::Interest;
+use tokio::time::Instant;
 
 use super::buffers::Buffers;
 use super::state::Connection;
@@ -14,7 +19,7 @@ use super::wait::Wait;
 use crate::metrics::MeasuredDraw;
 use crate::server::registry::Client;
 use crate::server::transport::Transport;
-use crate::session::{Draws, Turn, Unblock};
+use crate::session::{Beside, Draws, NamedDrawn, NamedPart, SequencesDrawn, Source, Turn, Unblock};
 use crate::system::{clock, noise};
 
 /// The index of the generator that has no name.
@@ -42,8 +47,8 @@ pub(super) enum Outcome {
     Drawn,
     /// The unnamed generator gives none, and no other is asked.
     Refused(NoIds),
-    /// Named generators were asked: what they gave is in the buffers. The unnamed one may give none.
-    Named(Option<NoIds>),
+    /// Named generators or sequences were asked: what they gave is in the buffers. The unnamed one may give none.
+    Beside(Option<NoIds>),
 }
 
 /// What is left to do for a turn's draw.
@@ -54,9 +59,6 @@ pub(super) struct Unfinished {
     /// When a draw that is measured began.
     began_ns: Option<u64>,
 }
-
-/// One of the generators that a turn asks: the unnamed one, or that of a named draw.
-type Source = Option<usize>;
 
 /// Why a turn gets no IDs. `Display` is the text of the error reply.
 #[derive(Debug)]
@@ -75,22 +77,45 @@ impl fmt::Display for NoIds {
     }
 }
 
-/// What came of a wait for IDs.
-enum Waited {
+/// What a turn that waits has come to.
+#[derive(Debug)]
+pub(super) struct Later {
+    /// Why the unnamed generator gives no IDs.
+    refused: Option<NoIds>,
+    /// Until when it waits for values of sequences, all together.
+    pub(super) values_until: Option<Instant>,
+    /// Whether a wait ends when the client is seen to have finished sending.
+    ends_half_closed: bool,
+}
+
+/// How a wait ended.
+pub(super) enum Ended<R> {
+    /// By what was waited for.
+    Ready(R),
+    /// Before that.
+    Early(Waited),
+}
+
+/// What came of a wait.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Waited {
     Drawn,
-    NoIds(NoIds),
+    /// The refusal is where the draw's IDs would be.
+    Refused,
+    /// By `CLIENT UNBLOCK`.
+    Unblocked(Unblock),
     /// The client has finished sending; nothing else has happened.
     HalfClosed,
 }
 
 impl Draw {
-    /// Whether a generator refused.
+    /// Whether a generator or a sequence refused.
     #[inline]
-    pub(super) fn is_refused(&self, buffers: &Buffers) -> bool {
+    pub(super) fn is_refused(&self, named: &NamedDrawn, sequences: &SequencesDrawn) -> bool {
         match &self.outcome {
             Outcome::Drawn => false,
-            Outcome::Refused(_) | Outcome::Named(Some(_)) => true,
-            Outcome::Named(None) => buffers.named.parts().iter().any(|part| part.refused.is_some()),
+            Outcome::Refused(_) | Outcome::Beside(Some(_)) => true,
+            Outcome::Beside(None) => is_any_refused(named, sequences),
         }
     }
 }
@@ -99,7 +124,7 @@ impl Outcome {
     /// That of a turn whose draws have come to an end.
     fn of(turn: &Turn, refused: Option<NoIds>) -> Outcome {
         match refused {
-            refused if turn.draws.named > 0 => Outcome::Named(refused),
+            refused if turn.draws.named > 0 || turn.draws.sequences > 0 => Outcome::Beside(refused),
             None => Outcome::Drawn,
             Some(why) => Outcome::Refused(why),
         }
@@ -137,29 +162,38 @@ impl<T: Transport> Connection<T> {
         Ok(Draw { outcome: Outcome::Drawn, measured })
     }
 
-    /// Goes on with the IDs of named generators, in the same way.
+    /// Goes on with the IDs of named generators, and the values of sequences, in the same way. Those of sequences are
+    /// asked for even if the turn must wait, so that all stores are asked before it waits for one.
     #[inline(never)]
-    pub(super) fn draw_named_now(&self, unfinished: Unfinished, buffers: &mut Buffers) -> Result<Draw, Unfinished> {
-        let Buffers { turn, named, .. } = buffers;
-        let draws = turn.named_draws();
-        named.begin(draws.len());
-        let is_whole = unfinished.refused.is_some() || turn.draws.unnamed == ids_of(&buffers.drawn);
-        if !is_whole || draws.is_empty() {
+    pub(super) fn draw_beside_now(&self, unfinished: Unfinished, buffers: &mut Buffers) -> Result<Draw, Unfinished> {
+        let is_whole = unfinished.refused.is_some() || buffers.turn.draws.unnamed == ids_of(&buffers.drawn);
+        let Buffers { turn, named, sequences, .. } = buffers;
+        let has_named = self.draw_named_now(turn, named, is_whole);
+        let has_values = self.draw_values_now(turn, sequences);
+        if !(is_whole && has_named && has_values) {
             return Err(unfinished);
         }
+        let measured = unfinished.began_ns.map(|began| MeasuredDraw { ns: clock::since_ns(began), waited: false });
+        Ok(Draw { outcome: Outcome::of(turn, unfinished.refused), measured })
+    }
+
+    /// Whether all named generators that are asked have given what they have to, or refused. They are asked only if
+    /// nothing is to be waited for before.
+    fn draw_named_now(&self, turn: &Turn, named: &mut NamedDrawn, is_whole: bool) -> bool {
+        let draws = turn.named_draws();
+        named.begin(draws.len());
         for (at, draw) in draws.iter().enumerate() {
-            let Some(part) = named.part(at) else { continue };
+            let Some(part) = named.part(at).filter(|_| is_whole) else { return false };
             match self.server.generators.try_draw(draw.generator, draw.ids) {
                 Ok(Some(reservation)) => part.reservations.push(reservation),
                 Ok(None) => {}
                 Err(refusal) => part.refused = Some(refusal.to_string()),
             }
             if part.refused.is_none() && part.left() < draw.ids {
-                return Err(unfinished);
+                return false;
             }
         }
-        let measured = unfinished.began_ns.map(|began| MeasuredDraw { ns: clock::since_ns(began), waited: false });
-        Ok(Draw { outcome: Outcome::Named(unfinished.refused), measured })
+        true
     }
 
     /// Whether a turn's draw is measured: when it begins.
@@ -170,64 +204,69 @@ impl<T: Transport> Connection<T> {
         is_measured.then(clock::stopwatch_ns)
     }
 
-    /// Draws what a turn lacks, in turn with others, from one generator after the other. Meanwhile the connection holds
+    /// Draws what a turn lacks, in turn with others, from one source after the other. Meanwhile the connection holds
     /// what it needs and no more: its turn, and what it has not read yet. An error ends the connection.
     pub(super) async fn draw_later(&mut self, unfinished: Unfinished, buffers: &mut Buffers) -> io::Result<Draw> {
         let began_ns = clock::stopwatch_ns();
         // What is answered already must not wait with the rest.
         self.flush(buffers).await?;
         self.park(buffers);
-        let mut refused = unfinished.refused;
-        let mut ends_half_closed = true;
-        while let Some((source, missing)) = next_missing(buffers, refused.is_some()) {
-            let ended = match self.wait_for_ids(source, missing, buffers, ends_half_closed).await? {
-                Waited::Drawn => None,
-                Waited::NoIds(why) => Some((source, why)),
+        let mut later = Later { refused: unfinished.refused, values_until: None, ends_half_closed: true };
+        while let Some((source, missing)) = next_missing(buffers, later.refused.is_some()) {
+            let waited = match source {
+                Source::Sequence(_) => self.wait_for_values(None, &mut later, buffers).await?,
+                source => self.wait_for_ids(source, missing, &mut later, buffers).await?,
+            };
+            let unblocked = match waited {
+                Waited::Drawn | Waited::Refused => None,
+                Waited::Unblocked(how) => Some(how),
                 Waited::HalfClosed => {
-                    ends_half_closed = false;
-                    let is_refused =
-                        refused.is_some() || buffers.named.parts().iter().any(|part| part.refused.is_some());
-                    if is_refused { None } else { self.draw_in_parts(buffers).await? }
+                    later.ends_half_closed = false;
+                    let is_refused = later.refused.is_some() || is_any_refused(&buffers.named, &buffers.sequences);
+                    if is_refused { None } else { self.draw_in_parts(&mut later, buffers).await? }
                 }
             };
-            match ended {
-                None => {}
-                Some((_, NoIds::Unblocked(how))) => {
-                    buffers.unblocked = Some(how);
-                    refused = refuse_missing(how, refused, buffers);
-                }
-                Some((None, why)) => refused = Some(why),
-                Some((Some(at), why)) => {
-                    if let Some(part) = buffers.named.part(at) {
-                        part.refused = Some(why.to_string());
-                    }
-                }
+            if let Some(how) = unblocked {
+                buffers.unblocked = Some(how);
+                later.refused = refuse_missing(how, later.refused, buffers);
             }
         }
         let measured = Some(MeasuredDraw { ns: clock::since_ns(began_ns), waited: true });
-        Ok(Draw { outcome: Outcome::of(&buffers.turn, refused), measured })
+        Ok(Draw { outcome: Outcome::of(&buffers.turn, later.refused), measured })
     }
 
     /// The same for a client that has finished sending. Perhaps it reads on; perhaps it is gone altogether, which shows
     /// only when it is sent something. So its replies are sent one by one as their IDs are there, and one that is gone
-    /// leaves its place in the queue after the first. Ends with the first refusal.
-    async fn draw_in_parts(&mut self, buffers: &mut Buffers) -> io::Result<Option<(Source, NoIds)>> {
+    /// leaves its place in the queue after the first. Ends with the first refusal, and with `CLIENT UNBLOCK`.
+    async fn draw_in_parts(&mut self, later: &mut Later, buffers: &mut Buffers) -> io::Result<Option<Unblock>> {
         while let Some((source, wanted)) = buffers.turn.next_ids(PART_IDS) {
             let drawn = match source {
-                None => ids_of(&buffers.drawn),
-                Some(at) => buffers.named.part(at).map_or(0, |part| part.left()),
+                Source::Unnamed => ids_of(&buffers.drawn),
+                Source::Named(at) => buffers.named.part(at).map_or(0, |part| part.left()),
+                Source::Sequence(at) => buffers.sequences.part(at).map_or(0, |part| part.available()),
             };
             if let Some(missing) = wanted.checked_sub(drawn).filter(|&missing| missing > 0) {
-                match self.wait_for_ids(source, missing, buffers, false).await? {
+                let waited = match source {
+                    Source::Sequence(at) => self.wait_for_values(Some((at, missing)), later, buffers).await?,
+                    source => self.wait_for_ids(source, missing, later, buffers).await?,
+                };
+                match waited {
                     Waited::Drawn | Waited::HalfClosed => {}
-                    Waited::NoIds(why) => return Ok(Some((source, why))),
+                    Waited::Refused => return Ok(None),
+                    Waited::Unblocked(how) => return Ok(Some(how)),
                 }
             }
-            let Buffers { turn, drawn, named, output, .. } = buffers;
-            self.session.write_next(turn, drawn, named, &mut noise::bits, output);
+            self.write_next(buffers);
             self.flush(buffers).await?;
         }
         Ok(None)
+    }
+
+    /// Puts the next reply into the output.
+    fn write_next(&self, buffers: &mut Buffers) {
+        let Buffers { turn, drawn, named, sequences, output, .. } = buffers;
+        let mut beside = Beside { named, sequences, noise: &mut noise::bits };
+        self.session.write_next(turn, drawn, &mut beside, output);
     }
 
     /// Draws what is missing of one generator, in turn with others. An error ends the connection.
@@ -235,26 +274,55 @@ impl<T: Transport> Connection<T> {
         &mut self,
         source: Source,
         missing: u32,
+        later: &mut Later,
         buffers: &mut Buffers,
-        ends_half_closed: bool,
     ) -> io::Result<Waited> {
+        let Buffers { turn, drawn, named, .. } = buffers;
+        let named = match source {
+            Source::Named(at) => turn.named_draws().get(at).zip(named.part(at)),
+            _ => None,
+        };
+        let server = Arc::clone(&self.server);
+        let Some((draw, part)) = named else {
+            let draw = pin!(server.generators.draw(UNNAMED, missing, drawn));
+            return match self.wait_for(draw, later.ends_half_closed).await? {
+                Ended::Ready(Ok(())) => Ok(Waited::Drawn),
+                Ended::Ready(Err(refusal)) => {
+                    later.refused = Some(NoIds::Refused(Box::new(refusal)));
+                    Ok(Waited::Refused)
+                }
+                Ended::Early(how) => Ok(how),
+            };
+        };
+        let NamedPart { reservations, refused, .. } = part;
+        let draw = pin!(server.generators.draw(draw.generator, missing, reservations));
+        Ok(match self.wait_for(draw, later.ends_half_closed).await? {
+            Ended::Ready(Ok(())) => Waited::Drawn,
+            Ended::Ready(Err(refusal)) => {
+                *refused = Some(refusal.to_string());
+                Waited::Refused
+            }
+            Ended::Early(how) => how,
+        })
+    }
+
+    /// Waits for IDs or values. An error ends the connection.
+    pub(super) async fn wait_for<F: Future + Unpin>(
+        &mut self,
+        draw: F,
+        ends_half_closed: bool,
+    ) -> io::Result<Ended<F::Output>> {
         self.publish();
         let client = &*self.admission.client;
         // Until it is served it is not idle, however long that takes.
         let _waiting = client.waits_for_ids();
-        let Buffers { turn, drawn, named, .. } = buffers;
-        let named = source.and_then(|at| Some((turn.named_draws().get(at)?.generator, named.part(at)?)));
-        let (generator, drawn) = named.map_or((UNNAMED, drawn), |(index, part)| (index, &mut part.reservations));
-        let draw = self.server.generators.draw(generator, missing, drawn);
         let ids = async {
             tokio::select! {
                 biased;
                 // A reset is told at once, the end of what a client sends when its turn to be looked at comes.
                 _ = self.io.ready(Interest::ERROR) => Err(io::Error::from(io::ErrorKind::ConnectionReset)),
-                result = draw => {
-                    Ok(result.map_or_else(|refusal| Waited::NoIds(NoIds::Refused(Box::new(refusal))), |()| Waited::Drawn))
-                }
-                how = unblocked(client) => Ok(Waited::NoIds(NoIds::Unblocked(how))),
+                drawn = draw => Ok(Ended::Ready(drawn)),
+                how = unblocked(client) => Ok(Ended::Early(Waited::Unblocked(how))),
             }
         };
         let waited = match Wait::unless_cut_off(client).until_or_gone(&self.io, ids, ends_half_closed).await? {
@@ -262,10 +330,10 @@ impl<T: Transport> Connection<T> {
                 self.note_active();
                 result?
             }
-            None => Waited::HalfClosed,
+            None => Ended::Early(Waited::HalfClosed),
         };
         // Whoever ended the wait was told so, though the IDs may have come at that moment.
-        Ok(client.end_wait().map_or(waited, |how| Waited::NoIds(NoIds::Unblocked(how))))
+        Ok(client.end_wait().map_or(waited, |how| Ended::Early(Waited::Unblocked(how))))
     }
 }
 
@@ -273,7 +341,7 @@ impl<T: Transport> Connection<T> {
 #[cold]
 fn refused(missing: Draws, refusal: Refusal, began_ns: Option<u64>) -> Result<Draw, Unfinished> {
     let why = NoIds::Refused(Box::new(refusal));
-    if missing.named > 0 {
+    if missing.named > 0 || missing.sequences > 0 {
         return Err(Unfinished { refused: Some(why), began_ns });
     }
     Ok(Draw { outcome: Outcome::Refused(why), measured: None })
@@ -283,6 +351,7 @@ fn refused(missing: Draws, refusal: Refusal, began_ns: Option<u64>) -> Result<Dr
 #[cold]
 fn refuse_all(how: Unblock, buffers: &mut Buffers) -> Draw {
     buffers.named.begin(buffers.turn.named_draws().len());
+    super::sequences::begin_all(&buffers.turn, &mut buffers.sequences);
     let refused = refuse_missing(how, None, buffers);
     Draw { outcome: Outcome::of(&buffers.turn, refused.or(Some(NoIds::Unblocked(how)))), measured: None }
 }
@@ -290,24 +359,38 @@ fn refuse_all(how: Unblock, buffers: &mut Buffers) -> Draw {
 /// Refuses whatever a turn lacks. Returns why the unnamed generator gives nothing.
 fn refuse_missing(how: Unblock, mut refused: Option<NoIds>, buffers: &mut Buffers) -> Option<NoIds> {
     while let Some((source, _)) = next_missing(buffers, refused.is_some()) {
-        match source.and_then(|at| buffers.named.part(at)) {
+        let place = match source {
+            Source::Unnamed => None,
+            Source::Named(at) => buffers.named.part(at).map(|part| &mut part.refused),
+            Source::Sequence(at) => buffers.sequences.part(at).map(|part| &mut part.refused),
+        };
+        match place {
             None => refused = Some(NoIds::Unblocked(how)),
-            Some(part) => part.refused = Some(how.to_string()),
+            Some(refused) => *refused = Some(how.to_string()),
         }
     }
     refused
 }
 
-/// The next generator that has not given all that a turn asks of it, and has not refused; and how many IDs are missing.
+/// The next source that has not given all that a turn asks of it, and has not refused; and how many IDs are missing, or
+/// how many commands have no values.
 fn next_missing(buffers: &Buffers, is_refused: bool) -> Option<(Source, u32)> {
-    let unnamed = buffers.turn.draws.unnamed.saturating_sub(ids_of(&buffers.drawn));
+    let Buffers { turn, drawn, named, sequences, .. } = buffers;
+    let unnamed = turn.draws.unnamed.saturating_sub(ids_of(drawn));
     if unnamed > 0 && !is_refused {
-        return Some((None, unnamed));
+        return Some((Source::Unnamed, unnamed));
     }
-    let parts = buffers.turn.named_draws().iter().zip(buffers.named.parts()).enumerate();
-    parts.filter(|(_, (_, part))| part.refused.is_none()).find_map(|(at, (draw, part))| {
-        draw.ids.checked_sub(part.left()).filter(|&missing| missing > 0).map(|missing| (Some(at), missing))
-    })
+    let parts = turn.named_draws().iter().zip(named.parts()).enumerate();
+    let named = parts.filter(|(_, (_, part))| part.refused.is_none()).find_map(|(at, (draw, part))| {
+        draw.ids.checked_sub(part.left()).filter(|&missing| missing > 0).map(|missing| (Source::Named(at), missing))
+    });
+    let waiting = || sequences.parts().iter().enumerate().find(|(_, part)| part.waits());
+    named.or_else(|| waiting().map(|(at, part)| (Source::Sequence(at), part.left.iter().map(|ask| ask.times).sum())))
+}
+
+fn is_any_refused(named: &NamedDrawn, sequences: &SequencesDrawn) -> bool {
+    let of_sequences = || sequences.parts().iter().any(|part| part.refused.is_some());
+    named.parts().iter().any(|part| part.refused.is_some()) || of_sequences()
 }
 
 fn ids_of(drawn: &[Reservation]) -> u32 {

@@ -12,6 +12,7 @@ mod after_turn;
 mod buffers;
 mod draw;
 mod pace;
+mod sequences;
 mod state;
 mod wait;
 
@@ -32,6 +33,7 @@ use crate::logging::throttle::throttled;
 use crate::server::panic_watch::PanicWatch;
 use crate::server::registry::Stop;
 use crate::server::transport::Transport;
+use crate::session::Beside;
 use crate::system::{clock, noise};
 
 /// Replies to a client that has to log in and has not are gathered up to this before they are written: it is not worth
@@ -123,7 +125,7 @@ impl<T: Transport> Connection<T> {
             self.read_turn(buffers);
             let draw = match self.draw_now(buffers) {
                 Ok(draw) => draw,
-                Err(unfinished) => match self.draw_named_now(unfinished, buffers) {
+                Err(unfinished) => match self.draw_beside_now(unfinished, buffers) {
                     Ok(draw) => draw,
                     Err(unfinished) => Box::pin(self.draw_later(unfinished, buffers)).await?,
                 },
@@ -137,7 +139,7 @@ impl<T: Transport> Connection<T> {
                 self.touch(buffers);
                 self.flush(buffers).await?;
             }
-            if draw.is_refused(buffers) {
+            if draw.is_refused(&buffers.named, &buffers.sequences) {
                 // A refusal costs its client nothing and comes at once, so that a hundred of them could hold the
                 // thread: each turn of them is followed by the others' turns.
                 tokio::task::yield_now().await;
@@ -168,7 +170,7 @@ impl<T: Transport> Connection<T> {
     /// Puts the turn's replies into the output, and counts them.
     #[inline]
     fn write_turn(&self, draw: &Draw, buffers: &mut Buffers) {
-        let Buffers { output, turn, drawn, named, .. } = buffers;
+        let Buffers { output, turn, drawn, named, sequences, .. } = buffers;
         match &draw.outcome {
             Outcome::Drawn => self.session.write(turn, Ok(drawn), output),
             Outcome::Refused(refusal) => {
@@ -176,14 +178,20 @@ impl<T: Transport> Connection<T> {
                 self.session.write(turn, Err(&text), output);
                 self.count_refused(turn, &text);
             }
-            Outcome::Named(refusal) => {
+            Outcome::Beside(refusal) => {
                 let text = refusal.as_ref().map(ToString::to_string);
                 let drawn = text.as_deref().map_or(Ok(&drawn[..]), Err);
-                self.session.write_named(turn, drawn, named, &mut noise::bits, output);
+                let mut beside = Beside { named, sequences, noise: &mut noise::bits };
+                self.session.write_beside(turn, drawn, &mut beside, output);
                 if let Some(text) = &text {
                     self.count_refused(turn, text);
                 }
-                self.count_named_refused(turn, named);
+                if turn.draws.named > 0 {
+                    self.count_named_refused(turn, named);
+                }
+                if sequences.parts().iter().any(|part| part.refused.is_some()) {
+                    self.count_refused_values(sequences);
+                }
             }
         }
         self.count(turn, draw.measured);

@@ -28,8 +28,12 @@ pub(super) async fn perform(server: &Server, effect: ClientEffect, own: &Client)
 
 fn list(server: &Server, filter: &ClientFilter) -> ClientLines {
     let clients = match filter {
-        ClientFilter::All | ClientFilter::Kind(ClientKind::Normal) => server.clients.alive(),
-        ClientFilter::Kind(ClientKind::Master | ClientKind::Replica | ClientKind::PubSub) => Vec::new(),
+        ClientFilter::All => server.clients.alive(),
+        ClientFilter::Kind(kind) => {
+            let mut clients = server.clients.alive();
+            clients.retain(|client| is_of_kind(client, *kind));
+            clients
+        }
         ClientFilter::Ids(ids) => {
             // A client that is named a thousand times has one line: else a small request has a huge reply.
             let mut named = HashSet::new();
@@ -87,12 +91,20 @@ fn unblock(server: &Server, id: i64, how: Unblock) -> Value {
     Value::Integer(client.is_some_and(|client| client.unblock(how)).into())
 }
 
+fn is_of_kind(client: &Client, kind: ClientKind) -> bool {
+    match kind {
+        ClientKind::Normal => !client.listens(),
+        ClientKind::PubSub => client.listens(),
+        ClientKind::Master | ClientKind::Replica => false,
+    }
+}
+
 fn is_meant(options: &ClientKill, client: &Client) -> bool {
     let is_at = |wanted: &Option<Vec<u8>>, end: &dyn ToString| {
         wanted.as_ref().is_none_or(|wanted| *wanted == end.to_string().into_bytes())
     };
     options.id.is_none_or(|id| id == client.id)
-        && options.kind.is_none_or(|kind| kind == ClientKind::Normal)
+        && options.kind.is_none_or(|kind| is_of_kind(client, kind))
         && options.user.as_deref().is_none_or(|user| *user == *client.user().0)
         && is_at(&options.addr, &client.peer)
         && is_at(&options.laddr, &client.local)

@@ -3,10 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::acl::{DEFAULT_USER, REDACTED, User, Users};
-use crate::config::FilesFrom;
-use crate::config::secrets::is_secret_directive;
-use crate::config::{Config, Pair, UserLine};
+use crate::acl::{DEFAULT_USER, User, Users};
+use crate::config::{Config, FilesFrom, Pair, UserLine, secrets};
 use crate::logging::throttle::throttled;
 use crate::resp::Value;
 use crate::server::Server;
@@ -55,10 +53,7 @@ fn get(server: &Server, names: &[Vec<u8>], shows_secrets: bool) -> Value {
     if patterns.iter().filter(|pattern| !pattern.is_literal()).count() > GET_PATTERNS_MAX {
         return is_too_much();
     }
-    let shown = |name: &str, value: String| {
-        let is_hidden = !shows_secrets && !value.is_empty() && is_secret_directive(name.as_bytes());
-        if is_hidden { REDACTED.to_owned() } else { value }
-    };
+    let shown = |name: &str, value: String| if shows_secrets { value } else { secrets::hidden(name.as_bytes(), value) };
     let pairs = server.config.get().get(&patterns).into_iter();
     Value::Map(pairs.map(|(name, value)| (Value::bulk(name), Value::bulk(shown(name, value)))).collect())
 }

@@ -1,6 +1,8 @@
 //! Commands about IDs, as far as they look at the clock or the issuer.
 
-use getid_core::Refusal;
+use std::sync::Arc;
+
+use getid_core::{CounterDeclaration, CounterKind, NamedCounters, Refusal};
 
 use super::Answer;
 use super::pieces::Items;
@@ -19,17 +21,57 @@ pub(super) fn perform(server: &Server, effect: IdsEffect) -> Answer {
         IdsEffect::Decode(id) => command::describe_id(layout, id, now_ms()),
         IdsEffect::DecodeAny { id, named } => command::describe_any_id(layout, id, &named, now_ms()),
         IdsEffect::DecodeNamed(id) => command::describe_named_id(&id, now_ms()),
-        IdsEffect::Generators => return generators(server.named_generators()),
+        IdsEffect::Generators => return generators(server.named_generators(), &server.settings.get().counters),
         IdsEffect::Ready { tells_why } => ready(server, tells_why),
         IdsEffect::Span(times) => command::describe_span(layout, times, now_ms()),
         IdsEffect::SpanNamed { generator, times } => command::describe_named_span(&generator, times, now_ms()),
     })
 }
 
+/// A generator to tell of.
+enum Told {
+    Named(NamedStatus),
+    Counter(Arc<CounterDeclaration>),
+}
+
 /// Each is a map; what a kind without time has none of is null.
-fn generators(all: Vec<NamedStatus>) -> Answer {
-    let held_bytes = all.len() * size_of::<NamedStatus>();
-    Answer::Pieces(Box::new(Items::new(all.into_iter().map(|own| describe(&own)), held_bytes)))
+fn generators(named: Vec<NamedStatus>, counters: &NamedCounters) -> Answer {
+    let counters = counters.iter().cloned().map(Told::Counter);
+    let all: Vec<_> = named.into_iter().map(Told::Named).chain(counters).collect();
+    let held_bytes = all.len() * size_of::<Told>();
+    let describe = |told| match told {
+        Told::Named(own) => describe(&own),
+        Told::Counter(own) => describe_counter(&own),
+    };
+    Answer::Pieces(Box::new(Items::new(all.into_iter().map(describe), held_bytes)))
+}
+
+/// The same keys as others have; what is of clocks is null. Where its sequence is, `SEQUENCE INFO` tells.
+fn describe_counter(own: &CounterDeclaration) -> Value {
+    let (layout, format) = match own.kind() {
+        CounterKind::Sequence(None) => (Value::Null, Value::Null),
+        CounterKind::Sequence(Some(format)) => {
+            (Value::Null, Value::bulk(format.to_string().split_off("format ".len())))
+        }
+        CounterKind::Serial(serial) => {
+            let zone = serial.zone.as_deref().map_or_else(String::new, |zone| format!(" zone {zone}"));
+            let overflow = if serial.grows { " overflow grow" } else { "" };
+            let format = format!("reset {}{zone}{overflow}", serial.reset.word());
+            (Value::from(serial.template.text()), Value::bulk(format))
+        }
+    };
+    Value::map([
+        ("name", Value::from(own.name())),
+        ("kind", Value::from(own.word())),
+        ("layout", layout),
+        ("format", format),
+        ("epoch", Value::Null),
+        ("capacity_per_sec", Value::Null),
+        ("ends", Value::Null),
+        ("position", Value::Null),
+        ("ahead_ms", Value::Integer(0)),
+        ("refusing", Value::from("no")),
+    ])
 }
 
 fn describe(own: &NamedStatus) -> Value {
@@ -89,7 +131,7 @@ mod tests {
             own("tweets twitter format base62", Some(1_700_000_000_000), Some(Refusal::SaveTimeout)),
             own("trace uuid4", None, None),
         ];
-        let Answer::Pieces(mut pieces) = generators(all) else { panic!("a value") };
+        let Answer::Pieces(mut pieces) = generators(all, &NamedCounters::default()) else { panic!("a value") };
         let mut output = Vec::new();
         while pieces.write_next(Protocol::Resp3, &mut output) {}
         let expected = Value::Array(vec![

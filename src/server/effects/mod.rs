@@ -6,7 +6,10 @@ mod client;
 mod config;
 mod ids;
 mod introspect;
+mod keys;
 mod pieces;
+mod scripts;
+mod sequence;
 mod shutdown;
 
 use std::sync::Arc;
@@ -43,6 +46,9 @@ impl Server {
             Effect::Config(effect) => config::perform(self, effect, client).await.into(),
             Effect::Introspect(effect) => introspect::perform(self, effect, client),
             Effect::Acl(effect) => acl::perform(self, effect, client).await,
+            Effect::Keys(effect) => keys::perform(self, effect, client).await,
+            Effect::Sequence(effect) => sequence::perform(self, effect, client).await,
+            Effect::Script(effect) => scripts::perform(self, effect, client).await,
             Effect::Shutdown(how) => shutdown::shutdown(self, how, client),
         }
     }

@@ -3,7 +3,7 @@
 
 use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, OK, Outcome};
 use crate::acl::{self, DEFAULT_USER, Reason};
-use crate::command::Verb;
+use crate::command::{KEY_BYTES_MAX, Verb};
 use crate::resp::{Value, parse_integer, write_bulk};
 use crate::session::effect::{AclEffect, Effect};
 
@@ -58,9 +58,11 @@ pub(super) fn dry_run(call: &mut Call<'_>) -> Outcome {
     }
     let text = match user.check(command, asked) {
         Ok(()) => return Ok(OK),
-        Err(Reason::Key) => {
-            let key = command.key(asked).unwrap_or_default();
-            [b"This user has no permissions to access the '", key, b"' key"].concat()
+        Err((reason @ (Reason::Key | Reason::Channel), at)) => {
+            let kind = if reason == Reason::Key { "key" } else { "channel" };
+            let name = asked.get(at).unwrap_or_default();
+            let name = &name[..name.len().min(KEY_BYTES_MAX)];
+            [b"This user has no permissions to access the '", name, b"' ", kind.as_bytes()].concat()
         }
         Err(_) => format!("This user has no permissions to run the '{}' command", command.full_name).into_bytes(),
     };

@@ -4,7 +4,7 @@ use super::client::client_name;
 use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, OK, Outcome, SYNTAX};
 use crate::acl::DEFAULT_USER;
 use crate::command::REDIS_VERSION;
-use crate::resp::{Protocol, Value, parse_integer, write_bulk};
+use crate::resp::{Protocol, Value, parse_integer, write_array_header, write_bulk};
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 const NO_PASSWORD_SET: &str = "ERR AUTH <password> called without any password configured for the default user. \
@@ -16,6 +16,16 @@ const HELLO_NEEDS_AUTH: &str = "NOAUTH HELLO must be called with the client alre
 /// `PING [message]`
 pub(super) fn ping(call: &mut Call<'_>) -> Outcome {
     match call.args.get(1) {
+        // As a message, for its reply could be taken for one.
+        message if call.client.listens_only() && call.args.len() <= 2 => {
+            let message = message.unwrap_or_default();
+            call.turn.push_with(|out| {
+                write_array_header(2, out);
+                write_bulk(b"pong", out);
+                write_bulk(message, out);
+            });
+            Ok(Answer::Pushed)
+        }
         None => Ok(Answer::Encoded(b"+PONG\r\n")),
         Some(_) if call.args.len() > 2 => Err(call.command.arity_error().into()),
         Some(_) => echo(call),
@@ -84,10 +94,10 @@ pub(super) fn hello(call: &mut Call<'_>) -> Outcome {
     if !call.client.is_logged_in() {
         return Err(HELLO_NEEDS_AUTH.into());
     }
-    let view = &mut call.client.view;
     if let Some(protocol) = protocol {
-        view.protocol = protocol;
+        call.client.set_protocol(protocol);
     }
+    let view = &call.client.view;
     Ok(Answer::Value(Value::map([
         ("server", Value::from("redis")),
         ("version", Value::from(REDIS_VERSION)),

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use getid_core::{NAME_BYTES_MAX, NamedGenerator, NamedGenerators, RequestField, is_name};
+use getid_core::{CounterDeclaration, NAME_BYTES_MAX, NamedGenerator, NamedGenerators, RequestField, is_name};
 
 use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, Outcome};
 use crate::acl::User;
-use crate::command::{Command, Verb, check_named_span, parse_id, parse_named_id, parse_span, quoted};
+use crate::command::{
+    Command, Verb, check_named_span, describe_counter_id, parse_id, parse_named_id, parse_span, quoted,
+};
 use crate::resp::{Args, parse_integer};
 use crate::session::effect::{Effect, IdsEffect};
 use crate::session::named::{Form, NamedReply};
@@ -53,6 +55,10 @@ fn named(call: &mut Call<'_>, at: usize, count: u32) -> Outcome {
         Some((place, index, generator))
     });
     let Some((place, index, generator)) = asked else {
+        if let Some(place) = settings.counters.find(args.get(at).unwrap_or_default()) {
+            let takes_more = args.len() > at + 1;
+            return super::sequences::ids_of_counter(call, place, count, takes_more);
+        }
         turn.tally.ids(verb, 1, 1);
         turn.count_work(UNKNOWN_NAME_BYTES);
         return Err(unknown(&settings.generators, args.get(at).unwrap_or_default(), command, client.user()).into());
@@ -158,6 +164,10 @@ fn unknown(generators: &NamedGenerators, name: &[u8], command: &Command, user: &
 pub(super) fn decode(call: &mut Call<'_>) -> Outcome {
     let text = call.arg(1);
     if call.args.len() > 2 {
+        if let Some(counter) = counter_at(call, 2) {
+            let told = describe_counter_id(counter, text)?;
+            return Ok(Answer::Value(told));
+        }
         let generator = generator_at(call, 2)?;
         let number = parse_named_id(&generator, text)?;
         return Ok(Answer::Effect(Effect::Ids(IdsEffect::DecodeNamed((generator, number)))));
@@ -174,6 +184,13 @@ pub(super) fn decode(call: &mut Call<'_>) -> Outcome {
         id.as_ref().map_err(Clone::clone)?;
     }
     Ok(Answer::Effect(Effect::Ids(IdsEffect::DecodeAny { id: id.ok(), named })))
+}
+
+/// The generator that counts by a sequence, if the last argument, at `at`, is the name of one.
+fn counter_at<'a>(call: &'a Call<'_>, at: usize) -> Option<&'a CounterDeclaration> {
+    let counters = &call.client.settings.counters;
+    let place = counters.find(call.arg(at)).filter(|_| call.args.len() == at + 1)?;
+    counters.get(place).map(|counter| &**counter)
 }
 
 /// The generator whose name is the last argument, at `at`.
@@ -197,6 +214,10 @@ pub(super) fn ready(call: &mut Call<'_>) -> Outcome {
 
 /// `IDSPAN from to [name]`
 pub(super) fn span(call: &mut Call<'_>) -> Outcome {
+    if let Some(counter) = counter_at(call, 3) {
+        let (name, kind) = (counter.name(), counter.word());
+        return Err(format!("ERR ids of generator '{name}' have no span: a {kind} holds no time").into());
+    }
     let generator = if call.args.len() > 3 { Some(generator_at(call, 3)?) } else { None };
     let times = parse_span(call.arg(1), call.arg(2)).map_err(|error| error.to_string())?;
     let effect = match generator {

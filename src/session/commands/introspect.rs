@@ -37,6 +37,11 @@ pub(super) fn command_get_keys(call: &mut Call<'_>) -> Outcome {
     Ok(Answer::Value(command::command_get_keys(&call.client.settings.vocabulary, call.args, flags)?))
 }
 
+/// `CLUSTER ...`: what a Redis answers that is in none.
+pub(super) fn cluster(_: &mut Call<'_>) -> Outcome {
+    Err("ERR This instance has cluster support disabled".into())
+}
+
 /// `INFO [section ...]`
 pub(super) fn info(call: &mut Call<'_>) -> Outcome {
     let sections = call.args.iter().skip(1).map(|name| String::from_utf8_lossy(name).to_ascii_lowercase());

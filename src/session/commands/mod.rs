@@ -15,10 +15,18 @@ mod config;
 mod connection;
 mod ids;
 mod introspect;
+mod keys;
+mod pubsub;
+mod scripts;
+mod sequence;
+mod sequences;
 mod shutdown;
 mod transaction;
 
 use std::borrow::Cow;
+
+pub(super) use sequences::HASH_FIELD;
+pub use sequences::SEQUENCES_OFF;
 
 use super::client::Client;
 use super::effect::{AclEffect, ClientEffect, ConfigEffect, Effect, IdsEffect, IntrospectEffect};
@@ -83,6 +91,78 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
     match verb {
         Verb::GetId => ids::getid,
         Verb::MGetId => ids::mgetid,
+        Verb::Incr => sequences::incr,
+        Verb::IncrBy => sequences::incr_by,
+        Verb::HIncrBy => sequences::hash_incr_by,
+        Verb::Get
+        | Verb::Type
+        | Verb::Ttl
+        | Verb::PTtl
+        | Verb::ExpireTime
+        | Verb::PExpireTime
+        | Verb::StrLen
+        | Verb::ObjectEncoding
+        | Verb::ObjectFreq
+        | Verb::ObjectIdleTime
+        | Verb::ObjectRefCount => keys::look,
+        Verb::MGet => keys::values,
+        Verb::Exists | Verb::Touch => keys::count,
+        Verb::Keys => keys::names,
+        Verb::Scan => keys::scan,
+        Verb::DbSize => keys::size,
+        Verb::RandomKey => keys::random,
+        Verb::Set => keys::set,
+        Verb::SetNx => keys::set_new,
+        Verb::GetSet => keys::get_set,
+        Verb::GetDel => keys::get_delete,
+        Verb::Del | Verb::Unlink => keys::delete,
+        Verb::Persist => keys::persist,
+        Verb::Expire | Verb::PExpire | Verb::ExpireAt | Verb::PExpireAt => keys::expire,
+        Verb::Decr | Verb::DecrBy => keys::decrease,
+        Verb::IncrByFloat => keys::increase_by_float,
+        Verb::Append | Verb::SetRange => keys::edit,
+        Verb::GetEx => keys::get_with_expiry,
+        Verb::SetEx | Verb::PSetEx => keys::set_with_expiry,
+        Verb::MSet | Verb::MSetNx => keys::set_many,
+        Verb::Rename | Verb::RenameNx => keys::rename,
+        Verb::HGet | Verb::HMGet | Verb::HGetAll | Verb::HExists | Verb::HLen | Verb::HKeys | Verb::HVals => keys::hash,
+        Verb::HSet => keys::hash_set,
+
+        Verb::SequenceAdopt => sequence::adopt,
+        Verb::SequenceAlter => sequence::alter,
+        Verb::SequenceConfirm => sequence::confirm,
+        Verb::SequenceCreate => sequence::create,
+        Verb::SequenceDrop => sequence::drop_sequence,
+        Verb::SequenceInfo => sequence::info,
+        Verb::SequenceList => sequence::list,
+        Verb::SequenceNext => sequence::next,
+        Verb::SequenceRaise => sequence::raise,
+        Verb::SequenceStores => sequence::stores,
+
+        Verb::Eval => scripts::eval,
+        Verb::EvalSha => scripts::eval_sha,
+        Verb::ScriptExists => scripts::exists,
+        Verb::ScriptFlush => scripts::flush,
+        Verb::ScriptKill => scripts::kill,
+        Verb::ScriptLoad => scripts::load,
+
+        Verb::Subscribe | Verb::PSubscribe => pubsub::subscribe,
+        Verb::Unsubscribe | Verb::PUnsubscribe => pubsub::unsubscribe,
+        Verb::Publish => pubsub::publish,
+
+        Verb::ClusterCountKeysInSlot
+        | Verb::ClusterGetKeysInSlot
+        | Verb::ClusterHelp
+        | Verb::ClusterInfo
+        | Verb::ClusterKeySlot
+        | Verb::ClusterLinks
+        | Verb::ClusterMyId
+        | Verb::ClusterNodes
+        | Verb::ClusterReplicas
+        | Verb::ClusterShards
+        | Verb::ClusterSlaves
+        | Verb::ClusterSlots => introspect::cluster,
+
         Verb::DecodeId => ids::decode,
         Verb::Generators => |_| Ok(Answer::Effect(Effect::Ids(IdsEffect::Generators))),
         Verb::IdReady => ids::ready,
@@ -165,13 +245,25 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
 
         Verb::Shutdown => shutdown::shutdown,
 
-        Verb::Acl | Verb::Client | Verb::Config | Verb::Latency | Verb::Memory | Verb::SlowLog => container,
+        Verb::Acl
+        | Verb::Client
+        | Verb::Cluster
+        | Verb::Config
+        | Verb::Latency
+        | Verb::Memory
+        | Verb::Object
+        | Verb::Script
+        | Verb::Sequence
+        | Verb::SlowLog => container,
         Verb::AclHelp
         | Verb::ClientHelp
         | Verb::CommandHelp
         | Verb::ConfigHelp
         | Verb::LatencyHelp
         | Verb::MemoryHelp
+        | Verb::ObjectHelp
+        | Verb::ScriptHelp
+        | Verb::SequenceHelp
         | Verb::SlowLogHelp => help,
     }
 }
@@ -202,6 +294,18 @@ impl<'a> Call<'a> {
             }
             Verb::MGetId => {
                 let outcome = ids::mgetid(&mut self);
+                self.push(outcome);
+            }
+            Verb::Incr => {
+                let outcome = sequences::incr(&mut self);
+                self.push(outcome);
+            }
+            Verb::IncrBy => {
+                let outcome = sequences::incr_by(&mut self);
+                self.push(outcome);
+            }
+            Verb::HIncrBy => {
+                let outcome = sequences::hash_incr_by(&mut self);
                 self.push(outcome);
             }
             _ => self.run_timed(),

@@ -23,7 +23,7 @@ use tokio_rustls::rustls::{self, ClientConnection};
 
 pub(crate) use self::tls::{Tls, TlsFiles};
 use super::address::Address;
-use super::replies::{Gathered, NotAReply, Replies, Reply, push_request};
+use super::replies::{Flat, Gathered, Gathers, NotAReply, Replies, Reply, Words, push_request};
 use crate::text::printable::printable;
 
 #[derive(Debug)]
@@ -230,6 +230,16 @@ impl Endpoint {
     ) -> Result<Vec<Reply>, ClientError> {
         connection.exchange(requests, replies, &Deadline::after(self.timeout))
     }
+
+    /// The same, for replies that are no IDs.
+    pub(crate) fn ask_words(
+        &self,
+        connection: &mut Connection,
+        requests: &[u8],
+        replies: usize,
+    ) -> Result<Vec<Flat>, ClientError> {
+        connection.gather::<Words>(requests, replies, &Deadline::after(self.timeout))
+    }
 }
 
 impl fmt::Display for Endpoint {
@@ -375,8 +385,17 @@ impl Connection {
         }
     }
 
-    /// Blocking: sends, and reads until so many replies have come, or one that says that no more will.
     fn exchange(&mut self, requests: &[u8], count: usize, deadline: &Deadline) -> Result<Vec<Reply>, ClientError> {
+        self.gather::<Gathered>(requests, count, deadline)
+    }
+
+    /// Blocking: sends, and reads until so many replies have come, or one that says that no more will.
+    fn gather<G: Gathers>(
+        &mut self,
+        requests: &[u8],
+        count: usize,
+        deadline: &Deadline,
+    ) -> Result<Vec<G::Reply>, ClientError> {
         let is_tls = self.is_tls();
         let failed = |error: io::Error| error_of(error, deadline, is_tls);
         // A server that refuses connections may have replied and closed already: its words are worth more than our
@@ -391,9 +410,9 @@ impl Connection {
                 Err(error) => unsent = Some(error),
             }
         }
-        let (mut scanner, mut gathered) = (Replies::default(), Gathered::default());
+        let (mut scanner, mut gathered) = (Replies::default(), G::default());
         let mut buffer = [0; 4096];
-        while gathered.replies.len() < count {
+        while gathered.replies().len() < count {
             self.arm(deadline).map_err(failed)?;
             let ended = match self.read(&mut buffer) {
                 Ok(0) => ClientError::Closed { tls: is_tls },
@@ -405,18 +424,18 @@ impl Connection {
                 Err(error) => error_of(error, deadline, is_tls),
             };
             // Last words.
-            if gathered.replies.last().is_some_and(|reply| matches!(reply, Reply::Error(_))) {
-                return Ok(gathered.replies);
+            if gathered.ends_with_error() {
+                return Ok(gathered.into_replies());
             }
             return Err(match unsent {
                 Some(error) if matches!(ended, ClientError::Io(_)) => failed(error),
                 _ => ended,
             });
         }
-        if gathered.replies.len() > count {
+        if gathered.replies().len() > count {
             return Err(ClientError::TooMany);
         }
-        Ok(gathered.replies)
+        Ok(gathered.into_replies())
     }
 }
 

@@ -8,7 +8,7 @@ use core::ops::RangeInclusive;
 use super::error::DeclarationError;
 use super::value::{Declaration, FIELD_NAME_BYTES_MAX, FORMERLY, OPTIONS, WORDS_MAX, is_name};
 use crate::fields::{Field, FieldLayout, FieldsError, Role, low_bits_64};
-use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix};
+use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix, is_plain};
 use crate::kind::{KINDS, Kind, Shape};
 use crate::unit::Unit;
 
@@ -318,7 +318,7 @@ impl Draft {
             return None;
         }
         let radix = radix.map_or(Radix::Decimal, |word| {
-            Radix::ALL.into_iter().find(|radix| radix.word() == word).unwrap_or_else(|| {
+            Radix::of_word(&word).unwrap_or_else(|| {
                 self.errors.push(DeclarationError::Radix { word });
                 Radix::Decimal
             })
@@ -332,8 +332,7 @@ impl Draft {
             pad
         });
         let prefix = prefix.unwrap_or_default();
-        let is_printable = prefix.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"'\\".contains(&byte));
-        if prefix.len() > PREFIX_BYTES_MAX || !is_printable {
+        if prefix.len() > PREFIX_BYTES_MAX || !is_plain(&prefix) {
             self.errors.push(DeclarationError::Prefix { text: prefix.clone() });
         }
         let grows = overflow.as_deref() == Some("grow");

@@ -3,6 +3,7 @@
 //! See `tests/server/client_matrix.rs`. A check that does not hold panics.
 
 mod fred_client;
+mod redis_sequences;
 mod redis_sync;
 mod redis_tokio;
 
@@ -21,6 +22,9 @@ async fn main() {
     rustls::crypto::ring::default_provider().install_default().expect("the first provider");
     let words: Vec<String> = env::args().skip(1).collect();
     let (client, named) = words.split_first().expect("the name of a client");
+    if client == "redis-sequences" {
+        return tokio::task::spawn_blocking(redis_sequences::check).await.expect("it holds");
+    }
     let (package, _) = client.split_once('-').unwrap_or((client, ""));
     println!("version {package} {}", version(package));
     for name in CHECKS {

@@ -1,0 +1,59 @@
+//! What a sequence is told by: its name, and for a serial number the period that its counter is of.
+
+use alloc::boxed::Box;
+use alloc::format;
+use core::fmt;
+
+use crate::is_name;
+
+/// Bytes of a period at most: `20261122T23` has 11.
+const PERIOD_BYTES_MAX: usize = 16;
+
+/// A sequence in a store: a name, and a period that is empty unless it counts the serial numbers of one.
+///
+/// As text `name`, or `name@period`: no name has an `@`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(Box<str>);
+
+impl Key {
+    /// The sequence of this name; `None` if it cannot be a name.
+    pub fn new(name: &str) -> Option<Key> {
+        is_name(name).then(|| Key(name.into()))
+    }
+
+    /// The counter of one period of a serial number; `None` if one of them cannot be what it is to be.
+    pub fn of_period(name: &str, period: &str) -> Option<Key> {
+        let is_period =
+            (1..=PERIOD_BYTES_MAX).contains(&period.len()) && period.bytes().all(|b| b.is_ascii_alphanumeric());
+        (is_name(name) && is_period).then(|| Key(format!("{name}@{period}").into()))
+    }
+
+    /// The same out of its text.
+    pub fn parse(text: &str) -> Option<Key> {
+        match text.split_once('@') {
+            None => Key::new(text),
+            Some((name, period)) => Key::of_period(name, period),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.0.split('@').next().unwrap_or_default()
+    }
+
+    /// Its period; empty for a sequence.
+    pub fn period(&self) -> &str {
+        self.0.split_once('@').map_or("", |(_, period)| period)
+    }
+
+    /// Its text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,868 @@
+//! One sequence on one server: what it holds, what it wants of the store, and who waits.
+//!
+//! Two segments are held at most: the one that values are taken from, and the one after it, which is fetched before the
+//! first is used up. How large they are follows demand. The store answers with a segment, with a verdict, or not at
+//! all; a fetch that was not answered may have been done, so what it may have reserved is never given.
+//!
+//! Invariants: values are taken from `current` before `ahead`; all of `ahead` is above `current`; whatever is taken is
+//! above all that was taken before; at most one fetch is in flight; what is held was reserved under `generation`.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+
+use super::rate::Rate;
+use super::waiting::{Waiter, Waiting};
+use super::{Ask, CACHE_DEFAULT, RESERVED_MAX, Run, Segment, SequenceRefusal, Spec, WaitPolicy};
+use crate::checks::{Fault, planted};
+
+/// Stores of one server at most.
+pub const STORES_MAX: usize = 4;
+
+/// The pause after a fetch that failed, ms; twice as long after each further one, up to the second.
+const BACK_OFF_MS: (u64, u64) = (100, 5_000);
+
+/// A verdict of the store (no such row, the max is reached) is believed so long, ms. Then it is asked again.
+const VERDICT_MS: u64 = 1_000;
+
+/// Once fetches have failed for so long, ms, nobody waits for the next.
+const FAILING_MS: u64 = 1_000;
+
+/// A segment that was half used in less than this, ms, is followed by one of [`GROWTH`] times what was used lately, and
+/// of as many times its size at most.
+const SHORT_MS: u64 = 1_000;
+const GROWTH: u64 = 8;
+
+/// After so long without a request, ms, a sequence may leave memory.
+const IDLE_MS: u64 = 600_000;
+
+/// What an operator may set while a server runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SequencePolicy {
+    /// For how long a segment is to last, ms (`sequence-ahead`).
+    pub ahead_ms: u64,
+    /// What a request does that finds no values, where its sequence says nothing (`sequence-policy`).
+    pub waits: WaitPolicy,
+}
+
+/// What the store is to be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// How many values to reserve, 1 to [`RESERVED_MAX`].
+    pub values: u32,
+    /// Above all that this server has had. Where there are several stores, none below it is wanted.
+    pub floor: i64,
+}
+
+/// What came of a fetch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fetched {
+    /// The reservation is committed.
+    Reserved {
+        /// Which store, below [`STORES_MAX`].
+        store: u8,
+        /// What it reserved. None: the row has reached its max.
+        segment: Segment,
+        /// The row's version as it left it.
+        version: u64,
+        /// The row's generation.
+        generation: u64,
+        /// What the row says.
+        spec: Spec,
+    },
+    /// The store's verdict.
+    Refused(SequenceRefusal),
+    /// There is no answer, or the database could not: it is asked again after a pause.
+    Failed {
+        /// Whether it may have been done all the same.
+        is_unknown: bool,
+        /// The store's address without a password, and what was said.
+        said: Arc<str>,
+    },
+}
+
+/// Whether a reservation was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It was.
+    Yes,
+    /// It is of an older generation, and thrown away: there is another fetch to make.
+    Outdated,
+    /// It lies below what this server has had, or is of a generation before one that was known when it was asked for,
+    /// and is thrown away: the store went back, or has no order. The fetch is still in flight: the caller tells
+    /// [`Sequence::fetched`] once more, what is to become of it.
+    Backwards {
+        /// The first value that it may have.
+        floor: i64,
+    },
+}
+
+/// What a clean stop gives back: the row's `next` becomes `next` if its version is still `version`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remainder {
+    /// To which store.
+    pub store: u8,
+    /// The row's version as the last reservation has left it.
+    pub version: u64,
+    /// The first value that was not given.
+    pub next: i64,
+    /// How many values it gives back.
+    pub values: u64,
+    /// No row that is right is ever below this: it is above all that was given here, or is skipped. It may be below
+    /// `next`, for another server may give back what lies between. `None`: nothing was given here.
+    pub had_next: Option<i64>,
+}
+
+/// What a sequence says of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SequenceStatus {
+    /// The last value that was given here.
+    pub last_given: Option<i64>,
+    /// The last value that is held.
+    pub reserved_until: Option<i64>,
+    /// How many values are held, or were given to those who still wait for more: as many are skipped if the process is
+    /// killed now, and with them those of a fetch in flight.
+    pub left: u64,
+    /// Values that a fetch in flight asks for.
+    pub asked: u32,
+    /// Values given since it came into memory.
+    pub used: u64,
+    /// Values a second over 10 s, 5 min and 30 min.
+    pub per_s: [f64; 3],
+    /// Values of the last reservation.
+    pub segment_values: u32,
+    /// When that was, by the clock that is passed in; `None` before the first.
+    pub fetched_ms: Option<u64>,
+    /// How long the last one took, ms.
+    pub fetch_took_ms: u32,
+    /// Draws that had to wait.
+    pub waits: u32,
+    /// Draws that wait now.
+    pub waiting: usize,
+    /// Fetches that failed.
+    pub errors: u32,
+}
+
+/// A range that is held, and under which generation it was reserved.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    segment: Segment,
+    store: u8,
+}
+
+impl Held {
+    const EMPTY: Held = Held { segment: Segment::EMPTY, store: 0 };
+}
+
+/// What is known of the store's mind.
+#[derive(Debug)]
+enum Asking {
+    /// Nothing is under way.
+    Idle,
+    /// A fetch.
+    InFlight(Box<InFlight>),
+    /// The last one failed: not before this time.
+    Pausing { until_ms: u64 },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    since_ms: u64,
+    values: u32,
+    /// Who came before it was sent.
+    before: Waiter,
+    /// Changes of generations that were known when it was sent.
+    changes: u16,
+}
+
+/// Why fetches fail, or what the verdict is.
+#[derive(Debug)]
+enum Trouble {
+    Failing { since_ms: u64, times: u32, said: Arc<str> },
+    Verdict { until_ms: u64, refusal: SequenceRefusal },
+}
+
+/// A number that may be missing, in the room of one: a hundred thousand sequences are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Small(u64);
+
+impl Small {
+    const NONE: Small = Small(u64::MAX);
+
+    /// Values, versions and times never come near the end of the range.
+    fn of(number: u64) -> Small {
+        Small(number)
+    }
+
+    fn get(self) -> Option<u64> {
+        (self != Small::NONE).then_some(self.0)
+    }
+}
+
+/// How many values are left, in the room of a number that may be missing.
+#[derive(Clone, Copy, Debug)]
+struct Left(NonZeroU32);
+
+impl Left {
+    /// What is more than it has room for is as good as that.
+    fn of(values: u64) -> Left {
+        let above = u32::try_from(values).unwrap_or(u32::MAX).saturating_add(1);
+        Left(NonZeroU32::new(above).unwrap_or(NonZeroU32::MAX))
+    }
+
+    fn get(self) -> u64 {
+        u64::from(self.0.get()) - 1
+    }
+}
+
+/// One sequence on one server. `T` is what the caller keeps with each that waits.
+#[derive(Debug)]
+pub struct Sequence<T> {
+    current: Held,
+    ahead: Held,
+    /// What is left of both when the next segment is fetched. `None`: none is fetched ahead.
+    fetch_at: Option<Left>,
+    /// Above all that this server has had.
+    floor: i64,
+    last_given: Small,
+    /// The version of the row behind what is held, if that is known for sure.
+    version: Small,
+    generation: u64,
+    /// Those of further stores.
+    generations: Option<Box<[u64; STORES_MAX]>>,
+    cache: Option<u32>,
+    policy: Option<WaitPolicy>,
+    /// How often a generation was news.
+    changes: u16,
+    asking: Asking,
+    trouble: Option<Box<Trouble>>,
+    waiting: Option<Box<Waiting<T>>>,
+    /// Draws that have ever waited, so that no two have the same ticket.
+    joined: u64,
+    /// Values that were missing where nobody may wait for them.
+    wished: u32,
+    rate: Rate,
+    /// When the last reservation was answered.
+    fetched_ms: Small,
+    segment_values: u32,
+    took_ms: u16,
+    slowest_ms: u16,
+    errors: u32,
+}
+
+impl<T> Sequence<T> {
+    /// One of which nothing is known yet.
+    pub fn new(now_ms: u64) -> Sequence<T> {
+        Sequence {
+            current: Held::EMPTY,
+            ahead: Held::EMPTY,
+            fetch_at: None,
+            floor: 0,
+            last_given: Small::NONE,
+            version: Small::NONE,
+            generation: 0,
+            generations: None,
+            cache: None,
+            policy: None,
+            changes: 0,
+            asking: Asking::Idle,
+            trouble: None,
+            waiting: None,
+            joined: 0,
+            wished: 0,
+            rate: Rate::new(now_ms),
+            fetched_ms: Small::NONE,
+            segment_values: 0,
+            took_ms: 0,
+            slowest_ms: 0,
+            errors: 0,
+        }
+    }
+
+    /// Gives what one ask can have now, and says how many of its commands are left. Nobody passes those who wait.
+    #[inline]
+    pub fn draw(&mut self, ask: Ask, runs: &mut Vec<Run>) -> u32 {
+        let must_wait = self.has_waiters() && !planted(Fault::PassesThoseWhoWait);
+        if must_wait || self.cache == Some(0) { ask.times } else { self.take(ask, runs) }
+    }
+
+    /// Takes what is held for an ask; how many commands are left.
+    fn take(&mut self, ask: Ask, runs: &mut Vec<Run>) -> u32 {
+        let mut times = ask.times;
+        while times > 0 {
+            let fitting = self.current.segment.left() / u64::from(ask.values);
+            if fitting == 0 {
+                // What is left of the first is skipped only if the second has enough.
+                if self.ahead.segment.left() < u64::from(ask.values) {
+                    break;
+                }
+                self.current = core::mem::replace(&mut self.ahead, Held::EMPTY);
+                continue;
+            }
+            let increment = self.current.segment.increment;
+            let fitting = u32::try_from(fitting).unwrap_or(u32::MAX).min(times);
+            let values = u64::from(fitting) * u64::from(ask.values);
+            let first = self.current.segment.take(values);
+            let run = Run { first, increment, values: ask.values, times: fitting };
+            self.last_given = Small::of(run.last_of(fitting - 1).unsigned_abs());
+            self.rate.add(values);
+            times -= fitting;
+            push(runs, run);
+        }
+        times
+    }
+
+    /// Whether a draw may wait for what it found too little of. One that may not is the reason for a fetch
+    /// nevertheless, so that later ones find more, and a store that is back is noticed.
+    ///
+    /// # Errors
+    ///
+    /// The refusal that it gets.
+    pub fn may_wait(&mut self, now_ms: u64, policy: &SequencePolicy, missing: &[Ask]) -> Result<(), SequenceRefusal> {
+        match self.trouble.as_deref() {
+            Some(Trouble::Verdict { until_ms, refusal })
+                if now_ms < *until_ms && !planted(Fault::VerdictIsNotBelieved) =>
+            {
+                return Err(refusal.clone());
+            }
+            Some(Trouble::Failing { since_ms, times, said })
+                if *times > 1
+                    && now_ms.saturating_sub(*since_ms) >= FAILING_MS
+                    && !planted(Fault::FailingStoreIsWaitedFor) =>
+            {
+                if !planted(Fault::RefusedDrawWantsNothing) {
+                    self.wished = self.wished.max(1);
+                }
+                return Err(SequenceRefusal::Store(Arc::clone(said)));
+            }
+            _ => {}
+        }
+        // Where nothing is fetched ahead, nothing can be in memory: a first request, `cache 0`, after a verdict.
+        let is_ahead = self.fetch_at.is_some();
+        match self.policy.unwrap_or(policy.waits) {
+            WaitPolicy::Error if is_ahead && !planted(Fault::PolicyErrorWaits) => {
+                let values = missing.iter().map(|ask| u64::from(ask.values) * u64::from(ask.times)).sum::<u64>();
+                if !planted(Fault::RefusedDrawWantsNothing) {
+                    self.wished = self.wished.max(u32::try_from(values).unwrap_or(u32::MAX).min(RESERVED_MAX));
+                }
+                Err(SequenceRefusal::Busy { waited_ms: 0 })
+            }
+            WaitPolicy::Wait | WaitPolicy::Error => Ok(()),
+        }
+    }
+
+    /// What a draw gets that has waited as long as it may.
+    pub fn after_wait(&self, waited_ms: u64) -> SequenceRefusal {
+        match self.trouble.as_deref() {
+            Some(Trouble::Failing { said, .. }) => SequenceRefusal::Store(Arc::clone(said)),
+            _ => SequenceRefusal::Busy { waited_ms: waited_ms.max(1) },
+        }
+    }
+
+    /// Lets a draw wait for `asks`, which are not empty.
+    pub fn join(&mut self, asks: Vec<Ask>, payload: T) -> Waiter {
+        let waiter = self.boundary();
+        self.joined += 1;
+        self.waiting.get_or_insert_with(|| Box::new(Waiting::new())).join(waiter, asks, payload);
+        waiter
+    }
+
+    /// Who joins next is not before this one.
+    fn boundary(&self) -> Waiter {
+        Waiter(self.joined)
+    }
+
+    /// Gives up waiting; `None` if it was served or refused already. What it had got is lost.
+    ///
+    /// [`Sequence::serve`] is called next: for those behind it there may be enough.
+    pub fn leave(&mut self, waiter: Waiter) -> Option<T> {
+        if planted(Fault::LeaverStays) {
+            return None;
+        }
+        let payload = self.waiting.as_mut()?.leave(waiter);
+        self.forget_empty_queue();
+        payload
+    }
+
+    fn forget_empty_queue(&mut self) {
+        if !self.has_waiters() {
+            self.waiting = None;
+        }
+    }
+
+    /// Whether the store is to be asked now.
+    #[inline]
+    pub fn wants_fetch(&self, now_ms: u64) -> bool {
+        match self.asking {
+            Asking::InFlight(_) => false,
+            Asking::Pausing { until_ms } if now_ms < until_ms => false,
+            Asking::Idle | Asking::Pausing { .. } => self.lacks_values(),
+        }
+    }
+
+    /// When a pause ends after which the store is to be asked.
+    pub fn retry_at_ms(&self) -> Option<u64> {
+        match self.asking {
+            Asking::Pausing { until_ms } if self.lacks_values() => Some(until_ms),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn lacks_values(&self) -> bool {
+        self.has_waiters()
+            || self.wished > 0
+            || self.fetch_at.is_some_and(|at| self.ahead.segment.left() == 0 && self.current.segment.left() <= at.get())
+    }
+
+    fn has_waiters(&self) -> bool {
+        self.waiting.as_ref().is_some_and(|queue| !queue.is_empty())
+    }
+
+    /// Begins a fetch, if one is wanted: what to ask. Its answer must be told to [`Sequence::fetched`].
+    pub fn begin_fetch(&mut self, now_ms: u64, policy: &SequencePolicy) -> Option<Fetch> {
+        if !self.wants_fetch(now_ms) {
+            return None;
+        }
+        let lately = self.rate.unsampled();
+        self.rate.sample(now_ms);
+        let (missing, largest) = self.waiting.as_ref().map_or((0, 0), |queue| queue.missing());
+        let missing = missing.saturating_add(core::mem::take(&mut self.wished).into());
+        let cache = u64::from(self.cache.unwrap_or(0));
+        let is_failing = matches!(self.trouble.as_deref(), Some(Trouble::Failing { .. }));
+        let values = if self.cache == Some(0) || self.cache.is_none() {
+            // Of a sequence that nothing is known of, no more than what waits: it may be one that keeps none.
+            missing
+        } else if is_failing && !planted(Fault::RetriesByDemand) {
+            missing.max(cache)
+        } else {
+            self.by_demand(now_ms, lately, policy).max(cache).saturating_add(missing)
+        };
+        let values = u32::try_from(values).unwrap_or(u32::MAX).clamp(1, RESERVED_MAX).max(largest);
+        let before = self.boundary();
+        self.asking = Asking::InFlight(Box::new(InFlight { since_ms: now_ms, values, before, changes: self.changes }));
+        Some(Fetch { values, floor: self.floor })
+    }
+
+    /// Values that will be used in the time for which a segment is to last.
+    fn by_demand(&self, now_ms: u64, lately: u64, policy: &SequencePolicy) -> u64 {
+        let steady = self.rate.values_in(policy.ahead_ms);
+        let is_short = self.fetched_ms.get().is_some_and(|fetched| now_ms.saturating_sub(fetched) < SHORT_MS);
+        let is_growing = is_short && !planted(Fault::SegmentsDoNotGrow);
+        let grown = if is_growing { u64::from(self.segment_values).min(lately) * GROWTH } else { 0 };
+        // Whatever it is asked to last, it lasts for several fetches.
+        steady.max(grown).max(self.rate.values_in(4 * u64::from(self.slowest_ms)))
+    }
+
+    /// Takes the answer to the fetch in flight. [`Sequence::serve`] is called next.
+    pub fn fetched(&mut self, now_ms: u64, answer: Fetched) -> Taken {
+        let asked = match core::mem::replace(&mut self.asking, Asking::Idle) {
+            Asking::InFlight(asked) => asked,
+            Asking::Idle | Asking::Pausing { .. } if planted(Fault::UninvitedAnswerIsUsed) => {
+                Box::new(InFlight { since_ms: now_ms, values: 1, before: self.boundary(), changes: self.changes })
+            }
+            // An answer that nobody waits for is not used.
+            other => {
+                self.asking = other;
+                return Taken::Outdated;
+            }
+        };
+        match answer {
+            Fetched::Reserved { store, segment, version, generation, spec } => {
+                // Statements have deadlines of seconds.
+                self.took_ms = u16::try_from(now_ms.saturating_sub(asked.since_ms)).unwrap_or(u16::MAX);
+                self.slowest_ms = self.took_ms.max(self.slowest_ms - self.slowest_ms / 8);
+                self.reserved(now_ms, Held { segment, store }, version, generation, spec, asked)
+            }
+            Fetched::Refused(_) if asked.changes != self.changes => Taken::Outdated,
+            Fetched::Refused(refusal) => {
+                self.judged(now_ms, refusal);
+                Taken::Yes
+            }
+            Fetched::Failed { is_unknown, said } => {
+                self.fail(now_ms, is_unknown, said);
+                Taken::Yes
+            }
+        }
+    }
+
+    fn judged(&mut self, now_ms: u64, refusal: SequenceRefusal) {
+        self.fetch_at = None;
+        self.wished = 0;
+        match refusal {
+            // The row that it was reserved from is there no more, or is not to be trusted.
+            SequenceRefusal::NoSuch | SequenceRefusal::WentBack if !planted(Fault::VerdictKeepsValues) => {
+                self.throw_away();
+            }
+            SequenceRefusal::Dropped { .. } => {
+                self.throw_away();
+                // Whoever makes it again says where it goes on.
+                self.floor = 0;
+            }
+            _ => {}
+        }
+        let until_ms = if planted(Fault::VerdictLastsForEver) { u64::MAX } else { now_ms + VERDICT_MS };
+        self.trouble = Some(Box::new(Trouble::Verdict { until_ms, refusal }));
+    }
+
+    fn fail(&mut self, now_ms: u64, is_unknown: bool, said: Arc<str>) {
+        self.errors = self.errors.saturating_add(1);
+        // It may have been done: then the row is not as this server left it.
+        if is_unknown && !planted(Fault::UnknownTailIsGivenBack) {
+            self.version = Small::NONE;
+        }
+        let (since_ms, times) = match self.trouble.as_deref() {
+            Some(Trouble::Failing { since_ms, times, .. }) => (*since_ms, times.saturating_add(1)),
+            _ => (now_ms, 1),
+        };
+        let (first_ms, last_ms) = BACK_OFF_MS;
+        let first_ms = if planted(Fault::NoBackOff) { 0 } else { first_ms };
+        let pause_ms = (first_ms << (times - 1).min(16)).min(last_ms);
+        self.trouble = Some(Box::new(Trouble::Failing { since_ms, times, said }));
+        self.asking = Asking::Pausing { until_ms: now_ms + pause_ms };
+    }
+
+    fn reserved(
+        &mut self,
+        now_ms: u64,
+        held: Held,
+        version: u64,
+        generation: u64,
+        spec: Spec,
+        asked: Box<InFlight>,
+    ) -> Taken {
+        let Segment { first, last, increment } = held.segment;
+        if generation < self.generation_of(held.store) && !planted(Fault::OlderAnswerIsUsed) {
+            self.version = Small::NONE;
+            return if asked.changes == self.changes { self.backwards(asked) } else { Taken::Outdated };
+        }
+        self.set_generation(held.store, generation);
+        if held.segment.left() == 0 {
+            (self.cache, self.policy) = (Some(spec.cache), spec.policy);
+            self.judged(now_ms, SequenceRefusal::AtMax { max: spec.max });
+            return Taken::Yes;
+        }
+        if first < self.floor && !planted(Fault::LowerSegmentIsUsed) {
+            self.version = Small::NONE;
+            return self.backwards(asked);
+        }
+        if !planted(Fault::FloorIsForgotten) {
+            self.floor = last.saturating_add(i64::from(increment));
+        }
+        self.version = Small::of(version);
+        (self.cache, self.policy) = (Some(spec.cache), spec.policy);
+        self.trouble = None;
+        self.fetched_ms = Small::of(now_ms);
+        self.segment_values = u32::try_from(held.segment.left()).unwrap_or(u32::MAX);
+        if spec.cache == 0 && !planted(Fault::EarlierCacheIsGiven) {
+            // What an earlier cache left may be lower than what others have given since.
+            self.throw_away();
+        }
+        self.hold(held);
+        if u64::from(self.wished) <= self.left() {
+            self.wished = 0;
+        }
+        if spec.cache == 0 {
+            // Those who have come since need values of their own.
+            self.fetch_at = None;
+            self.asking = Asking::InFlight(asked);
+        } else {
+            let fetches = self.rate.values_in(2 * u64::from(self.slowest_ms));
+            let is_forgotten = planted(Fault::NothingIsFetchedAhead);
+            self.fetch_at = Some(Left::of((held.segment.left() / 2).max(fetches))).filter(|_| !is_forgotten);
+        }
+        Taken::Yes
+    }
+
+    fn backwards(&mut self, asked: Box<InFlight>) -> Taken {
+        self.asking = Asking::InFlight(asked);
+        Taken::Backwards { floor: self.floor }
+    }
+
+    /// Puts a segment behind what is held.
+    fn hold(&mut self, held: Held) {
+        if self.current.segment.left() == 0 {
+            self.current = core::mem::replace(&mut self.ahead, Held::EMPTY);
+        }
+        let has_ahead = self.ahead.segment.left() > 0;
+        let end = if has_ahead { &mut self.ahead } else { &mut self.current };
+        if end.segment.left() == 0 {
+            *end = held;
+        } else if end.store == held.store
+            && (end.segment.adjoins(&held.segment) || planted(Fault::JoinsWhatDoesNotAdjoin))
+        {
+            end.segment.last = held.segment.last;
+        } else {
+            if has_ahead {
+                // Who waits needs more than is left of the first.
+                self.current = self.ahead;
+            }
+            self.ahead = held;
+        }
+        if planted(Fault::SecondSegmentFirst) && self.ahead.segment.left() > 0 {
+            core::mem::swap(&mut self.current, &mut self.ahead);
+        }
+    }
+
+    /// Serves those who wait, in rounds of slices, with what is held; or refuses them all, after a verdict.
+    pub fn serve(&mut self, now_ms: u64, done: &mut dyn FnMut(T, Result<Vec<Run>, SequenceRefusal>)) {
+        let before = match &self.asking {
+            // Of `cache 0`: this is what the fetch was for.
+            Asking::InFlight(asked) if self.cache == Some(0) && self.current.segment.left() > 0 => {
+                let before = asked.before;
+                self.asking = Asking::Idle;
+                if planted(Fault::ServesThoseWhoCameLater) { None } else { Some(before) }
+            }
+            _ => None,
+        };
+        if let Some(mut waiting) = self.waiting.take() {
+            let before = before.unwrap_or(self.boundary());
+            let verdict = match self.trouble.as_deref() {
+                Some(Trouble::Verdict { until_ms, refusal }) if now_ms < *until_ms => Some(refusal.clone()),
+                _ => None,
+            };
+            loop {
+                let take = |ask, runs: &mut Vec<Run>| self.take(ask, runs);
+                waiting.serve(before, take, &mut |payload, runs| done(payload, Ok(runs)));
+                // There is too little for the one whose turn it is. There may be enough for others.
+                let Some(refusal) = &verdict else { break };
+                if planted(Fault::MaxRefusesEverybody) {
+                    waiting.drain().for_each(|payload| done(payload, Err(refusal.clone())));
+                }
+                let Some(payload) = waiting.next_leaves() else { break };
+                done(payload, Err(refusal.clone()));
+            }
+            self.waiting = Some(waiting);
+            self.forget_empty_queue();
+        }
+        if self.cache == Some(0) && !planted(Fault::KeepsTheRestOfCache0) {
+            self.throw_away();
+        }
+    }
+
+    /// Refuses all who wait: the server stops, or the store is gone.
+    pub fn refuse(&mut self, refusal: &SequenceRefusal, done: &mut dyn FnMut(T, Result<Vec<Run>, SequenceRefusal>)) {
+        if let Some(waiting) = &mut self.waiting {
+            waiting.drain().for_each(|payload| done(payload, Err(refusal.clone())));
+        }
+        self.forget_empty_queue();
+    }
+
+    /// How many values are held.
+    fn left(&self) -> u64 {
+        self.current.segment.left() + self.ahead.segment.left()
+    }
+
+    fn throw_away(&mut self) {
+        (self.current, self.ahead) = (Held::EMPTY, Held::EMPTY);
+    }
+
+    /// The generation under which values of a store are good.
+    pub fn generation_of(&self, store: u8) -> u64 {
+        match &self.generations {
+            Some(all) => all.get(usize::from(store)).copied().unwrap_or_default(),
+            None if store == 0 => self.generation,
+            None => 0,
+        }
+    }
+
+    /// The row of this store has this generation: what was reserved under an older one is thrown away. True if the
+    /// generation is news.
+    pub fn set_generation(&mut self, store: u8, generation: u64) -> bool {
+        if generation <= self.generation_of(store) {
+            return false;
+        }
+        if store > 0 && self.generations.is_none() {
+            let mut all = Box::new([0; STORES_MAX]);
+            all[0] = self.generation;
+            self.generations = Some(all);
+        }
+        self.changes = self.changes.wrapping_add(1);
+        match &mut self.generations {
+            None => self.generation = generation,
+            Some(all) => {
+                if let Some(known) = all.get_mut(usize::from(store)) {
+                    *known = generation;
+                }
+            }
+        }
+        if planted(Fault::GenerationIsIgnored) {
+            return true;
+        }
+        self.forget_store(store);
+        // A verdict on the row as it was.
+        if matches!(self.trouble.as_deref(), Some(Trouble::Verdict { .. })) {
+            self.trouble = None;
+        }
+        true
+    }
+
+    /// The row was made anew, and begins with `next`: that may lie below what this server had of the one before, which
+    /// was dropped. A verdict on that one, which may be on its way, is not believed.
+    pub fn made_anew(&mut self, next: i64) {
+        self.throw_away();
+        (self.floor, self.last_given, self.version) = (next, Small::NONE, Small::NONE);
+        (self.fetch_at, self.cache) = (None, None);
+        self.changes = self.changes.wrapping_add(1);
+        if matches!(self.trouble.as_deref(), Some(Trouble::Verdict { .. })) {
+            self.trouble = None;
+        }
+    }
+
+    /// Throws away what is held of a store: its row may have changed unseen.
+    pub fn forget_store(&mut self, store: u8) {
+        for held in [&mut self.current, &mut self.ahead] {
+            if held.store == store {
+                *held = Held::EMPTY;
+            }
+        }
+        if self.current.segment.left() == 0 {
+            self.current = core::mem::replace(&mut self.ahead, Held::EMPTY);
+        }
+        self.version = Small::NONE;
+    }
+
+    /// Skips the values up to `last`, if all of the row's end is held here, so that nobody else has a part in it: of a
+    /// store that is not shared. False if it is not, and nothing has changed.
+    pub fn skip_to(&mut self, last: i64) -> bool {
+        let held = if self.ahead.segment.left() > 0 { &self.ahead } else { &self.current };
+        let is_own = self.version.get().is_some() && matches!(self.asking, Asking::Idle);
+        let is_end = (is_own || planted(Fault::SkipsWhatOthersHave)) && held.segment.left() > 0;
+        let is_known = self.cache.is_some_and(|cache| cache > 0) && self.waiting.is_none();
+        let next = if self.current.segment.left() > 0 { &self.current.segment } else { &self.ahead.segment };
+        // As long as nothing was given here, others have had whatever lies below.
+        let lowest = self.last_given().unwrap_or(next.first - i64::from(next.increment));
+        let lowest = if planted(Fault::SkipGoesBack) { 0 } else { lowest };
+        if !is_end || !is_known || last > held.segment.last || last < lowest {
+            return false;
+        }
+        self.skip(last);
+        self.last_given = Small::of(last.unsigned_abs());
+        true
+    }
+
+    /// Throws away the values up to `last`.
+    fn skip(&mut self, last: i64) {
+        for held in [&mut self.current, &mut self.ahead] {
+            let segment = &mut held.segment;
+            if last >= segment.first {
+                let increment = i64::from(segment.increment);
+                let steps = (last.min(segment.last) - segment.first) / increment + 1;
+                segment.first = segment.first.saturating_add(steps * increment);
+            }
+        }
+    }
+
+    /// The last value that was given here.
+    #[inline]
+    pub fn last_given(&self) -> Option<i64> {
+        self.last_given.get().and_then(|last| i64::try_from(last).ok())
+    }
+
+    /// Values given since it came into memory.
+    pub fn used(&self) -> u64 {
+        self.rate.used()
+    }
+
+    /// Notes that this server has raised a row: the values up to `last` count as given here, whatever generation they
+    /// were reserved under, and a store that knows nothing of it any more has gone back.
+    pub fn note_given(&mut self, last: i64) {
+        if !planted(Fault::RaiseIsForgotten) {
+            self.skip(last);
+            self.floor = self.floor.max(last.saturating_add(1));
+        }
+        if self.last_given().is_none_or(|given| given < last) {
+            self.last_given = Small::of(last.unsigned_abs());
+        }
+    }
+
+    /// Lets go of what is held, at a clean stop or because it leaves memory, and says what of it may be given back.
+    ///
+    /// Nothing, unless the row's end is known to be this server's: with a fetch in flight or of unknown outcome it is
+    /// not.
+    pub fn give_back(&mut self) -> Option<Remainder> {
+        let is_settled = !matches!(self.asking, Asking::InFlight(_)) || planted(Fault::GivesBackInFlight);
+        let end = if self.ahead.segment.left() > 0 { self.ahead } else { self.current };
+        let (version, values) = (self.version.get(), end.segment.left());
+        let first = self.current.segment;
+        let skipped = (self.ahead.segment.left() > 0 && first.left() > 0)
+            .then(|| first.last.saturating_add(i64::from(first.increment)));
+        if !planted(Fault::GivesBackAgain) {
+            self.version = Small::NONE;
+        }
+        if !planted(Fault::GivesBackAndKeeps) && !planted(Fault::GivesBackAgain) {
+            self.throw_away();
+        }
+        self.fetch_at = None;
+        if !is_settled || values == 0 {
+            return None;
+        }
+        let version = version?;
+        let had_next = skipped.or(self.last_given().map(|last| last.saturating_add(1)));
+        // They may come again.
+        self.floor = had_next.unwrap_or(0);
+        Some(Remainder { store: end.store, version, next: end.segment.first, values, had_next })
+    }
+
+    /// Has the first segment fetched before somebody asks: of a sequence whose row has this `cache`, and which nothing
+    /// is known of yet.
+    pub fn fetch_ahead(&mut self, cache: u32) {
+        if self.cache.is_none() && cache > 0 {
+            (self.cache, self.fetch_at) = (Some(cache), Some(Left::of(0)));
+        }
+    }
+
+    /// Whether nobody has asked for long, and nothing is under way.
+    pub fn is_idle(&mut self, now_ms: u64) -> bool {
+        self.rate.sample(now_ms);
+        let is_quiet = !self.has_waiters() && !matches!(self.asking, Asking::InFlight(_));
+        is_quiet && self.rate.quiet_ms(now_ms) >= IDLE_MS
+    }
+
+    /// Whether it holds values, which would be lost if it left memory as it is.
+    pub fn holds_values(&self) -> bool {
+        self.left() > 0
+    }
+
+    /// What it says of itself.
+    pub fn status(&mut self, now_ms: u64) -> SequenceStatus {
+        self.rate.sample(now_ms);
+        let [current, ahead] = [self.current.segment, self.ahead.segment];
+        let end = if ahead.left() > 0 { ahead } else { current };
+        SequenceStatus {
+            last_given: self.last_given(),
+            reserved_until: (end.left() > 0).then_some(end.last),
+            left: self.left() + self.waiting.as_ref().map_or(0, |queue| queue.given()),
+            asked: if let Asking::InFlight(asked) = &self.asking { asked.values } else { 0 },
+            used: self.rate.used(),
+            per_s: self.rate.per_s(),
+            segment_values: self.segment_values,
+            fetched_ms: self.fetched_ms.get(),
+            fetch_took_ms: self.took_ms.into(),
+            waits: u32::try_from(self.joined).unwrap_or(u32::MAX),
+            waiting: self.waiting.as_ref().map_or(0, |queue| queue.len()),
+            errors: self.errors,
+        }
+    }
+
+    /// What `cache` its row has; [`CACHE_DEFAULT`] while that is not known.
+    pub fn cache(&self) -> u32 {
+        self.cache.unwrap_or(CACHE_DEFAULT)
+    }
+}
+
+/// Appends a run, as a part of the last one if it goes on where that ends.
+#[inline]
+fn push(runs: &mut Vec<Run>, run: Run) {
+    if let Some(last) = runs.last_mut()
+        && last.values == run.values
+        && last.increment == run.increment
+        && last.last_of(last.times - 1).checked_add(i64::from(run.increment)) == Some(run.first)
+        && let Some(times) = last.times.checked_add(run.times)
+    {
+        last.times = times;
+        return;
+    }
+    runs.push(run);
+}

@@ -1,0 +1,81 @@
+//! How fast values are used.
+//!
+//! Three averages that forget: what is older than their span counts less and less. They are brought up to date when
+//! somebody asks, so that a draw only adds to a counter.
+
+/// The spans of the averages, ms: 10 s, 5 min and 30 min.
+const SPANS_MS: [u64; 3] = [10_000, 300_000, 1_800_000];
+
+/// Readings closer together than this say nothing.
+const SAMPLE_MS_MIN: u64 = 500;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rate {
+    used: u64,
+    sampled_used: u64,
+    sampled_ms: u64,
+    /// When it was last seen that values had been used.
+    used_ms: u64,
+    per_ms: [f32; 3],
+}
+
+impl Rate {
+    pub(super) fn new(now_ms: u64) -> Rate {
+        Rate { used: 0, sampled_used: 0, sampled_ms: now_ms, used_ms: now_ms, per_ms: [0.0; 3] }
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, values: u64) {
+        self.used += values;
+    }
+
+    /// Values used since it was made.
+    pub(super) fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Values used since the averages were brought up to date.
+    pub(super) fn unsampled(&self) -> u64 {
+        self.used - self.sampled_used
+    }
+
+    /// Brings the averages up to date.
+    #[expect(clippy::cast_precision_loss, reason = "averages are not exact")]
+    pub(super) fn sample(&mut self, now_ms: u64) {
+        let passed_ms = now_ms.saturating_sub(self.sampled_ms);
+        if passed_ms < SAMPLE_MS_MIN {
+            return;
+        }
+        let now_per_ms = (self.used - self.sampled_used) as f32 / passed_ms as f32;
+        for (per_ms, span_ms) in self.per_ms.iter_mut().zip(SPANS_MS) {
+            let weight = if passed_ms >= span_ms { 1.0 } else { passed_ms as f32 / span_ms as f32 };
+            *per_ms += (now_per_ms - *per_ms) * weight;
+        }
+        if self.used != self.sampled_used {
+            self.used_ms = now_ms;
+        }
+        (self.sampled_used, self.sampled_ms) = (self.used, now_ms);
+    }
+
+    /// For how long nothing has been used, ms, as far as samples tell.
+    pub(super) fn quiet_ms(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.used_ms)
+    }
+
+    /// Values a second, over 10 s, 5 min and 30 min.
+    pub(super) fn per_s(&self) -> [f64; 3] {
+        self.per_ms.map(|per_ms| f64::from(per_ms) * 1000.0)
+    }
+
+    /// Values in so many ms at the rate of the last 10 s.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate is not negative, and casts saturate"
+    )]
+    pub(super) fn values_in(&self, ms: u64) -> u64 {
+        #[expect(clippy::cast_precision_loss, reason = "an average is not exact")]
+        let ms = ms as f64;
+        (f64::from(self.per_ms[0]) * ms) as u64
+    }
+}

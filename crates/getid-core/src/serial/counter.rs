@@ -1,0 +1,388 @@
+//! Generators over sequences, as they are declared: `short sequence format base62 pad 7`, and
+//! `invoice serial "INV{yyyyMMdd}-{n:6}" zone Asia/Shanghai`.
+//!
+//! Their numbers come from the sequence store, so they are not in the record of the clock's generators.
+
+use alloc::borrow::ToOwned as _;
+use alloc::string::{String, ToString as _};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::template::{Reset, Stamp, TEMPLATE_BYTES_MAX, Template, TemplateError};
+use crate::declaration::is_name;
+use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix, is_plain};
+use crate::sequence::{CACHE_DEFAULT, RESERVED_MAX, Spec, VALUE_MAX};
+
+/// The words that declare such a generator.
+pub const COUNTER_KINDS: [&str; 2] = ["sequence", "serial"];
+
+/// Bits of a sequence's values.
+const VALUE_BITS: u32 = 63;
+
+/// Whether there is a time zone of this name; the error says what was expected.
+pub type ZoneCheck = fn(&str) -> Result<(), String>;
+
+/// A generator whose numbers a sequence counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CounterDeclaration {
+    name: String,
+    kind: CounterKind,
+}
+
+/// Which kind it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CounterKind {
+    /// The sequence of this name, as an integer, or in a format.
+    Sequence(Option<Format>),
+    /// A serial number.
+    Serial(Serial),
+}
+
+/// A serial number as it is declared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Serial {
+    /// What its texts look like.
+    pub template: Template,
+    /// How often the counter begins again.
+    pub reset: Reset,
+    /// The time zone of its periods; `None`: it has no use for one.
+    pub zone: Option<String>,
+    /// Whether a counter of more digits is written with all of them; else it is refused.
+    pub grows: bool,
+    /// Values of a reservation at least.
+    pub cache: u32,
+}
+
+impl Serial {
+    /// What the row of a period begins with.
+    pub fn spec(&self) -> Spec {
+        let max = 10_i64.checked_pow(self.template.digits()).map_or(VALUE_MAX, |bound| (bound - 1).min(VALUE_MAX));
+        Spec { max: if self.grows { VALUE_MAX } else { max }, cache: self.cache, ..Spec::default() }
+    }
+
+    /// Appends the text of a value; false if it has too many digits.
+    #[must_use]
+    pub fn write(&self, stamp: Stamp, value: i64, out: &mut Vec<u8>) -> bool {
+        self.template.write(stamp, value, self.grows, out)
+    }
+}
+
+/// What is wrong with a declaration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the sentence of each says it")]
+pub enum CounterError {
+    NoTemplate,
+    Template { text: String, error: TemplateError },
+    NoValue { option: String },
+    Twice { option: String },
+    Option { kind: &'static str, name: String },
+    NoZone,
+    Zone { text: String, expected: String },
+    Reset { text: String },
+    Cache { text: String },
+    Pad { text: String },
+    Radix { text: String },
+    Prefix { text: String },
+    Overflow { text: String },
+}
+
+impl CounterError {
+    /// The option that it is about; `None`: the declaration as a whole.
+    pub fn option(&self) -> Option<&str> {
+        Some(match self {
+            CounterError::NoTemplate => return None,
+            CounterError::Template { .. } => "template",
+            CounterError::NoValue { option } | CounterError::Twice { option } => option,
+            CounterError::Option { name, .. } => name,
+            CounterError::NoZone | CounterError::Zone { .. } => "zone",
+            CounterError::Reset { .. } => "reset",
+            CounterError::Cache { .. } => "cache",
+            CounterError::Pad { .. } => "pad",
+            CounterError::Radix { .. } => "format",
+            CounterError::Prefix { .. } => "prefix",
+            CounterError::Overflow { .. } => "overflow",
+        })
+    }
+}
+
+impl fmt::Display for CounterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CounterError::NoTemplate => {
+                f.write_str("a serial has its template behind the kind, such as 'INV{yyyyMMdd}-{n:6}'")
+            }
+            CounterError::Template { text, error } => write!(f, "template '{text}': {error}"),
+            CounterError::NoValue { option } => write!(f, "{option} has no value"),
+            CounterError::Twice { option } => write!(f, "{option} is given twice"),
+            CounterError::Option { kind: "serial", name } => {
+                write!(f, "'{name}' is not an option of a serial: it has zone, reset, overflow and cache")
+            }
+            CounterError::Option { name, .. } => {
+                write!(f, "'{name}' is not an option of a sequence here: it has format, pad, prefix and overflow")
+            }
+            CounterError::NoZone => {
+                f.write_str("a serial that shows a date has a zone, such as 'zone Asia/Shanghai' or 'zone UTC'")
+            }
+            CounterError::Zone { text, expected } => write!(f, "zone is '{text}', {expected}"),
+            CounterError::Reset { text } => write!(f, "reset is '{text}', must be never, year, month, day or hour"),
+            CounterError::Cache { text } => write!(f, "cache is '{text}', must be 0 to {RESERVED_MAX}"),
+            CounterError::Pad { text } => write!(f, "pad is '{text}', must be 1 to {PAD_MAX}"),
+            CounterError::Radix { text } => {
+                write!(f, "format is '{text}', must be ")?;
+                Radix::ALL.iter().enumerate().try_for_each(|(at, radix)| {
+                    let between = ["", ", ", " or "][usize::from(at > 0) + usize::from(at + 1 == Radix::ALL.len())];
+                    write!(f, "{between}{}", radix.word())
+                })
+            }
+            CounterError::Prefix { text } => write!(
+                f,
+                "prefix is '{text}', must be at most {PREFIX_BYTES_MAX} bytes of printable ASCII without spaces, quotes and \
+                 backslashes"
+            ),
+            CounterError::Overflow { text } => write!(f, "overflow is '{text}', must be error or grow"),
+        }
+    }
+}
+
+impl CounterDeclaration {
+    /// Reads the words behind `generator`, the name first and one of [`COUNTER_KINDS`] second.
+    ///
+    /// `None`: the kind is another one, or the name cannot be a name, and
+    /// [`Declaration::parse`](crate::Declaration::parse) says what is wrong.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with the words.
+    pub fn parse(words: &[&str], zone: ZoneCheck) -> Option<Result<CounterDeclaration, Vec<CounterError>>> {
+        let (&name, rest) = words.split_first()?;
+        let (&kind, rest) = rest.split_first()?;
+        let kind = COUNTER_KINDS.into_iter().find(|known| *known == kind).filter(|_| is_name(name))?;
+        let mut errors = Vec::new();
+        let (template, rest) = match (kind, rest.split_first()) {
+            ("serial", None) => return Some(Err([CounterError::NoTemplate].into())),
+            ("serial", Some((&template, rest))) => (Some(template), rest),
+            _ => (None, rest),
+        };
+        let mut options = Options::read(kind, rest, &mut errors);
+        let kind = match template {
+            Some(text) => options.serial(text, zone, &mut errors).map(CounterKind::Serial),
+            None => Some(CounterKind::Sequence(options.format(&mut errors))),
+        };
+        let declared = kind.filter(|_| errors.is_empty());
+        Some(declared.map(|kind| CounterDeclaration { name: name.to_owned(), kind }).ok_or(errors))
+    }
+
+    /// Its name, and that of its sequence.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it counts.
+    pub fn kind(&self) -> &CounterKind {
+        &self.kind
+    }
+
+    /// The word of its kind.
+    pub fn word(&self) -> &'static str {
+        match self.kind {
+            CounterKind::Sequence(_) => "sequence",
+            CounterKind::Serial(_) => "serial",
+        }
+    }
+
+    /// Whether its IDs are integers on the wire.
+    pub fn is_integer(&self) -> bool {
+        matches!(self.kind, CounterKind::Sequence(None))
+    }
+
+    /// The most bytes of an ID as text.
+    pub fn id_bytes_max(&self) -> usize {
+        match &self.kind {
+            CounterKind::Sequence(None) => 19,
+            CounterKind::Sequence(Some(format)) => format.bytes_max(VALUE_BITS),
+            CounterKind::Serial(_) => TEMPLATE_BYTES_MAX,
+        }
+    }
+
+    /// The words that declare it.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = [self.name.clone(), self.word().to_owned()].to_vec();
+        let mut say = |option: &str, value: &str| words.extend([option.to_owned(), value.to_owned()]);
+        match &self.kind {
+            CounterKind::Sequence(None) => {}
+            CounterKind::Sequence(Some(format)) => {
+                say("format", format.radix.word());
+                say("pad", &format.pad.to_string());
+                if !format.prefix.is_empty() {
+                    say("prefix", &format.prefix);
+                }
+                if format.grows {
+                    say("overflow", "grow");
+                }
+            }
+            CounterKind::Serial(Serial { template, reset, zone, grows, cache }) => {
+                words.push(template.text().to_owned());
+                let mut say = |option: &str, value: &str| words.extend([option.to_owned(), value.to_owned()]);
+                if let Some(zone) = zone {
+                    say("zone", zone);
+                }
+                if *reset != template.finest() {
+                    say("reset", reset.word());
+                }
+                if *grows {
+                    say("overflow", "grow");
+                }
+                if *cache != CACHE_DEFAULT {
+                    say("cache", &cache.to_string());
+                }
+            }
+        }
+        words
+    }
+}
+
+/// The generators over sequences of a server, by name. A change makes another value of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedCounters(Vec<Arc<CounterDeclaration>>);
+
+impl NamedCounters {
+    /// These; of several with one name, the first.
+    pub fn new(counters: impl IntoIterator<Item = Arc<CounterDeclaration>>) -> NamedCounters {
+        let mut counters: Vec<_> = counters.into_iter().collect();
+        counters.sort_by(|one, other| one.name.cmp(&other.name));
+        counters.dedup_by(|one, other| one.name == other.name);
+        NamedCounters(counters)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The place of the one of this name, for [`NamedCounters::get`] of the same value.
+    #[inline]
+    pub fn find(&self, name: &[u8]) -> Option<usize> {
+        self.0.binary_search_by(|known| known.name.as_bytes().cmp(name)).ok()
+    }
+
+    /// The one at this place.
+    #[inline]
+    pub fn get(&self, place: usize) -> Option<&Arc<CounterDeclaration>> {
+        self.0.get(place)
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<CounterDeclaration>> {
+        self.0.iter()
+    }
+}
+
+/// Options while they are read.
+struct Options<'a>(Vec<(&'a str, &'a str)>);
+
+impl<'a> Options<'a> {
+    fn read(kind: &'static str, words: &[&'a str], errors: &mut Vec<CounterError>) -> Options<'a> {
+        let known: &[&str] = if kind == "serial" {
+            &["zone", "reset", "overflow", "cache"]
+        } else {
+            &["format", "pad", "prefix", "overflow"]
+        };
+        let mut options: Vec<(&str, &str)> = Vec::new();
+        for pair in words.chunks(2) {
+            let option = pair[0];
+            if !known.contains(&option) {
+                errors.push(CounterError::Option { kind, name: option.to_owned() });
+                continue;
+            }
+            match pair.get(1) {
+                None => errors.push(CounterError::NoValue { option: option.to_owned() }),
+                Some(_) if options.iter().any(|(name, _)| *name == option) => {
+                    errors.push(CounterError::Twice { option: option.to_owned() });
+                }
+                Some(&value) => options.push((option, value)),
+            }
+        }
+        Options(options)
+    }
+
+    fn get(&self, option: &str) -> Option<&'a str> {
+        self.0.iter().find(|(name, _)| *name == option).map(|(_, value)| *value)
+    }
+
+    fn grows(&self, errors: &mut Vec<CounterError>) -> bool {
+        match self.get("overflow") {
+            None | Some("error") => false,
+            Some("grow") => true,
+            Some(text) => {
+                errors.push(CounterError::Overflow { text: text.to_owned() });
+                false
+            }
+        }
+    }
+
+    fn number(&self, option: &str, max: u32) -> Result<Option<u32>, String> {
+        let Some(text) = self.get(option) else { return Ok(None) };
+        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse().ok().filter(|number| is_number && *number <= max);
+        number.map(Some).ok_or_else(|| text.to_owned())
+    }
+
+    fn serial(&mut self, text: &str, zone: ZoneCheck, errors: &mut Vec<CounterError>) -> Option<Serial> {
+        let grows = self.grows(errors);
+        let wrong = |error| CounterError::Template { text: text.to_owned(), error };
+        let template = Template::parse(text).map_err(|error| errors.push(wrong(error))).ok()?;
+        let reset = match self.get("reset") {
+            None => template.finest(),
+            Some(word) => Reset::ALL.into_iter().find(|reset| reset.word() == word).unwrap_or_else(|| {
+                errors.push(CounterError::Reset { text: word.to_owned() });
+                Reset::Never
+            }),
+        };
+        if let Err(error) = template.check_reset(reset) {
+            errors.push(wrong(error));
+        }
+        let zone_name = self.get("zone");
+        match zone_name.map(zone) {
+            Some(Err(expected)) => {
+                let text = zone_name.unwrap_or_default().to_owned();
+                errors.push(CounterError::Zone { text, expected });
+            }
+            None if template.has_date() => errors.push(CounterError::NoZone),
+            _ => {}
+        }
+        let cache = self.number("cache", RESERVED_MAX).unwrap_or_else(|text| {
+            errors.push(CounterError::Cache { text });
+            None
+        });
+        let zone = zone_name.map(str::to_owned);
+        Some(Serial { template, reset, zone, grows, cache: cache.unwrap_or(CACHE_DEFAULT) })
+    }
+
+    fn format(&mut self, errors: &mut Vec<CounterError>) -> Option<Format> {
+        let grows = self.grows(errors);
+        if self.0.is_empty() {
+            return None;
+        }
+        let radix = self.get("format").map_or(Radix::Decimal, |word| {
+            Radix::of_word(word).unwrap_or_else(|| {
+                errors.push(CounterError::Radix { text: word.to_owned() });
+                Radix::Decimal
+            })
+        });
+        let pad = match self.number("pad", PAD_MAX) {
+            Ok(Some(0)) => Err("0".to_owned()),
+            pad => pad,
+        };
+        let pad = pad.unwrap_or_else(|text| {
+            errors.push(CounterError::Pad { text });
+            None
+        });
+        let prefix = self.get("prefix").unwrap_or_default();
+        if prefix.len() > PREFIX_BYTES_MAX || !is_plain(prefix) {
+            errors.push(CounterError::Prefix { text: prefix.to_owned() });
+        }
+        let pad = pad.unwrap_or_else(|| radix.digits_of(VALUE_BITS));
+        Some(Format { radix, pad, prefix: prefix.to_owned(), grows })
+    }
+}

@@ -1,0 +1,336 @@
+//! Templates: `INV{yyyyMMdd}-{n:6}{luhn}`, and the periods that they show.
+
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::CheckDigit;
+use crate::format::is_plain;
+
+/// Bytes of a template, and of a serial number, at most.
+pub const TEMPLATE_BYTES_MAX: usize = 128;
+
+/// Digits of the counter: those of the largest value of a sequence, but one.
+const DIGITS_MAX: u32 = 18;
+
+/// A civil time in the zone of a serial number, as far as templates show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp {
+    /// 0 to 9999.
+    pub year: u16,
+    /// 1 to 12.
+    pub month: u8,
+    /// 1 to 31.
+    pub day: u8,
+    /// 0 to 23.
+    pub hour: u8,
+}
+
+impl Stamp {
+    /// That of a template that shows no time.
+    pub const FIRST: Stamp = Stamp { year: 0, month: 1, day: 1, hour: 0 };
+}
+
+/// How often the counter begins again. The greater is the finer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reset {
+    /// Never.
+    Never,
+    /// With each year.
+    Year,
+    /// With each month.
+    Month,
+    /// With each day.
+    Day,
+    /// With each hour.
+    Hour,
+}
+
+impl Reset {
+    /// All of them, the coarsest first.
+    pub const ALL: [Reset; 5] = [Reset::Never, Reset::Year, Reset::Month, Reset::Day, Reset::Hour];
+
+    /// The word that declares it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Reset::Never => "never",
+            Reset::Year => "year",
+            Reset::Month => "month",
+            Reset::Day => "day",
+            Reset::Hour => "hour",
+        }
+    }
+
+    /// The period that a time is in, as the key of its counter has it: `2026`, `202611`, `20261122`, `20261122T23`;
+    /// `None`: there is only one.
+    pub fn period(self, stamp: Stamp) -> Option<String> {
+        let Stamp { year, month, day, hour } = stamp;
+        Some(match self {
+            Reset::Never => return None,
+            Reset::Year => alloc::format!("{year:04}"),
+            Reset::Month => alloc::format!("{year:04}{month:02}"),
+            Reset::Day => alloc::format!("{year:04}{month:02}{day:02}"),
+            Reset::Hour => alloc::format!("{year:04}{month:02}{day:02}T{hour:02}"),
+        })
+    }
+
+    /// What a template must show for it.
+    const fn shown(self) -> &'static str {
+        match self {
+            Reset::Never => "",
+            Reset::Year => "{yyyy}",
+            Reset::Month => "{yyyy}{MM}",
+            Reset::Day => "{yyyy}{MM}{dd}",
+            Reset::Hour => "{yyyy}{MM}{dd}{HH}",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Year4,
+    Year2,
+    Month,
+    Day,
+    Hour,
+    Counter { digits: u32 },
+    Check(CheckDigit),
+}
+
+/// A template that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    text: String,
+    parts: Vec<Part>,
+    digits: u32,
+}
+
+/// What is wrong with a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the sentence of each says it")]
+pub enum TemplateError {
+    TooLong { bytes: usize },
+    Byte { text: String },
+    Unclosed { rest: String },
+    Closing,
+    Field { text: String },
+    Digits { text: String },
+    NoCounter,
+    Counters,
+    CheckDigit { text: String },
+    FineReset { reset: Reset },
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TemplateError::TooLong { bytes } => {
+                write!(f, "its texts would have up to {bytes} bytes, must be at most {TEMPLATE_BYTES_MAX}")
+            }
+            TemplateError::Byte { text } => {
+                write!(f, "'{text}' must be printable ASCII without spaces, quotes and backslashes")
+            }
+            TemplateError::Unclosed { rest } => write!(f, "'{rest}' has no closing brace"),
+            TemplateError::Closing => f.write_str("a closing brace has no opening one"),
+            TemplateError::Field { text } => write!(
+                f,
+                "'{{{text}}}' is not a field of a template: there are {{yyyy}}, {{yy}}, {{MM}}, {{dd}}, {{HH}}, several of \
+                 them in one brace, {{n:6}}, and at the end {{luhn}} or {{mod97}}"
+            ),
+            TemplateError::Digits { text } => {
+                write!(f, "'{{{text}}}' must say how many digits the counter has, 1 to {DIGITS_MAX}, such as {{n:6}}")
+            }
+            TemplateError::NoCounter => f.write_str("it must have a counter, such as {n:6}"),
+            TemplateError::Counters => f.write_str("it must have one counter, and has several"),
+            TemplateError::CheckDigit { text } => write!(f, "'{{{text}}}' must be the last of the template"),
+            TemplateError::FineReset { reset } => write!(
+                f,
+                "its counter begins again with each {}, so the template must show {}, or texts repeat",
+                reset.word(),
+                reset.shown()
+            ),
+        }
+    }
+}
+
+impl Template {
+    /// Reads a template.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong with it.
+    pub fn parse(text: &str) -> Result<Template, TemplateError> {
+        if text.len() > TEMPLATE_BYTES_MAX {
+            return Err(TemplateError::TooLong { bytes: text.len() });
+        }
+        if !is_plain(text) {
+            return Err(TemplateError::Byte { text: text.escape_default().collect() });
+        }
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            let (literal, behind) = rest.split_once('{').map_or((rest, None), |(literal, rest)| (literal, Some(rest)));
+            if literal.contains('}') {
+                return Err(TemplateError::Closing);
+            }
+            if !literal.is_empty() {
+                parts.push(Part::Text(literal.to_owned()));
+            }
+            let Some(behind) = behind else { break };
+            let unclosed = || TemplateError::Unclosed { rest: alloc::format!("{{{behind}") };
+            let (field, behind) = behind.split_once('}').ok_or_else(unclosed)?;
+            read_field(field, &mut parts)?;
+            rest = behind;
+        }
+        let counters = parts.iter().filter_map(|part| match part {
+            Part::Counter { digits } => Some(*digits),
+            _ => None,
+        });
+        let digits = match counters.collect::<Vec<_>>()[..] {
+            [] => return Err(TemplateError::NoCounter),
+            [digits] => digits,
+            _ => return Err(TemplateError::Counters),
+        };
+        let check = parts.iter().position(|part| matches!(part, Part::Check(_)));
+        if let Some(Part::Check(check)) = check.filter(|&at| at + 1 < parts.len()).map(|at| &parts[at]) {
+            return Err(TemplateError::CheckDigit { text: check.word().to_owned() });
+        }
+        let template = Template { text: text.to_owned(), parts, digits };
+        let bytes = template.bytes_max();
+        if bytes > TEMPLATE_BYTES_MAX { Err(TemplateError::TooLong { bytes }) } else { Ok(template) }
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// How many digits its counter has.
+    pub fn digits(&self) -> u32 {
+        self.digits
+    }
+
+    /// The finest period that it shows in full.
+    pub fn finest(&self) -> Reset {
+        Reset::ALL.into_iter().rev().find(|&reset| self.shows(reset)).unwrap_or(Reset::Never)
+    }
+
+    /// Whether it shows anything of the time.
+    pub fn has_date(&self) -> bool {
+        self.parts.iter().any(|part| !matches!(part, Part::Text(_) | Part::Counter { .. } | Part::Check(_)))
+    }
+
+    /// Whether years are shown by two digits alone: its texts repeat after a hundred years.
+    pub fn has_short_years(&self) -> bool {
+        self.parts.contains(&Part::Year2) && !self.parts.contains(&Part::Year4)
+    }
+
+    /// Whether two periods of a reset have different texts, for a hundred years at least.
+    fn shows(&self, reset: Reset) -> bool {
+        let has = |part| self.parts.contains(&part);
+        let wanted = [
+            (Reset::Year, has(Part::Year4) || has(Part::Year2)),
+            (Reset::Month, has(Part::Month)),
+            (Reset::Day, has(Part::Day)),
+            (Reset::Hour, has(Part::Hour)),
+        ];
+        wanted.into_iter().all(|(finer, is_shown)| is_shown || finer > reset)
+    }
+
+    /// Whether its counter may begin again so often.
+    ///
+    /// # Errors
+    ///
+    /// Texts would repeat.
+    pub fn check_reset(&self, reset: Reset) -> Result<(), TemplateError> {
+        if self.shows(reset) { Ok(()) } else { Err(TemplateError::FineReset { reset }) }
+    }
+
+    /// The most bytes of its texts, with a counter that may grow.
+    pub fn bytes_max(&self) -> usize {
+        let bytes = self.parts.iter().map(|part| match part {
+            Part::Text(text) => text.len(),
+            Part::Year4 => 4,
+            Part::Year2 | Part::Month | Part::Day | Part::Hour => 2,
+            Part::Counter { .. } => DIGITS_MAX as usize + 1,
+            Part::Check(check) => check.digits(),
+        });
+        bytes.sum()
+    }
+
+    /// Appends the text of a value, 0 or more; false, and nothing is appended, if it has more digits than the counter
+    /// and may not grow.
+    #[must_use]
+    pub fn write(&self, stamp: Stamp, value: i64, grows: bool, out: &mut Vec<u8>) -> bool {
+        let start = out.len();
+        for part in &self.parts {
+            let (number, digits) = match part {
+                Part::Text(text) => {
+                    out.extend_from_slice(text.as_bytes());
+                    continue;
+                }
+                Part::Year4 => (i64::from(stamp.year), 4),
+                Part::Year2 => (i64::from(stamp.year % 100), 2),
+                Part::Month => (stamp.month.into(), 2),
+                Part::Day => (stamp.day.into(), 2),
+                Part::Hour => (stamp.hour.into(), 2),
+                Part::Counter { digits } => (value, *digits as usize),
+                Part::Check(check) => (i64::from(check.of(&out[start..])), check.digits()),
+            };
+            if write_padded(number.unsigned_abs(), digits, out) > digits && !grows {
+                out.truncate(start);
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Appends a number, padded with zeros; how many digits it has.
+fn write_padded(mut number: u64, digits: usize, out: &mut Vec<u8>) -> usize {
+    let mut text = [b'0'; 20];
+    let mut first = text.len();
+    while number > 0 {
+        first -= 1;
+        text[first] = b'0' + u8::try_from(number % 10).unwrap_or_default();
+        number /= 10;
+    }
+    let written = (text.len() - first).max(digits);
+    out.extend_from_slice(&text[text.len() - written..]);
+    written
+}
+
+fn read_field(field: &str, parts: &mut Vec<Part>) -> Result<(), TemplateError> {
+    let wrong = || TemplateError::Field { text: field.to_owned() };
+    match field {
+        "luhn" => parts.push(Part::Check(CheckDigit::Luhn)),
+        "mod97" => parts.push(Part::Check(CheckDigit::Mod97)),
+        _ if field == "n" || field.starts_with("n:") => {
+            let digits = field.strip_prefix("n:").filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+            let digits =
+                digits.and_then(|digits| digits.parse().ok()).filter(|digits| (1..=DIGITS_MAX).contains(digits));
+            let digits = digits.ok_or_else(|| TemplateError::Digits { text: field.to_owned() })?;
+            parts.push(Part::Counter { digits });
+        }
+        "" => return Err(wrong()),
+        _ => {
+            let mut rest = field;
+            while !rest.is_empty() {
+                let dates = [
+                    ("yyyy", Part::Year4),
+                    ("yy", Part::Year2),
+                    ("MM", Part::Month),
+                    ("dd", Part::Day),
+                    ("HH", Part::Hour),
+                ];
+                let found = dates.into_iter().find(|(word, _)| rest.starts_with(word));
+                let (word, part) = found.ok_or_else(wrong)?;
+                parts.push(part);
+                rest = &rest[word.len()..];
+            }
+        }
+    }
+    Ok(())
+}

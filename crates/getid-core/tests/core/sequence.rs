@@ -1,0 +1,446 @@
+//! Sequences, step by step.
+
+use getid_core::{
+    Ask, Fetch, FetchTaken, Fetched, Run, Segment, Sequence, SequencePolicy, SequenceRefusal, Spec, WaitPolicy,
+};
+
+const POLICY: SequencePolicy = SequencePolicy { ahead_ms: 10_000, waits: WaitPolicy::Wait };
+
+fn ones(times: u32) -> Ask {
+    Ask { values: 1, times }
+}
+
+fn reserved(first: i64, last: i64, cache: u32) -> Fetched {
+    let segment = Segment { first, last, increment: 1 };
+    let spec = Spec { cache, ..Spec::default() };
+    Fetched::Reserved { store: 0, segment, version: 1, generation: 1, spec }
+}
+
+/// What came of serving: of each payload its values, or the refusal.
+fn serve(sequence: &mut Sequence<u32>, now_ms: u64) -> Vec<(u32, Result<Vec<i64>, SequenceRefusal>)> {
+    let mut served = Vec::new();
+    sequence.serve(now_ms, &mut |who, result| served.push((who, result.map(|runs| values(&runs)))));
+    served
+}
+
+/// The last value of each command.
+fn values(runs: &[Run]) -> Vec<i64> {
+    runs.iter().flat_map(|run| (0..run.times).map(|nth| run.last_of(nth))).collect()
+}
+
+/// One that has `first` to `last` in memory.
+fn holding(first: i64, last: i64) -> Sequence<u32> {
+    let mut sequence = Sequence::new(0);
+    sequence.join(vec![ones(1)], 0);
+    assert_eq!(sequence.begin_fetch(0, &POLICY), Some(Fetch { values: 1, floor: 0 }));
+    assert_eq!(sequence.fetched(5, reserved(first - 1, last, 100)), FetchTaken::Yes);
+    assert_eq!(serve(&mut sequence, 5), [(0, Ok(vec![first - 1]))]);
+    sequence
+}
+
+#[test]
+pub(crate) fn values_come_out_of_memory_in_order() {
+    let mut sequence = holding(2, 10);
+    let mut runs = Vec::new();
+    assert_eq!(sequence.draw(ones(3), &mut runs), 0);
+    assert_eq!(sequence.draw(Ask { values: 4, times: 1 }, &mut runs), 0);
+    assert_eq!(sequence.draw(ones(5), &mut runs), 3);
+    assert_eq!(values(&runs), [2, 3, 4, 8, 9, 10]);
+    assert_eq!(sequence.last_given(), Some(10));
+}
+
+#[test]
+pub(crate) fn a_range_over_two_segments_is_taken_only_if_they_adjoin() {
+    for (second, expected) in [(11, vec![12, 13]), (21, vec![23, 24])] {
+        let mut sequence = holding(2, 10);
+        let mut runs = Vec::new();
+        assert_eq!(sequence.draw(ones(7), &mut runs), 0);
+        assert!(sequence.wants_fetch(10), "two of ten are left");
+        sequence.begin_fetch(10, &POLICY).expect("a fetch");
+        assert_eq!(sequence.fetched(15, reserved(second, second + 9, 100)), FetchTaken::Yes);
+        runs.clear();
+        // 9, 10 are left of the first.
+        assert_eq!(sequence.draw(Ask { values: if second == 11 { 4 } else { 3 }, times: 1 }, &mut runs), 0);
+        assert_eq!(sequence.draw(ones(1), &mut runs), 0);
+        assert_eq!(values(&runs), expected);
+    }
+}
+
+#[test]
+pub(crate) fn with_cache_0_a_fetch_is_for_those_who_had_come_before_it() {
+    let mut sequence = Sequence::new(0);
+    sequence.join(vec![ones(2)], 1);
+    assert_eq!(sequence.begin_fetch(0, &POLICY), Some(Fetch { values: 2, floor: 0 }));
+    sequence.join(vec![ones(1)], 2);
+    sequence.fetched(5, reserved(1, 2, 0));
+    assert_eq!(serve(&mut sequence, 5), [(1, Ok(vec![1, 2]))]);
+    assert!(sequence.wants_fetch(5));
+    assert_eq!(sequence.begin_fetch(5, &POLICY), Some(Fetch { values: 1, floor: 3 }));
+    // More than was asked for: the rest is thrown away.
+    sequence.fetched(6, reserved(3, 9, 0));
+    sequence.join(vec![ones(1)], 3);
+    assert_eq!(serve(&mut sequence, 6), [(2, Ok(vec![3]))]);
+    assert!(!sequence.holds_values());
+}
+
+#[test]
+pub(crate) fn after_a_failure_it_pauses_and_asks_for_no_more_than_what_waits() {
+    let mut sequence = holding(2, 1000);
+    let mut runs = Vec::new();
+    assert_eq!(sequence.draw(ones(999), &mut runs), 0);
+    sequence.join(vec![ones(7)], 1);
+    assert!(sequence.begin_fetch(6, &POLICY).is_some_and(|fetch| fetch.values > 7));
+    let mut now_ms = 10;
+    for pause_ms in [100, 200, 400, 800, 1600, 3200, 5000, 5000] {
+        sequence.fetched(now_ms, Fetched::Failed { is_unknown: true, said: "it hangs".into() });
+        assert_eq!(sequence.retry_at_ms(), Some(now_ms + pause_ms));
+        assert!(!sequence.wants_fetch(now_ms + pause_ms - 1));
+        now_ms += pause_ms;
+        assert_eq!(sequence.begin_fetch(now_ms, &POLICY), Some(Fetch { values: 100, floor: 1001 }));
+    }
+    assert_eq!(sequence.may_wait(now_ms, &POLICY, &[ones(1)]), Err(SequenceRefusal::Store("it hangs".into())));
+    // What the lost ones may have reserved is skipped.
+    sequence.fetched(now_ms, reserved(5000, 5099, 100));
+    assert_eq!(serve(&mut sequence, now_ms), [(1, Ok((5000..5007).collect()))]);
+    assert_eq!(sequence.may_wait(now_ms, &POLICY, &[ones(1)]), Ok(()));
+}
+
+#[test]
+pub(crate) fn a_new_generation_throws_away_what_is_held_and_what_is_on_its_way() {
+    let mut sequence = holding(2, 10);
+    sequence.join(vec![ones(20)], 1);
+    sequence.begin_fetch(5, &POLICY).expect("a fetch");
+    assert!(sequence.set_generation(0, 2));
+    assert!(!sequence.set_generation(0, 2));
+    assert_eq!(sequence.fetched(6, reserved(11, 40, 100)), FetchTaken::Outdated);
+    assert_eq!(serve(&mut sequence, 6), []);
+    // Asked for when the new one was known, and older all the same: the store went back.
+    sequence.begin_fetch(6, &POLICY).expect("a fetch");
+    assert_eq!(sequence.fetched(7, reserved(41, 70, 100)), FetchTaken::Backwards { floor: 11 });
+    sequence.fetched(7, Fetched::Refused(SequenceRefusal::WentBack));
+    assert_eq!(serve(&mut sequence, 7), [(1, Err(SequenceRefusal::WentBack))]);
+}
+
+#[test]
+pub(crate) fn what_lies_below_is_never_given() {
+    let mut sequence = holding(2, 10);
+    sequence.join(vec![ones(20)], 1);
+    sequence.begin_fetch(5, &POLICY).expect("a fetch");
+    assert_eq!(sequence.fetched(6, reserved(10, 40, 100)), FetchTaken::Backwards { floor: 11 });
+    assert!(!sequence.wants_fetch(6));
+}
+
+#[test]
+pub(crate) fn what_is_given_back_is_the_rows_end_or_nothing() {
+    let mut sequence = holding(2, 10);
+    let mut runs = Vec::new();
+    sequence.draw(ones(3), &mut runs);
+    let remainder = sequence.give_back().expect("six values");
+    assert_eq!((remainder.version, remainder.next, remainder.values), (1, 5, 6));
+    assert_eq!(remainder.had_next, Some(5));
+    assert_eq!(sequence.give_back(), None);
+    assert_eq!(sequence.draw(ones(1), &mut runs), 1);
+
+    let mut sequence = holding(2, 10);
+    sequence.join(vec![ones(20)], 1);
+    sequence.begin_fetch(5, &POLICY).expect("a fetch");
+    assert_eq!(sequence.give_back(), None, "a fetch is in flight");
+
+    let mut sequence = holding(2, 10);
+    sequence.draw(ones(7), &mut runs);
+    sequence.begin_fetch(5, &POLICY).expect("a fetch");
+    sequence.fetched(6, Fetched::Failed { is_unknown: true, said: "lost".into() });
+    assert_eq!(sequence.give_back(), None, "the last fetch may have been done");
+}
+
+#[test]
+pub(crate) fn who_waits_is_served_in_rounds_and_nobody_passes() {
+    let mut sequence = Sequence::new(0);
+    sequence.join(vec![ones(200)], 1);
+    sequence.begin_fetch(0, &POLICY).expect("a fetch");
+    let gone = sequence.join(vec![ones(50)], 2);
+    sequence.join(vec![ones(1)], 3);
+    assert_eq!(sequence.leave(gone), Some(2));
+    assert_eq!(sequence.leave(gone), None);
+    let mut runs = Vec::new();
+    assert_eq!(sequence.draw(ones(1), &mut runs), 1);
+    sequence.fetched(5, reserved(1, 210, 100));
+    let served = serve(&mut sequence, 5);
+    assert_eq!(served[0], (3, Ok(vec![65])));
+    let expected: Vec<i64> = (1..=64).chain(66..=201).collect();
+    assert_eq!(served[1], (1, Ok(expected)));
+    assert_eq!(sequence.draw(ones(1), &mut runs), 0);
+}
+
+#[test]
+pub(crate) fn a_set_inside_of_what_is_held_skips() {
+    let mut sequence = holding(2, 10);
+    assert!(sequence.skip_to(5) && sequence.skip_to(5));
+    assert!(!sequence.skip_to(4), "it never goes back");
+    assert!(!sequence.skip_to(11), "that is the store's to say");
+    let mut runs = Vec::new();
+    assert_eq!(sequence.draw(ones(1), &mut runs), 0);
+    assert_eq!(values(&runs), [6]);
+}
+
+#[test]
+pub(crate) fn at_its_max_it_refuses_and_gives_what_is_left() {
+    let mut sequence = holding(2, 3);
+    let mut runs = Vec::new();
+    sequence.join(vec![ones(5)], 1);
+    sequence.begin_fetch(5, &POLICY).expect("a fetch");
+    let spec = Spec { max: 3, ..Spec::default() };
+    let empty = Fetched::Reserved { store: 0, segment: Segment::EMPTY, version: 1, generation: 1, spec };
+    sequence.fetched(6, empty);
+    let refusal = SequenceRefusal::AtMax { max: 3 };
+    assert_eq!(serve(&mut sequence, 6), [(1, Err(refusal.clone()))]);
+    assert_eq!(sequence.may_wait(7, &POLICY, &[ones(1)]), Err(refusal));
+    assert_eq!(sequence.draw(ones(1), &mut runs), 1);
+}
+
+#[test]
+pub(crate) fn from_idle_to_200000_a_second_takes_few_fetches() {
+    let mut sequence: Sequence<u32> = Sequence::new(0);
+    let (mut now_ms, mut next, mut missed_ms, mut fetches) = (0, 1, 0, 0);
+    let mut in_flight: Option<(u64, u32)> = None;
+    let mut runs = Vec::new();
+    while now_ms < 30_000 {
+        if in_flight.is_some_and(|(at, _)| now_ms >= at)
+            && let Some((_, values)) = in_flight.take()
+        {
+            sequence.fetched(now_ms, reserved(next, next + i64::from(values) - 1, 100));
+            next += i64::from(values);
+            serve(&mut sequence, now_ms);
+        }
+        runs.clear();
+        let left = sequence.draw(ones(200), &mut runs);
+        if left > 0 {
+            sequence.join(vec![ones(left)], 0);
+            missed_ms = now_ms;
+        }
+        if let Some(fetch) = sequence.begin_fetch(now_ms, &POLICY) {
+            in_flight = Some((now_ms + 5, fetch.values));
+            fetches += 1;
+        }
+        now_ms += 1;
+    }
+    assert!(missed_ms < 250, "somebody waited after {missed_ms} ms");
+    assert!(fetches < 25, "{fetches} fetches in 30 s");
+}
+
+#[test]
+pub(crate) fn one_is_small() {
+    assert!(size_of::<Sequence<Box<u8>>>() <= 232, "{}", size_of::<Sequence<Box<u8>>>());
+}
+
+const AT_ONCE: SequencePolicy = SequencePolicy { ahead_ms: 10_000, waits: WaitPolicy::Error };
+
+#[test]
+pub(crate) fn a_store_that_is_back_is_noticed_though_nobody_may_wait_for_it() {
+    let mut sequence: Sequence<u32> = Sequence::new(0);
+    let waiter = sequence.join(vec![ones(1)], 1);
+    for now_ms in [0, 100, 300, 700, 1500] {
+        sequence.begin_fetch(now_ms, &POLICY).expect("a fetch");
+        sequence.fetched(now_ms, Fetched::Failed { is_unknown: true, said: "down".into() });
+    }
+    sequence.leave(waiter);
+    assert!(!sequence.wants_fetch(10_000), "nobody wants any");
+    assert_eq!(sequence.may_wait(10_000, &POLICY, &[ones(500)]), Err(SequenceRefusal::Store("down".into())));
+    // To ask whether it is back takes no more than one value.
+    assert_eq!(sequence.begin_fetch(10_000, &POLICY), Some(Fetch { values: 1, floor: 0 }));
+    sequence.fetched(10_005, reserved(1, 1, 100));
+    assert_eq!(sequence.may_wait(10_005, &POLICY, &[ones(500)]), Ok(()));
+}
+
+#[test]
+pub(crate) fn with_policy_error_a_large_range_is_there_for_the_next_who_asks() {
+    let mut sequence = holding(2, 101);
+    let large = Ask { values: 500, times: 1 };
+    let mut runs = Vec::new();
+    assert_eq!(sequence.draw(large, &mut runs), 1);
+    assert!(!sequence.wants_fetch(10));
+    assert_eq!(sequence.may_wait(10, &AT_ONCE, &[large]), Err(SequenceRefusal::Busy { waited_ms: 0 }));
+    let fetch = sequence.begin_fetch(10, &AT_ONCE).expect("a fetch");
+    sequence.fetched(15, reserved(200, 200 + i64::from(fetch.values) - 1, 100));
+    assert_eq!(sequence.draw(large, &mut runs), 0);
+    assert_eq!(values(&runs), [699]);
+}
+
+#[test]
+pub(crate) fn with_policy_error_a_sequence_at_its_max_goes_on_once_it_was_given_more() {
+    let mut sequence = holding(2, 1);
+    sequence.begin_fetch(5, &AT_ONCE).expect("a fetch");
+    let spec = Spec { max: 1, ..Spec::default() };
+    sequence.fetched(6, Fetched::Reserved { store: 0, segment: Segment::EMPTY, version: 1, generation: 1, spec });
+    assert_eq!(sequence.may_wait(7, &AT_ONCE, &[ones(1)]), Err(SequenceRefusal::AtMax { max: 1 }));
+    sequence.set_generation(0, 2);
+    assert_eq!(sequence.may_wait(8, &AT_ONCE, &[ones(1)]), Ok(()), "nothing can be in memory: the store is asked");
+}
+
+#[test]
+pub(crate) fn a_ticket_of_one_that_was_served_is_nobody_elses() {
+    let mut sequence = Sequence::new(0);
+    let first = sequence.join(vec![ones(1)], 1);
+    sequence.begin_fetch(0, &POLICY).expect("a fetch");
+    sequence.fetched(5, reserved(1, 1, 100));
+    assert_eq!(serve(&mut sequence, 5), [(1, Ok(vec![1]))]);
+    let second = sequence.join(vec![ones(1)], 2);
+    assert_eq!(sequence.leave(first), None);
+    assert_eq!(sequence.leave(second), Some(2));
+}
+
+#[test]
+pub(crate) fn at_the_max_those_are_served_for_whom_there_is_enough() {
+    let mut sequence = holding(2, 4);
+    sequence.join(vec![Ask { values: 5, times: 1 }], 1);
+    sequence.join(vec![ones(2)], 2);
+    sequence.join(vec![ones(2)], 3);
+    sequence.begin_fetch(5, &POLICY).expect("a fetch");
+    let spec = Spec { max: 4, ..Spec::default() };
+    sequence.fetched(6, Fetched::Reserved { store: 0, segment: Segment::EMPTY, version: 1, generation: 1, spec });
+    let refusal = SequenceRefusal::AtMax { max: 4 };
+    assert_eq!(serve(&mut sequence, 6), [(1, Err(refusal.clone())), (2, Ok(vec![2, 3])), (3, Err(refusal))]);
+}
+
+#[test]
+pub(crate) fn a_set_below_what_others_had_is_refused() {
+    let mut sequence = Sequence::new(0);
+    let gone = sequence.join(vec![ones(1)], 0);
+    sequence.begin_fetch(0, &POLICY).expect("a fetch");
+    sequence.leave(gone);
+    sequence.fetched(5, reserved(100, 199, 100));
+    serve(&mut sequence, 5);
+    assert!(!sequence.skip_to(98), "99 may have been given in an earlier life");
+    assert!(sequence.skip_to(99) && sequence.skip_to(120));
+    assert_eq!(sequence.last_given(), Some(120));
+}
+
+#[test]
+pub(crate) fn with_cache_0_nothing_of_an_earlier_cache_is_given() {
+    let mut sequence = holding(2, 100);
+    let mut runs = Vec::new();
+    sequence.draw(ones(60), &mut runs);
+    // There are 39 left, and others have had 101 to 200.
+    sequence.join(vec![Ask { values: 50, times: 1 }], 1);
+    sequence.begin_fetch(10, &POLICY).expect("a fetch");
+    // In tables of others, whose rows have no generation.
+    sequence.fetched(11, reserved(101, 200, 0));
+    assert_eq!(serve(&mut sequence, 11), [(1, Ok(vec![150]))]);
+    assert_eq!(sequence.status(11).left, 0);
+}
+
+#[test]
+pub(crate) fn a_raise_is_in_force_whatever_the_generation_says() {
+    // A store that lost a raise counts its generations once more: 1 was the one that was lost, and is the new one.
+    let mut sequence = holding(2, 100);
+    sequence.note_given(50);
+    let mut runs = Vec::new();
+    assert_eq!(sequence.draw(ones(1), &mut runs), 0);
+    assert_eq!(values(&runs), [51]);
+    sequence.note_given(500);
+    assert_eq!((sequence.draw(ones(1), &mut runs), sequence.last_given()), (1, Some(500)));
+    sequence.begin_fetch(10, &POLICY).expect("a fetch");
+    assert_eq!(sequence.fetched(11, reserved(101, 200, 100)), FetchTaken::Backwards { floor: 501 });
+}
+
+#[test]
+pub(crate) fn a_set_is_the_stores_while_others_may_have_a_part_in_the_rows_end() {
+    let mut sequence = holding(2, 100);
+    sequence.draw(ones(60), &mut Vec::new());
+    sequence.begin_fetch(10, &POLICY).expect("a fetch");
+    assert!(!sequence.skip_to(70), "a fetch is in flight");
+    sequence.fetched(11, Fetched::Failed { is_unknown: true, said: "lost".into() });
+    assert!(!sequence.skip_to(70), "it may have been done");
+}
+
+#[test]
+pub(crate) fn an_answer_that_nobody_waits_for_is_not_used() {
+    let mut sequence: Sequence<u32> = Sequence::new(0);
+    sequence.join(vec![ones(1)], 1);
+    sequence.begin_fetch(0, &POLICY).expect("a fetch");
+    sequence.fetched(2000, Fetched::Failed { is_unknown: true, said: "no answer".into() });
+    assert_eq!(sequence.fetched(2001, reserved(1, 100, 100)), FetchTaken::Outdated);
+    assert_eq!(serve(&mut sequence, 2001), []);
+    assert_eq!(sequence.retry_at_ms(), Some(2100), "and the pause goes on");
+}
+
+#[test]
+pub(crate) fn what_is_held_of_a_row_that_is_gone_is_not_given() {
+    for refusal in [SequenceRefusal::NoSuch, SequenceRefusal::WentBack] {
+        let mut sequence = holding(2, 100);
+        sequence.draw(ones(60), &mut Vec::new());
+        sequence.begin_fetch(10, &POLICY).expect("a fetch");
+        sequence.fetched(11, Fetched::Refused(refusal.clone()));
+        assert_eq!(sequence.draw(ones(1), &mut Vec::new()), 1);
+        assert_eq!(sequence.may_wait(11, &POLICY, &[ones(1)]), Err(refusal));
+    }
+}
+
+#[test]
+pub(crate) fn what_a_kill_would_skip_is_told() {
+    let mut sequence = Sequence::new(0);
+    sequence.join(vec![ones(10), Ask { values: 50, times: 1 }], 1);
+    let fetch = sequence.begin_fetch(0, &POLICY).expect("a fetch");
+    let status = sequence.status(0);
+    assert_eq!((status.left, status.asked), (0, fetch.values));
+    sequence.fetched(1, reserved(1, 30, 100));
+    assert_eq!(serve(&mut sequence, 1), []);
+    let status = sequence.status(1);
+    assert_eq!((status.left, status.asked), (30, 0), "ten of them are another's, who has not heard of them");
+}
+
+/// A few values after each of many changes by an operator: each segment was thrown away after a moment, and the next
+/// one was eight times as large, up to hundreds of thousands.
+#[test]
+fn a_segment_does_not_grow_because_the_one_before_was_thrown_away() {
+    let mut sequence = holding(2, 101);
+    for generation in 2..20 {
+        sequence.set_generation(0, generation);
+        sequence.join(vec![ones(1)], 1);
+        let fetch = sequence.begin_fetch(10 * generation, &POLICY).expect("a fetch");
+        assert!(fetch.values <= 100 + 8 * 20, "{} values after {generation} changes", fetch.values);
+        let segment = Segment { first: fetch.floor, last: fetch.floor + i64::from(fetch.values) - 1, increment: 1 };
+        let spec = Spec::default();
+        let answer = Fetched::Reserved { store: 0, segment, version: generation, generation, spec };
+        sequence.fetched(10 * generation + 1, answer);
+        serve(&mut sequence, 10 * generation + 1);
+    }
+}
+
+/// Dropped at 1200 and made anew from 5, while a fetch of the old row was on its way, whose verdict comes late.
+#[test]
+fn a_row_that_was_made_anew_begins_where_it_says() {
+    let mut sequence = holding(2, 101);
+    sequence.set_generation(0, 2);
+    assert!(sequence.begin_fetch(5, &POLICY).is_some());
+    sequence.made_anew(5);
+    sequence.join(vec![ones(1)], 1);
+    let dropped = Fetched::Refused(SequenceRefusal::Dropped { last: 1200 });
+    assert_eq!(sequence.fetched(6, dropped), FetchTaken::Outdated);
+    assert_eq!(serve(&mut sequence, 6), []);
+    assert_eq!(sequence.begin_fetch(6, &POLICY), Some(Fetch { values: 1, floor: 5 }));
+    let segment = Segment { first: 5, last: 5, increment: 1 };
+    let answer = Fetched::Reserved { store: 0, segment, version: 1, generation: 3, spec: Spec::default() };
+    assert_eq!(sequence.fetched(7, answer), FetchTaken::Yes);
+    assert_eq!(serve(&mut sequence, 7), [(1, Ok(vec![5]))]);
+}
+
+#[test]
+fn rows_of_several_stores_have_no_value_in_common() {
+    for (increment, stores) in [(1, 1), (1, 2), (1, 4), (2, 2), (5, 3), (1_000_000, 4)] {
+        for offset in [1, increment] {
+            let spec = Spec { increment, offset, ..Spec::default() };
+            let rows: Vec<Spec> = (0..stores).map(|index| spec.of_store(index, stores).unwrap()).collect();
+            let mut residues: Vec<u32> = rows.iter().map(|row| row.offset % row.increment).collect();
+            residues.sort_unstable();
+            residues.dedup();
+            assert_eq!(residues.len(), rows.len(), "increment {increment} offset {offset} in {stores} stores");
+            assert!(
+                rows.iter().all(|row| row.increment == rows[0].increment && (1..=row.increment).contains(&row.offset))
+            );
+        }
+    }
+    assert_eq!(Spec::default().of_store(0, 1), Some(Spec::default()));
+    assert_eq!(Spec { increment: 2, ..Spec::default() }.of_store(0, 3), None);
+    assert_eq!(Spec::default().of_store(2, 2), None);
+}

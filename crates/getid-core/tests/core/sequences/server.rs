@@ -1,0 +1,496 @@
+//! A model of the shell around [`Sequence`]: deadlines, notes, polls, and what a clean stop gives back. What the real
+//! one does on threads, this does one event after the other.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use getid_core::{Ask, Fetch, FetchTaken, Fetched, Run, Segment, Sequence, SequenceRefusal, WaitPolicy, Waiter};
+
+use super::Wrong;
+use super::oracle::Request;
+use super::store::{Row, Said, State, Statement};
+use super::world::{CONFIRM_MS, Event, World};
+
+/// How long a statement may take, and how long a client waits.
+pub(super) const DEADLINE_MS: u64 = 2000;
+pub(super) const WAIT_MS: u64 = 1000;
+
+#[derive(Debug, Default)]
+pub(super) struct Server {
+    pub(super) is_up: bool,
+    pub(super) is_stopping: bool,
+    /// It has no way to the stores.
+    pub(super) is_cut: bool,
+    /// One more with each life: what belongs to an earlier one is dropped.
+    pub(super) life: u32,
+    pub(super) sequence: Option<Sequence<u64>>,
+    /// The statement of the fetch in flight.
+    flight: Option<(u64, Fetch)>,
+    waiting: BTreeMap<u64, Waiting>,
+    /// When the last poll was sent that was answered, of each store.
+    confirmed: Vec<Option<u64>>,
+    /// What it had of each store's row: this survives.
+    notes: Vec<Option<i64>>,
+    /// What the note was before the sequence came into memory.
+    kept: Option<i64>,
+    pub(super) job: Option<Job>,
+    /// Values of fetches, in any life, whose outcome nobody knows: they may be done yet. And those that were thrown
+    /// away.
+    unknown: u64,
+    /// The last store that did not answer.
+    avoided: usize,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    waiter: Waiter,
+    request: Request,
+    runs: Vec<Run>,
+}
+
+/// What an operator has told a server: statements, one after the other.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) steps: VecDeque<(usize, Statement)>,
+    pub(super) raises_to: Option<i64>,
+    /// With several stores, rows that are held are altered in a second step, from the highest of them on.
+    pub(super) then_alter: Vec<(usize, getid_core::Spec)>,
+    pub(super) highest: i64,
+}
+
+/// What a statement is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Fetch,
+    Poll,
+    /// With how many fetches had been begun by then.
+    GiveBack {
+        fetches: u64,
+    },
+    Job,
+    Mark,
+}
+
+/// A statement that somebody waits for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    pub(super) server: usize,
+    pub(super) life: u32,
+    pub(super) store: usize,
+    pub(super) purpose: Purpose,
+    pub(super) sent_ms: u64,
+}
+
+impl World {
+    pub(super) fn start(&mut self, index: usize) {
+        let stores = self.stores.len();
+        let server = &mut self.servers[index];
+        let notes = if server.notes.is_empty() { vec![None; stores] } else { core::mem::take(&mut server.notes) };
+        let (life, is_cut, unknown) = (server.life + 1, server.is_cut, server.unknown);
+        let confirmed = vec![None; stores];
+        *server = Server { is_up: true, is_cut, life, unknown, notes, confirmed, ..Server::default() };
+        self.later(0, Event::Poll { server: index, life });
+    }
+
+    /// It is gone at once, and what it held with it.
+    pub(super) fn kill(&mut self, index: usize) {
+        self.check_gap(index);
+        let server = &mut self.servers[index];
+        server.is_up = false;
+        server.unknown += server.flight.map_or(0, |(_, fetch)| u64::from(fetch.values));
+        server.sequence = None;
+        server.flight = None;
+        server.waiting.clear();
+        server.job = None;
+    }
+
+    /// A kill skips no more than was told.
+    fn check_gap(&mut self, index: usize) {
+        let is_calm = !self.oracle.is_strict
+            && self.servers.len() == 1
+            && self.stores.len() == 1
+            && !self.has_operator
+            && !self.goes_back;
+        let now_ms = self.now_ms;
+        let server = &mut self.servers[index];
+        let (Some(sequence), Some(row)) = (&mut server.sequence, &self.stores[0].row) else { return };
+        let Some(last) = sequence.last_given().filter(|_| is_calm) else { return };
+        let status = sequence.status(now_ms);
+        let gap = (row.next - last).unsigned_abs() / u64::from(row.spec.increment) - 1;
+        let told = status.left + u64::from(status.asked) + server.unknown;
+        assert!(gap <= told, "{gap} values are skipped, and {told} were told: {status:?}, {row:?}");
+    }
+
+    /// Refuses all who wait, and gives back once nothing is under way.
+    pub(super) fn stop(&mut self, index: usize) {
+        let server = &mut self.servers[index];
+        server.is_stopping = true;
+        server.waiting.clear();
+        if let Some(sequence) = &mut server.sequence {
+            sequence.refuse(&SequenceRefusal::Closed, &mut |_, _| {});
+        }
+        if server.flight.is_none() {
+            self.finish_stop(index);
+        }
+    }
+
+    fn finish_stop(&mut self, index: usize) {
+        if let Some(sequence) = self.servers[index].sequence.take() {
+            self.let_go(index, sequence);
+        }
+        self.kill(index);
+    }
+
+    /// A sequence leaves memory.
+    pub(super) fn let_go(&mut self, index: usize, mut sequence: Sequence<u64>) {
+        let status = sequence.status(self.now_ms);
+        let given_back = sequence.give_back();
+        if self.is_healthy && self.servers.len() == 1 && self.stores.len() == 1 {
+            let values = given_back.map_or(0, |remainder| remainder.values);
+            assert_eq!(values, status.left, "a clean stop leaves a gap: {status:?}");
+        }
+        let (Some(remainder), 1) = (given_back, self.stores.len()) else { return };
+        let server = &mut self.servers[index];
+        match self.wrong {
+            Some(Wrong::NotesAreNotLowered) => {}
+            Some(Wrong::NotesAreLoweredTooLittle) => server.notes[0] = Some(remainder.next),
+            _ => server.notes[0] = remainder.had_next.or(server.kept),
+        }
+        let increment = self.stores[0].row.as_ref().map_or(1, |row| i64::from(row.spec.increment));
+        let end = remainder.next + i64::try_from(remainder.values).expect("few") * increment;
+        let statement = Statement::GiveBack { version: remainder.version, next: remainder.next, end };
+        if self.wrong == Some(Wrong::GivesBackTwice) {
+            let token = self.token();
+            let after_ms = self.rng.within(10, 5000);
+            self.later(after_ms, Event::Execute { store: 0, statement: statement.clone(), token, answer: None });
+        }
+        self.send(index, 0, statement, Purpose::GiveBack { fetches: self.fetches });
+    }
+
+    /// Nobody has asked for long.
+    pub(super) fn evict(&mut self, index: usize) {
+        let server = &mut self.servers[index];
+        if server.waiting.is_empty()
+            && server.flight.is_none()
+            && let Some(sequence) = server.sequence.take()
+        {
+            self.let_go(index, sequence);
+        }
+    }
+
+    fn is_confirmed(&self, index: usize, store: usize) -> bool {
+        let at_ms = self.servers[index].confirmed[store];
+        !self.is_shared
+            || self.wrong == Some(Wrong::GivesUnconfirmed) && at_ms.is_some()
+            || at_ms.is_some_and(|at_ms| self.now_ms < at_ms + CONFIRM_MS)
+    }
+
+    /// Throws away what is held of stores that could not be asked for too long; whether there is one that was.
+    fn expire(&mut self, index: usize) -> bool {
+        let mut is_any = false;
+        for store in 0..self.stores.len() {
+            if self.is_confirmed(index, store) {
+                is_any = true;
+                continue;
+            }
+            let server = &mut self.servers[index];
+            let Some(sequence) = &mut server.sequence else { continue };
+            let held = sequence.status(self.now_ms).left;
+            sequence.forget_store(u8::try_from(store).expect("few"));
+            server.unknown += held - sequence.status(self.now_ms).left;
+        }
+        is_any
+    }
+
+    pub(super) fn ask(&mut self, index: usize, asks: Vec<Ask>, wait_ms: u64) -> u64 {
+        let request = self.oracle.asked(index, self.now_ms, asks);
+        let arrival = request.arrival;
+        if !self.expire(index) {
+            return arrival;
+        }
+        let server = &mut self.servers[index];
+        if server.sequence.is_none() {
+            server.kept = server.notes[0];
+        }
+        let sequence = server.sequence.get_or_insert_with(|| Sequence::new(self.now_ms));
+        let (mut runs, mut left) = (vec![], vec![]);
+        for ask in &request.asks {
+            let times = if left.is_empty() { sequence.draw(*ask, &mut runs) } else { ask.times };
+            if times > 0 {
+                left.push(Ask { times, ..*ask });
+            }
+        }
+        if left.is_empty() {
+            self.oracle.replied(&request, &runs);
+        } else if let Err(refusal) = sequence.may_wait(self.now_ms, &self.policy, &left) {
+            self.refused(&request, &refusal);
+        } else {
+            let waiter = sequence.join(left, arrival);
+            server.waiting.insert(arrival, Waiting { waiter, request, runs });
+            let life = server.life;
+            self.later(wait_ms, Event::WaitOver { server: index, life, arrival });
+        }
+        self.pump(index);
+        arrival
+    }
+
+    fn refused(&mut self, request: &Request, refusal: &SequenceRefusal) {
+        let is_policy = self.policy.waits == WaitPolicy::Error;
+        let is_busy = match refusal {
+            SequenceRefusal::Busy { waited_ms: 0 } => !is_policy,
+            SequenceRefusal::Busy { .. } | SequenceRefusal::Store(_) => true,
+            _ => false,
+        };
+        assert!(!(self.is_healthy && is_busy), "the store is well, and {request:?} is refused: {refusal:?}");
+        let is_odd = matches!(refusal, SequenceRefusal::WentBack | SequenceRefusal::NoSuch);
+        assert!(!(self.is_healthy && !self.has_operator && is_odd), "nothing went back, and {request:?}: {refusal:?}");
+        self.refusals += 1;
+    }
+
+    pub(super) fn wait_is_over(&mut self, index: usize, arrival: u64, gave_up: bool) {
+        let Some(waiting) = self.servers[index].waiting.remove(&arrival) else { return };
+        let Some(sequence) = &mut self.servers[index].sequence else { return };
+        assert_eq!(sequence.leave(waiting.waiter), Some(arrival), "it waited");
+        let refusal = sequence.after_wait(WAIT_MS);
+        if !gave_up {
+            self.refused(&waiting.request, &refusal);
+        }
+        self.serve(index);
+    }
+
+    pub(super) fn serve(&mut self, index: usize) {
+        let is_any = self.expire(index);
+        let now_ms = self.now_ms;
+        let Server { sequence: Some(sequence), .. } = &mut self.servers[index] else { return };
+        let mut served = vec![];
+        if is_any {
+            sequence.serve(now_ms, &mut |arrival, result| served.push((arrival, result)));
+        } else {
+            let said = "not asked".into();
+            let refusal = SequenceRefusal::Unconfirmed { confirm_s: 0, said };
+            sequence.refuse(&refusal, &mut |arrival, result| served.push((arrival, result)));
+        }
+        for (arrival, result) in served {
+            let mut waiting = self.servers[index].waiting.remove(&arrival).expect("it waits");
+            match result {
+                Ok(runs) => {
+                    waiting.runs.extend(runs);
+                    self.oracle.replied(&waiting.request, &waiting.runs);
+                }
+                Err(refusal) => self.refused(&waiting.request, &refusal),
+            }
+        }
+        self.pump(index);
+    }
+
+    /// Begins a fetch, if one is wanted.
+    pub(super) fn pump(&mut self, index: usize) {
+        let stores = self.stores.len();
+        let avoided = self.servers[index].avoided;
+        let first = if self.rng.one_in(4) { self.rng.index(stores) } else { (avoided + 1) % stores };
+        let Some(store) = (0..stores).map(|n| (first + n) % stores).find(|&n| self.is_confirmed(index, n)) else {
+            return;
+        };
+        let server = &mut self.servers[index];
+        if !server.is_up || server.is_stopping {
+            return;
+        }
+        let Some(sequence) = &mut server.sequence else { return };
+        if let Some(fetch) = sequence.begin_fetch(self.now_ms, &self.policy) {
+            // Nor below what an earlier life has had of any store.
+            let had = server.notes.iter().flatten().max().copied().unwrap_or(0);
+            let had = if self.wrong == Some(Wrong::FloorForgetsEarlierLives) { 0 } else { had };
+            let floor = if stores == 1 { 0 } else { fetch.floor.max(had) };
+            let token = self.send(index, store, Statement::Reserve { values: fetch.values, floor }, Purpose::Fetch);
+            self.servers[index].flight = Some((token, fetch));
+            self.fetches += 1;
+        } else if let Some(at_ms) = sequence.retry_at_ms() {
+            let life = server.life;
+            self.later(at_ms.saturating_sub(self.now_ms).max(1), Event::Pump { server: index, life });
+        }
+    }
+
+    pub(super) fn poll(&mut self, index: usize) {
+        if !self.is_shared {
+            return;
+        }
+        for store in 0..self.stores.len() {
+            self.send(index, store, Statement::Poll, Purpose::Poll);
+        }
+        let life = self.servers[index].life;
+        self.later(1000, Event::Poll { server: index, life });
+    }
+
+    pub(super) fn answered(&mut self, token: u64, call: Call, said: Said) {
+        let Call { server: index, store, .. } = call;
+        match call.purpose {
+            Purpose::Fetch => self.fetched(index, store, token, said),
+            Purpose::Poll => {
+                if let Said::Row(row) = said
+                    && self.wrong != Some(Wrong::PollsAreIgnored)
+                {
+                    self.learn(index, store, row.generation);
+                }
+                // From when it was asked for: what came after that it does not say.
+                self.servers[index].confirmed[store] = Some(call.sent_ms);
+                self.serve(index);
+            }
+            Purpose::GiveBack { .. } => {}
+            Purpose::Mark => {
+                if let Said::Row(row) = said {
+                    self.learn(index, store, row.generation);
+                    self.serve(index);
+                }
+            }
+            Purpose::Job => self.job_answered(index, store, said),
+        }
+    }
+
+    fn learn(&mut self, index: usize, store: usize, generation: u64) {
+        if let Some(sequence) = &mut self.servers[index].sequence {
+            sequence.set_generation(u8::try_from(store).expect("few"), generation);
+        }
+    }
+
+    pub(super) fn failed(&mut self, token: u64, call: Call, is_unknown: bool) {
+        let server = &mut self.servers[call.server];
+        server.avoided = call.store;
+        match call.purpose {
+            Purpose::Fetch => {
+                let Some((_, fetch)) = server.flight.filter(|(own, _)| *own == token) else { return };
+                if is_unknown {
+                    server.unknown += u64::from(fetch.values);
+                }
+                if is_unknown && self.wrong == Some(Wrong::UsesRangeOfLostReply) {
+                    self.guess(call.server, call.store, token, fetch);
+                } else {
+                    self.tell(call.server, Fetched::Failed { is_unknown, said: "lost".into() });
+                }
+            }
+            Purpose::Job => server.job = None,
+            Purpose::Poll | Purpose::GiveBack { .. } | Purpose::Mark => {}
+        }
+    }
+
+    /// A shell that thinks it knows what a lost reply has said.
+    fn guess(&mut self, index: usize, store: usize, token: u64, fetch: Fetch) {
+        let Some(mut row) = self.stores[store].row.clone() else {
+            self.tell(index, Fetched::Failed { is_unknown: true, said: "lost".into() });
+            return;
+        };
+        let first = row.spec.next_from(fetch.floor);
+        let last = first + i64::from(fetch.values - 1) * i64::from(row.spec.increment);
+        row.next = last + i64::from(row.spec.increment);
+        let segment = Segment { first, last, increment: row.spec.increment };
+        self.fetched(index, store, token, Said::Reserved { segment, found_next: first, row });
+    }
+
+    fn fetched(&mut self, index: usize, store: usize, token: u64, said: Said) {
+        let server = &mut self.servers[index];
+        if server.flight.is_none_or(|(own, _)| own != token) {
+            return;
+        }
+        let note = &mut server.notes[store];
+        let answer = match said {
+            Said::Reserved { segment, found_next, row } => {
+                let had = note.filter(|had| found_next < *had && self.wrong != Some(Wrong::NotesAreIgnored));
+                if let Some(had_next) = had.filter(|_| self.is_shared) {
+                    self.send(index, store, Statement::WentBack { had_next }, Purpose::Mark);
+                    Fetched::Refused(SequenceRefusal::WentBack)
+                } else {
+                    // At the max it has nothing of the row: others may give back what they have.
+                    if segment.left() > 0 || self.wrong == Some(Wrong::NotesWhatOthersHave) {
+                        *note = Some(row.next);
+                    }
+                    let Row { version, generation, spec, .. } = row;
+                    let store = u8::try_from(store).expect("few");
+                    Fetched::Reserved { store, segment, version, generation, spec }
+                }
+            }
+            Said::Refusal(row) if row.state == State::WentBack => {
+                // Others have found it lower than this server had it, or higher.
+                if let Some(had_next) = note.filter(|had| row.next < *had) {
+                    self.send(index, store, Statement::WentBack { had_next }, Purpose::Mark);
+                }
+                Fetched::Refused(SequenceRefusal::WentBack)
+            }
+            Said::Refusal(row) => Fetched::Refused(SequenceRefusal::Dropped { last: row.next }),
+            _ => Fetched::Refused(SequenceRefusal::NoSuch),
+        };
+        let answer = if self.is_confirmed(index, store) {
+            answer
+        } else {
+            // What it has reserved is thrown away.
+            let server = &mut self.servers[index];
+            server.unknown += server.flight.map_or(0, |(_, fetch)| u64::from(fetch.values));
+            Fetched::Failed { is_unknown: true, said: "not asked".into() }
+        };
+        if let Some(floor) = self.tell(index, answer) {
+            self.send(index, store, Statement::WentBack { had_next: floor }, Purpose::Mark);
+            self.tell(index, Fetched::Refused(SequenceRefusal::WentBack));
+        }
+    }
+
+    /// Tells the sequence what came of its fetch. `Some`: it lies below that.
+    fn tell(&mut self, index: usize, answer: Fetched) -> Option<i64> {
+        let now_ms = self.now_ms;
+        let server = &mut self.servers[index];
+        let sequence = server.sequence.as_mut().expect("it has a fetch in flight");
+        if let FetchTaken::Backwards { floor } = sequence.fetched(now_ms, answer) {
+            return Some(floor);
+        }
+        server.flight = None;
+        self.serve(index);
+        if self.servers[index].is_stopping {
+            self.finish_stop(index);
+        }
+        None
+    }
+
+    pub(super) fn job_goes_on(&mut self, index: usize) {
+        let Some(job) = &mut self.servers[index].job else { return };
+        if let Some((store, statement)) = job.steps.pop_front() {
+            self.send(index, store, statement, Purpose::Job);
+            return;
+        }
+        if !job.then_alter.is_empty() {
+            let next_from = job.highest;
+            for (store, spec) in core::mem::take(&mut job.then_alter) {
+                job.steps.push_back((store, Statement::Alter { spec, next_from }));
+            }
+            (0..self.stores.len()).for_each(|store| job.steps.push_back((store, Statement::Confirm)));
+            return self.job_goes_on(index);
+        }
+        let raises_to = job.raises_to;
+        self.servers[index].job = None;
+        if let Some(last) = raises_to {
+            if let Some(sequence) = &mut self.servers[index].sequence {
+                sequence.note_given(last);
+            }
+            let confirm_ms = if self.is_shared { CONFIRM_MS } else { 0 };
+            self.oracle.raised(index, last, self.now_ms, confirm_ms);
+        }
+    }
+
+    fn job_answered(&mut self, index: usize, store: usize, said: Said) {
+        match said {
+            Said::Row(row) => {
+                self.learn(index, store, row.generation);
+                let server = &mut self.servers[index];
+                if self.wrong != Some(Wrong::RaiseIsNotNoted) {
+                    server.notes[store] = server.notes[store].max(Some(row.next));
+                }
+                if let Some(job) = &mut server.job {
+                    job.highest = job.highest.max(row.next);
+                }
+                self.serve(index);
+                self.job_goes_on(index);
+            }
+            Said::Lower if self.wrong == Some(Wrong::RaiseForgetsHigherRows) => self.job_goes_on(index),
+            _ => self.servers[index].job = None,
+        }
+    }
+
+    pub(super) fn is_waiting(&self, index: usize, arrival: u64) -> bool {
+        self.servers[index].waiting.contains_key(&arrival)
+    }
+}

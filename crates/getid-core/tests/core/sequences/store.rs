@@ -1,0 +1,253 @@
+//! A simulated database: one row, what statements make of it, and how they travel.
+
+use getid_core::{Segment, Spec};
+
+use super::Wrong;
+use crate::random::Random;
+
+/// The row of the sequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) next: i64,
+    pub(super) version: u64,
+    pub(super) generation: u64,
+    pub(super) spec: Spec,
+    pub(super) state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Live,
+    Dropped,
+    WentBack,
+}
+
+/// What a database is told.
+#[derive(Clone, Debug)]
+pub(super) enum Statement {
+    Reserve {
+        values: u32,
+        floor: i64,
+    },
+    /// `end` is the row's `next` as this server knows it.
+    GiveBack {
+        version: u64,
+        next: i64,
+        end: i64,
+    },
+    Create {
+        spec: Spec,
+    },
+    Raise {
+        last: i64,
+    },
+    /// Also at its options: no smaller than `next_from`.
+    Alter {
+        spec: Spec,
+        next_from: i64,
+    },
+    Drop,
+    WentBack {
+        had_next: i64,
+    },
+    Confirm,
+    Poll,
+}
+
+/// What it says.
+#[derive(Clone, Debug)]
+pub(super) enum Said {
+    Reserved {
+        segment: Segment,
+        found_next: i64,
+        row: Row,
+    },
+    /// What became of it; the row as it is now.
+    Row(Row),
+    NoSuch,
+    Refusal(Row),
+    Lower,
+    /// Of a poll: nothing is there.
+    Nothing,
+}
+
+/// How it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mood {
+    /// Answers within so many ms.
+    Healthy(u64),
+    Slow,
+    /// No answers; what was sent may be done much later.
+    Dead,
+    LosesReplies,
+    /// Deadlocks, lock time-outs: nothing is done.
+    Refuses,
+}
+
+/// What happens to a statement that is sent: when it is done, and when and what the caller hears.
+pub(super) struct Fate {
+    pub(super) done_ms: Option<u64>,
+    pub(super) heard: Heard,
+}
+
+pub(super) enum Heard {
+    /// The answer, so long after it was done.
+    Answer(u64),
+    /// The database refused it, or the connection broke.
+    Error {
+        is_unknown: bool,
+        at_ms: u64,
+    },
+    Nothing,
+}
+
+#[derive(Debug)]
+pub(super) struct Store {
+    pub(super) row: Option<Row>,
+    pub(super) mood: Mood,
+    /// Rows of earlier times.
+    backups: Vec<Option<Row>>,
+}
+
+impl Store {
+    pub(super) fn new(spec: Spec) -> Store {
+        Store { row: Some(fresh(spec)), mood: Mood::Healthy(5), backups: vec![None] }
+    }
+
+    pub(super) fn fate(&self, now_ms: u64, rng: &mut Random) -> Fate {
+        let soon = |rng: &mut Random, most: u64| now_ms + rng.within(0, most);
+        match self.mood {
+            Mood::Healthy(ms) => Fate { done_ms: Some(soon(rng, ms)), heard: Heard::Answer(rng.within(0, ms)) },
+            Mood::Slow => {
+                let done_ms = now_ms + rng.within(10, 4000);
+                Fate { done_ms: Some(done_ms), heard: Heard::Answer(rng.within(0, 1500)) }
+            }
+            Mood::Dead => {
+                let late = now_ms + rng.within(0, 9000);
+                Fate { done_ms: rng.one_in(2).then_some(late), heard: Heard::Nothing }
+            }
+            Mood::LosesReplies => {
+                let done_ms = soon(rng, 20);
+                let heard = match rng.below(3) {
+                    0 => Heard::Answer(5),
+                    1 => Heard::Nothing,
+                    _ => Heard::Error { is_unknown: true, at_ms: soon(rng, 20) },
+                };
+                Fate { done_ms: Some(done_ms), heard }
+            }
+            Mood::Refuses => {
+                let error = Heard::Error { is_unknown: false, at_ms: soon(rng, 20) };
+                Fate { done_ms: None, heard: error }
+            }
+        }
+    }
+
+    /// Does one statement, in a transaction of its own.
+    pub(super) fn execute(&mut self, statement: &Statement, wrong: Option<Wrong>) -> Said {
+        if let Statement::Create { spec } = *statement {
+            return self.create(spec);
+        }
+        if self.row.is_none() && wrong == Some(Wrong::Upsert) && matches!(statement, Statement::Reserve { .. }) {
+            self.row = Some(fresh(Spec::default()));
+        }
+        let Some(row) = &mut self.row else {
+            return if matches!(statement, Statement::Poll) { Said::Nothing } else { Said::NoSuch };
+        };
+        match *statement {
+            Statement::Poll => Said::Row(row.clone()),
+            Statement::Reserve { .. } if row.state != State::Live => Said::Refusal(row.clone()),
+            Statement::Reserve { values, floor } => row.reserve(values, floor),
+            Statement::GiveBack { version, next, end } => {
+                let is_ours = match wrong {
+                    Some(Wrong::GivesBackAnyway) => true,
+                    Some(Wrong::GivesBackTwice) => row.next == end,
+                    _ => row.version == version,
+                };
+                if row.state == State::Live && is_ours && next < row.next {
+                    row.next = next;
+                    row.version += 1;
+                }
+                Said::Row(row.clone())
+            }
+            _ if row.state == State::Dropped => Said::Refusal(row.clone()),
+            Statement::Drop if wrong == Some(Wrong::DropDeletes) => {
+                self.row = None;
+                Said::NoSuch
+            }
+            _ => row.change(statement, wrong),
+        }
+    }
+
+    fn create(&mut self, spec: Spec) -> Said {
+        match &mut self.row {
+            None => Said::Row(self.row.insert(fresh(spec)).clone()),
+            Some(row) if row.state == State::Dropped => {
+                row.next = spec.next_from(row.next);
+                (row.spec, row.state) = (spec, State::Live);
+                (row.version, row.generation) = (row.version + 1, row.generation + 1);
+                Said::Row(row.clone())
+            }
+            Some(row) => Said::Refusal(row.clone()),
+        }
+    }
+
+    /// A backup is made, of which some day one is put back.
+    pub(super) fn back_up(&mut self) {
+        self.backups.push(self.row.clone());
+    }
+
+    /// A failover, or an operator, puts an older state in its place.
+    pub(super) fn go_back(&mut self, rng: &mut Random) {
+        let at = rng.index(self.backups.len());
+        self.backups.truncate(at + 1);
+        self.row.clone_from(&self.backups[at]);
+    }
+}
+
+fn fresh(spec: Spec) -> Row {
+    Row { next: spec.next_from(spec.start), version: 0, generation: 0, spec, state: State::Live }
+}
+
+impl Row {
+    fn reserve(&mut self, values: u32, floor: i64) -> Said {
+        let (spec, found_next) = (self.spec, self.next);
+        let increment = i64::from(spec.increment);
+        let first = spec.next_from(self.next.max(floor));
+        let left = if first > spec.max { 0 } else { (spec.max - first) / increment + 1 };
+        let values = left.min(values.into());
+        if values > 0 {
+            self.next = first + values * increment;
+            self.version += 1;
+        }
+        let segment = Segment { first, last: first + (values - 1) * increment, increment: spec.increment };
+        Said::Reserved { segment, found_next, row: self.clone() }
+    }
+
+    fn change(&mut self, statement: &Statement, wrong: Option<Wrong>) -> Said {
+        let before = self.next;
+        let up_to = |row: &mut Row, next: i64| row.next = row.spec.next_from(row.next.max(next));
+        match *statement {
+            Statement::Raise { last } => {
+                up_to(self, last + 1);
+                if self.next == before {
+                    return Said::Lower;
+                }
+            }
+            Statement::Alter { spec, next_from } => {
+                self.spec = spec;
+                up_to(self, next_from);
+            }
+            Statement::Drop => self.state = State::Dropped,
+            Statement::WentBack { had_next } => {
+                if wrong != Some(Wrong::MarkWithoutARaise) {
+                    up_to(self, had_next);
+                }
+                self.state = State::WentBack;
+            }
+            Statement::Confirm => self.state = State::Live,
+            Statement::Reserve { .. } | Statement::GiveBack { .. } | Statement::Create { .. } | Statement::Poll => {}
+        }
+        (self.version, self.generation) = (self.version + 1, self.generation + 1);
+        Said::Row(self.clone())
+    }
+}

@@ -1,0 +1,159 @@
+//! Serial numbers: templates, periods, check digits, declarations.
+
+use std::collections::HashSet;
+
+use getid_core::{CheckDigit, CounterDeclaration, CounterKind, Reset, Stamp, Template};
+use proptest::prelude::*;
+
+const STAMP: Stamp = Stamp { year: 2026, month: 11, day: 2, hour: 9 };
+
+fn declared(words: &str) -> Result<CounterDeclaration, String> {
+    let words: Vec<_> = words.split(' ').collect();
+    let zone = |name: &str| if name == "Nowhere" { Err("must be a time zone".to_owned()) } else { Ok(()) };
+    let errors =
+        |errors: Vec<getid_core::CounterError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    CounterDeclaration::parse(&words, zone).expect("a sequence or a serial").map_err(errors)
+}
+
+fn text(template: &str, value: i64, grows: bool) -> Option<String> {
+    let mut out = b"before".to_vec();
+    let template = Template::parse(template).expect("a template");
+    let is_written = template.write(STAMP, value, grows, &mut out);
+    assert_eq!(is_written, out.len() > 6);
+    is_written.then(|| String::from_utf8(out.split_off(6)).expect("ASCII"))
+}
+
+#[test]
+fn templates_and_their_texts() {
+    for (template, value, expected) in [
+        ("INV{yyyyMMdd}-{n:6}", 42, "INV20261102-000042"),
+        ("{yy}{MM}/{n:3}", 7, "2611/007"),
+        ("{n:1}", 9, "9"),
+        ("{HH}{n:18}", 1, "09000000000000000001"),
+        // 7992739871 is Luhn's example: its digit is 3.
+        ("799273987{n:1}{luhn}", 1, "79927398713"),
+        // An IBAN of the standard, its country and digits behind: GB82 WEST 1234 5698 7654 32.
+        ("WEST{n:14}GB{mod97}", 12_345_698_765_432, "WEST12345698765432GB82"),
+    ] {
+        assert_eq!(text(template, value, false).as_deref(), Some(expected));
+    }
+    assert_eq!(text("A{n:2}", 100, false), None);
+    assert_eq!(text("A{n:2}", 100, true).as_deref(), Some("A100"));
+    assert_eq!(CheckDigit::Mod97.of(b"0"), 98);
+}
+
+#[test]
+fn mistakes_in_templates() {
+    for (template, said) in [
+        ("INV", "must have a counter"),
+        ("{n:3}{n:3}", "has several"),
+        ("{n}", "how many digits"),
+        ("{n:0}", "1 to 18"),
+        ("{n:19}", "1 to 18"),
+        ("{n:+3}", "1 to 18"),
+        ("{n:3", "no closing brace"),
+        ("{n:3}}", "no opening one"),
+        ("{}{n:3}", "not a field"),
+        ("{yyy}{n:3}", "not a field"),
+        ("{mm}{n:3}", "not a field"),
+        ("{luhn}{n:3}", "must be the last"),
+        ("a\u{1}{n:3}", "printable"),
+        ("ä{n:3}", "printable"),
+    ] {
+        let error = Template::parse(template).expect_err(template).to_string();
+        assert!(error.contains(said), "{template}: {error}");
+    }
+    let long = format!("{}{{n:1}}", "x".repeat(124));
+    assert!(Template::parse(&long).is_err());
+}
+
+#[test]
+fn a_template_shows_the_period_in_which_its_counter_begins_again() {
+    for (template, finest, errors) in [
+        ("{n:6}", Reset::Never, 4),
+        ("{yyyy}-{n:6}", Reset::Year, 3),
+        ("{MM}{yyyy}-{n:6}", Reset::Month, 2),
+        ("{MM}{dd}-{n:6}", Reset::Never, 4),
+        ("{yyyy}{dd}-{n:6}", Reset::Year, 3),
+        ("{yyMMdd}-{n:6}", Reset::Day, 1),
+        ("{yyyyMMddHH}{n:6}", Reset::Hour, 0),
+    ] {
+        let template = Template::parse(template).expect("a template");
+        assert_eq!(template.finest(), finest);
+        let refused = Reset::ALL.into_iter().filter(|&reset| template.check_reset(reset).is_err());
+        assert_eq!(refused.count(), errors, "{}", template.text());
+    }
+    assert!(Template::parse("{yy}{n:6}").expect("a template").has_short_years());
+    let periods = Reset::ALL.map(|reset| reset.period(STAMP).unwrap_or_default());
+    assert_eq!(periods, ["", "2026", "202611", "20261102", "20261102T09"]);
+    for period in &periods[1..] {
+        assert!(getid_core::Key::of_period("invoice", period).is_some(), "{period}");
+    }
+}
+
+#[test]
+fn declarations_and_their_mistakes() {
+    let words = |words: &str| declared(words).map(|declared| declared.words().join(" "));
+    for (given, canonical) in [
+        ("short sequence format base62 pad 7", "short sequence format base62 pad 7"),
+        ("s sequence", "s sequence"),
+        ("s sequence format hex", "s sequence format hex pad 16"),
+        ("s sequence pad 9 overflow grow prefix A-", "s sequence format decimal pad 9 prefix A- overflow grow"),
+        ("i serial INV{yyyyMMdd}-{n:6} zone Asia/Shanghai", "i serial INV{yyyyMMdd}-{n:6} zone Asia/Shanghai"),
+        ("i serial {n:6} reset never cache 0", "i serial {n:6} cache 0"),
+        (
+            "i serial {yyyyMM}{n:6} overflow grow reset year zone UTC",
+            "i serial {yyyyMM}{n:6} zone UTC reset year overflow grow",
+        ),
+    ] {
+        assert_eq!(words(given).as_deref(), Ok(canonical));
+        assert_eq!(declared(given), declared(canonical));
+    }
+    for (given, said) in [
+        ("i serial", "has its template"),
+        ("i serial {yyyy}{n:6}", "has a zone"),
+        ("i serial {yyyy}{n:6} zone Nowhere", "zone is 'Nowhere', must be a time zone"),
+        ("i serial {yyyy}{n:6} zone UTC reset day", "must show {yyyy}{MM}{dd}"),
+        ("i serial {n:6} reset daily", "reset is 'daily'"),
+        ("i serial {n:6} overflow wrap", "must be error or grow"),
+        ("i serial {n:6} cache -1", "cache is '-1'"),
+        ("i serial {n:6} step 2", "not an option of a serial"),
+        ("i serial {n:6} reset", "reset has no value"),
+        ("s sequence format base64", "hex, base32, base36, base58 or base62"),
+        ("s sequence pad 0", "pad is '0'"),
+        ("s sequence pad 4 pad 5", "given twice"),
+        ("s sequence cycle yes", "not an option of a sequence"),
+    ] {
+        let error = words(given).expect_err(given);
+        assert!(error.contains(said), "{given}: {error}");
+    }
+    let serial = declared("i serial {n:6}").expect("a serial");
+    let CounterKind::Serial(serial) = serial.kind() else { panic!("a serial") };
+    assert_eq!(serial.spec().max, 999_999);
+}
+
+fn stamps() -> impl Strategy<Value = Stamp> {
+    (1900..2100_u16, 1..13_u8, 1..32_u8, 0..24_u8).prop_map(|(year, month, day, hour)| Stamp { year, month, day, hour })
+}
+
+proptest! {
+    /// Whatever two values and periods: their texts differ.
+    #[test]
+    fn no_two_periods_or_values_have_the_same_text(
+        stamps in prop::collection::vec(stamps(), 2..20),
+        values in prop::collection::vec(0..2000_i64, 2..20),
+        which in 0..5_usize,
+        grows: bool,
+    ) {
+        let text = ["{yyyyMMddHH}{n:3}", "{n:3}{yyyyMMdd}", "A{dd}{n:2}{MMyyyy}{luhn}", "{yyyy}{n:1}{mod97}", "{n:2}{mod97}"][which];
+        let template = Template::parse(text).expect("a template");
+        let (mut rows, mut texts) = (HashSet::new(), HashSet::new());
+        for (stamp, value) in stamps.iter().flat_map(|stamp| values.iter().map(move |value| (*stamp, *value))) {
+            let mut out = Vec::new();
+            let period = template.finest().period(stamp);
+            if template.write(stamp, value, grows, &mut out) && rows.insert((period, value)) {
+                prop_assert!(texts.insert(out.clone()), "{} twice", String::from_utf8_lossy(&out));
+            }
+        }
+    }
+}

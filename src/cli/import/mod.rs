@@ -1,0 +1,247 @@
+//! `getid import`: takes over counters that were counted in Redis.
+//!
+//! A counter becomes a sequence that goes on above it: what is there is raised, never lowered, so an import that is
+//! done again changes only what has grown. Whoever still counts in Redis while a counter is read gives values that
+//! nobody here knows of. Only its end is sure: writers are stopped, or its keys renamed, before they are read. A margin
+//! is a guess.
+//!
+//! Counters are read page by page, so that millions of them take no memory; one that does not fit is named with the
+//! reason and left out.
+
+mod source;
+mod target;
+
+use std::fmt;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Args;
+use getid_core::{Key, VALUE_MAX};
+use serde_json::json;
+
+use self::source::{Counter, Found, Source, Unfit};
+use self::target::{Done, Target};
+use super::sequence::stores::{STORES_HELP, StoreArgs};
+use super::sequence::{Stop, run_and_tell};
+use super::server_args::{ServerArgs, TIMEOUT_MS_DEFAULT};
+use crate::text::plural::{counted, thousands};
+use crate::text::printable::printable_up_to;
+
+/// Arguments of `getid import`.
+#[derive(Args)]
+#[command(override_usage = "getid import redis://[USER:PASSWORD@]HOST[:PORT][/DB] --pattern PATTERN [OPTIONS]", after_help = format!("\
+A counter is a string that holds a number, or with --hash-field a field of a hash; its key becomes the sequence's name.
+
+Before it: stop whoever counts in Redis, or rename the keys and import the new names. Who counts on meanwhile gives values
+that the sequence gives again. A margin is a guess at how many those are, and no promise. Done again, an import changes only
+what has grown.
+
+{STORES_HELP}
+With a server that runs, and its own SQLite file, the sequences are made by its commands: --to redis://HOST:7890.
+
+Examples:
+  getid import redis://10.0.0.5/3 --pattern 'seq:*' --dry-run
+  getid import redis://10.0.0.5/3 --pattern 'seq:*' --to redis://127.0.0.1:7890
+  getid import rediss://app:secret@cache:6380 --pattern '*' --hash-field cur --store mysql://getid@db/ids"))]
+pub(super) struct ImportArgs {
+    /// The Redis that the counters are in
+    #[arg(value_name = "REDIS")]
+    redis: String,
+    /// Keys that are counters: * ? [ ] as SCAN has them
+    #[arg(long, value_name = "PATTERN")]
+    pattern: String,
+    /// The field of a hash that is the counter; without it, hashes are left out
+    #[arg(long, value_name = "FIELD")]
+    hash_field: Option<String>,
+    /// How far above the counter a sequence goes on: a guess at what is counted meanwhile [default: 0]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=VALUE_MAX))]
+    margin: Option<i64>,
+    /// The same as a percentage of the counter, rounded up; with both, the larger
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    margin_percent: Option<u32>,
+    /// Say what would be done, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// A server that runs, in place of stores: the sequences are made and raised by its SET
+    #[arg(long, value_name = "SERVER", conflicts_with_all = ["stores", "table", "config", "dir", "server_id"])]
+    to: Option<String>,
+    /// As JSON, one object for each counter a line, and one with the sums
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    at: ServerArgs,
+    #[command(flatten)]
+    stores: StoreArgs,
+}
+
+pub(super) fn run(args: &ImportArgs) -> ExitCode {
+    run_and_tell(|out| {
+        let mut sums = Sums::default();
+        let done = import(args, &mut sums, out);
+        if let Err(Stop::Print(error)) = done {
+            return Err(Stop::Print(error));
+        }
+        if done.is_ok() || !sums.is_nothing() {
+            sums.tell(args, done.is_ok(), out)?;
+        }
+        done?;
+        match sums.left_out {
+            0 => Ok(()),
+            left_out => Err(Stop::No(format!("{} left out; the lines above say why", counted(left_out, "counter")))),
+        }
+    })
+}
+
+fn import(args: &ImportArgs, sums: &mut Sums, out: &mut dyn Write) -> Result<(), Stop> {
+    let mut source = Source::connect(&args.at, &args.redis, &args.pattern, args.hash_field.as_deref())?;
+    let stores;
+    let mut target = if let Some(server) = &args.to {
+        Target::server(server, &args.at, TIMEOUT_MS_DEFAULT)?
+    } else {
+        stores = args.stores.stores()?;
+        Target::stores(&stores)?
+    };
+    while let Some(page) = source.page()? {
+        for Found { key: name, counter } in page {
+            match fit(&name, counter, args) {
+                Ok(Some(fit)) => {
+                    let done = target.take(&fit.key, fit.last, args.dry_run)?;
+                    sums.add(&done);
+                    tell(args, &fit, &done, out)?;
+                }
+                // It went away while it was looked at.
+                Ok(None) => {}
+                Err(unfit) => {
+                    sums.left_out += 1;
+                    left_out(args, &name, &unfit, out)?;
+                }
+            }
+        }
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// A counter that becomes a sequence.
+struct Fit {
+    key: Key,
+    value: i64,
+    /// With the margin: what counts as given.
+    last: i64,
+}
+
+fn fit(name: &[u8], counter: Counter, args: &ImportArgs) -> Result<Option<Fit>, Unfit> {
+    let value = match counter {
+        Counter::Gone => return Ok(None),
+        Counter::Value(value) => value,
+        Counter::Unfit(unfit) => return Err(unfit),
+    };
+    let key = str::from_utf8(name).ok().and_then(Key::new).ok_or(Unfit::Name)?;
+    let percent = i128::from(value) * i128::from(args.margin_percent.unwrap_or(0));
+    let margin = i128::from(args.margin.unwrap_or(0)).max((percent + 99).div_euclid(100));
+    let last = i64::try_from(i128::from(value) + margin).ok().filter(|last| *last < VALUE_MAX);
+    let last = last.ok_or(Unfit::TooLarge { value: value.to_string() })?;
+    Ok(Some(Fit { key, value, last }))
+}
+
+fn tell(args: &ImportArgs, fit: &Fit, done: &Done, out: &mut dyn Write) -> io::Result<()> {
+    let Fit { key, value, last } = fit;
+    if args.json {
+        let (word, more) = match done {
+            Done::Created { next } => ("created", json!({ "next": next.to_string() })),
+            Done::Raised { from } => ("raised", json!({ "from": from.to_string() })),
+            Done::Same { at } => ("unchanged", json!({ "at": at.to_string() })),
+            Done::Refused(said) => ("left-out", json!({ "why": said })),
+        };
+        let mut object =
+            json!({ "name": key.as_str(), "value": value.to_string(), "last": last.to_string(), "done": word });
+        if let (Some(object), serde_json::Value::Object(more)) = (object.as_object_mut(), more) {
+            object.extend(more);
+        }
+        return writeln!(out, "{object}");
+    }
+    let would = if args.dry_run { "would be " } else { "" };
+    let counts = if value == last { format!("{value}") } else { format!("{value} with a margin to {last}") };
+    match done {
+        Done::Created { next } => writeln!(out, "{key}: {would}created at {counts}, {next} is next"),
+        Done::Raised { from } => writeln!(out, "{key}: {would}raised from {from} to {counts}"),
+        Done::Same { at } => writeln!(out, "{key}: unchanged, it is at {at} and the counter at {counts}"),
+        Done::Refused(said) => writeln!(out, "{key}: LEFT OUT: {said}"),
+    }
+}
+
+fn left_out(args: &ImportArgs, name: &[u8], unfit: &Unfit, out: &mut dyn Write) -> io::Result<()> {
+    const NAME_CHARS_MAX: usize = 140;
+    let name = printable_up_to(&String::from_utf8_lossy(name), NAME_CHARS_MAX);
+    if args.json {
+        return writeln!(out, "{}", json!({ "name": name, "done": "left-out", "why": unfit.to_string() }));
+    }
+    writeln!(out, "{name}: LEFT OUT: {unfit}")
+}
+
+/// How many counters of each kind there were.
+#[derive(Default)]
+struct Sums {
+    created: u64,
+    raised: u64,
+    same: u64,
+    left_out: u64,
+}
+
+impl Sums {
+    fn add(&mut self, done: &Done) {
+        match done {
+            Done::Created { .. } => self.created += 1,
+            Done::Raised { .. } => self.raised += 1,
+            Done::Same { .. } => self.same += 1,
+            Done::Refused(_) => self.left_out += 1,
+        }
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.created + self.raised + self.same + self.left_out == 0
+    }
+
+    fn tell(&self, args: &ImportArgs, is_whole: bool, out: &mut dyn Write) -> io::Result<()> {
+        let Sums { created, raised, same, left_out } = self;
+        if args.json {
+            let sums = json!({
+                "created": created, "raised": raised, "unchanged": same, "left_out": left_out,
+                "dry_run": args.dry_run, "whole": is_whole,
+            });
+            return writeln!(out, "{}", json!({ "sums": sums }));
+        }
+        if self.is_nothing() {
+            return writeln!(out, "No key is like '{}': nothing to import", printable_up_to(&args.pattern, 100));
+        }
+        writeln!(out, "\n{self}{}", if args.dry_run { " (a dry run: nothing was changed)" } else { "" })?;
+        if !is_whole {
+            writeln!(
+                out,
+                "The import has NOT come to its end. Do it again: what is done stays, and is not done twice"
+            )?;
+        }
+        let margin = args.margin.unwrap_or(0) > 0 || args.margin_percent.unwrap_or(0) > 0;
+        let guess = if margin { " The margin is a guess at how much that is, and no promise." } else { "" };
+        writeln!(
+            out,
+            "Whoever counted in Redis after a counter was read gave values that its sequence gives again.{guess}\nIt is right \
+             if writers were stopped before, or the keys were renamed first; if not, stop them, and import again."
+        )
+    }
+}
+
+impl fmt::Display for Sums {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.created + self.raised + self.same + self.left_out;
+        write!(
+            f,
+            "{}: {} created, {} raised, {} unchanged, {} left out",
+            counted(all, "counter"),
+            thousands(self.created),
+            thousands(self.raised),
+            thousands(self.same),
+            thousands(self.left_out)
+        )
+    }
+}

@@ -1,0 +1,201 @@
+//! The counters of a Redis, page by page: which keys there are, of which type each is, and what it holds.
+
+use getid_core::VALUE_MAX;
+
+use crate::cli::server_args::{ServerArgs, TIMEOUT_MS_DEFAULT};
+use crate::text::printable::printable_up_to;
+use crate::tools::client::{ClientError, Connection, Endpoint};
+use crate::tools::replies::{Flat, Word, push_request};
+
+/// Keys that Redis is asked to look at for a page; it may find fewer, or some more.
+const PAGE_KEYS: &[u8] = b"1000";
+
+/// Bytes of a sequence's name at most.
+const NAME_BYTES_MAX: usize = 128;
+
+/// Requests of one pipeline, so that Redis answers others in between.
+const PIPELINE: usize = 1000;
+
+/// Bytes of a word that a refusal shows.
+const SHOWN_CHARS_MAX: usize = 60;
+
+/// A key and what it holds.
+pub(super) struct Found {
+    pub(super) key: Vec<u8>,
+    pub(super) counter: Counter,
+}
+
+/// What a key holds.
+pub(super) enum Counter {
+    /// The last value that was given.
+    Value(i64),
+    /// Nothing any more.
+    Gone,
+    Unfit(Unfit),
+}
+
+/// Why a key is no counter that can be taken over.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unfit {
+    #[error("its name is none of a sequence: 1 to 128 of A-Z a-z 0-9 _ . : -")]
+    Name,
+    #[error("it holds '{value}', which is no number")]
+    NotANumber { value: String },
+    #[error("it is at {value}, and a sequence begins at 0")]
+    Negative { value: String },
+    #[error("it is at {value}, and with its margin past {VALUE_MAX}, the largest that a sequence has")]
+    TooLarge { value: String },
+    #[error("it is a {kind}, not a string{}", .help)]
+    Kind { kind: String, help: &'static str },
+    #[error("the hash has no field '{field}'")]
+    NoField { field: String },
+    #[error("Redis says of it: {0}")]
+    Said(String),
+}
+
+/// A Redis, while its keys are walked through.
+pub(super) struct Source {
+    endpoint: Endpoint,
+    connection: Connection,
+    pattern: String,
+    hash_field: Option<String>,
+    /// Where SCAN goes on; `None`: it has come to its end.
+    cursor: Option<Vec<u8>>,
+}
+
+impl Source {
+    pub(super) fn connect(
+        at: &ServerArgs,
+        word: &str,
+        pattern: &str,
+        hash_field: Option<&str>,
+    ) -> Result<Source, String> {
+        let endpoint = at.endpoint(Some(word), TIMEOUT_MS_DEFAULT)?;
+        let connection = endpoint.connect().map_err(|error| format!("{endpoint}: {error}"))?;
+        let hash_field = hash_field.map(str::to_owned);
+        Ok(Source { endpoint, connection, pattern: pattern.to_owned(), hash_field, cursor: Some(b"0".to_vec()) })
+    }
+
+    /// The next keys with what they hold; `None` after the last. A key may come twice, as SCAN has it.
+    pub(super) fn page(&mut self) -> Result<Option<Vec<Found>>, String> {
+        let Some(cursor) = self.cursor.take() else { return Ok(None) };
+        let pattern = self.pattern.clone();
+        let scan = vec![b"SCAN".as_slice(), &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", PAGE_KEYS];
+        let mut words = self.ask(&[scan])?.pop().ok_or_else(|| self.odd("SCAN"))??.into_iter();
+        let is_cursor = |text: &Vec<u8>| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+        let next = words.next().map(|word| word.text().to_vec()).filter(is_cursor).ok_or_else(|| self.odd("SCAN"))?;
+        self.cursor = (next != b"0").then_some(next);
+        let keys: Vec<Vec<u8>> = words.map(|word| word.text().to_vec()).collect();
+        let mut page = Vec::new();
+        for keys in keys.chunks(PIPELINE) {
+            page.extend(self.look(keys)?);
+        }
+        Ok(Some(page))
+    }
+
+    fn look(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Found>, String> {
+        let found = |key: &[u8], counter| Found { key: key.to_vec(), counter };
+        // A key that is longer than a name may have been cut: nothing more is asked of it.
+        let (askable, long): (Vec<&[u8]>, Vec<&[u8]>) =
+            keys.iter().map(Vec::as_slice).partition(|key| key.len() <= NAME_BYTES_MAX);
+        let mut all: Vec<Found> = long.into_iter().map(|key| found(key, Counter::Unfit(Unfit::Name))).collect();
+        let types: Vec<_> = askable.iter().map(|key| vec![b"TYPE".as_slice(), key]).collect();
+        let field = self.hash_field.clone();
+        let mut reads = Vec::new();
+        for (key, kind) in askable.into_iter().zip(self.ask(&types)?) {
+            match (one(kind).as_deref(), &field) {
+                (Ok(b"string"), _) => reads.push(vec![b"GET", key]),
+                (Ok(b"hash"), Some(field)) => reads.push(vec![b"HGET", key, field.as_bytes()]),
+                (Ok(b"none"), _) => all.push(found(key, Counter::Gone)),
+                (Ok(kind), _) => {
+                    let help = if kind == b"hash" { "; --hash-field FIELD names its counter" } else { "" };
+                    all.push(found(key, Counter::Unfit(Unfit::Kind { kind: shown(kind), help })));
+                }
+                (Err(said), _) => all.push(found(key, Counter::Unfit(Unfit::Said(said.clone())))),
+            }
+        }
+        for (read, reply) in reads.iter().zip(self.ask(&reads)?) {
+            all.push(found(read[1], counter_of(reply, field.as_deref())));
+        }
+        Ok(all)
+    }
+
+    fn ask(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<Result<Vec<Word>, String>>, String> {
+        if requests.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut bytes = Vec::new();
+        for words in requests {
+            push_request(&mut bytes, words);
+        }
+        let replies: Result<Vec<Flat>, ClientError> =
+            self.endpoint.ask_words(&mut self.connection, &bytes, requests.len());
+        let replies = replies.map_err(|error| format!("{}: {error}", self.endpoint))?;
+        if replies.len() < requests.len() {
+            // Its last words.
+            let said = replies.into_iter().find_map(Result::err).unwrap_or_default();
+            return Err(format!("{}: {}", self.endpoint, shown(said.as_bytes())));
+        }
+        let named = |error: String| format!("{}: {}", self.endpoint, printable_up_to(&error, 200));
+        Ok(replies.into_iter().map(|reply| reply.map_err(named)).collect())
+    }
+
+    fn odd(&self, command: &str) -> String {
+        format!("{}: {command} was not answered as Redis does", self.endpoint)
+    }
+}
+
+/// The one word of a reply.
+fn one(reply: Result<Vec<Word>, String>) -> Result<Vec<u8>, String> {
+    reply.map(|words| words.first().map(|word| word.text().to_vec()).unwrap_or_default())
+}
+
+fn counter_of(reply: Result<Vec<Word>, String>, field: Option<&str>) -> Counter {
+    let word = match reply {
+        Ok(words) => words.into_iter().next().unwrap_or(Word::Nothing),
+        Err(said) => return Counter::Unfit(Unfit::Said(said)),
+    };
+    match (&word, field) {
+        (Word::Text(text), _) => value_of(text).map_or_else(Counter::Unfit, Counter::Value),
+        (Word::Nothing, Some(field)) => Counter::Unfit(Unfit::NoField { field: field.to_owned() }),
+        (Word::Nothing, None) => Counter::Gone,
+    }
+}
+
+/// A number as Redis writes one.
+fn value_of(text: &[u8]) -> Result<i64, Unfit> {
+    let value = || shown(text);
+    let (digits, is_negative) = text.strip_prefix(b"-").map_or((text, false), |digits| (digits, true));
+    let is_number = (1..=40).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
+    if !is_number || digits.len() > 1 && digits[0] == b'0' {
+        return Err(Unfit::NotANumber { value: value() });
+    }
+    if is_negative {
+        return Err(Unfit::Negative { value: value() });
+    }
+    let number = str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+    number.filter(|number: &i64| *number < VALUE_MAX).ok_or_else(|| Unfit::TooLarge { value: value() })
+}
+
+fn shown(text: &[u8]) -> String {
+    printable_up_to(&String::from_utf8_lossy(text), SHOWN_CHARS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_a_number_as_redis_writes_it() {
+        for (text, expected) in [("0", 0), ("1", 1), ("8999999999999999999", VALUE_MAX - 1)] {
+            assert_eq!(value_of(text.as_bytes()), Ok(expected));
+        }
+        for text in ["", "-", "+1", " 1", "1 ", "01", "1.5", "1e3", "abc", "0x1", "\u{661}", &"1".repeat(41)] {
+            assert!(matches!(value_of(text.as_bytes()), Err(Unfit::NotANumber { .. })), "{text}");
+        }
+        assert!(matches!(value_of(b"-5"), Err(Unfit::Negative { .. })));
+        for text in ["9000000000000000000", "9223372036854775807", "99999999999999999999"] {
+            assert!(matches!(value_of(text.as_bytes()), Err(Unfit::TooLarge { .. })), "{text}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! `getid sequence create` and `raise`.
+//!
+//! With several stores, each row has the values that the others leave, and a change is made in all of them: none is
+//! begun before all of them have answered.
+
+use std::io::Write;
+
+use clap::Args;
+use getid_core::{Spec, VALUE_MAX};
+
+use super::show::json_of;
+use super::stores::{Opened, StoreArgs, drop_what_is_held, sentence, spec_of_store};
+use super::{Stop, key};
+use crate::sql::{Create, Row, RowChange, RowState, Verdict};
+
+pub(super) const CREATE_EXAMPLES: &str = "\
+OPTIONS are words as SEQUENCE CREATE has them, in any order: start N (the first value), increment N, offset N, cache N
+(values of a reservation at least; 0: each value is in the store before its reply), max N, policy wait|error.
+
+Examples:
+  getid sequence create orders
+  getid sequence create invoices start 1000 cache 0
+  getid sequence create orders --store postgres://getid@db/ids?password-file=/etc/getid/db";
+
+pub(super) const RAISE_EXAMPLES: &str = "\
+Examples:
+  getid sequence raise orders 120000
+  getid sequence raise orders 120000 --json --store sqlite:/var/lib/getid/sequences-0.sqlite";
+
+#[derive(Args)]
+pub(super) struct CreateArgs {
+    /// Its name: 1 to 128 of A-Z a-z 0-9 _ . : -
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Its options [default: 1, 2, 3, ... with cache 100]
+    #[arg(value_name = "OPTIONS")]
+    options: Vec<String>,
+    /// As JSON, one object for each store a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    at: StoreArgs,
+}
+
+#[derive(Args)]
+pub(super) struct RaiseArgs {
+    /// The sequence; NAME@PERIOD for the counter of a serial number
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The last value that counts as given: the next one is larger
+    #[arg(value_name = "LAST")]
+    last: String,
+    /// As JSON, one object for each store a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    at: StoreArgs,
+}
+
+pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), Stop> {
+    let key = key(&args.name)?;
+    if !key.period().is_empty() {
+        return Err(Stop::Failed(format!("'{key}': the counter of a period is made by its generator")));
+    }
+    let words: Vec<&str> = args.options.iter().map(String::as_str).collect();
+    let spec = Spec::default().with(&words).map_err(|error| error.to_string())?;
+    let mut stores = args.at.stores()?;
+    stores.same_command = format!("SEQUENCE CREATE {key} {}", args.options.join(" "));
+    let mut specs = Vec::new();
+    for index in 0..stores.count() {
+        specs.push(spec_of_store(spec, index, stores.count())?);
+    }
+    if stores.count() > 1 && spec.cache == 0 {
+        return Err(Stop::Failed(
+            "cache 0 needs a single store: with several, the order of values is that of who asks where".to_owned(),
+        ));
+    }
+    let mut all = stores.connect_all()?;
+    // Where an earlier create came to some of several stores only, this one comes to the others.
+    let mut missing = Vec::new();
+    let mut there = None;
+    for (opened, spec) in all.iter_mut().zip(specs) {
+        match opened.read(|connection| connection.row(&key))?.filter(|row| row.state != RowState::Dropped) {
+            None => missing.push((opened, spec)),
+            Some(row) if stores.count() > 1 && row.spec != spec => {
+                let (shown, words) = (opened.store.shown(), row.spec.words());
+                return Err(Stop::No(format!(
+                    "{shown}: there is a sequence '{key}' already, with other options: {words}"
+                )));
+            }
+            Some(row) => there = Some(row),
+        }
+    }
+    if let (true, Some(row)) = (missing.is_empty(), there) {
+        return Err(Stop::No(sentence(&args.name, Verdict::Exists(Box::new(row)))));
+    }
+    for (opened, spec) in missing {
+        let new = Create { key: key.clone(), spec, above_dropped: true, fresh_after_ms: None, rows_max: 0 };
+        match opened.write(|connection| connection.create(&new))? {
+            Ok(row) if args.json => writeln!(out, "{}", json_of(&row, opened))?,
+            Ok(row) => writeln!(out, "{}", created(&row, opened, stores.count()))?,
+            Err(verdict) => return Err(Stop::No(sentence(&args.name, verdict))),
+        }
+    }
+    Ok(())
+}
+
+fn created(row: &Row, opened: &Opened<'_>, stores: usize) -> String {
+    let place = if stores > 1 { format!(" in {}", opened.store.shown()) } else { String::new() };
+    let above = if row.generation > 0 { ", above what was dropped" } else { "" };
+    format!("created '{}'{place}: {} is the first value{above}", row.key, row.next)
+}
+
+pub(super) fn raise(args: &RaiseArgs, out: &mut dyn Write) -> Result<(), Stop> {
+    let key = key(&args.name)?;
+    let is_number = !args.last.is_empty() && args.last.bytes().all(|byte| byte.is_ascii_digit());
+    let last = args.last.parse().ok().filter(|last: &i64| is_number && *last <= VALUE_MAX);
+    let last = last.ok_or_else(|| format!("'{}' is no value of a sequence, 0 to {VALUE_MAX}", args.last))?;
+    let mut stores = args.at.stores()?;
+    stores.same_command = format!("SEQUENCE RAISE {key} {last}");
+    let mut all = stores.connect_all()?;
+    let is_shared = all.iter().any(|opened| opened.store.is_shared());
+    let mut refused = None;
+    let mut raised = 0;
+    for opened in &mut all {
+        let change = RowChange::Raise { last, confirms: true };
+        let mut changed = opened.write(|connection| connection.change(&key, &change))?;
+        if let Err(Verdict::Lower { row }) = &changed
+            && let Some(row) = drop_what_is_held(opened, &key, row, last)?
+        {
+            changed = Ok(row);
+        }
+        match changed {
+            Ok(row) => {
+                raised += 1;
+                if args.json {
+                    writeln!(out, "{}", json_of(&row, opened))?;
+                } else {
+                    let place =
+                        if stores.count() > 1 { format!(" in {}", opened.store.shown()) } else { String::new() };
+                    writeln!(out, "raised '{key}'{place}: {} is the next value", row.next)?;
+                }
+            }
+            // With several, one may be past it already.
+            Err(verdict) if matches!(refused, None | Some(Verdict::Lower { .. })) => refused = Some(verdict),
+            Err(_) => {}
+        }
+    }
+    match refused {
+        Some(verdict) if raised == 0 || !matches!(verdict, Verdict::Lower { .. }) => {
+            return Err(Stop::No(sentence(&args.name, verdict)));
+        }
+        _ => {}
+    }
+    if is_shared && !args.json {
+        writeln!(
+            out,
+            "Servers that hold values in memory drop them within a second or two; one that cannot read the store gives \
+             none {} s after it last could. So it holds everywhere in {} s at the latest, where servers have \
+             sequence-confirm-s {}",
+            stores.confirm_s,
+            stores.confirm_s + 2,
+            stores.confirm_s
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! `getid sequence`: sequences in their stores, without a server.
+//!
+//! It says and does what a server does with the same stores, by the same statements. A SQLite file that a server has
+//! open is locked; its sequences are the server's to tell, by its `SEQUENCE` commands.
+
+mod change;
+mod show;
+pub(super) mod stores;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use self::change::{CREATE_EXAMPLES, CreateArgs, RAISE_EXAMPLES, RaiseArgs};
+use self::show::{INFO_EXAMPLES, InfoArgs, LIST_EXAMPLES, ListArgs};
+use self::stores::{STORES_HELP, StoreArgs};
+use super::output::{EXIT_FAILED, complain, finish, print};
+
+/// Arguments of `getid sequence`.
+#[derive(Args)]
+pub(super) struct SequenceArgs {
+    #[command(subcommand)]
+    command: SequenceCommand,
+}
+
+#[derive(Subcommand)]
+enum SequenceCommand {
+    /// List sequences, one a line, in the order of their names
+    #[command(after_help = format!("{STORES_HELP}\n\n{LIST_EXAMPLES}"))]
+    List(ListArgs),
+    /// Say all that a store has of one sequence
+    ///
+    /// Exits 1 when there is no such sequence.
+    #[command(after_help = format!("{STORES_HELP}\n\n{INFO_EXAMPLES}"))]
+    Info(InfoArgs),
+    /// Make a sequence, once; an error if it is there
+    ///
+    /// One whose name was dropped goes on above it. With several stores it is made in each of them.
+    #[command(after_help = format!("{STORES_HELP}\n\n{CREATE_EXAMPLES}"))]
+    Create(CreateArgs),
+    /// Have a sequence go on past a value
+    ///
+    /// It never goes back. A sequence that was marked because its store went back gives values again.
+    #[command(after_help = format!("{STORES_HELP}\n\n{RAISE_EXAMPLES}"))]
+    Raise(RaiseArgs),
+    /// Print the SQL that makes the tables, for who may do so; connects to nothing
+    #[command(after_help = format!("{STORES_HELP}\n\n{SCHEMA_EXAMPLES}"))]
+    Schema(SchemaArgs),
+}
+
+const SCHEMA_EXAMPLES: &str = "\
+Examples:
+  getid sequence schema --store mysql://getid@db/ids | mysql -u root ids
+  getid sequence schema --config /etc/getid/getid.conf";
+
+#[derive(Args)]
+struct SchemaArgs {
+    #[command(flatten)]
+    at: StoreArgs,
+}
+
+/// Why a tool ends without having done what it was asked.
+pub(super) enum Stop {
+    /// The reader of its output has gone, or that cannot be written.
+    Print(io::Error),
+    /// The answer is no.
+    No(String),
+    /// A wrong command line, or a store that did not answer.
+    Failed(String),
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Stop {
+        Stop::Print(error)
+    }
+}
+
+impl From<String> for Stop {
+    fn from(sentence: String) -> Stop {
+        Stop::Failed(sentence)
+    }
+}
+
+/// Runs what prints, and says why it stopped.
+pub(super) fn run_and_tell(work: impl FnOnce(&mut dyn Write) -> Result<(), Stop>) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    let printed = print(|out| {
+        let (sentence, exit) = match work(out) {
+            Ok(()) => return Ok(()),
+            Err(Stop::Print(error)) => return Err(error),
+            Err(Stop::No(sentence)) => (sentence, ExitCode::FAILURE),
+            Err(Stop::Failed(sentence)) => (sentence, ExitCode::from(EXIT_FAILED)),
+        };
+        out.flush()?;
+        complain(&sentence);
+        code = exit;
+        Ok(())
+    });
+    finish(printed, code)
+}
+
+pub(super) fn run(args: &SequenceArgs) -> ExitCode {
+    run_and_tell(|out| match &args.command {
+        SequenceCommand::List(args) => show::list(args, out),
+        SequenceCommand::Info(args) => show::info(args, out),
+        SequenceCommand::Create(args) => change::create(args, out),
+        SequenceCommand::Raise(args) => change::raise(args, out),
+        SequenceCommand::Schema(args) => schema(args, out),
+    })
+}
+
+fn schema(args: &SchemaArgs, out: &mut dyn Write) -> Result<(), Stop> {
+    let stores = args.at.stores()?;
+    for (index, store) in stores.all().iter().enumerate() {
+        if stores.count() > 1 {
+            writeln!(out, "{}-- {}", if index > 0 { "\n" } else { "" }, store.shown())?;
+        }
+        writeln!(out, "{}", store.schema().trim_end())?;
+    }
+    Ok(())
+}
+
+/// A name, or why it is none.
+fn key(name: &str) -> Result<getid_core::Key, String> {
+    getid_core::Key::parse(name).ok_or_else(|| {
+        format!(
+            "'{}' is no name of a sequence: it has 1 to 128 of A-Z a-z 0-9 _ . : -",
+            crate::text::printable::printable_up_to(name, 200)
+        )
+    })
+}

@@ -1,0 +1,216 @@
+//! `getid sequence list` and `info`: rows as they are in the stores. What servers hold of them in memory is theirs to
+//! tell.
+
+use std::io::{self, Write};
+
+use clap::Args;
+use getid_core::UtcMs;
+use serde_json::{Value, json};
+
+use super::stores::{Opened, StoreArgs, sentence};
+use super::{Stop, key};
+use crate::sql::{Row, RowState, Verdict};
+use crate::text::glob::Pattern;
+use crate::text::printable::printable;
+
+pub(super) const LIST_EXAMPLES: &str = "\
+Examples:
+  getid sequence list
+  getid sequence list --pattern 'orders:*' --json
+  getid sequence list --store mysql://getid@db/ids?password-file=/etc/getid/db";
+
+pub(super) const INFO_EXAMPLES: &str = "\
+Examples:
+  getid sequence info orders
+  getid sequence info orders --json --config /etc/getid/getid.conf";
+
+/// Rows that are asked for at a time.
+const PAGE_ROWS: u32 = 1000;
+
+#[derive(Args)]
+pub(super) struct ListArgs {
+    /// Only names like this: * ? [ ] as in Redis
+    #[arg(long, value_name = "PATTERN")]
+    pattern: Option<String>,
+    /// The counters of serial numbers' periods too
+    #[arg(long)]
+    periods: bool,
+    /// As JSON, one object a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    at: StoreArgs,
+}
+
+#[derive(Args)]
+pub(super) struct InfoArgs {
+    /// The sequence; NAME@PERIOD for the counter of a serial number
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// As JSON, one object for each store a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    at: StoreArgs,
+}
+
+pub(super) fn list(args: &ListArgs, out: &mut dyn Write) -> Result<(), Stop> {
+    let pattern = args.pattern.as_ref().map(|pattern| Pattern::new(pattern.as_bytes(), false));
+    let pattern = pattern.transpose().map_err(|error| format!("--pattern: {error}"))?;
+    let mut stores = args.at.stores()?;
+    "SEQUENCE LIST".clone_into(&mut stores.same_command);
+    for index in 0..stores.count() {
+        let mut opened = stores.connect(index)?;
+        if !args.json && stores.count() > 1 {
+            writeln!(out, "{}{}:", if index > 0 { "\n" } else { "" }, opened.store.shown())?;
+        }
+        if !args.json {
+            writeln!(out, "{:<40} {:>19}  OPTIONS", "NAME", "RESERVED TO")?;
+        }
+        let mut after = String::new();
+        loop {
+            let rows = opened.read(|connection| connection.list(&after, PAGE_ROWS, args.periods))?;
+            let Some(last) = rows.last() else { break };
+            last.key.as_str().clone_into(&mut after);
+            let is_wanted =
+                |row: &&Row| pattern.as_ref().is_none_or(|pattern| pattern.matches(row.key.as_str().as_bytes()));
+            for row in rows.iter().filter(is_wanted) {
+                if args.json {
+                    writeln!(out, "{}", json_of(row, &opened))?;
+                } else {
+                    writeln!(out, "{}", line_of(row))?;
+                }
+            }
+            out.flush()?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn info(args: &InfoArgs, out: &mut dyn Write) -> Result<(), Stop> {
+    let key = key(&args.name)?;
+    let mut stores = args.at.stores()?;
+    stores.same_command = format!("SEQUENCE INFO {key}");
+    let mut found = false;
+    for index in 0..stores.count() {
+        let mut opened = stores.connect(index)?;
+        let Some(row) = opened.read(|connection| connection.row(&key))? else {
+            if stores.count() > 1 {
+                writeln!(out, "{}: no such sequence", opened.store.shown())?;
+            }
+            continue;
+        };
+        found = true;
+        if args.json {
+            writeln!(out, "{}", json_of(&row, &opened))?;
+        } else {
+            describe(&row, &opened, out)?;
+        }
+    }
+    if found {
+        return Ok(());
+    }
+    Err(Stop::No(sentence(&args.name, Verdict::NoSuch)))
+}
+
+/// The last value that anybody can have been given; `None` if nobody has reserved any.
+fn last_reserved(row: &Row) -> Option<i64> {
+    let is_fresh = row.next <= row.spec.next_from(row.spec.start);
+    (!is_fresh).then(|| row.last())
+}
+
+fn line_of(row: &Row) -> String {
+    let words = row.spec.words();
+    let state = match row.state {
+        RowState::Live => "",
+        RowState::Dropped => "  dropped",
+        RowState::WentBack => "  WENT BACK",
+    };
+    let last = last_reserved(row).map_or_else(|| "-".to_owned(), |last| last.to_string());
+    let text = format!("{:<40} {last:>19}  {words}{state}", row.key.as_str());
+    text.trim_end().to_owned()
+}
+
+fn describe(row: &Row, opened: &Opened<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let mut line = |name: &str, value: String| writeln!(out, "  {name:<10} {value}");
+    let about = opened.about();
+    line("store", format!("{} ({}), {}", opened.store.shown(), printable(&about.product), about.uuid))?;
+    let reserved = last_reserved(row).map_or_else(
+        || "nothing yet".to_owned(),
+        |last| format!("to {last}: servers have given it, or hold it in memory, or have lost it in a crash"),
+    );
+    line("reserved", reserved)?;
+    let next = match row.spec.first_from(row.next) {
+        _ if row.state == RowState::Dropped => "none: it was dropped".to_owned(),
+        Some(next) => next.to_string(),
+        None => format!("none: max {} is reached", row.spec.max),
+    };
+    line("next", next)?;
+    line("options", options(row))?;
+    let state = match row.state {
+        RowState::Live => "live".to_owned(),
+        RowState::Dropped => "dropped".to_owned(),
+        RowState::WentBack => format!(
+            "went back: it was found lower than a server had it, and gives nothing until 'getid sequence raise {} LAST'",
+            row.key
+        ),
+    };
+    line("state", state)?;
+    line("row", format!("version {}, generation {}", row.version, row.generation))?;
+    for (name, unix_ms) in [("created", row.created_unix_ms), ("changed", row.updated_unix_ms)] {
+        if unix_ms > 0 {
+            line(name, UtcMs(unix_ms).to_string())?;
+        }
+    }
+    for warning in &about.warnings {
+        line("warning", warning.clone())?;
+    }
+    Ok(())
+}
+
+/// All of them, the built-in ones too.
+fn options(row: &Row) -> String {
+    let spec = &row.spec;
+    let policy = match spec.policy {
+        None => "as sequence-policy says",
+        Some(getid_core::WaitPolicy::Wait) => "wait",
+        Some(getid_core::WaitPolicy::Error) => "error",
+    };
+    format!(
+        "start {} increment {} offset {} cache {} max {} policy {policy}",
+        spec.start, spec.increment, spec.offset, spec.cache, spec.max
+    )
+}
+
+pub(super) fn json_of(row: &Row, opened: &Opened<'_>) -> Value {
+    let spec = &row.spec;
+    let state = match row.state {
+        RowState::Live => "live",
+        RowState::Dropped => "dropped",
+        RowState::WentBack => "went-back",
+    };
+    let policy = match spec.policy {
+        None => Value::Null,
+        Some(getid_core::WaitPolicy::Wait) => json!("wait"),
+        Some(getid_core::WaitPolicy::Error) => json!("error"),
+    };
+    json!({
+        "name": row.key.name(),
+        "period": row.key.period(),
+        "store": opened.store.shown(),
+        // Strings, as 63 bits are more than a JSON number safely holds.
+        "next": row.next.to_string(),
+        "reserved_to": last_reserved(row).map(|last| last.to_string()),
+        "start": spec.start.to_string(),
+        "max": spec.max.to_string(),
+        "increment": spec.increment,
+        "offset": spec.offset,
+        "cache": spec.cache,
+        "policy": policy,
+        "state": state,
+        "version": row.version,
+        "generation": row.generation,
+        "created_unix_ms": row.created_unix_ms,
+        "updated_unix_ms": row.updated_unix_ms,
+    })
+}

@@ -1,0 +1,253 @@
+//! Which stores a tool means, and work on them one statement at a time.
+//!
+//! They are those of `--store`, or those that a server has with the same configuration file and environment. Each
+//! connection and each statement has a deadline. Where a connection failed, nobody knows whether its statement was
+//! done, so the tool ends and says so; none is repeated.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use getid_core::{Key, Spec};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
+use crate::config::{Config, Dir, RealFiles, SequenceTable, Sources};
+use crate::sql::{self, About, Answer, Connection, Row, RowChange, RowState, Store, StoreError, Table, Verdict};
+use crate::text::store_url::{StoreKind, StoreUrl};
+
+/// For the help of each tool.
+pub(in crate::cli) const STORES_HELP: &str = "\
+Stores are named by --store: sqlite:PATH, mysql://USER@HOST/DATABASE?password-file=PATH or postgres://... Without it they
+are those of a server with the same configuration (--config FILE) and environment (GETID_SEQUENCE_STORE, GETID_DIR, ...).
+A password in a command line shows in `ps`; password-file=PATH, a file and the environment do not.";
+
+/// What is said of a file that another process has open.
+pub(in crate::cli) const LOCKED: &str = "is locked";
+
+/// Flags that say which stores.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Stores")]
+pub(in crate::cli) struct StoreArgs {
+    /// Address of a store; several times for several [default: what the configuration says]
+    #[arg(long = "store", value_name = "URL")]
+    stores: Vec<String>,
+    /// Which tables they have: native, leaf or tinyid [default: what the configuration says]
+    #[arg(long, value_name = "WORD", value_parser = clap::builder::PossibleValuesParser::new(SequenceTable::WORDS))]
+    table: Option<String>,
+    /// The server's configuration file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The folder of the server's state, for a store that is a file in it
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Whose file in that folder
+    #[arg(long, value_name = "N")]
+    server_id: Option<u32>,
+    /// Milliseconds for a connection, and for a statement [default: 10000]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+    store_timeout_ms: Option<u64>,
+}
+
+impl StoreArgs {
+    /// The stores that are meant; nothing is opened.
+    pub(in crate::cli) fn stores(&self) -> Result<Stores, String> {
+        let config = self.config()?;
+        let here = std::env::current_dir().map_err(|error| format!("the working folder: {error}"))?;
+        let found = Dir::find(&config, &environment(), &here);
+        let needs_dir = |url: &StoreUrl| matches!(url.kind(), StoreKind::Sqlite { .. });
+        let urls = config.sequence_stores();
+        let dir = match found {
+            Ok(dir) => dir.path,
+            Err(report) if urls.iter().any(needs_dir) => return Err(report.sentences()),
+            Err(_) => here,
+        };
+        Stores::new(&config, &dir, Duration::from_millis(self.store_timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)))
+    }
+
+    fn config(&self) -> Result<Config, String> {
+        let mut words = Vec::new();
+        for url in &self.stores {
+            let parsed = if url.eq_ignore_ascii_case("none") { None } else { Some(StoreUrl::parse(url)) };
+            parsed.transpose().map_err(|error| {
+                let help = error.help().map(|help| format!(" ({help})"));
+                format!("--store: {error}{}", help.unwrap_or_default())
+            })?;
+            words.extend(["--sequence-store".to_owned(), url.clone()]);
+        }
+        let mut say = |name: &str, value: Option<String>| {
+            words.extend(value.into_iter().flat_map(|value| [format!("--{name}"), value]));
+        };
+        say("sequence-table", self.table.clone());
+        say("dir", self.dir.as_ref().map(|dir| dir.display().to_string()));
+        say("server-id", self.server_id.map(|id| id.to_string()));
+        let sources = Sources { file: self.config.clone(), environment: environment(), words };
+        // Warnings are for who starts the server.
+        let (config, _) = Config::load(&sources, &RealFiles).map_err(|report| report.sentences())?;
+        Ok(config)
+    }
+}
+
+fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+    std::env::vars_os().collect()
+}
+
+/// Some stores, and what their statements run on.
+pub(in crate::cli) struct Stores {
+    runtime: Runtime,
+    all: Vec<Box<dyn Store>>,
+    timeout: Duration,
+    /// Seconds after which servers with this configuration know what was changed.
+    pub(in crate::cli) confirm_s: u64,
+    /// Where such a server listens.
+    port: u16,
+    /// The command by which a server that has a file locked does the same.
+    pub(in crate::cli) same_command: String,
+}
+
+impl Stores {
+    /// Those of a configuration whose state is in `dir`.
+    pub(in crate::cli) fn new(config: &Config, dir: &Path, timeout: Duration) -> Result<Stores, String> {
+        let table = table_of(config.sequences.table);
+        let mut config = config.clone();
+        config.resolve_paths(dir);
+        let urls = config.sequence_stores();
+        if urls.is_empty() {
+            return Err(
+                "there is no store of sequences here: sequence-store is none, or id-state is none; name one with \
+                        --store sqlite:PATH, mysql://... or postgres://..."
+                    .to_owned(),
+            );
+        }
+        let open = |url: &StoreUrl| sql::open(url, table, dir, config.server_id);
+        let all = urls.iter().map(open).collect::<Result<_, _>>()?;
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| format!("cannot wait for the network: {error}"))?;
+        let (confirm_s, port) = (config.sequences.confirm_s, config.port);
+        Ok(Stores { runtime, all, timeout, confirm_s, port, same_command: String::new() })
+    }
+
+    /// How many there are; at least one.
+    pub(in crate::cli) fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(in crate::cli) fn all(&self) -> &[Box<dyn Store>] {
+        &self.all
+    }
+
+    /// Opens one of them.
+    pub(in crate::cli) fn connect(&self, index: usize) -> Result<Opened<'_>, String> {
+        let store = &self.all[index];
+        let connection = self.wait(store.connect()).map_err(|error| {
+            let is_locked = !store.is_shared() && error.to_string().contains(LOCKED);
+            let help = if is_locked && !self.same_command.is_empty() {
+                format!(". With a server that runs: redis-cli -p {} {}", self.port, self.same_command)
+            } else {
+                String::new()
+            };
+            format!("{}: {error}{help}", store.shown())
+        })?;
+        Ok(Opened { stores: self, store: store.as_ref(), connection })
+    }
+
+    /// Opens all of them.
+    pub(in crate::cli) fn connect_all(&self) -> Result<Vec<Opened<'_>>, String> {
+        (0..self.count()).map(|index| self.connect(index)).collect()
+    }
+
+    fn wait<T>(&self, answer: Answer<'_, T>) -> Result<T, StoreError> {
+        let within = async { tokio::time::timeout(self.timeout, answer).await };
+        let ms = self.timeout.as_millis();
+        self.runtime.block_on(within).unwrap_or_else(|_| Err(StoreError::Unknown(format!("no answer within {ms} ms"))))
+    }
+}
+
+/// An open store.
+pub(in crate::cli) struct Opened<'a> {
+    stores: &'a Stores,
+    pub(in crate::cli) store: &'a dyn Store,
+    connection: Box<dyn Connection>,
+}
+
+impl Opened<'_> {
+    pub(in crate::cli) fn about(&self) -> &About {
+        self.connection.about()
+    }
+
+    /// One statement that reads.
+    pub(in crate::cli) fn read<'s, T>(
+        &'s mut self,
+        statement: impl FnOnce(&'s mut dyn Connection) -> Answer<'s, T>,
+    ) -> Result<T, String> {
+        let (stores, shown) = (self.stores, self.store.shown());
+        stores.wait(statement(self.connection.as_mut())).map_err(|error| format!("{shown}: {error}"))
+    }
+
+    /// One statement that changes something.
+    pub(in crate::cli) fn write<'s, T>(
+        &'s mut self,
+        statement: impl FnOnce(&'s mut dyn Connection) -> Answer<'s, T>,
+    ) -> Result<T, String> {
+        let (stores, shown) = (self.stores, self.store.shown());
+        stores.wait(statement(self.connection.as_mut())).map_err(|error| match error {
+            StoreError::Refused(said) => format!("{shown}: {said}"),
+            StoreError::Unknown(said) => format!(
+                "{shown}: {said}. Nobody knows whether it was done: look with 'getid sequence info', and repeat it if not"
+            ),
+        })
+    }
+}
+
+/// The tables that a configuration means.
+pub(in crate::cli) fn table_of(table: SequenceTable) -> Table {
+    match table {
+        SequenceTable::Native => Table::Native,
+        SequenceTable::Leaf => Table::Leaf,
+        SequenceTable::Tinyid => Table::Tinyid,
+    }
+}
+
+/// What a row says no with.
+pub(in crate::cli) fn sentence(name: &str, verdict: Verdict) -> String {
+    match verdict {
+        Verdict::NoSuch => format!("no such sequence: '{name}'. 'getid sequence create {name}' makes it"),
+        Verdict::Exists(row) => {
+            format!("there is a sequence '{name}' already, and {} is next", row.next)
+        }
+        Verdict::Dropped { last } => format!("the sequence '{name}' was dropped, and was at {last}"),
+        Verdict::WentBack { next } => format!(
+            "the sequence '{name}' was found lower than before, as after a backup was put back. Its next value is {next} \
+             now: 'getid sequence raise {name} LAST', past all that was ever given, lets it go on"
+        ),
+        Verdict::Lower { row } => {
+            format!("a sequence never goes back: '{name}' is at {}", row.last())
+        }
+        Verdict::TooMany { max } => format!("there are {max} sequences, which is the most there may be"),
+        Verdict::BadRow(said) => format!("the sequence '{name}' cannot be used: {said}"),
+        Verdict::Unsupported(said) => said,
+    }
+}
+
+/// Has servers throw away what they hold of a row that is past `last` already: it may be lower, and be given yet. Of a
+/// store that nobody else has, nothing is held.
+pub(in crate::cli) fn drop_what_is_held(
+    opened: &mut Opened<'_>,
+    key: &Key,
+    row: &Row,
+    last: i64,
+) -> Result<Option<Row>, String> {
+    if !opened.store.is_shared() || opened.store.table() != Table::Native || row.state != RowState::Live {
+        return Ok(None);
+    }
+    let change = RowChange::Alter { spec: row.spec, next_from: last.saturating_add(1) };
+    Ok(opened.write(|connection| connection.change(key, &change))?.ok())
+}
+
+/// What is said of a sequence in one of several stores, as a server has it.
+pub(in crate::cli) fn spec_of_store(spec: Spec, index: usize, stores: usize) -> Result<Spec, String> {
+    let of_store = u32::try_from(index).ok().zip(u32::try_from(stores).ok());
+    of_store.and_then(|(index, stores)| spec.of_store(index, stores)).ok_or_else(|| {
+        format!("increment {} is less than the number of stores, {stores}: each has values of its own", spec.increment)
+    })
+}

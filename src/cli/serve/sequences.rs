@@ -1,0 +1,49 @@
+//! Sequences in a server's life: their stores are opened beside it, and get back at its end what nobody was given.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Failure;
+use crate::config::{Config, SequenceTable};
+use crate::generators::sequence::{Notes, Sequences, Stopped};
+use crate::server::settings;
+use crate::sql::{self, Table};
+use crate::system::clock::SystemClock;
+use crate::text::plural::counted;
+
+/// Starts their thread, where there are stores. A store that does not answer keeps nobody from starting.
+pub(super) fn start(config: &Config) -> Result<Option<Arc<Sequences>>, Failure> {
+    let table = match config.sequences.table {
+        SequenceTable::Native => Table::Native,
+        SequenceTable::Leaf => Table::Leaf,
+        SequenceTable::Tinyid => Table::Tinyid,
+    };
+    let open = |url| sql::open(&url, table, &config.state_dir, config.server_id);
+    let stores = config.sequence_stores().into_iter().map(open).collect::<Result<Vec<_>, _>>().map_err(Failure)?;
+    if stores.is_empty() {
+        return Ok(None);
+    }
+    let notes = config.state_dir.join(format!("sequence-notes-{}.sqlite", config.server_id));
+    let settings = settings::sequences(config);
+    let sequences = Sequences::start(stores, settings, Notes::in_file(notes), Box::new(SystemClock::new()));
+    sequences.map(Some).map_err(|error| Failure(error.to_string()))
+}
+
+/// Gives back what is held, after the last reply.
+pub(super) async fn stop(sequences: Option<&Arc<Sequences>>, timeout: Duration) {
+    let Some(sequences) = sequences else { return };
+    let Stopped { given_back, lost, sequences } = sequences.stop(timeout).await;
+    if given_back + lost == 0 {
+        return;
+    }
+    let of = counted(sequences, "sequence");
+    let given_back = counted(given_back, "value");
+    if lost == 0 {
+        tracing::info!("{given_back} of {of} that nobody was given are back in the store");
+    } else {
+        tracing::warn!(
+            "{given_back} of {of} that nobody was given are back in the store, and {} are skipped, as after a crash",
+            counted(lost, "value")
+        );
+    }
+}

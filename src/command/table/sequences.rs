@@ -1,0 +1,114 @@
+//! `SEQUENCE`: the operator's side of sequences, and ranges for a cache on a client's side.
+
+use super::{
+    Access, Argument, Categories, Command, Flags, NONE, READ, READ_UPDATE, SLOW, Verb, argument, help_row, one, row,
+    token,
+};
+
+const SINCE: &str = "0.2.0";
+const GROUP: &str = "generic";
+
+const GROW: Flags = Flags::WRITE.and(Flags::DENY_OOM);
+const DANGEROUS: Categories = Categories::DANGEROUS;
+
+const UPDATE: Access = Access::RW.and(Access::UPDATE);
+const INSERT: Access = Access::RW.and(Access::INSERT);
+
+const KEY: Argument = argument("key", "key");
+const OPTIONS: &[Argument] = &[
+    argument("start", "integer").after("START").optional(),
+    argument("increment", "integer").after("INCREMENT").optional(),
+    argument("offset", "integer").after("OFFSET").optional(),
+    argument("cache", "integer").after("CACHE").optional(),
+    argument("max", "integer").after("MAX").optional(),
+    Argument { parts: &[token("WAIT"), token("ERROR")], ..argument("policy", "oneof").after("POLICY").optional() },
+];
+
+pub(super) const SEQUENCE: Command = row(Verb::Sequence, "sequence", -2, Flags::NONE, NONE)
+    .docs(SINCE, GROUP, "A container for commands about sequences")
+    .with(&[
+        row(Verb::SequenceCreate, "sequence|create", -3, GROW, NONE)
+            .keys(&[one(2, INSERT)])
+            .guarded()
+            .docs(SINCE, GROUP, "Create a sequence")
+            .takes(&[
+                KEY,
+                Argument { parts: OPTIONS, ..argument("options", "block").optional() },
+                token("FRESH").optional(),
+            ])
+            .help(&[
+                "CREATE <name> [START <n>] [INCREMENT <n>] [OFFSET <n>] [CACHE <n>] [MAX <n>]",
+                "       [POLICY WAIT|ERROR] [FRESH]",
+                "    Create a sequence. One that was dropped goes on above its last value, unless FRESH is said.",
+            ]),
+        row(Verb::SequenceInfo, "sequence|info", 3, Flags::READONLY, NONE)
+            .keys(&[one(2, READ)])
+            .docs(SINCE, GROUP, "Tell where a sequence is, and how fast it goes")
+            .takes(&[KEY])
+            .help(&["INFO <name>", "    Tell its options, its last value, what is held of it, and its rates."]),
+        row(Verb::SequenceList, "sequence|list", -2, Flags::READONLY, Categories::KEYSPACE)
+            .docs(SINCE, GROUP, "List sequences")
+            .costs("O(N) where N is the number of sequences that are looked at, COUNT at most.")
+            .takes(&[
+                argument("pattern", "pattern").optional(),
+                argument("cursor", "string").after("CURSOR").optional(),
+                argument("count", "integer").after("COUNT").optional(),
+            ])
+            .help(&[
+                "LIST [<pattern>] [CURSOR <cursor>] [COUNT <n>]",
+                "    List sequences by name, some at a time: the reply begins with the cursor to go on with, which is",
+                "    empty at the end.",
+            ]),
+        row(Verb::SequenceAlter, "sequence|alter", -5, GROW, DANGEROUS)
+            .keys(&[one(2, UPDATE)])
+            .guarded()
+            .docs(SINCE, GROUP, "Change the options of a sequence")
+            .takes(&[KEY, Argument { parts: OPTIONS, ..argument("options", "block") }])
+            .help(&[
+                "ALTER <name> [INCREMENT <n>] [OFFSET <n>] [CACHE <n>] [MAX <n>] [POLICY WAIT|ERROR]",
+                "    Change the options of a sequence. Its values go on above those before.",
+            ]),
+        row(Verb::SequenceRaise, "sequence|raise", 4, GROW, DANGEROUS)
+            .keys(&[one(2, UPDATE)])
+            .guarded()
+            .docs(SINCE, GROUP, "Raise a sequence: its next value is past the one given")
+            .takes(&[KEY, argument("last", "integer")])
+            .help(&[
+                "RAISE <name> <last>",
+                "    Let the next value be past <last>. The mark of a store that went back goes.",
+            ]),
+        row(Verb::SequenceConfirm, "sequence|confirm", 3, GROW, DANGEROUS)
+            .keys(&[one(2, UPDATE)])
+            .guarded()
+            .docs(SINCE, GROUP, "Let a sequence go on that was found lower than it had been")
+            .takes(&[KEY])
+            .help(&["CONFIRM <name>", "    Let a sequence go on from where its row is, after its store went back."]),
+        row(Verb::SequenceDrop, "sequence|drop", 3, Flags::WRITE, DANGEROUS)
+            .keys(&[one(2, Access::RM.and(Access::DELETE))])
+            .guarded()
+            .docs(SINCE, GROUP, "Drop a sequence; its last value is remembered")
+            .takes(&[KEY])
+            .help(&["DROP <name>", "    Drop a sequence. Its last value is remembered, for one that gets its name."]),
+        row(Verb::SequenceAdopt, "sequence|adopt", -3, GROW, DANGEROUS)
+            .keys(&[one(2, INSERT)])
+            .guarded()
+            .docs(SINCE, GROUP, "Create a sequence that goes on above the maximum in a row of id_generator")
+            .takes(&[
+                KEY,
+                argument("table", "string").after("TABLE").optional(),
+                argument("id", "integer").after("ID").optional(),
+            ])
+            .help(&[
+                "ADOPT <name> [TABLE <table>] [ID <n>]",
+                "    Create a sequence from the maximum of a row of id_generator, whose job is stopped.",
+            ]),
+        row(Verb::SequenceNext, "sequence|next", -3, GROW.and(Flags::FAST), NONE)
+            .keys(&[one(2, READ_UPDATE)])
+            .docs(SINCE, GROUP, "Get a range of values for a cache of one's own")
+            .takes(&[KEY, argument("count", "integer").after("COUNT").optional()])
+            .help(&["NEXT <name> [COUNT <n>]", "    Get <n> values (default: 1): the first, the last, the increment."]),
+        row(Verb::SequenceStores, "sequence|stores", 2, SLOW.and(Flags::ADMIN), NONE)
+            .docs(SINCE, GROUP, "Tell where sequences are kept, and how that does")
+            .help(&["STORES", "    Tell of each store its address, whether it is up, and its statements."]),
+        help_row(Verb::SequenceHelp, "sequence|help", NONE, SINCE, GROUP),
+    ]);

@@ -1,0 +1,202 @@
+//! In which period each serial number is, by the server's reference clock.
+//!
+//! A period comes from R in the declared zone. It never goes back on a server, whatever happens to the clock, and
+//! whatever zone is declared later: the stamp that was shown last is kept by name.
+//!
+//! Not here: the rows of periods, and that none is begun long before or after its time ([`super::sequence`]).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use getid_core::{CounterDeclaration, CounterKind, Key, Reset, Serial, Spec, Stamp};
+
+use super::sequence::Opens;
+use crate::text::name_hash::hash_of;
+use crate::text::zone::Zone;
+
+/// How long before a period begins its counter is fetched, ms.
+const AHEAD_MS: i64 = 30_000;
+
+/// Who has not been asked for so long, ms, is not prepared for.
+const USED_WITHIN_MS: i64 = 3_600_000;
+
+/// What a generator that counts draws from.
+#[derive(Clone, Debug)]
+pub struct Counter {
+    /// The text of its key.
+    pub key: Arc<str>,
+    /// The hash of that.
+    pub hash: u64,
+    /// What a template shows.
+    pub stamp: Stamp,
+    /// The row to begin it with, and when.
+    pub opens: Opens,
+}
+
+/// All generators that count and were asked in this life, by name.
+#[derive(Debug, Default)]
+pub(super) struct Periods(Mutex<HashMap<String, State>>);
+
+#[derive(Debug)]
+struct State {
+    declaration: Arc<CounterDeclaration>,
+    zone: Option<Zone>,
+    counter: Counter,
+    /// Until when it is that, Unix ms: the end of the hour.
+    until_unix_ms: i64,
+    used_unix_ms: i64,
+}
+
+impl Periods {
+    /// What this generator draws from now.
+    pub(super) fn at(&self, declaration: &Arc<CounterDeclaration>, now_unix_ms: impl FnOnce() -> i64) -> Counter {
+        let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = states.get_mut(declaration.name());
+        if let (CounterKind::Sequence(_), Some(state)) = (declaration.kind(), &known)
+            && Arc::ptr_eq(&state.declaration, declaration)
+        {
+            return state.counter.clone();
+        }
+        let now_unix_ms = now_unix_ms();
+        match known {
+            Some(state) if Arc::ptr_eq(&state.declaration, declaration) => {
+                if now_unix_ms >= state.until_unix_ms {
+                    state.advance(now_unix_ms);
+                }
+                state.used_unix_ms = now_unix_ms;
+                state.counter.clone()
+            }
+            _ => {
+                let last = known.map(|state| state.counter.stamp);
+                let state = State::new(declaration, last, now_unix_ms);
+                let counter = state.counter.clone();
+                states.insert(declaration.name().to_owned(), state);
+                counter
+            }
+        }
+    }
+
+    /// Counters of periods that begin soon, of those that are being asked.
+    pub(super) fn coming(&self, now_unix_ms: i64) -> Vec<Counter> {
+        let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = states.values().filter(|state| {
+            let is_used = now_unix_ms.saturating_sub(state.used_unix_ms) < USED_WITHIN_MS;
+            is_used && state.counter.opens.until_unix_ms.saturating_sub(now_unix_ms) <= AHEAD_MS
+        });
+        let next = used.filter_map(|state| {
+            let CounterKind::Serial(serial) = state.declaration.kind() else { return None };
+            let stamp = state.zone.as_ref()?.stamp(state.counter.opens.until_unix_ms);
+            Some(counter(state.declaration.name(), serial, state.zone.as_ref(), stamp))
+        });
+        next.filter(|next| next.opens.from_unix_ms > now_unix_ms).collect()
+    }
+}
+
+impl State {
+    fn new(declaration: &Arc<CounterDeclaration>, last: Option<Stamp>, now_unix_ms: i64) -> State {
+        let name = declaration.name();
+        let (zone, counter, until_unix_ms) = match declaration.kind() {
+            CounterKind::Sequence(_) => {
+                let opens = Opens { spec: Spec::default(), from_unix_ms: i64::MIN, until_unix_ms: i64::MAX };
+                let counter = Counter { key: name.into(), hash: hash_of(name.as_bytes()), stamp: Stamp::FIRST, opens };
+                (None, counter, i64::MAX)
+            }
+            CounterKind::Serial(serial) => {
+                // It was there when the configuration was read.
+                let zone = serial.zone.as_deref().and_then(|zone| Zone::named(zone).ok());
+                let (stamp, until_unix_ms) = stamp(zone.as_ref(), now_unix_ms);
+                let stamp = stamp.max(last.unwrap_or(stamp));
+                (zone.clone(), counter(name, serial, zone.as_ref(), stamp), until_unix_ms)
+            }
+        };
+        State { declaration: Arc::clone(declaration), zone, counter, until_unix_ms, used_unix_ms: now_unix_ms }
+    }
+
+    fn advance(&mut self, now_unix_ms: i64) {
+        let (stamp, until_unix_ms) = stamp(self.zone.as_ref(), now_unix_ms);
+        self.until_unix_ms = until_unix_ms;
+        if stamp > self.counter.stamp
+            && let CounterKind::Serial(serial) = self.declaration.kind()
+        {
+            self.counter = counter(self.declaration.name(), serial, self.zone.as_ref(), stamp);
+        }
+    }
+}
+
+/// The civil time, and until when it shows the same.
+fn stamp(zone: Option<&Zone>, now_unix_ms: i64) -> (Stamp, i64) {
+    let Some(zone) = zone else { return (Stamp::FIRST, i64::MAX) };
+    let stamp = zone.stamp(now_unix_ms);
+    (stamp, zone.period(Reset::Hour, stamp).1)
+}
+
+fn counter(name: &str, serial: &Serial, zone: Option<&Zone>, stamp: Stamp) -> Counter {
+    let period = serial.reset.period(stamp);
+    let (from_unix_ms, until_unix_ms) = zone.map_or((i64::MIN, i64::MAX), |zone| zone.period(serial.reset, stamp));
+    // Names and periods are what keys are made of; a key that is none gives an error when it is drawn from.
+    let key = period.and_then(|period| Key::of_period(name, &period));
+    let key: Arc<str> = key.as_ref().map_or(name, Key::as_str).into();
+    let opens = Opens { spec: serial.spec(), from_unix_ms, until_unix_ms };
+    Counter { hash: hash_of(key.as_bytes()), key, stamp, opens }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIDNIGHT: i64 = 1_795_305_600_000;
+    const HOUR: i64 = 3_600_000;
+
+    fn declared(words: &str) -> Arc<CounterDeclaration> {
+        let words: Vec<_> = words.split(' ').collect();
+        Arc::new(CounterDeclaration::parse(&words, |_| Ok(())).unwrap().unwrap())
+    }
+
+    #[test]
+    fn a_period_never_goes_back() {
+        let periods = Periods::default();
+        let serial = declared("i serial {yyyyMMdd}-{n:6} zone UTC");
+        let key = |now| periods.at(&serial, || now).key.to_string();
+        let first = key(MIDNIGHT - 1);
+        let second = key(MIDNIGHT);
+        assert!(first < second, "{first} {second}");
+        assert_eq!(key(MIDNIGHT - 1), second);
+        assert_eq!(key(MIDNIGHT - 30 * 24 * HOUR), second);
+        // Nor with another declaration of the name.
+        let changed = declared("i serial {yyyyMMdd}-{n:6} zone America/New_York");
+        assert_eq!(periods.at(&changed, || MIDNIGHT).key.to_string(), second);
+        assert_eq!(periods.at(&changed, || MIDNIGHT + 5 * HOUR).key.to_string(), second);
+        assert!(periods.at(&changed, || MIDNIGHT + 29 * HOUR).key.to_string() > second);
+    }
+
+    #[test]
+    fn what_a_template_shows_moves_inside_of_a_period() {
+        let periods = Periods::default();
+        let serial = declared("i serial {yyyyMMddHH}-{n:6} zone UTC reset month");
+        let stamps = [0, HOUR - 1, HOUR, 25 * HOUR].map(|passed| {
+            let counter = periods.at(&serial, || MIDNIGHT + passed);
+            (counter.key.to_string(), counter.stamp.day, counter.stamp.hour)
+        });
+        let [(key, day, _), ..] = stamps.clone();
+        let expected = [(day, 0), (day, 0), (day, 1), (day + 1, 1)].map(|(day, hour)| (key.clone(), day, hour));
+        assert_eq!(stamps, expected);
+    }
+
+    #[test]
+    fn the_next_period_is_prepared_shortly_before_it_begins() {
+        let periods = Periods::default();
+        let serial = declared("i serial {yyyyMMdd}-{n:6} zone UTC");
+        let today = periods.at(&serial, || MIDNIGHT - 2 * HOUR).key;
+        assert!(periods.coming(MIDNIGHT - HOUR).is_empty());
+        assert!(periods.coming(MIDNIGHT - 1).is_empty(), "nobody has asked for long");
+        periods.at(&serial, || MIDNIGHT - HOUR / 2);
+        assert!(periods.coming(MIDNIGHT - 30_001).is_empty());
+        let next = periods.coming(MIDNIGHT - 30_000);
+        assert!(next.len() == 1 && next[0].key > today && next[0].opens.from_unix_ms == MIDNIGHT);
+        assert_eq!(periods.at(&serial, || MIDNIGHT).key, next[0].key);
+        // One that has no periods, and a sequence.
+        periods.at(&declared("n serial {n:6}"), || MIDNIGHT);
+        periods.at(&declared("s sequence"), || MIDNIGHT);
+        assert!(periods.coming(MIDNIGHT).is_empty());
+    }
+}

@@ -1,0 +1,125 @@
+//! Until when values may be given without another answer about what other servers have changed.
+//!
+//! A server that cannot read which rows were raised could go on below. So the time of the last question that a shared
+//! store has answered is kept, and past `sequence-confirm-s` after it nothing is given that was reserved there: of one
+//! store nothing at all, of several the values of that one are thrown away.
+//!
+//! Invariant: `until_ms` is the earliest time at which values of any store may be outdated.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// A store of which nothing is held, or that nobody else changes.
+const NEVER: u64 = u64::MAX;
+
+pub(super) struct Confirmed {
+    until_ms: AtomicU64,
+    stores: Vec<One>,
+    confirm_ms: u64,
+}
+
+struct One {
+    is_shared: bool,
+    /// When the last question was asked that was answered.
+    at_ms: AtomicU64,
+    /// What it reserves is not held any more.
+    is_leaving: AtomicBool,
+}
+
+impl Confirmed {
+    pub(super) fn new(shared: impl Iterator<Item = bool>, confirm_s: u64) -> Confirmed {
+        let stores = shared
+            .map(|is_shared| One { is_shared, at_ms: AtomicU64::new(NEVER), is_leaving: AtomicBool::new(false) })
+            .collect();
+        Confirmed { until_ms: AtomicU64::new(NEVER), stores, confirm_ms: confirm_s.saturating_mul(1000) }
+    }
+
+    /// How long values are good after an answer, s; 0: nobody else changes anything.
+    pub(super) fn confirm_s(&self) -> u64 {
+        if self.stores.iter().any(|store| store.is_shared) { self.confirm_ms / 1000 } else { 0 }
+    }
+
+    /// Whether values that are held may be given.
+    #[inline]
+    pub(super) fn is_good(&self, now_ms: u64) -> bool {
+        now_ms < self.until_ms.load(Relaxed)
+    }
+
+    /// Whether what a store reserves now may be held.
+    pub(super) fn is_store_good(&self, index: u8, now_ms: u64) -> bool {
+        self.stores.get(usize::from(index)).is_some_and(|store| {
+            let at_ms = store.at_ms.load(Relaxed);
+            let is_confirmed = at_ms != NEVER && now_ms < at_ms.saturating_add(self.confirm_ms);
+            !store.is_shared || is_confirmed && !store.is_leaving.load(Relaxed)
+        })
+    }
+
+    /// Whether the values of a store are too old to be given.
+    pub(super) fn is_expired(&self, index: u8, now_ms: u64) -> bool {
+        self.stores.get(usize::from(index)).is_some_and(|store| {
+            let at_ms = store.at_ms.load(Relaxed);
+            at_ms != NEVER && now_ms >= at_ms.saturating_add(self.confirm_ms)
+        })
+    }
+
+    /// A store has answered a question that was asked at that time, and what it said holds here.
+    pub(super) fn note(&self, index: u8, at_ms: u64) {
+        self.set(index, at_ms);
+        if let Some(store) = self.stores.get(usize::from(index)) {
+            store.is_leaving.store(false, Relaxed);
+        }
+    }
+
+    /// Nothing that a store reserves is held from now on, until it is asked again.
+    pub(super) fn leave(&self, index: u8) {
+        if let Some(store) = self.stores.get(usize::from(index)) {
+            store.is_leaving.store(true, Relaxed);
+        }
+    }
+
+    /// Nothing of a store is held any more.
+    pub(super) fn exclude(&self, index: u8) {
+        self.set(index, NEVER);
+    }
+
+    fn set(&self, index: u8, at_ms: u64) {
+        let Some(store) = self.stores.get(usize::from(index)).filter(|store| store.is_shared) else { return };
+        store.at_ms.store(at_ms, Relaxed);
+        let at = self.stores.iter().map(|store| store.at_ms.load(Relaxed)).min().unwrap_or(NEVER);
+        self.until_ms.store(at.saturating_add(self.confirm_ms), Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_store_that_was_asked_first_says_until_when() {
+        let confirmed = Confirmed::new([true, true].into_iter(), 10);
+        assert!(confirmed.is_good(1 << 40), "nothing is held yet");
+        assert!(!confirmed.is_store_good(0, 0), "it was never asked");
+        confirmed.note(0, 1_000);
+        confirmed.note(1, 5_000);
+        assert!(confirmed.is_good(10_999) && !confirmed.is_good(11_000));
+        assert!(confirmed.is_expired(0, 11_000) && !confirmed.is_expired(1, 11_000));
+        confirmed.leave(1);
+        assert!(
+            !confirmed.is_store_good(1, 5_000) && confirmed.is_good(10_999),
+            "what is held is good until it is gone"
+        );
+        confirmed.note(1, 5_000);
+        confirmed.exclude(0);
+        assert!(confirmed.is_good(14_999) && !confirmed.is_good(15_000));
+        assert!(!confirmed.is_store_good(0, 1_000) && confirmed.is_store_good(1, 14_999));
+        confirmed.note(1, 9_000);
+        assert!(confirmed.is_good(18_999));
+    }
+
+    #[test]
+    fn what_nobody_shares_is_always_good() {
+        let confirmed = Confirmed::new([false].into_iter(), 10);
+        confirmed.note(0, 1);
+        assert!(confirmed.is_good(1 << 40) && confirmed.is_store_good(0, 1 << 40) && !confirmed.is_expired(0, 1 << 40));
+        assert_eq!((confirmed.confirm_s(), Confirmed::new([true].into_iter(), 7).confirm_s()), (0, 7));
+    }
+}

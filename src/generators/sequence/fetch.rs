@@ -1,0 +1,514 @@
+//! One statement's worth of reservations: which sequences it is for, and what becomes of the answers.
+//!
+//! Invariant: each fetch that was begun is answered once, whatever happens to its statement.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use getid_core::{Fetch, FetchTaken, Fetched, Key, Segment, SequenceRefusal, Spec, VALUE_MAX};
+use tokio::sync::SemaphorePermit;
+
+use super::Sequences;
+use super::error::refusal_of;
+use super::notes::Had;
+use super::pool::Pool;
+use super::table::{Entry, Table};
+use crate::sql::{BATCH_MAX, Connection, Create, Reserve, Reserved, StoreError, Verdict};
+use crate::text::plural::{counted, thousands};
+
+/// A period's row is begun so near to it by the store's clock, ms.
+const OPENS_WITHIN_MS: i64 = 3_600_000;
+
+/// A fetch that was begun.
+struct Asked {
+    hash: u64,
+    key: Key,
+    fetch: Fetch,
+    opens: Option<Spec>,
+}
+
+/// What a batch's statement has come to.
+type Answers = Result<Vec<Result<Reserved, Verdict>>, StoreError>;
+
+impl Sequences {
+    /// Reserves for those that want it, as many as one statement may have. False: nobody did.
+    pub(super) async fn fetch(self: &Arc<Self>, pool: &Arc<Pool>, slot: &SemaphorePermit<'_>) -> bool {
+        let batch = self.take_batch(pool);
+        if batch.is_empty() {
+            return false;
+        }
+        self.counts.fetches.fetch_add(batch.len() as u64, Relaxed);
+        let mut answers = self.reserve(pool, slot, &batch).await;
+        if self.settings().creates_on_first_use && self.pools.len() == 1 {
+            answers = self.create_missing(pool, slot, &batch, answers).await;
+        }
+        let had = self.note(pool, &batch, &answers).await;
+        let is_one = batch.len() == 1;
+        let mut each = match answers {
+            Ok(answers) => answers.into_iter().map(Ok).collect(),
+            Err(error) => {
+                self.counts.fetches_failed.fetch_add(batch.len() as u64, Relaxed);
+                vec![Err(error); batch.len()]
+            }
+        }
+        .into_iter();
+        for (asked, had) in batch.iter().zip(had) {
+            // An answer for each was promised.
+            let none = || Err(StoreError::Unknown(format!("{}: no answer for '{}'", pool.store.shown(), asked.key)));
+            let answer = each.next().unwrap_or_else(none);
+            self.answer(pool, asked, answer, had, is_one);
+        }
+        self.fetching.fetch_sub(batch.len(), Relaxed);
+        self.fetched.notify_waiters();
+        true
+    }
+
+    /// Tells those who wait, and could be served only by a store, that there is none.
+    pub(super) fn fail_wishes(&self, said: &Arc<str>) {
+        while let Some(hash) = self.wishes.pop() {
+            let now_ms = self.now_ms();
+            let mut shard = self.table.shard(hash);
+            let Some(entry) = wished(&mut shard, hash) else { continue };
+            entry.flags.is_wished = false;
+            if entry.sequence.begin_fetch(now_ms, &self.policy()).is_none() {
+                let is_missing = self.rest(entry, hash, now_ms);
+                drop(shard);
+                self.remember_missing(is_missing, hash, now_ms);
+                continue;
+            }
+            // Whoever has something in memory goes on with it, and asks again soon.
+            let answer = if entry.sequence.holds_values() {
+                Fetched::Failed { is_unknown: false, said: Arc::clone(said) }
+            } else {
+                Fetched::Refused(SequenceRefusal::Store(Arc::clone(said)))
+            };
+            let told = self.take_answer(entry, now_ms, answer).1;
+            let is_missing = self.rest(entry, hash, now_ms);
+            drop(shard);
+            tell(told);
+            self.remember_missing(is_missing, hash, now_ms);
+        }
+    }
+
+    fn take_batch(&self, pool: &Pool) -> Vec<Asked> {
+        let mut batch = Vec::new();
+        let policy = self.policy();
+        let mut is_alone = false;
+        while batch.len() < BATCH_MAX
+            && !is_alone
+            && !self.is_closed.load(Relaxed)
+            && let Some(hash) = self.wishes.pop()
+        {
+            let now_ms = self.now_ms();
+            let mut shard = self.table.shard(hash);
+            let Some(entry) = wished(&mut shard, hash) else { continue };
+            is_alone = entry.flags.is_alone;
+            if is_alone && !batch.is_empty() {
+                self.wishes.put_back(hash);
+                break;
+            }
+            entry.flags.is_wished = false;
+            if let Some(fetch) = entry.sequence.begin_fetch(now_ms, &policy) {
+                entry.flags.is_fetching = true;
+                self.fetching.fetch_add(1, Relaxed);
+                batch.push(Asked { hash, key: entry.key.clone(), fetch, opens: may_open(pool, entry) });
+            } else {
+                let is_missing = self.rest(entry, hash, now_ms);
+                drop(shard);
+                self.remember_missing(is_missing, hash, now_ms);
+            }
+        }
+        if self.wishes.is_any() {
+            // For another connection.
+            self.wishes.ready.notify_one();
+        }
+        batch
+    }
+
+    async fn reserve(&self, pool: &Pool, slot: &SemaphorePermit<'_>, batch: &[Asked]) -> Answers {
+        let is_alone = self.pools.len() == 1;
+        let had = if is_alone {
+            vec![0; batch.len()]
+        } else {
+            self.notes.highest(batch.iter().map(|asked| asked.key.clone()).collect()).await
+        };
+        let asks = batch.iter().zip(had).map(|(asked, had)| Reserve {
+            key: asked.key.clone(),
+            values: asked.fetch.values,
+            floor: if is_alone { 0 } else { asked.fetch.floor.max(had) },
+            opens: asked.opens,
+        });
+        let mut asks: Vec<_> = asks.enumerate().collect();
+        // Everybody locks rows in the same order.
+        asks.sort_by(|(_, a), (_, b)| a.key.cmp(&b.key));
+        let (places, mut asks): (Vec<usize>, Vec<Reserve>) = asks.into_iter().unzip();
+        let answers = pool
+            .run(slot, |mut connection| {
+                Box::pin(async move {
+                    let answers = match floors_of_periods(&mut *connection, &mut asks).await {
+                        Ok(()) => connection.reserve(&asks).await,
+                        Err(error) => Err(error),
+                    };
+                    (connection, answers)
+                })
+            })
+            .await?;
+        let mut sorted: Vec<_> = places.into_iter().zip(answers).collect();
+        sorted.sort_by_key(|(place, _)| *place);
+        Ok(sorted.into_iter().map(|(_, answer)| answer).collect())
+    }
+
+    /// `sequence-create on-first-use`: makes those that are not there, and asks for them again.
+    async fn create_missing(
+        &self,
+        pool: &Arc<Pool>,
+        slot: &SemaphorePermit<'_>,
+        batch: &[Asked],
+        answers: Answers,
+    ) -> Answers {
+        let mut answers = answers?;
+        let is_missing = |answer: &Result<Reserved, Verdict>| matches!(answer, Err(Verdict::NoSuch));
+        let mut again = Vec::new();
+        for (place, asked) in batch.iter().enumerate() {
+            if !answers.get(place).is_some_and(is_missing) || !asked.key.period().is_empty() {
+                continue;
+            }
+            match self.create_one(pool, slot, &asked.key).await {
+                Ok(()) => again.push(place),
+                Err(Ok(verdict)) => answers[place] = Err(verdict),
+                // The others of this batch have what they have.
+                Err(Err(error)) => {
+                    let said = error.to_string();
+                    tracing::warn!("the sequence '{}' was not made: {said}", asked.key);
+                    answers[place] = Err(Verdict::BadRow(format!("it was not made: {said}")));
+                }
+            }
+        }
+        let second: Vec<Asked> = again.iter().filter_map(|place| batch.get(*place)).map(Asked::again).collect();
+        if second.is_empty() {
+            return Ok(answers);
+        }
+        match self.reserve(pool, slot, &second).await {
+            Ok(second) => again.into_iter().zip(second).for_each(|(place, answer)| answers[place] = answer),
+            // They ask again, and the rows are there then.
+            Err(error) if second.len() == batch.len() => return Err(error),
+            Err(error) => {
+                let what = format!("it was made, and then: {error}");
+                for place in again {
+                    answers[place] = Err(Verdict::BadRow(what.clone()));
+                }
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn create_one(
+        &self,
+        pool: &Arc<Pool>,
+        slot: &SemaphorePermit<'_>,
+        key: &Key,
+    ) -> Result<(), Result<Verdict, StoreError>> {
+        let rows_max = self.settings().rows_max;
+        let new =
+            Create { key: key.clone(), spec: Spec::default(), above_dropped: false, fresh_after_ms: None, rows_max };
+        let created = pool.run(slot, |mut connection| {
+            Box::pin(async move {
+                let created = connection.create(&new).await;
+                (connection, created)
+            })
+        });
+        match created.await.map_err(Err)? {
+            // Another server may have been faster.
+            Ok(_) | Err(Verdict::Exists(_)) => Ok(()),
+            Err(verdict) => Err(Ok(verdict)),
+        }
+    }
+
+    /// Notes what was reserved, where others may lose it: what this server had of each before, if its row is lower.
+    async fn note(&self, pool: &Pool, batch: &[Asked], answers: &Answers) -> Vec<Option<i64>> {
+        let nothing = vec![None; batch.len()];
+        let Ok(answers) = answers else { return nothing };
+        let Some(about) = pool.about().filter(|_| pool.store.is_shared()) else { return nothing };
+        let reserved = |place: usize| answers.get(place).and_then(|answer| answer.as_ref().ok());
+        let had = (0..batch.len()).filter_map(|place| {
+            // At the max it has nothing of the row: others may give back what they have.
+            let reserved = reserved(place).filter(|reserved| reserved.first <= reserved.last)?;
+            Some((
+                place,
+                Had {
+                    key: batch[place].key.clone(),
+                    found_next: reserved.found_next,
+                    next: reserved.row.next,
+                    generation: reserved.row.generation,
+                    created_unix_ms: reserved.row.created_unix_ms,
+                },
+            ))
+        });
+        let (places, had): (Vec<usize>, Vec<Had>) = had.unzip();
+        let mut all = nothing;
+        for (place, lower) in places.into_iter().zip(self.notes.check(&about.uuid, had).await) {
+            all[place] = lower;
+        }
+        all
+    }
+
+    fn answer(
+        self: &Arc<Self>,
+        pool: &Arc<Pool>,
+        asked: &Asked,
+        answer: Result<Result<Reserved, Verdict>, StoreError>,
+        had: Option<i64>,
+        is_one: bool,
+    ) {
+        let now_ms = self.now_ms();
+        let mut shard = self.table.shard(asked.hash);
+        let Some(entry) = Table::find(&mut shard, asked.hash, asked.key.as_str()) else { return };
+        entry.flags.is_fetching = false;
+        let is_refusal = matches!(answer, Err(StoreError::Refused(_)));
+        entry.flags.is_alone = is_refusal && (entry.flags.is_alone || !is_one);
+        let (mut went_back, mut found_next) = (None, 0);
+        let fetched = match answer {
+            Ok(Ok(reserved)) => {
+                self.table.note_known(entry);
+                found_next = reserved.found_next;
+                went_back = had;
+                match went_back {
+                    Some(_) => Fetched::Refused(SequenceRefusal::WentBack),
+                    None if !self.confirmed.is_store_good(pool.index, now_ms) => Fetched::Failed {
+                        is_unknown: true,
+                        said: format!("{}: it could not be asked what other servers have changed", pool.store.shown())
+                            .into(),
+                    },
+                    None => self.check_row(pool, entry, &reserved).unwrap_or_else(|refusal| {
+                        // Who asks goes on with what is held, and may not see it for long.
+                        if self.counts.may_warn(now_ms) {
+                            tracing::error!("{}", refusal.of(asked.key.name()));
+                        }
+                        Fetched::Refused(refusal)
+                    }),
+                }
+            }
+            Ok(Err(Verdict::NoSuch)) if self.makes_it(entry) => {
+                self.create_in_background(&asked.key);
+                Fetched::Failed { is_unknown: false, said: format!("{}: it is being made", pool.store.shown()).into() }
+            }
+            Ok(Err(verdict)) => Fetched::Refused(self.refusal_of_fetch(entry, verdict)),
+            Err(StoreError::Refused(said)) => Fetched::Failed { is_unknown: false, said: said.into() },
+            Err(StoreError::Unknown(said)) => Fetched::Failed { is_unknown: true, said: said.into() },
+        };
+        let (taken, mut told) = self.take_answer(entry, now_ms, fetched);
+        if let FetchTaken::Backwards { floor } = taken {
+            let again = self.backwards(pool);
+            if matches!(again, Fetched::Refused(_)) {
+                went_back = Some(floor);
+            }
+            told.extend(self.take_answer(entry, now_ms, again).1);
+        }
+        let is_missing = self.rest(entry, asked.hash, now_ms);
+        drop(shard);
+        tell(told);
+        self.remember_missing(is_missing, asked.hash, now_ms);
+        if let Some(had_next) = went_back {
+            self.mark_went_back(pool, &asked.key, had_next, found_next);
+        }
+    }
+
+    /// What becomes of a reservation below what this server has had.
+    fn backwards(&self, pool: &Pool) -> Fetched {
+        if pool.is_native() || self.pools.len() == 1 {
+            return Fetched::Refused(SequenceRefusal::WentBack);
+        }
+        // Tables of others have no order over several databases: a higher range is asked for.
+        let said = format!("{}: it is behind the other stores", pool.store.shown()).into();
+        Fetched::Failed { is_unknown: false, said }
+    }
+
+    /// Whether a request for what is not there makes it, in all stores.
+    fn makes_it(&self, entry: &Entry) -> bool {
+        self.settings().creates_on_first_use && self.pools.len() > 1 && entry.key.period().is_empty()
+    }
+
+    fn refusal_of_fetch(&self, entry: &mut Entry, verdict: Verdict) -> SequenceRefusal {
+        let is_missing = matches!(verdict, Verdict::NoSuch);
+        if !is_missing {
+            self.table.note_known(entry);
+        }
+        if is_missing && entry.rare.as_ref().is_some_and(|rare| rare.opens.is_some()) {
+            let what = "its period is not begun: it is more than an hour away by the store's clock. Is the clock of \
+                        this machine, or of the store's, right?";
+            return SequenceRefusal::BadRow(what.into());
+        }
+        refusal_of(verdict)
+    }
+
+    /// What is to be done with a reservation: refused, if its row is none that can be counted by here.
+    fn check_row(&self, pool: &Pool, entry: &mut Entry, reserved: &Reserved) -> Result<Fetched, SequenceRefusal> {
+        let spec = reserved.row.spec;
+        if self.pools.len() > 1 && pool.is_native() {
+            if spec.cache == 0 {
+                let what =
+                    "its cache is 0, which needs one store, and there are several: 'SEQUENCE ALTER' gives it another";
+                return Err(SequenceRefusal::BadRow(what.into()));
+            }
+            let own = (spec.increment, spec.offset % spec.increment);
+            let rows = &mut entry.rare().rows;
+            let others = rows.iter().enumerate().filter(|(index, _)| *index != usize::from(pool.index));
+            let other = others.filter_map(|(index, row)| Some((index, (*row)?)));
+            let odd = other.clone().find(|(_, other)| other.0 != own.0 || other.1 == own.1);
+            let told = odd.map(|(index, (increment, offset))| {
+                let other = self.pools.get(index).map_or("", |pool| pool.store.shown());
+                format!(
+                    "its rows disagree: increment {} offset {} in {}, increment {increment} offset {offset} in \
+                     {other}. 'SEQUENCE ALTER' makes them fit",
+                    own.0,
+                    own.1,
+                    pool.store.shown()
+                )
+            });
+            // Those of the others stay known until they say something else: one that is asked next must not be taken
+            // for the only one.
+            rows[usize::from(pool.index)] = Some(own);
+            if let Some(what) = told {
+                // Another server may hold the same values, out of the other row.
+                (0..).zip(&self.pools).for_each(|(store, _)| entry.sequence.forget_store(store));
+                return Err(SequenceRefusal::BadRow(what.into()));
+            }
+        }
+        let segment = Segment { first: reserved.first, last: reserved.last, increment: spec.increment };
+        pool.counts.reserved.fetch_add(segment.left(), Relaxed);
+        self.warn_of_end(entry, reserved);
+        Ok(Fetched::Reserved {
+            store: pool.index,
+            segment,
+            version: reserved.row.version,
+            generation: reserved.row.generation,
+            spec,
+        })
+    }
+
+    /// Says once that 80, and that 95 percent of the values up to the max are reserved.
+    fn warn_of_end(&self, entry: &mut Entry, reserved: &Reserved) {
+        let spec = reserved.row.spec;
+        let (all, used) =
+            (i128::from(spec.max) - i128::from(spec.start), i128::from(reserved.row.next) - i128::from(spec.start));
+        let percent = (used * 100).checked_div(all.max(1)).unwrap_or_default();
+        let reached = if percent >= 95 {
+            95
+        } else if percent >= 80 {
+            80
+        } else {
+            0
+        };
+        // What may not be said now, because much is said, is said at the next reservation.
+        if reached > entry.flags.warned && !self.counts.may_warn(self.now_ms()) {
+            return;
+        }
+        let is_news = reached > entry.flags.warned;
+        entry.flags.warned = reached;
+        if !is_news {
+            return;
+        }
+        let left = spec.max.saturating_sub(reserved.row.next).max(0).unsigned_abs() / u64::from(spec.increment);
+        // The averages over long begin at 0: the highest of the three ends first.
+        let per_s = entry.sequence.status(self.now_ms()).per_s.into_iter().fold(0.0, f64::max);
+        let days = days_left(left, per_s)
+            .map_or_else(String::new, |days| format!(", {} at the present rate", counted(days, "day")));
+        let end = if spec.max == VALUE_MAX {
+            "the last value that there can be".to_owned()
+        } else {
+            format!("its max {}", spec.max)
+        };
+        tracing::warn!(
+            "the sequence '{}' has used {reached} % of its values up to {end}: {} are left{days}. 'SEQUENCE ALTER \
+             {} max N' gives it more",
+            entry.key,
+            thousands(left),
+            entry.key.name()
+        );
+    }
+
+    /// Hands an answer to its sequence, and serves those who wait.
+    fn take_answer(&self, entry: &mut Entry, now_ms: u64, answer: Fetched) -> (FetchTaken, Vec<Telling>) {
+        let taken = entry.sequence.fetched(now_ms, answer);
+        let told = self.serve(entry, now_ms);
+        (taken, told)
+    }
+
+    /// Nothing is under way for it: it may want something. Whether it is no sequence as far as is known.
+    fn rest(&self, entry: &mut Entry, hash: u64, now_ms: u64) -> bool {
+        self.wish(entry, hash, now_ms);
+        !entry.flags.is_known
+    }
+
+    /// Serves those who wait, unless nothing may be given.
+    pub(super) fn serve(&self, entry: &mut Entry, now_ms: u64) -> Vec<Telling> {
+        let mut told = Vec::new();
+        if let Err(refusal) = self.may_give(now_ms) {
+            entry.sequence.refuse(&refusal, &mut |teller, result| told.push((teller, result)));
+        }
+        entry.sequence.serve(now_ms, &mut |teller, result| told.push((teller, result)));
+        told
+    }
+
+    /// Puts the mark on a row that was found lower than what this server had of it.
+    fn mark_went_back(self: &Arc<Self>, pool: &Arc<Pool>, key: &Key, had_next: i64, found_next: i64) {
+        self.counts.went_back.fetch_add(1, Relaxed);
+        tracing::error!(
+            "the sequence '{key}' went back: its next value in {} is {found_next}, and this server had it at \
+             {had_next}. It gives nothing before SEQUENCE RAISE or CONFIRM. Was a backup put back, or has a failover \
+             lost transactions?",
+            pool.store.shown()
+        );
+        self.change_in_background(pool, key, crate::sql::RowChange::WentBack { had_next });
+    }
+}
+
+impl Asked {
+    fn again(&self) -> Asked {
+        Asked { key: self.key.clone(), ..*self }
+    }
+}
+
+/// One that waited, and what it is told.
+pub(super) type Telling = (tokio::sync::oneshot::Sender<super::Told>, super::Told);
+
+/// Tells them, outside of any lock. One that has gone meanwhile hears nothing, and what it got is skipped.
+pub(super) fn tell(told: Vec<Telling>) {
+    for (teller, result) in told {
+        let _ = teller.send(result);
+    }
+}
+
+/// What a period's row may be begun with now, by the store's clock.
+fn may_open(pool: &Pool, entry: &Entry) -> Option<Spec> {
+    let opens = entry.rare.as_ref()?.opens?;
+    let now_ms = pool.unix_ms()?;
+    let from_ms = opens.from_unix_ms.saturating_sub(OPENS_WITHIN_MS);
+    let until_ms = opens.until_unix_ms.saturating_add(OPENS_WITHIN_MS);
+    (from_ms..=until_ms).contains(&now_ms).then_some(opens.spec)
+}
+
+/// The one with this hash that is in the queue.
+fn wished(shard: &mut super::table::Shard, hash: u64) -> Option<&mut Box<Entry>> {
+    shard.find_mut(hash, |entry| entry.flags.is_wished && entry.hash() == hash)
+}
+
+/// Whole days for which so many values last; `None` if nobody uses them.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a forecast is not exact, and casts saturate"
+)]
+fn days_left(values: u64, per_s: f64) -> Option<u64> {
+    (per_s > 0.0).then(|| (values as f64 / per_s / 86_400.0) as u64)
+}
+
+/// A counter goes on above those of other periods of its name: what began again each day, and each month from now on,
+/// would give the texts of those days again.
+async fn floors_of_periods(connection: &mut dyn Connection, asks: &mut [Reserve]) -> Result<(), StoreError> {
+    for ask in asks.iter_mut().filter(|ask| ask.opens.is_some()) {
+        ask.floor = ask.floor.max(connection.highest_of_other_periods(&ask.key).await?);
+    }
+    Ok(())
+}

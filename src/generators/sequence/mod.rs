@@ -1,0 +1,414 @@
+//! Sequences: named counters out of a store, given out of memory.
+//!
+//! A request takes what its sequence holds, under the lock of one shard, and never waits for the store: what a store
+//! is asked, and when, is the driver's, on a thread of its own. Who finds too little waits for it, in the queue of the
+//! sequence ([`getid_core::Sequence`]), which decides everything: this room has the clock, the stores and the threads.
+//!
+//! Not here: what a database is told ([`crate::sql`]), and how a value is written as a reply.
+//!
+//! Invariants: what is given was reserved by a statement whose success is known; nothing is given while another server
+//! may have raised a row and this one could not learn of it for `sequence-confirm-s`.
+
+mod confirm;
+mod driver;
+mod error;
+mod fetch;
+mod notes;
+mod pool;
+mod status;
+mod stop;
+mod sweep;
+mod table;
+mod verbs;
+mod wishes;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use getid_core::{Ask, Run, SequencePolicy, SequenceRefusal, WaitPolicy, Waiter};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, oneshot, watch};
+use tokio::time::{Instant, timeout_at};
+
+use self::confirm::Confirmed;
+pub use self::driver::StartError;
+pub use self::error::SequenceError;
+pub use self::notes::Notes;
+use self::pool::Pool;
+pub use self::status::{BUSIEST_MAX, SequenceTotals, SequencesStatus, StoreStatus};
+pub use self::stop::Stopped;
+pub use self::table::Opens;
+use self::table::{ENTRIES_MAX, Entry, NoRoom, Table, Told, UNKNOWN_MAX};
+pub use self::verbs::{CreateHow, Page, Raised, SequenceView};
+use self::wishes::Wishes;
+use crate::sql::Store;
+use crate::sync::{Mutex, PoisonError};
+use crate::system::clock::Clock;
+use crate::text::plural::thousands;
+
+/// What an operator may set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SequenceSettings {
+    /// For how long a segment is to last, ms (`sequence-ahead`).
+    pub ahead_ms: u64,
+    /// How long a request may wait, ms (`sequence-wait-ms`).
+    pub wait_ms: u64,
+    /// Whether it waits at all, where its sequence does not say (`sequence-policy`).
+    pub policy: WaitPolicy,
+    /// Whether the first request for a name makes the sequence (`sequence-create on-first-use`).
+    pub creates_on_first_use: bool,
+    /// Rows there may be by that (`sequence-max`).
+    pub rows_max: u64,
+    /// How long values are given after the last answer about what other servers have changed, s
+    /// (`sequence-confirm-s`). What it was at the start holds.
+    pub confirm_s: u64,
+}
+
+impl Default for SequenceSettings {
+    fn default() -> SequenceSettings {
+        SequenceSettings {
+            ahead_ms: 10_000,
+            wait_ms: 1_000,
+            policy: WaitPolicy::Wait,
+            creates_on_first_use: false,
+            rows_max: 1_000_000,
+            confirm_s: 60,
+        }
+    }
+}
+
+/// What a draw has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drawn {
+    /// Everything was in memory.
+    All,
+    /// The rest must wait: see [`Sequences::draw`].
+    Waits,
+}
+
+/// The sequences of a server.
+pub struct Sequences {
+    table: Table,
+    wishes: Wishes,
+    pools: Vec<Arc<Pool>>,
+    confirmed: Confirmed,
+    notes: Notes,
+    settings: Mutex<SequenceSettings>,
+    clock: Box<dyn Clock>,
+    /// Of the driver's thread.
+    handle: Handle,
+    /// Told whenever a store's health changes.
+    health: watch::Sender<()>,
+    /// Fetches under way, and whoever waits for their end.
+    fetching: AtomicUsize,
+    fetched: Notify,
+    missing: Mutex<sweep::Missing>,
+    tallies: status::Tallies,
+    is_closed: AtomicBool,
+    ended: Notify,
+    counts: status::Counts,
+}
+
+impl Sequences {
+    fn new(
+        stores: Vec<Arc<dyn Store>>,
+        settings: SequenceSettings,
+        notes: Notes,
+        clock: Box<dyn Clock>,
+        handle: Handle,
+    ) -> Sequences {
+        let confirmed = Confirmed::new(stores.iter().map(|store| store.is_shared()), settings.confirm_s);
+        let health = watch::Sender::new(());
+        let pool = |(index, store)| Arc::new(Pool::new(index, store, health.clone()));
+        let pools = (0_u8..).zip(stores).map(pool).collect();
+        Sequences {
+            table: Table::new(ENTRIES_MAX),
+            wishes: Wishes::default(),
+            pools,
+            confirmed,
+            notes,
+            settings: Mutex::new(settings),
+            clock,
+            handle,
+            health,
+            fetching: AtomicUsize::new(0),
+            fetched: Notify::new(),
+            missing: Mutex::default(),
+            tallies: status::Tallies::default(),
+            is_closed: AtomicBool::new(false),
+            ended: Notify::new(),
+            counts: status::Counts::default(),
+        }
+    }
+
+    /// What an operator has set.
+    pub fn settings(&self) -> SequenceSettings {
+        *self.settings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets it anew; `confirm_s` stays what it is.
+    pub fn set_settings(&self, settings: SequenceSettings) {
+        let mut own = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        *own = SequenceSettings { confirm_s: own.confirm_s, ..settings };
+    }
+
+    /// How long a request may wait, ms.
+    pub fn wait_ms(&self) -> u64 {
+        self.settings().wait_ms
+    }
+
+    fn policy(&self) -> SequencePolicy {
+        let settings = self.settings();
+        SequencePolicy { ahead_ms: settings.ahead_ms, waits: settings.policy }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.clock.boot_ns() / 1_000_000
+    }
+
+    /// Gives what is in memory for `asks`, in their order, and never waits. Those that find too little are put into
+    /// `left`, the first of them perhaps for a part of its commands only.
+    ///
+    /// `name` is a sequence's, or the text of a period's key; `hash` is its [`crate::text::name_hash::hash_of`].
+    ///
+    /// # Errors
+    ///
+    /// The refusal that those in `left` get. What is in `runs` was given nevertheless.
+    pub fn try_draw(
+        &self,
+        hash: u64,
+        name: &str,
+        asks: &mut dyn Iterator<Item = Ask>,
+        runs: &mut Vec<Run>,
+        left: &mut Vec<Ask>,
+    ) -> Result<Drawn, SequenceRefusal> {
+        self.give(hash, name, asks, runs, left).inspect_err(|_| self.counts.refused())
+    }
+
+    #[inline]
+    fn give(
+        &self,
+        hash: u64,
+        name: &str,
+        asks: &mut dyn Iterator<Item = Ask>,
+        runs: &mut Vec<Run>,
+        left: &mut Vec<Ask>,
+    ) -> Result<Drawn, SequenceRefusal> {
+        let now_ms = self.now_ms();
+        let given = self.may_give(now_ms);
+        let mut shard = self.table.shard(hash);
+        let known = Table::find(&mut shard, hash, name);
+        let (Ok(()), Some(entry)) = (&given, known) else {
+            left.extend(asks);
+            given?;
+            self.table.insert(&mut shard, hash, name, now_ms).map_err(no_room)?;
+            return Ok(Drawn::Waits);
+        };
+        for ask in asks {
+            let times = if left.is_empty() { entry.sequence.draw(ask, runs) } else { ask.times };
+            if times > 0 {
+                left.push(Ask { times, ..ask });
+            }
+        }
+        self.wish(entry, hash, now_ms);
+        if left.is_empty() {
+            return Ok(Drawn::All);
+        }
+        let may = entry.sequence.may_wait(now_ms, &self.policy(), left);
+        // One that may not wait is the reason for a fetch nevertheless.
+        self.wish(entry, hash, now_ms);
+        may.map(|()| Drawn::Waits)
+    }
+
+    /// Waits for what [`Sequences::try_draw`] has left over, until `deadline` at most. It is in the queue as soon as
+    /// this is called, before the future is polled for the first time: who needs several sequences calls it for each,
+    /// and then waits for one after the other. Dropping it leaves the queue.
+    ///
+    /// # Errors
+    ///
+    /// The refusal that `left` gets.
+    pub fn draw<'a>(
+        &'a self,
+        hash: u64,
+        name: &'a str,
+        left: Vec<Ask>,
+        deadline: Instant,
+        runs: &'a mut Vec<Run>,
+    ) -> impl Future<Output = Result<(), SequenceRefusal>> + Send + use<'a> {
+        let began = Instant::now();
+        let joined = self.join(hash, name, left, runs).inspect_err(|_| self.counts.refused());
+        async move {
+            let Some((mut told, mut place)) = joined? else { return Ok(()) };
+            let told = match timeout_at(deadline, &mut told).await {
+                Ok(told) => told.unwrap_or(Err(SequenceRefusal::Closed)),
+                Err(_) => match place.leave(began.elapsed()) {
+                    Some(refusal) => Err(refusal),
+                    // It was served in the same moment.
+                    None => told.try_recv().unwrap_or(Err(SequenceRefusal::Closed)),
+                },
+            };
+            place.is_over = true;
+            runs.extend(told.inspect_err(|_| self.counts.refused())?);
+            Ok(())
+        }
+    }
+
+    /// `None`: everything was there by now.
+    fn join<'a>(
+        &'a self,
+        hash: u64,
+        name: &'a str,
+        left: Vec<Ask>,
+        runs: &mut Vec<Run>,
+    ) -> Result<Option<(oneshot::Receiver<Told>, Place<'a>)>, SequenceRefusal> {
+        let now_ms = self.now_ms();
+        self.may_give(now_ms)?;
+        let mut shard = self.table.shard(hash);
+        if Table::find(&mut shard, hash, name).is_none() {
+            self.table.insert(&mut shard, hash, name, now_ms).map_err(no_room)?;
+        }
+        let Some(entry) = Table::find(&mut shard, hash, name) else { return Err(SequenceRefusal::Closed) };
+        let mut asks = Vec::with_capacity(left.len());
+        for ask in left {
+            let times = if asks.is_empty() { entry.sequence.draw(ask, runs) } else { ask.times };
+            if times > 0 {
+                asks.push(Ask { times, ..ask });
+            }
+        }
+        if asks.is_empty() {
+            self.wish(entry, hash, now_ms);
+            return Ok(None);
+        }
+        let may = entry.sequence.may_wait(now_ms, &self.policy(), &asks);
+        if may.is_err() {
+            self.wish(entry, hash, now_ms);
+        }
+        may?;
+        let (teller, told) = oneshot::channel();
+        let waiter = entry.sequence.join(asks, teller);
+        self.counts.waited();
+        self.wish(entry, hash, now_ms);
+        Ok(Some((told, Place { sequences: self, hash, name, waiter, is_over: false })))
+    }
+
+    /// Queues a sequence for the driver, if it wants a fetch.
+    #[inline]
+    fn wish(&self, entry: &mut Entry, hash: u64, now_ms: u64) {
+        if entry.flags.is_wished || entry.flags.is_fetching {
+            return;
+        }
+        if entry.sequence.wants_fetch(now_ms) {
+            entry.flags.is_wished = true;
+            self.wishes.push(hash);
+        } else if let Some(at_ms) = entry.sequence.retry_at_ms() {
+            entry.flags.is_wished = true;
+            self.wishes.push_later(at_ms, hash);
+        }
+    }
+
+    #[inline]
+    fn may_give(&self, now_ms: u64) -> Result<(), SequenceRefusal> {
+        if self.is_closed.load(Relaxed) {
+            return Err(SequenceRefusal::Closed);
+        }
+        if self.confirmed.is_good(now_ms) { Ok(()) } else { Err(self.unconfirmed()) }
+    }
+
+    #[cold]
+    fn unconfirmed(&self) -> SequenceRefusal {
+        let said = self.pools.iter().find_map(|pool| pool.down());
+        let said = said.unwrap_or_else(|| {
+            let shown = self.pools.first().map_or("", |pool| pool.store.shown());
+            format!("{shown}: it has not answered yet").into()
+        });
+        SequenceRefusal::Unconfirmed { confirm_s: self.settings().confirm_s, said }
+    }
+
+    /// Has values of a sequence fetched that nobody has asked for yet, so that the first does not wait.
+    pub fn fetch_ahead(&self, hash: u64, name: &str, cache: u32) {
+        let now_ms = self.now_ms();
+        let mut shard = self.table.shard(hash);
+        if let Some(entry) = Table::find(&mut shard, hash, name) {
+            entry.sequence.fetch_ahead(cache);
+            self.wish(entry, hash, now_ms);
+        }
+    }
+
+    /// The last value that this server gave of a sequence that is in memory.
+    pub fn last_given_now(&self, hash: u64, name: &str) -> Option<i64> {
+        let mut shard = self.table.shard(hash);
+        Table::find(&mut shard, hash, name).and_then(|entry| entry.sequence.last_given())
+    }
+
+    /// The counter of a serial number's period, which [`Sequences::try_draw`] finds by the text of its key from now on:
+    /// its row is begun with the first reservation, if the store's clock is near enough.
+    ///
+    /// # Errors
+    ///
+    /// There is no room for more.
+    pub fn open_period(&self, hash: u64, key: &str, opens: Opens) -> Result<(), SequenceRefusal> {
+        let now_ms = self.now_ms();
+        let mut shard = self.table.shard(hash);
+        let found = Table::find(&mut shard, hash, key).is_some();
+        if !found {
+            self.table.insert(&mut shard, hash, key, now_ms).map_err(no_room)?;
+        }
+        if let Some(entry) = Table::find(&mut shard, hash, key) {
+            entry.rare().opens = Some(opens);
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn no_room(why: NoRoom) -> SequenceRefusal {
+    let what = match why {
+        NoRoom::Name => "no sequence can have this name: it has 1 to 128 of A-Z a-z 0-9 _ . : -".to_owned(),
+        NoRoom::Entries => format!(
+            "{} others are in memory, and there is no room for more: those that nobody asks for leave in 10 minutes",
+            thousands(ENTRIES_MAX as u64)
+        ),
+        NoRoom::Unknown => format!(
+            "the store is being asked for {} names that it may not have: try again in a second",
+            thousands(UNKNOWN_MAX as u64)
+        ),
+    };
+    SequenceRefusal::BadRow(what.into())
+}
+
+/// A place in the queue of a sequence. It is left when this is dropped.
+struct Place<'a> {
+    sequences: &'a Sequences,
+    hash: u64,
+    name: &'a str,
+    waiter: Waiter,
+    is_over: bool,
+}
+
+impl Place<'_> {
+    /// Leaves the queue: what is then answered. `None`: it was served before.
+    fn leave(&mut self, waited: Duration) -> Option<SequenceRefusal> {
+        self.is_over = true;
+        let mut shard = self.sequences.table.shard(self.hash);
+        let entry = Table::find(&mut shard, self.hash, self.name)?;
+        entry.sequence.leave(self.waiter)?;
+        let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+        let refusal = entry.sequence.after_wait(waited_ms);
+        // For those behind it there may be enough.
+        let told = self.sequences.serve(entry, self.sequences.now_ms());
+        drop(shard);
+        fetch::tell(told);
+        Some(refusal)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            // Nobody hears it.
+            let _ = self.leave(Duration::ZERO);
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! What this server had of each row of a shared store, so that a store that went back is noticed.
+//!
+//! A database that fails over may lose what it had committed, and a backup may be put back. Nobody but those who had
+//! the values can tell. So each reservation is noted here, by the store's own uuid, after the commit that it names and
+//! before a value of it is given; a row that is found lower than its note is refused.
+//!
+//! The notes are a SQLite file in `dir`. A process that is killed loses none; a machine that loses power may lose the
+//! last ones, and then the store as well must have lost its own for harm to come of it. So must it where the notes
+//! cannot be written: sequences go on then, and the log says so.
+//!
+//! Not for the SQLite store of this server's own: whoever loses that loses these, too.
+//!
+//! Invariant: a note is never above what its row had when it was written, and is lowered before values are given back.
+
+use getid_core::Key;
+
+/// A reservation, as it is noted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Had {
+    pub(super) key: Key,
+    /// The row's `next` before.
+    pub(super) found_next: i64,
+    /// And after.
+    pub(super) next: i64,
+    pub(super) generation: u64,
+    pub(super) created_unix_ms: i64,
+}
+
+/// The notes of a server.
+#[derive(Clone, Default)]
+pub struct Notes {
+    #[cfg(feature = "sqlite")]
+    file: Option<std::sync::Arc<file::NotesFile>>,
+}
+
+#[cfg(not(feature = "sqlite"))]
+#[expect(clippy::unused_async, reason = "the other ones wait for their file")]
+impl Notes {
+    /// There is no store that needs them.
+    pub fn in_file(_path: std::path::PathBuf) -> Notes {
+        Notes::default()
+    }
+
+    /// See the other one.
+    pub(super) async fn check(&self, _uuid: &str, had: Vec<Had>) -> Vec<Option<i64>> {
+        vec![None; had.len()]
+    }
+
+    /// See the other one.
+    pub(super) async fn lower(&self, _uuid: &str, _to: Vec<(Key, i64)>) -> bool {
+        true
+    }
+
+    /// See the other one.
+    pub(super) async fn highest(&self, keys: Vec<Key>) -> Vec<i64> {
+        vec![0; keys.len()]
+    }
+}
+
+#[cfg(feature = "sqlite")]
+impl Notes {
+    /// Notes in this file, which is made with the first of them.
+    pub fn in_file(path: std::path::PathBuf) -> Notes {
+        Notes { file: Some(std::sync::Arc::new(file::NotesFile::new(path))) }
+    }
+
+    /// Notes reservations of one store. For each row that is lower than what this server had of it: what that was.
+    pub(super) async fn check(&self, uuid: &str, had: Vec<Had>) -> Vec<Option<i64>> {
+        let nothing = vec![None; had.len()];
+        if had.is_empty() {
+            return nothing;
+        }
+        let uuid = uuid.to_owned();
+        self.on_file(move |file| file.check(&uuid, &had)).await.unwrap_or(nothing)
+    }
+
+    /// Lowers notes, before these values are given back; whether it is done.
+    pub(super) async fn lower(&self, uuid: &str, to: Vec<(Key, i64)>) -> bool {
+        let uuid = uuid.to_owned();
+        self.file.is_none() || self.on_file(move |file| file.lower(&uuid, &to)).await.is_some()
+    }
+
+    /// For each of these: above all that this server has had of it, of whatever store and in whatever life; 0 where
+    /// nothing is noted. Of several stores, a life begins above what the one before had of another.
+    pub(super) async fn highest(&self, keys: Vec<Key>) -> Vec<i64> {
+        let nothing = vec![0; keys.len()];
+        self.on_file(move |file| file.highest(&keys)).await.unwrap_or(nothing)
+    }
+
+    /// Disks hang: not for long, and not on a thread that has other things to do.
+    async fn on_file<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&file::NotesFile) -> Result<T, String> + Send + 'static,
+    ) -> Option<T> {
+        let file = std::sync::Arc::clone(self.file.as_ref()?);
+        let done = {
+            let file = std::sync::Arc::clone(&file);
+            tokio::task::spawn_blocking(move || work(&file))
+        };
+        let result = match tokio::time::timeout(file::DEADLINE, done).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_panicked)) => Err("a bug; please report the lines above".to_owned()),
+            Err(_) => Err(format!("no answer within {} ms", file::DEADLINE.as_millis())),
+        };
+        match result {
+            Ok(done) => {
+                file.went_well();
+                Some(done)
+            }
+            Err(said) => {
+                file.complain(&said);
+                None
+            }
+        }
+    }
+}
+
+#[cfg(feature = "sqlite")]
+mod file {
+    use std::path::PathBuf;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::time::Duration;
+
+    use getid_core::Key;
+    use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+
+    use super::Had;
+    use crate::sync::{Mutex, PoisonError};
+
+    /// How long one note may take.
+    pub(super) const DEADLINE: Duration = Duration::from_secs(1);
+
+    const SCHEMA: &str = "\
+CREATE TABLE IF NOT EXISTS had (
+  store      TEXT    NOT NULL,
+  key        TEXT    NOT NULL,
+  next       INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  created    INTEGER NOT NULL,
+  PRIMARY KEY (store, key)
+) STRICT, WITHOUT ROWID";
+
+    pub(super) struct NotesFile {
+        path: PathBuf,
+        open: Mutex<Option<Connection>>,
+        has_complained: AtomicBool,
+    }
+
+    impl NotesFile {
+        pub(super) fn new(path: PathBuf) -> NotesFile {
+            NotesFile { path, open: Mutex::default(), has_complained: AtomicBool::new(false) }
+        }
+
+        /// Once, until it went well again.
+        pub(super) fn complain(&self, said: &str) {
+            if !self.has_complained.swap(true, Relaxed) {
+                tracing::error!(
+                    "what this server had of sequences cannot be noted in '{}': {said}. They go on; should their store \
+                     lose what it has committed meanwhile, nobody will notice",
+                    self.path.display()
+                );
+            }
+        }
+
+        pub(super) fn went_well(&self) {
+            if self.has_complained.swap(false, Relaxed) {
+                tracing::warn!("what this server has of sequences is noted again in '{}'", self.path.display());
+            }
+        }
+
+        pub(super) fn check(&self, uuid: &str, had: &[Had]) -> Result<Vec<Option<i64>>, String> {
+            self.transact(|transaction| {
+                let mut find = transaction
+                    .prepare_cached("SELECT next, generation, created FROM had WHERE store = ?1 AND key = ?2")?;
+                let mut put = transaction.prepare_cached(
+                    "INSERT INTO had VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET next = excluded.next, \
+                     generation = excluded.generation, created = excluded.created",
+                )?;
+                let mut lower = Vec::with_capacity(had.len());
+                for had in had {
+                    let generation = i64::try_from(had.generation).unwrap_or(i64::MAX);
+                    let noted = find
+                        .query_row(params![uuid, had.key.as_str()], |row| {
+                            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+                        })
+                        .optional()?;
+                    // One that was dropped and made anew, and not one that was lost and made again.
+                    let is_another = noted.is_some_and(|(_, noted_generation, noted_created)| {
+                        generation > noted_generation && had.created_unix_ms != noted_created
+                    });
+                    let had_next = noted.map(|(next, ..)| next).filter(|next| had.found_next < *next && !is_another);
+                    if had_next.is_none() {
+                        put.execute(params![uuid, had.key.as_str(), had.next, generation, had.created_unix_ms])?;
+                    }
+                    lower.push(had_next);
+                }
+                Ok(lower)
+            })
+        }
+
+        pub(super) fn lower(&self, uuid: &str, to: &[(Key, i64)]) -> Result<(), String> {
+            self.transact(|transaction| {
+                let mut lower = transaction
+                    .prepare_cached("UPDATE had SET next = ?3 WHERE store = ?1 AND key = ?2 AND next > ?3")?;
+                to.iter().try_for_each(|(key, next)| lower.execute(params![uuid, key.as_str(), next]).map(drop))
+            })
+        }
+
+        pub(super) fn highest(&self, keys: &[Key]) -> Result<Vec<i64>, String> {
+            self.transact(|transaction| {
+                let mut find = transaction.prepare_cached("SELECT coalesce(max(next), 0) FROM had WHERE key = ?1")?;
+                keys.iter().map(|key| find.query_row(params![key.as_str()], |row| row.get(0))).collect()
+            })
+        }
+
+        fn transact<T>(&self, work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, String> {
+            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            let done = self.try_transact(&mut open, work);
+            if done.is_err() {
+                // Opened anew the next time: the file may be another one by then.
+                *open = None;
+            }
+            done.map_err(|error| error.to_string())
+        }
+
+        fn try_transact<T>(
+            &self,
+            open: &mut Option<Connection>,
+            work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+        ) -> rusqlite::Result<T> {
+            let connection = match open {
+                Some(connection) => connection,
+                None => open.insert(self.open_file()?),
+            };
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let done = work(&transaction)?;
+            transaction.commit()?;
+            Ok(done)
+        }
+
+        fn open_file(&self) -> rusqlite::Result<Connection> {
+            let connection = Connection::open(&self.path)?;
+            connection.busy_timeout(DEADLINE / 2)?;
+            connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+            connection.pragma_update(None, "synchronous", "NORMAL")?;
+            connection.execute_batch(SCHEMA)?;
+            Ok(connection)
+        }
+    }
+}
+
+#[cfg(all(test, feature = "sqlite"))]
+mod tests {
+    use super::*;
+
+    fn had(found_next: i64, next: i64, generation: u64, created_unix_ms: i64) -> Vec<Had> {
+        vec![Had { key: Key::new("orders").expect("a name"), found_next, next, generation, created_unix_ms }]
+    }
+
+    #[tokio::test]
+    async fn a_row_below_its_note_is_told_in_another_life_too() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let notes = || Notes::in_file(dir.path().join("notes"));
+        let first = notes();
+        assert_eq!(first.check("a", had(1, 101, 0, 5)).await, [None]);
+        assert_eq!(first.check("a", had(101, 201, 0, 5)).await, [None]);
+        drop(first);
+        let second = notes();
+        assert_eq!(second.check("a", had(101, 151, 0, 5)).await, [Some(201)]);
+        assert_eq!(second.check("b", had(1, 51, 0, 5)).await, [None], "another store");
+        assert_eq!(second.check("a", had(201, 301, 0, 5)).await, [None], "it was raised past it");
+        assert_eq!(second.check("a", had(300, 301, 1, 5)).await, [Some(301)], "a raise does not lower");
+    }
+
+    #[tokio::test]
+    async fn a_row_that_was_lost_and_made_again_is_told_and_one_that_was_dropped_is_not() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let notes = Notes::in_file(dir.path().join("notes"));
+        assert_eq!(notes.check("a", had(1, 101, 1, 5)).await, [None]);
+        assert_eq!(notes.check("a", had(1, 101, 0, 9)).await, [Some(101)]);
+        assert_eq!(notes.check("a", had(1, 51, 3, 9)).await, [None]);
+        assert_eq!(notes.check("a", had(1, 51, 3, 9)).await, [Some(51)]);
+    }
+
+    /// A at 1, 3, 5 had up to 199 in another life, B at 2, 4, 6 up to 40: from B it must be 200, not 42.
+    #[tokio::test]
+    async fn of_several_stores_a_life_begins_above_all_that_was_had() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let notes = || Notes::in_file(dir.path().join("notes"));
+        assert_eq!(notes().check("a", had(1, 201, 0, 5)).await, [None]);
+        assert_eq!(notes().check("b", had(2, 42, 0, 5)).await, [None]);
+        let keys = || ["orders", "others"].map(|name| Key::new(name).expect("a name")).to_vec();
+        assert_eq!(notes().highest(keys()).await, [201, 0]);
+        assert_eq!(Notes::default().highest(keys()).await, [0, 0]);
+    }
+
+    #[tokio::test]
+    async fn a_note_is_lowered_before_values_are_given_back() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let notes = Notes::in_file(dir.path().join("notes"));
+        let orders = Key::new("orders").expect("a name");
+        assert_eq!(notes.check("a", had(1, 101, 0, 5)).await, [None]);
+        assert!(notes.lower("a", vec![(orders.clone(), 40)]).await);
+        assert_eq!(notes.check("a", had(40, 140, 0, 5)).await, [None]);
+        assert!(notes.lower("a", vec![(orders, 500)]).await, "a note is not raised by it");
+        assert_eq!(notes.check("a", had(139, 240, 0, 5)).await, [Some(140)]);
+    }
+
+    #[tokio::test]
+    async fn notes_that_cannot_be_written_say_so_and_hold_nothing_up() {
+        let notes = Notes::in_file("/nowhere/at/all".into());
+        assert_eq!(notes.check("a", had(1, 101, 0, 5)).await, [None]);
+        assert!(!notes.lower("a", vec![(Key::new("orders").expect("a name"), 40)]).await);
+    }
+}

@@ -1,0 +1,334 @@
+//! The connections to one store, and how it is.
+//!
+//! A statement has a deadline. One that is not answered by then may be done yet, so it is not dropped but left alone,
+//! with its connection, until its end is known; while there are [`ABANDONED_MAX`] of them the store is asked nothing.
+//! Every outcome that nobody knows makes the store count as down until it has been asked something harmless and has
+//! answered.
+//!
+//! Not here: what is asked, and what an answer means.
+//!
+//! Invariant: `slots` has as many permits as there are connections that may be open and are not abandoned.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
+use tokio::time::{Instant, timeout};
+
+use crate::sql::{About, Connection, Store, StoreError, Table};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How long a statement may take.
+pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(2);
+
+/// How long opening a connection may take: a handshake, a login and some statements.
+pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Statements that are left alone at most, until their end is known.
+pub(super) const ABANDONED_MAX: usize = 4;
+
+/// Jobs of the operator that wait for one store at most.
+const JOBS_MAX: usize = 64;
+
+/// A statement under way, with the connection that it is on.
+pub(super) type Running<T> = Pin<Box<dyn Future<Output = (Box<dyn Connection>, Result<T, StoreError>)> + Send>>;
+
+/// How a store is.
+#[derive(Clone, Debug)]
+pub(super) enum Health {
+    /// It was not asked yet.
+    Opening,
+    /// It answers.
+    Up {
+        /// Since when.
+        since: Instant,
+    },
+    /// It does not.
+    Down {
+        /// Since when.
+        since: Instant,
+        /// Its address, and what was said.
+        said: Arc<str>,
+    },
+}
+
+/// A store and its connections.
+pub(super) struct Pool {
+    pub(super) index: u8,
+    pub(super) store: Arc<dyn Store>,
+    slots: Semaphore,
+    /// Jobs go one after the other, so that they leave a connection to fetches.
+    jobs: Semaphore,
+    jobs_waiting: AtomicUsize,
+    idle: Mutex<Vec<Box<dyn Connection>>>,
+    health: Mutex<Health>,
+    about: Mutex<Option<Seen>>,
+    abandoned: Arc<AtomicUsize>,
+    /// Notified when it is to be looked at.
+    pub(super) probe: Notify,
+    is_closed: AtomicBool,
+    changed: watch::Sender<()>,
+    pub(super) counts: Counts,
+}
+
+/// What was found when a connection was opened, and when that was.
+#[derive(Clone)]
+struct Seen {
+    about: Arc<About>,
+    at: Instant,
+}
+
+/// What is counted of a store.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub(super) statements: AtomicU64,
+    pub(super) errors: AtomicU64,
+    /// The slowest, ms.
+    pub(super) slowest_ms: AtomicU64,
+    pub(super) reserved: AtomicU64,
+}
+
+impl Pool {
+    pub(super) fn new(index: u8, store: Arc<dyn Store>, changed: watch::Sender<()>) -> Pool {
+        let connections = connections_of(&*store);
+        Pool {
+            index,
+            store,
+            slots: Semaphore::new(connections),
+            jobs: Semaphore::new(1),
+            jobs_waiting: AtomicUsize::new(0),
+            idle: Mutex::default(),
+            health: Mutex::new(Health::Opening),
+            about: Mutex::default(),
+            abandoned: Arc::default(),
+            probe: Notify::new(),
+            is_closed: AtomicBool::new(false),
+            changed,
+            counts: Counts::default(),
+        }
+    }
+
+    /// How many connections may be open.
+    pub(super) fn connections(&self) -> usize {
+        connections_of(&*self.store)
+    }
+
+    pub(super) fn health(&self) -> Health {
+        lock(&self.health).clone()
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        matches!(*lock(&self.health), Health::Up { .. })
+    }
+
+    /// What was said, with the store's address, if it is down.
+    pub(super) fn down(&self) -> Option<Arc<str>> {
+        match &*lock(&self.health) {
+            Health::Down { said, .. } => Some(Arc::clone(said)),
+            Health::Opening | Health::Up { .. } => None,
+        }
+    }
+
+    /// What was found when the last connection was opened.
+    pub(super) fn about(&self) -> Option<Arc<About>> {
+        lock(&self.about).as_ref().map(|seen| Arc::clone(&seen.about))
+    }
+
+    /// The store's clock, Unix ms, by what it said when the last connection was opened.
+    pub(super) fn unix_ms(&self) -> Option<i64> {
+        let seen = lock(&self.about).clone()?;
+        let passed_ms = i64::try_from(seen.at.elapsed().as_millis()).unwrap_or(i64::MAX);
+        Some(seen.about.unix_ms.saturating_add(passed_ms))
+    }
+
+    pub(super) fn abandoned(&self) -> usize {
+        self.abandoned.load(Relaxed)
+    }
+
+    /// A connection's place. Fair.
+    pub(super) async fn slot(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+        self.slots.acquire().await.map_err(|_| closed())
+    }
+
+    /// Runs one statement of the operator's, after those that came before.
+    pub(super) async fn run_job<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Box<dyn Connection>) -> Running<T>,
+    ) -> Result<T, StoreError> {
+        if let Some(said) = self.down() {
+            return Err(StoreError::Refused(said.to_string()));
+        }
+        let waiting = Waiting::join(&self.jobs_waiting);
+        if waiting.before >= JOBS_MAX {
+            return Err(StoreError::Refused(format!("{}: {JOBS_MAX} other requests wait for it", self.store.shown())));
+        }
+        let _turn = self.jobs.acquire().await.map_err(|_| closed())?;
+        let slot = self.slot().await?;
+        self.run(&slot, work).await
+    }
+
+    /// Runs one statement, with a deadline.
+    ///
+    /// An error is told with the store's address. After [`StoreError::Unknown`] its connection is gone.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        _slot: &SemaphorePermit<'_>,
+        work: impl FnOnce(Box<dyn Connection>) -> Running<T>,
+    ) -> Result<T, StoreError> {
+        let idle = lock(&self.idle).pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => self.connect().await?,
+        };
+        self.counts.statements.fetch_add(1, Relaxed);
+        let began = Instant::now();
+        let running = work(connection);
+        let answer = match self.bounded(STATEMENT_DEADLINE, running).await {
+            Ok((connection, answer)) => {
+                if !matches!(answer, Err(StoreError::Unknown(_))) && !self.is_closed.load(Relaxed) {
+                    lock(&self.idle).push(connection);
+                }
+                answer
+            }
+            Err(error) => Err(error),
+        };
+        let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.counts.slowest_ms.fetch_max(took_ms, Relaxed);
+        answer.map_err(|error| self.failed(error))
+    }
+
+    /// Opens a connection, if none is there to be used.
+    pub(super) async fn ensure_connected(&self, _slot: &SemaphorePermit<'_>) -> Result<(), StoreError> {
+        if lock(&self.idle).is_empty() {
+            let connection = self.connect().await?;
+            lock(&self.idle).push(connection);
+        }
+        Ok(())
+    }
+
+    async fn connect(&self) -> Result<Box<dyn Connection>, StoreError> {
+        let store = Arc::clone(&self.store);
+        let opening = async move { store.connect().await };
+        let opened = self.bounded(CONNECT_DEADLINE, opening).await.and_then(|opened| opened);
+        let connection = opened.map_err(|error| self.failed(error))?;
+        let about = Arc::new(connection.about().clone());
+        *lock(&self.about) = Some(Seen { about, at: Instant::now() });
+        Ok(connection)
+    }
+
+    /// Waits for a statement; leaves it alone once its time is over.
+    async fn bounded<T: Send + 'static>(
+        &self,
+        deadline: Duration,
+        running: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        if self.abandoned() >= ABANDONED_MAX {
+            return Err(StoreError::Refused(format!(
+                "{ABANDONED_MAX} statements have not been answered, and no other is sent before one of them ends"
+            )));
+        }
+        let mut task = tokio::spawn(running);
+        match timeout(deadline, &mut task).await {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(_panicked)) => {
+                Err(StoreError::Unknown("a bug; please report the lines above in the log".to_owned()))
+            }
+            Err(_) => {
+                self.abandoned.fetch_add(1, Relaxed);
+                let abandoned = Arc::clone(&self.abandoned);
+                tokio::spawn(async move {
+                    // Its connection goes with it.
+                    let _ = task.await;
+                    abandoned.fetch_sub(1, Relaxed);
+                });
+                Err(StoreError::Unknown(format!("no answer within {} ms", deadline.as_millis())))
+            }
+        }
+    }
+
+    /// Counts an error, and gives it the store's address.
+    fn failed(&self, error: StoreError) -> StoreError {
+        self.counts.errors.fetch_add(1, Relaxed);
+        let shown = self.store.shown();
+        let told = |said: String| if said.contains(shown) { said } else { format!("{shown}: {said}") };
+        match error {
+            StoreError::Refused(said) => StoreError::Refused(told(said)),
+            StoreError::Unknown(said) => {
+                let said = told(said);
+                self.set_down(&said);
+                StoreError::Unknown(said)
+            }
+        }
+    }
+
+    /// It does not answer. It is looked at again at once.
+    pub(super) fn set_down(&self, said: &str) {
+        // Those that are open are likely to be dead as well.
+        lock(&self.idle).clear();
+        let mut health = lock(&self.health);
+        let since = match &*health {
+            Health::Down { since, .. } => *since,
+            Health::Opening | Health::Up { .. } => Instant::now(),
+        };
+        *health = Health::Down { since, said: said.into() };
+        drop(health);
+        self.changed.send_replace(());
+        self.probe.notify_one();
+    }
+
+    /// It answers.
+    pub(super) fn set_up(&self) {
+        let mut health = lock(&self.health);
+        if !matches!(*health, Health::Up { .. }) {
+            *health = Health::Up { since: Instant::now() };
+            drop(health);
+            self.changed.send_replace(());
+        }
+    }
+
+    /// Lets go of all connections, and opens no more.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Relaxed);
+        self.slots.close();
+        self.jobs.close();
+        lock(&self.idle).clear();
+    }
+
+    /// Whether values can be given back to it, and rows have what we say of them.
+    pub(super) fn is_native(&self) -> bool {
+        self.store.table() == Table::Native
+    }
+}
+
+fn connections_of(store: &dyn Store) -> usize {
+    store.connections_max().clamp(1, 2)
+}
+
+fn closed() -> StoreError {
+    StoreError::Refused("the server stops".to_owned())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Counts one that waits, for as long as it lives.
+struct Waiting<'a> {
+    count: &'a AtomicUsize,
+    before: usize,
+}
+
+impl Waiting<'_> {
+    fn join(count: &AtomicUsize) -> Waiting<'_> {
+        Waiting { count, before: count.fetch_add(1, Relaxed) }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Relaxed);
+    }
+}

@@ -1,0 +1,291 @@
+//! What sequences and their stores say of themselves.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use getid_core::{Key, SequenceStatus};
+
+use super::Sequences;
+use super::pool::{Health, Pool};
+use super::table::{SHARDS, Table};
+use crate::sql::Table as Tables;
+use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::text::name_hash::hash_of;
+
+/// The log warns of sequences that near their end so often at most, ms.
+const WARN_EVERY_MS: u64 = 1_000;
+
+/// Of so many sequences at most INFO has a line each.
+pub const BUSIEST_MAX: usize = 16;
+
+/// With no more sequences in memory than this, all are looked at when somebody asks; that takes about a millisecond.
+/// With more, each shard's sums are those of its last sweep, at most 16 s ago.
+const LOOKED_AT_MAX: usize = 4_096;
+
+/// What is counted of all sequences.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub(super) went_back: AtomicU64,
+    pub(super) fetches: AtomicU64,
+    pub(super) fetches_failed: AtomicU64,
+    waited: AtomicU64,
+    refused: AtomicU64,
+    warned_ms: AtomicU64,
+}
+
+impl Counts {
+    /// Whether another warning may be written.
+    pub(super) fn may_warn(&self, now_ms: u64) -> bool {
+        let last = self.warned_ms.load(Relaxed);
+        let may = last == 0 || now_ms >= last + WARN_EVERY_MS;
+        may && self.warned_ms.compare_exchange(last, now_ms.max(1), Relaxed, Relaxed).is_ok()
+    }
+
+    /// A draw had to wait.
+    pub(super) fn waited(&self) {
+        self.waited.fetch_add(1, Relaxed);
+    }
+
+    /// A draw was refused.
+    #[cold]
+    pub(super) fn refused(&self) {
+        self.refused.fetch_add(1, Relaxed);
+    }
+}
+
+/// The sums of each shard when it was last looked at.
+pub(super) struct Tallies(Box<[Mutex<Tally>]>);
+
+/// The sums of a shard, and its sequences that are used most.
+#[derive(Default)]
+struct Tally {
+    given: u64,
+    held: u64,
+    waiting: u64,
+    busiest: Vec<Busy>,
+}
+
+struct Busy {
+    per_s: f64,
+    key: Key,
+}
+
+impl Default for Tallies {
+    fn default() -> Tallies {
+        Tallies((0..SHARDS).map(|_| Mutex::default()).collect())
+    }
+}
+
+impl Tally {
+    fn add(&mut self, key: &Key, status: &SequenceStatus) {
+        self.given += status.used;
+        self.held += status.left;
+        self.waiting += status.waiting as u64;
+        let per_s = status.per_s[0];
+        if self.busiest.last().is_none_or(|last| self.busiest.len() < BUSIEST_MAX || is_busier((per_s, key), last)) {
+            let place = self.busiest.partition_point(|other| !is_busier((per_s, key), other));
+            self.busiest.insert(place, Busy { per_s, key: key.clone() });
+            self.busiest.truncate(BUSIEST_MAX);
+        }
+    }
+}
+
+/// Whether it is used more; of equal ones, whether it is the first by name.
+fn is_busier((per_s, key): (f64, &Key), other: &Busy) -> bool {
+    other.per_s.total_cmp(&per_s).then_with(|| key.cmp(&other.key)).is_lt()
+}
+
+/// All sequences in memory, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SequenceTotals {
+    /// How many are in memory.
+    pub in_memory: usize,
+    /// Values that were given in this life.
+    pub given: u64,
+    /// Values that are held: as many are skipped if the process is killed now, and with them those of a fetch that is
+    /// in flight.
+    pub held: u64,
+    /// Draws that wait now.
+    pub waiting: u64,
+    /// Draws that had to wait.
+    pub waited: u64,
+    /// Draws that were refused.
+    pub refused: u64,
+    /// Fetches that were begun, each for one sequence.
+    pub fetches: u64,
+    /// Fetches whose statement failed, or whose outcome nobody knows.
+    pub fetches_failed: u64,
+    /// Fetches under way.
+    pub fetching: usize,
+    /// How often a store was found to have gone back.
+    pub went_back: u64,
+}
+
+/// What sequences say of themselves together.
+#[derive(Clone, Debug, Default)]
+pub struct SequencesStatus {
+    /// All of them.
+    pub totals: SequenceTotals,
+    /// Those in memory that are used most, by name.
+    pub busiest: Vec<(String, SequenceStatus)>,
+    /// The stores, in the order of the configuration.
+    pub stores: Vec<StoreStatus>,
+    /// What [`SequenceStatus::fetched_ms`] is compared with.
+    pub clock_ms: u64,
+}
+
+/// A store.
+#[derive(Clone, Debug)]
+pub struct StoreStatus {
+    /// Its address without a password.
+    pub shown: String,
+    /// The database and its version; empty before it has answered.
+    pub product: String,
+    /// Which store it is; empty before it has answered.
+    pub uuid: String,
+    /// Its tables.
+    pub table: Tables,
+    /// Whether other servers may have the same rows.
+    pub is_shared: bool,
+    /// Whether it answers; `None`: it was not asked yet.
+    pub is_up: Option<bool>,
+    /// For how long it has answered, or has not, ms.
+    pub for_ms: u64,
+    /// What was said, if it does not answer.
+    pub said: Option<String>,
+    /// Settings by which a commit may be lost.
+    pub warnings: Vec<String>,
+    /// Statements that were sent.
+    pub statements: u64,
+    /// Those that failed, and connections that were not opened.
+    pub errors: u64,
+    /// The slowest, ms.
+    pub slowest_ms: u64,
+    /// Statements that have not been answered in time, and may be done yet.
+    pub abandoned: usize,
+    /// Values that were reserved.
+    pub reserved: u64,
+}
+
+impl Sequences {
+    /// What sequences say of themselves.
+    pub fn status(&self) -> SequencesStatus {
+        SequencesStatus {
+            totals: self.totals(),
+            busiest: self.statuses(BUSIEST_MAX),
+            stores: self.stores(),
+            clock_ms: self.now_ms(),
+        }
+    }
+
+    /// Those in memory that are used most, by name: at most `limit`, and at most [`BUSIEST_MAX`] of each shard.
+    pub fn statuses(&self, limit: usize) -> Vec<(String, SequenceStatus)> {
+        self.look_at_few();
+        let mut all: Vec<(f64, Key)> = Vec::new();
+        for tally in &self.tallies.0 {
+            all.extend(lock(tally).busiest.iter().map(|busy| (busy.per_s, busy.key.clone())));
+        }
+        all.sort_by(|(a_per_s, a), (b_per_s, b)| b_per_s.total_cmp(a_per_s).then_with(|| a.cmp(b)));
+        all.truncate(limit);
+        all.sort_by(|(_, a), (_, b)| a.cmp(b));
+        // Those that have left meanwhile have nothing to say.
+        let told = all.iter().filter_map(|(_, key)| {
+            let name = key.as_str();
+            Some((name.to_owned(), self.status_of(hash_of(name.as_bytes()), name)?))
+        });
+        told.collect()
+    }
+
+    /// Looks at all sequences, if they are few.
+    fn look_at_few(&self) {
+        if self.table.count() <= LOOKED_AT_MAX {
+            let now_ms = self.now_ms();
+            (0..SHARDS).for_each(|index| self.tally(index, now_ms));
+        }
+    }
+
+    /// Adds up what a shard has.
+    pub(super) fn tally(&self, index: usize, now_ms: u64) {
+        let mut tally = Tally::default();
+        let mut shard = self.table.nth_shard(index);
+        tally.given = shard.given_of_gone;
+        for entry in shard.iter_mut().filter(|entry| entry.flags.is_known) {
+            tally.add(&entry.key, &entry.sequence.status(now_ms));
+        }
+        // Put down under the shard's lock, so that what is given never falls.
+        if let Some(own) = self.tallies.0.get(index) {
+            *lock(own) = tally;
+        }
+        drop(shard);
+    }
+
+    /// One that is in memory.
+    pub fn status_of(&self, hash: u64, name: &str) -> Option<SequenceStatus> {
+        let now_ms = self.now_ms();
+        let mut shard = self.table.shard(hash);
+        Table::find(&mut shard, hash, name).map(|entry| entry.sequence.status(now_ms))
+    }
+
+    /// What [`SequenceStatus::fetched_ms`] is compared with.
+    pub fn clock_ms(&self) -> u64 {
+        self.now_ms()
+    }
+
+    /// All of them in numbers.
+    pub fn totals(&self) -> SequenceTotals {
+        self.look_at_few();
+        let counts = &self.counts;
+        let mut totals = SequenceTotals {
+            in_memory: self.table.count(),
+            waited: counts.waited.load(Relaxed),
+            refused: counts.refused.load(Relaxed),
+            fetches: counts.fetches.load(Relaxed),
+            fetches_failed: counts.fetches_failed.load(Relaxed),
+            fetching: self.fetching.load(Relaxed),
+            went_back: counts.went_back.load(Relaxed),
+            ..SequenceTotals::default()
+        };
+        for tally in &self.tallies.0 {
+            let tally = lock(tally);
+            totals.given += tally.given;
+            totals.held += tally.held;
+            totals.waiting += tally.waiting;
+        }
+        totals
+    }
+
+    /// The stores, in the order of the configuration.
+    pub fn stores(&self) -> Vec<StoreStatus> {
+        self.pools.iter().map(|pool| store_status(pool)).collect()
+    }
+}
+
+fn lock(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
+    tally.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn store_status(pool: &Pool) -> StoreStatus {
+    let about = pool.about();
+    let (is_up, since, said) = match pool.health() {
+        Health::Opening => (None, None, None),
+        Health::Up { since } => (Some(true), Some(since), None),
+        Health::Down { since, said } => (Some(false), Some(since), Some(said.to_string())),
+    };
+    let ms = |passed: std::time::Duration| u64::try_from(passed.as_millis()).unwrap_or(u64::MAX);
+    let text = |of: fn(&crate::sql::About) -> &String| about.as_deref().map(of).cloned().unwrap_or_default();
+    StoreStatus {
+        shown: pool.store.shown().to_owned(),
+        product: text(|about| &about.product),
+        uuid: text(|about| &about.uuid),
+        table: pool.store.table(),
+        is_shared: pool.store.is_shared(),
+        is_up,
+        for_ms: since.map_or(0, |since| ms(since.elapsed())),
+        said,
+        warnings: about.map(|about| about.warnings.clone()).unwrap_or_default(),
+        statements: pool.counts.statements.load(Relaxed),
+        errors: pool.counts.errors.load(Relaxed),
+        slowest_ms: pool.counts.slowest_ms.load(Relaxed),
+        abandoned: pool.abandoned(),
+        reserved: pool.counts.reserved.load(Relaxed),
+    }
+}

@@ -1,0 +1,80 @@
+//! A clean stop: what was reserved and not given goes back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use getid_core::SequenceRefusal;
+use tokio::time::{Instant, timeout_at};
+
+use super::Sequences;
+use super::fetch::tell;
+use super::table::SHARDS;
+
+/// What became of the values that were held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stopped {
+    /// How many the store has taken back.
+    pub given_back: u64,
+    /// How many are skipped.
+    pub lost: u64,
+    /// Of how many sequences.
+    pub sequences: u64,
+}
+
+impl Sequences {
+    /// Gives nothing any more, waits for fetches that are under way, and gives back what is held: in `timeout` at most.
+    /// To be called after the last reply.
+    pub async fn stop(self: &Arc<Self>, timeout: Duration) -> Stopped {
+        self.is_closed.store(true, Relaxed);
+        let deadline = Instant::now() + timeout;
+        let own = Arc::clone(self);
+        let stopping = self.handle.spawn(async move { own.give_all_back(deadline).await });
+        // The thread may be gone; then everything is skipped.
+        stopping.await.unwrap_or_default()
+    }
+
+    async fn give_all_back(&self, deadline: Instant) -> Stopped {
+        // After this, who holds a shard's lock sees that it is closed.
+        for index in 0..SHARDS {
+            let mut told = Vec::new();
+            for entry in self.table.nth_shard(index).iter_mut() {
+                entry.sequence.refuse(&SequenceRefusal::Closed, &mut |teller, result| told.push((teller, result)));
+            }
+            tell(told);
+        }
+        let all_fetched = async {
+            loop {
+                let fetched = self.fetched.notified();
+                if self.fetching.load(Relaxed) == 0 {
+                    return;
+                }
+                fetched.await;
+            }
+        };
+        // A fetch that is under way keeps its own sequence from being given back, and no other.
+        let _ = timeout_at(deadline, all_fetched).await;
+        let mut stopped = Stopped::default();
+        let mut all = Vec::new();
+        let now_ms = self.now_ms();
+        for index in 0..SHARDS {
+            for entry in self.table.nth_shard(index).iter_mut() {
+                let held = entry.sequence.status(now_ms).left;
+                stopped.lost += held;
+                stopped.sequences += u64::from(held > 0);
+                all.extend(entry.sequence.give_back().map(|remainder| (entry.key.clone(), remainder)));
+            }
+        }
+        if self.can_give_back() {
+            let taken = AtomicU64::new(0);
+            let _ = timeout_at(deadline, self.give_back(all, &taken)).await;
+            stopped.given_back = taken.load(Relaxed);
+            stopped.lost = stopped.lost.saturating_sub(stopped.given_back);
+        }
+        for pool in &self.pools {
+            pool.close();
+        }
+        self.ended.notify_one();
+        stopped
+    }
+}

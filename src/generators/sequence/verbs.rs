@@ -1,0 +1,616 @@
+//! What an operator asks: to look, to make, to change. Each is done on the driver's thread, to its end, even if the one
+//! who asked has gone.
+//!
+//! With several stores a sequence has a row in each: all have the same increment, and an offset each, so that none has
+//! a value of another's. What would break that if one store did it and another did not needs all of them.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use getid_core::{Key, SequenceRefusal, SequenceStatus, Spec, VALUE_MAX};
+use tokio::time::timeout;
+
+use super::notes::Had;
+use super::pool::Pool;
+use super::table::Table;
+use super::{SequenceError, Sequences};
+use crate::sql::{Create, Row, RowChange, RowState, Verdict};
+use crate::text::glob::Pattern;
+use crate::text::name_hash::hash_of;
+
+/// How long a request may take: some statements, and those of others before them.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Rows of one page at most.
+const PAGE_MAX: u32 = 1000;
+
+/// A sequence, as it is told of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SequenceView {
+    /// Which.
+    pub key: Key,
+    /// What `GET` says: the last value that was given here, else the one before the row's next.
+    pub last: i64,
+    /// Its rows, with the index of the store that each is in; none if memory alone was asked.
+    pub rows: Vec<(u8, Row)>,
+    /// What this server knows of it, if it is in memory.
+    pub status: Option<SequenceStatus>,
+}
+
+/// How a sequence is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CreateHow {
+    /// It may take the name of one that was dropped, and goes on above it.
+    pub above_dropped: bool,
+    /// It may take such a name, and begins at its start, once no server can have values of the other.
+    pub is_fresh: bool,
+}
+
+/// What a raise has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Raised {
+    /// By when no server gives a lower value, s from now. 0: nobody else has the store.
+    pub holds_everywhere_in_s: u64,
+}
+
+/// Some rows in the order of their names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Those that match.
+    pub rows: Vec<Row>,
+    /// What to ask for the next time; `None` after the last.
+    pub next: Option<String>,
+}
+
+type Done<T> = Result<T, SequenceError>;
+
+impl Sequences {
+    /// Finds one: in memory, else in the store. `None`: there is no such sequence.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn find(self: &Arc<Self>, key: &Key) -> Done<Option<SequenceView>> {
+        if let Some(found) = self.in_memory(key) {
+            return Ok(Some(found));
+        }
+        self.inspect(key).await
+    }
+
+    /// The same with its rows as they are now.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn inspect(self: &Arc<Self>, key: &Key) -> Done<Option<SequenceView>> {
+        let (own, key) = (Arc::clone(self), key.clone());
+        self.on_driver(async move {
+            let rows = own.rows(&key).await?;
+            Ok(own.view(&key, rows))
+        })
+        .await
+    }
+
+    fn in_memory(&self, key: &Key) -> Option<SequenceView> {
+        let now_ms = self.now_ms();
+        let hash = hash_of(key.as_str().as_bytes());
+        let mut shard = self.table.shard(hash);
+        let entry = Table::find(&mut shard, hash, key.as_str())?;
+        let is_there = entry.sequence.may_wait(now_ms, &self.policy(), &[]).map_or_else(
+            |refusal| !matches!(refusal, SequenceRefusal::NoSuch | SequenceRefusal::Dropped { .. }),
+            |()| true,
+        );
+        let last = entry.sequence.last_given().filter(|_| is_there && entry.flags.is_known)?;
+        let status = Some(entry.sequence.status(now_ms));
+        Some(SequenceView { key: key.clone(), last, rows: Vec::new(), status })
+    }
+
+    /// `None` if no row gives anything.
+    fn view(&self, key: &Key, rows: Vec<(u8, Row)>) -> Option<SequenceView> {
+        let rows: Vec<_> = rows.into_iter().filter(|(_, row)| row.state != RowState::Dropped).collect();
+        let of_rows = rows.iter().map(|(_, row)| row.last()).max()?;
+        let hash = hash_of(key.as_str().as_bytes());
+        let status = self.status_of(hash, key.as_str());
+        let last = status.as_ref().and_then(|status| status.last_given).unwrap_or(of_rows);
+        Some(SequenceView { key: key.clone(), last, rows, status })
+    }
+
+    /// Makes a sequence. With `last`, all values up to it count as given.
+    ///
+    /// # Errors
+    ///
+    /// There is one, or there was one, or the store's.
+    pub async fn create(
+        self: &Arc<Self>,
+        key: Key,
+        spec: Spec,
+        last: Option<i64>,
+        how: CreateHow,
+    ) -> Done<SequenceView> {
+        let own = Arc::clone(self);
+        self.on_driver(async move { own.create_everywhere(key, spec, last, how, 0).await }).await
+    }
+
+    pub(super) async fn create_everywhere(
+        &self,
+        key: Key,
+        mut spec: Spec,
+        last: Option<i64>,
+        how: CreateHow,
+        rows_max: u64,
+    ) -> Done<SequenceView> {
+        if let Some(last) = last {
+            spec.start = spec.start.max(last.saturating_add(1));
+        }
+        self.check_spec(&spec)?;
+        let mut rows = Vec::new();
+        let mut there = None;
+        for pool in &self.pools {
+            let spec = self.spec_of_store(&spec, pool.index);
+            let confirm_ms = i64::try_from(self.confirmed.confirm_s()).unwrap_or(i64::MAX / 1000) * 1000;
+            let fresh_after_ms = how.is_fresh.then_some(confirm_ms);
+            let above_dropped = how.above_dropped;
+            let new = Create { key: key.clone(), spec, above_dropped, fresh_after_ms, rows_max };
+            let created = pool.run_job(move |mut connection| {
+                Box::pin(async move {
+                    let created = connection.create(&new).await;
+                    (connection, created)
+                })
+            });
+            match created.await.map_err(SequenceError::from_store)? {
+                Ok(row) => rows.push((pool.index, row)),
+                // One of several may have failed the last time.
+                Err(Verdict::Exists(row)) => there = Some(row),
+                Err(verdict) => return Err(SequenceError::from_verdict(verdict)),
+            }
+        }
+        if let (Some(row), true) = (there, rows.is_empty()) {
+            return Err(SequenceError::Exists(row));
+        }
+        self.forget_verdict(&key, &rows);
+        self.view(&key, rows).ok_or(SequenceError::Refused(SequenceRefusal::NoSuch))
+    }
+
+    /// What is wrong with the options of a row in these stores.
+    fn check_spec(&self, spec: &Spec) -> Done<()> {
+        let stores = self.pools.len();
+        if spec.first_from(spec.start).is_none() {
+            return Err(SequenceError::Not(format!(
+                "there is no value from {} up to its max {}",
+                spec.start, spec.max
+            )));
+        }
+        if stores > 1 && self.pools.iter().all(|pool| pool.is_native()) {
+            if spec.cache == 0 {
+                let what =
+                    "cache 0 needs one sequence-store, and there are several: each value would be in one of them";
+                return Err(SequenceError::Not(what.to_owned()));
+            }
+            if spec.increment > 1 && usize::try_from(spec.increment).is_ok_and(|increment| increment < stores) {
+                let what = format!("increment {} is less than the number of sequence-stores, {stores}", spec.increment);
+                return Err(SequenceError::Not(what));
+            }
+        }
+        Ok(())
+    }
+
+    /// A sequence's options as the row in one of several stores has them: an offset each.
+    pub(super) fn spec_of_store(&self, spec: &Spec, index: u8) -> Spec {
+        let stores = u32::try_from(self.pools.len()).unwrap_or(1);
+        spec.of_store(index.into(), stores).unwrap_or(*spec)
+    }
+
+    /// All values up to `last` count as given; `confirms` takes the mark of a store that went back off.
+    ///
+    /// # Errors
+    ///
+    /// [`SequenceError::Lower`], or the store's.
+    pub async fn raise(self: &Arc<Self>, key: &Key, last: i64, confirms: bool) -> Done<Raised> {
+        let raised = Raised { holds_everywhere_in_s: self.confirmed.confirm_s() };
+        if last > VALUE_MAX {
+            return Err(SequenceError::Not(format!("its values end at {VALUE_MAX}")));
+        }
+        if !confirms && self.is_raised_in_memory(key, last) {
+            return Ok(raised);
+        }
+        let (own, key) = (Arc::clone(self), key.clone());
+        self.on_driver(async move {
+            let each = own.change_everywhere(&key, |_| RowChange::Raise { last, confirms }).await?;
+            let is_past = each.iter().all(|(_, result)| matches!(result, Err(Verdict::Lower { .. })));
+            if is_past && own.is_raised_in_memory(&key, last) {
+                return Ok(raised);
+            }
+            own.settle_raise(&key, last, each).await?;
+            own.note_given(&key, last);
+            Ok(raised)
+        })
+        .await
+    }
+
+    /// Whether it is where it is to be, as far as this server's part in it goes.
+    fn is_raised_in_memory(&self, key: &Key, last: i64) -> bool {
+        let now_ms = self.now_ms();
+        let hash = hash_of(key.as_str().as_bytes());
+        let mut shard = self.table.shard(hash);
+        let Some(entry) = Table::find(&mut shard, hash, key.as_str()) else { return false };
+        // Others who have the store may hold lower values.
+        let is_own = self.has_own_store();
+        let is_raised = is_own && (entry.sequence.last_given() == Some(last) || entry.sequence.skip_to(last));
+        self.wish(entry, hash, now_ms);
+        is_raised
+    }
+
+    fn has_own_store(&self) -> bool {
+        matches!(self.pools.as_slice(), [only] if !only.store.is_shared())
+    }
+
+    /// A raise is noted, so that a store which loses it is noticed. A row that was higher already counts as raised,
+    /// too: what servers hold of it may be lower, and they throw it away.
+    async fn settle_raise(&self, key: &Key, last: i64, each: Vec<(u8, Result<Row, Verdict>)>) -> Done<()> {
+        let is_alone = each.len() == 1;
+        let (mut is_raised, mut refused) = (false, None);
+        for (index, result) in each {
+            let Some(pool) = self.pools.get(usize::from(index)) else { continue };
+            let row = match result {
+                Err(Verdict::Lower { row }) => {
+                    if let Some(at) = self.is_at(key, &row).filter(|at| last <= *at && is_alone) {
+                        return if at == last { Ok(()) } else { Err(SequenceError::Lower { last: at }) };
+                    }
+                    let change = RowChange::Alter { spec: row.spec, next_from: last.saturating_add(1) };
+                    self.change(pool, key, change).await?
+                }
+                result => result,
+            };
+            let row = row.map_err(|verdict| refused = Some(verdict));
+            is_raised |= row.is_ok();
+            if let (Ok(row), Some(about)) = (row, pool.about().filter(|_| pool.store.is_shared())) {
+                let had = Had {
+                    key: key.clone(),
+                    found_next: row.next,
+                    next: row.next,
+                    generation: row.generation,
+                    created_unix_ms: row.created_unix_ms,
+                };
+                self.notes.check(&about.uuid, vec![had]).await;
+            }
+        }
+        // One of several may have lost its row.
+        refused.filter(|_| !is_raised).map_or(Ok(()), |verdict| Err(SequenceError::from_verdict(verdict)))
+    }
+
+    /// The last value that anybody has, where that is known: the row is marked, or nobody else has the store.
+    fn is_at(&self, key: &Key, row: &Row) -> Option<i64> {
+        if row.state != RowState::Live {
+            return Some(row.last());
+        }
+        let hash = hash_of(key.as_str().as_bytes());
+        let mut shard = self.has_own_store().then(|| self.table.shard(hash))?;
+        match Table::find(&mut shard, hash, key.as_str()) {
+            Some(entry) => entry.sequence.last_given(),
+            None => Some(row.last()),
+        }
+    }
+
+    fn note_given(&self, key: &Key, last: i64) {
+        let hash = hash_of(key.as_str().as_bytes());
+        let mut shard = self.table.shard(hash);
+        if let Some(entry) = Table::find(&mut shard, hash, key.as_str()) {
+            entry.sequence.note_given(last);
+        }
+    }
+
+    /// Gives it other options: those that `words` name. With several stores each must answer, and all rows go past the
+    /// highest of them before one of them counts in another way.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the words, or the store's.
+    pub async fn alter(self: &Arc<Self>, key: &Key, words: Vec<String>) -> Done<SequenceView> {
+        let (own, key) = (Arc::clone(self), key.clone());
+        self.on_driver(async move {
+            let rows = own.rows_of_all(&key).await?;
+            let Some((_, first)) = rows.first() else { return Err(SequenceError::Refused(SequenceRefusal::NoSuch)) };
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let spec = first.spec.with(&words).map_err(|error| SequenceError::Not(error.to_string()))?;
+            own.check_spec(&spec)?;
+            let at = rows.iter().map(|(_, row)| row.last()).max().unwrap_or_default();
+            if spec.max < at && spec.max != first.spec.max {
+                return Err(SequenceError::Not(format!("max is {}, and it is at {at} already", spec.max)));
+            }
+            let counts_alike = rows.iter().all(|(index, row)| {
+                let spec = own.spec_of_store(&spec, *index);
+                (row.spec.increment, row.spec.offset) == (spec.increment, spec.offset)
+            });
+            let next_from = if rows.len() > 1 && !counts_alike { own.hold(&key).await? } else { 0 };
+            let alter = |index| RowChange::Alter { spec: own.spec_of_store(&spec, index), next_from };
+            all_done(own.change_everywhere(&key, alter).await?)?;
+            if rows.len() > 1 && !counts_alike {
+                all_done(own.change_everywhere(&key, |_| RowChange::Confirm).await?)?;
+            }
+            let rows = own.rows(&key).await?;
+            own.view(&key, rows).ok_or(SequenceError::Refused(SequenceRefusal::NoSuch))
+        })
+        .await
+    }
+
+    /// Stops all rows from being reserved of: the highest `next` of them.
+    async fn hold(&self, key: &Key) -> Done<i64> {
+        // The mark of a row that went back does that, too. Should this end here, the operator does it again.
+        all_done(self.change_everywhere(key, |_| RowChange::WentBack { had_next: 0 }).await?)?;
+        let rows = self.rows_of_all(key).await?;
+        Ok(rows.iter().map(|(_, row)| row.next).max().unwrap_or_default())
+    }
+
+    /// Drops it: nobody gets anything of it any more, and what it had is kept for one that takes its name.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn drop_sequence(self: &Arc<Self>, key: &Key) -> Done<Raised> {
+        let (own, key) = (Arc::clone(self), key.clone());
+        self.on_driver(async move {
+            let each = own.change_everywhere(&key, |_| RowChange::Drop).await?;
+            // One of several may have been dropped the last time.
+            let is_dropped = each.iter().any(|(_, result)| result.is_ok());
+            if !is_dropped {
+                all_done(each)?;
+            }
+            own.let_go(&key);
+            Ok(Raised { holds_everywhere_in_s: own.confirmed.confirm_s() })
+        })
+        .await
+    }
+
+    /// Takes the mark of a store that went back off.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn confirm(self: &Arc<Self>, key: &Key) -> Done<SequenceView> {
+        let (own, key) = (Arc::clone(self), key.clone());
+        self.on_driver(async move {
+            all_done(own.change_everywhere(&key, |_| RowChange::Confirm).await?)?;
+            let rows = own.rows(&key).await?;
+            own.view(&key, rows).ok_or(SequenceError::Refused(SequenceRefusal::NoSuch))
+        })
+        .await
+    }
+
+    /// Sequences whose names match, after a name (empty: from the first). A page may be empty and have others after it.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn list(self: &Arc<Self>, pattern: Option<Pattern>, after: &str, limit: u32) -> Done<Page> {
+        let (own, after) = (Arc::clone(self), after.to_owned());
+        let limit = limit.clamp(1, PAGE_MAX);
+        self.on_driver(async move {
+            let rows = own
+                .of_any(|pool| {
+                    let after = after.clone();
+                    async move {
+                        pool.run_job(move |mut connection| {
+                            Box::pin(async move {
+                                let rows = connection.list(&after, limit, false).await;
+                                (connection, rows)
+                            })
+                        })
+                        .await
+                    }
+                })
+                .await?;
+            let is_last = rows.len() < usize::try_from(limit).unwrap_or(usize::MAX);
+            let next = if is_last { None } else { rows.last().map(|row| row.key.as_str().to_owned()) };
+            let is_match = |row: &Row| pattern.as_ref().is_none_or(|own| own.matches(row.key.as_str().as_bytes()));
+            Ok(Page { rows: rows.into_iter().filter(is_match).collect(), next })
+        })
+        .await
+    }
+
+    /// How many sequences the store has.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn count(self: &Arc<Self>) -> Done<u64> {
+        let own = Arc::clone(self);
+        self.on_driver(async move {
+            own.of_any(|pool| async move {
+                pool.run_job(|mut connection| {
+                    Box::pin(async move {
+                        let count = connection.count().await;
+                        (connection, count)
+                    })
+                })
+                .await
+            })
+            .await
+        })
+        .await
+    }
+
+    /// The maximum that a row of `id_generator`, or a table like it, has: see [`crate::sql::Connection::maximum`].
+    ///
+    /// # Errors
+    ///
+    /// There is no such row, or the store's.
+    pub async fn maximum_of(self: &Arc<Self>, table: String, id: i64) -> Done<i64> {
+        let own = Arc::clone(self);
+        self.on_driver(async move {
+            let found = own.of_any(|pool| {
+                let table = table.clone();
+                async move {
+                    pool.run_job(move |mut connection| {
+                        Box::pin(async move {
+                            let maximum = connection.maximum(&table, id).await;
+                            (connection, maximum)
+                        })
+                    })
+                    .await
+                }
+            });
+            let found = found.await?.map_err(SequenceError::from_verdict)?;
+            found.ok_or_else(|| SequenceError::Not(format!("table {table} has no row with id {id} to adopt")))
+        })
+        .await
+    }
+
+    /// Asks the stores one after the other until one has answered.
+    async fn of_any<T, F>(&self, ask: impl Fn(Arc<Pool>) -> F) -> Done<T>
+    where
+        F: Future<Output = Result<T, crate::sql::StoreError>>,
+    {
+        let mut failed = None;
+        for pool in &self.pools {
+            match ask(Arc::clone(pool)).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        let said = failed.map_or_else(String::new, |error| error.to_string());
+        Err(SequenceError::Refused(SequenceRefusal::Store(said.into())))
+    }
+
+    /// The rows in those stores that answer; an error if none does.
+    async fn rows(&self, key: &Key) -> Done<Vec<(u8, Row)>> {
+        let mut rows = Vec::new();
+        let mut failed = None;
+        let mut answers = 0;
+        for pool in &self.pools {
+            match row(pool, key).await {
+                Ok(row) => {
+                    answers += 1;
+                    rows.extend(row.map(|row| (pool.index, row)));
+                }
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        match failed {
+            Some(error) if answers == 0 => Err(error),
+            _ => Ok(rows),
+        }
+    }
+
+    /// The rows in all stores, each of which has one.
+    async fn rows_of_all(&self, key: &Key) -> Done<Vec<(u8, Row)>> {
+        let mut rows = Vec::new();
+        for pool in &self.pools {
+            let row = row(pool, key).await?.ok_or(SequenceError::Refused(SequenceRefusal::NoSuch))?;
+            if row.state == RowState::Dropped {
+                return Err(SequenceError::Refused(SequenceRefusal::Dropped { last: row.last() }));
+            }
+            rows.push((pool.index, row));
+        }
+        Ok(rows)
+    }
+
+    /// Changes the row in each store, and throws away here what was reserved before: what each has said. All of them
+    /// must be there before the first is changed.
+    async fn change_everywhere(
+        &self,
+        key: &Key,
+        change: impl Fn(u8) -> RowChange,
+    ) -> Done<Vec<(u8, Result<Row, Verdict>)>> {
+        if let Some(said) = self.pools.iter().find_map(|pool| pool.down()) {
+            return Err(SequenceError::Refused(SequenceRefusal::Store(said)));
+        }
+        let mut each = Vec::new();
+        for pool in &self.pools {
+            let result = self.change(pool, key, change(pool.index)).await?;
+            each.push((pool.index, result));
+        }
+        Ok(each)
+    }
+
+    async fn change(&self, pool: &Arc<Pool>, key: &Key, change: RowChange) -> Done<Result<Row, Verdict>> {
+        let asked = key.clone();
+        let changed = pool.run_job(move |mut connection| {
+            Box::pin(async move {
+                let changed = connection.change(&asked, &change).await;
+                (connection, changed)
+            })
+        });
+        let changed = changed.await.map_err(SequenceError::from_store)?;
+        if let Ok(row) = &changed {
+            self.set_generation(pool.index, key.as_str(), row.generation);
+        }
+        Ok(changed)
+    }
+
+    /// Changes a row of one store, with nobody who waits for it.
+    pub(super) fn change_in_background(self: &Arc<Self>, pool: &Arc<Pool>, key: &Key, change: RowChange) {
+        let (own, pool, key) = (Arc::clone(self), Arc::clone(pool), key.clone());
+        self.handle.spawn(async move {
+            match own.change(&pool, &key, change).await {
+                Ok(Ok(_)) => {}
+                // It was dropped, or somebody was faster.
+                Ok(Err(verdict)) => tracing::debug!("the row of '{key}' was not marked: {verdict:?}"),
+                Err(error) => tracing::warn!("the row of '{key}' was not marked: {}", error.of(key.name())),
+            }
+        });
+    }
+
+    /// `sequence-create on-first-use`, with several stores: makes one with nobody who waits for it.
+    pub(super) fn create_in_background(self: &Arc<Self>, key: &Key) {
+        let (own, key) = (Arc::clone(self), key.clone());
+        self.handle.spawn(async move {
+            let rows_max = own.settings().rows_max;
+            let how = CreateHow::default();
+            match own.create_everywhere(key.clone(), Spec::default(), None, how, rows_max).await {
+                Ok(_) | Err(SequenceError::Exists(_)) => {}
+                Err(error) => tracing::warn!("the sequence '{key}' was not made: {}", error.of(key.name())),
+            }
+        });
+    }
+
+    /// There are rows now of what the store had none of.
+    fn forget_verdict(&self, key: &Key, rows: &[(u8, Row)]) {
+        for (index, row) in rows {
+            self.set_generation(*index, key.as_str(), row.generation);
+        }
+        self.let_go(key);
+        let hash = hash_of(key.as_str().as_bytes());
+        let mut shard = self.table.shard(hash);
+        // Something was under way for it.
+        if let (Some(entry), Some(next)) =
+            (Table::find(&mut shard, hash, key.as_str()), rows.iter().map(|(_, row)| row.next).min())
+        {
+            entry.sequence.made_anew(next);
+        }
+    }
+
+    /// Takes it out of memory, if nothing is under way for it.
+    pub(super) fn let_go(&self, key: &Key) {
+        let hash = hash_of(key.as_str().as_bytes());
+        let mut shard = self.table.shard(hash);
+        self.table.remove(&mut shard, hash, |entry| entry.key == *key && entry.is_at_rest());
+    }
+
+    /// Runs something on the driver's thread, to its end, whether somebody waits for it or not.
+    async fn on_driver<T: Send + 'static>(&self, work: impl Future<Output = Done<T>> + Send + 'static) -> Done<T> {
+        match timeout(DEADLINE, self.handle.spawn(work)).await {
+            Ok(Ok(done)) => done,
+            // The thread is gone, or the work ran into a bug, which the log tells of.
+            Ok(Err(_)) => Err(SequenceError::Refused(SequenceRefusal::Closed)),
+            Err(_) => Err(SequenceError::Unknown(format!("It has not answered within {} s", DEADLINE.as_secs()))),
+        }
+    }
+}
+
+async fn row(pool: &Arc<Pool>, key: &Key) -> Done<Option<Row>> {
+    let key = key.clone();
+    let row = pool.run_job(move |mut connection| {
+        Box::pin(async move {
+            let row = connection.row(&key).await;
+            (connection, row)
+        })
+    });
+    // Nothing was changed, whatever happened.
+    row.await.map_err(|error| SequenceError::Refused(SequenceRefusal::Store(error.to_string().into())))
+}
+
+/// The first verdict, if there is one.
+fn all_done(each: Vec<(u8, Result<Row, Verdict>)>) -> Done<()> {
+    each.into_iter().try_for_each(|(_, result)| result.map(drop)).map_err(SequenceError::from_verdict)
+}

@@ -1,0 +1,177 @@
+//! What INFO says of stores and of the sequences that are used most: a line each, of bounded length.
+//!
+//! Texts of others are in these lines: addresses, versions, what a database has said. In them a comma, which ends a
+//! field, becomes a semicolon, and a control character a blank.
+
+use getid_core::SequenceStatus;
+
+use super::{Facts, Value};
+use crate::generators::sequence::StoreStatus;
+
+/// Bytes of an address, or of what a database has said, at most.
+const TEXT_BYTES_MAX: usize = 256;
+
+/// A line for each store, by its number.
+pub(super) fn of_stores(facts: &Facts<'_>) -> Value {
+    let stores = facts.sequences.iter().flat_map(|own| &own.stores).enumerate();
+    Value::Family(stores.map(|(number, store)| (number.to_string(), of_store(store))).collect())
+}
+
+fn of_store(store: &StoreStatus) -> Value {
+    let state = match store.is_up {
+        None => "opening",
+        Some(true) => "up",
+        Some(false) => "down",
+    };
+    let parts = vec![
+        ("address", plain(&store.shown).into()),
+        ("state", state.into()),
+        ("for_s", (store.for_ms / 1000).into()),
+        ("database", plain(&store.product).into()),
+        ("statements", store.statements.into()),
+        ("errors", store.errors.into()),
+        ("unanswered", store.abandoned.into()),
+        ("slowest_ms", store.slowest_ms.into()),
+        ("reserved", store.reserved.into()),
+        ("said", store.said.as_deref().map(plain).into()),
+    ];
+    Value::Parts(parts.into_iter().filter(|(_, value)| *value != Value::Absent).collect())
+}
+
+/// A line for each of the sequences that are used most, by name. A `:` is written as `/`: whoever reads INFO ends a
+/// field's name there.
+pub(super) fn of_busiest(facts: &Facts<'_>) -> Value {
+    let Some(own) = facts.sequences.as_ref() else { return Value::Absent };
+    let lines = own.busiest.iter().map(|(name, status)| (name.replace(':', "/"), of_one(status, own.clock_ms)));
+    Value::Family(lines.collect())
+}
+
+fn of_one(status: &SequenceStatus, clock_ms: u64) -> Value {
+    let [per_10_s, per_5_min, per_30_min] = status.per_s.map(rate);
+    let parts = vec![
+        ("last", status.last_given.into()),
+        ("until", status.reserved_until.into()),
+        ("left", status.left.into()),
+        ("rate_10s", per_10_s),
+        ("rate_5min", per_5_min),
+        ("rate_30min", per_30_min),
+        ("segment", status.segment_values.into()),
+        ("fetched_ms_ago", status.fetched_ms.map(|at_ms| clock_ms.saturating_sub(at_ms)).into()),
+        ("fetch_ms", status.fetch_took_ms.into()),
+        ("waited", status.waits.into()),
+        ("waiting", status.waiting.into()),
+        ("errors", status.errors.into()),
+    ];
+    Value::Parts(parts.into_iter().filter(|(_, value)| *value != Value::Absent).collect())
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate is not negative, and casts saturate"
+)]
+fn rate(per_s: f64) -> Value {
+    Value::hundredths((per_s * 100.0).round() as u64)
+}
+
+/// The beginning of a text, in one field of one line.
+fn plain(text: &str) -> String {
+    let text = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or(text);
+    let of = |char: char| match char {
+        ',' => ';',
+        char if char.is_control() => ' ',
+        char => char,
+    };
+    text.chars().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::Table;
+
+    fn store() -> StoreStatus {
+        StoreStatus {
+            shown: "mysql://shop:***@db/ids".to_owned(),
+            product: "MariaDB 10.11".to_owned(),
+            uuid: "0".repeat(36),
+            table: Table::Native,
+            is_shared: true,
+            is_up: Some(true),
+            for_ms: 61_999,
+            said: None,
+            warnings: Vec::new(),
+            statements: 12,
+            errors: 1,
+            slowest_ms: 5,
+            abandoned: 0,
+            reserved: 1200,
+        }
+    }
+
+    fn status() -> SequenceStatus {
+        SequenceStatus {
+            last_given: Some(120),
+            reserved_until: Some(200),
+            left: 80,
+            asked: 100,
+            used: 120,
+            per_s: [12.345, 0.5, 0.0],
+            segment_values: 100,
+            fetched_ms: Some(900),
+            fetch_took_ms: 3,
+            waits: 2,
+            waiting: 1,
+            errors: 4,
+        }
+    }
+
+    #[test]
+    fn a_store_says_how_it_is_and_what_was_said() {
+        let rest = "database=MariaDB 10.11,statements=12,errors=1,unanswered=0,slowest_ms=5,reserved=1200";
+        let up = format!("address=mysql://shop:***@db/ids,state=up,for_s=61,{rest}");
+        assert_eq!(of_store(&store()).to_string(), up);
+        let said = Some("db: Access denied, twice\r\n# Server".to_owned());
+        let down = StoreStatus { is_up: Some(false), said, ..store() };
+        let expected = format!("{},said=db: Access denied; twice  # Server", up.replace("=up", "=down"));
+        assert_eq!(of_store(&down).to_string(), expected);
+        let opening = StoreStatus { is_up: None, ..store() };
+        assert_eq!(of_store(&opening).to_string(), up.replace("=up", "=opening"));
+    }
+
+    #[test]
+    fn a_sequence_says_where_it_is() {
+        let rest = "rate_10s=12.35,rate_5min=0.50,rate_30min=0.00,segment=100";
+        let ends = "fetch_ms=3,waited=2,waiting=1,errors=4";
+        assert_eq!(
+            of_one(&status(), 1000).to_string(),
+            format!("last=120,until=200,left=80,{rest},fetched_ms_ago=100,{ends}")
+        );
+        let new = SequenceStatus { last_given: None, reserved_until: None, fetched_ms: None, ..status() };
+        assert_eq!(of_one(&new, 1000).to_string(), format!("left=80,{rest},{ends}"));
+    }
+
+    #[test]
+    fn lines_are_no_longer_than_the_page_says() {
+        let long = Some("ü,\n".repeat(10_000));
+        let store = StoreStatus { is_up: Some(false), shown: "x".repeat(10_000), said: long, ..store() };
+        let store = StoreStatus { statements: u64::MAX, errors: u64::MAX, reserved: u64::MAX, ..store };
+        let line = of_store(&store).to_string();
+        assert!(line.len() <= 800 && !line.contains('\n'), "{}: {line}", line.len());
+        let most = SequenceStatus {
+            last_given: Some(i64::MAX),
+            reserved_until: Some(i64::MAX),
+            left: u64::MAX,
+            per_s: [f64::MAX; 3],
+            segment_values: u32::MAX,
+            fetched_ms: Some(0),
+            fetch_took_ms: u32::MAX,
+            waits: u32::MAX,
+            waiting: usize::MAX,
+            errors: u32::MAX,
+            ..status()
+        };
+        let line = of_one(&most, u64::MAX).to_string();
+        assert!(line.len() <= 350, "{}: {line}", line.len());
+    }
+}

@@ -1,0 +1,134 @@
+//! A turn's values of sequences: out of memory, else waited for, of all sequences at once and within one deadline.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use getid_core::SequenceRefusal;
+use tokio::time::Instant;
+
+use super::buffers::Buffers;
+use super::draw::{Ended, Later, Waited};
+use super::state::Connection;
+use crate::generators::Counter;
+use crate::generators::sequence::Drawn;
+use crate::server::transport::Transport;
+use crate::session::{CounterPeriod, SEQUENCES_OFF, SequenceDraw, SequencePart, SequencesDrawn, Turn, drop_front};
+
+impl<T: Transport> Connection<T> {
+    /// Takes from each sequence what is in memory; whether that is all that is asked, but for what was refused.
+    #[inline]
+    pub(super) fn draw_values_now(&self, turn: &Turn, values: &mut SequencesDrawn) -> bool {
+        let draws = turn.sequence_draws();
+        values.begin(draws.len());
+        let Some(sequences) = self.server.generators.sequences().filter(|_| !draws.is_empty()) else {
+            values.parts_mut().iter_mut().for_each(|part| part.refused = Some(SEQUENCES_OFF.to_owned()));
+            return true;
+        };
+        let mut is_whole = true;
+        for (draw, part) in draws.iter().zip(values.parts_mut()) {
+            let (name, asks) = (turn.sequence_name(draw), &mut turn.sequence_asks(draw));
+            if draw.is_counter() && !self.has_period(draw, part) {
+                continue;
+            }
+            let SequencePart { runs, left, period, .. } = part;
+            let (hash, key) = period.as_ref().map_or((draw.hash, name), |period| (period.hash, &*period.key));
+            match sequences.try_draw(hash, key, asks, runs, left) {
+                Ok(Drawn::All) => {}
+                Ok(Drawn::Waits) => is_whole = false,
+                Err(refusal) => part.refused = Some(text_of(&refusal, name, draw)),
+            }
+        }
+        is_whole
+    }
+
+    /// Finds out what a generator counts by now, once a turn; false, and it is refused, if that cannot be.
+    #[cold]
+    fn has_period(&self, draw: &SequenceDraw, part: &mut SequencePart) -> bool {
+        if part.period.is_some() || part.refused.is_some() {
+            return part.refused.is_none();
+        }
+        // A turn is drawn for by the settings it was read by.
+        let Some(counter) = self.session.counter_of(draw) else { return false };
+        match self.server.generators.counter(counter) {
+            Ok(Counter { key, hash, stamp, .. }) => part.period = Some(CounterPeriod { key, hash, stamp }),
+            Err(refusal) => part.refused = Some(refusal.of(counter.name())),
+        }
+        part.refused.is_none()
+    }
+
+    /// Waits for what is left: of all sequences, or of the `only` draw for so many commands. An error ends the
+    /// connection.
+    ///
+    /// All take their places in the queues before the first is waited for, and all have the same time. That is short,
+    /// so a client that has finished sending waits as others do: if it left the queue to come back for one reply at a
+    /// time, what is reserved for it meanwhile would be skipped.
+    pub(super) async fn wait_for_values(
+        &mut self,
+        only: Option<(usize, u32)>,
+        later: &mut Later,
+        buffers: &mut Buffers,
+    ) -> io::Result<Waited> {
+        let server = Arc::clone(&self.server);
+        let Buffers { turn, sequences: values, .. } = buffers;
+        let Some(sequences) = server.generators.sequences() else {
+            values.parts_mut().iter_mut().for_each(|part| part.refused = Some(SEQUENCES_OFF.to_owned()));
+            return Ok(Waited::Refused);
+        };
+        let wait = || Instant::now() + Duration::from_millis(sequences.wait_ms());
+        let until = *later.values_until.get_or_insert_with(wait);
+        let times = only.map_or(u32::MAX, |(_, times)| times);
+        for (draw, part) in turn.sequence_draws().iter().zip(values.parts_mut()) {
+            if draw.is_counter() {
+                self.has_period(draw, part);
+            }
+        }
+        let parts = turn.sequence_draws().iter().zip(values.parts_mut()).enumerate();
+        let parts = parts.filter(|(at, (_, part))| part.waits() && only.is_none_or(|(only, _)| only == *at));
+        let waits = parts.map(|(_, (draw, part))| {
+            let (name, asks) = (turn.sequence_name(draw), part.left_of(times));
+            let SequencePart { runs, left, refused, period, .. } = part;
+            let (hash, key) = period.as_ref().map_or((draw.hash, name), |period| (period.hash, &*period.key));
+            (draw, name, left, refused, sequences.draw(hash, key, asks, until, runs))
+        });
+        let waits: Vec<_> = waits.collect();
+        let all = async {
+            let mut came = Waited::Drawn;
+            for (draw, name, left, refused, wait) in waits {
+                match wait.await {
+                    Ok(()) => drop_front(left, times),
+                    Err(refusal) => {
+                        *refused = Some(text_of(&refusal, name, draw));
+                        came = Waited::Refused;
+                    }
+                }
+            }
+            came
+        };
+        match self.wait_for(pin!(all), false).await? {
+            Ended::Ready(waited) | Ended::Early(waited) => Ok(waited),
+        }
+    }
+}
+
+/// The error reply to who asks a sequence, or a generator that counts by one.
+#[cold]
+fn text_of(refusal: &SequenceRefusal, name: &str, draw: &SequenceDraw) -> String {
+    match refusal {
+        SequenceRefusal::AtMax { max } if draw.is_counter() => format!(
+            "ERR generator '{name}' has no more numbers now: its template has room for {max}. 'overflow grow' in its \
+             declaration lets them be longer"
+        ),
+        refusal => refusal.of(name),
+    }
+}
+
+/// What a turn asks, and nothing of it drawn yet.
+pub(super) fn begin_all(turn: &Turn, values: &mut SequencesDrawn) {
+    let draws = turn.sequence_draws();
+    values.begin(draws.len());
+    for (draw, part) in draws.iter().zip(values.parts_mut()) {
+        part.left.extend(turn.sequence_asks(draw));
+    }
+}

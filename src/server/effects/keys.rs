@@ -1,0 +1,253 @@
+//! Commands about keys: a sequence is found, and what Redis would say of it is answered.
+//!
+//! A name that no sequence has is looked for in the store, and a store may have a million names: so requests about many
+//! of them have bounds, and names are listed a page at a time.
+
+use std::sync::Arc;
+
+use getid_core::{Key, Spec};
+
+use super::Answer;
+use super::pieces::Items;
+use crate::generators::sequence::{CreateHow, SequenceError, SequenceView, Sequences};
+use crate::resp::Value;
+use crate::server::Server;
+use crate::server::audit::Act;
+use crate::server::registry::Client;
+use crate::session::{HashFields, HashLook, KeysEffect, Only, SEQUENCES_OFF, Scan, SetSequence};
+use crate::system::noise;
+use crate::text::glob::Pattern;
+use crate::text::name_hash::hash_of;
+
+/// Rows that `KEYS` looks at. 12 MB of names at most are held for it.
+const KEYS_MAX: usize = 100_000;
+
+/// Rows of one page.
+const PAGE_ROWS: u32 = 1000;
+
+/// Names of one `MGET`, `EXISTS`, `TOUCH`, `DEL` that are not in memory: each is a statement.
+const LOOKUPS_MAX: usize = 256;
+
+/// What an effect comes to, or the error's text.
+type Outcome = Result<Answer, String>;
+
+pub(super) async fn perform(server: &Arc<Server>, effect: KeysEffect, client: &Client) -> Answer {
+    let Some(sequences) = server.generators.sequences() else { return Value::error(SEQUENCES_OFF).into() };
+    let outcome = match effect {
+        KeysEffect::Look { key, look } => {
+            find(sequences, &key).await.map(|found| look.answer(key.as_str(), found.map(|view| view.last)).into())
+        }
+        KeysEffect::Values(keys) => values(sequences, keys).await,
+        KeysEffect::Count(keys) => count(sequences, &keys).await,
+        KeysEffect::Set(set) => set_to(server, sequences, set, client).await,
+        KeysEffect::Delete(keys) => delete(server, sequences, keys, client).await,
+        KeysEffect::GetDelete(key) => get_delete(server, sequences, key, client).await,
+        KeysEffect::Hash { key, look } => hash(sequences, &key, &look).await,
+        KeysEffect::Names(pattern) => names(server, sequences, &pattern).await,
+        KeysEffect::Scan(wanted) => scan(server, sequences, wanted).await,
+        KeysEffect::Size => size(sequences).await,
+        KeysEffect::Random => random(sequences).await,
+    };
+    outcome.unwrap_or_else(|text| Value::error(text).into())
+}
+
+async fn find(sequences: &Arc<Sequences>, key: &Key) -> Result<Option<SequenceView>, String> {
+    sequences.find(key).await.map_err(|error| error.of(key.as_str()))
+}
+
+async fn values(sequences: &Arc<Sequences>, keys: Vec<Option<Key>>) -> Outcome {
+    check_lookups(sequences, "MGET", keys.iter().flatten())?;
+    let mut values = Vec::with_capacity(keys.len());
+    for key in keys {
+        let found = match key {
+            Some(key) => find(sequences, &key).await?,
+            None => None,
+        };
+        values.push(found.map_or(Value::Null, |view| Value::bulk(view.last.to_string())));
+    }
+    Ok(Value::Array(values).into())
+}
+
+async fn count(sequences: &Arc<Sequences>, keys: &[Key]) -> Outcome {
+    check_lookups(sequences, "EXISTS", keys.iter())?;
+    let mut there = 0;
+    for key in keys {
+        there += i64::from(find(sequences, key).await?.is_some());
+    }
+    Ok(Value::Integer(there).into())
+}
+
+/// Whether few enough of these are to be looked for in the store.
+fn check_lookups<'a>(sequences: &Sequences, command: &str, keys: impl Iterator<Item = &'a Key>) -> Result<(), String> {
+    let is_in_memory = |key: &&Key| {
+        let name = key.as_str();
+        sequences.last_given_now(hash_of(name.as_bytes()), name).is_some()
+    };
+    let lookups = keys.filter(|key| !is_in_memory(key)).count();
+    if lookups <= LOOKUPS_MAX {
+        return Ok(());
+    }
+    Err(format!(
+        "ERR {command} would look for {lookups} sequences in the store, which is too much for one request: it may look for \
+         {LOOKUPS_MAX}"
+    ))
+}
+
+async fn set_to(server: &Server, sequences: &Arc<Sequences>, set: SetSequence, client: &Client) -> Outcome {
+    let SetSequence { key, last, only, reply } = set;
+    let said = |error: SequenceError| error.of(key.as_str());
+    let mut found = find(sequences, &key).await?;
+    if found.is_none() && only != Only::Old {
+        let created = sequences.create(key.clone(), Spec::default(), Some(last), CreateHow::default()).await;
+        match created {
+            Ok(_) => {
+                server.audit(Act::Sequence { what: "SET of a new sequence", name: key.as_str() }, client);
+                return Ok(reply.answer(true, None).into());
+            }
+            // Somebody else was a moment earlier.
+            Err(SequenceError::Exists(_)) => found = find(sequences, &key).await?,
+            Err(error) => return Err(said(error)),
+        }
+    }
+    let Some(view) = found.filter(|_| only != Only::New) else {
+        return Ok(reply.answer(false, found_value(sequences, &key).await?).into());
+    };
+    if last < view.last {
+        return Err(said(SequenceError::Lower { last: view.last }));
+    }
+    if last > view.last {
+        sequences.raise(&key, last, false).await.map_err(said)?;
+        server.audit(Act::Sequence { what: "SET that raises a sequence", name: key.as_str() }, client);
+    }
+    Ok(reply.answer(true, Some(view.last)).into())
+}
+
+async fn found_value(sequences: &Arc<Sequences>, key: &Key) -> Result<Option<i64>, String> {
+    Ok(find(sequences, key).await?.map(|view| view.last))
+}
+
+async fn delete(server: &Server, sequences: &Arc<Sequences>, keys: Vec<Key>, client: &Client) -> Outcome {
+    check_lookups(sequences, "DEL", keys.iter())?;
+    let mut dropped = 0;
+    for key in keys {
+        dropped += i64::from(drop_one(server, sequences, &key, client).await?.is_some());
+    }
+    Ok(Value::Integer(dropped).into())
+}
+
+async fn get_delete(server: &Server, sequences: &Arc<Sequences>, key: Key, client: &Client) -> Outcome {
+    let dropped = drop_one(server, sequences, &key, client).await?;
+    Ok(dropped.map_or(Value::Null, |last| Value::bulk(last.to_string())).into())
+}
+
+/// Drops a sequence if there is one and that is allowed: its last value.
+async fn drop_one(
+    server: &Server,
+    sequences: &Arc<Sequences>,
+    key: &Key,
+    client: &Client,
+) -> Result<Option<i64>, String> {
+    let Some(view) = find(sequences, key).await? else { return Ok(None) };
+    if !server.config.get().sequences.may_delete {
+        return Err(format!(
+            "ERR sequence '{key}' is not deleted, for a counter that begins again gives its values twice. 'sequence-delete \
+             yes' allows it, and SEQUENCE DROP {key} does it: its last value is remembered"
+        ));
+    }
+    sequences.drop_sequence(key).await.map_err(|error| error.of(key.as_str()))?;
+    server.audit(Act::Sequence { what: "DEL of a sequence", name: key.as_str() }, client);
+    Ok(Some(view.last))
+}
+
+async fn hash(sequences: &Arc<Sequences>, key: &Key, look: &HashLook) -> Outcome {
+    let view = if look.needs_max() { sequences.inspect(key).await } else { sequences.find(key).await };
+    let view = view.map_err(|error| error.of(key.as_str()))?;
+    let fields = view.map(|view| {
+        let given_in = |per_s: f64, s: f64| {
+            #[expect(clippy::cast_possible_truncation, reason = "a rate is far smaller")]
+            let values = (per_s * s).round() as i64;
+            values
+        };
+        let [_, recently, long_term] = view.status.as_ref().map_or([0.0; 3], |status| status.per_s);
+        HashFields {
+            cur: view.last,
+            max: view.rows.iter().map(|(_, row)| row.spec.max).max().unwrap_or(view.last),
+            recently: given_in(recently, 300.0),
+            long_term: given_in(long_term, 1800.0),
+        }
+    });
+    Ok(look.answer(fields.as_ref()).into())
+}
+
+/// The pattern of a request.
+pub(super) fn pattern_of(pattern: &[u8]) -> Result<Pattern, String> {
+    Pattern::new(pattern, false).map_err(|error| format!("ERR {error}"))
+}
+
+async fn names(server: &Server, sequences: &Arc<Sequences>, pattern: &[u8]) -> Outcome {
+    let pattern = pattern_of(pattern)?;
+    // What is gathered counts for nobody's memory yet.
+    let _one_at_a_time = server.listing.lock().await;
+    let there = sequences.count().await.map_err(|error| error.of("*"))?;
+    if there > KEYS_MAX as u64 {
+        return Err(format!(
+            "ERR there are {there} sequences, and KEYS looks at {KEYS_MAX} at most: SCAN and SEQUENCE LIST tell them some \
+             at a time"
+        ));
+    }
+    let (mut found, mut after, mut bytes) = (Vec::new(), String::new(), 0);
+    // Others may be made meanwhile.
+    for _ in 0..=KEYS_MAX / PAGE_ROWS as usize {
+        let page = sequences.list(Some(pattern.clone()), &after, PAGE_ROWS).await.map_err(|error| error.of("*"))?;
+        for row in page.rows {
+            bytes += row.key.as_str().len() + size_of::<Key>();
+            found.push(row.key);
+        }
+        let Some(next) = page.next else { break };
+        after = next;
+    }
+    Ok(Answer::Pieces(Box::new(Items::new(found.into_iter().map(|key| Value::from(key.as_str())), bytes))))
+}
+
+async fn scan(server: &Server, sequences: &Arc<Sequences>, wanted: Scan) -> Outcome {
+    let pattern = wanted.pattern.as_deref().map(pattern_of).transpose()?;
+    let Some(mut after) = server.cursors.name_of(wanted.cursor) else {
+        return Err(
+            "ERR invalid cursor: it was not given, or so long ago that it is forgotten. Begin again with 0".into()
+        );
+    };
+    let (mut found, mut left) = (Vec::new(), if wanted.is_of_type { wanted.count } else { 0 });
+    let mut cursor = 0;
+    while left > 0 {
+        let rows = left.min(PAGE_ROWS);
+        let page = sequences.list(pattern.clone(), &after, rows).await.map_err(|error| error.of("*"))?;
+        found.extend(page.rows.iter().map(|row| Value::from(row.key.as_str())));
+        left -= rows;
+        cursor = 0;
+        let Some(next) = page.next else { break };
+        cursor = server.cursors.of(&next);
+        after = next;
+    }
+    Ok(Value::Array(vec![Value::bulk(cursor.to_string()), Value::Array(found)]).into())
+}
+
+async fn size(sequences: &Arc<Sequences>) -> Outcome {
+    let there = sequences.count().await.map_err(|error| error.of("*"))?;
+    Ok(Value::Integer(i64::try_from(there).unwrap_or(i64::MAX)).into())
+}
+
+/// The first one behind a random word, or the first of all.
+async fn random(sequences: &Arc<Sequences>) -> Outcome {
+    const LETTERS: &[u8] = b"-.0123456789:ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
+    let bits = noise::bits();
+    let letters =
+        bits.to_ne_bytes().into_iter().take(8).map(|byte| char::from(LETTERS[usize::from(byte) % LETTERS.len()]));
+    let words: [String; 2] = [letters.collect(), String::new()];
+    for after in &words {
+        let page = sequences.list(None, after, 1).await.map_err(|error| error.of("*"))?;
+        if let Some(row) = page.rows.first() {
+            return Ok(Value::from(row.key.as_str()).into());
+        }
+    }
+    Ok(Value::Null.into())
+}

@@ -1,0 +1,87 @@
+//! Scripts that are known, and ranges: values are drawn as a turn draws them, one request at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use getid_core::{Ask, Key, Run, Spec};
+use tokio::time::Instant;
+
+use super::Answer;
+use crate::generators::sequence::{CreateHow, SequenceError, Sequences};
+use crate::resp::Value;
+use crate::server::Server;
+use crate::server::audit::Act;
+use crate::server::registry::Client;
+use crate::session::{SEQUENCES_OFF, ScriptEffect};
+use crate::text::name_hash::hash_of;
+
+/// Values that Redisson takes at a time where nobody has said how many.
+const REDISSON_ALLOCATION: u32 = 5000;
+
+type Outcome = Result<Value, String>;
+
+pub(super) async fn perform(server: &Arc<Server>, effect: ScriptEffect, client: &Client) -> Answer {
+    let Some(sequences) = server.generators.sequences() else { return Value::error(SEQUENCES_OFF).into() };
+    let outcome = match effect {
+        ScriptEffect::Count { key, values, only_if_there } => count(sequences, &key, values, only_if_there).await,
+        ScriptEffect::Init { key, first, allocation } => {
+            let made = init(sequences, &key, first, allocation).await;
+            if made == Ok(Value::Integer(1)) {
+                server.audit(Act::Sequence { what: "EVAL that makes a sequence", name: key.as_str() }, client);
+            }
+            made
+        }
+        ScriptEffect::Allocate(key) => allocate(server, sequences, &key).await,
+    };
+    outcome.unwrap_or_else(Value::error).into()
+}
+
+/// Consecutive values of a sequence, waited for as a turn's are.
+pub(super) async fn take(sequences: &Arc<Sequences>, key: &Key, values: u32) -> Result<Run, String> {
+    let (name, hash) = (key.as_str(), hash_of(key.as_str().as_bytes()));
+    let (mut runs, mut left) = (Vec::new(), Vec::new());
+    let mut asks = std::iter::once(Ask { values, times: 1 });
+    let drawn = sequences.try_draw(hash, name, &mut asks, &mut runs, &mut left);
+    drawn.map_err(|refusal| refusal.of(name))?;
+    if !left.is_empty() {
+        let until = Instant::now() + Duration::from_millis(sequences.wait_ms());
+        sequences.draw(hash, name, left, until, &mut runs).await.map_err(|refusal| refusal.of(name))?;
+    }
+    // One request is one run: who draws without an error has it.
+    runs.first().copied().ok_or_else(|| getid_core::SequenceRefusal::Closed.of(name))
+}
+
+async fn count(sequences: &Arc<Sequences>, key: &Key, values: u32, only_if_there: bool) -> Outcome {
+    if only_if_there {
+        let found = sequences.find(key).await.map_err(|error| error.of(key.as_str()))?;
+        if found.is_none() {
+            return Ok(Value::Null);
+        }
+    }
+    Ok(Value::Integer(take(sequences, key, values).await?.last_of(0)))
+}
+
+async fn init(sequences: &Arc<Sequences>, key: &Key, first: i64, allocation: u32) -> Outcome {
+    let spec = Spec { start: first, cache: allocation, ..Spec::default() };
+    match sequences.create(key.clone(), spec, None, CreateHow::default()).await {
+        Ok(_) => Ok(Value::Integer(1)),
+        Err(SequenceError::Exists(_)) => Ok(Value::Integer(0)),
+        Err(error) => Err(error.of(key.as_str())),
+    }
+}
+
+/// Redisson keeps how many it takes in a key of its own; here it is the sequence's `cache`, which says the same.
+async fn allocate(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Outcome {
+    let view = sequences.inspect(key).await.map_err(|error| error.of(key.as_str()))?;
+    let spec = view.and_then(|view| view.rows.first().map(|(_, row)| row.spec));
+    if let Some(Spec { increment: increment @ 2.., .. }) = spec {
+        return Err(format!(
+            "ERR sequence '{key}' has increment {increment}, and Redisson counts by 1 inside of what it takes: INCR counts \
+             by it"
+        ));
+    }
+    let cache = spec.map(|spec| spec.cache).filter(|&cache| cache > 0);
+    let values = cache.unwrap_or(REDISSON_ALLOCATION).min(server.config.get().sequences.incrby_max);
+    let run = take(sequences, key, values).await?;
+    Ok(Value::Array([run.first, values.into()].map(|number: i64| Value::bulk(number.to_string())).to_vec()))
+}

@@ -1,0 +1,250 @@
+//! `SEQUENCE`: the operator's side of sequences.
+
+use std::sync::Arc;
+
+use getid_core::{Key, Run, SequenceStatus, Spec, WaitPolicy};
+
+use super::Answer;
+use super::keys::pattern_of;
+use crate::generators::sequence::{CreateHow, Raised, SequenceError, SequenceView, Sequences, StoreStatus};
+use crate::resp::Value;
+use crate::server::Server;
+use crate::server::audit::Act;
+use crate::server::registry::Client;
+use crate::session::{SEQUENCES_OFF, SequenceEffect};
+use crate::sql::{Row, RowState, Table};
+use crate::text::timestamp;
+
+type Outcome = Result<Value, String>;
+
+/// Rows of one page of a store.
+const PAGE_ROWS: u32 = 1000;
+
+pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client: &Client) -> Answer {
+    let Some(sequences) = server.generators.sequences() else { return Value::error(SEQUENCES_OFF).into() };
+    let act = |what: &'static str, key: &Key| server.audit(Act::Sequence { what, name: key.as_str() }, client);
+    let outcome = match effect {
+        SequenceEffect::Create { key, spec, is_fresh } => {
+            let made = create(sequences, &key, spec, is_fresh).await;
+            made.inspect(|_| act("SEQUENCE CREATE", &key))
+        }
+        SequenceEffect::Info(key) => info(sequences, &key).await,
+        SequenceEffect::List { pattern, after, count } => list(sequences, pattern, after, count).await,
+        SequenceEffect::Alter { key, words } => {
+            let altered = sequences.alter(&key, words).await.map(|_| changed(sequences, &key));
+            altered.map_err(|error| error.of(key.as_str())).inspect(|_| act("SEQUENCE ALTER", &key))
+        }
+        SequenceEffect::Raise { key, last } => {
+            let raised = sequences.raise(&key, last, true).await.map(holds);
+            raised.map_err(|error| error.of(key.as_str())).inspect(|_| act("SEQUENCE RAISE", &key))
+        }
+        SequenceEffect::Confirm(key) => {
+            let confirmed = sequences.confirm(&key).await.map(|_| changed(sequences, &key));
+            confirmed.map_err(|error| error.of(key.as_str())).inspect(|_| act("SEQUENCE CONFIRM", &key))
+        }
+        SequenceEffect::Drop(key) => {
+            let dropped = sequences.drop_sequence(&key).await.map(holds);
+            dropped.map_err(|error| error.of(key.as_str())).inspect(|_| act("SEQUENCE DROP", &key))
+        }
+        SequenceEffect::Adopt { key, table, id } => {
+            adopt(sequences, &key, table, id).await.inspect(|_| act("SEQUENCE ADOPT", &key))
+        }
+        SequenceEffect::Next { key, values } => next(sequences, &key, values).await,
+        SequenceEffect::Stores => Ok(Value::Array(sequences.stores().iter().map(store).collect())),
+    };
+    outcome.unwrap_or_else(Value::error).into()
+}
+
+async fn create(sequences: &Arc<Sequences>, key: &Key, spec: Spec, is_fresh: bool) -> Outcome {
+    let how = CreateHow { above_dropped: !is_fresh, is_fresh };
+    match sequences.create(key.clone(), spec, None, how).await {
+        Ok(_) => Ok(Value::OK),
+        Err(error) => Err(error.of(key.as_str())),
+    }
+}
+
+/// What a change is answered: by when no server gives anything of before.
+fn holds(raised: Raised) -> Value {
+    match raised.holds_everywhere_in_s {
+        0 => Value::OK,
+        s => Value::Simple(format!("OK here, and on every server in {s} s").into()),
+    }
+}
+
+fn changed(sequences: &Sequences, _: &Key) -> Value {
+    holds(Raised { holds_everywhere_in_s: holds_in_s(sequences) })
+}
+
+/// When no server gives anything of before a change any more.
+fn holds_in_s(sequences: &Sequences) -> u64 {
+    let is_shared = sequences.stores().iter().any(|store| store.is_shared);
+    if is_shared { sequences.settings().confirm_s } else { 0 }
+}
+
+async fn info(sequences: &Arc<Sequences>, key: &Key) -> Outcome {
+    let view = sequences.inspect(key).await.map_err(|error| error.of(key.as_str()))?;
+    let view = view.ok_or_else(|| SequenceError::Refused(getid_core::SequenceRefusal::NoSuch).of(key.as_str()))?;
+    let mut told = describe(&view, &sequences.stores(), sequences.clock_ms());
+    told.push(("a_raise_holds_everywhere_in_s", Value::Integer(holds_in_s(sequences).try_into().unwrap_or(i64::MAX))));
+    Ok(Value::map(told))
+}
+
+/// All that is known of a sequence.
+fn describe(view: &SequenceView, stores: &[StoreStatus], clock_ms: u64) -> Vec<(&'static str, Value)> {
+    let mut told = vec![("name", Value::from(view.key.as_str())), ("last", Value::Integer(view.last))];
+    if let Some((_, row)) = view.rows.first() {
+        told.extend(options(&row.spec));
+    }
+    told.extend(held(view.status.as_ref(), clock_ms));
+    let rows = view.rows.iter().map(|(index, row)| {
+        let shown = stores.get(usize::from(*index)).map_or("", |store| store.shown.as_str());
+        of_row(row, shown)
+    });
+    told.push(("rows", Value::Array(rows.collect())));
+    told
+}
+
+fn options(spec: &Spec) -> [(&'static str, Value); 6] {
+    let policy = match spec.policy {
+        None => "default",
+        Some(WaitPolicy::Wait) => "wait",
+        Some(WaitPolicy::Error) => "error",
+    };
+    [
+        ("start", Value::Integer(spec.start)),
+        ("increment", Value::Integer(spec.increment.into())),
+        ("offset", Value::Integer(spec.offset.into())),
+        ("cache", Value::Integer(spec.cache.into())),
+        ("max", Value::Integer(spec.max)),
+        ("policy", Value::from(policy)),
+    ]
+}
+
+/// What this server holds of it; nulls and zeros where it holds nothing.
+fn held(status: Option<&SequenceStatus>, clock_ms: u64) -> Vec<(&'static str, Value)> {
+    let number = |number: u64| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+    let or_null = |number: Option<i64>| number.map_or(Value::Null, Value::Integer);
+    let [per_10_s, per_5_min, per_30_min] = status.map_or([0.0; 3], |status| status.per_s);
+    let of = |field: fn(&SequenceStatus) -> u64| number(status.map_or(0, field));
+    let fetched = status.and_then(|status| status.fetched_ms).map(|at| number(clock_ms.saturating_sub(at)));
+    vec![
+        ("last_given_here", or_null(status.and_then(|status| status.last_given))),
+        ("reserved_until", or_null(status.and_then(|status| status.reserved_until))),
+        ("left", of(|status| status.left)),
+        // What is held, and what a fetch under way asks for.
+        ("a_kill_skips", of(|status| status.left.saturating_add(status.asked.into()))),
+        ("given", of(|status| status.used)),
+        ("per_s_in_10_s", Value::Double(rounded(per_10_s))),
+        ("per_s_in_5_min", Value::Double(rounded(per_5_min))),
+        ("per_s_in_30_min", Value::Double(rounded(per_30_min))),
+        ("reserved_at_a_time", of(|status| status.segment_values.into())),
+        ("reserved_ms_ago", fetched.unwrap_or(Value::Null)),
+        ("reserved_in_ms", of(|status| status.fetch_took_ms.into())),
+        ("waits", of(|status| status.waits.into())),
+        ("waiting", of(|status| status.waiting as u64)),
+        ("errors", of(|status| status.errors.into())),
+    ]
+}
+
+fn rounded(per_s: f64) -> f64 {
+    (per_s * 1000.0).round() / 1000.0
+}
+
+fn of_row(row: &Row, store: &str) -> Value {
+    let time = |unix_ms: i64| match unix_ms {
+        0 => Value::Null,
+        unix_ms => Value::bulk(timestamp::format_rfc3339(unix_ms)),
+    };
+    let number = |number: u64| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+    let state = match row.state {
+        RowState::Live => "live",
+        RowState::Dropped => "dropped",
+        RowState::WentBack => "went back",
+    };
+    Value::map([
+        ("store", Value::from(store)),
+        ("state", Value::from(state)),
+        ("next", Value::Integer(row.next)),
+        ("increment", Value::Integer(row.spec.increment.into())),
+        ("offset", Value::Integer(row.spec.offset.into())),
+        ("version", number(row.version)),
+        ("generation", number(row.generation)),
+        ("created", time(row.created_unix_ms)),
+        ("updated", time(row.updated_unix_ms)),
+    ])
+}
+
+/// Names and rows some at a time: the reply begins with the cursor to go on with.
+async fn list(sequences: &Arc<Sequences>, pattern: Option<Vec<u8>>, mut after: String, count: u32) -> Outcome {
+    let pattern = pattern.as_deref().map(pattern_of).transpose()?;
+    let (mut found, mut left) = (Vec::new(), count);
+    while left > 0 {
+        let rows = left.min(PAGE_ROWS);
+        let page = sequences.list(pattern.clone(), &after, rows).await.map_err(|error| error.of("*"))?;
+        found.extend(page.rows.iter().map(listed));
+        left -= rows;
+        after = page.next.unwrap_or_default();
+        if after.is_empty() {
+            break;
+        }
+    }
+    Ok(Value::Array(vec![Value::from(after.as_str()), Value::Array(found)]))
+}
+
+fn listed(row: &Row) -> Value {
+    let mut told = vec![("name", Value::from(row.key.as_str())), ("next", Value::Integer(row.next))];
+    told.extend(options(&row.spec));
+    Value::map(told)
+}
+
+/// Makes a sequence that goes on above the maximum of a row of `id_generator`.
+async fn adopt(sequences: &Arc<Sequences>, key: &Key, table: String, id: i64) -> Outcome {
+    let said = |error: SequenceError| error.of(key.as_str());
+    let max = sequences.maximum_of(table, id).await.map_err(said)?;
+    let how = CreateHow { above_dropped: true, ..CreateHow::default() };
+    sequences.create(key.clone(), Spec::default(), Some(max), how).await.map_err(said)?;
+    Ok(Value::Simple(
+        format!(
+            "OK {key} begins at {}. The job that raised the maximum, and the Redis that counted below it, must be stopped: \
+             what they give from now on is given twice",
+            max.saturating_add(1)
+        )
+        .into(),
+    ))
+}
+
+async fn next(sequences: &Arc<Sequences>, key: &Key, values: u32) -> Outcome {
+    let run = super::scripts::take(sequences, key, values).await?;
+    let Run { first, increment, .. } = run;
+    Ok(Value::Array([first, run.last_of(0), increment.into()].map(Value::Integer).to_vec()))
+}
+
+fn store(status: &StoreStatus) -> Value {
+    let number = |number: u64| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+    let table = match status.table {
+        Table::Native => "native",
+        Table::Leaf => "leaf",
+        Table::Tinyid => "tinyid",
+    };
+    let state = match status.is_up {
+        None => "opening",
+        Some(true) => "up",
+        Some(false) => "down",
+    };
+    Value::map([
+        ("store", Value::from(status.shown.as_str())),
+        ("product", Value::from(status.product.as_str())),
+        ("uuid", Value::from(status.uuid.as_str())),
+        ("table", Value::from(table)),
+        ("shared", Value::from(if status.is_shared { "yes" } else { "no" })),
+        ("state", Value::from(state)),
+        ("for_ms", number(status.for_ms)),
+        ("said", status.said.as_deref().map_or(Value::Null, Value::from)),
+        ("statements", number(status.statements)),
+        ("errors", number(status.errors)),
+        ("slowest_ms", number(status.slowest_ms)),
+        ("abandoned", number(status.abandoned as u64)),
+        ("reserved", number(status.reserved)),
+        ("warnings", Value::Array(status.warnings.iter().map(|text| Value::from(text.as_str())).collect())),
+    ])
+}

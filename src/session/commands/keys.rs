@@ -1,0 +1,392 @@
+//! Commands about keys and hashes: what libraries and people ask who look at a sequence, and what would take it back,
+//! hide it or make it something else, which is refused with what to do instead.
+//!
+//! Syntax is judged in Redis's order and with its errors; what a sequence cannot be told, only then.
+
+use getid_core::{Key, VALUE_MAX};
+
+use super::sequences::{SEQUENCES_OFF, is_a_generator, not_a_name};
+use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, Outcome, SYNTAX};
+use crate::command::{Verb, quoted};
+use crate::resp::{Value, parse_integer};
+use crate::session::effect::Effect;
+use crate::session::sequence_effect::{HashLook, KeysEffect, Look, Only, Scan, SetReply, SetSequence};
+
+/// Names that one `SCAN` looks at when nobody says how many, as in Redis, and at most.
+const SCAN_COUNT: u32 = 10;
+const SCAN_COUNT_MAX: u32 = 1_000;
+
+/// Options of `EXPIRE` and its like.
+const CONDITIONS: [&str; 4] = ["nx", "xx", "gt", "lt"];
+
+/// `GET`, `TYPE`, `TTL` and others about one key.
+pub(super) fn look(call: &mut Call<'_>) -> Outcome {
+    let (look, at) = match call.command.verb {
+        Verb::Type => (Look::Type, 1),
+        Verb::Ttl | Verb::PTtl | Verb::ExpireTime | Verb::PExpireTime => (Look::Ttl, 1),
+        Verb::StrLen => (Look::Len, 1),
+        Verb::ObjectEncoding => (Look::Encoding, 2),
+        Verb::ObjectRefCount => (Look::RefCount, 2),
+        Verb::ObjectIdleTime => (Look::Idle, 2),
+        Verb::ObjectFreq => (Look::Freq, 2),
+        _ => (Look::Value, 1),
+    };
+    look_at(call, at, look)
+}
+
+fn look_at(call: &mut Call<'_>, at: usize, look: Look) -> Outcome {
+    call.check_store()?;
+    let name = call.arg(at);
+    if matches!(look, Look::Value | Look::Len) {
+        call.check_no_generator(name)?;
+    }
+    match key_of(name) {
+        Some(key) => Ok(effect(KeysEffect::Look { key, look })),
+        None => Ok(Answer::Value(look.answer("", None))),
+    }
+}
+
+/// `MGET key ...`
+pub(super) fn values(call: &mut Call<'_>) -> Outcome {
+    call.check_store()?;
+    Ok(effect(KeysEffect::Values(call.args.iter().skip(1).map(key_of).collect())))
+}
+
+/// `EXISTS key ...` and `TOUCH key ...`
+pub(super) fn count(call: &mut Call<'_>) -> Outcome {
+    call.check_store()?;
+    Ok(effect(KeysEffect::Count(call.args.iter().skip(1).filter_map(key_of).collect())))
+}
+
+/// `DEL key ...` and `UNLINK key ...`
+pub(super) fn delete(call: &mut Call<'_>) -> Outcome {
+    call.check_store()?;
+    Ok(effect(KeysEffect::Delete(call.args.iter().skip(1).filter_map(key_of).collect())))
+}
+
+/// `GETDEL key`
+pub(super) fn get_delete(call: &mut Call<'_>) -> Outcome {
+    call.check_store()?;
+    call.check_no_generator(call.arg(1))?;
+    Ok(key_of(call.arg(1)).map_or(Answer::Value(Value::Null), |key| effect(KeysEffect::GetDelete(key))))
+}
+
+/// `PERSIST key`: it has no expiry.
+pub(super) fn persist(call: &mut Call<'_>) -> Outcome {
+    call.check_store()?;
+    Ok(Answer::Encoded(b":0\r\n"))
+}
+
+/// `SET key n [NX|XX] [GET] [KEEPTTL]`
+pub(super) fn set(call: &mut Call<'_>) -> Outcome {
+    let options = SetOptions::read(call)?;
+    if options.expires {
+        return Err(never_expires(call.arg(1)));
+    }
+    let only = match (options.nx, options.xx) {
+        (true, _) => Only::New,
+        (_, true) => Only::Old,
+        _ => Only::Any,
+    };
+    set_to(call, 2, only, if options.get { SetReply::Old } else { SetReply::Ok })
+}
+
+/// `SETNX key n`
+pub(super) fn set_new(call: &mut Call<'_>) -> Outcome {
+    set_to(call, 2, Only::New, SetReply::Count)
+}
+
+/// `GETSET key n`
+pub(super) fn get_set(call: &mut Call<'_>) -> Outcome {
+    set_to(call, 2, Only::Any, SetReply::Old)
+}
+
+fn set_to(call: &mut Call<'_>, at: usize, only: Only, reply: SetReply) -> Outcome {
+    call.check_store()?;
+    let key = call.sequence_at(1)?;
+    let last = last_value(call.arg(at))?;
+    Ok(effect(KeysEffect::Set(SetSequence { key, last, only, reply })))
+}
+
+/// The options of `SET`.
+#[derive(Default)]
+struct SetOptions {
+    nx: bool,
+    xx: bool,
+    get: bool,
+    keeps: bool,
+    expires: bool,
+}
+
+impl SetOptions {
+    /// In Redis's order, with its errors.
+    fn read(call: &Call<'_>) -> Result<SetOptions, ErrorText> {
+        let mut read = SetOptions::default();
+        let mut expiry = None;
+        let mut words = call.args.iter().skip(3);
+        while let Some(word) = words.next() {
+            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            let has_expiry = expiry.is_some() || read.keeps;
+            if is("nx") && !read.xx {
+                read.nx = true;
+            } else if is("xx") && !read.nx {
+                read.xx = true;
+            } else if is("get") {
+                read.get = true;
+            } else if is("keepttl") && expiry.is_none() {
+                read.keeps = true;
+            } else if ["ex", "px", "exat", "pxat"].iter().any(|name| is(name)) && !has_expiry {
+                expiry = Some(words.next().ok_or(SYNTAX)?);
+            } else {
+                return Err(SYNTAX.into());
+            }
+        }
+        if let Some(expiry) = expiry {
+            check_expiry(call, expiry)?;
+            read.expires = true;
+        }
+        Ok(read)
+    }
+}
+
+fn check_expiry(call: &Call<'_>, expiry: &[u8]) -> Result<(), ErrorText> {
+    match parse_integer(expiry) {
+        None => Err(NOT_AN_INTEGER.into()),
+        Some(..=0) => Err(format!("ERR invalid expire time in '{}' command", call.command.full_name).into()),
+        Some(_) => Ok(()),
+    }
+}
+
+/// `SETEX key seconds value` and `PSETEX key ms value`
+pub(super) fn set_with_expiry(call: &mut Call<'_>) -> Outcome {
+    check_expiry(call, call.arg(2))?;
+    Err(never_expires(call.arg(1)))
+}
+
+/// `GETEX key [option]`: without one it is `GET`.
+pub(super) fn get_with_expiry(call: &mut Call<'_>) -> Outcome {
+    let word = |name: &str| call.args.get(2).is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()));
+    match call.args.len() {
+        2 => return look_at(call, 1, Look::Value),
+        // There is no expiry to take away.
+        3 if word("persist") => return look_at(call, 1, Look::Value),
+        4 if ["ex", "px", "exat", "pxat"].iter().any(|name| word(name)) => check_expiry(call, call.arg(3))?,
+        _ => return Err(SYNTAX.into()),
+    }
+    Err(never_expires(call.arg(1)))
+}
+
+/// `EXPIRE key seconds [NX|XX|GT|LT]` and its like
+pub(super) fn expire(call: &mut Call<'_>) -> Outcome {
+    let mut given = [false; CONDITIONS.len()];
+    for word in call.args.iter().skip(3) {
+        let at = CONDITIONS.iter().position(|known| known.as_bytes().eq_ignore_ascii_case(word));
+        let at = at.ok_or_else(|| {
+            let word = String::from_utf8_lossy(word.get(..word.len().min(64)).unwrap_or_default()).into_owned();
+            format!("ERR Unsupported option {word}")
+        })?;
+        given[at] = true;
+    }
+    let [nx, xx, gt, lt] = given;
+    if nx && (xx || gt || lt) {
+        return Err("ERR NX and XX, GT or LT options at the same time are not compatible".into());
+    }
+    if gt && lt {
+        return Err("ERR GT and LT options at the same time are not compatible".into());
+    }
+    parse_integer(call.arg(2)).ok_or(NOT_AN_INTEGER)?;
+    // XX and GT ask for an expiry that is there already, and Redis answers 0 too.
+    look_at(call, 1, Look::Expire { only_new: nx || xx || gt })
+}
+
+/// `DECR key`, `DECRBY key n`
+pub(super) fn decrease(call: &mut Call<'_>) -> Outcome {
+    if let Some(by) = call.args.get(2) {
+        match parse_integer(by) {
+            None => return Err(NOT_AN_INTEGER.into()),
+            Some(i64::MIN) => return Err("ERR decrement would overflow".into()),
+            Some(_) => {}
+        }
+    }
+    refuse(call, "it never goes back", "INCR and INCRBY take values; what goes up and down is not for a sequence")
+}
+
+/// `INCRBYFLOAT key n`
+pub(super) fn increase_by_float(call: &mut Call<'_>) -> Outcome {
+    let text = str::from_utf8(call.arg(2)).ok().filter(|text| !text.starts_with(char::is_whitespace));
+    text.and_then(|text| text.parse::<f64>().ok()).ok_or("ERR value is not a valid float")?;
+    refuse(call, "it counts in whole numbers", "use INCRBY")
+}
+
+/// `APPEND key text`, `SETRANGE key offset text`
+pub(super) fn edit(call: &mut Call<'_>) -> Outcome {
+    if call.command.verb == Verb::SetRange {
+        match parse_integer(call.arg(2)) {
+            None => return Err(NOT_AN_INTEGER.into()),
+            Some(..0) => return Err("ERR offset is out of range".into()),
+            Some(_) => {}
+        }
+    }
+    refuse(call, "it is a number that only goes up", "SET name n raises it")
+}
+
+/// `MSET key n ...`, `MSETNX key n ...`
+pub(super) fn set_many(call: &mut Call<'_>) -> Outcome {
+    if call.args.len().is_multiple_of(2) {
+        return Err(call.command.arity_error().into());
+    }
+    refuse(call, "several of them cannot be set at once", "send SET for each")
+}
+
+/// `RENAME key newkey`, `RENAMENX key newkey`
+pub(super) fn rename(call: &mut Call<'_>) -> Outcome {
+    refuse(
+        call,
+        "it keeps its name, for under another it could give its values again",
+        "SEQUENCE CREATE newname START n, with n above its last value, and SEQUENCE DROP name",
+    )
+}
+
+/// `HSET key field value ...`
+pub(super) fn hash_set(call: &mut Call<'_>) -> Outcome {
+    if !call.args.len().is_multiple_of(2) {
+        return Err(call.command.arity_error().into());
+    }
+    refuse(
+        call,
+        "its fields are told, not set",
+        "HINCRBY name cur n takes values, SET name n raises it, SEQUENCE ALTER name MAX n sets its max",
+    )
+}
+
+/// `HGET`, `HMGET`, `HEXISTS`, `HGETALL`, `HKEYS`, `HVALS`, `HLEN`
+pub(super) fn hash(call: &mut Call<'_>) -> Outcome {
+    call.check_store()?;
+    call.check_no_generator(call.arg(1))?;
+    let look = match call.command.verb {
+        Verb::HGet => HashLook::Field(field(call.arg(2))),
+        Verb::HMGet => HashLook::Fields(call.args.iter().skip(2).map(field).collect()),
+        Verb::HExists => HashLook::Has(field(call.arg(2))),
+        Verb::HKeys => HashLook::Names,
+        Verb::HVals => HashLook::Values,
+        Verb::HLen => HashLook::Len,
+        _ => HashLook::All,
+    };
+    match key_of(call.arg(1)) {
+        Some(key) => Ok(effect(KeysEffect::Hash { key, look })),
+        None => Ok(Answer::Value(look.answer(None))),
+    }
+}
+
+/// The name of a field as far as it could be one.
+fn field(name: &[u8]) -> Vec<u8> {
+    name[..name.len().min(FIELD_BYTES_MAX)].to_vec()
+}
+
+/// More than any field's name has.
+const FIELD_BYTES_MAX: usize = 32;
+
+/// `KEYS pattern`
+pub(super) fn names(call: &mut Call<'_>) -> Outcome {
+    call.check_store()?;
+    Ok(effect(KeysEffect::Names(call.arg(1).to_vec())))
+}
+
+/// `SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]`
+pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
+    let cursor = str::from_utf8(call.arg(1)).ok().and_then(|text| text.parse().ok()).ok_or("ERR invalid cursor")?;
+    let mut scan = Scan { cursor, pattern: None, count: SCAN_COUNT, is_of_type: true };
+    let mut words = call.args.iter().skip(2);
+    while let Some(word) = words.next() {
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        if !["match", "count", "type"].iter().any(|name| is(name)) {
+            return Err(SYNTAX.into());
+        }
+        let value = words.next().ok_or(SYNTAX)?;
+        if is("count") {
+            scan.count = match parse_integer(value) {
+                None => return Err(NOT_AN_INTEGER.into()),
+                Some(..=0) => return Err(SYNTAX.into()),
+                Some(count) => u32::try_from(count).unwrap_or(u32::MAX).min(SCAN_COUNT_MAX),
+            };
+        } else if is("match") {
+            scan.pattern = Some(value.to_vec());
+        } else {
+            scan.is_of_type = value.eq_ignore_ascii_case(b"string");
+        }
+    }
+    call.check_store()?;
+    Ok(effect(KeysEffect::Scan(scan)))
+}
+
+/// `DBSIZE`
+pub(super) fn size(call: &mut Call<'_>) -> Outcome {
+    call.check_store()?;
+    Ok(effect(KeysEffect::Size))
+}
+
+/// `RANDOMKEY`
+pub(super) fn random(call: &mut Call<'_>) -> Outcome {
+    call.check_store()?;
+    Ok(effect(KeysEffect::Random))
+}
+
+impl Call<'_> {
+    /// Whether there is a store of sequences.
+    pub(super) fn check_store(&self) -> Result<(), ErrorText> {
+        if self.client.settings.sequences.is_some() { Ok(()) } else { Err(SEQUENCES_OFF.into()) }
+    }
+
+    /// Whether this is not the name of a generator, which no sequence has.
+    pub(super) fn check_no_generator(&self, name: &[u8]) -> Result<(), ErrorText> {
+        if self.client.settings.generators.find(name).is_none() {
+            return Ok(());
+        }
+        Err(is_a_generator(&quoted(name)).into())
+    }
+
+    /// The sequence whose name is the argument at `at`.
+    pub(super) fn sequence_at(&self, at: usize) -> Result<Key, ErrorText> {
+        let name = self.arg(at);
+        self.check_no_generator(name)?;
+        key_of(name).ok_or_else(|| not_a_name(name).into())
+    }
+}
+
+/// The sequence of this name, if it can be one's.
+fn key_of(name: &[u8]) -> Option<Key> {
+    Key::new(str::from_utf8(name).ok()?)
+}
+
+/// A value that counts as given: what `SET` and `SEQUENCE RAISE` take.
+pub(super) fn last_value(text: &[u8]) -> Result<i64, ErrorText> {
+    parse_integer(text).filter(|last| (0..=VALUE_MAX).contains(last)).ok_or_else(|| {
+        format!(
+            "ERR '{}' is no value of a sequence, which is an integer of 0 to {VALUE_MAX}. Nothing but sequences is kept here",
+            quoted(text)
+        )
+        .into()
+    })
+}
+
+#[cold]
+fn never_expires(name: &[u8]) -> ErrorText {
+    format!(
+        "ERR a sequence never expires, for a counter that begins again gives its values twice: leave the expiry of '{}' \
+         away",
+        quoted(name)
+    )
+    .into()
+}
+
+/// What no sequence is told.
+#[cold]
+fn refuse(call: &Call<'_>, why: &str, remedy: &str) -> Outcome {
+    let command = call.command.full_name.to_ascii_uppercase();
+    Err(format!("ERR {command} is refused to a sequence such as '{}': {why}. Instead: {remedy}", quoted(call.arg(1)))
+        .into())
+}
+
+fn effect(effect: KeysEffect) -> Answer {
+    Answer::Effect(Effect::Keys(effect))
+}

@@ -1,0 +1,102 @@
+//! `EVAL`, `EVALSHA` and `SCRIPT`: scripts that are known are done by what they mean, and there are no others.
+
+use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, OK, Outcome};
+use crate::resp::{Value, parse_integer};
+use crate::session::effect::Effect;
+use crate::session::scripts::{KnownScript, Meaning, by_sha1, by_text};
+use crate::session::sequence_effect::ScriptEffect;
+
+/// Redis's answer to the SHA-1 of a script that it does not have: libraries send the text then.
+const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
+
+/// Of a SHA-1.
+const SHA1_DIGITS: usize = 40;
+
+const UNKNOWN: &str = "ERR scripts are not run here, but for those by which django-redis (incr, decr) and Redisson \
+                       (RIdGenerator) count: INCR, INCRBY and SEQUENCE NEXT do what others may want";
+
+/// `EVAL script numkeys key ... arg ...`
+pub(super) fn eval(call: &mut Call<'_>) -> Outcome {
+    let keys = key_count(call)?;
+    let known = by_text(call.arg(1)).ok_or(UNKNOWN)?;
+    run(call, known, keys)
+}
+
+/// `EVALSHA sha1 numkeys key ... arg ...`
+pub(super) fn eval_sha(call: &mut Call<'_>) -> Outcome {
+    if call.arg(1).len() != SHA1_DIGITS {
+        return Err(NO_SCRIPT.into());
+    }
+    let keys = key_count(call)?;
+    let known = by_sha1(call.arg(1)).ok_or(NO_SCRIPT)?;
+    run(call, known, keys)
+}
+
+/// In Redis's order, with its errors.
+fn key_count(call: &Call<'_>) -> Result<usize, ErrorText> {
+    let count = parse_integer(call.arg(2)).ok_or(NOT_AN_INTEGER)?;
+    match usize::try_from(count) {
+        Ok(count) if count > call.args.len() - 3 => {
+            Err("ERR Number of keys can't be greater than number of args".into())
+        }
+        Ok(count) => Ok(count),
+        Err(_) => Err("ERR Number of keys can't be negative".into()),
+    }
+}
+
+fn run(call: &mut Call<'_>, known: &KnownScript, keys: usize) -> Outcome {
+    call.check_store()?;
+    let [own_keys, own_args] = known.takes;
+    let args = call.args.len() - 3 - keys;
+    if [keys, args] != known.takes {
+        let script = format!("{:?}", known.meaning);
+        return Err(format!(
+            "ERR script {script} takes {own_keys} keys and {own_args} other arguments, and got {keys} and {args}"
+        )
+        .into());
+    }
+    let key = call.sequence_at(3)?;
+    let number = |at: usize| parse_integer(call.args.get(3 + keys + at).unwrap_or_default()).ok_or(NOT_AN_INTEGER);
+    let effect = match known.meaning {
+        Meaning::Count | Meaning::CountIfThere => {
+            let values = call.values_asked(number(0)?, &key)?;
+            ScriptEffect::Count { key, values, only_if_there: known.meaning == Meaning::CountIfThere }
+        }
+        Meaning::Init => {
+            let (first, allocation) = (number(0)?, number(1)?);
+            if !(0..=getid_core::VALUE_MAX).contains(&first) {
+                return Err(format!("ERR sequence '{key}' cannot begin at {first}: its values are not negative").into());
+            }
+            ScriptEffect::Init { first, allocation: call.values_asked(allocation, &key)?, key }
+        }
+        Meaning::Allocate => ScriptEffect::Allocate(key),
+    };
+    Ok(Answer::Effect(Effect::Script(effect)))
+}
+
+/// `SCRIPT LOAD script`
+pub(super) fn load(call: &mut Call<'_>) -> Outcome {
+    let known = by_text(call.arg(2)).ok_or(UNKNOWN)?;
+    Ok(Answer::Value(Value::from(known.sha1)))
+}
+
+/// `SCRIPT EXISTS sha1 ...`
+pub(super) fn exists(call: &mut Call<'_>) -> Outcome {
+    let known = call.args.iter().skip(2).map(|sha1| Value::Integer(by_sha1(sha1).is_some().into()));
+    Ok(Answer::Value(Value::Array(known.collect())))
+}
+
+/// `SCRIPT FLUSH [ASYNC|SYNC]`: those that are known stay so.
+pub(super) fn flush(call: &mut Call<'_>) -> Outcome {
+    let is_mode = |word: &[u8]| [&b"async"[..], b"sync"].iter().any(|mode| word.eq_ignore_ascii_case(mode));
+    match (call.args.get(2), call.args.len()) {
+        (None, _) => Ok(OK),
+        (Some(mode), 3) if is_mode(mode) => Ok(OK),
+        _ => Err("ERR SCRIPT FLUSH only support SYNC|ASYNC option".into()),
+    }
+}
+
+/// `SCRIPT KILL`
+pub(super) fn kill(_: &mut Call<'_>) -> Outcome {
+    Err("NOTBUSY No scripts in execution right now.".into())
+}

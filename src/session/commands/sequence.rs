@@ -1,0 +1,181 @@
+//! `SEQUENCE`: the operator's side of sequences.
+
+use getid_core::{Key, Spec};
+
+use super::keys::last_value;
+use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, Outcome, SYNTAX};
+use crate::command::quoted;
+use crate::resp::parse_integer;
+use crate::session::effect::Effect;
+use crate::session::sequence_effect::SequenceEffect;
+
+/// Sequences that one `LIST` looks at when nobody says how many, and at most.
+const LIST_COUNT: u32 = 100;
+const LIST_COUNT_MAX: u32 = 1_000;
+
+/// The most words behind the name in `CREATE` and `ALTER`: all options, and a few too many.
+const WORDS_MAX: usize = 32;
+
+/// The table and the row of `SEQUENCE ADOPT`, where nobody says which.
+const ADOPTED_TABLE: &str = "id_generator";
+const ADOPTED_ID: i64 = 1;
+
+/// `SEQUENCE CREATE name [option value ...] [FRESH]`
+pub(super) fn create(call: &mut Call<'_>) -> Outcome {
+    let key = call.sequence_at(2)?;
+    let mut words = words_from(call, 3)?;
+    let before = words.len();
+    words.retain(|word| !word.eq_ignore_ascii_case("fresh"));
+    let spec = Spec::default().with(&words).map_err(|error| format!("ERR sequence '{key}': {error}"))?;
+    let is_fresh = words.len() < before;
+    call.check_store()?;
+    Ok(effect(SequenceEffect::Create { key, spec, is_fresh }))
+}
+
+/// `SEQUENCE ALTER name option value ...`
+pub(super) fn alter(call: &mut Call<'_>) -> Outcome {
+    let key = call.sequence_at(2)?;
+    let words = words_from(call, 3)?;
+    if words.iter().step_by(2).any(|word| word.eq_ignore_ascii_case("start")) {
+        return Err(format!(
+            "ERR sequence '{key}' has begun, and start is for one that has not: SEQUENCE RAISE {key} n lets it go on above n"
+        )
+        .into());
+    }
+    let words = words.into_iter().map(str::to_owned).collect();
+    call.check_store()?;
+    Ok(effect(SequenceEffect::Alter { key, words }))
+}
+
+/// The words behind a name, which are UTF-8.
+fn words_from<'a>(call: &Call<'a>, at: usize) -> Result<Vec<&'a str>, ErrorText> {
+    if call.args.len() > at + WORDS_MAX {
+        return Err(SYNTAX.into());
+    }
+    let words = call.args.iter().skip(at);
+    words
+        .map(|word| str::from_utf8(word).map_err(|_| ErrorText::from(format!("ERR '{}' is no option", quoted(word)))))
+        .collect()
+}
+
+/// `SEQUENCE INFO name`
+pub(super) fn info(call: &mut Call<'_>) -> Outcome {
+    about(call, SequenceEffect::Info)
+}
+
+/// `SEQUENCE CONFIRM name`
+pub(super) fn confirm(call: &mut Call<'_>) -> Outcome {
+    about(call, SequenceEffect::Confirm)
+}
+
+/// `SEQUENCE DROP name`
+pub(super) fn drop_sequence(call: &mut Call<'_>) -> Outcome {
+    about(call, SequenceEffect::Drop)
+}
+
+fn about(call: &Call<'_>, of: fn(Key) -> SequenceEffect) -> Outcome {
+    let key = call.sequence_at(2)?;
+    call.check_store()?;
+    Ok(effect(of(key)))
+}
+
+/// `SEQUENCE RAISE name last`
+pub(super) fn raise(call: &mut Call<'_>) -> Outcome {
+    let key = call.sequence_at(2)?;
+    let last = last_value(call.arg(3))?;
+    call.check_store()?;
+    Ok(effect(SequenceEffect::Raise { key, last }))
+}
+
+/// `SEQUENCE STORES`
+pub(super) fn stores(call: &mut Call<'_>) -> Outcome {
+    call.check_store()?;
+    Ok(effect(SequenceEffect::Stores))
+}
+
+/// `SEQUENCE LIST [pattern] [CURSOR name] [COUNT n]`
+pub(super) fn list(call: &mut Call<'_>) -> Outcome {
+    let (mut pattern, mut after, mut count) = (None, String::new(), LIST_COUNT);
+    let mut words = call.args.iter().skip(2);
+    let mut is_first = true;
+    while let Some(word) = words.next() {
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        if is("cursor") {
+            let cursor = words.next().ok_or(SYNTAX)?;
+            let name = str::from_utf8(cursor).ok().filter(|text| text.is_empty() || Key::parse(text).is_some());
+            name.ok_or("ERR invalid cursor")?.clone_into(&mut after);
+        } else if is("count") {
+            count = match parse_integer(words.next().ok_or(SYNTAX)?) {
+                None => return Err(NOT_AN_INTEGER.into()),
+                Some(..=0) => return Err(SYNTAX.into()),
+                Some(count) => u32::try_from(count).unwrap_or(u32::MAX).min(LIST_COUNT_MAX),
+            };
+        } else if is_first {
+            pattern = Some(word.to_vec());
+        } else {
+            return Err(SYNTAX.into());
+        }
+        is_first = false;
+    }
+    call.check_store()?;
+    Ok(effect(SequenceEffect::List { pattern, after, count }))
+}
+
+/// `SEQUENCE ADOPT name [TABLE table] [ID n]`
+pub(super) fn adopt(call: &mut Call<'_>) -> Outcome {
+    let key = call.sequence_at(2)?;
+    let (mut table, mut id) = (ADOPTED_TABLE.to_owned(), ADOPTED_ID);
+    let mut words = call.args.iter().skip(3);
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or(SYNTAX)?;
+        if word.eq_ignore_ascii_case(b"table") {
+            table = table_name(value)?;
+        } else if word.eq_ignore_ascii_case(b"id") {
+            id = parse_integer(value).ok_or(NOT_AN_INTEGER)?;
+        } else {
+            return Err(SYNTAX.into());
+        }
+    }
+    call.check_store()?;
+    Ok(effect(SequenceEffect::Adopt { key, table, id }))
+}
+
+/// The name of a table, which is put into a statement: letters, digits and underscores alone.
+fn table_name(name: &[u8]) -> Result<String, ErrorText> {
+    let is_plain =
+        (1..=64).contains(&name.len()) && name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let name = str::from_utf8(name).ok().filter(|_| is_plain).ok_or_else(|| {
+        format!("ERR '{}' cannot be the name of the table: it has 1 to 64 bytes of A-Z a-z 0-9 _", quoted(name))
+    })?;
+    Ok(name.to_owned())
+}
+
+/// `SEQUENCE NEXT name [COUNT n]`
+pub(super) fn next(call: &mut Call<'_>) -> Outcome {
+    let key = call.sequence_at(2)?;
+    let count = match (call.args.get(3), call.args.get(4), call.args.len()) {
+        (None, ..) => Some(1),
+        (Some(word), Some(count), 5) if word.eq_ignore_ascii_case(b"count") => parse_integer(count),
+        _ => return Err(SYNTAX.into()),
+    };
+    call.check_store()?;
+    let values = call.values_asked(count.ok_or(NOT_AN_INTEGER)?, &key)?;
+    Ok(effect(SequenceEffect::Next { key, values }))
+}
+
+impl Call<'_> {
+    /// How many values are asked of a sequence, as [`SequenceSettings::incrby_max`] allows.
+    ///
+    /// [`SequenceSettings::incrby_max`]: crate::session::SequenceSettings::incrby_max
+    pub(super) fn values_asked(&self, count: i64, key: &Key) -> Result<u32, ErrorText> {
+        let max = self.client.settings.sequences.map_or(0, |settings| settings.incrby_max);
+        u32::try_from(count).ok().filter(|count| (1..=max).contains(count)).ok_or_else(|| {
+            format!("ERR {count} values are asked of sequence '{key}', which gives 1 to {max} at a time (sequence-incrby-max)")
+                .into()
+        })
+    }
+}
+
+pub(super) fn effect(effect: SequenceEffect) -> Answer {
+    Answer::Effect(Effect::Sequence(effect))
+}

@@ -1,0 +1,150 @@
+//! `INCR`, `INCRBY` and `HINCRBY`: the next values of a sequence.
+//!
+//! What is asked is left in the turn, which draws from each sequence once.
+
+use getid_core::{NAME_BYTES_MAX, is_name};
+
+use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, Outcome};
+use crate::command::quoted;
+use crate::resp::parse_integer;
+use crate::session::turn::counter_cost;
+use crate::text::name_hash::hash_of;
+
+/// The field of a sequence, read as a hash, that counts.
+pub(in crate::session) const HASH_FIELD: &str = "cur";
+
+/// The answer of a server that has no store for sequences.
+pub const SEQUENCES_OFF: &str = "ERR sequences are off: the server has no store for them. 'sequence-store sqlite:' in \
+                                 its configuration, and a restart, turn them on";
+
+/// `INCR name`
+#[inline]
+pub(super) fn incr(call: &mut Call<'_>) -> Outcome {
+    count(call, 1)
+}
+
+/// `INCRBY name n`
+pub(super) fn incr_by(call: &mut Call<'_>) -> Outcome {
+    let values = values_of(call, 2)?;
+    count(call, values)
+}
+
+/// `HINCRBY name cur n`
+pub(super) fn hash_incr_by(call: &mut Call<'_>) -> Outcome {
+    let values = values_of(call, 3)?;
+    if call.arg(2) != HASH_FIELD.as_bytes() {
+        let (name, field) = (quoted(call.arg(1)), quoted(call.arg(2)));
+        let text = format!(
+            "ERR '{field}' is not a field that counts: a sequence is read as a hash whose field {HASH_FIELD} counts, as \
+             in HINCRBY {name} {HASH_FIELD} 1"
+        );
+        return Err(refused(call, text));
+    }
+    count(call, values)
+}
+
+/// How many values the argument at `at` asks for.
+fn values_of(call: &mut Call<'_>, at: usize) -> Result<u32, ErrorText> {
+    let Some(settings) = call.client.settings.sequences else { return Err(refused(call, SEQUENCES_OFF)) };
+    let max = settings.incrby_max;
+    let Some(asked) = parse_integer(call.arg(at)) else { return Err(refused(call, NOT_AN_INTEGER)) };
+    let values = u32::try_from(asked).ok().filter(|values| (1..=max).contains(values));
+    values.ok_or_else(|| {
+        let name = quoted(call.arg(1));
+        let text = match asked {
+            0 => format!(
+                "ERR a step of 0 gives no value: a sequence gives 1 to {max} values at a time, and GET {name} tells where \
+                 it is"
+            ),
+            ..0 => format!(
+                "ERR a sequence never goes back: '{name}' takes steps of 1 to {max}, not {asked}. SEQUENCE CREATE makes \
+                 another one that begins again"
+            ),
+            _ => format!(
+                "ERR {asked} values of '{name}' are too many for one request: sequence-incrby-max allows {max}"
+            ),
+        };
+        refused(call, text)
+    })
+}
+
+/// The text, and the command is counted as one that failed.
+#[cold]
+fn refused(call: &mut Call<'_>, text: impl Into<ErrorText>) -> ErrorText {
+    call.turn.tally.ids(call.command.verb, 1, 1);
+    text.into()
+}
+
+/// Asks the sequence whose name is the first argument for so many values.
+#[inline]
+fn count(call: &mut Call<'_>, values: u32) -> Outcome {
+    let name = call.arg(1);
+    let hash = hash_of(name);
+    let draw = match call.turn.find_sequence(hash, name) {
+        Some(draw) => draw,
+        None => begin(call, hash, name)?,
+    };
+    let verb = call.command.verb;
+    call.turn.tally.ids(verb, 1, 0);
+    call.turn.push_sequence(draw, verb, values);
+    call.turn.is_repeatable = !call.transaction.is_open();
+    Ok(Answer::Pushed)
+}
+
+/// A draw from a sequence that the turn has not asked yet: here its name is looked at.
+fn begin(call: &mut Call<'_>, hash: u64, name: &[u8]) -> Result<usize, ErrorText> {
+    let settings = &call.client.settings;
+    if settings.sequences.is_none() {
+        return Err(refused(call, SEQUENCES_OFF));
+    }
+    let Some(text) = str::from_utf8(name).ok().filter(|name| is_name(name)) else {
+        return Err(refused(call, not_a_name(name)));
+    };
+    let is_generator = !settings.generators.is_empty() && settings.generators.find(name).is_some();
+    if is_generator || (!settings.counters.is_empty() && settings.counters.find(name).is_some()) {
+        return Err(refused(call, is_a_generator(text)));
+    }
+    Ok(call.turn.add_sequence(hash, text, None))
+}
+
+/// `GETID name` and `MGETID count name` of a generator that counts by a sequence, the one at `place` of the settings.
+pub(super) fn ids_of_counter(call: &mut Call<'_>, place: usize, values: u32, takes_more: bool) -> Outcome {
+    let settings = &call.client.settings;
+    let Some(counter) = settings.counters.get(place) else { return Err(refused(call, SEQUENCES_OFF)) };
+    if settings.sequences.is_none() {
+        return Err(refused(call, SEQUENCES_OFF));
+    }
+    if takes_more {
+        let text = format!("ERR generator '{}' takes no fields with a request", counter.name());
+        return Err(refused(call, text));
+    }
+    let (name, cost) = (counter.name(), counter_cost(counter));
+    let hash = hash_of(name.as_bytes());
+    let draw = match call.turn.find_sequence(hash, name.as_bytes()) {
+        Some(draw) => draw,
+        None => call.turn.add_sequence(hash, name, Some(place)),
+    };
+    let verb = call.command.verb;
+    call.turn.tally.ids(verb, 1, 0);
+    call.turn.push_sequence(draw, verb, values);
+    call.turn.count_ids(cost.saturating_mul(values));
+    Ok(Answer::Pushed)
+}
+
+/// The answer to what cannot be a sequence's name.
+#[cold]
+pub(super) fn not_a_name(name: &[u8]) -> String {
+    format!(
+        "ERR '{}' cannot be the name of a sequence: it has 1 to {NAME_BYTES_MAX} bytes of A-Z a-z 0-9 _ . : -",
+        quoted(name)
+    )
+}
+
+/// The answer to a generator's name where a sequence's is wanted.
+#[cold]
+pub(super) fn is_a_generator(name: &str) -> String {
+    format!(
+        "WRONGTYPE Operation against a key holding the wrong kind of value: '{name}' is a generator, and GETID {name} \
+         asks it"
+    )
+}

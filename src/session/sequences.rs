@@ -1,0 +1,458 @@
+//! The part of a turn that asks sequences.
+//!
+//! As with named generators it lies beside the turn's other replies and is looked at only if there is some of it. A
+//! turn draws from each sequence once, wherever its commands stand: so it keeps its sequences, each with its name and
+//! the hash of that, and links what each of them is asked, in the order of commands. What was drawn comes back in that
+//! order too, and each reply takes its values off the front.
+//!
+//! Not here: which names may be asked (`commands/sequences.rs`), and where values come from.
+//!
+//! Invariants: each sequence has one draw; the replies of a draw, linked from `first` to `last`, are in the order of
+//! commands.
+
+use std::sync::Arc;
+
+use getid_core::{Ask, CounterDeclaration, CounterKind, Run, Stamp};
+
+use crate::command::Verb;
+use crate::resp::{self, IdWriter};
+
+/// Sequences that one turn asks at most; a turn that asks so many ends.
+pub(super) const DRAWS_MAX: usize = 128;
+
+/// Places of the table that finds a draw by its hash, one for each value of a byte: half of them are free at least, so
+/// that a search is short.
+const PLACES: usize = 256;
+
+const _: () = assert!(PLACES >= 2 * DRAWS_MAX);
+
+/// Replies a turn keeps room for, 10 KB: of a pipeline whose requests are all unlike the one before.
+const REPLIES_KEPT: usize = 512;
+
+/// The end of a list of replies.
+const END: u32 = u32::MAX;
+
+/// What a turn draws from one sequence.
+#[derive(Clone, Copy, Debug)]
+pub struct SequenceDraw {
+    /// The hash of its name.
+    pub hash: u64,
+    /// If a generator is asked that counts by it: its place among those of the session's settings.
+    pub(super) counter: Option<usize>,
+    /// Where its name is in `names`.
+    name: (usize, usize),
+    /// Its first and its last reply.
+    first: u32,
+    last: u32,
+}
+
+impl SequenceDraw {
+    /// Whether a generator is asked that counts by the sequence.
+    pub fn is_counter(&self) -> bool {
+        self.counter.is_some()
+    }
+}
+
+/// One command, or several alike, that get values of a sequence. Each is answered by its last value; those of a
+/// generator by all of them.
+#[derive(Clone, Copy, Debug)]
+pub struct SequenceReply {
+    /// Which of the turn's sequence draws.
+    pub draw: u32,
+    /// Which command.
+    pub verb: Verb,
+    /// How many commands, and how many values each of them gets.
+    pub ask: Ask,
+    /// The next reply of the same draw.
+    next: u32,
+}
+
+/// Draws and replies of a turn.
+#[derive(Debug, Default)]
+pub(super) struct SequenceTurn {
+    draws: Vec<SequenceDraw>,
+    /// The names of all draws, one behind the other.
+    names: String,
+    pub(super) replies: Vec<SequenceReply>,
+    /// By a hash: the number of a draw and 1, or 0. A draw whose place was taken has the next free one.
+    places: Vec<u8>,
+}
+
+impl SequenceTurn {
+    pub(super) fn clear(&mut self) {
+        self.draws.clear();
+        self.names.clear();
+        self.places.clear();
+        self.places.resize(PLACES, 0);
+        self.replies.clear();
+        if self.replies.capacity() > 2 * REPLIES_KEPT {
+            self.replies.shrink_to(REPLIES_KEPT);
+        }
+    }
+
+    pub(super) fn shrink(&mut self) {
+        self.draws.shrink_to_fit();
+        self.names.shrink_to_fit();
+        self.replies.shrink_to_fit();
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let names = self.names.capacity() + self.places.capacity();
+        let draws = self.draws.capacity() * size_of::<SequenceDraw>();
+        names + draws + self.replies.capacity() * size_of::<SequenceReply>()
+    }
+
+    pub(super) fn draws(&self) -> &[SequenceDraw] {
+        &self.draws
+    }
+
+    pub(super) fn name(&self, draw: &SequenceDraw) -> &str {
+        &self.names[draw.name.0..draw.name.1]
+    }
+
+    /// The draw from the sequence of this name.
+    #[inline]
+    pub(super) fn find(&self, hash: u64, name: &[u8]) -> Option<usize> {
+        let mut place = place_of(hash);
+        loop {
+            let draw = usize::from(*self.places.get(place)?).checked_sub(1)?;
+            let known = self.draws.get(draw)?;
+            if known.hash == hash && self.name(known).as_bytes() == name {
+                return Some(draw);
+            }
+            place = (place + 1) % PLACES;
+        }
+    }
+
+    /// A new draw, from a sequence that is not among those that are asked. There are fewer than [`DRAWS_MAX`].
+    pub(super) fn add(&mut self, hash: u64, name: &str, counter: Option<usize>) -> usize {
+        debug_assert!(self.draws.len() < DRAWS_MAX && self.find(hash, name.as_bytes()).is_none());
+        let start = self.names.len();
+        self.names.push_str(name);
+        self.draws.push(SequenceDraw { hash, counter, name: (start, self.names.len()), first: END, last: END });
+        let mut place = place_of(hash);
+        while self.places[place] != 0 {
+            place = (place + 1) % PLACES;
+        }
+        // At most 128.
+        self.places[place] = u8::try_from(self.draws.len()).unwrap_or(u8::MAX);
+        self.draws.len() - 1
+    }
+
+    /// One more reply, whose number is returned.
+    pub(super) fn push(&mut self, draw: usize, verb: Verb, ask: Ask) -> usize {
+        let at = self.replies.len();
+        let [number, number_of_draw] = [at, draw].map(|number| u32::try_from(number).unwrap_or(END));
+        self.replies.push(SequenceReply { draw: number_of_draw, verb, ask, next: END });
+        let draw = &mut self.draws[draw];
+        match self.replies.get_mut(draw.last as usize) {
+            Some(last) => last.next = number,
+            None => draw.first = number,
+        }
+        draw.last = number;
+        at
+    }
+
+    /// What a draw is asked, in order; what is alike and follows each other is one.
+    pub(super) fn asks(&self, draw: &SequenceDraw) -> impl Iterator<Item = Ask> {
+        let mut next = draw.first;
+        std::iter::from_fn(move || {
+            let first = self.replies.get(next as usize)?;
+            let mut ask = first.ask;
+            next = first.next;
+            while let Some(more) = self.replies.get(next as usize).filter(|more| more.ask.values == ask.values) {
+                ask.times += more.ask.times;
+                next = more.next;
+            }
+            Some(ask)
+        })
+    }
+}
+
+#[inline]
+fn place_of(hash: u64) -> usize {
+    usize::from(hash.to_le_bytes()[0])
+}
+
+/// Takes the front off what was asked, so many commands.
+pub fn drop_front(asks: &mut Vec<Ask>, mut times: u32) {
+    let whole = asks.iter().take_while(|ask| {
+        let is_whole = ask.times <= times;
+        times -= if is_whole { ask.times } else { 0 };
+        is_whole
+    });
+    let whole = whole.count();
+    asks.drain(..whole);
+    if let Some(first) = asks.first_mut() {
+        first.times -= times;
+    }
+}
+
+/// What was drawn for the sequence draws of a turn, in their order. Made once and used again.
+#[derive(Debug, Default)]
+pub struct SequencesDrawn {
+    parts: Vec<SequencePart>,
+    /// How many parts are of this turn; the others keep their room.
+    used: usize,
+}
+
+/// The counter behind a generator at some time.
+#[derive(Clone, Debug)]
+pub struct CounterPeriod {
+    /// Its key, as text.
+    pub key: Arc<str>,
+    /// The hash of that.
+    pub hash: u64,
+    /// What a template shows.
+    pub stamp: Stamp,
+}
+
+/// What was drawn for one of them.
+#[derive(Debug, Default)]
+pub struct SequencePart {
+    /// Values, in the order of the asks.
+    pub runs: Vec<Run>,
+    /// The asks that wait for theirs, in order.
+    pub left: Vec<Ask>,
+    /// Why there are no more: the text of an error reply, without `-`. Replies take what values there are before it.
+    pub refused: Option<String>,
+    /// For a serial number: the period that its counter is of.
+    pub period: Option<CounterPeriod>,
+    /// Which commands got that error, and how many.
+    pub failed: Vec<(Verb, u32)>,
+    /// The run that the next reply takes its value from, and how many commands had theirs of it.
+    at: usize,
+    taken: u32,
+}
+
+impl SequencesDrawn {
+    /// Makes it empty, for so many draws.
+    #[inline]
+    pub fn begin(&mut self, draws: usize) {
+        if self.parts.len() < draws {
+            self.parts.resize_with(draws, SequencePart::default);
+        }
+        self.used = draws;
+        self.parts[..draws].iter_mut().for_each(SequencePart::clear);
+    }
+
+    /// What was drawn for the draw of this number.
+    pub fn part(&mut self, draw: usize) -> Option<&mut SequencePart> {
+        self.parts[..self.used].get_mut(draw)
+    }
+
+    /// Those of all draws.
+    pub fn parts(&self) -> &[SequencePart] {
+        &self.parts[..self.used]
+    }
+
+    /// The same to be changed.
+    pub fn parts_mut(&mut self) -> &mut [SequencePart] {
+        &mut self.parts[..self.used]
+    }
+
+    /// Gives back the room that is not needed.
+    pub fn shrink(&mut self) {
+        self.parts.truncate(self.used);
+        self.parts.shrink_to_fit();
+        for part in &mut self.parts {
+            part.runs.shrink_to_fit();
+            part.left.shrink_to_fit();
+        }
+    }
+
+    /// Bytes of memory held.
+    pub fn memory_bytes(&self) -> usize {
+        let own = self.parts.capacity() * size_of::<SequencePart>();
+        own + self.parts.iter().map(SequencePart::memory_bytes).sum::<usize>()
+    }
+
+    /// Takes the values of a reply that nobody hears of.
+    pub(super) fn skip(&mut self, reply: &SequenceReply) {
+        if let Some(part) = self.part(reply.draw as usize) {
+            part.each(reply.ask.times, |_| ());
+        }
+    }
+
+    /// Appends one reply, or several alike.
+    pub(super) fn write(&mut self, reply: &SequenceReply, output: &mut Vec<u8>) {
+        self.part(reply.draw as usize).expect("there is a part for each draw").write(reply, output);
+    }
+}
+
+impl SequencePart {
+    #[inline]
+    fn clear(&mut self) {
+        self.runs.clear();
+        self.left.clear();
+        (self.at, self.taken) = (0, 0);
+        if self.refused.is_some() {
+            self.refused = None;
+            self.failed = Vec::new();
+        }
+        self.period = None;
+    }
+
+    /// Whether values are still to come.
+    pub fn waits(&self) -> bool {
+        self.refused.is_none() && !self.left.is_empty()
+    }
+
+    /// How many commands can have their values.
+    pub fn available(&self) -> u32 {
+        self.runs.get(self.at..).unwrap_or_default().iter().map(|run| run.times).sum::<u32>() - self.taken
+    }
+
+    /// The front of what is left, for so many commands at most; it is taken off when it was drawn ([`drop_front`]).
+    pub fn left_of(&self, mut times: u32) -> Vec<Ask> {
+        let mut asks = Vec::new();
+        for ask in &self.left {
+            let part = Ask { times: ask.times.min(times), ..*ask };
+            if part.times == 0 {
+                break;
+            }
+            times -= part.times;
+            asks.push(part);
+        }
+        asks
+    }
+
+    /// Lets go of what was taken, so that what is left is what is there.
+    pub(super) fn forget_taken(&mut self) {
+        self.runs.drain(..self.at);
+        if let Some(first) = self.runs.first_mut().filter(|_| self.taken > 0) {
+            let skipped = u64::from(self.taken) * u64::from(first.values) * u64::from(first.increment);
+            first.first = first.first.saturating_add_unsigned(skipped);
+            first.times -= self.taken;
+        }
+        (self.at, self.taken) = (0, 0);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let refused = self.refused.as_ref().map_or(0, String::capacity);
+        let asked = self.left.capacity() * size_of::<Ask>();
+        self.runs.capacity() * size_of::<Run>() + asked + refused
+    }
+
+    /// Calls `write` with the last value of each of the next `times` commands; returns how many of them have none.
+    #[inline]
+    fn each(&mut self, mut times: u32, mut write: impl FnMut(u64)) -> u32 {
+        while times > 0 {
+            let Some(run) = self.runs.get(self.at) else { return times };
+            let end = self.taken + times.min(run.times - self.taken);
+            // No value is below 0.
+            (self.taken..end).for_each(|nth| write(run.last_of(nth).unsigned_abs()));
+            times -= end - self.taken;
+            self.taken = end;
+            if end == run.times {
+                (self.at, self.taken) = (self.at + 1, 0);
+            }
+        }
+        0
+    }
+
+    /// Appends one reply, or several alike.
+    #[inline]
+    fn write(&mut self, reply: &SequenceReply, output: &mut Vec<u8>) {
+        let Ask { times, .. } = reply.ask;
+        let missing = if times == 1 {
+            // A single one has no neighbours to gain by.
+            self.each(1, |value| resp::write_id(value, output))
+        } else {
+            let mut writer = IdWriter::integers();
+            output.reserve(times as usize * resp::ID_BYTES_MAX);
+            self.each(times, |value| writer.write(value, output))
+        };
+        if missing > 0 {
+            self.write_refused(reply.verb, missing, output);
+        }
+    }
+
+    /// The same for IDs of a generator that counts by it.
+    pub(super) fn write_ids(&mut self, reply: &SequenceReply, counter: &CounterDeclaration, output: &mut Vec<u8>) {
+        let Ask { values, times } = reply.ask;
+        let stamp = self.period.as_ref().map(|period| period.stamp);
+        let (mut left, mut too_wide, mut id) = (times, 0, Vec::new());
+        while left > 0 {
+            let Some(run) = self.runs.get(self.at) else { break };
+            let first =
+                run.first.saturating_add_unsigned(u64::from(self.taken) * u64::from(values) * u64::from(run.increment));
+            let increment = i64::from(run.increment);
+            self.taken += 1;
+            left -= 1;
+            if self.taken == run.times {
+                (self.at, self.taken) = (self.at + 1, 0);
+            }
+            let start = output.len();
+            if reply.verb == Verb::MGetId {
+                resp::write_array_header(values as usize, output);
+            }
+            for value in (0..i64::from(values)).map(|nth| first.saturating_add(nth * increment)) {
+                id.clear();
+                if !write_id(counter, stamp, value, reply.verb, &mut id, output) {
+                    output.truncate(start);
+                    resp::write_error(too_many_digits(counter, value), output);
+                    too_wide += 1;
+                    break;
+                }
+            }
+        }
+        self.note_failed(reply.verb, too_wide);
+        if left > 0 {
+            self.write_refused(reply.verb, left, output);
+        }
+    }
+
+    fn note_failed(&mut self, verb: Verb, times: u32) {
+        match self.failed.iter_mut().find(|failed| failed.0 == verb) {
+            Some((_, count)) => *count += times,
+            None if times > 0 => self.failed.push((verb, times)),
+            None => {}
+        }
+    }
+
+    #[cold]
+    fn write_refused(&mut self, verb: Verb, times: u32, output: &mut Vec<u8>) {
+        let text = self.refused.as_ref().expect("a turn is written with the values it asked for");
+        (0..times).for_each(|_| resp::write_error(text, output));
+        self.note_failed(verb, times);
+    }
+}
+
+/// Appends one ID of a generator that counts; false if it has more digits than there is room for.
+fn write_id(
+    counter: &CounterDeclaration,
+    stamp: Option<Stamp>,
+    value: i64,
+    verb: Verb,
+    id: &mut Vec<u8>,
+    output: &mut Vec<u8>,
+) -> bool {
+    let is_written = match (counter.kind(), stamp) {
+        (CounterKind::Sequence(None), _) if verb == Verb::GetId => {
+            resp::write_id(value.unsigned_abs(), output);
+            return true;
+        }
+        (CounterKind::Sequence(None), _) => {
+            id.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+            true
+        }
+        (CounterKind::Sequence(Some(format)), _) => format.write(value.unsigned_abs().into(), id),
+        (CounterKind::Serial(serial), Some(stamp)) => serial.write(stamp, value, id),
+        // A serial is drawn from a period.
+        (CounterKind::Serial(_), None) => false,
+    };
+    if is_written {
+        resp::write_bulk(id, output);
+    }
+    is_written
+}
+
+#[cold]
+fn too_many_digits(counter: &CounterDeclaration, value: i64) -> String {
+    let name = counter.name();
+    format!(
+        "ERR generator '{name}' is at {value}, which has more digits than its format has room for. Declare a new generator \
+         with more, or this one with 'overflow grow', which gives up the order of its texts"
+    )
+}

@@ -1,0 +1,308 @@
+//! Where sequences are kept: SQLite, MySQL and PostgreSQL behind one trait, and what each of them says in SQL.
+//!
+//! A [`Store`] is a database that is named by its address; a [`Connection`] to it runs one statement at a time. What
+//! the database itself has decided comes back as a value: done, or a [`Verdict`], or [`StoreError::Refused`], and then
+//! nothing has changed. Whatever else happens (a socket that ends, a deadline, a task that is dropped) is
+//! [`StoreError::Unknown`]: the statement may have been done, or may still be. Its connection is used no more.
+//!
+//! Not here: when to reserve, how much, and who gets it ([`getid_core::sequence`](getid_core), `generators::sequence`).
+//!
+//! Invariant: a value is inside of at most one reservation that succeeded, whatever fails.
+
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "sqlite")]
+mod native;
+mod open;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use getid_core::{Key, Spec, VALUE_MAX};
+
+pub use self::open::open;
+
+/// What a database answers, later.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// A database that keeps sequences. Making one opens nothing.
+pub trait Store: Send + Sync {
+    /// Its address as it may be shown: without a password.
+    fn shown(&self) -> &str;
+
+    /// What its tables are.
+    fn table(&self) -> Table;
+
+    /// Whether other servers may have the same rows. Not, for a file that this process has locked.
+    fn is_shared(&self) -> bool;
+
+    /// How many connections may be open at a time, 1 or 2.
+    fn connections_max(&self) -> usize;
+
+    /// The SQL that makes its tables, for who may do so, a statement at a time, each with its semicolon.
+    fn schema(&self) -> String;
+
+    /// Opens a connection. Native tables are made where they are missing and the user may make them; else the error
+    /// says which is missing, and how the SQL for it is printed. The caller sets the deadline.
+    fn connect(&self) -> Answer<'_, Box<dyn Connection>>;
+}
+
+/// An open connection, for one statement at a time. Each method is a single transaction; the caller sets the deadline,
+/// and lets go of a connection that has said [`StoreError::Unknown`] or whose answer it no longer waits for.
+pub trait Connection: Send {
+    /// What was found when it was opened.
+    fn about(&self) -> &About;
+
+    /// Reserves values for each of some sequences: one answer for each, in their order. At most [`BATCH_MAX`].
+    fn reserve<'a>(&'a mut self, asks: &'a [Reserve]) -> Answer<'a, Vec<Result<Reserved, Verdict>>>;
+
+    /// Gives back the end of reservations of which nothing was given: whether the row was still as this server had left
+    /// it, and so took it. Native tables only.
+    fn give_back<'a>(&'a mut self, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>>;
+
+    /// Makes a new row. [`Verdict::Exists`] if there is one, [`Verdict::Dropped`] if there was one, unless
+    /// `above_dropped`: then the new one goes on above what the old one had.
+    fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>>;
+
+    /// Changes a row that is there, and adds one to its generation.
+    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>>;
+
+    /// One row, a dropped one too.
+    fn row<'a>(&'a mut self, key: &'a Key) -> Answer<'a, Option<Row>>;
+
+    /// Rows in the order of their names (bytes), those after `after`, at most `limit`; without those of periods unless
+    /// asked for, and without dropped ones.
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> Answer<'a, Vec<Row>>;
+
+    /// How many rows there are, without those of periods and dropped ones.
+    fn count(&mut self) -> Answer<'_, u64>;
+
+    /// Rows whose generation has changed since `seen`, which is what an earlier answer said as `upto`; with `None`
+    /// only `upto` is asked for.
+    fn changes(&mut self, seen: Option<u64>) -> Answer<'_, Changes>;
+
+    /// The largest `next` of the rows of this name whose periods are written in another length than this key's, that of
+    /// no period among them; 0 if there are none. A serial number whose counter begins again more often, or less, than
+    /// it did would give texts again otherwise. Tables of others have no periods.
+    fn highest_of_other_periods<'a>(&'a mut self, _key: &'a Key) -> Answer<'a, i64> {
+        Box::pin(async { Ok(0) })
+    }
+
+    /// `current_max_id` of the row with this `id` in `id_generator`, or a table like it, which keeps the maximum of a
+    /// counter in Redis; `None`: there is no such row. The table's name is letters, digits and underscores.
+    fn maximum<'a>(&'a mut self, _table: &'a str, _id: i64) -> Answer<'a, Result<Option<i64>, Verdict>> {
+        let said = "a table of maximums is adopted from a store in MySQL or PostgreSQL with 'sequence-table native'";
+        Box::pin(async move { Ok(Err(Verdict::Unsupported(said.to_owned()))) })
+    }
+
+    /// Deletes rows of periods that were last changed before this time, at most 1,000; how many.
+    fn tidy(&mut self, before_unix_ms: i64) -> Answer<'_, u64>;
+}
+
+/// Sequences of one [`Connection::reserve`] at most.
+pub const BATCH_MAX: usize = 64;
+
+/// Which tables a store has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// Our own.
+    Native,
+    /// `leaf_alloc`, as Leaf has it.
+    Leaf,
+    /// `tiny_id_info`, as Tinyid has it.
+    Tinyid,
+}
+
+/// What is found when a store is opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// The database and its version, such as `MariaDB 10.11.6`.
+    pub product: String,
+    /// Which store this is, for ever: drawn when its tables were made. Of tables of others, made from its address.
+    pub uuid: String,
+    /// How far its clock is ahead of this machine's, ms, is the caller's to find out: its Unix time, ms.
+    pub unix_ms: i64,
+    /// Settings by which a commit may be lost, each as a sentence with its remedy.
+    pub warnings: Vec<String>,
+}
+
+/// Values that are wanted of a sequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reserve {
+    /// Which.
+    pub key: Key,
+    /// How many, 1 to [`getid_core::RESERVED_MAX`]. Tables of others may have rules of their own for that.
+    pub values: u32,
+    /// None below it is wanted: the row goes up to it first. 0: whatever comes next.
+    pub floor: i64,
+    /// For the counter of a period, the row to begin it with where there is none yet. For a sequence `None`: no row is
+    /// ever made here.
+    pub opens: Option<Spec>,
+}
+
+/// A reservation that was committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reserved {
+    /// The first value.
+    pub first: i64,
+    /// The last one, inclusive; below `first` if the row has reached its max.
+    pub last: i64,
+    /// What `next` was before.
+    pub found_next: i64,
+    /// The row as it is now.
+    pub row: Row,
+}
+
+/// The end of what was reserved, of which nothing was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GiveBack {
+    /// Of which sequence.
+    pub key: Key,
+    /// The row's version as the last reservation of this server has left it.
+    pub version: u64,
+    /// The first value that was not given: the row's `next` from now on.
+    pub next: i64,
+}
+
+/// A row to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Create {
+    /// Which.
+    pub key: Key,
+    /// What is said of it.
+    pub spec: Spec,
+    /// Whether it may take the name of one that was dropped, and goes on above it.
+    pub above_dropped: bool,
+    /// Whether it may take such a name and begin at its start, if that was dropped so many ms ago: nobody has values of
+    /// it then.
+    pub fresh_after_ms: Option<i64>,
+    /// Rows there may be (`sequence-max`), 0: any number. [`Verdict::TooMany`] if there are.
+    pub rows_max: u64,
+}
+
+/// How a row changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowChange {
+    /// The next value is past `last`, and [`Verdict::Lower`] if it is so already.
+    Raise {
+        /// The last value that counts as given.
+        last: i64,
+        /// Whether a mark of [`RowState::WentBack`] is taken off.
+        confirms: bool,
+    },
+    /// Other options. `next` goes up to `next_from`, at least to what it is, and to a value of the new ones.
+    Alter {
+        /// The new ones.
+        spec: Spec,
+        /// Of several stores, the highest of all.
+        next_from: i64,
+    },
+    /// Nobody gets anything of it any more; a tombstone keeps how far it was.
+    Drop,
+    /// The row was found lower than what a server had of it: it goes past that, and gives nothing until it is raised or
+    /// confirmed.
+    WentBack {
+        /// The row's `next` as the server had it.
+        had_next: i64,
+    },
+    /// The mark is taken off.
+    Confirm,
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Of which sequence.
+    pub key: Key,
+    /// The first value that nobody has reserved.
+    pub next: i64,
+    /// One more with each reservation.
+    pub version: u64,
+    /// One more with each [`RowChange`].
+    pub generation: u64,
+    /// What is said of it.
+    pub spec: Spec,
+    /// Whether values may be had of it.
+    pub state: RowState,
+    /// When it was made, Unix ms by the database's clock; 0 where nobody knows.
+    pub created_unix_ms: i64,
+    /// When it was changed last.
+    pub updated_unix_ms: i64,
+}
+
+impl Row {
+    /// The last value that counts as given; one below its start if there is none.
+    pub fn last(&self) -> i64 {
+        let increment = i64::from(self.spec.increment);
+        self.next.min(VALUE_MAX.saturating_add(increment)) - increment
+    }
+}
+
+/// Whether a row gives values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowState {
+    /// It does.
+    Live,
+    /// It was dropped.
+    Dropped,
+    /// It was found lower than what a server had of it.
+    WentBack,
+}
+
+/// What has changed in a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// What to ask for the next time.
+    pub upto: u64,
+    /// The rows and their generations. Never more than 1,000: with more, `upto` is where to go on.
+    pub rows: Vec<(Key, u64)>,
+}
+
+/// Why a statement that was done has done nothing: what the row says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// There is no row.
+    NoSuch,
+    /// There is one.
+    Exists(Box<Row>),
+    /// It was dropped.
+    Dropped {
+        /// The last value that counts as given.
+        last: i64,
+    },
+    /// It has the mark of a store that went back.
+    WentBack {
+        /// The first value that nobody has reserved.
+        next: i64,
+    },
+    /// It would go back.
+    Lower {
+        /// The row as it is.
+        row: Box<Row>,
+    },
+    /// There are as many rows as may be.
+    TooMany {
+        /// How many.
+        max: u64,
+    },
+    /// The row cannot be used: a step of 0, a remainder that is not below delta. What, and the remedy.
+    BadRow(String),
+    /// These tables have no such thing: what is done instead.
+    Unsupported(String),
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The database says so itself, and nothing has changed: what it said, and the remedy where one is known. No
+    /// passwords are in it.
+    #[error("{0}")]
+    Refused(String),
+    /// Nobody knows whether it was done.
+    #[error("{0}")]
+    Unknown(String),
+}

@@ -1,0 +1,228 @@
+//! What an error of MySQL's means: whether anything can have changed, and what its operator is to do.
+//!
+//! An error packet inside a transaction ends it without its COMMIT, so it is the database's own verdict. Exceptions are
+//! errors of the COMMIT itself (all but a deadlock leave open what became of it) and those after which this connection
+//! is of no use: they count as unknown, so that it is let go.
+//!
+//! Invariant: no password is in a text. MySQL's own have none, and getid's errors name the user and the place only.
+
+use std::io;
+
+use mysql_async::{DriverError, Error, IoError, ServerError};
+
+use crate::sql::StoreError;
+use crate::text::printable::printable_up_to;
+use crate::text::store_url::{ServerAddress, StoreTls};
+
+/// Characters that are shown of what a server says.
+const SAID_CHARS_MAX: usize = 300;
+
+/// What is named in errors: who is at which database.
+#[derive(Clone, Debug)]
+pub(super) struct Who {
+    /// The address without its password.
+    pub(super) shown: String,
+    /// The machine and the port, or the socket.
+    pub(super) place: String,
+    pub(super) user: String,
+    pub(super) database: String,
+    tls: StoreTls,
+}
+
+impl Who {
+    pub(super) fn new(shown: &str, address: &ServerAddress) -> Who {
+        let place = match &address.socket {
+            Some(socket) => socket.display().to_string(),
+            None if address.host.contains(':') => format!("[{}]:{}", address.host, address.port),
+            None => format!("{}:{}", address.host, address.port),
+        };
+        Who {
+            shown: shown.to_owned(),
+            place,
+            user: printable_up_to(&address.user, 80),
+            database: printable_up_to(&address.database, 80),
+            tls: address.tls,
+        }
+    }
+
+    /// What went wrong when the connection was opened. Nothing was asked for yet, so nothing has changed.
+    pub(super) fn not_connected(&self, error: &Error) -> StoreError {
+        let Who { place, user, database, .. } = self;
+        let text = match error {
+            Error::Server(error) => self.refused_login(error),
+            Error::Io(IoError::Io(error)) => self.unreachable(error),
+            Error::Io(IoError::Tls(error)) => self.no_tls(&error.to_string()),
+            Error::Driver(DriverError::NoClientSslFlagFromServer) => {
+                let word = if self.tls == StoreTls::Yes { "yes" } else { "verify" };
+                format!("{place} offers no TLS, and tls={word} asks for it: set it up there, or say tls=no")
+            }
+            Error::Driver(DriverError::UnknownAuthPlugin { name }) => format!(
+                "the user '{user}' logs in by '{}', which getid does not speak: give it a password by \
+                 caching_sha2_password (MySQL) or mysql_native_password (MariaDB)",
+                printable_up_to(name, 64)
+            ),
+            Error::Driver(DriverError::MysqlOldPasswordDisabled | DriverError::CleartextPluginDisabled) => format!(
+                "the server wants the password of '{user}' in a form that can be read on the way: change how that user \
+                 logs in"
+            ),
+            Error::Driver(DriverError::ConnectionClosed) => {
+                format!("{place} ended the connection: is it a MySQL server, and is it up?")
+            }
+            error => {
+                format!("{place} (database '{database}'): {}", printable_up_to(&error.to_string(), SAID_CHARS_MAX))
+            }
+        };
+        StoreError::Refused(text)
+    }
+
+    fn unreachable(&self, error: &io::Error) -> String {
+        let place = &self.place;
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+                format!("{place} ended the connection: {error}; is it a MySQL server, and is it up?")
+            }
+            io::ErrorKind::NotFound => format!("there is no socket {place}: is the server up, and is that its socket?"),
+            io::ErrorKind::InvalidData => self.no_tls(&error.to_string()),
+            // A host that nobody knows has no kind of its own.
+            _ if error.to_string().contains("lookup address") => {
+                format!("the host of {place} is not found: {error}; check the name")
+            }
+            _ => format!("{place} cannot be reached: {error}; is the server up, and does it let this machine in?"),
+        }
+    }
+
+    fn no_tls(&self, said: &str) -> String {
+        let said = printable_up_to(said, SAID_CHARS_MAX);
+        let remedy = match self.tls {
+            StoreTls::Verify => {
+                "the certificate must be for this host and signed by whom this system trusts, or by ca-file=PATH"
+            }
+            StoreTls::Yes | StoreTls::No => "see the server's log",
+        };
+        format!("TLS with {} failed: {said}; {remedy}", self.place)
+    }
+
+    fn refused_login(&self, error: &ServerError) -> String {
+        let Who { place, user, database, .. } = self;
+        let said = said(error);
+        match error.code {
+            1045 | 1698 => format!(
+                "{place} does not let '{user}' in: {said}; check the user, the password, and from which hosts it \
+                 may come"
+            ),
+            1044 => format!(
+                "'{user}' may not use the database '{database}': {said}; \
+                 GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON `{database}`.* TO '{user}'"
+            ),
+            1049 => format!("{place} has no database '{database}': {said}; make it, or correct the name"),
+            1040 | 1203 | 1226 => format!("{place} has as many connections as it may: {said}"),
+            1129 | 1130 => format!("{place} does not let this machine in: {said}"),
+            3159 => format!("{place} wants TLS: {said}; say tls=verify or tls=yes"),
+            _ => format!("{place}: {said}"),
+        }
+    }
+
+    /// What went wrong with a statement. `commits` tells that it was a COMMIT, or behind it.
+    pub(super) fn failed(&self, error: &Error, commits: bool) -> StoreError {
+        match error {
+            Error::Server(error) => {
+                let text = format!("{}{}", said(error), self.remedy(error.code));
+                if is_unknown(error.code, commits) { StoreError::Unknown(text) } else { StoreError::Refused(text) }
+            }
+            error => {
+                let said = printable_up_to(&error.to_string(), SAID_CHARS_MAX);
+                StoreError::Unknown(format!("the connection to {} ended: {said}", self.place))
+            }
+        }
+    }
+
+    fn remedy(&self, code: u16) -> String {
+        let Who { shown, user, database, .. } = self;
+        match code {
+            1205 => "; another transaction has held the row, or a table, for a second".to_owned(),
+            1142 | 1143 => format!("; GRANT SELECT, INSERT, UPDATE, DELETE ON `{database}`.* TO '{user}'"),
+            1146 => format!("; `getid sequence schema --store '{shown}'` prints the SQL that makes it"),
+            1054 => format!(
+                "; this table is of another version, `getid sequence schema --store '{shown}'` prints it as it must be"
+            ),
+            1290 | 1792 | 1836 => "; the server is read-only, perhaps a replica: name the primary".to_owned(),
+            1021 | 1114 => "; its disk is full".to_owned(),
+            1264 | 1690 => "; the row has a number that has no room for more: correct it by hand".to_owned(),
+            _ => String::new(),
+        }
+    }
+}
+
+/// What the server said, on one line and with its number.
+pub(super) fn said(error: &ServerError) -> String {
+    format!("{} (error {})", printable_up_to(&error.message, SAID_CHARS_MAX), error.code)
+}
+
+/// Whether an error of a server leaves open what has become of the transaction, or ends what the connection is good
+/// for.
+fn is_unknown(code: u16, commits: bool) -> bool {
+    if commits {
+        // A deadlock is a rollback, of Galera's certification too.
+        return code != 1213;
+    }
+    matches!(
+        code,
+        // It shuts down, or somebody has killed the connection.
+        1053 | 1077..=1079 | 1927 | 3169 | 4031
+        // It became read-only, or has left its cluster: another connection may reach another server.
+        | 1047 | 1290 | 1792 | 1836
+        // It could not read what we sent, or send what it answered.
+        | 1156..=1161
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::store_url::{StoreKind, StoreUrl};
+
+    fn who(url: &str) -> Who {
+        let url = StoreUrl::parse(url).unwrap();
+        let StoreKind::Mysql(address) = url.kind() else { panic!("no MySQL") };
+        Who::new(url.shown(), address)
+    }
+
+    fn server(code: u16, message: &str) -> Error {
+        Error::Server(ServerError { code, message: message.to_owned(), state: "HY000".to_owned() })
+    }
+
+    #[test]
+    fn what_a_commit_has_done_is_unknown_unless_it_says_that_it_rolled_back() {
+        let who = who("mysql://a@h/b");
+        for (code, inside, at_commit) in
+            [(1213, false, false), (1205, false, true), (1180, false, true), (1053, true, true), (1927, true, true)]
+        {
+            let is_unknown =
+                |commits| matches!(who.failed(&server(code, "what it says"), commits), StoreError::Unknown(_));
+            assert_eq!((is_unknown(false), is_unknown(true)), (inside, at_commit), "{code}");
+        }
+        let ended = Error::Io(IoError::Io(io::Error::from(io::ErrorKind::BrokenPipe)));
+        assert!(matches!(who.failed(&ended, false), StoreError::Unknown(_)));
+    }
+
+    #[test]
+    fn each_error_names_the_place_and_the_remedy_and_no_password() {
+        let who = who("mysql://app:hunter2@db.example:3307/ids?tls=verify");
+        let io = |kind| Error::Io(IoError::Io(io::Error::from(kind)));
+        for (error, expected) in [
+            (server(1045, "Access denied"), "db.example:3307 does not let 'app' in: Access denied (error 1045); check"),
+            (server(1044, "Access denied"), "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON `ids`.* TO 'app'"),
+            (server(1049, "Unknown database"), "has no database 'ids'"),
+            (server(3159, "insecure"), "wants TLS"),
+            (server(4000, "two\nlines"), "db.example:3307: two\\nlines (error 4000)"),
+            (io(io::ErrorKind::ConnectionRefused), "db.example:3307 cannot be reached: connection refused"),
+            (io(io::ErrorKind::UnexpectedEof), "ended the connection"),
+            (Error::Driver(DriverError::NoClientSslFlagFromServer), "offers no TLS, and tls=verify asks for it"),
+            (Error::Driver(DriverError::UnknownAuthPlugin { name: "gssapi".to_owned() }), "logs in by 'gssapi'"),
+        ] {
+            let StoreError::Refused(text) = who.not_connected(&error) else { panic!("{error}") };
+            assert!(text.contains(expected), "{text}");
+            assert!(!text.contains("hunter2") && !format!("{who:?}").contains("hunter2"), "{text}");
+        }
+    }
+}

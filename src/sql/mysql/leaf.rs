@@ -1,0 +1,317 @@
+//! `leaf_alloc`, as Leaf has it, beside Leaf's own servers.
+//!
+//! A segment is Leaf's own transaction: `UPDATE leaf_alloc SET max_id = max_id + step`, then the row is read; it is
+//! `[max_id - step, max_id)`. As Leaf does, a step of ours stands in the place of the column's where more is wanted,
+//! and never below it. So nobody who shares the row notices who else does.
+//!
+//! Not here: giving back, creating, changing. The table has no version, no generation and no tombstones: whoever runs
+//! it does these in SQL.
+//!
+//! Over several databases there is no order in Leaf. Here there is, on each server: a segment below what it has had is
+//! thrown away, and the next step is as long as the way up, at most 10,000,000.
+
+use std::collections::BTreeMap;
+
+use getid_core::{Key, RESERVED_MAX, Spec, VALUE_MAX};
+
+use super::link::{Link, Packet, hex, number, text, unix_ms_of};
+use crate::sql::{
+    About, Answer, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, RowState, StoreError,
+    Verdict,
+};
+
+pub(super) const TABLE: &str = "leaf_alloc";
+
+/// What is read and written of it.
+pub(super) const COLUMNS: &str = "biz_tag, max_id, step, update_time";
+
+/// The table as Leaf has it.
+pub(super) const SCHEMA: &str = "CREATE TABLE leaf_alloc (
+  biz_tag     VARCHAR(128) NOT NULL DEFAULT '',
+  max_id      BIGINT       NOT NULL DEFAULT 1,
+  step        INT          NOT NULL,
+  description VARCHAR(256) DEFAULT NULL,
+  update_time TIMESTAMP    NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+  PRIMARY KEY (biz_tag)
+) ENGINE=InnoDB;
+";
+
+/// How many segments are thrown away, or lost to others, before a reservation ends in an error.
+pub(super) const TRIES: usize = 4;
+
+/// Names that can be those of sequences. Others are in nobody's list here.
+pub(super) const NAMES: &str = "'^[A-Za-z0-9_.:-]{1,128}$'";
+
+/// A connection to `leaf_alloc`.
+pub(super) struct LeafConnection {
+    link: Link,
+    about: About,
+}
+
+/// What is read of a row.
+struct LeafRow {
+    name: String,
+    max_id: Option<i64>,
+    step: Option<i64>,
+    updated: i64,
+}
+
+/// What is still wanted, and how a try went.
+struct Wish {
+    values: i64,
+    last_seen: Option<i64>,
+}
+
+impl LeafConnection {
+    pub(super) fn new(link: Link, about: About) -> LeafConnection {
+        LeafConnection { link, about }
+    }
+
+    async fn reserve_all(&mut self, asks: &[Reserve]) -> Result<Vec<Result<Reserved, Verdict>>, StoreError> {
+        let mut answers: Vec<Option<Result<Reserved, Verdict>>> = vec![None; asks.len()];
+        let wish = |ask: &Reserve| Wish { values: ask.values.clamp(1, RESERVED_MAX).into(), last_seen: None };
+        let mut wishes: Vec<Wish> = asks.iter().map(wish).collect();
+        for _ in 0..TRIES {
+            let mut left: Vec<usize> = (0..asks.len()).filter(|at| answers[*at].is_none()).collect();
+            left.sort_by_key(|at| asks[*at].key.as_str());
+            // The second of the same comes after the first.
+            left.dedup_by_key(|at| &asks[*at].key);
+            if left.is_empty() {
+                break;
+            }
+            let mut packet = Packet::transaction();
+            let add = |at: &usize| add_update(&mut packet, &asks[*at].key, wishes[*at].values);
+            let updates: Vec<(usize, usize)> = left.iter().map(add).collect();
+            let select =
+                packet.add(format_args!("{} WHERE {}", select_sql(), any_of(left.iter().map(|at| &asks[*at]))));
+            packet.commit();
+            let done = self.link.run(&packet).await?;
+            let after = by_name(&done[select].rows);
+            for (at, (before, update)) in left.into_iter().zip(updates) {
+                let before = by_name(&done[before].rows).remove(asks[at].key.as_str());
+                let rows = before.zip(after.get(asks[at].key.as_str()));
+                answers[at] = answer_of(&asks[at], rows, done[update].affected == 1, &mut wishes[at]);
+            }
+        }
+        let all = answers.into_iter().zip(asks.iter().zip(&wishes));
+        Ok(all.map(|(answer, (ask, wish))| answer.unwrap_or_else(|| Err(behind(ask, wish)))).collect())
+    }
+
+    async fn rows(&mut self, condition: String) -> Result<Vec<LeafRow>, StoreError> {
+        let mut packet = Packet::new();
+        packet.add(format_args!("{} WHERE {condition}", select_sql()));
+        Ok(self.link.run(&packet).await?[0].rows.iter().map(leaf_row).collect())
+    }
+}
+
+impl Connection for LeafConnection {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn reserve<'a>(&'a mut self, asks: &'a [Reserve]) -> Answer<'a, Vec<Result<Reserved, Verdict>>> {
+        Box::pin(self.reserve_all(asks))
+    }
+
+    fn give_back<'a>(&'a mut self, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
+        Box::pin(async { Ok(vec![false; ends.len()]) })
+    }
+
+    fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>> {
+        let name = new.key.name();
+        let verdict = Verdict::Unsupported(format!(
+            "leaf_alloc is Leaf's: INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('{name}', 1, 1000)"
+        ));
+        Box::pin(async { Ok(Err(verdict)) })
+    }
+
+    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>> {
+        let name = key.name();
+        let verdict = Verdict::Unsupported(match change {
+            RowChange::Raise { last, .. } => format!(
+                "leaf_alloc is Leaf's: UPDATE leaf_alloc SET max_id = {next} WHERE biz_tag = '{name}' \
+                 AND max_id < {next}",
+                next = last.saturating_add(1)
+            ),
+            RowChange::WentBack { had_next } => format!(
+                "leaf_alloc has no mark for a row that went back: UPDATE leaf_alloc SET max_id = {had_next} \
+                 WHERE biz_tag = '{name}' AND max_id < {had_next}, and more if others have had more"
+            ),
+            RowChange::Alter { .. } => format!(
+                "leaf_alloc has a step and no other options: UPDATE leaf_alloc SET step = 1000 WHERE biz_tag = '{name}'"
+            ),
+            RowChange::Drop => format!(
+                "leaf_alloc has no tombstones, and one that is made again begins anew: note its max_id, then DELETE \
+                 FROM leaf_alloc WHERE biz_tag = '{name}'"
+            ),
+            RowChange::Confirm => "leaf_alloc has no mark that could be taken off".to_owned(),
+        });
+        Box::pin(async { Ok(Err(verdict)) })
+    }
+
+    fn row<'a>(&'a mut self, key: &'a Key) -> Answer<'a, Option<Row>> {
+        Box::pin(async move {
+            let rows = self.rows(is_row(key)).await?;
+            let Some(row) = rows.into_iter().find(|row| row.name == key.as_str()) else { return Ok(None) };
+            row.checked(key).map(|(_, _, row)| Some(row)).map_err(StoreError::Refused)
+        })
+    }
+
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, _: bool) -> Answer<'a, Vec<Row>> {
+        Box::pin(async move {
+            let rows = self.rows(after_sql("biz_tag", after, limit)).await?;
+            Ok(rows.into_iter().filter_map(|row| Some(row.shown(Key::new(&row.name)?))).collect())
+        })
+    }
+
+    fn count(&mut self) -> Answer<'_, u64> {
+        Box::pin(count(&mut self.link, TABLE, "biz_tag"))
+    }
+
+    fn changes(&mut self, _: Option<u64>) -> Answer<'_, Changes> {
+        Box::pin(no_changes(&mut self.link))
+    }
+
+    fn tidy(&mut self, _: i64) -> Answer<'_, u64> {
+        Box::pin(async { Ok(0) })
+    }
+}
+
+impl LeafRow {
+    /// Its `max_id` and step, and what it is as a row; or what is wrong with it, and the remedy.
+    fn checked(&self, key: &Key) -> Result<(i64, i64, Row), String> {
+        let set = |what: &str| format!("UPDATE leaf_alloc SET {what} WHERE biz_tag = '{key}'");
+        let step = self.step.filter(|step| *step > 0).ok_or_else(|| {
+            let found = self.step.map_or_else(|| "NULL".to_owned(), |step| step.to_string());
+            format!("the row '{key}' of leaf_alloc has step {found}, so its segments are empty: {}", set("step = 1000"))
+        })?;
+        let max_id = self.max_id.filter(|max_id| (0..=VALUE_MAX + 1).contains(max_id)).ok_or_else(|| {
+            let found = self.max_id.map_or_else(|| "NULL".to_owned(), |max_id| max_id.to_string());
+            format!(
+                "the row '{key}' of leaf_alloc has max_id {found}, must be 0 to {VALUE_MAX}: {}",
+                set("max_id = ...")
+            )
+        })?;
+        Ok((max_id, step, self.shown(key.clone())))
+    }
+
+    /// What it is as a row, good or not.
+    fn shown(&self, key: Key) -> Row {
+        let cache = u32::try_from(self.step.unwrap_or(0).max(0)).unwrap_or(RESERVED_MAX).min(RESERVED_MAX);
+        Row {
+            key,
+            next: self.max_id.unwrap_or(0),
+            version: 0,
+            generation: 0,
+            spec: Spec { start: 0, cache, ..Spec::default() },
+            state: RowState::Live,
+            created_unix_ms: 0,
+            updated_unix_ms: self.updated,
+        }
+    }
+}
+
+/// What came of a try; nothing, if it is to be tried again. `rows`: as it was, and as it is.
+fn answer_of(
+    ask: &Reserve,
+    rows: Option<(LeafRow, &LeafRow)>,
+    is_updated: bool,
+    wish: &mut Wish,
+) -> Option<Result<Reserved, Verdict>> {
+    let Some((before, after)) = rows else { return Some(Err(Verdict::NoSuch)) };
+    let (first, step, row) = match before.checked(&ask.key) {
+        Ok(good) => good,
+        Err(text) => return Some(Err(Verdict::BadRow(text))),
+    };
+    let took = step.max(wish.values);
+    if first > VALUE_MAX - took {
+        // Nothing is left.
+        return Some(Ok(Reserved { first, last: first - 1, found_next: first, row }));
+    }
+    let next = first + took;
+    if !is_updated || after.max_id != Some(next) || after.step != Some(step) {
+        // In a table without transactions somebody else was in the middle: whose is whose is not known.
+        return None;
+    }
+    if next <= ask.floor {
+        wish.last_seen = Some(next - 1);
+        wish.values = (ask.floor - next).saturating_add(i64::from(ask.values)).min(RESERVED_MAX.into());
+        return None;
+    }
+    let row = after.shown(ask.key.clone());
+    Some(Ok(Reserved { first: first.max(ask.floor), last: next - 1, found_next: first, row }))
+}
+
+/// Why there are no values after some tries.
+fn behind(ask: &Reserve, wish: &Wish) -> Verdict {
+    let Reserve { key, floor, .. } = ask;
+    Verdict::BadRow(match wish.last_seen {
+        None => format!("the row '{key}' of leaf_alloc was changed by others {TRIES} times while it was reserved from"),
+        Some(last) => format!(
+            "the row '{key}' of leaf_alloc is at {last}, and this server has had values up to {} of another database: \
+             UPDATE leaf_alloc SET max_id = {floor} WHERE biz_tag = '{key}' AND max_id < {floor}",
+            floor - 1
+        ),
+    })
+}
+
+/// Leaf's UPDATE, behind a look at the row that locks it. A trap's row stays as it is.
+fn add_update(packet: &mut Packet, key: &Key, values: i64) -> (usize, usize) {
+    let before = packet.add(format_args!("{} WHERE {} FOR UPDATE", select_sql(), is_row(key)));
+    let update = packet.add(format_args!(
+        "UPDATE leaf_alloc SET max_id = max_id + GREATEST(step, {values}) \
+         WHERE {} AND step > 0 AND max_id BETWEEN 0 AND {VALUE_MAX} - GREATEST(step, {values})",
+        is_row(key)
+    ));
+    (before, update)
+}
+
+fn select_sql() -> String {
+    format!("SELECT biz_tag, max_id, step, {} FROM leaf_alloc", unix_ms_of("update_time"))
+}
+
+/// The condition that a row is that of this key, by its bytes: Leaf's column takes `Orders` for `orders`.
+fn is_row(key: &Key) -> String {
+    format!("biz_tag = '{key}' AND CAST(biz_tag AS BINARY) = '{key}'")
+}
+
+fn any_of<'a>(asks: impl Iterator<Item = &'a Reserve>) -> String {
+    let any: Vec<String> = asks.map(|ask| format!("({})", is_row(&ask.key))).collect();
+    any.join(" OR ")
+}
+
+fn by_name(rows: &[mysql_async::Row]) -> BTreeMap<String, LeafRow> {
+    rows.iter().map(leaf_row).map(|row| (row.name.clone(), row)).collect()
+}
+
+fn leaf_row(row: &mysql_async::Row) -> LeafRow {
+    LeafRow {
+        name: text(row, 0).unwrap_or_default(),
+        max_id: number(row, 1),
+        step: number(row, 2),
+        updated: number(row, 3).unwrap_or(0),
+    }
+}
+
+/// The condition and the order of a list by this column of names.
+pub(super) fn after_sql(column: &str, after: &str, limit: u32) -> String {
+    // It is whatever somebody has typed.
+    let digits = hex(after.as_bytes());
+    format!(
+        "{column} REGEXP {NAMES} AND CAST({column} AS BINARY) > x'{digits}' ORDER BY CAST({column} AS BINARY) \
+         LIMIT {limit}"
+    )
+}
+
+pub(super) async fn count(link: &mut Link, table: &str, column: &str) -> Result<u64, StoreError> {
+    let mut packet = Packet::new();
+    packet.add(format_args!("SELECT COUNT(*) FROM {table} WHERE {column} REGEXP {NAMES}"));
+    Ok(link.run(&packet).await?[0].number().unwrap_or(0).unsigned_abs())
+}
+
+/// These tables have no generations. The server is asked nevertheless: so a connection that has ended is found.
+pub(super) async fn no_changes(link: &mut Link) -> Result<Changes, StoreError> {
+    let mut packet = Packet::new();
+    packet.add(format_args!("SELECT 1"));
+    link.run(&packet).await.map(|_| Changes::default())
+}

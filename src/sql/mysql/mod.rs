@@ -1,0 +1,289 @@
+//! Sequences in MySQL and MariaDB: in getid's own tables, or in those of Leaf and Tinyid.
+//!
+//! A connection is a bare one, without a pool: the driver of sequences has two of them, and lets go of one whose answer
+//! it no longer waits for. What a server says of itself is read when a connection is opened: settings by which a commit
+//! may be lost are warned of, and a server that takes no writes is refused by name.
+//!
+//! | file | |
+//! |---|---|
+//! | `link` | statements in packets, and their answers |
+//! | `errors` | what an error means, and what to do |
+//! | `settings` | what is set in a session, and what is read of the server |
+//! | `native`, `leaf`, `tinyid` | the tables |
+
+mod errors;
+mod leaf;
+mod link;
+mod native;
+mod settings;
+mod tinyid;
+
+use std::time::Duration;
+
+use mysql_async::{Conn, Error, OptsBuilder, SslOpts};
+use tokio_rustls::rustls;
+
+use self::errors::Who;
+use self::link::{Link, Packet, hex, text};
+use super::native as native_rows;
+use super::{Answer, Connection, Store, StoreError, Table};
+use crate::system::trust::{Trust, TrustError};
+use crate::system::{files, noise};
+use crate::text::store_url::{ServerAddress, StoreTls};
+
+/// Idle for so long, a connection is asked by the system whether its other end is there.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// The largest packet that is sent or read, bytes. 64 sequences of one reservation are 60 KB, 1,000 rows 200 KB.
+const PACKET_BYTES_MAX: usize = 1 << 24;
+
+/// How long another server may be between making the first table and the second.
+const BETWEEN_TABLES: Duration = Duration::from_millis(300);
+
+/// A file with a password has that many bytes at most.
+const PASSWORD_BYTES_MAX: usize = 4096;
+
+/// A database in MySQL or MariaDB.
+pub(super) struct Mysql {
+    address: ServerAddress,
+    table: Table,
+    who: Who,
+}
+
+impl Mysql {
+    /// Opens nothing.
+    pub(super) fn new(address: &ServerAddress, shown: &str, table: Table) -> Mysql {
+        Mysql { address: address.clone(), table, who: Who::new(shown, address) }
+    }
+
+    async fn open(&self) -> Result<Box<dyn Connection>, StoreError> {
+        let options = self.options().await?;
+        let conn = Conn::new(options).await.map_err(|error| self.who.not_connected(&error))?;
+        let mut link = Link::new(conn, self.who.clone());
+        let mut about = settings::of(&mut link).await?;
+        match self.table {
+            Table::Native => {
+                about.uuid = self.native_tables(&mut link).await?;
+                let tables = [("getid_store", "changes", "id = 0"), ("getid_sequence", "next", "name = ''")];
+                settings::look_at_tables(&mut link, &tables, &mut about).await?;
+                Ok(Box::new(native::NativeConnection::new(link, about)))
+            }
+            Table::Leaf => {
+                about.uuid = self.uuid_of_others("leaf_alloc");
+                self.others_table(&mut link, leaf::TABLE, leaf::COLUMNS).await?;
+                settings::look_at_tables(&mut link, &[(leaf::TABLE, "max_id", "biz_tag = ''")], &mut about).await?;
+                Ok(Box::new(leaf::LeafConnection::new(link, about)))
+            }
+            Table::Tinyid => {
+                about.uuid = self.uuid_of_others("tiny_id_info");
+                self.others_table(&mut link, tinyid::TABLE, tinyid::COLUMNS).await?;
+                settings::look_at_tables(&mut link, &[(tinyid::TABLE, "max_id", "id = 0")], &mut about).await?;
+                Ok(Box::new(tinyid::TinyidConnection::new(link, about)))
+            }
+        }
+    }
+
+    async fn options(&self) -> Result<OptsBuilder, StoreError> {
+        let ServerAddress { host, port, socket, user, database, .. } = &self.address;
+        let encryption = self.encryption().await?;
+        Ok(OptsBuilder::default()
+            .ip_or_hostname(host.clone())
+            .tcp_port(*port)
+            .socket(socket.as_ref().map(|socket| socket.display().to_string()))
+            // Otherwise it connects a second time by the server's socket, which may be another one's.
+            .prefer_socket(false)
+            .user(Some(user.clone()))
+            .pass(self.password()?)
+            .db_name(Some(database.clone()))
+            .tcp_nodelay(true)
+            .tcp_keepalive(Some(KEEPALIVE))
+            .max_allowed_packet(Some(PACKET_BYTES_MAX))
+            .wait_timeout(Some(28_800))
+            .stmt_cache_size(0)
+            .ssl_opts(encryption))
+    }
+
+    fn password(&self) -> Result<Option<String>, StoreError> {
+        let ServerAddress { password, password_file, .. } = &self.address;
+        let Some(path) = password_file.as_ref().filter(|_| password.is_none()) else { return Ok(password.clone()) };
+        let read = files::read(path, PASSWORD_BYTES_MAX).map_err(|error| error.to_string());
+        let text = read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned()));
+        let text = text.map(|text| text.trim_end_matches(['\r', '\n']).to_owned());
+        text.map(Some)
+            .map_err(|why| StoreError::Refused(format!("the password-file {} cannot be read: {why}", path.display())))
+    }
+
+    /// Reads files, so that whoever replaces a certificate need not start the server again.
+    async fn encryption(&self) -> Result<Option<SslOpts>, StoreError> {
+        let verifies = match self.address.tls {
+            StoreTls::No => return Ok(None),
+            _ if self.address.socket.is_some() => {
+                let place = &self.who.place;
+                return Err(StoreError::Refused(format!("{place}: there is no TLS on a socket; leave out tls=")));
+            }
+            StoreTls::Yes => false,
+            StoreTls::Verify => true,
+        };
+        // Fails where the process has one already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        if !verifies {
+            return Ok(Some(SslOpts::default().with_danger_accept_invalid_certs(true)));
+        }
+        let ca_file = self.address.ca_file.clone();
+        let read = tokio::task::spawn_blocking(move || match &ca_file {
+            Some(path) => Trust::Authorities(path).authorities(),
+            None => Trust::System.authorities(),
+        });
+        let authorities = match read.await {
+            Ok(Ok(authorities)) => authorities,
+            Ok(Err(error @ TrustError::NoAuthorities(_))) => {
+                return Err(StoreError::Refused(format!("{error}: ca-file= names who signed the server's")));
+            }
+            Ok(Err(error)) => return Err(StoreError::Refused(error.to_string())),
+            Err(_) => {
+                return Err(StoreError::Unknown("the certificates could not be read: the runtime ends".to_owned()));
+            }
+        };
+        let roots = authorities.into_iter().map(|authority| authority.to_vec().into()).collect();
+        Ok(Some(SslOpts::default().with_disable_built_in_roots(true).with_root_certs(roots)))
+    }
+
+    /// The store's UUID. Tables that are missing are made, if the user may.
+    async fn native_tables(&self, link: &mut Link) -> Result<String, StoreError> {
+        self.find_or_make_tables(link).await?;
+        // Two servers may be here at a time: the first one's row stays. Where sequences are, there was a row.
+        let mut insert = Packet::transaction();
+        insert.add(format_args!(
+            "INSERT IGNORE INTO getid_store (id, uuid, changes) \
+             SELECT 1, '{:032x}', 0 FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM getid_sequence)",
+            noise::bits()
+        ));
+        let of_new = insert.add(format_args!("SELECT uuid FROM getid_store WHERE id = 1"));
+        insert.commit();
+        let mut look = Packet::new();
+        let of_old = look.add(format_args!("SELECT uuid FROM getid_store WHERE id = 1"));
+        look.add(format_args!("SELECT {}, changed FROM getid_sequence LIMIT 0", native_rows::COLUMNS));
+        let uuid = |done: &link::Done| done.rows.first().and_then(|row| text(row, 0));
+        if let Some(uuid) = uuid(&link.run(&look).await?[of_old]) {
+            return Ok(uuid);
+        }
+        uuid(&link.run(&insert).await?[of_new]).ok_or_else(|| {
+            StoreError::Refused(format!(
+                "the table getid_store in the database '{}' has lost its row, though there are sequences: put it \
+                 back from a backup, or INSERT INTO getid_store SELECT 1, '{:032x}', MAX(changed) FROM \
+                 getid_sequence, and then \
+                 nobody notices if sequences went back as well",
+                self.who.database,
+                noise::bits()
+            ))
+        })
+    }
+
+    /// Both tables or none: where one of them was lost, what was in it was lost too, and a new one would begin anew.
+    async fn find_or_make_tables(&self, link: &mut Link) -> Result<(), StoreError> {
+        for is_again in [false, true] {
+            let (store, sequence) =
+                (self.is_there(link, "getid_store").await?, self.is_there(link, "getid_sequence").await?);
+            match (store, sequence) {
+                (true, true) => return Ok(()),
+                (false, false) => return self.make_tables(link).await,
+                _ if !is_again => tokio::time::sleep(BETWEEN_TABLES).await,
+                _ => {
+                    let (found, lost) =
+                        if store { ("getid_store", "getid_sequence") } else { ("getid_sequence", "getid_store") };
+                    return Err(StoreError::Refused(format!(
+                        "the database '{}' has the table {found}, and has lost {lost}: put both back from a backup",
+                        self.who.database
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn is_there(&self, link: &mut Link, table: &str) -> Result<bool, StoreError> {
+        let mut look = Packet::new();
+        look.add(format_args!("SELECT 1 FROM {table} LIMIT 0"));
+        match link.run_raw(&look).await {
+            Ok(_) => Ok(true),
+            Err((_, Error::Server(error))) if error.code == 1146 => Ok(false),
+            Err((_, error)) => Err(self.who.failed(&error, false)),
+        }
+    }
+
+    async fn make_tables(&self, link: &mut Link) -> Result<(), StoreError> {
+        let mut make = Packet::new();
+        for table in native::TABLES {
+            make.add(format_args!("{table}"));
+        }
+        match link.run_raw(&make).await {
+            Ok(_) => Ok(()),
+            Err((at, Error::Server(error))) => {
+                let table = if at == 0 { "getid_store" } else { "getid_sequence" };
+                Err(StoreError::Refused(format!(
+                    "the table {table} is missing in the database '{}', and '{}' cannot make it: {}; somebody who may \
+                     runs what `getid sequence schema --store '{}'` prints",
+                    self.who.database,
+                    self.who.user,
+                    errors::said(&error),
+                    self.who.shown
+                )))
+            }
+            Err((_, error)) => Err(self.who.failed(&error, false)),
+        }
+    }
+
+    /// That a table of Leaf's or Tinyid's is there. It is theirs to make.
+    async fn others_table(&self, link: &mut Link, table: &str, columns: &str) -> Result<(), StoreError> {
+        let mut look = Packet::new();
+        look.add(format_args!("SELECT {columns} FROM {table} LIMIT 0"));
+        match link.run_raw(&look).await {
+            Ok(_) => Ok(()),
+            Err((_, Error::Server(error))) if error.code == 1146 => Err(StoreError::Refused(format!(
+                "the database '{}' has no table {table}: {}; is it the right database? \
+                 `getid sequence schema --store '{}'` prints the table",
+                self.who.database,
+                errors::said(&error),
+                self.who.shown
+            ))),
+            Err((_, error)) => Err(self.who.failed(&error, false)),
+        }
+    }
+
+    /// Which store the tables of others are: they have no UUID, so it is made of where they are.
+    fn uuid_of_others(&self, table: &str) -> String {
+        let place = format!("mysql {} {} {table}", self.who.place.to_ascii_lowercase(), self.address.database);
+        let digest = ring::digest::digest(&ring::digest::SHA256, place.as_bytes());
+        hex(&digest.as_ref()[..16])
+    }
+}
+
+impl Store for Mysql {
+    fn shown(&self) -> &str {
+        &self.who.shown
+    }
+
+    fn table(&self) -> Table {
+        self.table
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn connections_max(&self) -> usize {
+        2
+    }
+
+    fn schema(&self) -> String {
+        match self.table {
+            Table::Native => native::TABLES.map(|table| format!("{table};\n")).concat() + native::ROW,
+            Table::Leaf => leaf::SCHEMA.to_owned(),
+            Table::Tinyid => tinyid::SCHEMA.to_owned(),
+        }
+    }
+
+    fn connect(&self) -> Answer<'_, Box<dyn Connection>> {
+        Box::pin(self.open())
+    }
+}

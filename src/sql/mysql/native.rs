@@ -1,0 +1,524 @@
+//! getid's own tables in MySQL: their SQL, and what a connection to them is asked.
+//!
+//! A reservation is one packet with a transaction: the rows are locked and read, MySQL computes each new `next` as
+//! [`native::reserved`] does, and the rows are read again. A range counts only if what that function makes of the row
+//! before is what MySQL has made of it.
+//!
+//! Everything else happens to a row that is locked, read, changed by the functions of [`native`] and written.
+//!
+//! Locks are taken in one order everywhere: the row of `getid_store`, then sequences in the order of their keys. So
+//! getid's own transactions don't end in deadlocks.
+//!
+//! Invariant: no statement makes a row that was not asked for: a reservation is an UPDATE, and an INSERT is a creation,
+//! or opens a period.
+
+use std::collections::BTreeMap;
+
+use getid_core::{Key, RESERVED_MAX, VALUE_MAX};
+
+use super::link::{Done, Link, NOW, Packet, hex, number, text};
+use crate::sql::native::{self, COLUMNS, RawRow, column, policy_word, state_word};
+use crate::sql::{
+    About, Answer, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, StoreError, Verdict,
+};
+
+/// The tables, a statement each. (Names are ASCII and compare byte for byte.)
+pub(super) const TABLES: [&str; 2] = [
+    "CREATE TABLE IF NOT EXISTS getid_store (
+  id      TINYINT  NOT NULL PRIMARY KEY,
+  uuid    CHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  changes BIGINT   NOT NULL
+) ENGINE=InnoDB",
+    "CREATE TABLE IF NOT EXISTS getid_sequence (
+  name       VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  period     VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
+  next       BIGINT       NOT NULL,
+  version    BIGINT       NOT NULL DEFAULT 0,
+  generation BIGINT       NOT NULL DEFAULT 0,
+  changed    BIGINT       NOT NULL DEFAULT 0,
+  start      BIGINT       NOT NULL,
+  increment  INT          NOT NULL,
+  offset_    INT          NOT NULL,
+  cache      INT          NOT NULL,
+  max_value  BIGINT       NOT NULL,
+  policy     VARCHAR(8)   CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
+  state      VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'live',
+  created    BIGINT       NOT NULL,
+  updated    BIGINT       NOT NULL,
+  PRIMARY KEY (name, period),
+  KEY getid_sequence_changed (changed)
+) ENGINE=InnoDB",
+];
+
+/// The row of the store, for the printed schema. (A connection that makes the tables draws the UUID itself, so that it
+/// is the same on a replica.)
+pub(super) const ROW: &str =
+    "INSERT IGNORE INTO getid_store (id, uuid, changes) VALUES (1, REPLACE(UUID(), '-', ''), 0);\n";
+
+/// How often a reservation is tried whose row was changed beside it, or that has a period to open.
+const TRIES: usize = 3;
+
+/// Rows of one answer of [`Connection::changes`], and of one [`Connection::tidy`].
+const ROWS_MAX: usize = 1000;
+
+/// A connection to getid's own tables.
+pub(super) struct NativeConnection {
+    link: Link,
+    about: About,
+    /// How many rows there were when they were counted, with those that were made here since; and how many more may be
+    /// made before they are counted again.
+    counted: Option<(u64, u64)>,
+}
+
+impl NativeConnection {
+    pub(super) fn new(link: Link, about: About) -> NativeConnection {
+        NativeConnection { link, about, counted: None }
+    }
+
+    async fn reserve_all(&mut self, asks: &[Reserve]) -> Result<Vec<Result<Reserved, Verdict>>, StoreError> {
+        let mut answers: Vec<Option<Result<Reserved, Verdict>>> = vec![None; asks.len()];
+        let mut opening = vec![false; asks.len()];
+        for _ in 0..TRIES {
+            let mut left: Vec<usize> = (0..asks.len()).filter(|at| answers[*at].is_none()).collect();
+            left.sort_by_key(|at| (asks[*at].key.name(), asks[*at].key.period()));
+            // The second of the same comes after the first.
+            left.dedup_by_key(|at| &asks[*at].key);
+            if left.is_empty() {
+                break;
+            }
+            self.try_reserve(asks, &left, &mut opening, &mut answers).await?;
+        }
+        Ok(answers.into_iter().zip(asks).map(|(answer, ask)| answer.unwrap_or_else(|| Err(moved(&ask.key)))).collect())
+    }
+
+    /// One transaction for those that are left, in the order of their keys.
+    async fn try_reserve(
+        &mut self,
+        asks: &[Reserve],
+        left: &[usize],
+        opening: &mut [bool],
+        answers: &mut [Option<Result<Reserved, Verdict>>],
+    ) -> Result<(), StoreError> {
+        let any: Vec<String> = left.iter().map(|at| format!("({})", is_row(&asks[*at].key))).collect();
+        let any = any.join(" OR ");
+        let mut packet = Packet::transaction();
+        for at in left {
+            if opening[*at] {
+                add_opening(&mut packet, &asks[*at]);
+            }
+        }
+        // (Without the index it would wait for rows on its way that are none of these.)
+        let before = packet.add(format_args!(
+            "SELECT {COLUMNS} FROM getid_sequence FORCE INDEX (PRIMARY) WHERE {any} ORDER BY name, period FOR UPDATE"
+        ));
+        let first = before + 1;
+        for at in left {
+            packet.add(format_args!("{}", reserve_sql(&asks[*at])));
+        }
+        let after = packet.add(format_args!("SELECT {COLUMNS} FROM getid_sequence WHERE {any}"));
+        packet.commit();
+        let done = self.link.run(&packet).await?;
+        let (before, after) = (by_key(&done[before]), by_key(&done[after]));
+        for (at, updated) in left.iter().zip(&done[first..]) {
+            let ask = &asks[*at];
+            answers[*at] = match (before.get(ask.key.as_str()), after.get(ask.key.as_str())) {
+                (None, _) if ask.opens.is_some() && !opening[*at] => {
+                    opening[*at] = true;
+                    None
+                }
+                (Some(before), Some(after)) => answer_of(ask, before, after, updated.affected == 1),
+                _ => Some(Err(Verdict::NoSuch)),
+            };
+        }
+        Ok(())
+    }
+
+    async fn give_back_all(&mut self, ends: &[GiveBack]) -> Result<Vec<bool>, StoreError> {
+        let mut order: Vec<usize> = (0..ends.len()).collect();
+        order.sort_by_key(|at| (ends[*at].key.name(), ends[*at].key.period()));
+        let mut packet = Packet::transaction();
+        let mut updates = vec![0; ends.len()];
+        for at in order {
+            let GiveBack { key, version, next } = &ends[at];
+            updates[at] = packet.add(format_args!(
+                "UPDATE getid_sequence SET version = version + 1, updated = {NOW}, next = {next} \
+                 WHERE {} AND state = 'live' AND version = {} AND next > {next} AND start <= {next} \
+                 AND MOD({next}, increment) = MOD(offset_, increment)",
+                is_row(key),
+                column(*version)
+            ));
+        }
+        packet.commit();
+        let done = self.link.run(&packet).await?;
+        Ok(updates.into_iter().map(|at| done[at].affected == 1).collect())
+    }
+
+    /// Begins a transaction and locks the store's row and this one: what `changes` is, the server's time, and the row.
+    async fn lock(&mut self, key: &Key) -> Result<Locked, StoreError> {
+        let mut packet = Packet::locking();
+        let changes = packet.add(format_args!("SELECT changes FROM getid_store WHERE id = 1 FOR UPDATE"));
+        let now = packet.add(format_args!("SELECT {NOW}"));
+        let row = packet.add(format_args!("SELECT {COLUMNS} FROM getid_sequence WHERE {} FOR UPDATE", is_row(key)));
+        let done = self.link.run(&packet).await?;
+        let (changes, now) = (done[changes].number(), done[now].number().unwrap_or(0));
+        let changes = changes.ok_or_else(lost)?;
+        Ok(Locked { changes, now, row: done[row].rows.first().map(raw_row) })
+    }
+
+    /// Writes the row and ends the transaction that [`Self::lock`] has begun. `seen`: the version it had, if it was
+    /// there.
+    async fn write(&mut self, changes: i64, seen: Option<u64>, row: &Row) -> Result<(), StoreError> {
+        let next = changes.saturating_add(1);
+        let mut packet = Packet::within();
+        packet.add(format_args!("UPDATE getid_store SET changes = {next} WHERE id = 1"));
+        let written = packet.add(format_args!("{}", write_sql(next, seen, row)));
+        packet.commit();
+        let done = self.link.run(&packet).await?;
+        if done[written].affected == 1 {
+            return Ok(());
+        }
+        Err(StoreError::Refused(format!("the row of '{}' was changed at the same moment: try it again", row.key)))
+    }
+
+    async fn change_one(&mut self, key: &Key, change: &RowChange) -> Result<Result<Row, Verdict>, StoreError> {
+        let locked = self.lock(key).await?;
+        let decided = match locked.row.map(RawRow::read) {
+            None => Err(Verdict::NoSuch),
+            Some(Err(text)) => Err(Verdict::BadRow(text)),
+            Some(Ok(row)) => native::changed(&row, change, locked.now).map(|after| (row.version, after)),
+        };
+        self.write_decided(locked.changes, decided.map(|(seen, after)| (Some(seen), after))).await
+    }
+
+    async fn create_one(&mut self, new: &Create) -> Result<Result<Row, Verdict>, StoreError> {
+        let rows = self.rows_for(new).await?;
+        let locked = self.lock(&new.key).await?;
+        let decided = match locked.row.map(RawRow::read).transpose() {
+            Err(text) => Err(Verdict::BadRow(text)),
+            Ok(found) => native::created(found.as_ref(), new, rows, locked.now)
+                .map(|after| (found.as_ref().map(|row| row.version), after)),
+        };
+        let made = self.write_decided(locked.changes, decided).await?;
+        if let (Ok(_), Some((rows, more))) = (&made, &mut self.counted) {
+            (*rows, *more) = (*rows + 1, more.saturating_sub(1));
+        }
+        Ok(made)
+    }
+
+    async fn write_decided(
+        &mut self,
+        changes: i64,
+        decided: Result<(Option<u64>, Row), Verdict>,
+    ) -> Result<Result<Row, Verdict>, StoreError> {
+        match decided {
+            Ok((seen, after)) => {
+                self.write(changes, seen, &after).await?;
+                Ok(Ok(after))
+            }
+            Err(verdict) => {
+                self.link.rollback().await?;
+                Ok(Err(verdict))
+            }
+        }
+    }
+
+    /// How many rows there are, for a creation that has a maximum. Counting reads them all, so a count is good for a
+    /// sixteenth of what was free: where several servers create at a time each may go past the maximum by so many.
+    async fn rows_for(&mut self, new: &Create) -> Result<u64, StoreError> {
+        if new.rows_max == 0 {
+            return Ok(0);
+        }
+        if let Some((rows, 1..)) = self.counted
+            && rows < new.rows_max
+        {
+            return Ok(rows);
+        }
+        let rows = self.count_rows().await?;
+        self.counted = Some((rows, new.rows_max.saturating_sub(rows) / 16));
+        Ok(rows)
+    }
+
+    async fn count_rows(&mut self) -> Result<u64, StoreError> {
+        let mut packet = Packet::new();
+        packet.add(format_args!("SELECT COUNT(*) FROM getid_sequence WHERE period = '' AND state <> 'dropped'"));
+        let done = self.link.run(&packet).await?;
+        Ok(done[0].number().unwrap_or(0).unsigned_abs())
+    }
+
+    async fn highest_of(&mut self, key: &Key) -> Result<i64, StoreError> {
+        let (name, length) = (key.name(), key.period().len());
+        let mut packet = Packet::new();
+        packet.add(format_args!(
+            "SELECT COALESCE(MAX(next), 0) FROM getid_sequence WHERE name = '{name}' AND LENGTH(period) <> {length}"
+        ));
+        let done = self.link.run(&packet).await?;
+        Ok(done[0].number().unwrap_or(0))
+    }
+
+    async fn rows(&mut self, condition: String) -> Result<Vec<Row>, StoreError> {
+        let mut packet = Packet::new();
+        packet.add(format_args!("SELECT {COLUMNS} FROM getid_sequence WHERE {condition}"));
+        let done = self.link.run(&packet).await?;
+        done[0].rows.iter().map(|row| raw_row(row).read().map_err(StoreError::Refused)).collect()
+    }
+
+    async fn changes_since(&mut self, seen: Option<u64>) -> Result<Changes, StoreError> {
+        let mut packet = Packet::new();
+        packet.add(format_args!("SELECT changes FROM getid_store WHERE id = 1"));
+        if let Some(seen) = seen {
+            // Behind the one before: whatever has a number up to that `changes` is committed, and is seen.
+            packet.add(format_args!(
+                "SELECT name, period, generation, changed FROM getid_sequence WHERE changed > {} \
+                 ORDER BY changed LIMIT {ROWS_MAX}",
+                column(seen)
+            ));
+        }
+        let done = self.link.run(&packet).await?;
+        let upto = done[0].number().ok_or_else(lost)?;
+        let mut changes = Changes { upto: upto.unsigned_abs(), rows: Vec::new() };
+        let rows = done.get(1).map_or(&[][..], |done| &done.rows);
+        for row in rows {
+            let (name, period) = (text(row, 0).unwrap_or_default(), text(row, 1).unwrap_or_default());
+            let key = if period.is_empty() { Key::new(&name) } else { Key::of_period(&name, &period) };
+            if let (Some(key), Some(generation)) = (key, number(row, 2)) {
+                changes.rows.push((key, generation.unsigned_abs()));
+            }
+        }
+        if rows.len() == ROWS_MAX
+            && let Some(last) = rows.last().and_then(|row| number(row, 3))
+        {
+            changes.upto = last.unsigned_abs();
+        }
+        Ok(changes)
+    }
+
+    /// Reads which they are without a lock, and deletes those by their keys: a DELETE that looks for them would wait
+    /// for every row on its way.
+    async fn tidy_up(&mut self, before_unix_ms: i64) -> Result<u64, StoreError> {
+        let old = format!("period <> '' AND updated < {before_unix_ms}");
+        let mut packet = Packet::new();
+        packet.add(format_args!("SELECT name, period FROM getid_sequence WHERE {old} LIMIT {ROWS_MAX}"));
+        let found = self.link.run(&packet).await?;
+        let keys = found[0].rows.iter().filter_map(|row| Key::of_period(&text(row, 0)?, &text(row, 1)?));
+        let mut keys: Vec<Key> = keys.collect();
+        if keys.is_empty() {
+            return Ok(0);
+        }
+        keys.sort_by(|a, b| (a.name(), a.period()).cmp(&(b.name(), b.period())));
+        let any: Vec<String> = keys.iter().map(|key| format!("({})", is_row(key))).collect();
+        let mut packet = Packet::new();
+        packet.add(format_args!("DELETE FROM getid_sequence WHERE ({}) AND {old}", any.join(" OR ")));
+        Ok(self.link.run(&packet).await?[0].affected)
+    }
+}
+
+/// What [`NativeConnection::lock`] has locked.
+struct Locked {
+    changes: i64,
+    now: i64,
+    row: Option<RawRow>,
+}
+
+impl Connection for NativeConnection {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn reserve<'a>(&'a mut self, asks: &'a [Reserve]) -> Answer<'a, Vec<Result<Reserved, Verdict>>> {
+        Box::pin(self.reserve_all(asks))
+    }
+
+    fn give_back<'a>(&'a mut self, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
+        Box::pin(self.give_back_all(ends))
+    }
+
+    fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>> {
+        Box::pin(self.create_one(new))
+    }
+
+    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>> {
+        Box::pin(self.change_one(key, change))
+    }
+
+    fn row<'a>(&'a mut self, key: &'a Key) -> Answer<'a, Option<Row>> {
+        Box::pin(async move { Ok(self.rows(is_row(key)).await?.pop()) })
+    }
+
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> Answer<'a, Vec<Row>> {
+        let (name, period) = after.split_once('@').unwrap_or((after, ""));
+        let condition = if periods {
+            format!(
+                "({} OR ({} AND {}))",
+                compared("name", ">", name),
+                compared("name", "=", name),
+                compared("period", ">", period)
+            )
+        } else {
+            format!("{} AND period = ''", compared("name", ">", name))
+        };
+        Box::pin(self.rows(format!("{condition} AND state <> 'dropped' ORDER BY name, period LIMIT {limit}")))
+    }
+
+    fn count(&mut self) -> Answer<'_, u64> {
+        Box::pin(self.count_rows())
+    }
+
+    fn changes(&mut self, seen: Option<u64>) -> Answer<'_, Changes> {
+        Box::pin(self.changes_since(seen))
+    }
+
+    fn highest_of_other_periods<'a>(&'a mut self, key: &'a Key) -> Answer<'a, i64> {
+        Box::pin(self.highest_of(key))
+    }
+
+    fn maximum<'a>(&'a mut self, table: &'a str, id: i64) -> Answer<'a, Result<Option<i64>, Verdict>> {
+        Box::pin(async move {
+            let mut packet = Packet::new();
+            packet.add(format_args!("SELECT current_max_id FROM `{table}` WHERE id = {id}"));
+            Ok(Ok(self.link.run(&packet).await?.first().and_then(super::link::Done::number)))
+        })
+    }
+
+    fn tidy(&mut self, before_unix_ms: i64) -> Answer<'_, u64> {
+        Box::pin(self.tidy_up(before_unix_ms))
+    }
+}
+
+/// What a reservation got. Nothing comes of it if the row was changed by somebody else in the middle (which a
+/// transaction rules out, but not in a table without transactions; and a trigger may), and it is tried again.
+fn answer_of(ask: &Reserve, before: &RawRow, after: &RawRow, is_updated: bool) -> Option<Result<Reserved, Verdict>> {
+    let (before, after) = match (before.clone().read(), after.clone().read()) {
+        (Ok(before), Ok(after)) => (before, after),
+        (Err(text), _) | (_, Err(text)) => return Some(Err(Verdict::BadRow(text))),
+    };
+    match native::reserved(&before, ask, after.updated_unix_ms) {
+        Err(verdict) => Some(Err(verdict)),
+        Ok(expected) if expected.last < expected.first => Some(Ok(expected)),
+        Ok(expected) => {
+            let is_ours = is_updated && (expected.row.next, expected.row.spec) == (after.next, after.spec);
+            is_ours.then_some(Ok(Reserved { row: after, ..expected }))
+        }
+    }
+}
+
+/// Rows by their keys as text.
+fn by_key(done: &Done) -> BTreeMap<String, RawRow> {
+    let key = |row: &RawRow| {
+        if row.period.is_empty() { row.name.clone() } else { format!("{}@{}", row.name, row.period) }
+    };
+    done.rows.iter().map(raw_row).map(|row| (key(&row), row)).collect()
+}
+
+/// A column beside whatever somebody has typed. What no name can be is written in hexadecimal digits, and is looked for
+/// without the index.
+fn compared(column: &str, operator: &str, with: &str) -> String {
+    if with.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte)) {
+        return format!("{column} {operator} '{with}'");
+    }
+    format!("CAST({column} AS BINARY) {operator} x'{}'", hex(with.as_bytes()))
+}
+
+/// Somebody has emptied `getid_store`. The connection is let go of, and the next one makes the row.
+fn lost() -> StoreError {
+    StoreError::Unknown("getid_store has lost its row, a new connection makes it again".to_owned())
+}
+
+fn moved(key: &Key) -> Verdict {
+    Verdict::BadRow(format!("the row of '{key}' was changed by others {TRIES} times while it was reserved from"))
+}
+
+/// The condition that a row is that of this key.
+fn is_row(key: &Key) -> String {
+    format!("name = '{}' AND period = '{}'", key.name(), key.period())
+}
+
+/// The UPDATE of a reservation: nothing, where the row gives none, or has nothing left.
+fn reserve_sql(ask: &Reserve) -> String {
+    let values = ask.values.clamp(1, RESERVED_MAX);
+    let floor = ask.floor.clamp(0, VALUE_MAX + 1);
+    // `Spec::next_from`, of three numbers.
+    let from = format!("GREATEST(next, start, {floor})");
+    let first = format!("({from} + MOD(increment + offset_ - MOD({from}, increment), increment))");
+    // MySQL assigns from left to right, so `next` is the last.
+    format!(
+        "UPDATE getid_sequence SET version = version + 1, updated = {NOW}, next = {first} \
+         + LEAST({values}, (max_value - {first}) DIV increment + 1) * increment \
+         WHERE {} AND state = 'live' AND increment > 0 AND offset_ BETWEEN 1 AND increment AND next >= 0 \
+         AND {first} <= max_value",
+        is_row(&ask.key)
+    )
+}
+
+/// The INSERT of a period's row, unless it is there. (ON DUPLICATE KEY, since INSERT IGNORE takes a shared lock, and
+/// two servers that both have it wait for each other.)
+fn add_opening(packet: &mut Packet, ask: &Reserve) {
+    if let Some(spec) = ask.opens {
+        let row = native::opened(&ask.key, spec, 0);
+        let insert = insert_sql(&row, 0, NOW);
+        packet.add(format_args!("{insert} ON DUPLICATE KEY UPDATE version = version"));
+    }
+}
+
+fn insert_sql(row: &Row, changed: i64, now: &str) -> String {
+    let Row { key, next, version, generation, spec, state, .. } = row;
+    format!(
+        "INSERT INTO getid_sequence ({COLUMNS}, changed) VALUES ('{}', '{}', {next}, {}, {}, {}, {}, {}, {}, {}, '{}', \
+         '{}', {now}, {now}, {changed})",
+        key.name(),
+        key.period(),
+        column(*version),
+        column(*generation),
+        spec.start,
+        spec.increment,
+        spec.offset,
+        spec.cache,
+        spec.max,
+        policy_word(spec.policy),
+        state_word(*state)
+    )
+}
+
+/// The row as a whole, over the one that had this version, or as a new one.
+fn write_sql(changed: i64, seen: Option<u64>, row: &Row) -> String {
+    let Some(seen) = seen else { return insert_sql(row, changed, &row.updated_unix_ms.to_string()) };
+    let Row { key, next, version, generation, spec, state, created_unix_ms, updated_unix_ms } = row;
+    format!(
+        "UPDATE getid_sequence SET next = {next}, version = {}, generation = {}, changed = {changed}, start = {}, \
+         increment = {}, offset_ = {}, cache = {}, max_value = {}, policy = '{}', state = '{}', \
+         created = {created_unix_ms}, updated = {updated_unix_ms} WHERE {} AND version = {}",
+        column(*version),
+        column(*generation),
+        spec.start,
+        spec.increment,
+        spec.offset,
+        spec.cache,
+        spec.max,
+        policy_word(spec.policy),
+        state_word(*state),
+        is_row(key),
+        column(seen)
+    )
+}
+
+/// A row in the order of [`COLUMNS`]. What is no number becomes one that no column may have, for [`RawRow::read`] to
+/// name.
+fn raw_row(row: &mysql_async::Row) -> RawRow {
+    let number = |at| number(row, at).unwrap_or(i64::MIN);
+    let text = |at| text(row, at).unwrap_or_else(|| "NULL".to_owned());
+    RawRow {
+        name: text(0),
+        period: text(1),
+        next: number(2),
+        version: number(3),
+        generation: number(4),
+        start: number(5),
+        increment: number(6),
+        offset: number(7),
+        cache: number(8),
+        max: number(9),
+        policy: text(10),
+        state: text(11),
+        created: number(12),
+        updated: number(13),
+    }
+}

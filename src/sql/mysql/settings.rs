@@ -1,0 +1,175 @@
+//! What a session is set to, and what is read of the server: its version, its clock, and by what it may lose a commit.
+
+use std::collections::BTreeMap;
+
+use mysql_async::Error;
+
+use super::errors::said;
+use super::link::{Link, NOW, Packet, number, text};
+use crate::sql::{About, StoreError};
+
+/// What is read of a server's settings. A server without one of them leaves it out.
+const READ: &str = "'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'binlog_format', 'innodb_doublewrite', \
+                    'read_only', 'super_read_only', 'innodb_read_only', 'innodb_lock_wait_timeout'";
+
+/// Sets the session, and reads what the server is. One that takes no writes is refused.
+pub(super) async fn of(link: &mut Link) -> Result<About, StoreError> {
+    let mut packet = Packet::new();
+    packet.add(format_args!("SELECT VERSION(), {NOW}"));
+    packet.add(format_args!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({READ})"));
+    let done = link.run(&packet).await?;
+    let version = done[0].rows.first().and_then(|row| text(row, 0)).unwrap_or_default();
+    let mut settings = BTreeMap::new();
+    for row in &done[1].rows {
+        let (name, value) = (text(row, 0).unwrap_or_default(), text(row, 1).unwrap_or_default());
+        settings.insert(name, value.to_ascii_uppercase());
+    }
+    let is = |name: &str, value: &str| settings.get(name).is_some_and(|found| found == value);
+    for name in ["innodb_read_only", "super_read_only", "read_only"] {
+        // (MariaDB has words for `read_only`: what is not OFF is on.)
+        if settings.get(name).is_some_and(|value| value != "OFF" && value != "0") {
+            return Err(StoreError::Refused(format!(
+                "{} has {name} on, so it takes no writes: it is a replica, perhaps. Name the primary",
+                link.who.place
+            )));
+        }
+    }
+    let is_mariadb = version.to_ascii_lowercase().contains("mariadb");
+    set(link, is_mariadb, is("binlog_format", "STATEMENT") && is("log_bin", "ON")).await?;
+    let product = if is_mariadb { "MariaDB" } else { "MySQL" };
+    let mut about = About {
+        product: format!("{product} {}", version.split('-').next().unwrap_or_default()),
+        uuid: String::new(),
+        unix_ms: done[0].rows.first().and_then(|row| number(row, 1)).unwrap_or(0),
+        warnings: warnings(&settings),
+    };
+    if replicates(link).await? {
+        about.warnings.push(
+            "it is a replica of another server, and getid's writes to it are lost when it is set up again: name the \
+             primary (of two that replicate each other, one only)"
+                .to_owned(),
+        );
+    }
+    Ok(about)
+}
+
+/// What statements here rely on, whatever the server's defaults are.
+async fn set(link: &mut Link, is_mariadb: bool, logs_statements: bool) -> Result<(), StoreError> {
+    let mut packet = Packet::new();
+    // (STATEMENT cannot log what READ COMMITTED has read, and the server refuses it then.)
+    let isolation = if logs_statements { "REPEATABLE READ" } else { "READ COMMITTED" };
+    packet.add(format_args!("SET SESSION TRANSACTION ISOLATION LEVEL {isolation}, READ WRITE"));
+    // Division by zero is NULL, for conditions that look at rows which somebody has written by hand.
+    packet.add(format_args!(
+        "SET SESSION autocommit = 1, completion_type = 0, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
+         time_zone = '+00:00', innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, sql_safe_updates = 0"
+    ));
+    if is_mariadb {
+        // Seconds, for any statement.
+        packet.add(format_args!("SET SESSION max_statement_time = 2"));
+    } else {
+        // Milliseconds, for SELECT only.
+        packet.add(format_args!("SET SESSION max_execution_time = 2000"));
+    }
+    link.run(&packet).await.map(|_| ())
+}
+
+/// By what this server may lose a commit, each with its remedy.
+fn warnings(settings: &BTreeMap<String, String>) -> Vec<String> {
+    let value = |name: &str| settings.get(name).map_or("", String::as_str);
+    let mut warnings = Vec::new();
+    let flush = value("innodb_flush_log_at_trx_commit");
+    if matches!(flush, "0" | "2") {
+        warnings.push(format!(
+            "innodb_flush_log_at_trx_commit is {flush}: a crash of the machine may take back values that were given; \
+             set it to 1"
+        ));
+    }
+    let sync = value("sync_binlog");
+    if value("log_bin") == "ON" && sync != "1" && !sync.is_empty() {
+        warnings.push(format!(
+            "sync_binlog is {sync} with log_bin: a crash of the machine may take back values that were given, here or \
+             on its replicas; set it to 1"
+        ));
+    }
+    if matches!(value("innodb_doublewrite"), "OFF" | "0" | "DETECT_ONLY") {
+        warnings.push(
+            "innodb_doublewrite is off: a crash of the machine may leave a page half written, unless the file system \
+             writes 16 KiB at once; set it to ON"
+                .to_owned(),
+        );
+    }
+    warnings
+}
+
+/// Whether the server is a replica, and writes nevertheless. Who may not know takes it for none.
+async fn replicates(link: &mut Link) -> Result<bool, StoreError> {
+    for statement in ["SHOW REPLICA STATUS", "SHOW SLAVE STATUS"] {
+        let mut packet = Packet::new();
+        packet.add(format_args!("{statement}"));
+        match link.run_raw(&packet).await {
+            Ok(done) => return Ok(!done[0].rows.is_empty()),
+            // It does not know the word, or the user may not ask.
+            Err((_, Error::Server(_))) => {}
+            Err((_, error)) => return Err(link.who.failed(&error, false)),
+        }
+    }
+    Ok(false)
+}
+
+/// Looks at tables, each with a column and a condition that no row has: that they can be written, and in what they are.
+pub(super) async fn look_at_tables(
+    link: &mut Link,
+    tables: &[(&str, &str, &str)],
+    about: &mut About,
+) -> Result<(), StoreError> {
+    let names: Vec<String> = tables.iter().map(|(table, ..)| format!("'{table}'")).collect();
+    let mut packet = Packet::new();
+    packet.add(format_args!(
+        "SELECT table_name, engine FROM information_schema.tables \
+         WHERE table_schema = DATABASE() AND table_name IN ({}) ORDER BY table_name",
+        names.join(", ")
+    ));
+    for (table, column, condition) in tables {
+        // It changes nothing, and is refused where the user may not.
+        packet.add(format_args!("UPDATE {table} SET {column} = {column} WHERE {condition}"));
+    }
+    let done = link.run(&packet).await?;
+    for row in &done[0].rows {
+        let (table, engine) = (text(row, 0).unwrap_or_default(), text(row, 1).unwrap_or_default());
+        if !engine.eq_ignore_ascii_case("InnoDB") {
+            about.warnings.push(format!(
+                "{table} is a table of {engine}, which has no transactions, and a crash may take back values that were \
+                 given: ALTER TABLE {table} ENGINE=InnoDB"
+            ));
+        }
+    }
+    if tables[0].0 == "getid_store" {
+        may_create(link, about).await?;
+    }
+    Ok(())
+}
+
+/// Warns where sequences cannot be made, or old periods deleted.
+async fn may_create(link: &mut Link, about: &mut About) -> Result<(), StoreError> {
+    for (right, statement) in [
+        ("INSERT", "INSERT INTO getid_sequence SELECT * FROM getid_sequence WHERE name = '' AND period = ''"),
+        ("DELETE", "DELETE FROM getid_sequence WHERE name = '' AND period = ''"),
+    ] {
+        let mut packet = Packet::new();
+        packet.add(format_args!("{statement}"));
+        match link.run_raw(&packet).await {
+            Ok(_) => {}
+            Err((_, Error::Server(error))) if error.code == 1142 => {
+                let (user, database) = (&link.who.user, &link.who.database);
+                about.warnings.push(format!(
+                    "no sequence can be made, or no period be tidied away: {}; GRANT {right} ON \
+                     `{database}`.* TO '{user}'",
+                    said(&error)
+                ));
+            }
+            Err((_, error)) => return Err(link.who.failed(&error, false)),
+        }
+    }
+    Ok(())
+}

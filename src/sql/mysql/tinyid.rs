@@ -1,0 +1,356 @@
+//! `tiny_id_info`, as Tinyid has it, beside Tinyid's own servers.
+//!
+//! A segment is Tinyid's own: the row is read, and written by `... SET max_id = ?, version = version + 1 WHERE id = ?
+//! AND max_id = ? AND version = ? AND biz_type = ?`, in READ COMMITTED, up to three times if somebody else was first.
+//! It is `(old max_id, new max_id]`, and of it only values with `v % delta == remainder` count. `max_id` grows by the
+//! row's step, or by a multiple of it where more is wanted.
+//!
+//! Not here: giving back, creating, changing, as in [`super::leaf`]; tokens; an order over several databases, of which
+//! what is said there holds here too.
+//!
+//! Invariant: a row that no segment can be had of (a trap) is not written.
+
+use std::collections::BTreeMap;
+
+use getid_core::{INCREMENT_MAX, Key, RESERVED_MAX, Spec, VALUE_MAX};
+
+use super::leaf::{after_sql, count, no_changes};
+use super::link::{Link, Packet, number, text, unix_ms_of};
+use crate::sql::{
+    About, Answer, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, RowState, StoreError,
+    Verdict,
+};
+
+pub(super) const TABLE: &str = "tiny_id_info";
+
+/// What is read and written of it.
+pub(super) const COLUMNS: &str = "id, biz_type, max_id, step, delta, remainder, create_time, update_time, version";
+
+/// The table as Tinyid has it.
+pub(super) const SCHEMA: &str = "CREATE TABLE tiny_id_info (
+  id          BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
+  biz_type    VARCHAR(63)     NOT NULL DEFAULT '',
+  begin_id    BIGINT          NOT NULL DEFAULT 0,
+  max_id      BIGINT          NOT NULL DEFAULT 0,
+  step        INT             DEFAULT 0,
+  delta       INT             NOT NULL DEFAULT 1,
+  remainder   INT             NOT NULL DEFAULT 0,
+  create_time TIMESTAMP       NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  update_time TIMESTAMP       NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  version     BIGINT          NOT NULL DEFAULT 0,
+  PRIMARY KEY (id),
+  UNIQUE KEY uniq_biz_type (biz_type)
+) ENGINE=InnoDB;
+";
+
+/// As Tinyid does.
+const TRIES: usize = 3;
+
+/// A connection to `tiny_id_info`.
+pub(super) struct TinyidConnection {
+    link: Link,
+    about: About,
+}
+
+/// What is read of a row.
+struct TinyidRow {
+    id: i64,
+    name: String,
+    max_id: Option<i64>,
+    step: Option<i64>,
+    delta: Option<i64>,
+    remainder: Option<i64>,
+    version: Option<i64>,
+    created: i64,
+    updated: i64,
+}
+
+/// A row of which segments can be had.
+#[derive(Clone)]
+struct GoodRow {
+    id: i64,
+    max_id: i64,
+    step: i64,
+    row: Row,
+}
+
+/// What a try does to a row.
+enum Plan {
+    /// `max_id` becomes this.
+    Swap(GoodRow, i64),
+    Done(Result<Reserved, Verdict>),
+}
+
+impl TinyidConnection {
+    pub(super) fn new(link: Link, about: About) -> TinyidConnection {
+        TinyidConnection { link, about }
+    }
+
+    async fn reserve_all(&mut self, asks: &[Reserve]) -> Result<Vec<Result<Reserved, Verdict>>, StoreError> {
+        let mut answers: Vec<Option<Result<Reserved, Verdict>>> = vec![None; asks.len()];
+        let mut last_seen: Vec<Option<i64>> = vec![None; asks.len()];
+        for _ in 0..TRIES {
+            let mut left: Vec<usize> = (0..asks.len()).filter(|at| answers[*at].is_none()).collect();
+            left.sort_by_key(|at| asks[*at].key.as_str());
+            // The second of the same comes after the first.
+            left.dedup_by_key(|at| &asks[*at].key);
+            if left.is_empty() {
+                break;
+            }
+            self.try_reserve(asks, &left, &mut last_seen, &mut answers).await?;
+        }
+        let all = answers.into_iter().zip(asks.iter().zip(last_seen));
+        Ok(all.map(|(answer, (ask, last))| answer.unwrap_or_else(|| Err(behind(ask, last)))).collect())
+    }
+
+    /// Reads the rows of those that are left, and swaps them.
+    async fn try_reserve(
+        &mut self,
+        asks: &[Reserve],
+        left: &[usize],
+        last_seen: &mut [Option<i64>],
+        answers: &mut [Option<Result<Reserved, Verdict>>],
+    ) -> Result<(), StoreError> {
+        let any: Vec<String> = left.iter().map(|at| format!("({})", is_row(&asks[*at].key))).collect();
+        let rows = self.rows(any.join(" OR ")).await?;
+        let rows: BTreeMap<&str, &TinyidRow> = rows.iter().map(|row| (row.name.as_str(), row)).collect();
+        let mut packet = Packet::transaction();
+        let mut swaps = Vec::new();
+        for at in left {
+            match plan(&asks[*at], rows.get(asks[*at].key.as_str()).copied()) {
+                Plan::Done(answer) => answers[*at] = Some(answer),
+                Plan::Swap(row, max_id) => {
+                    let swap = packet.add(format_args!(
+                        "UPDATE tiny_id_info SET max_id = {max_id}, update_time = NOW(), version = version + 1 \
+                         WHERE id = {} AND max_id = {} AND version = {} AND biz_type = '{}'",
+                        row.id, row.max_id, row.row.version, row.row.key
+                    ));
+                    swaps.push((*at, swap, row, max_id));
+                }
+            }
+        }
+        if swaps.is_empty() {
+            return Ok(());
+        }
+        packet.commit();
+        let done = self.link.run(&packet).await?;
+        for (at, swap, row, max_id) in swaps {
+            if done[swap].affected == 1 {
+                answers[at] = segment(&asks[at], row, max_id, &mut last_seen[at]).map(Ok);
+            }
+        }
+        Ok(())
+    }
+
+    async fn rows(&mut self, condition: String) -> Result<Vec<TinyidRow>, StoreError> {
+        let mut packet = Packet::new();
+        packet.add(format_args!(
+            "SELECT id, biz_type, max_id, step, delta, remainder, version, {}, {} FROM tiny_id_info WHERE {condition}",
+            unix_ms_of("create_time"),
+            unix_ms_of("update_time")
+        ));
+        Ok(self.link.run(&packet).await?[0].rows.iter().map(tinyid_row).collect())
+    }
+}
+
+impl Connection for TinyidConnection {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn reserve<'a>(&'a mut self, asks: &'a [Reserve]) -> Answer<'a, Vec<Result<Reserved, Verdict>>> {
+        Box::pin(self.reserve_all(asks))
+    }
+
+    fn give_back<'a>(&'a mut self, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
+        Box::pin(async { Ok(vec![false; ends.len()]) })
+    }
+
+    fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>> {
+        let name = new.key.name();
+        let verdict = Verdict::Unsupported(format!(
+            "tiny_id_info is Tinyid's: INSERT INTO tiny_id_info (biz_type, begin_id, max_id, step, delta, remainder) \
+             VALUES ('{name}', 0, 0, 1000, 1, 0)"
+        ));
+        Box::pin(async { Ok(Err(verdict)) })
+    }
+
+    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>> {
+        let name = key.name();
+        let raise = |last: i64| {
+            format!(
+                "UPDATE tiny_id_info SET max_id = {last}, version = version + 1 WHERE biz_type = '{name}' \
+                 AND max_id < {last}"
+            )
+        };
+        let verdict = Verdict::Unsupported(match change {
+            RowChange::Raise { last, .. } => format!("tiny_id_info is Tinyid's: {}", raise(*last)),
+            RowChange::WentBack { had_next } => format!(
+                "tiny_id_info has no mark for a row that went back: {}, and more if others have had more",
+                raise(had_next.saturating_sub(1))
+            ),
+            RowChange::Alter { .. } => format!(
+                "tiny_id_info has a step, a delta and a remainder: UPDATE tiny_id_info SET step = 1000, version = \
+                 version + 1 WHERE biz_type = '{name}'; delta and remainder only with all of its servers stopped"
+            ),
+            RowChange::Drop => format!(
+                "tiny_id_info has no tombstones, and one that is made again begins anew: note its max_id, then DELETE \
+                 FROM tiny_id_info WHERE biz_type = '{name}'"
+            ),
+            RowChange::Confirm => "tiny_id_info has no mark that could be taken off".to_owned(),
+        });
+        Box::pin(async { Ok(Err(verdict)) })
+    }
+
+    fn row<'a>(&'a mut self, key: &'a Key) -> Answer<'a, Option<Row>> {
+        Box::pin(async move {
+            let rows = self.rows(is_row(key)).await?;
+            let Some(row) = rows.into_iter().find(|row| row.name == key.as_str()) else { return Ok(None) };
+            row.checked(key).map(|good| Some(good.row)).map_err(StoreError::Refused)
+        })
+    }
+
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, _: bool) -> Answer<'a, Vec<Row>> {
+        Box::pin(async move {
+            let rows = self.rows(after_sql("biz_type", after, limit)).await?;
+            Ok(rows.into_iter().filter_map(|row| Some(row.shown(Key::new(&row.name)?))).collect())
+        })
+    }
+
+    fn count(&mut self) -> Answer<'_, u64> {
+        Box::pin(count(&mut self.link, TABLE, "biz_type"))
+    }
+
+    fn changes(&mut self, _: Option<u64>) -> Answer<'_, Changes> {
+        Box::pin(no_changes(&mut self.link))
+    }
+
+    fn tidy(&mut self, _: i64) -> Answer<'_, u64> {
+        Box::pin(async { Ok(0) })
+    }
+}
+
+impl TinyidRow {
+    /// The row if segments can be had of it; or what is wrong with it, and the remedy.
+    fn checked(&self, key: &Key) -> Result<GoodRow, String> {
+        let found = |number: Option<i64>| number.map_or_else(|| "NULL".to_owned(), |number| number.to_string());
+        let bad = |column: &str, number: Option<i64>, why: &str, good: &str| {
+            format!(
+                "the row '{key}' of tiny_id_info has {column} {}, {why}: UPDATE tiny_id_info SET {column} = {good}, \
+                 version = version + 1 WHERE biz_type = '{key}'",
+                found(number)
+            )
+        };
+        let Some(step) = self.step.filter(|step| *step > 0) else {
+            return Err(bad("step", self.step, "so its segments are empty", "1000"));
+        };
+        let delta_max = i64::from(INCREMENT_MAX);
+        let Some(delta) = self.delta.filter(|delta| (1..=delta_max).contains(delta)) else {
+            return Err(bad("delta", self.delta, &format!("must be 1 to {delta_max}"), "1"));
+        };
+        if !self.remainder.is_some_and(|remainder| (0..delta).contains(&remainder)) {
+            let why = format!("which no value has with delta {delta}, must be below it");
+            return Err(bad("remainder", self.remainder, &why, "0"));
+        }
+        let Some(max_id) = self.max_id.filter(|max_id| (0..=VALUE_MAX).contains(max_id)) else {
+            return Err(bad("max_id", self.max_id, &format!("must be 0 to {VALUE_MAX}"), "..."));
+        };
+        if self.version.is_none() {
+            return Err(bad("version", None, "must be a number", "0"));
+        }
+        Ok(GoodRow { id: self.id, max_id, step, row: self.shown(key.clone()) })
+    }
+
+    /// What it is as a row, good or not.
+    fn shown(&self, key: Key) -> Row {
+        let small = |number: Option<i64>| u32::try_from(number.unwrap_or(0).max(0)).unwrap_or(u32::MAX);
+        let increment = small(self.delta).clamp(1, INCREMENT_MAX);
+        let remainder = small(self.remainder) % increment;
+        let offset = if remainder == 0 { increment } else { remainder };
+        let cache = (small(self.step) / increment).min(RESERVED_MAX);
+        let spec = Spec { start: 0, increment, offset, cache, ..Spec::default() };
+        Row {
+            key,
+            next: spec.next_from(self.max_id.unwrap_or(0).clamp(0, VALUE_MAX) + 1),
+            version: self.version.unwrap_or(0).unsigned_abs(),
+            generation: 0,
+            spec,
+            state: RowState::Live,
+            created_unix_ms: self.created,
+            updated_unix_ms: self.updated,
+        }
+    }
+}
+
+/// What to do with a row that was read: up to where it goes, if it is good.
+fn plan(ask: &Reserve, row: Option<&TinyidRow>) -> Plan {
+    let Some(row) = row else { return Plan::Done(Err(Verdict::NoSuch)) };
+    let good = match row.checked(&ask.key) {
+        Ok(good) => good,
+        Err(text) => return Plan::Done(Err(Verdict::BadRow(text))),
+    };
+    let GoodRow { max_id, step, row, .. } = &good;
+    let delta = i64::from(row.spec.increment);
+    // Both are at most 10^7 values, 10^13: a step alone may be more.
+    let wanted = i64::from(ask.values.clamp(1, RESERVED_MAX)) * delta;
+    let up = (ask.floor - max_id - 1).clamp(0, i64::from(RESERVED_MAX) * delta);
+    let steps = (wanted + up - 1) / step + 1;
+    let steps = steps.min((VALUE_MAX - max_id) / step);
+    if steps == 0 {
+        let (next, row) = (row.next, row.clone());
+        return Plan::Done(Ok(Reserved { first: next, last: next - delta, found_next: next, row }));
+    }
+    let next_max_id = max_id + steps * step;
+    Plan::Swap(good, next_max_id)
+}
+
+/// The segment of a swap that was done; nothing, if all of it is below what this server has had of other databases.
+fn segment(ask: &Reserve, before: GoodRow, max_id: i64, last_seen: &mut Option<i64>) -> Option<Reserved> {
+    let found_next = before.row.next;
+    let mut row = before.row;
+    row.next = row.spec.next_from(max_id + 1);
+    row.version += 1;
+    let first = row.spec.next_from(found_next.max(ask.floor));
+    let last = row.next - i64::from(row.spec.increment);
+    if last < first {
+        *last_seen = Some(max_id);
+        return None;
+    }
+    Some(Reserved { first, last, found_next, row })
+}
+
+/// Why there are no values after some tries.
+fn behind(ask: &Reserve, last_seen: Option<i64>) -> Verdict {
+    let Reserve { key, floor, .. } = ask;
+    Verdict::BadRow(match last_seen {
+        None => format!(
+            "get next segmentId conflict: the row '{key}' of tiny_id_info was changed by others {TRIES} times between \
+             reading and writing it"
+        ),
+        Some(last) => format!(
+            "the row '{key}' of tiny_id_info is at {last}, and this server has had values up to {had} of another \
+             database: UPDATE tiny_id_info SET max_id = {had}, version = version + 1 WHERE biz_type = '{key}' AND \
+             max_id < {had}",
+            had = floor - 1
+        ),
+    })
+}
+
+/// The condition that a row is that of this key, by its bytes: Tinyid's column takes `Orders` for `orders`.
+fn is_row(key: &Key) -> String {
+    format!("biz_type = '{key}' AND CAST(biz_type AS BINARY) = '{key}'")
+}
+
+fn tinyid_row(row: &mysql_async::Row) -> TinyidRow {
+    TinyidRow {
+        id: number(row, 0).unwrap_or(0),
+        name: text(row, 1).unwrap_or_default(),
+        max_id: number(row, 2),
+        step: number(row, 3),
+        delta: number(row, 4),
+        remainder: number(row, 5),
+        version: number(row, 6),
+        created: number(row, 7).unwrap_or(0),
+        updated: number(row, 8).unwrap_or(0),
+    }
+}

@@ -1,0 +1,280 @@
+//! The rows of getid's own tables: how one is read, and what becomes of it, whatever database it is in.
+//!
+//! The tables are the same in all three, with the column types of each:
+//!
+//! | `getid_store` | a single row |
+//! |---|---|
+//! | `id` | always 1 |
+//! | `uuid` | which store this is, for ever |
+//! | `changes` | one more in each transaction that creates a row or changes one ([`RowChange`]), so in the order of commits |
+//!
+//! | `getid_sequence` | a row for each sequence, and for each period of a serial number |
+//! |---|---|
+//! | `name`, `period` | the primary key, compared byte for byte; `period` is empty for a sequence |
+//! | `next` | the first value that nobody has reserved |
+//! | `version` | one more whenever the row is written, by whatever statement |
+//! | `generation` | one more with each [`RowChange`] |
+//! | `changed` | what `getid_store.changes` was at the last of them; has an index |
+//! | `start`, `increment`, `offset_`, `cache`, `max_value`, `policy` | [`Spec`]; `policy` is `''`, `wait` or `error` |
+//! | `state` | `live`, `dropped` or `went-back` |
+//! | `created`, `updated` | Unix ms by the database's clock |
+//!
+//! What is decided here is a function of the row as it was read, inside of the transaction that writes it. SQLite asks
+//! for each row; a database server for all but a reservation, which is one statement there.
+//!
+//! Invariant: `next` goes down by [`given_back`] only, and `version` goes up with each write. So a row of a version
+//! that a server knows is as that server has left it.
+
+use getid_core::{INCREMENT_MAX, Key, RESERVED_MAX, Spec, VALUE_MAX, WaitPolicy};
+
+use super::{Create, GiveBack, Reserve, Reserved, Row, RowChange, RowState, Verdict};
+
+/// The version of these tables.
+pub(super) const SCHEMA_VERSION: i64 = 1;
+
+/// A row as a database has it: any numbers, any words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct RawRow {
+    pub(super) name: String,
+    pub(super) period: String,
+    pub(super) next: i64,
+    pub(super) version: i64,
+    pub(super) generation: i64,
+    pub(super) start: i64,
+    pub(super) increment: i64,
+    pub(super) offset: i64,
+    pub(super) cache: i64,
+    pub(super) max: i64,
+    pub(super) policy: String,
+    pub(super) state: String,
+    pub(super) created: i64,
+    pub(super) updated: i64,
+}
+
+/// The columns of [`RawRow`], in its order.
+pub(super) const COLUMNS: &str = "name, period, next, version, generation, start, increment, offset_, cache, \
+                                  max_value, policy, state, created, updated";
+
+impl RawRow {
+    /// The row, or what is wrong with it and the remedy: somebody else has written it.
+    pub(super) fn read(self) -> Result<Row, String> {
+        let RawRow { name, period, .. } = &self;
+        let key = if period.is_empty() { Key::new(name) } else { Key::of_period(name, period) };
+        let shown = if period.is_empty() { name.clone() } else { format!("{name}@{period}") };
+        let key = key.ok_or_else(|| {
+            format!("the row '{}' of getid_sequence has a name that none can have: delete it", shown.escape_debug())
+        })?;
+        let bad = |column: &str, found: &dyn std::fmt::Display, expected: &str| {
+            format!("the row of '{key}' in getid_sequence has {column} {found}, must be {expected}: UPDATE it by hand")
+        };
+        let number = |column: &str, found: i64, min: i64, max: i64| {
+            let is_right = (min..=max).contains(&found);
+            if is_right { Ok(found) } else { Err(bad(column, &found, &format!("{min} to {max}"))) }
+        };
+        let small = |column: &str, found: i64, min: i64, max: u32| {
+            number(column, found, min, max.into()).map(|found| u32::try_from(found).unwrap_or(max))
+        };
+        let increment = small("increment", self.increment, 1, INCREMENT_MAX)?;
+        let spec = Spec {
+            start: number("start", self.start, 0, VALUE_MAX)?,
+            increment,
+            offset: small("offset_", self.offset, 1, increment)?,
+            cache: small("cache", self.cache, 0, RESERVED_MAX)?,
+            max: number("max_value", self.max, 0, VALUE_MAX)?,
+            policy: match &*self.policy {
+                "" => None,
+                "wait" => Some(WaitPolicy::Wait),
+                "error" => Some(WaitPolicy::Error),
+                found => return Err(bad("policy", &format!("'{}'", found.escape_debug()), "'', 'wait' or 'error'")),
+            },
+        };
+        let state = match &*self.state {
+            "live" => RowState::Live,
+            "dropped" => RowState::Dropped,
+            "went-back" => RowState::WentBack,
+            found => {
+                let found = format!("'{}'", found.escape_debug());
+                return Err(bad("state", &found, "'live', 'dropped' or 'went-back'"));
+            }
+        };
+        Ok(Row {
+            next: number("next", self.next, 0, NEXT_MAX)?,
+            version: number("version", self.version, 0, i64::MAX)?.unsigned_abs(),
+            generation: number("generation", self.generation, 0, i64::MAX)?.unsigned_abs(),
+            spec,
+            state,
+            created_unix_ms: self.created,
+            updated_unix_ms: self.updated,
+            key,
+        })
+    }
+}
+
+/// The largest `next`: past the last value that there is, and with room for what one more step adds.
+pub(super) const NEXT_MAX: i64 = VALUE_MAX + 100_000_000_000_000_000;
+
+/// The word of a state.
+pub(super) fn state_word(state: RowState) -> &'static str {
+    match state {
+        RowState::Live => "live",
+        RowState::Dropped => "dropped",
+        RowState::WentBack => "went-back",
+    }
+}
+
+/// The word of a policy.
+pub(super) fn policy_word(policy: Option<WaitPolicy>) -> &'static str {
+    match policy {
+        None => "",
+        Some(WaitPolicy::Wait) => "wait",
+        Some(WaitPolicy::Error) => "error",
+    }
+}
+
+/// A number as a column has it.
+pub(super) fn column(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The last value that counts as given: what is before `next`.
+pub(super) fn last_of(row: &Row) -> i64 {
+    row.next - i64::from(row.spec.increment)
+}
+
+/// Why a row that is there gives nothing; `None` if it does.
+pub(super) fn refusal(row: &Row) -> Option<Verdict> {
+    match row.state {
+        RowState::Live => None,
+        RowState::Dropped => Some(Verdict::Dropped { last: last_of(row) }),
+        RowState::WentBack => Some(Verdict::WentBack { next: row.next }),
+    }
+}
+
+/// What a reservation makes of a row. Where the max is reached the row stays as it is.
+pub(super) fn reserved(row: &Row, ask: &Reserve, now_unix_ms: i64) -> Result<Reserved, Verdict> {
+    if let Some(refusal) = refusal(row) {
+        return Err(refusal);
+    }
+    let spec = &row.spec;
+    let increment = i64::from(spec.increment);
+    let first = spec.next_from(row.next.max(floor_of(ask)));
+    let left = if first > spec.max { 0 } else { (spec.max - first) / increment + 1 };
+    let values = left.min(values_of(ask));
+    let mut after = row.clone();
+    if values > 0 {
+        after.next = first + values * increment;
+        after.version += 1;
+        after.updated_unix_ms = now_unix_ms;
+    }
+    Ok(Reserved { first, last: first + (values - 1) * increment, found_next: row.next, row: after })
+}
+
+/// How many values an ask may have.
+pub(super) fn values_of(ask: &Reserve) -> i64 {
+    ask.values.clamp(1, RESERVED_MAX).into()
+}
+
+/// Below which it wants none.
+pub(super) fn floor_of(ask: &Reserve) -> i64 {
+    ask.floor.min(VALUE_MAX + 1)
+}
+
+/// The row with the end of a reservation back; `None` if anybody has written it since.
+pub(super) fn given_back(row: &Row, end: &GiveBack, now_unix_ms: i64) -> Option<Row> {
+    let is_ours = row.state == RowState::Live && row.version == end.version;
+    let is_value = end.next < row.next && row.spec.next_from(end.next) == end.next;
+    (is_ours && is_value).then(|| Row {
+        next: end.next,
+        version: row.version + 1,
+        updated_unix_ms: now_unix_ms,
+        ..row.clone()
+    })
+}
+
+/// The row that a creation makes, of what was found by its name.
+pub(super) fn created(found: Option<&Row>, new: &Create, rows: u64, now_unix_ms: i64) -> Result<Row, Verdict> {
+    let fresh = opened(&new.key, new.spec, now_unix_ms);
+    let row = match found {
+        None => fresh,
+        Some(row) if row.state != RowState::Dropped => return Err(Verdict::Exists(Box::new(row.clone()))),
+        Some(row) if new.fresh_after_ms.is_some() => Row {
+            version: row.version + 1,
+            generation: row.generation + 1,
+            ..begun_anew(row, new, fresh, now_unix_ms)?
+        },
+        Some(row) if !new.above_dropped => return Err(Verdict::Dropped { last: last_of(row) }),
+        Some(row) => Row {
+            next: new.spec.next_from(row.next),
+            version: row.version + 1,
+            generation: row.generation + 1,
+            ..fresh
+        },
+    };
+    if new.rows_max > 0 && rows >= new.rows_max {
+        return Err(Verdict::TooMany { max: new.rows_max });
+    }
+    Ok(row)
+}
+
+/// The row of one that begins at its start though it was dropped, once nobody can have values of it.
+fn begun_anew(row: &Row, new: &Create, fresh: Row, now_unix_ms: i64) -> Result<Row, Verdict> {
+    let wait_ms = new.fresh_after_ms.unwrap_or(0) - (now_unix_ms - row.updated_unix_ms);
+    if wait_ms <= 0 {
+        return Ok(fresh);
+    }
+    Err(Verdict::Unsupported(format!(
+        "it was dropped at {} a moment ago, and other servers may have values of it for {} s: FRESH begins anew after that",
+        last_of(row),
+        (wait_ms + 999) / 1000
+    )))
+}
+
+/// A new row, of which nothing was reserved.
+pub(super) fn opened(key: &Key, spec: Spec, now_unix_ms: i64) -> Row {
+    Row {
+        key: key.clone(),
+        next: spec.next_from(spec.start),
+        version: 0,
+        generation: 0,
+        spec,
+        state: RowState::Live,
+        created_unix_ms: now_unix_ms,
+        updated_unix_ms: now_unix_ms,
+    }
+}
+
+/// The row after a change. A raise that does not confirm leaves the mark of a row that went back where it is.
+pub(super) fn changed(row: &Row, change: &RowChange, now_unix_ms: i64) -> Result<Row, Verdict> {
+    if row.state == RowState::Dropped {
+        return Err(Verdict::Dropped { last: last_of(row) });
+    }
+    let mut after = row.clone();
+    let at_least = |after: &mut Row, next: i64| {
+        after.next = after.spec.next_from(after.next.max(next.min(VALUE_MAX + 1)));
+    };
+    match change {
+        RowChange::Raise { last, confirms } => {
+            at_least(&mut after, last.min(&VALUE_MAX) + 1);
+            if after.next == row.next {
+                return Err(Verdict::Lower { row: Box::new(row.clone()) });
+            }
+            if *confirms {
+                after.state = RowState::Live;
+            }
+        }
+        RowChange::Alter { spec, next_from } => {
+            after.spec = *spec;
+            at_least(&mut after, *next_from);
+        }
+        RowChange::Drop => after.state = RowState::Dropped,
+        RowChange::WentBack { had_next } => {
+            at_least(&mut after, *had_next);
+            after.state = RowState::WentBack;
+        }
+        RowChange::Confirm => after.state = RowState::Live,
+    }
+    after.version += 1;
+    after.generation += 1;
+    after.updated_unix_ms = now_unix_ms;
+    Ok(after)
+}

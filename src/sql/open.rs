@@ -1,0 +1,72 @@
+//! Which store an address means.
+
+use std::path::Path;
+
+use super::{Store, Table};
+use crate::text::store_url::{ServerAddress, StoreKind, StoreUrl};
+
+/// The store of this address. Nothing is opened yet.
+///
+/// `dir` is where a SQLite file is that is named without a folder; the one of an address without a path is
+/// `sequences-<server-id>.sqlite`.
+///
+/// # Errors
+///
+/// A sentence: this program was built without such stores, or they have no such tables.
+pub fn open(url: &StoreUrl, table: Table, dir: &Path, server_id: u32) -> Result<Box<dyn Store>, String> {
+    match url.kind() {
+        StoreKind::Sqlite { path } => {
+            if table != Table::Native {
+                let word = if table == Table::Leaf { "leaf" } else { "tinyid" };
+                return Err(format!(
+                    "sequence-table {word} is a table in MySQL; '{}' has getid's own (sequence-table native)",
+                    url.shown()
+                ));
+            }
+            let path = match path {
+                Some(path) => dir.join(path),
+                None => dir.join(format!("sequences-{server_id}.sqlite")),
+            };
+            sqlite(path, url)
+        }
+        StoreKind::Mysql(address) => mysql(address, table, url),
+        StoreKind::Postgres(address) => postgres(address, table, url),
+    }
+}
+
+#[cfg(feature = "sqlite")]
+#[expect(clippy::unnecessary_wraps, reason = "the other one fails")]
+fn sqlite(path: std::path::PathBuf, _: &StoreUrl) -> Result<Box<dyn Store>, String> {
+    Ok(Box::new(super::sqlite::SqliteStore::new(path)))
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn sqlite(_: std::path::PathBuf, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
+    Err(not_built(url, "sqlite"))
+}
+
+#[cfg(feature = "mysql")]
+#[expect(clippy::unnecessary_wraps, reason = "the other one fails")]
+fn mysql(address: &ServerAddress, table: Table, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
+    Ok(Box::new(super::mysql::Mysql::new(address, url.shown(), table)))
+}
+
+#[cfg(not(feature = "mysql"))]
+fn mysql(_: &ServerAddress, _: Table, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
+    Err(not_built(url, "mysql"))
+}
+
+#[cfg(feature = "postgres")]
+fn postgres(address: &ServerAddress, table: Table, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
+    Ok(Box::new(super::postgres::Postgres::new(address, url.shown(), table)?))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn postgres(_: &ServerAddress, _: Table, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
+    Err(not_built(url, "postgres"))
+}
+
+#[cfg(not(all(feature = "sqlite", feature = "mysql", feature = "postgres")))]
+fn not_built(url: &StoreUrl, feature: &str) -> String {
+    format!("'{}': this getid was built without the feature '{feature}'", url.shown())
+}

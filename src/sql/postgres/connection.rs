@@ -1,0 +1,492 @@
+//! A session: its statements, and what their answers say.
+
+use std::collections::HashSet;
+use std::sync::{Arc, OnceLock};
+
+use getid_core::Key;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinHandle;
+use tokio_postgres::types::{FromSql, ToSql, Type};
+use tokio_postgres::{Client, Row as SqlRow};
+
+use super::{failures, opening, statements};
+use crate::sql::native::{self, RawRow, column, policy_word, state_word};
+use crate::sql::{
+    About, Answer, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, StoreError, Verdict,
+};
+use crate::text::store_url::ServerAddress;
+
+/// Rows of an answer at most, and those that one [`Connection::tidy`] deletes.
+const ROWS_MAX: i64 = 1000;
+
+/// A value of a statement, and its type.
+type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// An open connection, and the task that serves its socket.
+pub(super) struct PostgresConnection {
+    client: Client,
+    task: JoinHandle<()>,
+    /// Why the connection has ended, once it has.
+    end: Arc<OnceLock<String>>,
+    about: About,
+    counted: Option<Counted>,
+    /// Whether nothing more may be said on it: a statement is under way, or had no answer.
+    is_spent: bool,
+}
+
+/// How many rows there were.
+#[derive(Clone, Copy)]
+struct Counted {
+    rows: u64,
+    /// In the transaction of which change.
+    change: i64,
+}
+
+impl PostgresConnection {
+    pub(super) fn new<S, T>(client: Client, socket: tokio_postgres::Connection<S, T>) -> PostgresConnection
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let end = Arc::new(OnceLock::new());
+        let said = Arc::clone(&end);
+        let mut socket = socket;
+        let task = tokio::spawn(async move {
+            // Said before the socket is dropped, which is when those who wait for answers hear of the end.
+            if let Err(error) = (&mut socket).await {
+                let _ = said.set(failures::of_end(&error));
+            }
+        });
+        PostgresConnection { client, task, end, about: About::default(), counted: None, is_spent: false }
+    }
+
+    /// Makes the session ours, and looks at what it found.
+    pub(super) async fn open(&mut self, address: &ServerAddress) -> Result<(), StoreError> {
+        self.begin()?;
+        let opened = opening::open(&self.client, address).await;
+        self.about = self.finish(opened)?;
+        Ok(())
+    }
+
+    /// Before each statement: from now on it is spent, until [`PostgresConnection::finish`] says that it is not.
+    fn begin(&mut self) -> Result<(), StoreError> {
+        if self.is_spent {
+            let said = self.end.get().map_or("somebody let go of its last statement", String::as_str);
+            return Err(StoreError::Unknown(format!("the connection cannot be used any more: {said}")));
+        }
+        self.is_spent = true;
+        Ok(())
+    }
+
+    fn finish<T>(&mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        self.is_spent = matches!(answer, Err(StoreError::Unknown(_)));
+        answer.map_err(|error| match (error, self.end.get()) {
+            (StoreError::Unknown(said), Some(end)) if !said.contains(end.as_str()) => {
+                StoreError::Unknown(format!("{said}: {end}"))
+            }
+            (error, _) => error,
+        })
+    }
+}
+
+impl Drop for PostgresConnection {
+    /// Who has no answer to wait for closes the socket at once; else the session is ended in order.
+    fn drop(&mut self) {
+        if self.is_spent {
+            self.task.abort();
+        }
+    }
+}
+
+impl Connection for PostgresConnection {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn reserve<'a>(&'a mut self, asks: &'a [Reserve]) -> Answer<'a, Vec<Result<Reserved, Verdict>>> {
+        Box::pin(async move {
+            self.begin()?;
+            let answer = reserve(&self.client, asks).await;
+            self.finish(answer)
+        })
+    }
+
+    fn give_back<'a>(&'a mut self, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
+        Box::pin(async move {
+            self.begin()?;
+            let answer = give_back(&self.client, ends).await;
+            self.finish(answer)
+        })
+    }
+
+    fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>> {
+        Box::pin(async move {
+            self.begin()?;
+            let answer = create(&self.client, new, &mut self.counted).await;
+            let answer = settle(&self.client, answer).await;
+            self.finish(answer)
+        })
+    }
+
+    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>> {
+        Box::pin(async move {
+            self.begin()?;
+            let answer = change_row(&self.client, key, change).await;
+            let answer = settle(&self.client, answer).await;
+            self.finish(answer)
+        })
+    }
+
+    fn row<'a>(&'a mut self, key: &'a Key) -> Answer<'a, Option<Row>> {
+        Box::pin(async move {
+            self.begin()?;
+            let answer = row(&self.client, statements::ROW, key).await;
+            self.finish(answer.and_then(|row| row.transpose().map_err(StoreError::Refused)))
+        })
+    }
+
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> Answer<'a, Vec<Row>> {
+        Box::pin(async move {
+            self.begin()?;
+            let answer = list(&self.client, after, limit, periods).await;
+            self.finish(answer)
+        })
+    }
+
+    fn count(&mut self) -> Answer<'_, u64> {
+        Box::pin(async move {
+            self.begin()?;
+            let answer = number(&self.client, statements::COUNT, &[]).await;
+            self.finish(answer)
+        })
+    }
+
+    fn maximum<'a>(&'a mut self, table: &'a str, id: i64) -> Answer<'a, Result<Option<i64>, Verdict>> {
+        Box::pin(async move {
+            self.begin()?;
+            let sql = format!("SELECT current_max_id::bigint FROM {table} WHERE id = $1");
+            let rows = query(&self.client, &sql, &[(&id, Type::INT8)]).await;
+            self.finish(rows.and_then(|rows| rows.first().map(|row| get(row, 0)).transpose().map(Ok)))
+        })
+    }
+
+    fn changes(&mut self, seen: Option<u64>) -> Answer<'_, Changes> {
+        Box::pin(async move {
+            self.begin()?;
+            let answer = changes(&self.client, seen).await;
+            self.finish(answer)
+        })
+    }
+
+    fn highest_of_other_periods<'a>(&'a mut self, key: &'a Key) -> Answer<'a, i64> {
+        Box::pin(async move {
+            self.begin()?;
+            let params: &[Param<'_>] = &[(&key.name(), Type::TEXT), (&key.period(), Type::TEXT)];
+            let answer = number(&self.client, statements::HIGHEST_OF_OTHER_PERIODS, params).await;
+            self.finish(answer.map(|highest| i64::try_from(highest).unwrap_or(i64::MAX)))
+        })
+    }
+
+    fn tidy(&mut self, before_unix_ms: i64) -> Answer<'_, u64> {
+        Box::pin(async move {
+            self.begin()?;
+            let params: &[Param<'_>] = &[(&before_unix_ms, Type::INT8), (&ROWS_MAX, Type::INT8)];
+            let tidied = self.client.execute_typed(statements::TIDY, params).await;
+            self.finish(tidied.map_err(|error| failures::of_statement(&error)))
+        })
+    }
+}
+
+async fn reserve(client: &Client, asks: &[Reserve]) -> Result<Vec<Result<Reserved, Verdict>>, StoreError> {
+    let mut keys = HashSet::with_capacity(asks.len());
+    if let Some(twice) = asks.iter().find(|ask| !keys.insert(&ask.key)) {
+        // One UPDATE writes a row once.
+        return Err(StoreError::Refused(format!("'{}' is twice in one reservation", twice.key)));
+    }
+    let opens: Vec<Row> = asks.iter().filter_map(|ask| Some(native::opened(&ask.key, ask.opens?, 0))).collect();
+    if !opens.is_empty() {
+        insert(client, &opens, 0).await?;
+    }
+    let (names, periods) = names(asks.iter().map(|ask| &ask.key));
+    let most: Vec<i64> = asks.iter().map(native::values_of).collect();
+    let floors: Vec<i64> = asks.iter().map(native::floor_of).collect();
+    let params: &[Param<'_>] = &[
+        (&names, Type::TEXT_ARRAY),
+        (&periods, Type::TEXT_ARRAY),
+        (&most, Type::INT8_ARRAY),
+        (&floors, Type::INT8_ARRAY),
+    ];
+    let rows = query(client, statements::RESERVE, params).await?;
+    let mut answers: Vec<Option<Result<Reserved, Verdict>>> = vec![None; asks.len()];
+    for row in &rows {
+        let nth = usize::try_from(get::<i64>(row, 0)?).unwrap_or(0).wrapping_sub(1);
+        if let (Some(ask), Some(answer)) = (asks.get(nth), answers.get_mut(nth)) {
+            *answer = Some(reserved(row, ask)?);
+        }
+    }
+    answers.into_iter().collect::<Option<_>>().ok_or_else(|| unexpected("has not answered for each row"))
+}
+
+/// What was reserved: what the pure rule makes of the row that was found, and the database must have made the same.
+fn reserved(row: &SqlRow, ask: &Reserve) -> Result<Result<Reserved, Verdict>, StoreError> {
+    let written = match get::<Option<i64>>(row, 1)? {
+        Some(next) => Some((next, get::<i64>(row, 2)?, get::<i64>(row, 3)?)),
+        None => None,
+    };
+    if get::<Option<&str>>(row, 4)?.is_none() {
+        return Ok(Err(Verdict::NoSuch));
+    }
+    let found = match raw(row, 4)?.read() {
+        Ok(found) => found,
+        Err(bad) => return Ok(Err(Verdict::BadRow(bad))),
+    };
+    let reserved = native::reserved(&found, ask, written.map_or(found.updated_unix_ms, |(_, _, updated)| updated));
+    let expected = match &reserved {
+        Ok(reserved) if reserved.last >= reserved.first => Some((reserved.row.next, column(reserved.row.version))),
+        _ => None,
+    };
+    if written.map(|(next, version, _)| (next, version)) == expected {
+        Ok(reserved)
+    } else {
+        Err(unexpected(&format!("has written the row of '{}' in another way: is there a trigger?", ask.key)))
+    }
+}
+
+async fn give_back(client: &Client, ends: &[GiveBack]) -> Result<Vec<bool>, StoreError> {
+    let (names, periods) = names(ends.iter().map(|end| &end.key));
+    let versions: Vec<i64> = ends.iter().map(|end| column(end.version)).collect();
+    let nexts: Vec<i64> = ends.iter().map(|end| end.next).collect();
+    let params: &[Param<'_>] = &[
+        (&names, Type::TEXT_ARRAY),
+        (&periods, Type::TEXT_ARRAY),
+        (&versions, Type::INT8_ARRAY),
+        (&nexts, Type::INT8_ARRAY),
+    ];
+    let mut taken = vec![false; ends.len()];
+    for row in query(client, statements::GIVE_BACK, params).await? {
+        let nth = usize::try_from(get::<i64>(&row, 0)?).unwrap_or(0);
+        if let Some(taken) = taken.get_mut(nth.wrapping_sub(1)) {
+            *taken = true;
+        }
+    }
+    Ok(taken)
+}
+
+async fn create(
+    client: &Client,
+    new: &Create,
+    counted: &mut Option<Counted>,
+) -> Result<Result<Row, Verdict>, StoreError> {
+    let (change, now) = begin(client).await?;
+    let found = match row(client, statements::LOCK_ROW, &new.key).await?.transpose() {
+        Err(bad) => return Ok(Err(Verdict::BadRow(bad))),
+        Ok(found) => found,
+    };
+    let rows = if new.rows_max > 0 { count_up_to(client, new.rows_max, change, counted).await? } else { 0 };
+    let row = match native::created(found.as_ref(), new, rows, now) {
+        Ok(row) => row,
+        Err(verdict) => return Ok(Err(verdict)),
+    };
+    if found.is_some() {
+        write_row(client, &row, change).await?;
+    } else if insert(client, std::slice::from_ref(&row), change).await? == 0 {
+        return Err(StoreError::Refused(format!("somebody makes the row of '{}' at this moment", row.key)));
+    }
+    execute(client, "COMMIT").await?;
+    Ok(Ok(row))
+}
+
+/// How many rows there may be, at most: no more were made since they were counted than there were changes. So they are
+/// counted again only near the bound.
+async fn count_up_to(
+    client: &Client,
+    rows_max: u64,
+    change: i64,
+    counted: &mut Option<Counted>,
+) -> Result<u64, StoreError> {
+    if let Some(counted) = counted {
+        let rows = counted.rows.saturating_add(change.saturating_sub(counted.change).max(0).unsigned_abs());
+        if rows < rows_max {
+            return Ok(rows);
+        }
+    }
+    let rows = number(client, statements::COUNT_UP_TO, &[(&column(rows_max), Type::INT8)]).await?;
+    *counted = Some(Counted { rows, change });
+    Ok(rows)
+}
+
+async fn change_row(client: &Client, key: &Key, change: &RowChange) -> Result<Result<Row, Verdict>, StoreError> {
+    let (number, now) = begin(client).await?;
+    let found = match row(client, statements::LOCK_ROW, key).await? {
+        None => return Ok(Err(Verdict::NoSuch)),
+        Some(Err(bad)) => return Ok(Err(Verdict::BadRow(bad))),
+        Some(Ok(found)) => found,
+    };
+    let row = match native::changed(&found, change, now) {
+        Ok(row) => row,
+        Err(verdict) => return Ok(Err(verdict)),
+    };
+    write_row(client, &row, number).await?;
+    execute(client, "COMMIT").await?;
+    Ok(Ok(row))
+}
+
+/// Begins a change: its number, and the time.
+async fn begin(client: &Client) -> Result<(i64, i64), StoreError> {
+    execute(client, statements::BEGIN).await?;
+    let rows = query(client, statements::TICK, &[]).await?;
+    let row =
+        rows.first().ok_or_else(|| StoreError::Refused("the table getid_store has no row any more".to_owned()))?;
+    Ok((get(row, 0)?, get(row, 1)?))
+}
+
+/// Ends the transaction of a change that has changed nothing.
+async fn settle<T>(
+    client: &Client,
+    answer: Result<Result<T, Verdict>, StoreError>,
+) -> Result<Result<T, Verdict>, StoreError> {
+    match answer {
+        Ok(Err(_)) | Err(StoreError::Refused(_)) => execute(client, "ROLLBACK").await.and(answer),
+        _ => answer,
+    }
+}
+
+async fn write_row(client: &Client, row: &Row, change: i64) -> Result<(), StoreError> {
+    let (name, period, spec) = (row.key.name(), row.key.period(), &row.spec);
+    let (version, generation) = (column(row.version), column(row.generation));
+    let [increment, offset, cache] = [spec.increment, spec.offset, spec.cache].map(i64::from);
+    let (policy, state) = (policy_word(spec.policy), state_word(row.state));
+    let params: &[Param<'_>] = &[
+        (&name, Type::TEXT),
+        (&period, Type::TEXT),
+        (&row.next, Type::INT8),
+        (&version, Type::INT8),
+        (&generation, Type::INT8),
+        (&change, Type::INT8),
+        (&spec.start, Type::INT8),
+        (&increment, Type::INT8),
+        (&offset, Type::INT8),
+        (&cache, Type::INT8),
+        (&spec.max, Type::INT8),
+        (&policy, Type::TEXT),
+        (&state, Type::TEXT),
+        (&row.created_unix_ms, Type::INT8),
+        (&row.updated_unix_ms, Type::INT8),
+    ];
+    let written = client.execute_typed(statements::WRITE_ROW, params).await;
+    match written.map_err(|error| failures::of_statement(&error))? {
+        1 => Ok(()),
+        _ => Err(StoreError::Refused(format!(
+            "the row of '{}' could not be written: is there a rule or policy?",
+            row.key
+        ))),
+    }
+}
+
+/// Inserts rows that are not there; how many.
+async fn insert(client: &Client, rows: &[Row], change: i64) -> Result<u64, StoreError> {
+    let (names, periods) = names(rows.iter().map(|row| &row.key));
+    let numbers = |number: &dyn Fn(&Row) -> i64| -> Vec<i64> { rows.iter().map(number).collect() };
+    let columns = [
+        numbers(&|row| row.next),
+        numbers(&|row| column(row.version)),
+        numbers(&|row| column(row.generation)),
+        numbers(&|_| change),
+        numbers(&|row| row.spec.start),
+        numbers(&|row| row.spec.increment.into()),
+        numbers(&|row| row.spec.offset.into()),
+        numbers(&|row| row.spec.cache.into()),
+        numbers(&|row| row.spec.max),
+        numbers(&|row| row.created_unix_ms),
+    ];
+    let policies: Vec<&str> = rows.iter().map(|row| policy_word(row.spec.policy)).collect();
+    let mut params: Vec<Param<'_>> = vec![(&names, Type::TEXT_ARRAY), (&periods, Type::TEXT_ARRAY)];
+    params.extend(columns.iter().map(|column| (column as &(dyn ToSql + Sync), Type::INT8_ARRAY)));
+    params.push((&policies, Type::TEXT_ARRAY));
+    client.execute_typed(statements::INSERT, &params).await.map_err(|error| failures::of_statement(&error))
+}
+
+/// A row, or what is wrong with it.
+async fn row(client: &Client, sql: &str, key: &Key) -> Result<Option<Result<Row, String>>, StoreError> {
+    let (name, period) = (key.name(), key.period());
+    let rows = query(client, sql, &[(&name, Type::TEXT), (&period, Type::TEXT)]).await?;
+    rows.first().map(|row| Ok(raw(row, 0)?.read())).transpose()
+}
+
+async fn list(client: &Client, after: &str, limit: u32, periods: bool) -> Result<Vec<Row>, StoreError> {
+    let (name, period) = after.split_once('@').unwrap_or((after, ""));
+    let limit = i64::from(limit).min(ROWS_MAX);
+    let params: &[Param<'_>] =
+        &[(&name, Type::TEXT), (&period, Type::TEXT), (&periods, Type::BOOL), (&limit, Type::INT8)];
+    let rows = query(client, statements::LIST, params).await?;
+    rows.iter().map(|row| raw(row, 0)?.read().map_err(StoreError::Refused)).collect()
+}
+
+async fn changes(client: &Client, seen: Option<u64>) -> Result<Changes, StoreError> {
+    let Some(seen) = seen else {
+        return Ok(Changes { upto: number(client, statements::CHANGES_UPTO, &[]).await?, rows: Vec::new() });
+    };
+    let rows = query(client, statements::CHANGES, &[(&column(seen), Type::INT8), (&ROWS_MAX, Type::INT8)]).await?;
+    let mut upto = rows.first().map_or(Ok(0), |row| get::<i64>(row, 0))?;
+    let mut changed = Vec::new();
+    for row in &rows {
+        let Some(name) = get::<Option<&str>>(row, 1)? else { continue };
+        let period: &str = get(row, 2)?;
+        let key = if period.is_empty() { Key::new(name) } else { Key::of_period(name, period) };
+        let generation = get::<i64>(row, 3)?;
+        changed.extend(key.map(|key| (key, generation.unsigned_abs())));
+    }
+    if i64::try_from(rows.len()).is_ok_and(|rows| rows >= ROWS_MAX)
+        && let Some(last) = rows.last()
+    {
+        upto = get(last, 4)?;
+    }
+    Ok(Changes { upto: upto.unsigned_abs(), rows: changed })
+}
+
+fn names<'a>(keys: impl Iterator<Item = &'a Key>) -> (Vec<&'a str>, Vec<&'a str>) {
+    keys.map(|key| (key.name(), key.period())).unzip()
+}
+
+/// The columns of a row, from `at` on.
+fn raw(row: &SqlRow, at: usize) -> Result<RawRow, StoreError> {
+    Ok(RawRow {
+        name: get(row, at)?,
+        period: get(row, at + 1)?,
+        next: get(row, at + 2)?,
+        version: get(row, at + 3)?,
+        generation: get(row, at + 4)?,
+        start: get(row, at + 5)?,
+        increment: get(row, at + 6)?,
+        offset: get(row, at + 7)?,
+        cache: get(row, at + 8)?,
+        max: get(row, at + 9)?,
+        policy: get(row, at + 10)?,
+        state: get(row, at + 11)?,
+        created: get(row, at + 12)?,
+        updated: get(row, at + 13)?,
+    })
+}
+
+async fn number(client: &Client, sql: &str, params: &[Param<'_>]) -> Result<u64, StoreError> {
+    let rows = query(client, sql, params).await?;
+    let number = rows.first().map_or(Ok(0), |row| get::<i64>(row, 0))?;
+    Ok(number.unsigned_abs())
+}
+
+async fn query(client: &Client, sql: &str, params: &[Param<'_>]) -> Result<Vec<SqlRow>, StoreError> {
+    client.query_typed(sql, params).await.map_err(|error| failures::of_statement(&error))
+}
+
+async fn execute(client: &Client, sql: &str) -> Result<(), StoreError> {
+    client.batch_execute(sql).await.map_err(|error| failures::of_statement(&error))
+}
+
+/// A column of an answer. If it is not there, nobody knows what was done.
+fn get<'a, T: FromSql<'a>>(row: &'a SqlRow, index: usize) -> Result<T, StoreError> {
+    row.try_get(index).map_err(|error| unexpected(&format!("has answered without column {index} ({error})")))
+}
+
+fn unexpected(what: &str) -> StoreError {
+    StoreError::Unknown(format!("the database {what}"))
+}

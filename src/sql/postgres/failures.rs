@@ -1,0 +1,143 @@
+//! What PostgreSQL and the way to it say when something fails, as a sentence with a remedy; and whether it is certain
+//! that nothing has changed.
+//!
+//! Invariant: no password is in any of it. It is made of what the server said, the system's errors, and the parts of
+//! the address that may be shown.
+
+use std::error::Error as _;
+
+use tokio_postgres::error::{DbError, Severity, SqlState};
+
+use crate::sql::StoreError;
+use crate::text::printable::printable_up_to;
+use crate::text::store_url::{ServerAddress, StoreTls};
+
+/// Characters of what a server says, at most.
+const SAID_CHARS_MAX: usize = 300;
+
+/// Why a statement has no answer.
+///
+/// An error that ends a statement rolls its transaction back, and the session goes on. One that ends the session may
+/// come after the commit; so may what a pooler between us says of the way behind it (class 08).
+pub(super) fn of_statement(error: &tokio_postgres::Error) -> StoreError {
+    let Some(db) = error.as_db_error() else { return StoreError::Unknown(chain(error)) };
+    let said = said(db) + statement_remedy(db.code());
+    let ends_session = match db.parsed_severity() {
+        Some(severity) => severity != Severity::Error,
+        None => db.severity() != "ERROR",
+    };
+    let unknown = [
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::CANNOT_CONNECT_NOW,
+        SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN,
+    ];
+    if ends_session || db.code().code().starts_with("08") || unknown.contains(db.code()) {
+        StoreError::Unknown(said)
+    } else {
+        StoreError::Refused(said)
+    }
+}
+
+/// Why there is no connection. Nothing was asked yet.
+pub(super) fn of_connect(error: &tokio_postgres::Error, address: &ServerAddress) -> StoreError {
+    if let Some(db) = error.as_db_error() {
+        return StoreError::Refused(said(db) + &connect_remedy(db.code(), address));
+    }
+    let (place, why) = (place(address), chain(error));
+    let is_io = error.source().is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
+    if why.contains("password missing") {
+        let user = &address.user;
+        return StoreError::Refused(format!(
+            "{place} wants a password of '{user}': write it into the address (USER:PASSWORD@) or name its file with \
+             password-file="
+        ));
+    }
+    if why.contains("server does not support TLS") {
+        return StoreError::Refused(format!(
+            "{place} has no TLS: set ssl = on in its postgresql.conf, or tls=no where nobody can listen"
+        ));
+    }
+    if why.contains("certificate") || why.contains("TLS") {
+        let remedy = match address.tls {
+            StoreTls::Verify => ": ca-file= names who signed the server's certificate, which must be for its host",
+            StoreTls::Yes | StoreTls::No => "",
+        };
+        return StoreError::Refused(format!("TLS with {place}: {why}{remedy}"));
+    }
+    let remedy = if is_io { ": is PostgreSQL running there, and does it listen on that address?" } else { "" };
+    StoreError::Unknown(format!("{place} cannot be reached: {why}{remedy}"))
+}
+
+/// The connection's own last words, for a statement that found it closed.
+pub(super) fn of_end(error: &tokio_postgres::Error) -> String {
+    error.as_db_error().map_or_else(|| chain(error), said)
+}
+
+/// Where the server is, without user and password.
+pub(super) fn place(address: &ServerAddress) -> String {
+    let place = match &address.socket {
+        Some(socket) => format!("PostgreSQL on {}", socket.display()),
+        None if address.host.contains(':') => format!("PostgreSQL on [{}]:{}", address.host, address.port),
+        None => format!("PostgreSQL on {}:{}", address.host, address.port),
+    };
+    printable_up_to(&place, SAID_CHARS_MAX)
+}
+
+/// `connection refused: caused by ...` without what only says that there is a cause.
+fn chain(error: &tokio_postgres::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = error.source();
+    }
+    printable_up_to(&text, SAID_CHARS_MAX)
+}
+
+fn said(db: &DbError) -> String {
+    let detail = db.detail().map_or_else(String::new, |detail| format!(" ({detail})"));
+    printable_up_to(&format!("{}{detail} [{}]", db.message(), db.code().code()), SAID_CHARS_MAX)
+}
+
+fn statement_remedy(code: &SqlState) -> &'static str {
+    let known = [
+        (
+            SqlState::INSUFFICIENT_PRIVILEGE,
+            ": its owner may GRANT SELECT, INSERT, UPDATE, DELETE ON getid_store, getid_sequence to the user of \
+             sequence-store",
+        ),
+        (SqlState::UNDEFINED_TABLE, ": 'getid sequence schema --store URL' prints the SQL that makes it"),
+        (
+            SqlState::UNDEFINED_COLUMN,
+            ": 'getid sequence schema --store URL' prints the tables as they must be; ALTER them, or let another \
+             schema come first in search_path",
+        ),
+        (SqlState::READ_ONLY_SQL_TRANSACTION, ": name a server that can be written, the primary"),
+        (SqlState::LOCK_NOT_AVAILABLE, ": another transaction has it for over a second (pg_stat_activity names it)"),
+        (SqlState::DISK_FULL, ": its disk is full"),
+    ];
+    known.into_iter().find(|(known, _)| known == code).map_or("", |(_, remedy)| remedy)
+}
+
+fn connect_remedy(code: &SqlState, address: &ServerAddress) -> String {
+    let ServerAddress { user, database, .. } = address;
+    if *code == SqlState::INVALID_PASSWORD {
+        format!(": the user is '{user}' and the password that of the address, or of its password-file")
+    } else if *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION {
+        format!(": make the role with CREATE ROLE \"{user}\" LOGIN, or let it in by pg_hba.conf")
+    } else if *code == SqlState::INVALID_CATALOG_NAME {
+        format!(": make it with CREATE DATABASE \"{database}\"")
+    } else if *code == SqlState::INSUFFICIENT_PRIVILEGE {
+        format!(": GRANT CONNECT ON DATABASE \"{database}\" TO \"{user}\"")
+    } else if *code == SqlState::TOO_MANY_CONNECTIONS {
+        ": it has as many connections as it may; each getid needs two".to_owned()
+    } else if code.code() == "08P01" {
+        ": a pooler between may not know this server's session; see docs/sequences.md".to_owned()
+    } else {
+        String::new()
+    }
+}

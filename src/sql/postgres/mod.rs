@@ -1,0 +1,159 @@
+//! Sequences in PostgreSQL, 12 or newer.
+//!
+//! Each connection is a session with settings of its own, so that it does not matter what the database and the role
+//! have as defaults: an isolation level, a time zone, `synchronous_commit off`. Its socket is served by a task that
+//! ends with it.
+//!
+//! Not here: what becomes of a row (`native`), and when anything is asked.
+//!
+//! Invariant: whoever lets go of an answer has a connection that refuses every further statement; so nothing is said
+//! inside of a transaction that somebody else has begun.
+
+mod connection;
+mod failures;
+mod opening;
+mod statements;
+
+use std::path::Path;
+use std::time::Duration;
+
+use tokio_postgres::config::SslMode;
+use tokio_postgres::{Config, NoTls};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::{Answer, Connection, Store, StoreError, Table};
+use crate::system::trust::{Trust, TrustError};
+use crate::text::store_url::{ServerAddress, StoreTls};
+use connection::PostgresConnection;
+
+/// A peer that says nothing for so long is asked whether it is there, that often, that many times.
+const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(10), Duration::from_secs(3), 3);
+
+/// How long sent bytes may go without the peer's answer to them.
+const USER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A database on a PostgreSQL server, by its address.
+pub(super) struct Postgres {
+    address: ServerAddress,
+    shown: String,
+    config: Config,
+}
+
+impl Postgres {
+    /// Opens nothing. `Err` says why these tables are not in PostgreSQL.
+    pub(super) fn new(address: &ServerAddress, shown: &str, table: Table) -> Result<Postgres, String> {
+        let system = match table {
+            Table::Native => {
+                return Ok(Postgres { address: address.clone(), shown: shown.to_owned(), config: config(address) });
+            }
+            Table::Leaf => "leaf",
+            Table::Tinyid => "tinyid",
+        };
+        Err(format!("{shown}: sequence-table {system} is for MySQL, where its tables are; PostgreSQL has native ones"))
+    }
+
+    async fn open(&self) -> Result<Box<dyn Connection>, StoreError> {
+        let is_socket = self.address.socket.is_some();
+        let mut connection = match self.address.tls {
+            StoreTls::No => {
+                let connected = self.config.connect(NoTls).await;
+                connected.map(|(client, socket)| PostgresConnection::new(client, socket))
+            }
+            _ if is_socket => {
+                let place = failures::place(&self.address);
+                return Err(StoreError::Refused(format!("{place}: there is no TLS on a socket; leave out tls=")));
+            }
+            StoreTls::Yes | StoreTls::Verify => {
+                let connected = self.config.connect(self.tls().await?).await;
+                connected.map(|(client, socket)| PostgresConnection::new(client, socket))
+            }
+        }
+        .map_err(|error| failures::of_connect(&error, &self.address))?;
+        connection.open(&self.address).await?;
+        Ok(Box::new(connection))
+    }
+
+    /// Reads files, so that whoever replaces a certificate need not start the server again.
+    async fn tls(&self) -> Result<MakeRustlsConnect, StoreError> {
+        let (verifies, ca_file) = (self.address.tls == StoreTls::Verify, self.address.ca_file.clone());
+        let made = tokio::task::spawn_blocking(move || {
+            let trust = match &ca_file {
+                _ if !verifies => Trust::Anybody,
+                Some(path) => Trust::Authorities(path),
+                None => Trust::System,
+            };
+            trust.builder().map(|builder| MakeRustlsConnect::new(builder.with_no_client_auth()))
+        });
+        match made.await {
+            Ok(Ok(tls)) => Ok(tls),
+            Ok(Err(error @ TrustError::NoAuthorities(_))) => {
+                Err(StoreError::Refused(format!("{error}: ca-file= names who signed the server's")))
+            }
+            Ok(Err(error)) => Err(StoreError::Refused(error.to_string())),
+            Err(_) => Err(StoreError::Unknown("the certificates could not be read: the runtime ends".to_owned())),
+        }
+    }
+}
+
+impl Store for Postgres {
+    fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    fn table(&self) -> Table {
+        Table::Native
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn connections_max(&self) -> usize {
+        2
+    }
+
+    fn schema(&self) -> String {
+        statements::SCHEMA.to_owned()
+    }
+
+    fn connect(&self) -> Answer<'_, Box<dyn Connection>> {
+        Box::pin(self.open())
+    }
+}
+
+fn config(address: &ServerAddress) -> Config {
+    let mut config = Config::new();
+    let (folder, port) = match &address.socket {
+        Some(socket) => socket_folder(socket, address.port),
+        None => (None, address.port),
+    };
+    match folder {
+        Some(folder) => config.host_path(folder),
+        None => config.host(&address.host),
+    };
+    let (idle, interval, retries) = KEEPALIVE;
+    config
+        .port(port)
+        .user(&address.user)
+        .dbname(&address.database)
+        .application_name("getid")
+        .ssl_mode(if address.tls == StoreTls::No { SslMode::Disable } else { SslMode::Require })
+        .keepalives_idle(idle)
+        .keepalives_interval(interval)
+        .keepalives_retries(retries)
+        .tcp_user_timeout(USER_TIMEOUT);
+    if let Some(password) = &address.password {
+        config.password(password);
+    }
+    config
+}
+
+/// The folder of a socket, and the port that is a part of its name: `/run/postgresql`, or
+/// `/run/postgresql/.s.PGSQL.5432`.
+fn socket_folder(socket: &Path, port: u16) -> (Option<&Path>, u16) {
+    let named = socket.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(".s.PGSQL."));
+    match named.and_then(|port| port.parse().ok()) {
+        Some(port) => (socket.parent(), port),
+        None => (Some(socket), port),
+    }
+}

@@ -1,0 +1,142 @@
+//! What is done and asked when a connection was opened: what the server is, which of its settings lose commits, and
+//! whether the tables are there and may be used.
+
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Row};
+
+use super::{failures, statements};
+use crate::sql::{About, StoreError};
+use crate::text::printable::printable_up_to;
+use crate::text::store_url::ServerAddress;
+
+/// The first version that has `MATERIALIZED`, as `server_version_num`.
+const VERSION_MIN: i32 = 120_000;
+
+/// A table as it was found.
+struct Found {
+    name: String,
+    persistence: String,
+    may_read: bool,
+    may_write: bool,
+}
+
+pub(super) async fn open(client: &Client, address: &ServerAddress) -> Result<About, StoreError> {
+    client.batch_execute(statements::SETTINGS).await.map_err(|error| failures::of_statement(&error))?;
+    let mut about = server(client, address).await?;
+    let mut tables = tables(client).await?;
+    if tables.is_empty() {
+        make_tables(client, address).await?;
+        tables = self::tables(client).await?;
+    }
+    check(&tables, address)?;
+    for table in tables.iter().filter(|table| table.persistence != "p") {
+        about.warnings.push(format!(
+            "the table {0} is not logged: a crash of the database empties it; ALTER TABLE {0} SET LOGGED",
+            table.name
+        ));
+    }
+    about.uuid = uuid(client).await?;
+    Ok(about)
+}
+
+async fn server(client: &Client, address: &ServerAddress) -> Result<About, StoreError> {
+    let row = first(client, statements::SERVER).await?;
+    let version: String = get(&row, 1)?;
+    let version = printable_up_to(&version, 40);
+    if get::<i32>(&row, 0)? < VERSION_MIN {
+        return refused(format!("{} is version {version}, must be 12 or newer", failures::place(address)));
+    }
+    if get::<bool>(&row, 2)? {
+        return refused(format!(
+            "{} is a standby (pg_is_in_recovery), which cannot be written: name the primary",
+            failures::place(address)
+        ));
+    }
+    let mut warnings = Vec::new();
+    let mut weak = |setting: &str, index: usize, what: &str| {
+        let is_off = get::<String>(&row, index)? == "off";
+        if is_off {
+            warnings.push(format!("{setting} is off: {what}; set {setting} = on in postgresql.conf"));
+        }
+        Ok::<(), StoreError>(())
+    };
+    weak("fsync", 3, "a power failure of the database may lose commits, or destroy it")?;
+    weak("full_page_writes", 4, "a power failure of the database may destroy it")?;
+    let commit: String = get(&row, 6)?;
+    if !["on", "remote_apply"].contains(&&*commit) {
+        let commit = printable_up_to(&commit, 40);
+        warnings.push(format!(
+            "synchronous_commit stays {commit} though it was put on: a crash of the database may lose commits"
+        ));
+    }
+    let unix_ms = get(&row, 5)?;
+    Ok(About { product: format!("PostgreSQL {version}"), uuid: String::new(), unix_ms, warnings })
+}
+
+async fn tables(client: &Client) -> Result<Vec<Found>, StoreError> {
+    let rows = client.query_typed(statements::TABLES, &[]).await.map_err(|error| failures::of_statement(&error))?;
+    let found = |row: &Row| {
+        Ok(Found { name: get(row, 0)?, persistence: get(row, 1)?, may_read: get(row, 2)?, may_write: get(row, 3)? })
+    };
+    rows.iter().map(found).collect()
+}
+
+/// Makes both, in one transaction. Not one of them: whoever has lost a table, or its name, is to know of it.
+async fn make_tables(client: &Client, address: &ServerAddress) -> Result<(), StoreError> {
+    let script = format!("BEGIN; {}; {} COMMIT", statements::SCHEMA_LOCK, statements::SCHEMA);
+    let Err(error) = client.batch_execute(&script).await else { return Ok(()) };
+    match failures::of_statement(&error) {
+        StoreError::Refused(said) => refused(format!(
+            "the database '{}' has no table getid_sequence, and '{}' may not make it: {said}; let its owner run what \
+             'getid sequence schema --store URL' prints",
+            address.database, address.user
+        )),
+        unknown @ StoreError::Unknown(_) => Err(unknown),
+    }
+}
+
+fn check(tables: &[Found], address: &ServerAddress) -> Result<(), StoreError> {
+    let ServerAddress { database, user, .. } = address;
+    for name in ["getid_store", "getid_sequence"] {
+        let Some(table) = tables.iter().find(|table| table.name == name) else {
+            return refused(format!(
+                "the database '{database}' has no table {name}, though it has the other one: put it back from a \
+                 backup, or, if nothing was ever given of it, run what 'getid sequence schema --store URL' prints"
+            ));
+        };
+        if !table.may_read || !table.may_write {
+            let right = if table.may_read { "UPDATE" } else { "SELECT" };
+            return refused(format!(
+                "'{user}' may not {right} the table {name} of the database '{database}': its owner may GRANT SELECT, \
+                 INSERT, UPDATE, DELETE ON getid_store, getid_sequence TO \"{user}\""
+            ));
+        }
+    }
+    Ok(())
+}
+
+async fn uuid(client: &Client) -> Result<String, StoreError> {
+    let rows = client.query_typed(statements::STORE, &[]).await.map_err(|error| failures::of_statement(&error))?;
+    match rows.first() {
+        Some(row) => get(row, 0),
+        None => refused(
+            "the table getid_store has no row: run the INSERT that 'getid sequence schema --store URL' prints"
+                .to_owned(),
+        ),
+    }
+}
+
+async fn first(client: &Client, sql: &str) -> Result<Row, StoreError> {
+    let none: &[(&(dyn tokio_postgres::types::ToSql + Sync), Type)] = &[];
+    client.query_typed_one(sql, none).await.map_err(|error| failures::of_statement(&error))
+}
+
+fn refused<T>(what: String) -> Result<T, StoreError> {
+    Err(StoreError::Refused(what))
+}
+
+/// A column of a row. Nothing depends on the statement that has answered so: it has not changed anything.
+fn get<'a, T: tokio_postgres::types::FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, StoreError> {
+    row.try_get(index)
+        .map_err(|error| StoreError::Refused(format!("the answer of the database has no {index}: {error}")))
+}

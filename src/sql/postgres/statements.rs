@@ -1,0 +1,263 @@
+//! What is said in SQL. Each statement that reserves is a transaction of its own, and one trip: nothing can be
+//! half-way.
+//!
+//! All of them go as unnamed statements, whose parameters have their types: so a pooler that gives each transaction
+//! another connection to the database needs to know nothing of them.
+
+/// The tables. Numbers are Unix ms, or what `super::super::native` says.
+pub(super) const SCHEMA: &str = "\
+CREATE TABLE IF NOT EXISTS getid_store (
+  id smallint PRIMARY KEY DEFAULT 1 CHECK (id = 1),
+  uuid uuid NOT NULL,
+  changes bigint NOT NULL DEFAULT 0
+);
+CREATE TABLE IF NOT EXISTS getid_sequence (
+  name text COLLATE \"C\" NOT NULL,
+  period text COLLATE \"C\" NOT NULL DEFAULT '',
+  next bigint NOT NULL CHECK (next >= 0),
+  version bigint NOT NULL DEFAULT 0,
+  generation bigint NOT NULL DEFAULT 0,
+  changed bigint NOT NULL DEFAULT 0,
+  start bigint NOT NULL DEFAULT 1 CHECK (start >= 0),
+  increment bigint NOT NULL DEFAULT 1 CHECK (increment BETWEEN 1 AND 1000000),
+  offset_ bigint NOT NULL DEFAULT 1 CHECK (offset_ BETWEEN 1 AND increment),
+  cache bigint NOT NULL DEFAULT 100 CHECK (cache BETWEEN 0 AND 10000000),
+  max_value bigint NOT NULL DEFAULT 9000000000000000000 CHECK (max_value BETWEEN 0 AND 9000000000000000000),
+  policy text NOT NULL DEFAULT '' CHECK (policy IN ('', 'wait', 'error')),
+  state text NOT NULL DEFAULT 'live' CHECK (state IN ('live', 'dropped', 'went-back')),
+  created bigint NOT NULL DEFAULT 0,
+  updated bigint NOT NULL DEFAULT 0,
+  PRIMARY KEY (name, period)
+) WITH (fillfactor = 70);
+CREATE INDEX IF NOT EXISTS getid_sequence_changed ON getid_sequence (changed);
+INSERT INTO getid_store (uuid)
+  VALUES (md5(random()::text || random()::text || clock_timestamp()::text || pg_backend_pid()::text)::uuid)
+  ON CONFLICT DO NOTHING;
+";
+
+/// What a session of ours is, whatever the database and the role have as their defaults. `lock_timeout`: nobody waits
+/// longer for another's row. The transactions of a session that nobody hears of any more end by the last three.
+pub(super) const SETTINGS: &str = "\
+SET default_transaction_isolation = 'read committed';
+SET default_transaction_read_only = off;
+SET default_transaction_deferrable = off;
+SET TimeZone = 'UTC';
+SET client_min_messages = 'warning';
+SET jit = off;
+SET lock_timeout = '1s';
+SET statement_timeout = '2s';
+SET idle_in_transaction_session_timeout = '10s';
+";
+
+macro_rules! now_ms {
+    () => {
+        "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+    };
+}
+
+/// Puts `synchronous_commit` on for this transaction, unless it is stronger. Where the default is weaker, a commit that
+/// was answered could be lost.
+macro_rules! safe {
+    () => {
+        "set_config('synchronous_commit', CASE current_setting('synchronous_commit') \
+         WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true)"
+    };
+}
+
+/// The columns of `RawRow` in its order. The casts make other types of integers and texts readable, too.
+macro_rules! row {
+    () => {
+        "name::text, period::text, next::bigint, version::bigint, generation::bigint, start::bigint, \
+         increment::bigint, offset_::bigint, cache::bigint, max_value::bigint, policy::text, state::text, \
+         created::bigint, updated::bigint"
+    };
+}
+
+/// Whether `RawRow::read` takes a row: nothing is computed with one that it refuses, and none is written.
+macro_rules! readable {
+    () => {
+        "next BETWEEN 0 AND 9100000000000000000 AND version >= 0 AND generation >= 0 \
+         AND start BETWEEN 0 AND 9000000000000000000 AND increment BETWEEN 1 AND 1000000 \
+         AND offset_ BETWEEN 1 AND increment AND cache BETWEEN 0 AND 10000000 \
+         AND max_value BETWEEN 0 AND 9000000000000000000 AND policy IN ('', 'wait', 'error')"
+    };
+}
+
+/// What the server is, before anything else is asked.
+pub(super) const SERVER: &str = concat!(
+    "SELECT current_setting('server_version_num')::int, split_part(current_setting('server_version'), ' ', 1), ",
+    "pg_is_in_recovery(), current_setting('fsync'), current_setting('full_page_writes'), ",
+    now_ms!(),
+    ", ",
+    safe!()
+);
+
+/// Which of the tables there are, how they are kept, and what may be done with them.
+pub(super) const TABLES: &str = "\
+SELECT c.relname::text, c.relpersistence::text, has_any_column_privilege(c.oid, 'SELECT'),
+  has_any_column_privilege(c.oid, 'UPDATE')
+FROM pg_class c WHERE c.oid IN (to_regclass('getid_store'), to_regclass('getid_sequence'))";
+
+/// Whoever makes the tables has this lock, until the transaction ends: two that do so at a time would fail.
+pub(super) const SCHEMA_LOCK: &str = "SELECT pg_advisory_xact_lock(7310313044195110228)";
+
+/// The store's row, and all columns of the other table named once, so that one that is missing is found here.
+pub(super) const STORE: &str = concat!(
+    "SELECT t.uuid::text, (SELECT count(*) FROM (SELECT ",
+    row!(),
+    ", s.changed FROM getid_sequence s LIMIT 1) AS any_row) FROM getid_store t WHERE t.id = 1"
+);
+
+/// Reserves for each of `$1` (names) and `$2` (periods) at most `$3` values, none below `$4`: what the row was, and, if
+/// it was written, its `next`, `version` and `updated` as they are now.
+///
+/// `found` locks the rows in the order of their keys, which all servers keep, and has them as they are once locked;
+/// `taken` writes those that have a `first`. What `native::reserved` makes of a row is computed here, and compared with
+/// it.
+pub(super) const RESERVE: &str = concat!(
+    "WITH safe AS MATERIALIZED (SELECT ",
+    safe!(),
+    "), asked AS MATERIALIZED (\
+     SELECT a.* FROM safe, unnest($1, $2, $3, $4) WITH ORDINALITY AS a(of_name, of_period, most, lowest, nth)\
+     ), found AS MATERIALIZED (\
+     SELECT a.nth, a.most, greatest(s.next, a.lowest, s.start, 0) AS low, s.* \
+     FROM asked a JOIN getid_sequence s ON s.name = a.of_name AND s.period = a.of_period \
+     ORDER BY s.name, s.period FOR UPDATE OF s\
+     ), sized AS MATERIALIZED (\
+     SELECT f.*, CASE WHEN state = 'live' AND ",
+    readable!(),
+    " THEN low + ((offset_ - low) % increment + increment) % increment END AS first FROM found f\
+     ), taken AS (\
+     UPDATE getid_sequence s SET version = s.version + 1, updated = ",
+    now_ms!(),
+    ", next = z.first + least(z.most, (z.max_value - z.first) / z.increment + 1) * z.increment \
+     FROM sized z WHERE s.name = z.name AND s.period = z.period AND z.first <= z.max_value \
+     RETURNING z.nth, s.next AS new_next, s.version AS new_version, s.updated AS new_updated\
+     ) SELECT a.nth::bigint, new_next::bigint, new_version::bigint, new_updated::bigint, ",
+    row!(),
+    " FROM asked a LEFT JOIN found f ON f.nth = a.nth LEFT JOIN taken t ON t.nth = a.nth"
+);
+
+/// Gives back to each of `$1` (names) and `$2` (periods), if its version is still `$3`, what is from `$4` on; which of
+/// them it did, counted from 1. As `native::given_back` has it.
+pub(super) const GIVE_BACK: &str = concat!(
+    "WITH safe AS MATERIALIZED (SELECT ",
+    safe!(),
+    "), asked AS MATERIALIZED (\
+     SELECT a.* FROM safe, unnest($1, $2, $3, $4) WITH ORDINALITY AS a(name, period, seen, back, nth)\
+     ), found AS MATERIALIZED (\
+     SELECT a.nth, a.back, s.name, s.period \
+     FROM asked a JOIN getid_sequence s ON s.name = a.name AND s.period = a.period \
+     WHERE s.version = a.seen AND s.state = 'live' AND a.back < s.next AND a.back >= s.start \
+     AND (a.back - s.offset_) % nullif(s.increment, 0) = 0 \
+     ORDER BY s.name, s.period FOR UPDATE OF s\
+     ) UPDATE getid_sequence s SET next = f.back, version = s.version + 1, updated = ",
+    now_ms!(),
+    " FROM found f WHERE s.name = f.name AND s.period = f.period RETURNING f.nth::bigint"
+);
+
+/// Makes new rows of which nothing is reserved, at `$12` or, where that is 0, now; those that are there stay as they
+/// are.
+pub(super) const INSERT: &str = concat!(
+    "INSERT INTO getid_sequence (name, period, next, version, generation, changed, start, increment, offset_, cache, \
+     max_value, policy, state, created, updated) \
+     SELECT a.name, a.period, a.next, a.version, a.generation, a.changed, a.start, a.increment, a.offset_, a.cache, \
+     a.max_value, a.policy, 'live', coalesce(nullif(a.made, 0), n.now), coalesce(nullif(a.made, 0), n.now) \
+     FROM (SELECT ",
+    now_ms!(),
+    " AS now, ",
+    safe!(),
+    ") AS n, unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) AS a(name, period, next, version, \
+     generation, changed, start, increment, offset_, cache, max_value, made, policy) ON CONFLICT DO NOTHING"
+);
+
+/// The beginning of a transaction that changes a row.
+pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+
+/// Takes the next number of a change. It locks the store's row until the end, so numbers are in the order of commits.
+pub(super) const TICK: &str =
+    concat!("UPDATE getid_store SET changes = changes + 1 WHERE id = 1 RETURNING changes, ", now_ms!(), ", ", safe!());
+
+/// One row, locked.
+pub(super) const LOCK_ROW: &str =
+    concat!("SELECT ", row!(), " FROM getid_sequence s WHERE s.name = $1 AND s.period = $2 FOR UPDATE");
+
+/// One row.
+pub(super) const ROW: &str = concat!("SELECT ", row!(), " FROM getid_sequence s WHERE s.name = $1 AND s.period = $2");
+
+/// Writes all of a row that is locked.
+pub(super) const WRITE_ROW: &str = "\
+UPDATE getid_sequence SET next = $3, version = $4, generation = $5, changed = $6, start = $7, increment = $8,
+  offset_ = $9, cache = $10, max_value = $11, policy = $12, state = $13, created = $14, updated = $15
+WHERE name = $1 AND period = $2";
+
+/// Rows behind the key of `$1` and `$2`, those of periods too if `$3`, `$4` at most.
+pub(super) const LIST: &str = concat!(
+    "SELECT ",
+    row!(),
+    " FROM getid_sequence s WHERE (s.name, s.period) > ($1, $2) AND ($3 OR s.period = '') AND s.state <> 'dropped' \
+     ORDER BY s.name, s.period LIMIT $4"
+);
+
+/// Where the rows of the name `$1` are whose periods are written in another length than `$2`.
+pub(super) const HIGHEST_OF_OTHER_PERIODS: &str = "\
+SELECT coalesce(max(next), 0)::bigint FROM getid_sequence WHERE name = $1 AND length(period) <> length($2)";
+
+/// How many rows a list of all has, without those of periods.
+pub(super) const COUNT: &str = "SELECT count(*) FROM getid_sequence WHERE period = '' AND state <> 'dropped'";
+
+/// The same, where it is enough to know of `$1`.
+pub(super) const COUNT_UP_TO: &str = "\
+SELECT count(*) FROM (SELECT FROM getid_sequence WHERE period = '' AND state <> 'dropped' LIMIT $1) AS counted";
+
+/// The number of the last change, and the rows that were changed after `$1`, `$2` at most, in their order.
+pub(super) const CHANGES: &str = "\
+SELECT t.changes, c.name::text, c.period::text, c.generation::bigint, c.changed::bigint
+FROM getid_store t LEFT JOIN LATERAL (
+  SELECT s.name, s.period, s.generation, s.changed
+  FROM getid_sequence s WHERE s.changed > $1 ORDER BY s.changed LIMIT $2
+) AS c ON true WHERE t.id = 1 ORDER BY c.changed";
+
+/// The number of the last change.
+pub(super) const CHANGES_UPTO: &str = "SELECT changes FROM getid_store WHERE id = 1";
+
+/// Deletes rows of periods that were last written before `$1`, `$2` at most.
+pub(super) const TIDY: &str = "\
+DELETE FROM getid_sequence WHERE ctid IN (
+  SELECT ctid FROM getid_sequence WHERE period <> '' AND updated < $1 LIMIT $2 FOR UPDATE SKIP LOCKED
+)";
+
+#[cfg(test)]
+mod tests {
+    use getid_core::{INCREMENT_MAX, RESERVED_MAX, Spec, VALUE_MAX};
+
+    use super::*;
+    use crate::sql::native::NEXT_MAX;
+
+    /// SQL has no constants of ours: they are written out, and a test holds them against those of the rows.
+    #[test]
+    fn the_bounds_in_sql_are_those_of_rows() {
+        for bound in [
+            format!("next BETWEEN 0 AND {NEXT_MAX} AND"),
+            format!("start BETWEEN 0 AND {VALUE_MAX} AND"),
+            format!("increment BETWEEN 1 AND {INCREMENT_MAX} "),
+            format!("cache BETWEEN 0 AND {RESERVED_MAX} "),
+            format!("max_value BETWEEN 0 AND {VALUE_MAX} "),
+        ] {
+            assert!(RESERVE.contains(&bound), "{bound}");
+        }
+        let default = Spec::default();
+        for column in [
+            format!("CHECK (increment BETWEEN 1 AND {INCREMENT_MAX})"),
+            format!("CHECK (cache BETWEEN 0 AND {RESERVED_MAX})"),
+            format!("CHECK (max_value BETWEEN 0 AND {VALUE_MAX})"),
+            format!("start bigint NOT NULL DEFAULT {} ", default.start),
+            format!("increment bigint NOT NULL DEFAULT {} ", default.increment),
+            format!("offset_ bigint NOT NULL DEFAULT {} ", default.offset),
+            format!("cache bigint NOT NULL DEFAULT {} ", default.cache),
+            format!("max_value bigint NOT NULL DEFAULT {} ", default.max),
+        ] {
+            assert!(SCHEMA.contains(&column), "{column}");
+        }
+    }
+}

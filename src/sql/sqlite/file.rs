@@ -1,0 +1,489 @@
+//! An open SQLite file and what is done with it; every call blocks.
+//!
+//! - **Made at the first need.** Who only asks finds no rows where there is no file; what creates a row makes it.
+//! - **Locked** for as long as it is open, so that nobody else reserves from it.
+//! - **Durable.** A commit is in the log (WAL) on disk when it returns. An open file begins with an empty log: what an
+//!   earlier life left there goes into the file first, and is synced again, in case a sync of it had failed.
+//! - **This file.** Once one was opened, another one in its place is refused until the process ends: it may be older.
+//!
+//! A verdict of SQLite's own (disk full, locked, damaged) has rolled back the transaction. After an I/O error nobody
+//! knows what is on disk.
+
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use getid_core::Key;
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
+
+use super::super::native::{self, COLUMNS, RawRow, SCHEMA_VERSION, column};
+use super::super::{
+    About, Changes, Create, GiveBack, Reserve, Reserved, Row, RowChange, RowState, StoreError, Verdict,
+};
+use super::rows::{APPLICATION_ID, Done, SCHEMA, find, insert, raw, reserve, write_all, write_next};
+use crate::system::clock::wall_unix_ms;
+use crate::system::files::{self, FileId};
+
+/// How long an open waits for a lock: an earlier connection of this process may be about to close.
+const BUSY: Duration = Duration::from_secs(1);
+
+/// Bytes of the log that are kept when it begins anew.
+const LOG_BYTES: i64 = 4 * 1024 * 1024;
+
+/// Rows of one answer, and of one tidying.
+const ROWS_MAX: u32 = 1000;
+
+/// After this time an end that was not clean is told of: a backup may have been put back.
+const LONG_AGO_MS: i64 = 60 * 60 * 1000;
+
+/// Sequences that such a warning names.
+const NAMED_MAX: usize = 5;
+
+/// A place for a file, and the file if there is one.
+pub(super) struct File {
+    path: PathBuf,
+    seen: Arc<OnceLock<FileId>>,
+    open: Option<Database>,
+}
+
+/// An open file.
+struct Database {
+    sqlite: Connection,
+    /// How many rows [`File::count`] counts, once somebody wanted to know.
+    rows: Option<u64>,
+}
+
+impl File {
+    /// Opens the file if there is one.
+    pub(super) fn open(path: &Path, seen: Arc<OnceLock<FileId>>) -> Result<(File, About), StoreError> {
+        let path = files::behind_links(path).map_err(|error| cannot(path, "opened", &error))?;
+        let mut file = File { path, seen, open: None };
+        let product = format!("SQLite {}", rusqlite::version());
+        let mut about = About { product, unix_ms: wall_unix_ms(), ..About::default() };
+        match std::fs::symlink_metadata(&file.path) {
+            Ok(_) => file.open_it(&mut about)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => file.may_be_absent()?,
+            Err(error) => return Err(cannot(&file.path, "opened", &error)),
+        }
+        Ok((file, about))
+    }
+
+    /// Closes it: its log goes into the file and away.
+    pub(super) fn close(self) {
+        if let Some(database) = self.open {
+            // What fails here is done by the next open.
+            let _ = database.sqlite.close();
+        }
+    }
+
+    /// Whether it may be that there is no file: none was there before, and one can be made.
+    fn may_be_absent(&self) -> Result<(), StoreError> {
+        if self.seen.get().is_some() {
+            return Err(self.replaced());
+        }
+        let log = beside(&self.path, "-wal");
+        if std::fs::metadata(&log).is_ok_and(|found| found.len() > 0) {
+            return Err(StoreError::Refused(format!(
+                "'{}' is missing, and its log '{}' is there: put the file back that it belongs to",
+                self.path.display(),
+                log.display()
+            )));
+        }
+        files::can_make(&self.path, None).map_err(|error| cannot(&self.path, "made", &error))
+    }
+
+    fn replaced(&self) -> StoreError {
+        StoreError::Refused(format!(
+            "'{}' was removed or replaced while this process had it: an older copy would repeat values. Put the file \
+             back, or restart and see `SEQUENCE LIST` for where each sequence is",
+            self.path.display()
+        ))
+    }
+
+    /// Makes a file for what is going to be created.
+    fn make(&mut self) -> Result<(), StoreError> {
+        self.may_be_absent()?;
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path);
+        // What was made by somebody else just now is opened, and so is locked or refused.
+        if let Err(error) = made.and_then(|_| sync_folder(&self.path))
+            && error.kind() != ErrorKind::AlreadyExists
+        {
+            return Err(cannot(&self.path, "made", &error));
+        }
+        self.open_it(&mut About::default())
+    }
+
+    fn open_it(&mut self, about: &mut About) -> Result<(), StoreError> {
+        let id = files::id_of(&self.path);
+        if self.seen.get().is_some_and(|seen| Some(*seen) != id) {
+            return Err(self.replaced());
+        }
+        let found = std::fs::metadata(&self.path).map_err(|error| cannot(&self.path, "opened", &error))?;
+        if !found.is_file() {
+            return Err(cannot(&self.path, "opened", &io::Error::other("it is not a regular file")));
+        }
+        let unclean_ms = unclean_since(&self.path);
+        let opened = self.prepare().map_err(|error| self.said(&error))?;
+        let sqlite = opened.map_err(StoreError::Refused)?;
+        if let Some(id) = id {
+            let _ = self.seen.set(id);
+        }
+        self.open = Some(Database { sqlite, rows: None });
+        self.tell(about, unclean_ms)
+    }
+
+    /// A file that is locked, checked, and has its tables; or why it cannot be used.
+    fn prepare(&self) -> Done<Result<Connection, String>> {
+        let flags =
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
+        let mut sqlite = Connection::open_with_flags(&self.path, flags)?;
+        // SQLite opens a file to read it where it may not write.
+        if sqlite.is_readonly("main")? {
+            return Ok(Err(unwritable(&self.path, "it can only be read")));
+        }
+        sqlite.busy_timeout(BUSY)?;
+        sqlite.pragma_update(None, "trusted_schema", false)?;
+        // Before the first look into the file, which takes the lock then. The log has its index in memory.
+        sqlite.pragma_update_and_check(None, "locking_mode", "EXCLUSIVE", |_| Ok(()))?;
+        let number =
+            |sqlite: &Connection, name: &str| sqlite.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        let path = self.path.display();
+        let (application, version) = (number(&sqlite, "application_id")?, number(&sqlite, "user_version")?);
+        let tables = "SELECT count(*) FROM sqlite_schema";
+        let is_new = application == 0 && version == 0 && sqlite.query_row(tables, [], |row| row.get::<_, i64>(0))? == 0;
+        if !is_new && application != APPLICATION_ID {
+            return Ok(Err(format!("'{path}' is a SQLite file of another program: name another file")));
+        }
+        if version > SCHEMA_VERSION {
+            return Ok(Err(format!(
+                "'{path}' was written by a newer getid (tables of version {version}, this one knows {SCHEMA_VERSION}): \
+                 start that one"
+            )));
+        }
+        let mode: String = sqlite.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+        if mode != "wal" {
+            return Ok(Err(format!("'{path}' cannot have a log beside it (journal_mode is {mode}): use a local disk")));
+        }
+        sqlite.pragma_update(None, "synchronous", "FULL")?;
+        sqlite.pragma_update(None, "fullfsync", true)?;
+        sqlite.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES, |_| Ok(()))?;
+        // The first of these may come from a write that was never synced.
+        sqlite.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        let transaction = sqlite.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if is_new {
+            transaction.execute_batch(SCHEMA)?;
+        }
+        transaction.commit()?;
+        Ok(Ok(sqlite))
+    }
+
+    /// Says what was found, and warns if the file may be an old one.
+    fn tell(&mut self, about: &mut About, unclean_ms: Option<i64>) -> Result<(), StoreError> {
+        let inode = std::fs::metadata(&self.path).map_or(0, |found| std::os::unix::fs::MetadataExt::ino(&found));
+        let inode = inode.cast_signed();
+        let path = self.path.display().to_string();
+        let (uuid, noted) = self.transact(|sqlite, _| {
+            let (uuid, noted) = sqlite.query_row("SELECT uuid, inode FROM getid_store WHERE id = 1", [], |row| {
+                Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
+            })?;
+            if noted != inode {
+                sqlite.execute("UPDATE getid_store SET inode = ?1 WHERE id = 1", [inode])?;
+            }
+            Ok((uuid, noted))
+        })?;
+        about.uuid = uuid;
+        let is_copy = noted != 0 && noted != inode;
+        let old_ms = unclean_ms.map(|then| about.unix_ms - then).filter(|ago| *ago > LONG_AGO_MS);
+        if !is_copy && old_ms.is_none() {
+            return Ok(());
+        }
+        let found = match old_ms {
+            Some(ago) if !is_copy => {
+                format!("'{path}' was not closed by who had it last, {} hours ago", ago / (60 * 60 * 1000))
+            }
+            _ => format!("'{path}' is a copy, or was put back"),
+        };
+        // A row that cannot be read is told when it is asked for.
+        let rows = self.list("", ROWS_MAX, false).unwrap_or_default();
+        let mut at: Vec<String> =
+            rows.iter().take(NAMED_MAX).map(|row| format!("'{}' is at {}", row.key, native::last_of(row))).collect();
+        if rows.len() > at.len() {
+            at.push("`SEQUENCE LIST` tells of the others".to_owned());
+        }
+        if !at.is_empty() {
+            about.warnings.push(format!(
+                "{found}: if values were given since it was written, they would be given again. Compare, and RAISE \
+                 what is behind: {}",
+                at.join(", ")
+            ));
+        }
+        Ok(())
+    }
+
+    /// Does `work` in one transaction: all of it, or nothing.
+    ///
+    /// A transaction that has written nothing costs no sync.
+    fn transact<T>(&mut self, work: impl FnOnce(&Transaction<'_>, i64) -> Done<T>) -> Result<T, StoreError> {
+        if self.seen.get().copied() != files::id_of(&self.path) {
+            return Err(self.replaced());
+        }
+        let Some(database) = &mut self.open else {
+            return Err(StoreError::Refused(format!("'{}' is not open", self.path.display())));
+        };
+        let done = database.sqlite.transaction_with_behavior(TransactionBehavior::Immediate).and_then(|transaction| {
+            let done = work(&transaction, wall_unix_ms())?;
+            transaction.commit()?;
+            Ok(done)
+        });
+        let is_over = database.sqlite.is_autocommit();
+        done.map_err(|error| {
+            database.rows = None;
+            match said(&self.path, &error) {
+                StoreError::Refused(text) if !is_over => StoreError::Unknown(text),
+                error => error,
+            }
+        })
+    }
+
+    fn said(&self, error: &rusqlite::Error) -> StoreError {
+        said(&self.path, error)
+    }
+
+    pub(super) fn reserve(&mut self, asks: &[Reserve]) -> Result<Vec<Result<Reserved, Verdict>>, StoreError> {
+        if self.open.is_none() {
+            if asks.iter().all(|ask| ask.opens.is_none()) {
+                return Ok(asks.iter().map(|_| Err(Verdict::NoSuch)).collect());
+            }
+            self.make()?;
+        }
+        self.transact(|sqlite, now| asks.iter().map(|ask| reserve(sqlite, ask, now)).collect())
+    }
+
+    pub(super) fn give_back(&mut self, ends: &[GiveBack]) -> Result<Vec<bool>, StoreError> {
+        if self.open.is_none() {
+            return Ok(vec![false; ends.len()]);
+        }
+        self.transact(|sqlite, now| {
+            let give_back = |end: &GiveBack| {
+                let Some(Ok(row)) = find(sqlite, &end.key)? else { return Ok(false) };
+                let Some(after) = native::given_back(&row, end, now) else { return Ok(false) };
+                write_next(sqlite, &after)?;
+                Ok(true)
+            };
+            ends.iter().map(give_back).collect()
+        })
+    }
+
+    pub(super) fn create(&mut self, new: &Create) -> Result<Result<Row, Verdict>, StoreError> {
+        if self.open.is_none() {
+            self.make()?;
+        }
+        let counts = new.key.period().is_empty();
+        let rows = if counts && new.rows_max > 0 { self.count()? } else { 0 };
+        let created = self.transact(|sqlite, now| {
+            let found = match find(sqlite, &new.key)? {
+                Some(Err(bad)) => return Ok(Err(Verdict::BadRow(bad))),
+                Some(Ok(row)) => Some(row),
+                None => None,
+            };
+            let row = match native::created(found.as_ref(), new, rows, now) {
+                Err(verdict) => return Ok(Err(verdict)),
+                Ok(row) => row,
+            };
+            if found.is_none() {
+                insert(sqlite, &row)?;
+            }
+            write_all(sqlite, &row)?;
+            Ok(Ok(row))
+        })?;
+        if created.is_ok() && counts {
+            self.counted(1);
+        }
+        Ok(created)
+    }
+
+    pub(super) fn change(&mut self, key: &Key, change: &RowChange) -> Result<Result<Row, Verdict>, StoreError> {
+        if self.open.is_none() {
+            return Ok(Err(Verdict::NoSuch));
+        }
+        let changed = self.transact(|sqlite, now| {
+            let row = match find(sqlite, key)? {
+                None => return Ok(Err(Verdict::NoSuch)),
+                Some(Err(bad)) => return Ok(Err(Verdict::BadRow(bad))),
+                Some(Ok(row)) => row,
+            };
+            let after = native::changed(&row, change, now);
+            if let Ok(row) = &after {
+                write_all(sqlite, row)?;
+            }
+            Ok(after)
+        })?;
+        if key.period().is_empty() && changed.as_ref().is_ok_and(|row| row.state == RowState::Dropped) {
+            self.counted(-1);
+        }
+        Ok(changed)
+    }
+
+    pub(super) fn row(&mut self, key: &Key) -> Result<Option<Row>, StoreError> {
+        if self.open.is_none() {
+            return Ok(None);
+        }
+        let found = self.transact(|sqlite, _| find(sqlite, key))?;
+        found.transpose().map_err(StoreError::Refused)
+    }
+
+    pub(super) fn list(&mut self, after: &str, limit: u32, periods: bool) -> Result<Vec<Row>, StoreError> {
+        if self.open.is_none() {
+            return Ok(Vec::new());
+        }
+        let (name, period) = after.split_once('@').unwrap_or((after, ""));
+        let rows: Vec<RawRow> = self.transact(|sqlite, _| {
+            let mut statement = sqlite.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM getid_sequence WHERE (name, period) > (?1, ?2) AND state <> 'dropped' \
+                 AND (?3 OR period = '') ORDER BY name, period LIMIT ?4"
+            ))?;
+            statement.query_map(params![name, period, periods, limit.min(ROWS_MAX)], raw)?.collect()
+        })?;
+        rows.into_iter().map(|row| row.read().map_err(StoreError::Refused)).collect()
+    }
+
+    pub(super) fn count(&mut self) -> Result<u64, StoreError> {
+        let Some(database) = &self.open else { return Ok(0) };
+        if let Some(rows) = database.rows {
+            return Ok(rows);
+        }
+        let rows = self.transact(|sqlite, _| {
+            let count = "SELECT count(*) FROM getid_sequence WHERE period = '' AND state <> 'dropped'";
+            sqlite.query_row(count, [], |row| row.get::<_, i64>(0))
+        })?;
+        let rows = rows.unsigned_abs();
+        if let Some(database) = &mut self.open {
+            database.rows = Some(rows);
+        }
+        Ok(rows)
+    }
+
+    /// Keeps the count, which would take long with a million rows. Nobody else writes to the file.
+    fn counted(&mut self, more: i64) {
+        if let Some(rows) = self.open.as_mut().and_then(|database| database.rows.as_mut()) {
+            *rows = rows.saturating_add_signed(more);
+        }
+    }
+
+    pub(super) fn changes(&mut self, seen: Option<u64>) -> Result<Changes, StoreError> {
+        if self.open.is_none() {
+            return Ok(Changes::default());
+        }
+        self.transact(|sqlite, _| {
+            let upto: i64 = sqlite.query_row("SELECT changes FROM getid_store WHERE id = 1", [], |row| row.get(0))?;
+            let mut changes = Changes { upto: upto.unsigned_abs(), rows: Vec::new() };
+            let Some(seen) = seen else { return Ok(changes) };
+            let mut statement = sqlite.prepare_cached(
+                "SELECT name, period, generation, changed FROM getid_sequence WHERE changed > ?1 \
+                 ORDER BY changed LIMIT ?2",
+            )?;
+            let mut rows = statement.query(params![column(seen), ROWS_MAX])?;
+            let (mut read, mut last) = (0, 0);
+            while let Some(row) = rows.next()? {
+                let (name, period): (String, String) = (row.get(0)?, row.get(1)?);
+                let generation: i64 = row.get(2)?;
+                (read, last) = (read + 1, row.get::<_, i64>(3)?);
+                let key = if period.is_empty() { Key::new(&name) } else { Key::of_period(&name, &period) };
+                changes.rows.extend(key.map(|key| (key, generation.unsigned_abs())));
+            }
+            if read == ROWS_MAX {
+                changes.upto = last.unsigned_abs();
+            }
+            Ok(changes)
+        })
+    }
+
+    pub(super) fn highest_of_other_periods(&mut self, key: &Key) -> Result<i64, StoreError> {
+        if self.open.is_none() {
+            return Ok(0);
+        }
+        self.transact(|sqlite, _| {
+            let highest =
+                "SELECT coalesce(max(next), 0) FROM getid_sequence WHERE name = ?1 AND length(period) <> length(?2)";
+            sqlite.query_row(highest, params![key.name(), key.period()], |row| row.get(0))
+        })
+    }
+
+    pub(super) fn tidy(&mut self, before_unix_ms: i64) -> Result<u64, StoreError> {
+        if self.open.is_none() {
+            return Ok(0);
+        }
+        self.transact(|sqlite, _| {
+            let delete = "DELETE FROM getid_sequence WHERE (name, period) IN \
+                          (SELECT name, period FROM getid_sequence WHERE period <> '' AND updated < ?1 LIMIT ?2)";
+            let deleted = sqlite.execute(delete, params![before_unix_ms, ROWS_MAX])?;
+            Ok(u64::try_from(deleted).unwrap_or(0))
+        })
+    }
+}
+
+/// What an error means, for who reads it in a log or a reply.
+fn said(path: &Path, error: &rusqlite::Error) -> StoreError {
+    let shown = path.display();
+    let folder = path.parent().unwrap_or(Path::new(".")).display();
+    let Some(code) = error.sqlite_error_code() else {
+        return StoreError::Refused(format!("'{shown}': {error}"));
+    };
+    StoreError::Refused(match code {
+        ErrorCode::DiskFull => format!("'{shown}': the disk is full: make room in {folder}"),
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => format!(
+            "'{shown}' is locked: another process has it open (ask a server that runs by its SEQUENCE commands, or \
+             stop it first), or an earlier statement has not ended yet"
+        ),
+        ErrorCode::ReadOnly | ErrorCode::PermissionDenied => unwritable(path, &error.to_string()),
+        ErrorCode::CannotOpen => {
+            format!("'{shown}' cannot be opened ({error}): it must be a file that this user may read and write")
+        }
+        ErrorCode::NotADatabase => {
+            format!("'{shown}' is not a SQLite file: name another one, or put the right one back")
+        }
+        ErrorCode::DatabaseCorrupt => format!(
+            "'{shown}' is damaged ({error}): put a copy back and RAISE each sequence past all values that were given"
+        ),
+        ErrorCode::ConstraintViolation
+        | ErrorCode::TypeMismatch
+        | ErrorCode::TooBig
+        | ErrorCode::SchemaChanged
+        | ErrorCode::Unknown => {
+            format!("'{shown}': {error}: its tables are not as `getid sequence schema` prints them")
+        }
+        _ => return StoreError::Unknown(format!("'{shown}': {error}: see the system's log for its disk")),
+    })
+}
+
+fn unwritable(path: &Path, why: &str) -> String {
+    let folder = path.parent().unwrap_or(Path::new(".")).display();
+    let shown = path.display();
+    format!("'{shown}' cannot be written ({why}): give this user the right to write the file and in {folder}")
+}
+
+fn cannot(path: &Path, what: &str, error: &io::Error) -> StoreError {
+    StoreError::Refused(format!("'{}' cannot be {what}: {error}", path.display()))
+}
+
+/// The name of a file that SQLite has beside another one.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// When a log was written that is still there: who had the file did not close it. Unix ms.
+fn unclean_since(path: &Path) -> Option<i64> {
+    let log = std::fs::metadata(beside(path, "-wal")).ok().filter(|found| found.len() > 0)?;
+    std::os::unix::fs::MetadataExt::mtime(&log).checked_mul(1000)
+}
+
+/// Has a new file's name on disk.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::File::open(folder)?.sync_all()
+}

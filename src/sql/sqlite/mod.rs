@@ -1,0 +1,204 @@
+//! Sequences in a SQLite file of this server's own: the default store, which nobody has to set up.
+//!
+//! SQLite blocks, for as long as the disk takes. So an open file lives on a thread of its own, and what it is asked
+//! goes there as a piece of work. A statement whose caller is gone is finished there, and its answer dropped.
+//!
+//! Not here: what is done with the file (`file`), its statements (`rows`), and what a row becomes (`native`).
+//!
+//! Invariant: one process at a time has the file open, and it has it locked.
+
+mod file;
+mod rows;
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use getid_core::Key;
+use tokio::sync::oneshot;
+
+use self::file::File;
+use super::{
+    About, Answer, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, Store, StoreError, Table,
+    Verdict,
+};
+use crate::system::files::FileId;
+
+/// How long a connection that is let go of waits for its file to be closed: what was written goes from the log into the
+/// file then, which needs a few writes.
+const CLOSE: Duration = Duration::from_secs(1);
+
+/// A file with sequences.
+pub(super) struct SqliteStore {
+    path: PathBuf,
+    shown: String,
+    /// Which file it was when it was opened first. Another one in its place may be an old copy.
+    seen: Arc<OnceLock<FileId>>,
+}
+
+impl SqliteStore {
+    pub(super) fn new(path: PathBuf) -> SqliteStore {
+        SqliteStore { shown: format!("sqlite:{}", path.display()), path, seen: Arc::default() }
+    }
+}
+
+impl Store for SqliteStore {
+    fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    fn table(&self) -> Table {
+        Table::Native
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn connections_max(&self) -> usize {
+        1
+    }
+
+    fn schema(&self) -> String {
+        rows::SCHEMA.to_owned()
+    }
+
+    fn connect(&self) -> Answer<'_, Box<dyn Connection>> {
+        let (path, seen) = (self.path.clone(), self.seen.clone());
+        Box::pin(async move {
+            let (opened, answer) = oneshot::channel();
+            let (work, todo) = sync_channel::<Work>(1);
+            let (closed, is_closed) = sync_channel::<()>(1);
+            let run = move || {
+                match File::open(&path, seen) {
+                    Err(error) => drop(opened.send(Err(error))),
+                    // Whoever asked may be gone: then the file is closed again.
+                    Ok((mut file, about)) => {
+                        if opened.send(Ok(about)).is_ok() {
+                            for work in todo {
+                                work(&mut file);
+                            }
+                        }
+                        file.close();
+                    }
+                }
+                drop(closed);
+            };
+            let no_thread =
+                |error| StoreError::Refused(format!("no thread could be made for '{}': {error}", self.shown));
+            thread::Builder::new().name("getid-sqlite".to_owned()).spawn(run).map_err(no_thread)?;
+            let about = answer.await.unwrap_or_else(|_| Err(ended()))?;
+            let connection = SqliteConnection { about, work: Some(work), is_closed, is_busy: false };
+            Ok(Box::new(connection) as Box<dyn Connection>)
+        })
+    }
+}
+
+/// What the thread is asked to do.
+type Work = Box<dyn FnOnce(&mut File) + Send>;
+
+/// A thread that has the file open.
+struct SqliteConnection {
+    about: About,
+    /// `None` once it is being closed.
+    work: Option<SyncSender<Work>>,
+    /// Ends when the file is closed.
+    is_closed: Receiver<()>,
+    /// Whether a statement was sent whose answer was not waited for to its end.
+    is_busy: bool,
+}
+
+fn ended() -> StoreError {
+    StoreError::Unknown("the thread of the SQLite file has ended".to_owned())
+}
+
+impl SqliteConnection {
+    /// Has `statement` done.
+    async fn run<T: Send + 'static>(
+        &mut self,
+        statement: impl FnOnce(&mut File) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (done, answer) = oneshot::channel();
+        let work: Work = Box::new(move |file| drop(done.send(statement(file))));
+        let sent = self.work.as_ref().map(|thread| thread.try_send(work));
+        match sent {
+            Some(Ok(())) => self.is_busy = true,
+            Some(Err(TrySendError::Full(_))) => {
+                return Err(StoreError::Refused(
+                    "the SQLite file is still at work with an earlier statement".to_owned(),
+                ));
+            }
+            Some(Err(TrySendError::Disconnected(_))) | None => return Err(ended()),
+        }
+        let answer = answer.await.unwrap_or_else(|_| Err(ended()));
+        self.is_busy = false;
+        answer
+    }
+}
+
+impl Connection for SqliteConnection {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn reserve<'a>(&'a mut self, asks: &'a [Reserve]) -> Answer<'a, Vec<Result<Reserved, Verdict>>> {
+        let asks = asks.to_vec();
+        Box::pin(self.run(move |file| file.reserve(&asks)))
+    }
+
+    fn give_back<'a>(&'a mut self, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
+        let ends = ends.to_vec();
+        Box::pin(self.run(move |file| file.give_back(&ends)))
+    }
+
+    fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>> {
+        let new = new.clone();
+        Box::pin(self.run(move |file| file.create(&new)))
+    }
+
+    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>> {
+        let (key, change) = (key.clone(), change.clone());
+        Box::pin(self.run(move |file| file.change(&key, &change)))
+    }
+
+    fn row<'a>(&'a mut self, key: &'a Key) -> Answer<'a, Option<Row>> {
+        let key = key.clone();
+        Box::pin(self.run(move |file| file.row(&key)))
+    }
+
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> Answer<'a, Vec<Row>> {
+        let after = after.to_owned();
+        Box::pin(self.run(move |file| file.list(&after, limit, periods)))
+    }
+
+    fn count(&mut self) -> Answer<'_, u64> {
+        Box::pin(self.run(File::count))
+    }
+
+    fn changes(&mut self, seen: Option<u64>) -> Answer<'_, Changes> {
+        Box::pin(self.run(move |file| file.changes(seen)))
+    }
+
+    fn highest_of_other_periods<'a>(&'a mut self, key: &'a Key) -> Answer<'a, i64> {
+        let key = key.clone();
+        Box::pin(self.run(move |file| file.highest_of_other_periods(&key)))
+    }
+
+    fn tidy(&mut self, before_unix_ms: i64) -> Answer<'_, u64> {
+        Box::pin(self.run(move |file| file.tidy(before_unix_ms)))
+    }
+}
+
+impl Drop for SqliteConnection {
+    /// The file is closed when this returns, so that a process may end and a next connection finds it free. Not if the
+    /// disk hangs: then nobody can wait for it.
+    fn drop(&mut self) {
+        self.work = None;
+        if !self.is_busy {
+            // Nothing is ever sent: it ends, or the time does.
+            let _ = self.is_closed.recv_timeout(CLOSE);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The tables in a SQLite file, and the statements that read and write a row, inside of a transaction of the caller's.
+
+use getid_core::Key;
+use rusqlite::{OptionalExtension as _, Row as Found, Transaction, params};
+
+use super::super::native::{self, COLUMNS, RawRow, column, policy_word, state_word};
+use super::super::{Reserve, Reserved, Row, Verdict};
+
+/// What a statement comes to.
+pub(super) type Done<T> = rusqlite::Result<T>;
+
+/// What makes the tables.
+pub(super) const SCHEMA: &str = "\
+CREATE TABLE getid_store (
+  id      INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+  uuid    TEXT    NOT NULL,
+  changes INTEGER NOT NULL,
+  inode   INTEGER NOT NULL
+) STRICT;
+INSERT INTO getid_store (id, uuid, changes, inode) VALUES (1, lower(hex(randomblob(16))), 0, 0);
+CREATE TABLE getid_sequence (
+  name       TEXT    NOT NULL,
+  period     TEXT    NOT NULL DEFAULT '',
+  next       INTEGER NOT NULL CHECK (next >= 0),
+  version    INTEGER NOT NULL DEFAULT 0 CHECK (version >= 0),
+  generation INTEGER NOT NULL DEFAULT 0 CHECK (generation >= 0),
+  changed    INTEGER NOT NULL DEFAULT 0,
+  start      INTEGER NOT NULL DEFAULT 1 CHECK (start >= 0),
+  increment  INTEGER NOT NULL DEFAULT 1 CHECK (increment BETWEEN 1 AND 1000000),
+  offset_    INTEGER NOT NULL DEFAULT 1 CHECK (offset_ BETWEEN 1 AND increment),
+  cache      INTEGER NOT NULL DEFAULT 100 CHECK (cache BETWEEN 0 AND 10000000),
+  max_value  INTEGER NOT NULL DEFAULT 9000000000000000000 CHECK (max_value BETWEEN 0 AND 9000000000000000000),
+  policy     TEXT    NOT NULL DEFAULT '' CHECK (policy IN ('', 'wait', 'error')),
+  state      TEXT    NOT NULL DEFAULT 'live' CHECK (state IN ('live', 'dropped', 'went-back')),
+  created    INTEGER NOT NULL DEFAULT 0,
+  updated    INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (name, period)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX getid_sequence_changed ON getid_sequence (changed);
+CREATE INDEX getid_sequence_period ON getid_sequence (updated) WHERE period <> '';
+PRAGMA application_id = 1734702185;
+PRAGMA user_version = 1;
+";
+
+/// `geti`, as above: in the file's header, so that no other SQLite file is taken for one of ours.
+pub(super) const APPLICATION_ID: i64 = 0x6765_7469;
+
+/// Reserves of one row, which begins here if it is a period's.
+pub(super) fn reserve(sqlite: &Transaction<'_>, ask: &Reserve, now: i64) -> Done<Result<Reserved, Verdict>> {
+    let row = match (find(sqlite, &ask.key)?, ask.opens) {
+        (Some(Err(bad)), _) => return Ok(Err(Verdict::BadRow(bad))),
+        (Some(Ok(row)), _) => row,
+        (None, None) => return Ok(Err(Verdict::NoSuch)),
+        (None, Some(spec)) => {
+            let row = native::opened(&ask.key, spec, now);
+            insert(sqlite, &row)?;
+            row
+        }
+    };
+    let reserved = native::reserved(&row, ask, now);
+    if let Ok(reserved) = &reserved
+        && reserved.row != row
+    {
+        write_next(sqlite, &reserved.row)?;
+    }
+    Ok(reserved)
+}
+
+/// The row of this key, or what is wrong with it.
+pub(super) fn find(sqlite: &Transaction<'_>, key: &Key) -> Done<Option<Result<Row, String>>> {
+    let select = format!("SELECT {COLUMNS} FROM getid_sequence WHERE name = ?1 AND period = ?2");
+    let mut statement = sqlite.prepare_cached(&select)?;
+    let found = statement.query_row([key.name(), key.period()], raw).optional()?;
+    Ok(found.map(RawRow::read))
+}
+
+/// A row as it was selected by [`COLUMNS`].
+pub(super) fn raw(row: &Found<'_>) -> Done<RawRow> {
+    Ok(RawRow {
+        name: row.get(0)?,
+        period: row.get(1)?,
+        next: row.get(2)?,
+        version: row.get(3)?,
+        generation: row.get(4)?,
+        start: row.get(5)?,
+        increment: row.get(6)?,
+        offset: row.get(7)?,
+        cache: row.get(8)?,
+        max: row.get(9)?,
+        policy: row.get(10)?,
+        state: row.get(11)?,
+        created: row.get(12)?,
+        updated: row.get(13)?,
+    })
+}
+
+/// A new row; one that is there is an error.
+pub(super) fn insert(sqlite: &Transaction<'_>, row: &Row) -> Done<()> {
+    let insert = format!(
+        "INSERT INTO getid_sequence ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
+    );
+    let mut statement = sqlite.prepare_cached(&insert)?;
+    statement.execute(params![
+        row.key.name(),
+        row.key.period(),
+        row.next,
+        column(row.version),
+        column(row.generation),
+        row.spec.start,
+        row.spec.increment,
+        row.spec.offset,
+        row.spec.cache,
+        row.spec.max,
+        policy_word(row.spec.policy),
+        state_word(row.state),
+        row.created_unix_ms,
+        row.updated_unix_ms,
+    ])?;
+    Ok(())
+}
+
+/// What a reservation, or giving one back, changes of a row.
+pub(super) fn write_next(sqlite: &Transaction<'_>, row: &Row) -> Done<()> {
+    let mut statement = sqlite.prepare_cached(
+        "UPDATE getid_sequence SET next = ?3, version = ?4, updated = ?5 WHERE name = ?1 AND period = ?2",
+    )?;
+    let columns = params![row.key.name(), row.key.period(), row.next, column(row.version), row.updated_unix_ms];
+    one(statement.execute(columns)?)
+}
+
+/// All that a change of a row, or a creation, may change, and its place in the order of changes.
+pub(super) fn write_all(sqlite: &Transaction<'_>, row: &Row) -> Done<()> {
+    let count = "UPDATE getid_store SET changes = changes + 1 WHERE id = 1 RETURNING changes";
+    let changed: i64 = sqlite.query_row(count, [], |row| row.get(0))?;
+    let mut statement = sqlite.prepare_cached(
+        "UPDATE getid_sequence SET next = ?3, version = ?4, generation = ?5, changed = ?6, start = ?7, increment = ?8, \
+         offset_ = ?9, cache = ?10, max_value = ?11, policy = ?12, state = ?13, created = ?14, updated = ?15 \
+         WHERE name = ?1 AND period = ?2",
+    )?;
+    one(statement.execute(params![
+        row.key.name(),
+        row.key.period(),
+        row.next,
+        column(row.version),
+        column(row.generation),
+        changed,
+        row.spec.start,
+        row.spec.increment,
+        row.spec.offset,
+        row.spec.cache,
+        row.spec.max,
+        policy_word(row.spec.policy),
+        state_word(row.state),
+        row.created_unix_ms,
+        row.updated_unix_ms,
+    ])?)
+}
+
+/// A row that was just read is there: anything else takes the transaction back.
+fn one(rows: usize) -> Done<()> {
+    if rows == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(rows)) }
+}

@@ -1,0 +1,583 @@
+//! Addresses of stores, such as `mysql://getid:secret@db.example:3306/ids?tls=verify`.
+//!
+//! They are written by hand and have passwords in them. So every mistake is named with what was expected in its place,
+//! and neither an error nor [`StoreUrl::shown`] has anything in it that may be a password: [`without_password`] hides
+//! it in a text that is no address, too.
+//!
+//! Not here: reading the password's file, and opening anything.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use super::printable::printable_up_to;
+use super::suggest::did_you_mean;
+
+/// The longest address, bytes.
+pub const STORE_URL_BYTES_MAX: usize = 2048;
+
+/// Where a store is. Two are the same if they are written the same.
+#[derive(Clone)]
+pub struct StoreUrl {
+    text: String,
+    shown: String,
+    has_password: bool,
+    kind: StoreKind,
+}
+
+/// A kind of store, and where it is.
+#[derive(Clone, PartialEq, Eq)]
+pub enum StoreKind {
+    /// `sqlite:PATH`: a file of this server's own. Without a path: the one in `dir` for its server-id.
+    Sqlite {
+        /// As written: a relative one begins in `dir`.
+        path: Option<PathBuf>,
+    },
+    /// `mysql://`: MySQL or MariaDB.
+    Mysql(ServerAddress),
+    /// `postgres://`: PostgreSQL.
+    Postgres(ServerAddress),
+}
+
+/// A database on a server, and how it is reached.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ServerAddress {
+    /// The machine: a name, or an IP address without brackets. `localhost` with a socket.
+    pub host: String,
+    /// 3306 or 5432 unless it is said.
+    pub port: u16,
+    /// A Unix socket in the place of both (`socket=`). PostgreSQL's is named by its folder.
+    pub socket: Option<PathBuf>,
+    /// Who logs in.
+    pub user: String,
+    /// The password in the address, or the one that was read from its file.
+    pub password: Option<String>,
+    /// The file that has it (`password-file=`), relative to the folder of the start.
+    pub password_file: Option<PathBuf>,
+    /// The database.
+    pub database: String,
+    /// How the connection is encrypted (`tls=`).
+    pub tls: StoreTls,
+    /// Who may have signed the server's certificate, PEM (`ca-file=`), relative to `dir`; `None`: whom this system
+    /// trusts.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// How a connection to a store is encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreTls {
+    /// It is not. The default on this machine, and on a socket.
+    No,
+    /// It is, whoever answers.
+    Yes,
+    /// It is, and the server has a good certificate for its name. The default with another machine.
+    Verify,
+}
+
+impl StoreTls {
+    const WORDS: [(&'static str, StoreTls); 3] =
+        [("no", StoreTls::No), ("yes", StoreTls::Yes), ("verify", StoreTls::Verify)];
+}
+
+/// The schemes and what they mean; of those that mean the same, the first is the one that errors name.
+const SCHEMES: [(&str, Scheme); 5] = [
+    ("sqlite", Scheme::Sqlite),
+    ("mysql", Scheme::Mysql),
+    ("postgres", Scheme::Postgres),
+    ("mariadb", Scheme::Mysql),
+    ("postgresql", Scheme::Postgres),
+];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scheme {
+    Sqlite,
+    Mysql,
+    Postgres,
+}
+
+/// What may stand behind the `?`.
+const OPTIONS: [&str; 4] = ["password-file", "tls", "ca-file", "socket"];
+
+impl StoreUrl {
+    /// The file in `dir`, which is the store where none is configured.
+    pub fn default_file() -> StoreUrl {
+        let text = "sqlite:".to_owned();
+        StoreUrl { shown: text.clone(), text, has_password: false, kind: StoreKind::Sqlite { path: None } }
+    }
+
+    /// Reads `sqlite:PATH`, `mysql://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS` or `postgres://...`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreUrlError`]; no password is in it.
+    pub fn parse(text: &str) -> Result<StoreUrl, StoreUrlError> {
+        let fail = |what: String| StoreUrlError { shown: without_password(text), what, help: None };
+        if text.is_empty() {
+            return Err(fail(format!("is empty, must be {FORMS}")));
+        }
+        if text.len() > STORE_URL_BYTES_MAX {
+            return Err(fail(format!("has {} bytes, must have at most {STORE_URL_BYTES_MAX}", text.len())));
+        }
+        if text.chars().any(|character| character.is_control() || character == ' ') {
+            return Err(fail("has a blank or a control character in it; write a blank as %20".to_owned()));
+        }
+        let Some((scheme, rest)) = text.split_once(':') else {
+            return Err(fail(format!("has no scheme, must be {FORMS}")));
+        };
+        let Some(scheme) = scheme_of(scheme) else {
+            let meant = did_you_mean(&scheme.to_ascii_lowercase(), SCHEMES.iter().map(|(word, _)| *word));
+            let help = meant.map(|meant| format!("did you mean '{meant}:'?"));
+            let sentence = format!("has none of the schemes sqlite, mysql and postgres; must be {FORMS}");
+            return Err(StoreUrlError { help, ..fail(sentence) });
+        };
+        let kind = match scheme {
+            Scheme::Sqlite => StoreKind::Sqlite { path: sqlite_path(rest).map_err(fail)? },
+            Scheme::Mysql => StoreKind::Mysql(server(rest, "mysql", 3306).map_err(fail)?),
+            Scheme::Postgres => StoreKind::Postgres(server(rest, "postgres", 5432).map_err(fail)?),
+        };
+        let has_password = match &kind {
+            StoreKind::Sqlite { .. } => false,
+            StoreKind::Mysql(server) | StoreKind::Postgres(server) => server.password.is_some(),
+        };
+        Ok(StoreUrl { text: text.to_owned(), shown: without_password(text), has_password, kind })
+    }
+
+    /// What it names.
+    pub fn kind(&self) -> &StoreKind {
+        &self.kind
+    }
+
+    /// As it may be shown to everybody: three asterisks stand for a password.
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// As it was written, with the password that is in it, for who may see that.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the password itself stands in the address.
+    pub fn has_password(&self) -> bool {
+        self.has_password
+    }
+
+    /// Whether what is said crosses a network as it is.
+    pub fn is_in_clear(&self) -> bool {
+        match &self.kind {
+            StoreKind::Sqlite { .. } => false,
+            StoreKind::Mysql(server) | StoreKind::Postgres(server) => {
+                server.tls == StoreTls::No && server.socket.is_none() && !is_loopback(&server.host)
+            }
+        }
+    }
+
+    /// The file that has the password.
+    pub fn password_file(&self) -> Option<&Path> {
+        match &self.kind {
+            StoreKind::Sqlite { .. } => None,
+            StoreKind::Mysql(server) | StoreKind::Postgres(server) => server.password_file.as_deref(),
+        }
+    }
+
+    /// Makes the paths that begin in `dir` absolute, for a process that does not enter it: the file of SQLite, and
+    /// `ca-file`.
+    pub fn resolve_paths(&mut self, dir: &Path) {
+        let path = match &mut self.kind {
+            StoreKind::Sqlite { path } => path,
+            StoreKind::Mysql(server) | StoreKind::Postgres(server) => &mut server.ca_file,
+        };
+        if let Some(path) = path {
+            *path = dir.join(&*path);
+        }
+    }
+
+    /// Takes the password that was read from that file.
+    pub fn set_password(&mut self, read: String) {
+        match &mut self.kind {
+            StoreKind::Sqlite { .. } => {}
+            StoreKind::Mysql(server) | StoreKind::Postgres(server) => server.password = Some(read),
+        }
+    }
+}
+
+impl PartialEq for StoreUrl {
+    fn eq(&self, other: &StoreUrl) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for StoreUrl {}
+
+/// Without its password.
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StoreUrl").field(&self.shown).finish()
+    }
+}
+
+const FORMS: &str = "sqlite:PATH, mysql://USER@HOST/DATABASE or postgres://USER@HOST/DATABASE";
+
+/// Why an address is none. `Display` has no password in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{shown}' {what}")]
+pub struct StoreUrlError {
+    shown: String,
+    what: String,
+    help: Option<String>,
+}
+
+impl StoreUrlError {
+    /// What was probably meant.
+    pub fn help(&self) -> Option<&str> {
+        self.help.as_deref()
+    }
+}
+
+/// A text that is an address or was meant as one, fit to be shown to everybody: what is, or may be, a password is three
+/// asterisks.
+pub fn without_password(text: &str) -> String {
+    const CHARS_MAX: usize = 200;
+    const HIDDEN: &str = "***";
+    let is_scheme = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let (scheme, rest) = match text.split_once(':') {
+        Some((scheme, rest)) if is_scheme(scheme) && (rest.starts_with('/') || scheme_of(scheme).is_some()) => {
+            text.split_at(text.len() - rest.len())
+        }
+        _ => ("", text),
+    };
+    if scheme_of(scheme.trim_end_matches(':')) == Some(Scheme::Sqlite) {
+        return printable_up_to(text, CHARS_MAX);
+    }
+    let slashes = rest.len() - rest.trim_start_matches('/').len();
+    let (slashes, rest) = rest.split_at(slashes);
+    // A password that was not written as it should be may have any of the characters that end it.
+    let (login, place) = rest.rfind('@').map_or(("", rest), |at| rest.split_at(at));
+    let login = match login.split_once(':') {
+        Some((user, _)) => format!("{user}:{HIDDEN}"),
+        None => login.to_owned(),
+    };
+    let (before, options) = place.split_once('?').map_or((place, None), |(before, options)| (before, Some(options)));
+    let authority = before.split('/').next().unwrap_or(before);
+    let before = match port_of(authority) {
+        // Where a port stands, and is none, somebody may have left the host out.
+        Some(port) if !port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            let bytes_before = authority.len() - port.len();
+            format!("{}{HIDDEN}{}", &before[..bytes_before], &before[authority.len()..])
+        }
+        _ => before.to_owned(),
+    };
+    let option = |pair: &str| match pair.split_once('=') {
+        Some((name, _)) if !OPTIONS.contains(&name) => format!("{name}={HIDDEN}"),
+        _ => pair.to_owned(),
+    };
+    let options = options.map(|options| format!("?{}", options.split('&').map(option).collect::<Vec<_>>().join("&")));
+    printable_up_to(&format!("{scheme}{slashes}{login}{before}{}", options.unwrap_or_default()), CHARS_MAX)
+}
+
+/// What stands behind the colon of `HOST:PORT`, of which an IPv6 address in brackets has others.
+fn port_of(authority: &str) -> Option<&str> {
+    let behind = match authority.rfind(']') {
+        Some(bracket) => &authority[bracket..],
+        None => authority,
+    };
+    behind.split_once(':').map(|(_, port)| port)
+}
+
+fn scheme_of(word: &str) -> Option<Scheme> {
+    SCHEMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).map(|(_, scheme)| *scheme)
+}
+
+fn sqlite_path(rest: &str) -> Result<Option<PathBuf>, String> {
+    if rest.contains('?') {
+        return Err("has options, and a SQLite file has none; write '?' in a path as %3F".to_owned());
+    }
+    let path = match rest.strip_prefix("//") {
+        Some(path) if path.starts_with('/') || path.is_empty() => path,
+        Some(path) => {
+            return Err(format!("names a host, and SQLite is a file: write sqlite:{path} or sqlite:/{path}"));
+        }
+        None => rest,
+    };
+    let path = decoded(path, "path")?;
+    if path.contains('\0') {
+        return Err("has a NUL in its path".to_owned());
+    }
+    Ok((!path.is_empty()).then(|| PathBuf::from(path)))
+}
+
+/// What stands behind the scheme of a server's address.
+fn server(rest: &str, scheme: &str, default_port: u16) -> Result<ServerAddress, String> {
+    let form = format!("must be {scheme}://USER:PASSWORD@HOST:PORT/DATABASE");
+    let rest = rest.strip_prefix("//").ok_or_else(|| format!("has no // behind the scheme, {form}"))?;
+    let (rest, options) = rest.split_once('?').map_or((rest, ""), |(rest, options)| (rest, options));
+    let (authority, database) = rest.split_once('/').map_or((rest, ""), |(authority, database)| (authority, database));
+    if database.contains('@') || options.contains('@') && !authority.contains('@') {
+        return Err(
+            "has a '/' or '?' before its '@': in a user or password, '/' is written %2F, '?' %3F, '#' %23, '@' %40"
+                .to_owned(),
+        );
+    }
+    if rest.contains('#') {
+        return Err("has a '#' in it, which is written %23".to_owned());
+    }
+    let Some((login, place)) = authority.rsplit_once('@') else {
+        return Err(format!("names no user, {form}"));
+    };
+    let (user, password) = login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
+    let user = decoded(user, "user")?;
+    if user.is_empty() {
+        return Err(format!("names no user, {form}"));
+    }
+    let password = password.map(|password| decoded(password, "password")).transpose()?;
+    let (host, port) = host_and_port(place, default_port)?;
+    let database = decoded(database, "database")?;
+    if database.is_empty() || database.contains('/') {
+        return Err(format!("names no database, {form}"));
+    }
+    let is_here = is_loopback(&host);
+    let (tls, password_file) = (StoreTls::No, None);
+    let mut address =
+        ServerAddress { host, port, socket: None, user, password, password_file, database, tls, ca_file: None };
+    let mut tls = None;
+    for pair in options.split('&').filter(|pair| !pair.is_empty()) {
+        set_option(&mut address, &mut tls, pair)?;
+    }
+    complete(&mut address, tls, is_here, &form)?;
+    Ok(address)
+}
+
+/// The checks between parts, and what follows from what was not said.
+fn complete(address: &mut ServerAddress, tls: Option<StoreTls>, is_here: bool, form: &str) -> Result<(), String> {
+    if address.host.is_empty() && address.socket.is_none() {
+        return Err(format!("names no host, {form}"));
+    }
+    if address.password.is_some() && address.password_file.is_some() {
+        return Err("has a password and a password-file, must have one of them".to_owned());
+    }
+    if address.socket.is_some() {
+        if !address.host.is_empty() && !is_here {
+            return Err("has a socket, which is on this machine, and another host; leave one of them out".to_owned());
+        }
+        "localhost".clone_into(&mut address.host);
+    }
+    let default = if is_here || address.socket.is_some() { StoreTls::No } else { StoreTls::Verify };
+    address.tls = tls.unwrap_or(default);
+    if address.ca_file.is_some() && address.tls != StoreTls::Verify {
+        return Err("has a ca-file, which only tls=verify looks at".to_owned());
+    }
+    Ok(())
+}
+
+fn set_option(address: &mut ServerAddress, tls: &mut Option<StoreTls>, pair: &str) -> Result<(), String> {
+    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+    let Some(name) = OPTIONS.iter().find(|known| **known == name) else {
+        let meant = did_you_mean(name, OPTIONS.iter().copied());
+        let help = meant.map_or_else(String::new, |meant| format!("; did you mean '{meant}'?"));
+        let name = printable_up_to(name, 64);
+        return Err(format!("has the option '{name}', must be one of {}{help}", OPTIONS.join(", ")));
+    };
+    let value = decoded(value, name)?;
+    if value.is_empty() || value.contains('\0') {
+        return Err(format!("has no value behind '{name}='"));
+    }
+    let path = match *name {
+        "tls" => {
+            let found = StoreTls::WORDS.iter().find(|(word, _)| *word == value);
+            let (_, found) = found.ok_or_else(|| {
+                format!("has tls={}, must be tls=no, tls=yes or tls=verify", printable_up_to(&value, 64))
+            })?;
+            return if tls.replace(*found).is_none() { Ok(()) } else { Err("has the option 'tls' twice".to_owned()) };
+        }
+        "password-file" => &mut address.password_file,
+        "ca-file" => &mut address.ca_file,
+        _ => &mut address.socket,
+    };
+    match path.replace(PathBuf::from(value)) {
+        None => Ok(()),
+        Some(_) => Err(format!("has the option '{name}' twice")),
+    }
+}
+
+fn host_and_port(place: &str, default_port: u16) -> Result<(String, u16), String> {
+    let port = port_of(place);
+    let host = port.map_or(place, |port| &place[..place.len() - port.len() - 1]);
+    let host = match host.strip_prefix('[') {
+        Some(rest) => {
+            let address = rest.strip_suffix(']').filter(|address| address.parse::<std::net::Ipv6Addr>().is_ok());
+            address.ok_or("has brackets around what is no IPv6 address, such as [::1]")?.to_owned()
+        }
+        None => decoded(host, "host")?,
+    };
+    if host.contains(['/', '\0']) {
+        return Err("has a path where the host stands; a socket is named behind the '?': socket=PATH".to_owned());
+    }
+    let port = match port {
+        None | Some("") => default_port,
+        // Not shown: where the host was left out it may be the password.
+        Some(digits) => digits
+            .parse()
+            .ok()
+            .filter(|port| *port != 0 && digits.bytes().all(|byte| byte.is_ascii_digit()))
+            .ok_or("has no port behind the ':', must be 1 to 65535; an IPv6 address is in brackets: [::1]")?,
+    };
+    Ok((host, port))
+}
+
+/// Whether it is this machine, for a password that is sent in clear.
+fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// `%2F` and the like as what they mean.
+fn decoded(text: &str, what: &str) -> Result<String, String> {
+    let wrong = || format!("has a '%' in its {what} that no two hexadecimal digits follow; a '%' is written %25");
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let [high, low, tail @ ..] = rest else { return Err(wrong()) };
+        let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        let (Some(high), Some(low)) = (digit(*high), digit(*low)) else { return Err(wrong()) };
+        bytes.push(high << 4 | low);
+        rest = tail;
+    }
+    String::from_utf8(bytes).map_err(|_| format!("has a {what} that is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn server_of(text: &str) -> ServerAddress {
+        match StoreUrl::parse(text).unwrap().kind {
+            StoreKind::Mysql(server) | StoreKind::Postgres(server) => server,
+            StoreKind::Sqlite { .. } => panic!("{text} is a file"),
+        }
+    }
+
+    #[test]
+    fn files_and_servers_are_told_apart() {
+        for (text, path) in [
+            ("sqlite:", None),
+            ("sqlite://", None),
+            ("sqlite:a.db", Some("a.db")),
+            ("SQLite:/var/lib/a.db", Some("/var/lib/a.db")),
+            ("sqlite:///var/lib/a.db", Some("/var/lib/a.db")),
+            ("sqlite:a%20b%3F", Some("a b?")),
+        ] {
+            let url = StoreUrl::parse(text).unwrap();
+            assert!(*url.kind() == StoreKind::Sqlite { path: path.map(PathBuf::from) }, "{text}");
+            assert_eq!((url.shown(), url.has_password()), (text, false));
+        }
+        let found = server_of("mysql://app:s%40%3a%2f@db.example/ids");
+        assert!(
+            found
+                == ServerAddress {
+                    host: "db.example".to_owned(),
+                    port: 3306,
+                    socket: None,
+                    user: "app".to_owned(),
+                    password: Some("s@:/".to_owned()),
+                    password_file: None,
+                    database: "ids".to_owned(),
+                    tls: StoreTls::Verify,
+                    ca_file: None,
+                }
+        );
+        let found = server_of("postgresql://a@[::1]:6000/b?password-file=/etc/p&tls=verify&ca-file=ca.pem");
+        assert_eq!((found.host.as_str(), found.port, found.tls), ("::1", 6000, StoreTls::Verify));
+        assert_eq!((found.password_file, found.ca_file), (Some("/etc/p".into()), Some("ca.pem".into())));
+        let found = server_of("mariadb://a@/b?socket=/run/mysqld/mysqld.sock");
+        assert_eq!((found.host.as_str(), found.socket), ("localhost", Some("/run/mysqld/mysqld.sock".into())));
+        for (host, tls) in [
+            ("localhost", StoreTls::No),
+            ("127.9.9.9", StoreTls::No),
+            ("[::1]", StoreTls::No),
+            ("10.0.0.1", StoreTls::Verify),
+            ("localhost.example", StoreTls::Verify),
+        ] {
+            assert_eq!(server_of(&format!("postgres://a@{host}/b")).tls, tls, "{host}");
+        }
+        assert_eq!(server_of("postgres://a@h/b?tls=no").tls, StoreTls::No);
+        assert_eq!(server_of("postgres://a@localhost/b?tls=yes").tls, StoreTls::Yes);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_and_what_was_meant() {
+        for (text, expected) in [
+            ("", "'' is empty, must be sqlite:PATH"),
+            ("orders.db", "'orders.db' has no scheme"),
+            ("mysq://a@h/b", "'mysq://a@h/b' has none of the schemes"),
+            ("sqlite://host/b", "names a host, and SQLite is a file: write sqlite:host/b or sqlite:/host/b"),
+            ("sqlite:a?b=c", "has options"),
+            ("mysql:a@h/b", "has no // behind the scheme, must be mysql://USER:PASSWORD@HOST:PORT/DATABASE"),
+            ("mysql://h/b", "names no user"),
+            ("mysql://:x@h/b", "names no user"),
+            ("mysql://a@/b", "names no host"),
+            ("mysql://a@h", "names no database"),
+            ("mysql://a@h/", "names no database"),
+            ("mysql://a@h/b/c", "names no database"),
+            ("mysql://a@h:0/b", "has no port behind the ':', must be 1 to 65535"),
+            ("mysql://a@h:99999/b", "has no port behind the ':'"),
+            ("mysql://a@::1/b", "an IPv6 address is in brackets"),
+            ("mysql://a@[h]/b", "no IPv6 address"),
+            (
+                "mysql://a@h/b?tsl=no",
+                "has the option 'tsl', must be one of password-file, tls, ca-file, socket; did you mean 'tls'?",
+            ),
+            ("mysql://a@h/b?tls=perhaps", "has tls=perhaps, must be tls=no"),
+            ("mysql://a@h/b?tls=no&tls=no", "has the option 'tls' twice"),
+            ("mysql://a@h/b?socket=", "has no value behind 'socket='"),
+            ("mysql://a@h/b?socket=/s", "has a socket, which is on this machine, and another host"),
+            ("mysql://a:x@h/b?password-file=/p", "has a password and a password-file"),
+            ("mysql://a@localhost/b?ca-file=/p", "has a ca-file, which only tls=verify looks at"),
+            ("mysql://a@h/b%2", "has a '%' in its database"),
+            ("mysql://a@h/b%ff", "has a database that is not UTF-8"),
+            ("mysql://a@h/b#c", "has a '#' in it"),
+            ("mysql://a@h/b c", "has a blank or a control character in it"),
+        ] {
+            let error = StoreUrl::parse(text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+        assert_eq!(StoreUrl::parse("postgre://a@h/b").unwrap_err().help(), Some("did you mean 'postgres:'?"));
+        let long = format!("mysql://a@h/{}", "b".repeat(STORE_URL_BYTES_MAX));
+        assert!(StoreUrl::parse(&long).unwrap_err().to_string().len() < 400);
+    }
+
+    /// However an address is mistyped, what may be its password is nowhere.
+    #[test]
+    fn a_password_is_never_shown() {
+        for (text, shown) in [
+            ("mysql://a:hunter2@h/b", "mysql://a:***@h/b"),
+            ("postgres://a:hunter2@h:1/b?tls=no", "postgres://a:***@h:1/b?tls=no"),
+            ("mysq://a:hunter2@h/b", "mysq://a:***@h/b"),
+            ("mysql:a:hunter2@h/b", "mysql:a:***@h/b"),
+            ("a:hunter2@h/b", "a:***@h/b"),
+            ("mysql://a:hun/ter2@h/b", "mysql://a:***@h/b"),
+            ("mysql://a:hun?ter2@h/b", "mysql://a:***@h/b"),
+            ("mysql://a:hun@ter2@h/b", "mysql://a:***@h/b"),
+            ("mysql://a:hun#ter2@h/b", "mysql://a:***@h/b"),
+            ("mysql://a:hunter2/b", "mysql://a:***/b"),
+            ("mysql://a@h/b?password=hunter2", "mysql://a@h/b?password=***"),
+            ("mysql://a:hun ter2@h/b", "mysql://a:***@h/b"),
+            ("mysql://a:hunter2%@h/b", "mysql://a:***@h/b"),
+        ] {
+            assert_eq!(without_password(text), shown, "{text}");
+            let told = match StoreUrl::parse(text) {
+                Ok(url) => format!("{url:?} {}", url.shown()),
+                Err(error) => format!("{error} {error:?}"),
+            };
+            assert!(!told.contains("hun") && !told.contains("ter2"), "{text}: {told}");
+        }
+        let mut url = StoreUrl::parse("mysql://a@h/b?password-file=p").unwrap();
+        url.set_password("hunter2".to_owned());
+        assert!(!format!("{url:?}{}{}", url.shown(), url.text()).contains("hunter2") && !url.has_password());
+        assert_eq!(url.password_file(), Some(Path::new("p")));
+    }
+}

@@ -1,0 +1,120 @@
+//! Time zones by their names, such as `Asia/Shanghai`, and what time it is there.
+//!
+//! The zones come with the program, so that the same name means the same on every server.
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan as _};
+
+use getid_core::{Reset, Stamp};
+
+use super::printable::printable_up_to;
+
+/// A time zone.
+#[derive(Clone, Debug)]
+pub struct Zone(TimeZone);
+
+impl Zone {
+    /// The zone of this name.
+    ///
+    /// # Errors
+    ///
+    /// What it must be.
+    pub fn named(name: &str) -> Result<Zone, String> {
+        let unknown = || {
+            format!(
+                "must be the name of a time zone, such as Asia/Shanghai or UTC, and there is none called '{}'",
+                printable_up_to(name, 64)
+            )
+        };
+        if name.eq_ignore_ascii_case("utc") {
+            return Ok(Zone(TimeZone::UTC));
+        }
+        TimeZone::get(name).map(Zone).map_err(|_| unknown())
+    }
+
+    /// The civil time there. Years before 0 and after 9999, which no serial number shows, stop at these ends.
+    pub fn stamp(&self, unix_ms: i64) -> Stamp {
+        let time = Timestamp::from_millisecond(unix_ms).unwrap_or(Timestamp::MAX);
+        let there = self.0.to_datetime(time);
+        let small = |number: i8| u8::try_from(number).unwrap_or_default();
+        Stamp {
+            year: u16::try_from(there.year()).unwrap_or_default(),
+            month: small(there.month()),
+            day: small(there.day()),
+            hour: small(there.hour()),
+        }
+    }
+
+    /// When the period begins that a time is in, and when it ends (exclusive), Unix ms.
+    pub fn period(&self, reset: Reset, stamp: Stamp) -> (i64, i64) {
+        let ends = || {
+            let small = |number: u8| i8::try_from(number).ok();
+            let year = i16::try_from(stamp.year).ok()?;
+            let [month, day, hour] = [small(stamp.month)?, small(stamp.day)?, small(stamp.hour)?];
+            let (first, span) = match reset {
+                Reset::Never => return None,
+                Reset::Year => ((1, 1, 0), 1.year()),
+                Reset::Month => ((month, 1, 0), 1.month()),
+                Reset::Day => ((month, day, 0), 1.day()),
+                Reset::Hour => ((month, day, hour), 1.hour()),
+            };
+            let first = DateTime::new(year, first.0, first.1, first.2, 0, 0, 0).ok()?;
+            Some((self.unix_ms(first)?, self.unix_ms(first.checked_add(span).ok()?)?))
+        };
+        ends().unwrap_or((i64::MIN, i64::MAX))
+    }
+
+    /// When it was, or would have been, that time for the first time.
+    fn unix_ms(&self, time: DateTime) -> Option<i64> {
+        Some(self.0.to_ambiguous_timestamp(time).compatible().ok()?.as_millisecond())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_begin_and_end_where_the_zone_is() {
+        let period = |zone: &str, reset, time: &str| {
+            let zone = Zone::named(zone).unwrap();
+            let unix_ms = time.parse::<Timestamp>().unwrap().as_millisecond();
+            let (from, until) = zone.period(reset, zone.stamp(unix_ms));
+            assert!((from..until).contains(&unix_ms), "{time}");
+            [from, until].map(|end| Timestamp::from_millisecond(end).unwrap().to_string())
+        };
+        for (reset, from, until) in [
+            (Reset::Year, "2025-12-31T16:00:00Z", "2026-12-31T16:00:00Z"),
+            (Reset::Month, "2026-10-31T16:00:00Z", "2026-11-30T16:00:00Z"),
+            (Reset::Day, "2026-11-21T16:00:00Z", "2026-11-22T16:00:00Z"),
+            (Reset::Hour, "2026-11-21T16:00:00Z", "2026-11-21T17:00:00Z"),
+        ] {
+            assert_eq!(period("Asia/Shanghai", reset, "2026-11-21T16:30:00Z"), [from, until]);
+        }
+        // A day of 25 hours, and an hour that comes twice.
+        let berlin = |reset| period("Europe/Berlin", reset, "2026-10-25T01:30:00Z");
+        assert_eq!(berlin(Reset::Day), ["2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"]);
+        assert_eq!(berlin(Reset::Hour), ["2026-10-25T00:00:00Z", "2026-10-25T02:00:00Z"]);
+        let zone = Zone::named("UTC").unwrap();
+        assert_eq!(zone.period(Reset::Never, zone.stamp(0)), (i64::MIN, i64::MAX));
+    }
+
+    fn at(zone: &str, time: &str) -> (u16, u8, u8, u8) {
+        let unix_ms = time.parse::<Timestamp>().unwrap().as_millisecond();
+        let Stamp { year, month, day, hour } = Zone::named(zone).unwrap().stamp(unix_ms);
+        (year, month, day, hour)
+    }
+
+    #[test]
+    fn a_day_begins_where_the_zone_is() {
+        assert_eq!(at("UTC", "2026-11-21T16:30:00Z"), (2026, 11, 21, 16));
+        assert_eq!(at("Asia/Shanghai", "2026-11-21T16:30:00Z"), (2026, 11, 22, 0));
+        assert_eq!(at("America/New_York", "2026-11-22T04:59:59Z"), (2026, 11, 21, 23));
+        // Clocks go back at 01:00Z: the hour from 02:00 comes twice.
+        assert_eq!(at("Europe/Berlin", "2026-10-25T00:30:00Z"), (2026, 10, 25, 2));
+        assert_eq!(at("Europe/Berlin", "2026-10-25T01:30:00Z"), (2026, 10, 25, 2));
+        assert!(Zone::named("Asia/Shanghai2").unwrap_err().contains("none called 'Asia/Shanghai2'"));
+        assert!(Zone::named("").is_err() && Zone::named("../etc/passwd").is_err());
+    }
+}

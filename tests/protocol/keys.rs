@@ -1,0 +1,59 @@
+//! What a server with two sequences would answer to the effects of commands about keys: the fake of the transcripts.
+
+use getid::resp::Value;
+use getid::session::{HashFields, KeysEffect, Only, ScriptEffect, SequenceEffect, SetSequence};
+use getid_core::Key;
+
+/// `orders` is at 1200, `invoices` at 7; there are no others.
+fn last(key: &Key) -> Option<i64> {
+    match key.as_str() {
+        "orders" => Some(1200),
+        "invoices" => Some(7),
+        _ => None,
+    }
+}
+
+fn count(keys: &[Key]) -> Value {
+    Value::Integer(i64::try_from(keys.iter().filter_map(last).count()).unwrap())
+}
+
+pub(crate) fn answer(effect: &KeysEffect) -> Value {
+    let told = |last: Option<i64>| last.map_or(Value::Null, |last| Value::bulk(last.to_string()));
+    match effect {
+        KeysEffect::Look { key, look } => look.answer(key.as_str(), last(key)),
+        KeysEffect::Values(keys) => Value::Array(keys.iter().map(|key| told(key.as_ref().and_then(last))).collect()),
+        KeysEffect::Count(keys) | KeysEffect::Delete(keys) => count(keys),
+        KeysEffect::Set(SetSequence { key, last: to, only, reply }) => {
+            let old = last(key);
+            let is_set = match only {
+                Only::Any => true,
+                Only::New => old.is_none(),
+                Only::Old => old.is_some(),
+            };
+            match old {
+                Some(old) if is_set && *to < old => {
+                    Value::error(format!("ERR a sequence never goes back: '{key}' is at {old}"))
+                }
+                old => reply.answer(is_set, old),
+            }
+        }
+        KeysEffect::GetDelete(key) => told(last(key)),
+        KeysEffect::Hash { key, look } => {
+            let fields = last(key).map(|cur| HashFields { cur, max: 9_000, recently: 12, long_term: 100 });
+            look.answer(fields.as_ref())
+        }
+        KeysEffect::Names(_) => Value::Array(vec![Value::from("invoices"), Value::from("orders")]),
+        KeysEffect::Scan(scan) => Value::from(format!("{scan:?}").as_str()),
+        KeysEffect::Size => Value::Integer(2),
+        KeysEffect::Random => Value::from("orders"),
+    }
+}
+
+/// What is asked, for who reads a transcript.
+pub(crate) fn answer_operator(effect: &SequenceEffect) -> Value {
+    Value::from(format!("{effect:?}").as_str())
+}
+
+pub(crate) fn answer_script(effect: &ScriptEffect) -> Value {
+    Value::from(format!("{effect:?}").as_str())
+}

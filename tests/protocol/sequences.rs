@@ -1,0 +1,235 @@
+//! What must hold of turns that ask sequences, whatever is asked in which order. The conversations are in
+//! `tests/protocol/transcripts/sequences.txt`.
+
+use std::sync::Arc;
+
+use crate::shell::{Options, Shell, as_arrays, settings, show};
+use getid::command::Verb;
+use getid::session::{Beside, NamedDrawn, SequencesDrawn, Session, Source, TURN_BYTES_MAX, TURN_IDS_MAX, Turn};
+use getid_core::{Ask, Run};
+use proptest::prelude::*;
+
+fn options() -> Options {
+    Options { generators: true, sequences: true, ..Options::default() }
+}
+
+/// Requests, and how often each comes in a row.
+fn requests() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let lines = [
+        "INCR orders",
+        "incr orders",
+        "INCR users",
+        "INCR a",
+        "INCR b",
+        "INCRBY orders 1",
+        "INCRBY orders 7",
+        "INCRBY users 7",
+        "HINCRBY orders cur 7",
+        "HINCRBY orders max 7",
+        "INCRBY orders 0",
+        "INCR nobody",
+        "INCR nine",
+        "INCR tweets",
+        "GETID",
+        "GETID tweets",
+        "MGETID 2 trace",
+        "PING",
+        "MULTI",
+        "EXEC",
+        "CLIENT REPLY SKIP",
+    ];
+    let run = (prop::sample::select(lines.to_vec()), prop_oneof![Just(1_usize), 2..5_usize, Just(40)]);
+    let lines = |(line, times): (&str, usize)| vec![format!("{line}\r\n").into_bytes(); times];
+    prop::collection::vec(run.prop_map(lines), 1..30).prop_map(|runs| runs.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// A pipeline, which counts what repeats itself, is answered as requests that come one by one; so is one that is
+    /// cut anywhere.
+    #[test]
+    fn a_pipeline_is_answered_as_its_requests_one_by_one(requests in requests(), cut in 1..300_usize) {
+        let arrays = as_arrays(&requests);
+        let mut single = Shell::new(&options());
+        let mut expected = Vec::new();
+        for request in &requests {
+            expected.extend(single.talk(&as_arrays(std::slice::from_ref(request)), usize::MAX));
+        }
+        for (input, cut) in [(arrays.clone(), usize::MAX), (arrays, cut), (requests.concat(), usize::MAX)] {
+            let got = Shell::new(&options()).talk(&input, cut);
+            prop_assert_eq!(show(&got), show(&expected));
+        }
+    }
+}
+
+/// A session that has read `input`, and its turn.
+fn read(input: &[u8], is_watched: bool) -> (Session, Turn, usize) {
+    let mut session = Session::new(1, Arc::new(settings(&options())));
+    let mut turn = Turn::default();
+    turn.tally.watch(is_watched);
+    let used = session.read(input, &mut turn);
+    (session, turn, used)
+}
+
+fn asks(turn: &Turn) -> Vec<(&str, Vec<Ask>)> {
+    turn.sequence_draws().iter().map(|draw| (turn.sequence_name(draw), turn.sequence_asks(draw).collect())).collect()
+}
+
+#[test]
+fn what_repeats_is_counted_and_shown_one_by_one() {
+    for is_watched in [false, true] {
+        let request = b"*2\r\n$4\r\nINCR\r\n$6\r\norders\r\n";
+        let (_, turn, used) = read(&request.repeat(50), is_watched);
+        assert_eq!((used, turn.commands, turn.replies().len()), (50 * request.len(), 50, 1));
+        assert_eq!(asks(&turn), [("orders", vec![Ask { values: 1, times: 50 }])]);
+        let [calls] = turn.tally.calls() else { panic!("{:?}", turn.tally.calls()) };
+        assert_eq!((calls.verb, calls.calls, calls.failed), (Verb::Incr, 50, 0));
+        let shown: Vec<_> = turn.tally.shown().map(|(_, text)| String::from_utf8_lossy(text).into_owned()).collect();
+        assert_eq!(shown, vec![r#""INCR" "orders""#; if is_watched { 50 } else { 0 }]);
+    }
+}
+
+#[test]
+fn a_sequence_is_asked_once_in_the_order_of_commands() {
+    let lines =
+        "INCR a\r\nINCR b\r\nINCRBY a 5\r\nINCRBY b 5\r\nHINCRBY a cur 5\r\nINCR a\r\nINCR b\r\nGETID\r\nINCR a\r\n";
+    let (_, turn, _) = read(lines.as_bytes(), false);
+    let ask = |values, times| Ask { values, times };
+    assert_eq!(
+        asks(&turn),
+        [("a", vec![ask(1, 1), ask(5, 2), ask(1, 2)]), ("b", vec![ask(1, 1), ask(5, 1), ask(1, 1)])]
+    );
+    let calls: Vec<_> = turn.tally.calls().iter().map(|calls| (calls.verb, calls.calls)).collect();
+    assert_eq!(calls, [(Verb::Incr, 5), (Verb::IncrBy, 2), (Verb::HIncrBy, 1), (Verb::GetId, 1)]);
+}
+
+/// What one name hashes to says nothing of another, and all of a turn are told apart.
+#[test]
+fn a_turn_asks_so_many_sequences() {
+    let input = (0..1000).map(|number| format!("INCR s{number}\r\n")).collect::<Vec<_>>().concat();
+    let mut session = Session::new(1, Arc::new(settings(&options())));
+    let (mut turn, mut used, mut next) = (Turn::default(), 0, 0);
+    loop {
+        used += session.read(&input.as_bytes()[used..], &mut turn);
+        for (name, asks) in asks(&turn) {
+            assert_eq!((name, asks), (format!("s{next}").as_str(), vec![Ask { values: 1, times: 1 }]));
+            next += 1;
+        }
+        assert!(turn.draws.sequences <= 128);
+        if !turn.more {
+            break;
+        }
+        assert_eq!(turn.draws.sequences, 128);
+    }
+    assert_eq!(next, 1000);
+}
+
+#[test]
+fn turns_have_their_bounds() {
+    for request in ["INCR a\r\n", "INCRBY a 1000\r\n", "INCR a\r\nINCR b\r\n", "INCR a\r\nHINCRBY a cur 3\r\n"] {
+        let input = request.repeat(20_000);
+        let mut session = Session::new(1, Arc::new(settings(&options())));
+        let (mut turn, mut used, mut turns) = (Turn::default(), 0, 0);
+        loop {
+            used += session.read(&input.as_bytes()[used..], &mut turn);
+            let commands: u32 = asks(&turn).iter().flat_map(|(_, asks)| asks).map(|ask| ask.times).sum();
+            assert!(commands <= TURN_IDS_MAX, "{commands} in a turn");
+            turns += 1;
+            if !turn.more {
+                break;
+            }
+        }
+        assert_eq!((used, turns), (input.len(), (input.lines().count()).div_ceil(TURN_IDS_MAX as usize)), "{request}");
+    }
+}
+
+/// Neither a muted pipeline of requests that are all unlike, nor one that goes on being heard, asks for more than its
+/// bound.
+#[test]
+fn what_nobody_hears_of_is_asked_in_order_too() {
+    let input = format!(
+        "CLIENT REPLY OFF\r\n{}CLIENT REPLY ON\r\nINCR a\r\n",
+        "INCR a\r\nINCRBY a 5\r\nINCR b\r\n".repeat(3000)
+    );
+    let mut shell = Shell::new(&options());
+    let replies = shell.talk(input.as_bytes(), usize::MAX);
+    assert_eq!(show(&replies), "+OK\n:18001\n");
+    assert!(shell.turns >= 9000 * 64 / TURN_BYTES_MAX, "{} turns", shell.turns);
+}
+
+/// A client that gets its replies one by one gets the same replies.
+#[test]
+fn replies_in_parts_are_those_of_the_whole() {
+    let heard = "PING\r\nINCR a\r\nINCR a\r\nINCR a\r\nINCR a\r\nINCR b\r\nINCRBY a 5\r\nINCRBY a 5\r\nPING\r\nINCR b\r\nINCR a\r\nPING\r\n";
+    let muted = "INCR a\r\nINCR b\r\nINCRBY b 5\r\nINCRBY b 5\r\nCLIENT REPLY ON\r\nINCR a\r\nINCR b\r\n";
+    for (before, input) in [("", heard), ("CLIENT REPLY OFF\r\n", muted)] {
+        let mut whole = Shell::new(&options());
+        whole.talk(before.as_bytes(), usize::MAX);
+        let expected = whole.talk(input.as_bytes(), usize::MAX);
+        for most in [1, 2, 100] {
+            let (mut session, mut turn, _) = read(before.as_bytes(), false);
+            session.read(input.as_bytes(), &mut turn);
+            let (mut named, mut sequences, mut drawn) = (NamedDrawn::default(), SequencesDrawn::default(), Vec::new());
+            sequences.begin(turn.sequence_draws().len());
+            for (draw, part) in turn.sequence_draws().iter().zip(sequences.parts_mut()) {
+                part.left.extend(turn.sequence_asks(draw));
+            }
+            let (mut output, mut next) = (Vec::new(), vec![1; turn.sequence_draws().len()]);
+            while let Some((source, wanted)) = turn.next_ids(most) {
+                let Source::Sequence(at) = source else { panic!("{source:?}") };
+                let part = sequences.part(at).unwrap();
+                let missing = wanted - part.available();
+                for Ask { values, times } in part.left_of(missing) {
+                    part.runs.push(Run { first: next[at], increment: 1, values, times });
+                    next[at] += i64::from(values) * i64::from(times);
+                }
+                getid::session::drop_front(&mut part.left, missing);
+                let mut beside = Beside { named: &mut named, sequences: &mut sequences, noise: &mut || 0 };
+                session.write_next(&mut turn, &mut drawn, &mut beside, &mut output);
+            }
+            assert!(sequences.parts().iter().all(|part| part.left.is_empty() && part.available() == 0));
+            let mut beside = Beside { named: &mut named, sequences: &mut sequences, noise: &mut || 0 };
+            session.write_beside(&turn, Ok(&drawn), &mut beside, &mut output);
+            assert_eq!(show(&output), show(&expected), "at most {most} at a time");
+        }
+    }
+}
+
+/// Values whose runs do not end where commands of a kind do.
+#[test]
+fn runs_may_be_cut_anywhere() {
+    let (session, turn, _) = read(b"INCRBY a 3\r\nINCRBY a 3\r\nINCRBY a 3\r\nINCR a\r\nINCRBY a 3\r\n", false);
+    let mut sequences = SequencesDrawn::default();
+    sequences.begin(1);
+    let run = |first, values, times| Run { first, increment: 2, values, times };
+    sequences.part(0).unwrap().runs.extend([run(1, 3, 2), run(101, 3, 1), run(107, 1, 1), run(109, 3, 1)]);
+    let mut beside = Beside { named: &mut NamedDrawn::default(), sequences: &mut sequences, noise: &mut || 0 };
+    let mut output = Vec::new();
+    session.write_beside(&turn, Ok(&[]), &mut beside, &mut output);
+    assert_eq!(show(&output), ":5\n:11\n:105\n:107\n:113\n");
+}
+
+/// What is wrong with a name, a field or a step is quoted, but not at any length.
+#[test]
+fn errors_are_short_whatever_was_sent() {
+    let long = "x".repeat(30_000);
+    let nines = "9".repeat(30_000);
+    for request in [
+        format!("INCR {long}"),
+        format!("INCR {}@", &long[..127]),
+        format!("INCR {}", &long[..129]),
+        format!("INCRBY {long} 1"),
+        format!("INCRBY {long} 0"),
+        format!("INCRBY {long} -1"),
+        format!("INCRBY orders {nines}"),
+        format!("INCRBY orders {long}"),
+        format!("HINCRBY {long} cur 1"),
+        format!("HINCRBY {long} {long} 1"),
+    ] {
+        let reply = Shell::new(&options()).talk(format!("{request}\r\n").as_bytes(), usize::MAX);
+        assert!(reply.starts_with(b"-ERR ") && reply.len() < 400, "{} bytes: {}", reply.len(), show(&reply));
+    }
+    let longest = format!("INCR {}\r\n", &long[..128]);
+    assert_eq!(show(&Shell::new(&options()).talk(longest.as_bytes(), usize::MAX)), ":1\n");
+}

@@ -1,0 +1,386 @@
+//! A database in memory that does what it is told, late, twice as slow, or without an answer.
+//!
+//! Its rows are kept here by rules written down anew, so that a mistake in the product's own is not repeated.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use getid::sql::{
+    About, Answer, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, RowState, Store,
+    StoreError, Table, Verdict,
+};
+use getid_core::Key;
+use tokio::time::sleep;
+
+use crate::support::Random;
+
+/// What may go wrong, in how many of a thousand statements.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Faults {
+    /// The reply is lost after the commit.
+    pub(crate) lost_after: u32,
+    /// The connection ends before anything was done.
+    pub(crate) lost_before: u32,
+    /// The database refuses: a deadlock, a lock that is not had in time.
+    pub(crate) refused: u32,
+    /// It is done long after everybody has given up, and nobody hears of it.
+    pub(crate) late: u32,
+}
+
+pub(crate) struct Database {
+    state: Mutex<State>,
+}
+
+pub(crate) struct State {
+    pub(crate) rows: BTreeMap<Key, Row>,
+    /// `changes` as of the last change of each row.
+    changed: BTreeMap<Key, u64>,
+    changes: u64,
+    pub(crate) uuid: String,
+    pub(crate) faults: Faults,
+    pub(crate) latency: Duration,
+    /// Connections are refused, and statements end.
+    pub(crate) is_down: bool,
+    /// Statements of these sequences are refused.
+    pub(crate) locked: Vec<Key>,
+    /// Nobody is answered any more, until this is false again.
+    pub(crate) is_stopped: bool,
+    pub(crate) statements: u64,
+    pub(crate) reservations: u64,
+    random: Random,
+}
+
+impl Database {
+    pub(crate) fn new(seed: u64) -> Arc<Database> {
+        let state = State {
+            rows: BTreeMap::new(),
+            changed: BTreeMap::new(),
+            changes: 0,
+            uuid: format!("uuid-{seed}"),
+            faults: Faults::default(),
+            latency: Duration::from_millis(2),
+            is_down: false,
+            locked: Vec::new(),
+            is_stopped: false,
+            statements: 0,
+            reservations: 0,
+            random: Random(seed),
+        };
+        Arc::new(Database { state: Mutex::new(state) })
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no test has panicked")
+    }
+
+    pub(crate) fn store(self: &Arc<Self>, is_shared: bool) -> Box<dyn Store> {
+        Box::new(SimStore { database: Arc::clone(self), is_shared, table: Table::Native })
+    }
+
+    /// Makes a row without asking anybody.
+    pub(crate) fn put(&self, name: &str, words: &[&str]) {
+        let spec = getid_core::Spec::default().with(words).expect("options");
+        let key = Key::new(name).expect("a name");
+        let mut state = self.state();
+        state
+            .create(&Create { key, spec, above_dropped: false, fresh_after_ms: None, rows_max: 0 })
+            .expect("a new row");
+    }
+
+    pub(crate) fn next(&self, name: &str) -> i64 {
+        self.state().rows[&Key::new(name).expect("a name")].next
+    }
+}
+
+impl State {
+    fn touch(&mut self, key: &Key) {
+        self.changes += 1;
+        self.changed.insert(key.clone(), self.changes);
+    }
+
+    fn reserve(&mut self, ask: &Reserve) -> Result<Reserved, Verdict> {
+        self.reservations += 1;
+        if let (Some(spec), false) = (ask.opens, self.rows.contains_key(&ask.key)) {
+            let row = new_row(&ask.key, spec, spec.next_from(spec.start));
+            self.rows.insert(ask.key.clone(), row);
+        }
+        let row = self.rows.get_mut(&ask.key).ok_or(Verdict::NoSuch)?;
+        refused(row)?;
+        let (found_next, increment) = (row.next, i64::from(row.spec.increment));
+        let first = row.spec.next_from(row.next.max(ask.floor));
+        let mut last = first - increment;
+        for _ in 0..ask.values {
+            if last + increment > row.spec.max {
+                break;
+            }
+            last += increment;
+        }
+        if last >= first {
+            row.next = last + increment;
+            row.version += 1;
+        }
+        Ok(Reserved { first, last, found_next, row: row.clone() })
+    }
+
+    fn give_back(&mut self, end: &GiveBack) -> bool {
+        match self.rows.get_mut(&end.key) {
+            Some(row) if row.version == end.version && row.state == RowState::Live && end.next < row.next => {
+                row.next = end.next;
+                row.version += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn create(&mut self, new: &Create) -> Result<Row, Verdict> {
+        let mut row = new_row(&new.key, new.spec, new.spec.next_from(new.spec.start));
+        if let Some(old) = self.rows.get(&new.key) {
+            if old.state != RowState::Dropped {
+                return Err(Verdict::Exists(Box::new(old.clone())));
+            }
+            if !new.above_dropped {
+                return Err(Verdict::Dropped { last: old.next - i64::from(old.spec.increment) });
+            }
+            row.next = new.spec.next_from(old.next);
+            row.generation = old.generation + 1;
+            row.version = old.version + 1;
+        }
+        let live = || self.rows.values().filter(|row| row.state != RowState::Dropped).count() as u64;
+        if new.rows_max > 0 && live() >= new.rows_max {
+            return Err(Verdict::TooMany { max: new.rows_max });
+        }
+        self.rows.insert(new.key.clone(), row.clone());
+        self.touch(&new.key);
+        Ok(row)
+    }
+
+    fn change(&mut self, key: &Key, change: &RowChange) -> Result<Row, Verdict> {
+        let row = self.rows.get_mut(key).ok_or(Verdict::NoSuch)?;
+        if row.state == RowState::Dropped {
+            return Err(Verdict::Dropped { last: row.next - i64::from(row.spec.increment) });
+        }
+        match change {
+            RowChange::Raise { last, .. } if row.next > *last => {
+                return Err(Verdict::Lower { row: Box::new(row.clone()) });
+            }
+            RowChange::Raise { last, confirms } => {
+                row.next = row.spec.next_from(last + 1);
+                if *confirms {
+                    row.state = RowState::Live;
+                }
+            }
+            RowChange::Alter { spec, next_from } => {
+                row.spec = *spec;
+                row.next = spec.next_from(row.next.max(*next_from));
+            }
+            RowChange::Drop => row.state = RowState::Dropped,
+            RowChange::WentBack { had_next } => {
+                row.next = row.spec.next_from(row.next.max(*had_next));
+                row.state = RowState::WentBack;
+            }
+            RowChange::Confirm => row.state = RowState::Live,
+        }
+        row.generation += 1;
+        row.version += 1;
+        let row = row.clone();
+        self.touch(key);
+        Ok(row)
+    }
+
+    fn changes(&self, seen: Option<u64>) -> Changes {
+        let Some(seen) = seen else { return Changes { upto: self.changes, rows: Vec::new() } };
+        let mut rows: Vec<(u64, Key)> = self.changed.iter().map(|(key, at)| (*at, key.clone())).collect();
+        rows.retain(|(at, _)| *at > seen);
+        rows.sort();
+        rows.truncate(1000);
+        let upto = if rows.len() == 1000 { rows[999].0 } else { self.changes };
+        let generation = |key: &Key| self.rows[key].generation;
+        Changes { upto, rows: rows.into_iter().map(|(_, key)| (key.clone(), generation(&key))).collect() }
+    }
+}
+
+fn new_row(key: &Key, spec: getid_core::Spec, next: i64) -> Row {
+    let state = RowState::Live;
+    let (created_unix_ms, updated_unix_ms) = (1, 1);
+    Row { key: key.clone(), next, version: 0, generation: 0, spec, state, created_unix_ms, updated_unix_ms }
+}
+
+fn refused(row: &Row) -> Result<(), Verdict> {
+    match row.state {
+        RowState::Live => Ok(()),
+        RowState::Dropped => Err(Verdict::Dropped { last: row.next - i64::from(row.spec.increment) }),
+        RowState::WentBack => Err(Verdict::WentBack { next: row.next }),
+    }
+}
+
+struct SimStore {
+    database: Arc<Database>,
+    is_shared: bool,
+    table: Table,
+}
+
+impl Store for SimStore {
+    fn shown(&self) -> &'static str {
+        "sim://database"
+    }
+
+    fn table(&self) -> Table {
+        self.table
+    }
+
+    fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    fn connections_max(&self) -> usize {
+        if self.is_shared { 2 } else { 1 }
+    }
+
+    fn schema(&self) -> String {
+        String::new()
+    }
+
+    fn connect(&self) -> Answer<'_, Box<dyn Connection>> {
+        let database = Arc::clone(&self.database);
+        Box::pin(async move {
+            let latency = database.state().latency;
+            sleep(latency).await;
+            while database.state().is_stopped {
+                sleep(Duration::from_millis(10)).await;
+            }
+            let state = database.state();
+            if state.is_down {
+                return Err(StoreError::Refused("connection refused".to_owned()));
+            }
+            let about = About { product: "Sim 1".to_owned(), uuid: state.uuid.clone(), ..About::default() };
+            drop(state);
+            Ok(Box::new(SimConnection { database, about }) as Box<dyn Connection>)
+        })
+    }
+}
+
+struct SimConnection {
+    database: Arc<Database>,
+    about: About,
+}
+
+enum Fate {
+    Done,
+    LostBefore,
+    LostAfter,
+    Refused,
+    Late,
+}
+
+impl SimConnection {
+    /// How a statement goes, and how long it takes before and after it is done.
+    fn draw(&self) -> (Fate, Duration, Duration) {
+        let mut state = self.database.state();
+        state.statements += 1;
+        let Faults { lost_after, lost_before, refused, late } = state.faults;
+        let mut drawn = u32::try_from(state.random.below(1000)).expect("small");
+        let mut is = |of_a_thousand: u32| {
+            let hit = drawn < of_a_thousand;
+            drawn = if hit { u32::MAX } else { drawn - of_a_thousand };
+            hit
+        };
+        let fate = if state.is_down || is(lost_before) {
+            Fate::LostBefore
+        } else if is(lost_after) {
+            Fate::LostAfter
+        } else if is(refused) {
+            Fate::Refused
+        } else if is(late) {
+            Fate::Late
+        } else {
+            Fate::Done
+        };
+        let latency = state.latency;
+        let jitter_us = state.random.below(u64::try_from(latency.as_micros() / 4).expect("short").max(1));
+        let late_ms = if matches!(fate, Fate::Late) { 1_900 + state.random.below(6_000) } else { 0 };
+        (fate, latency / 2 + Duration::from_millis(late_ms), latency / 2 + Duration::from_micros(jitter_us))
+    }
+
+    /// One transaction: how it goes is drawn first.
+    async fn transact<T>(&self, work: impl FnOnce(&mut State) -> T) -> Result<T, StoreError> {
+        let (fate, before, after) = self.draw();
+        sleep(before).await;
+        while self.database.state().is_stopped {
+            sleep(Duration::from_millis(10)).await;
+        }
+        let unknown = || StoreError::Unknown("connection reset by peer".to_owned());
+        let done = match fate {
+            Fate::LostBefore => return Err(unknown()),
+            Fate::Refused => return Err(StoreError::Refused("deadlock found".to_owned())),
+            Fate::Done | Fate::Late | Fate::LostAfter => work(&mut self.database.state()),
+        };
+        sleep(after).await;
+        if matches!(fate, Fate::LostAfter) || self.database.state().is_down { Err(unknown()) } else { Ok(done) }
+    }
+}
+
+impl Connection for SimConnection {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn reserve<'a>(&'a mut self, asks: &'a [Reserve]) -> Answer<'a, Vec<Result<Reserved, Verdict>>> {
+        Box::pin(async move {
+            let is_locked = {
+                let state = self.database.state();
+                asks.iter().any(|ask| state.locked.contains(&ask.key))
+            };
+            if is_locked {
+                sleep(Duration::from_secs(1)).await;
+                return Err(StoreError::Refused("lock wait timeout exceeded".to_owned()));
+            }
+            self.transact(|state| asks.iter().map(|ask| state.reserve(ask)).collect()).await
+        })
+    }
+
+    fn give_back<'a>(&'a mut self, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
+        Box::pin(self.transact(|state| ends.iter().map(|end| state.give_back(end)).collect()))
+    }
+
+    fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>> {
+        Box::pin(self.transact(|state| state.create(new)))
+    }
+
+    fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>> {
+        Box::pin(self.transact(|state| state.change(key, change)))
+    }
+
+    fn row<'a>(&'a mut self, key: &'a Key) -> Answer<'a, Option<Row>> {
+        Box::pin(self.transact(|state| state.rows.get(key).cloned()))
+    }
+
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, _periods: bool) -> Answer<'a, Vec<Row>> {
+        Box::pin(self.transact(move |state| {
+            let rows = state.rows.values().filter(|row| row.key.as_str() > after && row.state != RowState::Dropped);
+            rows.take(usize::try_from(limit).expect("small")).cloned().collect()
+        }))
+    }
+
+    fn count(&mut self) -> Answer<'_, u64> {
+        Box::pin(self.transact(|state| state.rows.len() as u64))
+    }
+
+    fn changes(&mut self, seen: Option<u64>) -> Answer<'_, Changes> {
+        Box::pin(async move {
+            let latency = self.database.state().latency;
+            sleep(latency).await;
+            while self.database.state().is_stopped {
+                sleep(Duration::from_millis(10)).await;
+            }
+            let state = self.database.state();
+            // Only what writes gets into trouble.
+            if state.is_down { Err(StoreError::Unknown("broken pipe".to_owned())) } else { Ok(state.changes(seen)) }
+        })
+    }
+
+    fn tidy(&mut self, _before_unix_ms: i64) -> Answer<'_, u64> {
+        Box::pin(self.transact(|_| 0))
+    }
+}

@@ -1,0 +1,15 @@
+//! Sequences and their driver over a simulated database, in paused time: what is between requests and a store.
+//!
+//! The machine of one sequence has its own simulation in `getid-core`; here are the registry, the queue, deadlines,
+//! connections, what other servers change, and the stop. A story that fails prints its seed:
+//! `GETID_SIM_SEED=123 cargo test --test sequences -- --nocapture one_seed`.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+mod database;
+mod memory;
+mod scenes;
+mod stories;
+#[path = "../support/mod.rs"]
+mod support;
+mod world;

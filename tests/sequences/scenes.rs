@@ -1,0 +1,567 @@
+//! What must hold, one scene each, by its name.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use getid::generators::sequence::{CreateHow, Notes, Opens, SequenceError, SequenceSettings};
+use getid::sql::RowState;
+use getid::text::name_hash::hash_of;
+use getid_core::{Ask, Key, SequenceRefusal, Spec};
+use tokio::time::{Instant, sleep};
+
+use crate::database::{Database, Faults};
+use crate::world::{Server, settings, values_of};
+
+fn key(name: &str) -> Key {
+    Key::new(name).unwrap()
+}
+
+fn database(rows: &[(&str, &[&str])]) -> Arc<Database> {
+    let database = Database::new(7);
+    for (name, words) in rows {
+        database.put(name, words);
+    }
+    database
+}
+
+#[tokio::test(start_paused = true)]
+async fn values_come_in_order_and_a_clean_stop_leaves_no_gap() {
+    let database = database(&[("orders", &[])]);
+    let server = Server::start(vec![database.store(false)]);
+    assert_eq!(server.incr("orders").await, Ok(1));
+    assert_eq!(server.pipeline("orders", 500).await, (2..=501).collect::<Vec<_>>());
+    let (runs, result) = server.draw("orders", &[Ask { values: 10, times: 2 }, Ask { values: 1, times: 1 }]).await;
+    assert_eq!((result, values_of(&runs)), (Ok(()), (502..=522).collect()));
+    assert!(database.next("orders") > 523, "something is held");
+    let stopped = server.stop().await;
+    assert!(stopped.given_back > 0 && stopped.lost == 0, "{stopped:?}");
+    assert_eq!(database.next("orders"), 523);
+    let server = Server::start(vec![database.store(false)]);
+    assert_eq!(server.incr("orders").await, Ok(523));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_kill_the_gap_is_what_was_told() {
+    let database = database(&[("orders", &[])]);
+    let server = Server::start(vec![database.store(false)]);
+    let last = *server.pipeline("orders", 1000).await.last().unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let told = server.sequences.status_of(hash_of(b"orders"), "orders").unwrap();
+    assert_eq!(told.asked, 0);
+    server.kill();
+    let server = Server::start(vec![database.store(false)]);
+    let first = server.incr("orders").await.unwrap();
+    assert_eq!(first - last - 1, i64::try_from(told.left).unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_there_says_so_and_is_remembered_for_a_second() {
+    let database = database(&[]);
+    let server = Server::start(vec![database.store(false)]);
+    for _ in 0..50 {
+        assert_eq!(server.incr("orders").await, Err(SequenceRefusal::NoSuch));
+    }
+    assert_eq!(database.state().reservations, 1, "it is remembered");
+    sleep(Duration::from_millis(1_500)).await;
+    assert_eq!(server.sequences.totals().in_memory, 0, "and forgotten");
+    let made = server.sequences.create(key("orders"), Spec::default(), Some(41), CreateHow::default()).await.unwrap();
+    assert_eq!(made.last, 41);
+    assert_eq!(server.incr("orders").await, Ok(42), "nothing is remembered of what was created");
+    assert_eq!(server.incr("a b").await.unwrap_err().of("a b").split(':').next(), Some("ERR sequence 'a b'"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_that_are_made_up_are_bounded() {
+    let database = database(&[("orders", &[])]);
+    let server = Server::start(vec![database.store(false)]);
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..12_000 {
+        let sequences = Arc::clone(&server.sequences);
+        tasks.spawn(async move {
+            let ask = [Ask { values: 1, times: 1 }];
+            crate::world::draw(&sequences, &format!("no:{number}"), &ask).await.1.unwrap_err()
+        });
+    }
+    let refusals = tasks.join_all().await;
+    let of = |kind: fn(&SequenceRefusal) -> bool| refusals.iter().filter(|refusal| kind(refusal)).count();
+    assert_eq!(of(|refusal| matches!(refusal, SequenceRefusal::BadRow(_))), 2_000, "there is room for 10,000");
+    assert!(of(|refusal| matches!(refusal, SequenceRefusal::NoSuch)) > 9_000);
+    assert!(server.sequences.totals().in_memory <= 4_096, "those that are remembered");
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(server.sequences.totals().in_memory, 0);
+    assert_eq!(server.incr("orders").await, Ok(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_request_makes_it_where_that_is_allowed_up_to_the_limit() {
+    for stores in [1, 2] {
+        let databases: Vec<_> = (0..stores).map(|_| database(&[])).collect();
+        let settings = SequenceSettings { creates_on_first_use: true, rows_max: 2, ..settings() };
+        let stores = databases.iter().map(|database| database.store(true)).collect();
+        let server = Server::start_with(stores, settings, Notes::default());
+        assert!(server.incr("a").await.is_ok());
+        assert!(server.incr("b").await.is_ok());
+        assert!(server.incr("c").await.is_err());
+        assert!(databases.iter().all(|database| database.state().rows.len() == 2));
+        server.sequences.drop_sequence(&key("a")).await.unwrap();
+        assert!(matches!(server.incr("a").await, Err(SequenceRefusal::Dropped { .. })), "it is not made anew");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_down_says_what_and_comes_back_by_itself() {
+    let database = database(&[("orders", &[])]);
+    database.state().is_down = true;
+    let server = Server::start(vec![database.store(true)]);
+    sleep(Duration::from_millis(50)).await;
+    let began = Instant::now();
+    let refusal = server.incr("orders").await.unwrap_err();
+    assert_eq!(refusal.of("orders"), "MISCONF sequence store sim://database: connection refused");
+    assert!(began.elapsed() < Duration::from_millis(10), "nobody waits for it: {:?}", began.elapsed());
+    assert_eq!(server.sequences.stores()[0].is_up, Some(false));
+    sleep(Duration::from_mins(1)).await;
+    database.state().is_down = false;
+    sleep(Duration::from_secs(6)).await;
+    assert_eq!(server.incr("orders").await, Ok(1));
+    assert_eq!(server.sequences.stores()[0].is_up, Some(true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_in_memory_is_given_while_the_store_is_away_for_a_while() {
+    let database = database(&[("orders", &["cache", "1000"])]);
+    let server = Server::start(vec![database.store(true)]);
+    server.pipeline("orders", 10).await;
+    sleep(Duration::from_millis(500)).await;
+    database.state().is_down = true;
+    for _ in 0..100 {
+        sleep(Duration::from_millis(10)).await;
+        server.incr("orders").await.unwrap();
+    }
+    // Past `sequence-confirm-s` it could be below what another server was given after a RAISE there.
+    sleep(Duration::from_secs(5)).await;
+    assert!(matches!(server.incr("orders").await, Err(SequenceRefusal::Unconfirmed { confirm_s: 5, .. })));
+    database.state().is_down = false;
+    sleep(Duration::from_secs(6)).await;
+    assert_eq!(server.incr("orders").await, Ok(111), "nothing was changed meanwhile");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_raise_elsewhere_holds_here_within_the_confirm_time() {
+    let database = database(&[("orders", &["cache", "1000"])]);
+    let here = Server::start(vec![database.store(true)]);
+    let there = Server::start(vec![database.store(true)]);
+    here.pipeline("orders", 10).await;
+    sleep(Duration::from_secs(2)).await;
+    let raised = there.sequences.raise(&key("orders"), 5_000, false).await.unwrap();
+    assert_eq!(raised.holds_everywhere_in_s, 5);
+    assert!(there.incr("orders").await.unwrap() > 5_000);
+    sleep(Duration::from_millis(1_200)).await;
+    assert!(here.incr("orders").await.unwrap() > 5_000);
+    // A server that cannot read it gives nothing by then.
+    database.state().is_stopped = true;
+    here.incr("orders").await.unwrap();
+    sleep(Duration::from_secs(6)).await;
+    assert!(here.incr("orders").await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_is_lost_costs_its_range_and_no_more() {
+    let database = database(&[("orders", &[])]);
+    let server = Server::start(vec![database.store(true)]);
+    assert_eq!(server.incr("orders").await, Ok(1));
+    sleep(Duration::from_secs(1)).await;
+    let (before, statements) = (database.next("orders"), database.state().reservations);
+    database.state().faults = Faults { lost_after: 1000, ..Faults::default() };
+    let refused = server.draw("orders", &[Ask { values: 5_000, times: 1 }]).await.1.unwrap_err();
+    assert!(matches!(refused, SequenceRefusal::Store(_)), "{refused:?}");
+    let asked = database.state().reservations - statements;
+    assert!((1..=5).contains(&asked), "a pause, and each one longer: {asked}");
+    assert!(
+        database.next("orders") - before <= i64::try_from(asked).unwrap() * 5_500,
+        "only what waits: {} by {asked}",
+        database.next("orders") - before
+    );
+    database.state().faults = Faults::default();
+    sleep(Duration::from_secs(6)).await;
+    // It has failed for so long that the first who asks does not wait, but makes it be asked again.
+    let _ = server.draw("orders", &[Ask { values: 5_000, times: 1 }]).await;
+    sleep(Duration::from_millis(100)).await;
+    let (runs, result) = server.draw("orders", &[Ask { values: 5_000, times: 1 }]).await;
+    assert_eq!(result, Ok(()));
+    assert!(runs[0].first >= before, "what may have been reserved is never given");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_than_four_statements_are_abandoned() {
+    let database = database(&[("orders", &[])]);
+    let server = Server::start(vec![database.store(true)]);
+    server.incr("orders").await.unwrap();
+    database.state().is_stopped = true;
+    for _ in 0..60 {
+        let _ = server.draw("orders", &[Ask { values: 1_000, times: 1 }]).await;
+        sleep(Duration::from_secs(1)).await;
+        assert!(server.sequences.stores()[0].abandoned <= 4, "{:?}", server.sequences.stores());
+    }
+    database.state().is_stopped = false;
+    sleep(Duration::from_secs(6)).await;
+    assert_eq!(server.sequences.stores()[0].abandoned, 0);
+    assert!(server.incr("orders").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_is_locked_holds_up_no_other_for_long() {
+    let names: Vec<String> = (0..40).map(|number| format!("n{number}")).collect();
+    let database = Database::new(3);
+    for name in &names {
+        database.put(name, &["cache", "0"]);
+    }
+    let server = Server::start(vec![database.store(true)]);
+    for name in &names {
+        server.incr(name).await.unwrap();
+    }
+    database.state().locked = vec![key("n7")];
+    let mut tasks = tokio::task::JoinSet::new();
+    for name in names.clone() {
+        let sequences = Arc::clone(&server.sequences);
+        tasks.spawn(async move {
+            let mut given = 0;
+            for _ in 0..10 {
+                given +=
+                    u32::from(crate::world::draw(&sequences, &name, &[Ask { values: 1, times: 1 }]).await.1.is_ok());
+                sleep(Duration::from_millis(500)).await;
+            }
+            (name, given)
+        });
+    }
+    for (name, given) in tasks.join_all().await {
+        let expected = if name == "n7" { 0..=0 } else { 8..=10 };
+        assert!(expected.contains(&given), "{name}: {given} of 10");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_cache_0_one_statement_serves_all_who_came_before_it() {
+    let database = database(&[("orders", &["cache", "0"])]);
+    database.state().latency = Duration::from_millis(10);
+    let server = Server::start(vec![database.store(false)]);
+    server.incr("orders").await.unwrap();
+    let before = database.state().reservations;
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..100 {
+        let sequences = Arc::clone(&server.sequences);
+        tasks.spawn(async move {
+            let (runs, result) = crate::world::draw(&sequences, "orders", &[Ask { values: 1, times: 1 }]).await;
+            result.unwrap();
+            runs[0].first
+        });
+    }
+    let mut given = tasks.join_all().await;
+    given.sort_unstable();
+    assert_eq!(given, (2..=101).collect::<Vec<_>>());
+    assert!(database.state().reservations - before <= 2);
+    assert_eq!(database.next("orders"), 102, "and nothing is held");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_leaves_and_who_waits_too_long_gets_busy() {
+    let database = database(&[("orders", &[])]);
+    let server = Server::start(vec![database.store(true)]);
+    server.incr("orders").await.unwrap();
+    database.state().latency = Duration::from_millis(1_500);
+    let asks = [Ask { values: 2_000, times: 1 }];
+    let began = Instant::now();
+    let refusal = server.draw("orders", &asks).await.1.unwrap_err();
+    assert_eq!((refusal, began.elapsed().as_millis()), (SequenceRefusal::Busy { waited_ms: 1_000 }, 1_000));
+    let waiting = || server.sequences.status_of(hash_of(b"orders"), "orders").unwrap().waiting;
+    let draw = tokio::time::timeout(Duration::from_millis(100), server.draw("orders", &asks));
+    assert!(draw.await.is_err());
+    assert_eq!(waiting(), 0);
+    sleep(Duration::from_secs(4)).await;
+    assert_eq!(server.draw("orders", &asks).await.1, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_sequences_of_a_turn_are_fetched_at_once() {
+    let database = database(&[("a", &[]), ("b", &[]), ("c", &[])]);
+    database.state().latency = Duration::from_millis(300);
+    let server = Server::start(vec![database.store(true)]);
+    sleep(Duration::from_secs(2)).await;
+    let deadline = Instant::now() + Duration::from_secs(1);
+    let mut runs = [Vec::new(), Vec::new(), Vec::new()];
+    let [a, b, c] = &mut runs;
+    let draw = |name, runs| {
+        let hash = hash_of(str::as_bytes(name));
+        server.sequences.draw(hash, name, vec![Ask { values: 1, times: 1 }], deadline, runs)
+    };
+    let (a, b, c) = (draw("a", a), draw("b", b), draw("c", c));
+    let began = Instant::now();
+    assert_eq!((a.await, b.await, c.await), (Ok(()), Ok(()), Ok(())));
+    assert!(began.elapsed() < Duration::from_millis(700), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_several_stores_one_may_be_down_and_values_ascend() {
+    let databases = [Database::new(1), Database::new(2)];
+    let stores = || databases.iter().map(|database| database.store(true)).collect();
+    let server = Server::start(stores());
+    sleep(Duration::from_millis(100)).await;
+    server.sequences.create(key("orders"), Spec::default(), None, CreateHow::default()).await.unwrap();
+    let (mut last, mut given) = (0, Vec::new());
+    for round in 0..40 {
+        for (index, database) in databases.iter().enumerate() {
+            database.state().is_down = round / 10 == index + 1;
+        }
+        sleep(Duration::from_secs(3)).await;
+        for value in server.pipeline("orders", 60).await {
+            assert!(value > last, "{value} comes after {last}");
+            last = value;
+            given.push(value);
+        }
+    }
+    assert!(given.iter().any(|value| value % 2 == 0) && given.iter().any(|value| value % 2 == 1), "both have given");
+    let stopped = server.stop().await;
+    assert_eq!(stopped.given_back, 0, "with several stores nothing goes back");
+    let server = Server::start(stores());
+    sleep(Duration::from_millis(100)).await;
+    assert!(!given.contains(&server.incr("orders").await.unwrap()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_disagree_are_refused_until_an_alter_makes_them_fit() {
+    let databases = [Database::new(1), Database::new(2)];
+    for database in &databases {
+        database.put("orders", &["increment", "2", "offset", "1"]);
+    }
+    let server = Server::start(databases.iter().map(|database| database.store(true)).collect());
+    sleep(Duration::from_millis(100)).await;
+    let mut given = Vec::new();
+    let mut refused = 0;
+    for _ in 0..200 {
+        sleep(Duration::from_millis(1_100)).await;
+        match server.draw("orders", &[Ask { values: 10_000, times: 50 }]).await {
+            (runs, Ok(())) => given.push(runs[0].first),
+            (_, Err(refusal)) => {
+                assert!(refusal.of("orders").contains("its rows disagree: increment 2 offset 1"), "{refusal:?}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0);
+    server.sequences.alter(&key("orders"), vec!["increment".to_owned(), "3".to_owned()]).await.unwrap();
+    for _ in 0..30 {
+        sleep(Duration::from_millis(1_100)).await;
+        let (runs, result) = server.draw("orders", &[Ask { values: 10_000, times: 50 }]).await;
+        assert_eq!(result, Ok(()));
+        given.push(runs[0].first);
+    }
+    let count = given.len();
+    given.sort_unstable();
+    given.dedup();
+    assert_eq!(given.len(), count);
+    for database in &databases {
+        let state = database.state();
+        assert_eq!(state.rows[&key("orders")].state, RowState::Live);
+    }
+    databases[1].state().is_down = true;
+    sleep(Duration::from_secs(3)).await;
+    let refused = server.sequences.alter(&key("orders"), vec!["increment".to_owned(), "4".to_owned()]).await;
+    assert!(matches!(refused, Err(SequenceError::Refused(SequenceRefusal::Store(_)))), "every store must answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cache_0_with_several_stores_is_refused() {
+    let databases = [Database::new(1), Database::new(2)];
+    for database in &databases {
+        database.put("orders", &["cache", "0"]);
+    }
+    let server = Server::start(databases.iter().map(|database| database.store(true)).collect());
+    sleep(Duration::from_millis(100)).await;
+    assert!(server.incr("orders").await.unwrap_err().of("orders").contains("its cache is 0, which needs one store"));
+    let spec = Spec { cache: 0, ..Spec::default() };
+    let refused = server.sequences.create(key("more"), spec, None, CreateHow::default()).await.unwrap_err();
+    assert!(refused.of("more").contains("cache 0 needs one sequence-store"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_went_back_is_refused_marked_and_goes_on_after_a_confirmation() {
+    let database = database(&[("orders", &[])]);
+    let dir = crate::support::folder();
+    let notes = || Notes::in_file(dir.path().join("notes"));
+    let server = Server::start_with(vec![database.store(true)], settings(), notes());
+    server.pipeline("orders", 300).await;
+    sleep(Duration::from_secs(1)).await;
+    let had = database.next("orders");
+    server.kill();
+    // An old copy is put back.
+    database.state().rows.get_mut(&key("orders")).unwrap().next = 101;
+    let server = Server::start_with(vec![database.store(true)], settings(), notes());
+    assert_eq!(server.incr("orders").await, Err(SequenceRefusal::WentBack));
+    sleep(Duration::from_millis(100)).await;
+    let row = database.state().rows[&key("orders")].clone();
+    assert!(row.state == RowState::WentBack && row.next >= had, "{row:?}");
+    // Another server, which has noted nothing, refuses it as well.
+    let other = Server::start(vec![database.store(true)]);
+    assert_eq!(other.incr("orders").await, Err(SequenceRefusal::WentBack));
+    server.sequences.confirm(&key("orders")).await.unwrap();
+    assert!(server.incr("orders").await.unwrap() >= had);
+    sleep(Duration::from_secs(2)).await;
+    assert!(other.incr("orders").await.unwrap() >= had);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_goes_back_while_it_is_used_is_refused() {
+    for is_shared in [false, true] {
+        let database = database(&[("orders", &[])]);
+        let server = Server::start(vec![database.store(is_shared)]);
+        server.pipeline("orders", 300).await;
+        sleep(Duration::from_secs(1)).await;
+        database.state().rows.get_mut(&key("orders")).unwrap().next = 101;
+        let mut refused = None;
+        for _ in 0..100 {
+            let asks = [Ask { values: 1, times: 10_000 }];
+            if let Err(refusal) = server.draw("orders", &asks).await.1 {
+                refused = Some(refusal);
+                break;
+            }
+        }
+        assert_eq!(refused, Some(SequenceRefusal::WentBack));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_database_at_the_same_address_is_no_store_of_ours() {
+    let database = database(&[("orders", &[])]);
+    let server = Server::start(vec![database.store(true)]);
+    server.incr("orders").await.unwrap();
+    {
+        let mut state = database.state();
+        state.uuid = "another".to_owned();
+        state.is_down = true;
+    }
+    sleep(Duration::from_secs(2)).await;
+    database.state().is_down = false;
+    sleep(Duration::from_secs(10)).await;
+    let refusal = server.incr("orders").await.unwrap_err();
+    assert!(refusal.of("orders").contains("another database answers now than before"), "{refusal:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_sequences_leave_memory_and_what_they_held_goes_back() {
+    let database = database(&[("orders", &[]), ("busy", &[])]);
+    let server = Server::start(vec![database.store(false)]);
+    server.pipeline("orders", 5).await;
+    for _ in 0..800 {
+        sleep(Duration::from_secs(1)).await;
+        server.incr("busy").await.unwrap();
+    }
+    assert_eq!(server.sequences.totals().in_memory, 1);
+    assert_eq!(database.next("orders"), 6, "what was held is back");
+    assert_eq!(server.incr("orders").await, Ok(6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_with_a_fetch_under_way_gives_nothing_of_that_sequence_back() {
+    let database = database(&[("orders", &[]), ("other", &[])]);
+    let server = Server::start(vec![database.store(true)]);
+    for _ in 0..2 {
+        server.incr("orders").await.unwrap();
+        server.incr("other").await.unwrap();
+        sleep(Duration::from_secs(1)).await;
+    }
+    let before = database.next("orders");
+    database.state().faults = Faults { late: 1000, ..Faults::default() };
+    let sequences = Arc::clone(&server.sequences);
+    let asks = [Ask { values: 5_000, times: 1 }];
+    let waiting = tokio::spawn(async move { crate::world::draw(&sequences, "orders", &asks).await.1 });
+    sleep(Duration::from_millis(20)).await;
+    database.state().faults = Faults::default();
+    let stopped = server.sequences.stop(Duration::from_secs(1)).await;
+    assert_eq!(waiting.await.unwrap(), Err(SequenceRefusal::Closed));
+    assert!(stopped.lost > 0 && stopped.given_back == 0, "the time is over: {stopped:?}");
+    sleep(Duration::from_secs(10)).await;
+    assert!(database.next("orders") >= before + 5_000, "its end belongs to a fetch of which nobody knew the end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_period_is_begun_only_near_it_by_the_stores_clock() {
+    // The simulated store's clock is at the beginning of 1970.
+    let database = database(&[]);
+    let server = Server::start(vec![database.store(true)]);
+    sleep(Duration::from_millis(100)).await;
+    let (hour, day) = (3_600_000, 86_400_000);
+    let opens = |from_unix_ms, until_unix_ms| Opens { spec: Spec::default(), from_unix_ms, until_unix_ms };
+    let cases = [("a@19700101", opens(0, day), true), ("a@19691231", opens(-day, 0), true)];
+    let far = [("a@19700102", opens(day, 2 * day), false), ("a@19691230", opens(-2 * day, -hour - 1000), false)];
+    for (name, opens, is_begun) in cases.into_iter().chain(far) {
+        server.sequences.open_period(hash_of(name.as_bytes()), name, opens).unwrap();
+        match server.incr(name).await {
+            Ok(value) => assert!(is_begun && value == 1, "{name}: {value}"),
+            Err(refusal) => {
+                assert!(!is_begun && refusal.of(name).contains("its period is not begun"), "{name}: {refusal:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_within_what_is_held_costs_no_statement() {
+    let database = database(&[("orders", &["cache", "1000"])]);
+    let server = Server::start(vec![database.store(false)]);
+    server.pipeline("orders", 10).await;
+    sleep(Duration::from_secs(1)).await;
+    let before = database.state().statements;
+    server.sequences.raise(&key("orders"), 10, false).await.unwrap();
+    server.sequences.raise(&key("orders"), 500, false).await.unwrap();
+    assert_eq!(server.sequences.last_given_now(hash_of(b"orders"), "orders"), Some(500));
+    assert_eq!(database.state().statements, before);
+    assert_eq!(server.incr("orders").await, Ok(501));
+    let lower = server.sequences.raise(&key("orders"), 400, false).await.unwrap_err();
+    assert!(lower.of("orders").starts_with("ERR a sequence never goes back: 'orders' is at "), "{lower:?}");
+    server.sequences.raise(&key("orders"), 100_000, false).await.unwrap();
+    assert_eq!(server.incr("orders").await, Ok(100_001));
+    server.stop().await;
+    let server = Server::start(vec![database.store(false)]);
+    server.sequences.raise(&key("orders"), 100_001, false).await.unwrap();
+    assert_eq!(server.incr("orders").await, Ok(100_002), "where it is already, nothing changes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_raise_below_what_is_reserved_holds_for_who_has_it() {
+    let database = database(&[("orders", &[])]);
+    let here = Server::start(vec![database.store(true)]);
+    let there = Server::start(vec![database.store(true)]);
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(here.incr("orders").await, Ok(1));
+    assert!(there.incr("orders").await.unwrap() > 1);
+    let last = database.next("orders") - 1;
+    for last in [50, last] {
+        there.sequences.raise(&key("orders"), last, true).await.unwrap();
+        sleep(Duration::from_millis(1_200)).await;
+        assert!(here.incr("orders").await.unwrap() > last, "{last}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_raises_within_what_the_own_store_has_reserved() {
+    let database = database(&[("orders", &[])]);
+    let server = Server::start(vec![database.store(false)]);
+    assert_eq!(server.incr("orders").await, Ok(1));
+    let at_once = server.sequences.raise(&key("orders"), 50, true).await;
+    assert!(at_once.is_ok() && server.incr("orders").await.unwrap() > 50, "{at_once:?}");
+    sleep(Duration::from_secs(1)).await;
+    let given = server.incr("orders").await.unwrap();
+    server.sequences.raise(&key("orders"), given + 10, true).await.unwrap();
+    assert_eq!(server.incr("orders").await, Ok(given + 11));
+    let lower = server.sequences.raise(&key("orders"), given, true).await.unwrap_err();
+    assert_eq!(lower.of("orders"), format!("ERR a sequence never goes back: 'orders' is at {}", given + 11));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_raise_of_what_is_not_there_is_said_to_be_done() {
+    let database = database(&[]);
+    let server = Server::start(vec![database.store(false)]);
+    for confirms in [false, true] {
+        let refused = server.sequences.raise(&key("orders"), 50, confirms).await.unwrap_err();
+        assert!(refused.of("orders").starts_with("ERR no such sequence 'orders'"), "{refused:?}");
+    }
+}

@@ -1,0 +1,149 @@
+//! Generators over sequences: formats and serial numbers, on real sockets with the default store.
+
+use std::collections::HashSet;
+use std::fs;
+
+use nix::sys::signal::Signal;
+
+use crate::support::{Server, eventually, folder};
+
+const INVOICE: [&str; 6] = ["--generator", "invoice", "serial", "INV{yyyyMMdd}-{n:6}", "zone", "Asia/Shanghai"];
+
+/// What one request says, without the frame of a bulk string.
+fn ask(server: &Server, request: &str) -> String {
+    let mut wire = server.connect();
+    wire.send(format!("{request}\r\n"));
+    text_of(&wire.reply())
+}
+
+fn text_of(reply: &[u8]) -> String {
+    let reply = String::from_utf8_lossy(reply).into_owned();
+    let lines: Vec<&str> = reply.lines().filter(|line| !line.starts_with('$') && !line.starts_with('*')).collect();
+    lines.join(" ")
+}
+
+#[test]
+fn formats_and_serials_are_given_in_order() {
+    let words = "--generator short sequence format base62 pad 7 --generator num sequence --generator tiny serial {n:1}";
+    let words: Vec<&str> = words.split(' ').chain(INVOICE).collect();
+    let server = Server::start(&words);
+    assert_eq!(ask(&server, "GETID short"), "0000001");
+    assert_eq!(ask(&server, "MGETID 3 short"), "0000002 0000003 0000004");
+    assert_eq!(ask(&server, "GETID num"), ":1");
+    assert_eq!(ask(&server, "MGETID 2 num"), "2 3");
+    let first = ask(&server, "GETID invoice");
+    assert!(first.starts_with("INV20") && first.ends_with("-000001") && first.len() == 18, "{first}");
+    assert_eq!(ask(&server, "MGETID 9 tiny"), "1 2 3 4 5 6 7 8 9");
+    let said = ask(&server, "GETID tiny");
+    assert!(
+        said.starts_with("-ERR generator 'tiny' has no more numbers now") && said.contains("overflow grow"),
+        "{said}"
+    );
+    let said = ask(&server, "INCR short");
+    assert!(said.starts_with("-WRONGTYPE") && said.contains("GETID short"), "{said}");
+    let said = ask(&server, "GETID invoice shard 1");
+    assert!(said.starts_with("-ERR generator 'invoice' takes no fields"), "{said}");
+}
+
+#[test]
+fn generators_tells_of_them() {
+    let server = Server::start(&[&INVOICE[..], &["--generator", "short", "sequence", "format", "hex"]].concat());
+    let said = ask(&server, "GENERATORS");
+    assert!(
+        said.contains("invoice kind serial layout INV{yyyyMMdd}-{n:6} format reset day zone Asia/Shanghai"),
+        "{said}"
+    );
+    assert!(said.contains("short kind sequence layout") && said.contains("hex pad 16"), "{said}");
+}
+
+#[test]
+fn pipelines_and_transactions_mix_them() {
+    let server = Server::start(&[&INVOICE[..], &["--generator", "num", "sequence"]].concat());
+    let mut wire = server.connect();
+    wire.send("GETID num\r\nGETID\r\nGETID invoice\r\nGETID num\r\nMGETID 2 invoice\r\nPING\r\nMULTI\r\nGETID num\r\nGETID invoice\r\nEXEC\r\n");
+    let replies: Vec<String> = (0..9).map(|_| text_of(&wire.reply())).collect();
+    assert_eq!((replies[0].as_str(), replies[3].as_str()), (":1", ":2"));
+    assert!(replies[2].ends_with("-000001"), "{replies:?}");
+    assert!(replies[4].ends_with("-000003"), "{replies:?}");
+    assert_eq!(&replies[5..], ["+PONG", "+OK", "+QUEUED", "+QUEUED"]);
+    let exec = text_of(&wire.reply());
+    assert!(exec.starts_with(":3 INV") && exec.ends_with("-000004"), "{exec}");
+}
+
+#[test]
+fn no_serial_number_twice_over_connections_and_lives() {
+    let dir = folder();
+    let words = [&INVOICE[..], &["--io-threads", "2"]].concat();
+    let mut seen = HashSet::new();
+    for is_killed in [true, false, true, false] {
+        let server = Server::start_in(dir.path(), &words);
+        let port = server.port;
+        let all: Vec<String> = std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..8)
+                .map(|_| {
+                    scope.spawn(move || {
+                        let mut wire = crate::support::Wire::connect(port);
+                        wire.send("GETID invoice\r\n".repeat(500));
+                        let ids: Vec<String> = (0..500).map(|_| text_of(&wire.reply())).collect();
+                        assert!(ids.is_sorted(), "out of order");
+                        ids
+                    })
+                })
+                .collect();
+            clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+        });
+        for id in all {
+            assert!(id.starts_with("INV"), "{id}");
+            assert!(seen.insert(id.clone()), "{id} twice");
+        }
+        if is_killed {
+            server.kill();
+        } else {
+            assert!(server.stop().success());
+        }
+    }
+    assert_eq!(seen.len(), 4 * 8 * 500);
+}
+
+/// The counter of the month begins above those of its days, or `INV20261122-000001` would come twice.
+#[test]
+fn a_counter_that_begins_again_less_often_goes_on_above_what_was_given() {
+    let dir = folder();
+    let mut seen = HashSet::new();
+    let template = "INV{yyyyMMdd}-{n:6}";
+    for reset in ["day", "month", "day", "never", "month"] {
+        let words = ["--generator", "invoice", "serial", template, "zone", "UTC", "reset", reset];
+        let server = Server::start_in(dir.path(), &words);
+        for _ in 0..5 {
+            let id = ask(&server, "GETID invoice");
+            assert!(id.starts_with("INV20"), "{id}");
+            assert!(seen.insert(id.clone()), "{id} twice");
+        }
+        server.kill();
+    }
+}
+
+#[test]
+fn they_are_added_and_taken_away_while_the_server_runs() {
+    let dir = folder();
+    let file = dir.path().join("getid.conf");
+    let write = |lines: &str| fs::write(&file, format!("{lines}hz 10\n")).unwrap();
+    write("");
+    let config = file.to_str().unwrap().to_owned();
+    let server = Server::start_in(dir.path(), &["--config", &config]);
+    let said = ask(&server, "GETID num");
+    assert!(said.contains("wrong number of arguments"), "{said}");
+    write("generator num sequence format hex pad 4\n");
+    server.signal(Signal::SIGHUP);
+    eventually("the generator is there", || ask(&server, "GETID num") == "0001");
+    write("generator num sequence format decimal pad 4\n");
+    server.signal(Signal::SIGHUP);
+    // Whatever it is called, it is one sequence.
+    eventually("the generator has another format", || {
+        let id = ask(&server, "GETID num");
+        id.parse::<u32>().is_ok_and(|value| value > 1) && !id.contains(|digit: char| digit.is_ascii_alphabetic())
+    });
+    write("");
+    server.signal(Signal::SIGHUP);
+    eventually("the generator is gone", || ask(&server, "GETID num").contains("wrong number of arguments"));
+}

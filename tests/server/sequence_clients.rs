@@ -1,0 +1,97 @@
+//! Libraries that count in Redis, unchanged, against the real process: `tests/clients/sequences.*`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::support::Server;
+use crate::support::program::{PATIENCE, finish};
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(name)
+}
+
+/// Runs a script against a server of its own; it prints `ok NAME` if all holds.
+fn check(mut command: Command, name: &str) {
+    let server = Server::start(&[]);
+    command.env("GETID_PORT", server.port.to_string());
+    let output = finish(&mut command, "", PATIENCE, false);
+    let (printed, complaints) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(printed, format!("ok {name}\n"), "{complaints}");
+    let mut wire = server.connect();
+    assert_eq!((wire.info("connection_panics"), wire.info("protocol_error_connections")), ("0".into(), "0".into()));
+}
+
+fn python(name: &str) {
+    let python = std::env::var_os("GETID_TEST_PYTHON").expect("GETID_TEST_PYTHON");
+    let mut command = Command::new(python);
+    command.arg(script("sequences.py")).arg(name);
+    check(command, name);
+}
+
+#[test]
+#[ignore = "needs python3 with redis (its path in GETID_TEST_PYTHON)"]
+fn redis_py_counts() {
+    python("redis-py");
+}
+
+#[test]
+#[ignore = "needs python3 with django (its path in GETID_TEST_PYTHON)"]
+fn the_cache_of_django_counts() {
+    python("django");
+}
+
+#[test]
+#[ignore = "needs python3 with django-redis (its path in GETID_TEST_PYTHON)"]
+fn django_redis_counts() {
+    python("django-redis");
+}
+
+fn node(name: &str) {
+    let mut command = Command::new("node");
+    command.arg(script("sequences.mjs")).arg(name);
+    check(command, name);
+}
+
+#[test]
+#[ignore = "needs node with ioredis (GETID_TEST_NODE_DIR)"]
+fn ioredis_counts() {
+    node("ioredis");
+}
+
+#[test]
+#[ignore = "needs node with redis (GETID_TEST_NODE_DIR)"]
+fn node_redis_counts() {
+    node("node-redis");
+}
+
+#[test]
+#[ignore = "needs php with phpredis"]
+fn phpredis_counts() {
+    let mut command = Command::new("php");
+    command.arg(script("sequences.php"));
+    check(command, "phpredis");
+}
+
+#[test]
+#[ignore = "needs ruby with redis-rb"]
+fn redis_rb_counts() {
+    let mut command = Command::new("ruby");
+    command.arg(script("sequences.rb"));
+    check(command, "redis-rb");
+}
+
+#[test]
+#[ignore = "needs the crate redis, and minutes to build it"]
+fn the_crate_redis_counts() {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/ci/rust");
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let mut build = Command::new(cargo);
+    build.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(script("rust/Cargo.toml"));
+    build.env("CARGO_TARGET_DIR", &target);
+    let output = finish(&mut build, "", Duration::from_mins(10), false);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut command = Command::new(target.join("debug/client-matrix"));
+    command.arg("redis-sequences");
+    check(command, "redis");
+}

@@ -1,0 +1,104 @@
+//! The store of sequences that a server has by itself, over its lives: killed, away, put out of the way.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Duration;
+
+use crate::support::{Server, Wire, eventually, folder};
+
+/// A server whose sequences are made by the first request for them.
+const COUNTS: [&str; 2] = ["--sequence-create", "on-first-use"];
+
+fn value(line: &str) -> i64 {
+    line.strip_prefix(':').and_then(|digits| digits.parse().ok()).unwrap_or_else(|| panic!("not a value: {line}"))
+}
+
+#[test]
+fn killed_twenty_times_under_load_no_value_comes_twice() {
+    let dir = folder();
+    let mut seen = BTreeSet::new();
+    for round in 0..20 {
+        let server = Server::start_in(dir.path(), &COUNTS);
+        let lives_of = |wire: &mut Wire| -> Vec<i64> {
+            let mut values = Vec::new();
+            while wire.try_send("INCR orders\r\n".repeat(20)).is_ok() {
+                for _ in 0..20 {
+                    match wire.try_line() {
+                        Ok(line) if line.starts_with(':') => values.push(value(&line)),
+                        _ => return values,
+                    }
+                }
+            }
+            values
+        };
+        let mut wires: Vec<Wire> = (0..4).map(|_| server.connect()).collect();
+        let before = seen.last().copied().unwrap_or(0);
+        let all: Vec<Vec<i64>> = std::thread::scope(|scope| {
+            let clients: Vec<_> = wires.iter_mut().map(|wire| scope.spawn(move || lives_of(wire))).collect();
+            std::thread::sleep(Duration::from_millis(40 + 10 * (round % 7)));
+            server.kill();
+            clients.into_iter().map(|client| client.join().unwrap()).collect()
+        });
+        for values in all {
+            assert!(values.is_sorted_by(|one, next| one < next), "out of order");
+            for value in values {
+                assert!(value > before && seen.insert(value), "{value} in round {round}");
+            }
+        }
+    }
+    assert!(seen.len() > 2_000, "only {}", seen.len());
+}
+
+#[test]
+fn a_stop_says_what_became_of_the_values_that_were_held() {
+    let dir = folder();
+    let mut server = Server::start_in(dir.path(), &COUNTS);
+    let mut wire = server.connect();
+    let last = (0..300).map(|_| value(&wire.ask("INCR orders"))).last().unwrap();
+    assert_eq!(last, 300);
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    server.wait_log("of 1 sequence that nobody was given are back in the store");
+    assert!(server.wait().success());
+    let server = Server::start_in(dir.path(), &COUNTS);
+    assert_eq!(value(&server.connect().ask("INCR orders")), 301);
+}
+
+#[test]
+fn a_store_that_cannot_be_opened_holds_up_no_id_and_comes_back_by_itself() {
+    let dir = folder();
+    let blocked = dir.path().join("blocked");
+    fs::create_dir(&blocked).unwrap();
+    let words = [&COUNTS[..], &["--sequence-store", "sqlite:blocked"]].concat();
+    let mut server = Server::start_in(dir.path(), &words);
+    let mut wire = server.connect();
+    assert!(wire.id() > 0);
+    server.wait_log("It is tried again until it answers");
+    let refused = wire.ask("INCR orders");
+    assert!(refused.starts_with("-MISCONF sequence store sqlite:") && refused.contains("blocked"), "{refused}");
+    fs::remove_dir(&blocked).unwrap();
+    eventually("values", || wire.ask("INCR orders") == ":1");
+    server.wait_log("answers again, after");
+}
+
+#[test]
+fn a_folder_that_is_removed_gives_an_error_in_the_next_life_and_never_a_fresh_1() {
+    let dir = folder();
+    let own = dir.path().join("own");
+    fs::create_dir(&own).unwrap();
+    let server = Server::start_in(&own, &COUNTS);
+    assert_eq!(server.connect().ask("INCR orders"), ":1");
+    fs::remove_dir_all(&own).unwrap();
+    // Whatever is given from here on, nothing is given twice in this life.
+    let mut wire = server.connect();
+    let given: Vec<i64> = (0..5_000)
+        .map(|_| wire.ask("INCR orders"))
+        .take_while(|line| line.starts_with(':'))
+        .map(|line| value(&line))
+        .collect();
+    assert!(given.is_sorted_by(|one, next| one < next) && given.first().is_none_or(|first| *first > 1), "{given:?}");
+    server.kill();
+    fs::create_dir(&own).unwrap();
+    let server = Server::start_in(&own, &[]);
+    let refused = server.connect().ask("INCR orders");
+    assert!(refused.starts_with("-ERR no such sequence 'orders'"), "{refused}");
+}

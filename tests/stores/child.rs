@@ -1,0 +1,121 @@
+//! A process that has a store, and does what it is told: tests kill it, and have its disk fail.
+//!
+//! It is this test binary again, running one test: that one does nothing unless it was started so.
+
+use std::io::{BufRead as _, BufReader, Lines, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use getid::sql::StoreError;
+
+use crate::db::{Db, ask, create, range};
+use crate::sqlite::store_in;
+
+const DIR: &str = "GETID_TEST_STORE_DIR";
+
+/// What it prints before each answer: the test's own lines are no answers.
+const ANSWER: &str = "answer: ";
+
+/// The process, with a store in a folder.
+pub(crate) struct Teller {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Teller {
+    pub(crate) fn start(dir: &Path, prepare: impl FnOnce(&mut Command)) -> Teller {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "--nocapture", "child::the_process_that_tests_start"]).env(DIR, dir);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        prepare(&mut command);
+        let mut child = command.spawn().unwrap();
+        let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()).lines());
+        Teller { child, input, output }
+    }
+
+    /// What it answers to `words`: `open`, `create NAME`, `reserve NAME VALUES`, `batch ROUND`, `close`.
+    #[track_caller]
+    pub(crate) fn ask(&mut self, words: &str) -> String {
+        self.tell(words);
+        self.answer().expect("an answer")
+    }
+
+    /// `loop NAME VALUES` reserves until the process ends.
+    pub(crate) fn tell(&mut self, words: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{words}").unwrap();
+    }
+
+    /// The next answer; `None` after its end.
+    pub(crate) fn answer(&mut self) -> Option<String> {
+        self.output.by_ref().map_while(Result::ok).find_map(|line| line.strip_prefix(ANSWER).map(str::to_owned))
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        // A failed test leaves none behind.
+        self.input = None;
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_process_that_tests_start() {
+    let Some(dir) = std::env::var_os(DIR) else { return };
+    let store = store_in(Path::new(&dir));
+    let mut db = None;
+    for line in std::io::stdin().lines().map_while(Result::ok) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let said = |error: StoreError| match error {
+            StoreError::Refused(text) => format!("refused {text}"),
+            StoreError::Unknown(text) => format!("unknown {text}"),
+        };
+        let answer = match (&words[..], &mut db) {
+            (["open"], _) => match Db::of(&*store) {
+                Err(error) => said(error),
+                Ok(opened) => {
+                    let warnings = opened.about().warnings.join("; ");
+                    db = Some(opened);
+                    format!("open {warnings}")
+                }
+            },
+            (["close"], db) => {
+                *db = None;
+                "closed".to_owned()
+            }
+            (["create", name], Some(db)) => match db.try_create(&create(name, "")) {
+                Err(error) => said(error),
+                Ok(created) => format!("{:?}", created.map(|row| row.next)),
+            },
+            (["reserve", name, values], Some(db)) => reserve(db, name, values).unwrap_or_else(said),
+            (["batch"], Some(db)) => {
+                let asks: Vec<_> = (0..getid::sql::BATCH_MAX).map(|n| ask(&format!("s{n}"), 100)).collect();
+                match db.try_reserve(&asks) {
+                    Err(error) => said(error),
+                    Ok(answers) => format!("{}", answers.iter().filter(|answer| answer.is_ok()).count()),
+                }
+            }
+            (["loop", name, values], Some(db)) => loop {
+                let answer = reserve(db, name, values).unwrap_or_else(said);
+                println!("{ANSWER}{answer}");
+            },
+            _ => panic!("{line}"),
+        };
+        println!("{ANSWER}{answer}");
+    }
+}
+
+fn reserve(db: &mut Db, name: &str, values: &str) -> Result<String, StoreError> {
+    let answer = db.try_reserve(&[ask(name, values.parse().unwrap())])?.remove(0);
+    Ok(match answer.as_ref().map(range) {
+        Ok((first, last)) => format!("{first} {last}"),
+        Err(verdict) => format!("{verdict:?}"),
+    })
+}

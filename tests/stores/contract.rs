@@ -1,0 +1,820 @@
+//! What every store with getid's own tables does: scenarios by name, each in a database that is empty before.
+
+use std::collections::BTreeSet;
+use std::sync::Barrier;
+
+use getid::sql::{BATCH_MAX, Create, GiveBack, Reserve, Row, RowChange, RowState, StoreError, Table, Verdict};
+use getid_core::{INCREMENT_MAX, RESERVED_MAX, VALUE_MAX};
+
+use crate::db::{Db, Place, ask, create, key, range, spec};
+use crate::support::Random;
+
+type Scenario = fn(&dyn Place);
+
+macro_rules! scenarios {
+    ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name as Scenario)),*] };
+}
+
+const SCENARIOS: &[(&str, Scenario)] = scenarios![
+    nothing_is_made_by_who_only_asks,
+    a_new_row_is_what_was_said_of_it,
+    names_are_compared_byte_for_byte,
+    ranges_follow_each_other,
+    none_is_below_the_floor,
+    values_keep_their_residue,
+    the_max_is_given_and_nothing_past_it,
+    the_largest_numbers_fit,
+    a_batch_answers_in_order,
+    what_is_back_is_given_again_once,
+    nothing_is_given_back_after_another_has_reserved,
+    nothing_is_given_back_after_a_change,
+    a_name_that_was_dropped_goes_on_above_it,
+    one_that_was_dropped_long_enough_ago_may_begin_anew,
+    a_maximum_of_a_counter_in_redis_is_read,
+    there_are_only_so_many_rows,
+    a_raise_only_goes_up,
+    an_altered_row_goes_on_above_all,
+    a_row_that_went_back_gives_nothing_until_it_is_confirmed,
+    changes_are_told_in_order,
+    more_changes_than_one_answer_has,
+    lists_are_read_page_by_page,
+    a_period_begins_with_its_row,
+    a_period_is_compared_with_those_of_other_lengths,
+    old_periods_are_tidied,
+    what_a_store_says_of_itself,
+    the_printed_schema_is_enough,
+    a_row_that_was_edited_is_refused_by_name,
+    no_value_twice_by_two_connections,
+    one_row_for_a_period_that_two_open,
+    one_row_for_a_name_that_two_create,
+    rows_that_nobody_uses_cost_nothing,
+];
+
+/// Tries a store with all of them.
+pub(crate) fn check_all(place: &dyn Place) {
+    let only = std::env::var("GETID_STORE_SCENARIO").unwrap_or_default();
+    for (name, scenario) in SCENARIOS {
+        if name.contains(&only) {
+            println!("{}: {name}", place.store().shown());
+            place.clear();
+            scenario(place);
+        }
+    }
+}
+
+fn nothing_is_made_by_who_only_asks(place: &dyn Place) {
+    let mut db = Db::open(place);
+    assert_eq!(db.reserve("orders", 10), Err(Verdict::NoSuch));
+    assert_eq!(db.reserve("orders@20260101", 10), Err(Verdict::NoSuch));
+    assert_eq!(db.raise("orders", 10), Err(Verdict::NoSuch));
+    assert_eq!(db.change("orders", &RowChange::Drop), Err(Verdict::NoSuch));
+    assert_eq!(db.change("orders", &RowChange::WentBack { had_next: 9 }), Err(Verdict::NoSuch));
+    assert_eq!(db.give_back_all(&[GiveBack { key: key("orders"), version: 0, next: 1 }]), [false]);
+    assert_eq!((db.row("orders"), db.count(), db.list("", 10, true)), (None, 0, Vec::new()));
+    assert_eq!(db.changes(Some(0)).rows, []);
+    assert_eq!(db.tidy(i64::MAX), 0);
+    assert_eq!(db.reserve_all(&[]), []);
+}
+
+fn a_new_row_is_what_was_said_of_it(place: &dyn Place) {
+    let mut db = Db::open(place);
+    let now = db.about().unix_ms;
+    for (name, options, next) in [
+        ("plain", "", 1),
+        ("zero", "start 0", 0),
+        ("all", "start 100 increment 7 offset 3 cache 0 max 5000 policy error", 101),
+        ("waits", "policy wait cache 10000000", 1),
+        ("far", "start 8999999999999999999", 8_999_999_999_999_999_999),
+    ] {
+        let row = db.create(name, options);
+        assert_eq!((row.key.as_str(), row.next, row.state), (name, next, RowState::Live), "{name}");
+        assert_eq!(row.spec, spec(options), "{name}");
+        assert!((row.created_unix_ms - now).abs() < 60_000, "{name}: {} at {now}", row.created_unix_ms);
+        assert_eq!(db.row(name), Some(row.clone()));
+        assert_eq!(db.create_of(&create(name, "start 7")), Err(Verdict::Exists(Box::new(row.clone()))), "{name}");
+        assert_eq!(db.row(name), Some(row), "{name}: a refused creation changes nothing");
+    }
+    assert_eq!(db.count(), 5);
+    drop(db);
+    assert_eq!(
+        Db::open(place).row("all").unwrap().spec,
+        spec("start 100 increment 7 offset 3 cache 0 max 5000 policy error")
+    );
+}
+
+fn names_are_compared_byte_for_byte(place: &dyn Place) {
+    let mut db = Db::open(place);
+    let longest = "x".repeat(128);
+    let nearly = format!("{}y", "x".repeat(127));
+    let names =
+        ["orders", "Orders", "ORDERS", "orders.", "orders-", "orders_", "orders:a", "orders:A", &longest, &nearly];
+    for (at, name) in names.iter().enumerate() {
+        db.create(name, &format!("start {}", (at + 1) * 1000));
+    }
+    for (at, name) in names.iter().enumerate() {
+        assert_eq!(range(&db.reserve(name, 1).unwrap()).0, (i64::try_from(at).unwrap() + 1) * 1000, "{name}");
+    }
+    let mut sorted = names.map(str::to_owned);
+    sorted.sort();
+    assert_eq!(db.list("", 100, false), sorted, "the order is that of bytes");
+    assert_eq!(db.reserve("oRders", 1), Err(Verdict::NoSuch));
+}
+
+fn ranges_follow_each_other(place: &dyn Place) {
+    let mut db = Db::open(place);
+    let created = db.create("orders", "");
+    let mut before = created.clone();
+    for (values, first, last) in [(1, 1, 1), (10, 2, 11), (RESERVED_MAX, 12, 10_000_011), (1, 10_000_012, 10_000_012)] {
+        let reserved = db.reserve("orders", values).unwrap();
+        assert_eq!((range(&reserved), reserved.found_next), ((first, last), before.next));
+        assert_eq!((reserved.row.next, reserved.row.version), (last + 1, before.version + 1));
+        assert_eq!((reserved.row.generation, reserved.row.spec), (created.generation, created.spec));
+        assert!(reserved.row.updated_unix_ms >= before.updated_unix_ms);
+        before = reserved.row;
+        assert_eq!(db.row("orders").as_ref(), Some(&before));
+    }
+    // What comes after belongs to another life, too.
+    drop(db);
+    assert_eq!(range(&Db::open(place).reserve("orders", 5).unwrap()), (10_000_013, 10_000_017));
+}
+
+fn none_is_below_the_floor(place: &dyn Place) {
+    let mut db = Db::open(place);
+    db.create("orders", "increment 10 offset 4");
+    let mut from = |floor: i64, values: u32| {
+        let reserved = db.reserve_of(&Reserve { floor, ..ask("orders", values) }).unwrap();
+        (reserved.found_next, reserved.first, reserved.last)
+    };
+    assert_eq!(from(0, 2), (4, 4, 14));
+    assert_eq!(from(24, 1), (24, 24, 24), "what comes next is not below it");
+    assert_eq!(from(3, 1), (34, 34, 34), "a floor that is behind is none");
+    assert_eq!(from(45, 1), (44, 54, 54), "the first of its residue past the floor");
+    assert_eq!(from(1_000_000, 3), (64, 1_000_004, 1_000_024));
+    assert_eq!(db.row("orders").unwrap().next, 1_000_034);
+    db.create("short", "max 100");
+    let reserved = db.reserve_of(&Reserve { floor: 99, ..ask("short", 10) }).unwrap();
+    assert_eq!(range(&reserved), (99, 100));
+    db.create("past", "max 100");
+    let reserved = db.reserve_of(&Reserve { floor: VALUE_MAX, ..ask("past", 10) }).unwrap();
+    assert!(reserved.last < reserved.first, "{reserved:?}");
+}
+
+fn values_keep_their_residue(place: &dyn Place) {
+    let mut db = Db::open(place);
+    for (options, first, last, next) in [
+        ("increment 2 offset 1", 1, 5, 7),
+        ("increment 2 offset 2", 2, 6, 8),
+        ("increment 5 offset 3 start 7", 8, 18, 23),
+        ("increment 5 offset 5 start 0", 0, 10, 15),
+        ("increment 1000000 offset 999999 start 5", 999_999, 2_999_999, 3_999_999),
+    ] {
+        let name = options.replace(' ', "-");
+        assert_eq!(db.create(&name, options).next, first, "{options}");
+        let reserved = db.reserve(&name, 3).unwrap();
+        assert_eq!((range(&reserved), reserved.row.next), ((first, last), next), "{options}");
+    }
+}
+
+fn the_max_is_given_and_nothing_past_it(place: &dyn Place) {
+    let mut db = Db::open(place);
+    db.create("ten", "max 10");
+    assert_eq!(range(&db.reserve("ten", 7).unwrap()), (1, 7));
+    assert_eq!(range(&db.reserve("ten", 7).unwrap()), (8, 10), "what is left");
+    for _ in 0..3 {
+        let empty = db.reserve("ten", 1).unwrap();
+        assert!(empty.last < empty.first, "{empty:?}");
+        assert_eq!((empty.row.next, empty.found_next), (11, 11));
+    }
+    db.create("odd", "increment 4 offset 1 max 12");
+    let reserved = db.reserve("odd", 100).unwrap();
+    assert_eq!((range(&reserved), reserved.row.next), ((1, 9), 13));
+    assert!(db.reserve("odd", 1).unwrap().last < 13);
+    let row = db.change("ten", &RowChange::Alter { spec: spec("max 12"), next_from: 0 }).unwrap();
+    assert_eq!(row.next, 11);
+    assert_eq!(range(&db.reserve("ten", 100).unwrap()), (11, 12));
+}
+
+fn the_largest_numbers_fit(place: &dyn Place) {
+    let mut db = Db::open(place);
+    let start = VALUE_MAX - 3;
+    db.create("last", &format!("start {start}"));
+    assert_eq!(range(&db.reserve("last", RESERVED_MAX).unwrap()), (start, VALUE_MAX));
+    let empty = db.reserve("last", RESERVED_MAX).unwrap();
+    assert!(empty.last < empty.first && empty.row.next == VALUE_MAX + 1, "{empty:?}");
+    db.create("wide", &format!("increment {INCREMENT_MAX} offset 1 start 8999980000000000000"));
+    let wide = db.reserve("wide", RESERVED_MAX).unwrap();
+    assert_eq!(wide.first, 8_999_980_000_000_000_001);
+    assert_eq!(wide.last - wide.first, (i64::from(RESERVED_MAX) - 1) * i64::from(INCREMENT_MAX));
+    let wide = db.reserve("wide", RESERVED_MAX).unwrap();
+    assert!(wide.last <= VALUE_MAX && wide.last >= wide.first && wide.row.next > VALUE_MAX - 2_000_000, "{wide:?}");
+    let wide = db.reserve("wide", RESERVED_MAX);
+    assert!(wide.as_ref().is_ok_and(|wide| wide.last <= VALUE_MAX), "{wide:?}");
+    db.create("raised", "");
+    let row = db.raise("raised", VALUE_MAX).unwrap();
+    assert_eq!(row.next, VALUE_MAX + 1);
+    let empty = db.reserve("raised", 1).unwrap();
+    assert!(empty.last < empty.first, "{empty:?}");
+    // Options that step over the end of all numbers do not lead past what can be read again.
+    for offset in [1, 500_000, 1_000_000, 7] {
+        let spec = spec(&format!("increment {INCREMENT_MAX} offset {offset}"));
+        let row = db.change("raised", &RowChange::Alter { spec, next_from: VALUE_MAX + 1 }).unwrap();
+        assert_eq!(db.row("raised"), Some(row));
+    }
+}
+
+fn a_batch_answers_in_order(place: &dyn Place) {
+    let mut db = Db::open(place);
+    let names: Vec<String> = (0..BATCH_MAX).map(|n| format!("s{}", (n * 37) % BATCH_MAX)).collect();
+    for (at, name) in names.iter().enumerate() {
+        match at % 8 {
+            3 => continue,
+            5 => drop(db.create(name, &format!("start {at} max {at}"))),
+            _ => drop(db.create(name, &format!("start {}", at * 100))),
+        }
+        match at % 8 {
+            1 => drop(db.change(name, &RowChange::Drop).unwrap()),
+            2 => drop(db.change(name, &RowChange::WentBack { had_next: 0 }).unwrap()),
+            _ => {}
+        }
+    }
+    let asks: Vec<Reserve> = names.iter().map(|name| ask(name, 2)).collect();
+    let answers = db.reserve_all(&asks);
+    for (at, answer) in (0_i64..).zip(&answers) {
+        match at % 8 {
+            1 => assert_eq!(*answer, Err(Verdict::Dropped { last: at * 100 - 1 }), "{at}"),
+            2 => assert_eq!(*answer, Err(Verdict::WentBack { next: at * 100 }), "{at}"),
+            3 => assert_eq!(*answer, Err(Verdict::NoSuch), "{at}"),
+            5 => assert_eq!(range(answer.as_ref().unwrap()), (at, at), "{at}"),
+            _ => {
+                let reserved = answer.as_ref().unwrap();
+                assert_eq!(range(reserved), (at * 100, at * 100 + 1), "{at}");
+                assert_eq!(reserved.row.key.as_str(), names[usize::try_from(at).unwrap()]);
+            }
+        }
+    }
+    let ends: Vec<GiveBack> =
+        (0..).zip(&names).map(|(at, name)| GiveBack { key: key(name), version: 1, next: at * 100 + 1 }).collect();
+    let expected: Vec<bool> = (0..BATCH_MAX).map(|at| !matches!(at % 8, 1 | 2 | 3 | 5)).collect();
+    assert_eq!(db.give_back_all(&ends), expected);
+    assert_eq!(db.give_back_all(&ends), vec![false; BATCH_MAX]);
+}
+
+fn what_is_back_is_given_again_once(place: &dyn Place) {
+    let mut db = Db::open(place);
+    db.create("orders", "increment 3 offset 2");
+    let reserved = db.reserve("orders", 10).unwrap();
+    assert_eq!(range(&reserved), (2, 29));
+    for (what, row, next) in [
+        ("a version before", Row { version: reserved.row.version - 1, ..reserved.row.clone() }, 11),
+        ("a version to come", Row { version: reserved.row.version + 1, ..reserved.row.clone() }, 11),
+        ("nothing", reserved.row.clone(), 32),
+        ("more than was reserved", reserved.row.clone(), 35),
+    ] {
+        assert!(!db.give_back(&row, next), "{what}");
+        assert_eq!(db.row("orders"), Some(reserved.row.clone()), "{what}");
+    }
+    assert!(db.give_back(&reserved.row, 11));
+    let row = db.row("orders").unwrap();
+    assert_eq!((row.next, row.generation), (11, reserved.row.generation));
+    assert!(row.version > reserved.row.version, "a version is never there again");
+    assert!(!db.give_back(&reserved.row, 5), "the same again");
+    assert!(!db.give_back(&reserved.row, 11), "the same again");
+    assert_eq!(range(&db.reserve("orders", 2).unwrap()), (11, 14));
+    assert!(!db.give_back(&reserved.row, 5), "after it was given again");
+}
+
+fn nothing_is_given_back_after_another_has_reserved(place: &dyn Place) {
+    let mut db = Db::open(place);
+    db.create("orders", "");
+    let first = db.reserve("orders", 100).unwrap();
+    let second = db.reserve("orders", 100).unwrap();
+    assert!(!db.give_back(&first.row, 50));
+    assert_eq!(db.row("orders"), Some(second.row.clone()));
+    // Back, and reserved again: the row's `next` is as it was, its version is not.
+    assert!(db.give_back(&second.row, 101));
+    let third = db.reserve("orders", 100).unwrap();
+    assert_eq!((third.row.next, range(&third)), (second.row.next, (101, 200)));
+    assert!(!db.give_back(&second.row, 150));
+}
+
+fn nothing_is_given_back_after_a_change(place: &dyn Place) {
+    let mut db = Db::open(place);
+    for (name, change) in [
+        ("raised", RowChange::Raise { last: 1000, confirms: false }),
+        ("altered", RowChange::Alter { spec: spec("cache 5"), next_from: 0 }),
+        ("dropped", RowChange::Drop),
+        ("went-back", RowChange::WentBack { had_next: 0 }),
+        ("confirmed", RowChange::Confirm),
+    ] {
+        db.create(name, "");
+        let reserved = db.reserve(name, 100).unwrap();
+        let row = db.change(name, &change).unwrap();
+        assert!(!db.give_back(&reserved.row, 50), "{name}");
+        assert_eq!(db.row(name), Some(row), "{name}");
+    }
+}
+
+fn a_name_that_was_dropped_goes_on_above_it(place: &dyn Place) {
+    let mut db = Db::open(place);
+    db.create("orders", "");
+    db.reserve("orders", 100).unwrap();
+    let dropped = db.change("orders", &RowChange::Drop).unwrap();
+    assert_eq!((dropped.state, dropped.next), (RowState::Dropped, 101));
+    let refused = || Verdict::Dropped { last: 100 };
+    assert_eq!(db.reserve("orders", 1), Err(refused()));
+    assert_eq!(db.reserve_of(&Reserve { opens: Some(spec("")), ..ask("orders", 1) }), Err(refused()));
+    assert_eq!(db.raise("orders", 500), Err(refused()));
+    assert_eq!(db.change("orders", &RowChange::Drop), Err(refused()));
+    assert_eq!(db.change("orders", &RowChange::Confirm), Err(refused()));
+    assert_eq!(db.change("orders", &RowChange::Alter { spec: spec(""), next_from: 0 }), Err(refused()));
+    assert_eq!(db.create_of(&create("orders", "")), Err(refused()));
+    assert_eq!((db.count(), db.list("", 10, true)), (0, Vec::new()));
+    assert_eq!(db.row("orders"), Some(dropped.clone()), "its tombstone");
+    let again = Create { above_dropped: true, ..create("orders", "increment 10 offset 10 cache 7") };
+    let row = db.create_of(&again).unwrap();
+    assert_eq!((row.next, row.spec, row.state), (110, again.spec, RowState::Live));
+    assert!(row.generation > dropped.generation && row.version > dropped.version, "{row:?}");
+    assert_eq!(range(&db.reserve("orders", 2).unwrap()), (110, 120));
+    let row = db.row("orders").unwrap();
+    assert_eq!(db.create_of(&again), Err(Verdict::Exists(Box::new(row))), "it is no tombstone any more");
+    db.change("orders", &RowChange::Drop).unwrap();
+    let later = Create { above_dropped: true, ..create("orders", "start 5000") };
+    assert_eq!(db.create_of(&later).unwrap().next, 5000);
+}
+
+fn one_that_was_dropped_long_enough_ago_may_begin_anew(place: &dyn Place) {
+    let mut db = Db::open(place);
+    let fresh = |after_ms| Create { fresh_after_ms: Some(after_ms), ..create("orders", "start 5 increment 2") };
+    let first = db.create_of(&fresh(0)).unwrap();
+    db.reserve("orders", 100).unwrap();
+    assert!(matches!(db.create_of(&fresh(0)), Err(Verdict::Exists(_))), "it is there");
+    let dropped = db.change("orders", &RowChange::Drop).unwrap();
+    let Err(Verdict::Unsupported(said)) = db.create_of(&fresh(3_600_000)) else { panic!("it begins anew at once") };
+    assert!(said.contains("other servers may have values of it for 3600 s") || said.contains("3599 s"), "{said}");
+    let again = db.create_of(&fresh(0)).unwrap();
+    assert_eq!((again.next, again.spec), (first.next, first.spec));
+    assert!(again.generation > dropped.generation && again.version > dropped.version, "{again:?}");
+    assert_eq!(range(&db.reserve("orders", 3).unwrap()), (5, 9));
+}
+
+fn a_maximum_of_a_counter_in_redis_is_read(place: &dyn Place) {
+    match Db::open(place).maximum("id_generator", 1) {
+        // Its file has our own tables and nobody else's.
+        Ok(Err(Verdict::Unsupported(said))) => {
+            return assert!(place.store().shown().starts_with("sqlite:") && said.contains("MySQL"), "{said}");
+        }
+        Err(StoreError::Refused(said)) => assert!(said.contains("id_generator"), "{said}"),
+        other => panic!("there is no such table, and it says {other:?}"),
+    }
+    let table = "CREATE TABLE id_generator (id int PRIMARY KEY, current_max_id bigint, increment_step int);";
+    place
+        .sql(&format!("{table} INSERT INTO id_generator VALUES (1, 123456789012, 1000), (2, 7, 1), (3, NULL, 1);"))
+        .unwrap();
+    let mut db = Db::open(place);
+    let found = [1, 2, 9].map(|id| db.maximum("id_generator", id));
+    assert_eq!(found, [Ok(Ok(Some(123_456_789_012))), Ok(Ok(Some(7))), Ok(Ok(None))]);
+    assert!(!matches!(db.maximum("id_generator", 3), Ok(Ok(Some(_)))), "it has none");
+}
+
+fn there_are_only_so_many_rows(place: &dyn Place) {
+    let mut db = Db::open(place);
+    let new = |name: &str| Create { rows_max: 3, ..create(name, "") };
+    let full = Err(Verdict::TooMany { max: 3 });
+    db.reserve_of(&Reserve { opens: Some(spec("")), ..ask("invoice@2026", 1) }).unwrap();
+    for name in ["a", "b", "c"] {
+        db.create_of(&new(name)).unwrap();
+    }
+    assert_eq!(db.count(), 3);
+    assert_eq!(db.create_of(&new("d")), full);
+    assert_eq!(db.row("d"), None);
+    assert!(matches!(db.create_of(&new("a")), Err(Verdict::Exists(_))), "what is there is what matters");
+    assert!(db.create_of(&create("e", "")).is_ok(), "without a limit");
+    assert_eq!(db.create_of(&new("d")), full);
+    for name in ["a", "b"] {
+        db.change(name, &RowChange::Drop).unwrap();
+    }
+    assert_eq!(db.count(), 2, "a tombstone is no row");
+    assert!(db.create_of(&new("d")).is_ok());
+    assert_eq!(db.create_of(&Create { above_dropped: true, ..new("a") }), full);
+    drop(db);
+    let mut db = Db::open(place);
+    assert_eq!(db.create_of(&new("f")), full, "another life counts again");
+    assert_eq!(db.count(), 3);
+}
+
+fn a_raise_only_goes_up(place: &dyn Place) {
+    let mut db = Db::open(place);
+    db.create("orders", "increment 10 offset 3");
+    let before = db.reserve("orders", 3).unwrap().row;
+    assert_eq!(before.next, 33);
+    for last in [i64::MIN, -1, 0, 5, 23, 32] {
+        assert_eq!(db.raise("orders", last), Err(Verdict::Lower { row: Box::new(before.clone()) }), "{last}");
+        assert_eq!(db.row("orders"), Some(before.clone()), "{last}");
+    }
+    let mut generation = before.generation;
+    for (last, next) in [(33, 43), (50, 53), (52, 0), (53, 63), (1_000_000, 1_000_003)] {
+        let raised = db.raise("orders", last);
+        if next == 0 {
+            assert!(matches!(raised, Err(Verdict::Lower { .. })), "{last}: {raised:?}");
+            continue;
+        }
+        let row = raised.unwrap();
+        generation += 1;
+        assert_eq!((row.next, row.generation, row.state), (next, generation, RowState::Live), "{last}");
+        assert_eq!(row.spec, before.spec);
+        assert_eq!(db.row("orders"), Some(row), "{last}");
+    }
+    assert_eq!(range(&db.reserve("orders", 1).unwrap()), (1_000_003, 1_000_003));
+}
+
+fn an_altered_row_goes_on_above_all(place: &dyn Place) {
+    let mut db = Db::open(place);
+    db.create("orders", "cache 7 policy error");
+    let before = db.reserve("orders", 100).unwrap().row;
+    let mut alter = |options: &str, next_from: i64| {
+        let change = RowChange::Alter { spec: spec(options), next_from };
+        let row = db.change("orders", &change).unwrap();
+        assert_eq!(db.row("orders").as_ref(), Some(&row));
+        assert_eq!((row.spec, row.state), (spec(options), RowState::Live));
+        (row.next, row.generation - before.generation)
+    };
+    assert_eq!(alter("cache 9", 0), (101, 1), "it does not go back");
+    assert_eq!(alter("increment 2 offset 2", 0), (102, 2), "to a value of the new ones");
+    assert_eq!(alter("increment 2 offset 2", 501), (502, 3), "past the highest of several stores");
+    assert_eq!(alter("start 1000 policy wait", 0), (1000, 4));
+    assert_eq!(alter("max 500", 0), (1000, 5), "past a max that is lower now");
+    let empty = db.reserve("orders", 1).unwrap();
+    assert!(empty.last < empty.first, "{empty:?}");
+}
+
+fn a_row_that_went_back_gives_nothing_until_it_is_confirmed(place: &dyn Place) {
+    let mut db = Db::open(place);
+    db.create("orders", "increment 10 offset 5");
+    let before = db.reserve("orders", 1).unwrap().row;
+    let marked = db.change("orders", &RowChange::WentBack { had_next: 201 }).unwrap();
+    assert_eq!((marked.state, marked.next), (RowState::WentBack, 205));
+    assert!(marked.generation > before.generation);
+    let refused = |next| Err(Verdict::WentBack { next });
+    assert_eq!(db.reserve("orders", 1), refused(205));
+    let again = db.change("orders", &RowChange::WentBack { had_next: 11 }).unwrap();
+    assert_eq!((again.state, again.next), (RowState::WentBack, 205), "another server that had less");
+    let raised = db.raise("orders", 300).unwrap();
+    assert_eq!((raised.state, raised.next), (RowState::WentBack, 305), "a raise that does not confirm");
+    assert_eq!(db.reserve("orders", 1), refused(305));
+    let altered = db.change("orders", &RowChange::Alter { spec: spec(""), next_from: 0 }).unwrap();
+    assert_eq!(altered.state, RowState::WentBack);
+    let row = db.change("orders", &RowChange::Confirm).unwrap();
+    assert_eq!((row.state, row.next), (RowState::Live, 305));
+    assert!(row.generation > altered.generation);
+    assert_eq!(range(&db.reserve("orders", 1).unwrap()), (305, 305));
+    db.change("orders", &RowChange::WentBack { had_next: 0 }).unwrap();
+    assert!(matches!(
+        db.change("orders", &RowChange::Raise { last: 100, confirms: true }),
+        Err(Verdict::Lower { row }) if row.state == RowState::WentBack
+    ));
+    let row = db.change("orders", &RowChange::Raise { last: 400, confirms: true }).unwrap();
+    assert_eq!((row.state, row.next), (RowState::Live, 401));
+    assert_eq!(db.count(), 1, "with the mark and without it, it is a row");
+}
+
+fn changes_are_told_in_order(place: &dyn Place) {
+    let mut db = Db::open(place);
+    let begin = db.changes(None);
+    assert_eq!(begin.rows, []);
+    let told = |db: &mut Db, seen: u64| {
+        let changes = db.changes(Some(seen));
+        let rows = changes.rows.iter().map(|(key, generation)| (key.to_string(), *generation)).collect::<Vec<_>>();
+        (rows, changes.upto)
+    };
+    let a = db.create("a", "");
+    let b = db.create("b", "");
+    let expected = vec![("a".to_owned(), a.generation), ("b".to_owned(), b.generation)];
+    let (rows, upto) = told(&mut db, begin.upto);
+    assert_eq!(rows, expected);
+    assert_eq!(db.changes(None).upto, upto);
+    assert_eq!(told(&mut db, upto), (vec![], upto));
+    // Neither of these changes a generation.
+    let reserved = db.reserve("b", 10).unwrap();
+    assert!(db.give_back(&reserved.row, 5));
+    db.reserve_of(&Reserve { opens: Some(spec("")), ..ask("p@2026", 1) }).unwrap();
+    assert!(matches!(db.raise("a", 0), Err(Verdict::Lower { .. })));
+    assert!(matches!(db.create_of(&create("a", "")), Err(Verdict::Exists(_))));
+    assert_eq!(told(&mut db, upto), (vec![], upto));
+    let b = db.raise("b", 1000).unwrap();
+    db.raise("a", 1000).unwrap();
+    let a = db.change("a", &RowChange::Drop).unwrap();
+    let (rows, later) = told(&mut db, upto);
+    assert_eq!(rows, [("b".to_owned(), b.generation), ("a".to_owned(), a.generation)]);
+    assert!(later > upto);
+    let a = db.create_of(&Create { above_dropped: true, ..create("a", "") }).unwrap();
+    assert_eq!(told(&mut db, later).0, [("a".to_owned(), a.generation)]);
+    drop(db);
+    let mut db = Db::open(place);
+    assert_eq!(told(&mut db, later).0, [("a".to_owned(), a.generation)], "in another life, too");
+}
+
+fn more_changes_than_one_answer_has(place: &dyn Place) {
+    const ROWS: usize = 2100;
+    let mut db = Db::open(place);
+    let mut seen = db.changes(None).upto;
+    for n in 0..ROWS {
+        db.create(&format!("s{n}"), "");
+    }
+    let (mut found, mut answers) = (Vec::new(), 0);
+    loop {
+        let changes = db.changes(Some(seen));
+        assert!(changes.rows.len() <= 1000, "{}", changes.rows.len());
+        if changes.rows.is_empty() {
+            assert_eq!(changes.upto, seen);
+            break;
+        }
+        assert!(changes.upto > seen);
+        (seen, answers) = (changes.upto, answers + 1);
+        found.extend(changes.rows.into_iter().map(|(key, _)| key.to_string()));
+    }
+    let expected: Vec<String> = (0..ROWS).map(|n| format!("s{n}")).collect();
+    assert_eq!(found, expected, "each once, in order");
+    assert_eq!(answers, 3);
+}
+
+fn lists_are_read_page_by_page(place: &dyn Place) {
+    let mut db = Db::open(place);
+    for name in ["b", "a", "a.b", "B", "c", "gone", "d"] {
+        db.create(name, "");
+    }
+    db.change("gone", &RowChange::Drop).unwrap();
+    for period in ["a@2026", "a@2025", "c@202601"] {
+        db.reserve_of(&Reserve { opens: Some(spec("")), ..ask(period, 1) }).unwrap();
+    }
+    assert_eq!(db.list("", 100, false), ["B", "a", "a.b", "b", "c", "d"]);
+    assert_eq!(db.list("", 2, false), ["B", "a"]);
+    assert_eq!(db.list("a", 2, false), ["a.b", "b"]);
+    assert_eq!(db.list("aa", 1, false), ["b"], "after a name that is none");
+    assert_eq!(db.list("d", 2, false), [""; 0]);
+    assert_eq!(db.list("", 0, false), [""; 0]);
+    let mut all: Vec<String> = Vec::new();
+    loop {
+        let page = db.list(all.last().map_or("", String::as_str), 2, true);
+        assert!(page.len() <= 2);
+        if page.is_empty() {
+            break;
+        }
+        all.extend(page);
+    }
+    assert_eq!(all, ["B", "a", "a@2025", "a@2026", "a.b", "b", "c", "c@202601", "d"]);
+    for odd in ["'", "\\", "%", "a'; DROP TABLE getid_sequence; --", "\u{7f}", "é", "@"] {
+        db.list(odd, 10, true);
+    }
+    assert_eq!(db.count(), 6);
+}
+
+fn a_period_begins_with_its_row(place: &dyn Place) {
+    let mut db = Db::open(place);
+    let opens = |name: &str, options: &str| Reserve { opens: Some(spec(options)), ..ask(name, 5) };
+    let reserved = db.reserve_of(&opens("invoice@20260101", "max 999999 cache 3")).unwrap();
+    assert_eq!((range(&reserved), reserved.found_next), ((1, 5), 1));
+    assert_eq!((reserved.row.key.as_str(), reserved.row.spec), ("invoice@20260101", spec("max 999999 cache 3")));
+    assert_eq!(db.row("invoice@20260101"), Some(reserved.row.clone()));
+    assert_eq!(range(&db.reserve_of(&opens("invoice@20260101", "max 7")).unwrap()), (6, 10), "it goes on");
+    assert_eq!(db.row("invoice@20260101").unwrap().spec, spec("max 999999 cache 3"), "and is what it was");
+    assert_eq!(range(&db.reserve("invoice@20260101", 1).unwrap()), (11, 11));
+    assert_eq!(range(&db.reserve_of(&opens("invoice@20260102", "")).unwrap()), (1, 5));
+    assert_eq!(db.reserve("invoice", 1), Err(Verdict::NoSuch), "a period is no sequence");
+    db.create("invoice", "start 77");
+    assert_eq!(range(&db.reserve("invoice", 1).unwrap()), (77, 77));
+    let answers = db.reserve_all(&[opens("x@1", ""), ask("x@2", 1), opens("invoice@20260101", "")]);
+    assert_eq!(range(answers[0].as_ref().unwrap()), (1, 5));
+    assert_eq!(answers[1], Err(Verdict::NoSuch));
+    assert_eq!(range(answers[2].as_ref().unwrap()), (12, 16));
+    assert_eq!((db.count(), db.list("", 10, false)), (1, vec!["invoice".to_owned()]));
+    let last = db.reserve_of(&opens("invoice@20260101", "")).unwrap();
+    assert!(db.give_back(&last.row, 18));
+    assert_eq!(range(&db.reserve("invoice@20260101", 1).unwrap()), (18, 18));
+}
+
+/// A serial that began again each day, and each month from now on, goes on above what the days had: its texts show the
+/// day and so would come again. What was told as values: `INV20260101-000001` of the day, and of the month.
+fn a_period_is_compared_with_those_of_other_lengths(place: &dyn Place) {
+    let mut db = Db::open(place);
+    assert_eq!(db.highest_of_other_periods("invoice@202601"), 0);
+    for (period, values) in
+        [("invoice@20260101", 5), ("invoice@20260102", 9), ("invoice@202601", 3), ("other@2026", 99)]
+    {
+        db.reserve_of(&Reserve { opens: Some(spec("")), ..ask(period, values) }).unwrap();
+    }
+    assert_eq!(db.highest_of_other_periods("invoice@202602"), 10);
+    assert_eq!(db.highest_of_other_periods("invoice@20260103"), 4);
+    assert_eq!(db.highest_of_other_periods("invoice"), 10);
+    let opened = Reserve { opens: Some(spec("")), floor: 10, ..ask("invoice@202602", 2) };
+    assert_eq!(range(&db.reserve_of(&opened).unwrap()), (10, 11));
+}
+
+fn old_periods_are_tidied(place: &dyn Place) {
+    const OLD: usize = 1500;
+    let mut db = Db::open(place);
+    db.create("invoice", "");
+    let opens = |name: &str| Reserve { opens: Some(spec("")), ..ask(name, 1) };
+    let names: Vec<String> = (0..OLD).map(|n| format!("invoice@{n}")).collect();
+    for names in names.chunks(BATCH_MAX) {
+        db.reserve_all(&names.iter().map(|name| opens(name)).collect::<Vec<_>>());
+    }
+    let now = db.row("invoice@7").unwrap().updated_unix_ms;
+    assert_eq!(db.tidy(now - 600_000), 0, "none is as old");
+    drop(db);
+    place.sql("UPDATE getid_sequence SET updated = 1000;").unwrap();
+    let mut db = Db::open(place);
+    assert_eq!(range(&db.reserve("invoice@7", 1).unwrap()), (2, 2));
+    assert_eq!(db.tidy(1000), 0, "before this time");
+    assert_eq!(db.tidy(now - 600_000), 1000, "at most");
+    assert_eq!(db.tidy(now - 600_000), 499);
+    assert_eq!(db.tidy(now - 600_000), 0);
+    assert_eq!(db.list("", 10, true), ["invoice", "invoice@7"], "what is in use stays, and what is no period");
+}
+
+fn what_a_store_says_of_itself(place: &dyn Place) {
+    let store = place.store();
+    assert_eq!(store.table(), Table::Native);
+    assert!((1..=2).contains(&store.connections_max()));
+    let mut db = Db::open(place);
+    db.create("orders", "");
+    drop(db);
+    let first = Db::open(place).about().clone();
+    let second = Db::open(place).about().clone();
+    assert!(!first.uuid.is_empty() && first.uuid == second.uuid, "{first:?} {second:?}");
+    assert!(!first.product.is_empty());
+    let now = getid::system::clock::wall_unix_ms();
+    assert!((first.unix_ms - now).abs() < 60_000, "{} at {now}", first.unix_ms);
+    place.clear();
+    let mut db = Db::open(place);
+    db.create("orders", "");
+    drop(db);
+    assert_ne!(Db::open(place).about().uuid, first.uuid, "another store is another one");
+}
+
+fn the_printed_schema_is_enough(place: &dyn Place) {
+    let schema = place.store().schema();
+    assert!(schema.trim_end().ends_with(';') && schema.contains("getid_sequence") && schema.contains("getid_store"));
+    place.sql(&schema).unwrap();
+    let mut db = Db::open(place);
+    db.create("orders", "");
+    assert_eq!(range(&db.reserve("orders", 2).unwrap()), (1, 2));
+    assert!(!db.about().uuid.is_empty());
+}
+
+fn a_row_that_was_edited_is_refused_by_name(place: &dyn Place) {
+    for (column, value, said) in [
+        ("increment", "0", "increment 0, must be 1 to 1000000"),
+        ("increment", "-5", "increment -5"),
+        ("offset_", "0", "offset_ 0, must be 1 to 1"),
+        ("offset_", "2", "offset_ 2, must be 1 to 1"),
+        ("state", "'half'", "'half'"),
+        ("policy", "'never'", "'never'"),
+        ("max_value", "-1", "max_value -1"),
+        ("next", "-7", "next -7"),
+        ("next", "9223372036854775807", "next 9223372036854775807, must be"),
+        ("offset_", "-9223372036854775807", "offset_ -9223372036854775807, must be"),
+    ] {
+        place.clear();
+        let mut db = Db::open(place);
+        db.create("orders", "");
+        db.create("others", "");
+        drop(db);
+        let edited = place.sql(&format!("UPDATE getid_sequence SET {column} = {value} WHERE name = 'orders';"));
+        let mut db = Db::open(place);
+        if edited.is_err() {
+            // The table itself takes no such value.
+            assert_eq!(range(&db.reserve("orders", 1).unwrap()), (1, 1), "{column} {value}");
+            continue;
+        }
+        let answers = db.reserve_all(&[ask("orders", 1), ask("others", 1)]);
+        let Err(Verdict::BadRow(text)) = &answers[0] else { panic!("{column} {value}: {answers:?}") };
+        assert!(text.contains(said) && text.contains("'orders'"), "{text}");
+        assert_eq!(range(answers[1].as_ref().unwrap()), (1, 1), "the others go on");
+        assert!(matches!(db.raise("orders", 10), Err(Verdict::BadRow(_))), "{column} {value}");
+        assert!(matches!(db.create_of(&create("orders", "")), Err(Verdict::BadRow(_))), "{column} {value}");
+    }
+}
+
+/// Two at once, where the store lets two in.
+fn both(place: &dyn Place, work: impl Fn(usize, &mut Db) + Sync) {
+    let store = place.store();
+    if !store.is_shared() {
+        let mut db = Db::open(place);
+        (0..2).for_each(|who| work(who, &mut db));
+        return;
+    }
+    drop(Db::open(place));
+    let begin = Barrier::new(2);
+    std::thread::scope(|scope| {
+        for who in 0..2 {
+            let (begin, work) = (&begin, &work);
+            scope.spawn(move || {
+                let mut db = Db::open(place);
+                begin.wait();
+                work(who, &mut db);
+            });
+        }
+    });
+}
+
+fn no_value_twice_by_two_connections(place: &dyn Place) {
+    const ROUNDS: usize = 150;
+    let names = ["a", "b", "c", "d"];
+    let mut db = Db::open(place);
+    for name in names {
+        db.create(name, "increment 2 offset 1");
+    }
+    drop(db);
+    let ranges = std::sync::Mutex::new(Vec::new());
+    both(place, |who, db| {
+        let mut random = Random(7 + who as u64);
+        let mut below = |limit: u32| u32::try_from(random.below(limit.into())).unwrap();
+        for _ in 0..ROUNDS {
+            // In any order: who locks them in the order that they come in waits for the other one for ever.
+            let mut order = names;
+            order.sort_by_cached_key(|_| below(1000));
+            let count = 1 + below(4);
+            let asks: Vec<Reserve> = (0..count).zip(order).map(|(_, name)| ask(name, 1 + below(50))).collect();
+            let answers: Vec<_> = db.reserve_all(&asks).into_iter().map(Result::unwrap).collect();
+            let noted = answers.iter().map(|got| (got.row.key.to_string(), got.first, got.last, who));
+            ranges.lock().unwrap().extend(noted);
+            let got = &answers[0];
+            if below(3) == 0 && got.last > got.first {
+                let next = got.first + 2;
+                if db.give_back(&got.row, next) {
+                    let mut ranges = ranges.lock().unwrap();
+                    let name = got.row.key.to_string();
+                    let at = ranges.iter().rposition(|r| *r == (name.clone(), got.first, got.last, who)).unwrap();
+                    ranges[at].2 = got.first;
+                }
+            }
+        }
+    });
+    let ranges = ranges.into_inner().unwrap();
+    assert!((0..2).all(|who| ranges.iter().any(|range| range.3 == who)));
+    for name in names {
+        let mut values = BTreeSet::new();
+        for (_, first, last, _) in ranges.iter().filter(|range| range.0 == name) {
+            for value in (*first..=*last).step_by(2) {
+                assert!(values.insert(value), "{name}: {value} was given twice");
+            }
+        }
+        // And none was lost on the way: they are all of the values up to the row's next.
+        let next = Db::open(place).row(name).unwrap().next;
+        let all: BTreeSet<i64> = (1..next).step_by(2).collect();
+        assert_eq!(values, all, "{name}");
+    }
+}
+
+fn one_row_for_a_period_that_two_open(place: &dyn Place) {
+    let found = std::sync::Mutex::new(BTreeSet::new());
+    both(place, |_, db| {
+        for period in 0..50 {
+            let opens = Reserve { opens: Some(spec("")), ..ask(&format!("invoice@{period}"), 1) };
+            let got = db.reserve_of(&opens).unwrap();
+            assert!(found.lock().unwrap().insert((period, got.first)), "{period}: {} twice", got.first);
+        }
+    });
+    let expected: BTreeSet<(i32, i64)> = (0..50).flat_map(|period| [(period, 1), (period, 2)]).collect();
+    assert_eq!(found.into_inner().unwrap(), expected);
+}
+
+fn one_row_for_a_name_that_two_create(place: &dyn Place) {
+    let made = std::sync::Mutex::new(Vec::new());
+    both(place, |_, db| {
+        for n in 0..50 {
+            match db.create_of(&create(&format!("s{n}"), "")) {
+                Ok(_) => made.lock().unwrap().push(n),
+                Err(Verdict::Exists(row)) => assert_eq!(row.key.to_string(), format!("s{n}")),
+                Err(verdict) => panic!("{verdict:?}"),
+            }
+        }
+    });
+    let mut made = made.into_inner().unwrap();
+    made.sort_unstable();
+    assert_eq!(made, (0..50).collect::<Vec<_>>());
+    let mut db = Db::open(place);
+    let mut seen: Vec<String> = db.changes(Some(0)).rows.into_iter().map(|(key, _)| key.to_string()).collect();
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 50, "each creation is a change of its own");
+}
+
+fn rows_that_nobody_uses_cost_nothing(place: &dyn Place) {
+    drop(Db::open(place));
+    let mut db = Db::open(place);
+    db.create("orders", "");
+    drop(db);
+    let rows = place.insert_many();
+    let mut db = Db::open(place);
+    assert_eq!(db.count(), u64::from(rows) + 1);
+    assert_eq!(range(&db.reserve("orders", 1).unwrap()), (1, 1));
+    assert_eq!(range(&db.reserve(&format!("many-{rows:07}"), 1).unwrap()), (1, 1));
+    assert_eq!(db.list("many-0005000", 3, false), ["many-0005001", "many-0005002", "many-0005003"]);
+    assert_eq!(db.list("many-9999999", 3, false), ["orders"]);
+    assert_eq!(db.changes(Some(0)).rows.len(), 1);
+    assert_eq!(db.tidy(i64::MAX), 0);
+    let new = Create { rows_max: u64::from(rows) + 2, ..create("one", "") };
+    assert!(db.create_of(&new).is_ok());
+    assert_eq!(db.create_of(&Create { key: key("two"), ..new }), Err(Verdict::TooMany { max: u64::from(rows) + 2 }));
+}

@@ -1,0 +1,194 @@
+//! A store as the tests use it: one call, one answer, no `await`.
+
+use std::future::Future;
+use std::time::Duration;
+
+use getid::sql::{
+    About, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, Store, StoreError, Verdict,
+};
+use getid_core::{Key, Spec};
+use tokio::runtime::Runtime;
+
+/// A database that scenarios may do anything with.
+pub(crate) trait Place: Sync {
+    /// Makes it a database without tables. Nobody is connected.
+    fn clear(&self);
+
+    /// A store in it, as one server has it.
+    fn store(&self) -> Box<dyn Store>;
+
+    /// Runs statements past getid, each with its semicolon; what the database said where it refused. Nobody is
+    /// connected.
+    fn sql(&self, statements: &str) -> Result<(), String>;
+
+    /// Inserts live rows with the default options, named `many-0000001` and on; how many. Nobody is connected.
+    fn insert_many(&self) -> u32;
+}
+
+/// How long a statement may take before its test fails. Not a measure of speed: a disk may be busy.
+const DEADLINE: Duration = Duration::from_mins(1);
+
+/// A connection, with a runtime of its own.
+pub(crate) struct Db {
+    runtime: Runtime,
+    connection: Option<Box<dyn Connection>>,
+}
+
+impl Db {
+    #[track_caller]
+    pub(crate) fn open(place: &dyn Place) -> Db {
+        Db::of(&*place.store()).unwrap()
+    }
+
+    pub(crate) fn of(store: &dyn Store) -> Result<Db, StoreError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let connection = runtime.block_on(in_time(store.connect()))?;
+        Ok(Db { runtime, connection: Some(connection) })
+    }
+
+    pub(crate) fn about(&self) -> &About {
+        self.connection.as_ref().unwrap().about()
+    }
+
+    pub(crate) fn maximum(&mut self, table: &str, id: i64) -> Result<Result<Option<i64>, Verdict>, StoreError> {
+        let connection = self.connection.as_mut().unwrap();
+        self.runtime.block_on(in_time(connection.maximum(table, id)))
+    }
+
+    /// What a statement answers, whatever it is.
+    pub(crate) fn try_reserve(&mut self, asks: &[Reserve]) -> Result<Vec<Result<Reserved, Verdict>>, StoreError> {
+        let connection = self.connection.as_mut().unwrap();
+        self.runtime.block_on(in_time(connection.reserve(asks)))
+    }
+
+    #[track_caller]
+    pub(crate) fn reserve_all(&mut self, asks: &[Reserve]) -> Vec<Result<Reserved, Verdict>> {
+        let answers = self.try_reserve(asks).unwrap();
+        assert_eq!(answers.len(), asks.len());
+        answers
+    }
+
+    #[track_caller]
+    pub(crate) fn reserve_of(&mut self, ask: &Reserve) -> Result<Reserved, Verdict> {
+        self.reserve_all(std::slice::from_ref(ask)).remove(0)
+    }
+
+    /// `values` of a sequence.
+    #[track_caller]
+    pub(crate) fn reserve(&mut self, name: &str, values: u32) -> Result<Reserved, Verdict> {
+        self.reserve_of(&ask(name, values))
+    }
+
+    #[track_caller]
+    pub(crate) fn give_back_all(&mut self, ends: &[GiveBack]) -> Vec<bool> {
+        let connection = self.connection.as_mut().unwrap();
+        self.runtime.block_on(in_time(connection.give_back(ends))).unwrap()
+    }
+
+    /// Gives back all of what was reserved from `next` on.
+    #[track_caller]
+    pub(crate) fn give_back(&mut self, of: &Row, next: i64) -> bool {
+        self.give_back_all(&[GiveBack { key: of.key.clone(), version: of.version, next }]).remove(0)
+    }
+
+    pub(crate) fn try_create(&mut self, new: &Create) -> Result<Result<Row, Verdict>, StoreError> {
+        let connection = self.connection.as_mut().unwrap();
+        self.runtime.block_on(in_time(connection.create(new)))
+    }
+
+    #[track_caller]
+    pub(crate) fn create_of(&mut self, new: &Create) -> Result<Row, Verdict> {
+        self.try_create(new).unwrap()
+    }
+
+    /// Makes a sequence, with these options.
+    #[track_caller]
+    pub(crate) fn create(&mut self, name: &str, options: &str) -> Row {
+        self.create_of(&create(name, options)).unwrap()
+    }
+
+    #[track_caller]
+    pub(crate) fn change(&mut self, name: &str, change: &RowChange) -> Result<Row, Verdict> {
+        let connection = self.connection.as_mut().unwrap();
+        self.runtime.block_on(in_time(connection.change(&key(name), change))).unwrap()
+    }
+
+    #[track_caller]
+    pub(crate) fn raise(&mut self, name: &str, last: i64) -> Result<Row, Verdict> {
+        self.change(name, &RowChange::Raise { last, confirms: false })
+    }
+
+    #[track_caller]
+    pub(crate) fn row(&mut self, name: &str) -> Option<Row> {
+        let connection = self.connection.as_mut().unwrap();
+        self.runtime.block_on(in_time(connection.row(&key(name)))).unwrap()
+    }
+
+    /// The keys of a list, as text.
+    #[track_caller]
+    pub(crate) fn list(&mut self, after: &str, limit: u32, periods: bool) -> Vec<String> {
+        let connection = self.connection.as_mut().unwrap();
+        let rows = self.runtime.block_on(in_time(connection.list(after, limit, periods))).unwrap();
+        rows.iter().map(|row| row.key.to_string()).collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn count(&mut self) -> u64 {
+        let connection = self.connection.as_mut().unwrap();
+        self.runtime.block_on(in_time(connection.count())).unwrap()
+    }
+
+    #[track_caller]
+    pub(crate) fn changes(&mut self, seen: Option<u64>) -> Changes {
+        let connection = self.connection.as_mut().unwrap();
+        self.runtime.block_on(in_time(connection.changes(seen))).unwrap()
+    }
+
+    #[track_caller]
+    pub(crate) fn highest_of_other_periods(&mut self, key: &str) -> i64 {
+        let key = Key::parse(key).unwrap();
+        let connection = self.connection.as_mut().unwrap();
+        self.runtime.block_on(in_time(connection.highest_of_other_periods(&key))).unwrap()
+    }
+
+    pub(crate) fn tidy(&mut self, before_unix_ms: i64) -> u64 {
+        let connection = self.connection.as_mut().unwrap();
+        self.runtime.block_on(in_time(connection.tidy(before_unix_ms))).unwrap()
+    }
+}
+
+impl Drop for Db {
+    fn drop(&mut self) {
+        // What ends a connection may need its runtime.
+        let _inside = self.runtime.enter();
+        self.connection = None;
+    }
+}
+
+async fn in_time<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(DEADLINE, work).await.expect("a statement hangs")
+}
+
+#[track_caller]
+pub(crate) fn key(text: &str) -> Key {
+    Key::parse(text).unwrap()
+}
+
+/// Options as they are written behind a name.
+#[track_caller]
+pub(crate) fn spec(options: &str) -> Spec {
+    Spec::default().with(&options.split_whitespace().collect::<Vec<_>>()).unwrap()
+}
+
+pub(crate) fn ask(name: &str, values: u32) -> Reserve {
+    Reserve { key: key(name), values, floor: 0, opens: None }
+}
+
+pub(crate) fn create(name: &str, options: &str) -> Create {
+    Create { key: key(name), spec: spec(options), above_dropped: false, fresh_after_ms: None, rows_max: 0 }
+}
+
+/// The first and the last value.
+pub(crate) fn range(reserved: &Reserved) -> (i64, i64) {
+    (reserved.first, reserved.last)
+}

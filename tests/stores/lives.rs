@@ -1,0 +1,494 @@
+//! Whole servers over real databases: both are killed, paused and stopped while clients count. Whatever ends in
+//! between, no value is given twice, values ascend, and it goes on by itself.
+//!
+//! The stories are the same for all databases. `book` has what was given, and the clients.
+
+mod book;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use self::book::{Book, Counted, End};
+use crate::support::{Random, Server, Wire, eventually, folder};
+
+/// A database server that has faults when it is told to.
+trait Faulty {
+    fn url(&self) -> String;
+    /// kill -9, all of it.
+    fn kill(&mut self);
+    fn start_again(&mut self);
+    fn pause(&self);
+    fn resume(&self);
+    fn sql(&self, sql: &str) -> String;
+}
+
+#[cfg(feature = "postgres")]
+impl Faulty for crate::support::postgres::PostgresServer {
+    fn url(&self) -> String {
+        self.url()
+    }
+
+    fn kill(&mut self) {
+        self.stop_immediate();
+    }
+
+    fn start_again(&mut self) {
+        self.start_again();
+    }
+
+    fn pause(&self) {
+        self.pause();
+    }
+
+    fn resume(&self) {
+        self.resume();
+    }
+
+    fn sql(&self, sql: &str) -> String {
+        self.psql(sql)
+    }
+}
+
+#[cfg(feature = "mysql")]
+impl Faulty for crate::support::mariadb::MariadbServer {
+    fn url(&self) -> String {
+        self.url()
+    }
+
+    fn kill(&mut self) {
+        self.kill();
+    }
+
+    fn start_again(&mut self) {
+        self.start_again();
+    }
+
+    fn pause(&self) {
+        self.pause();
+    }
+
+    fn resume(&self) {
+        self.resume();
+    }
+
+    fn sql(&self, sql: &str) -> String {
+        self.sql(sql)
+    }
+}
+
+/// Long enough for a server that stands still to be given up by others.
+const STANDSTILL: Duration = Duration::from_secs(3);
+
+/// What another server has changed holds after so long, s: the least that can be set.
+const CONFIRM_S: u64 = 5;
+
+/// A server with this number, in a folder of its own below `dir`.
+fn start(dir: &Path, number: usize, stores: &[String], words: &[&str]) -> Server {
+    let dir = dir.join(number.to_string());
+    fs::create_dir_all(&dir).unwrap();
+    let number = number.to_string();
+    let mut all = vec!["--server-id", &number];
+    all.extend(stores.iter().flat_map(|url| ["--sequence-store", url.as_str()]));
+    all.extend(words);
+    Server::start_in(&dir, &all)
+}
+
+fn end(server: &mut Server, signal: Signal) -> ExitStatus {
+    server.signal(signal);
+    server.wait()
+}
+
+#[track_caller]
+fn value(reply: &str) -> i64 {
+    reply.strip_prefix(':').and_then(|digits| digits.parse().ok()).unwrap_or_else(|| panic!("no value: {reply}"))
+}
+
+/// The value, as soon as there is one.
+#[track_caller]
+fn value_in_time(wire: &mut Wire, request: &str) -> i64 {
+    let mut reply = String::new();
+    eventually(&format!("{request} gives a value"), || {
+        reply = wire.ask(request);
+        assert!(!reply.contains("secret"), "{reply}");
+        reply.starts_with(':')
+    });
+    value(&reply)
+}
+
+/// A number of `SEQUENCE INFO`.
+#[track_caller]
+fn told(wire: &mut Wire, name: &str, field: &str) -> i64 {
+    wire.send(format!("SEQUENCE INFO {name}\r\n"));
+    let reply = String::from_utf8(wire.reply()).unwrap();
+    let mut lines = reply.lines().skip_while(|line| *line != field);
+    value(lines.nth(1).unwrap_or_else(|| panic!("{field}: {reply}")))
+}
+
+/// Clients of each server in turn count while `during` runs; then they stop.
+fn under_load<T>(clients: usize, servers: &[&Counted<'_>], during: impl FnOnce() -> T) -> T {
+    let end = End::default();
+    std::thread::scope(|scope| {
+        // It is set also when `during` fails: nobody would stop the clients otherwise.
+        let _ends = end.at_drop();
+        for nth in 0..clients {
+            let (end, server) = (&end, servers[nth % servers.len()]);
+            scope.spawn(move || server.count(nth / servers.len(), end));
+        }
+        during()
+    })
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Killed,
+    Stopped,
+    Paused,
+    DatabaseKilled,
+    DatabasePaused,
+}
+
+/// Eight connections count while everything ends or stands still, in random order. It goes on by itself each time.
+fn counts_through_faults(mut database: Option<&mut dyn Faulty>) {
+    let dir = folder();
+    let stores: Vec<String> = database.iter().map(|database| database.url()).collect();
+    let mut server = start(dir.path(), 1, &stores, &[]);
+    assert_eq!(server.connect().ask("SEQUENCE CREATE orders"), "+OK");
+    let (book, high) = (Book::default(), AtomicI64::new(0));
+    let counted = Counted { book: &book, port: server.port.into(), name: "orders", high: &high, increment: 1 };
+    let mut faults = vec![Fault::Killed, Fault::Stopped, Fault::Paused, Fault::Killed, Fault::Stopped];
+    if database.is_some() {
+        faults.extend([Fault::DatabaseKilled, Fault::DatabasePaused, Fault::DatabaseKilled]);
+    }
+    let order = Random(u64::from(std::process::id())).permutation(faults.len());
+    println!("{faults:?} in the order {order:?}");
+    under_load(8, &[&counted], || {
+        for fault in order.into_iter().map(|place| faults[place as usize]) {
+            counted.wait_for_more(&format!("before {fault:?}"));
+            match (fault, database.as_mut()) {
+                (Fault::Killed, _) => {
+                    end(&mut server, Signal::SIGKILL);
+                    server = start(dir.path(), 1, &stores, &[]);
+                    counted.port.store(server.port, SeqCst);
+                }
+                (Fault::Stopped, _) => {
+                    assert!(end(&mut server, Signal::SIGTERM).success());
+                    server = start(dir.path(), 1, &stores, &[]);
+                    counted.port.store(server.port, SeqCst);
+                }
+                (Fault::DatabaseKilled, Some(database)) => {
+                    database.kill();
+                    std::thread::sleep(Duration::from_millis(500));
+                    database.start_again();
+                }
+                (Fault::DatabasePaused, Some(database)) => {
+                    database.pause();
+                    std::thread::sleep(STANDSTILL);
+                    database.resume();
+                }
+                _ => {
+                    server.signal(Signal::SIGSTOP);
+                    std::thread::sleep(STANDSTILL);
+                    server.signal(Signal::SIGCONT);
+                }
+            }
+            counted.wait_for_more(&format!("after {fault:?}"));
+        }
+    });
+    book.check();
+    skips_what_it_told(server, || start(dir.path(), 1, &stores, &[]), high.into_inner());
+}
+
+/// After a kill, at most what `SEQUENCE INFO` had told as left; after a clean stop, nothing.
+fn skips_what_it_told(mut server: Server, start: impl Fn() -> Server, high: i64) {
+    let mut wire = server.connect();
+    let mut last = value_in_time(&mut wire, "INCR orders");
+    assert!(last > high);
+    for _ in 0..3 {
+        // Nobody counts: what was being reserved is there soon.
+        let mut left = told(&mut wire, "orders", "left");
+        eventually("nothing is reserved any more", || {
+            std::thread::sleep(Duration::from_millis(300));
+            let before = left;
+            left = told(&mut wire, "orders", "left");
+            left == before
+        });
+        end(&mut server, Signal::SIGKILL);
+        server = start();
+        wire = server.connect();
+        let next = value_in_time(&mut wire, "INCR orders");
+        assert!(last < next && next <= last + left + 1, "{next} after {last}, of which {left} were told as left");
+        last = value(&wire.ask("INCRBY orders 30"));
+        assert_eq!(last, next + 30);
+        assert!(end(&mut server, Signal::SIGTERM).success());
+        server = start();
+        wire = server.connect();
+        assert_eq!(value_in_time(&mut wire, "INCR orders"), last + 1, "a clean stop skips nothing");
+        last = value(&wire.ask("INCRBY orders 250"));
+    }
+}
+
+/// Two servers count on one row. What one raises holds on the other by the time that the reply has named, also if the
+/// other stood still all the while; and with `cache 0` values ascend over both.
+fn two_servers_share_a_row(database: &dyn Faulty) {
+    let dir = folder();
+    let stores = [database.url()];
+    let confirm = CONFIRM_S.to_string();
+    let words = ["--sequence-confirm-s", &confirm];
+    let servers = [1, 2].map(|number| start(dir.path(), number, &stores, &words));
+    let mut wires: Vec<Wire> = servers.iter().map(Server::connect).collect();
+    assert_eq!(wires[0].ask("SEQUENCE CREATE orders"), "+OK");
+    let (book, highs) = (Book::default(), [0, 0].map(AtomicI64::new));
+    let both: Vec<Counted<'_>> = servers
+        .iter()
+        .zip(&highs)
+        .map(|(server, high)| Counted { book: &book, port: server.port.into(), name: "orders", high, increment: 1 })
+        .collect();
+    let both: Vec<&Counted<'_>> = both.iter().collect();
+    let mut raised = 0;
+    under_load(8, &both, || {
+        for stands_still in [false, true] {
+            for server in &both {
+                server.wait_for_more("before a raise");
+            }
+            let last = highs.iter().map(|high| high.load(SeqCst)).max().unwrap() + 50_000_000;
+            if stands_still {
+                servers[1].signal(Signal::SIGSTOP);
+            }
+            let reply = wires[0].ask(&format!("SEQUENCE RAISE orders {last}"));
+            assert_eq!(reply, format!("+OK here, and on every server in {CONFIRM_S} s"));
+            assert!(value_in_time(&mut wires[0], "INCR orders") > last, "at once where it was asked");
+            std::thread::sleep(Duration::from_secs(CONFIRM_S));
+            if stands_still {
+                servers[1].signal(Signal::SIGCONT);
+            }
+            let there = value_in_time(&mut wires[1], "INCR orders");
+            assert!(there > last, "{there} was given after {last} was raised");
+            // Nothing below it any more, on any connection.
+            for high in &highs {
+                high.fetch_max(last, SeqCst);
+            }
+            raised = last;
+        }
+        for server in &both {
+            server.wait_for_more("after the raises");
+        }
+    });
+    assert!(highs.iter().all(|high| high.load(SeqCst) > raised));
+    book.check();
+
+    assert_eq!(wires[0].ask("SEQUENCE CREATE strict CACHE 0"), "+OK");
+    let (book, high) = (Book::default(), AtomicI64::new(0));
+    let strict = [&servers[0], &servers[1]].map(|server| Counted {
+        book: &book,
+        port: server.port.into(),
+        name: "strict",
+        high: &high,
+        increment: 1,
+    });
+    under_load(8, &[&strict[0], &strict[1]], || {
+        strict[0].wait_for_more("of a strict sequence");
+        strict[0].wait_for_more("of a strict sequence");
+    });
+    book.check();
+}
+
+/// Each of two stores ends in turn: values ascend all the while, and it is used again.
+fn one_of_two_stores_ends(databases: &mut [&mut dyn Faulty; 2]) {
+    let dir = folder();
+    let stores = databases.each_ref().map(|database| database.url());
+    // Little is held in memory: the other store is needed soon.
+    let mut server = start(dir.path(), 1, &stores, &["--sequence-ahead", "1"]);
+    let mut wire = server.connect();
+    assert_eq!(wire.ask("SEQUENCE CREATE orders"), "+OK");
+    let (book, high) = (Book::default(), AtomicI64::new(0));
+    let counted = Counted { book: &book, port: server.port.into(), name: "orders", high: &high, increment: 2 };
+    under_load(8, &[&counted], || {
+        counted.wait_for_more("of two stores");
+        for database in databases {
+            database.kill();
+            server.wait_log("It is tried again until it answers");
+            // Longer than what was held lasts.
+            for _ in 0..15 {
+                counted.wait_for_more("of the other store");
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            database.start_again();
+            eventually("both stores are up", || {
+                wire.send("SEQUENCE STORES\r\n");
+                String::from_utf8(wire.reply()).unwrap().matches("\r\nup\r\n").count() == 2
+            });
+            counted.wait_for_more("of both");
+        }
+    });
+    book.check();
+    end(&mut server, Signal::SIGTERM);
+}
+
+/// All rows are as they were before: a backup was put back. Each server that had more refuses by name, and so does one
+/// that is new, until an operator has looked. Nothing is given twice.
+fn an_old_copy_is_put_back(database: &dyn Faulty) {
+    let dir = folder();
+    let stores = [database.url()];
+    let mut servers = [1, 2].map(|number| start(dir.path(), number, &stores, &[]));
+    let mut wires: Vec<Wire> = servers.iter().map(Server::connect).collect();
+    let book = Book::default();
+    let take = |wire: &mut Wire, name: &str| {
+        let reply = wire.ask(&format!("INCRBY {name} 40"));
+        if reply.starts_with(':') {
+            book.add(value(&reply) - 39, value(&reply));
+        }
+        reply
+    };
+    let refuses = "-MISCONF sequence 'orders': its store went back below what had been given";
+    for confirms in [false, true] {
+        assert!(wires[0].ask("SET orders 0 NX").starts_with(['+', '$']));
+        take(&mut wires[0], "orders");
+        database.sql("CREATE TABLE old_rows AS SELECT * FROM getid_sequence");
+        database.sql("CREATE TABLE old_store AS SELECT * FROM getid_store");
+        for wire in &mut wires {
+            (0..50).for_each(|_| assert!(take(wire, "orders").starts_with(':')));
+        }
+        database.sql("DELETE FROM getid_sequence; INSERT INTO getid_sequence SELECT * FROM old_rows;");
+        database.sql("DELETE FROM getid_store; INSERT INTO getid_store SELECT * FROM old_store;");
+        database.sql("DROP TABLE old_rows; DROP TABLE old_store;");
+        for wire in &mut wires {
+            eventually("it refuses", || take(wire, "orders").starts_with(refuses));
+        }
+        // Whoever has found it says so.
+        servers[0].wait_log("the sequence 'orders' went back: its next value in ");
+        // The row is marked: one that has never had anything of it refuses too, and one that was started again.
+        let new = start(dir.path(), 3, &stores, &[]);
+        eventually("a new one refuses", || take(&mut new.connect(), "orders").starts_with(refuses));
+        end(&mut servers[0], Signal::SIGKILL);
+        servers[0] = start(dir.path(), 1, &stores, &[]);
+        wires[0] = servers[0].connect();
+        // A store that it has not opened yet is another refusal; a value would be wrong.
+        eventually("it refuses when it is started again", || {
+            let reply = take(&mut wires[0], "orders");
+            assert!(reply.starts_with('-'), "{reply}");
+            reply.starts_with(refuses)
+        });
+        let last = if confirms { 0 } else { 1_000_000 };
+        let request =
+            if confirms { "SEQUENCE CONFIRM orders".to_owned() } else { format!("SEQUENCE RAISE orders {last}") };
+        assert!(wires[1].ask(&request).starts_with("+OK"));
+        wires.push(new.connect());
+        for wire in &mut wires {
+            assert!(value_in_time(wire, "INCR orders") > last);
+            assert!(take(wire, "orders").starts_with(':'));
+        }
+        wires.pop();
+        book.check();
+    }
+}
+
+/// A store that is not there yet: IDs are given, sequences say what is wrong, and no secret; then it comes.
+fn a_store_is_down_at_the_start(database: &mut dyn Faulty) {
+    let dir = folder();
+    let stores = [database.url()];
+    assert!(stores[0].contains("secret"));
+    let words = ["--sequence-create", "on-first-use"];
+    database.kill();
+    let mut server = start(dir.path(), 1, &stores, &words);
+    let mut wire = server.connect();
+    for _ in 0..3 {
+        wire.id();
+        let said = wire.ask("INCR first");
+        assert!(said.starts_with("-MISCONF sequence store "), "{said}");
+        assert!(said.contains("***") || !said.contains("getid:"), "{said}");
+        assert!(!said.contains("secret"), "{said}");
+    }
+    server.wait_log("It is tried again until it answers");
+    database.start_again();
+    assert_eq!(value_in_time(&mut wire, "INCR first"), 1);
+    assert!(!server.log_so_far().contains("secret"));
+    assert_eq!(server.count_log("It is tried again until it answers"), 1, "said once");
+}
+
+/// Two servers give serial numbers out of one store.
+fn serial_numbers_of_two_servers(database: &dyn Faulty) {
+    let dir = folder();
+    let words = ["--generator", "i", "serial", "{yyyyMMdd}{n:9}", "zone", "UTC"];
+    let servers = [1, 2].map(|number| start(dir.path(), number, &[database.url()], &words));
+    let mut all = BTreeSet::new();
+    let mut wires: Vec<Wire> = servers.iter().map(Server::connect).collect();
+    for round in 0..2_000 {
+        let reply = wires[round % 2].ask_bulk("GETID i");
+        let text = reply.trim_end().trim_start_matches([':', '+']).to_owned();
+        assert!(text.len() == 17 && text.bytes().all(|byte| byte.is_ascii_digit()), "{reply}");
+        assert!(all.insert(text.clone()), "{text} was given twice");
+    }
+}
+
+#[test]
+fn sqlite_counts_through_faults() {
+    counts_through_faults(None);
+}
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use super::*;
+    use crate::support::postgres::PostgresServer;
+
+    #[test]
+    #[ignore = "needs postgresql"]
+    fn postgres_counts_through_faults() {
+        counts_through_faults(Some(&mut PostgresServer::start(&[])));
+    }
+
+    #[test]
+    #[ignore = "needs postgresql"]
+    fn postgres_is_shared_by_two_servers() {
+        let database = PostgresServer::start(&[]);
+        two_servers_share_a_row(&database);
+        serial_numbers_of_two_servers(&database);
+    }
+
+    #[test]
+    #[ignore = "needs postgresql"]
+    fn postgres_is_put_back_as_it_was() {
+        let mut database = PostgresServer::start(&[]);
+        an_old_copy_is_put_back(&database);
+        a_store_is_down_at_the_start(&mut database);
+    }
+
+    #[test]
+    #[ignore = "needs postgresql"]
+    fn one_of_two_postgres_ends() {
+        one_of_two_stores_ends(&mut [&mut PostgresServer::start(&[]), &mut PostgresServer::start(&[])]);
+    }
+}
+
+#[cfg(feature = "mysql")]
+mod mariadb {
+    use super::*;
+    use crate::support::mariadb::MariadbServer;
+
+    #[test]
+    #[ignore = "needs mariadb"]
+    fn mariadb_counts_through_faults() {
+        counts_through_faults(Some(&mut MariadbServer::start(&[])));
+    }
+
+    #[test]
+    #[ignore = "needs mariadb"]
+    fn mariadb_is_shared_by_two_servers() {
+        let database = MariadbServer::start(&[]);
+        two_servers_share_a_row(&database);
+        serial_numbers_of_two_servers(&database);
+    }
+
+    #[test]
+    #[ignore = "needs mariadb"]
+    fn mariadb_is_put_back_as_it_was() {
+        let mut database = MariadbServer::start(&[]);
+        an_old_copy_is_put_back(&database);
+        a_store_is_down_at_the_start(&mut database);
+    }
+}

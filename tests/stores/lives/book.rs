@@ -1,0 +1,162 @@
+//! All that clients were given, and clients that ask for more through all faults.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Write as _};
+use std::net::TcpStream;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use crate::support::PATIENCE;
+
+/// Values that are given between two faults at least.
+const MORE: i64 = 10_000;
+
+/// What was given, by all servers to all clients.
+#[derive(Default)]
+pub(super) struct Book {
+    ranges: Mutex<Vec<(i64, i64)>>,
+    refusals: Mutex<BTreeMap<String, usize>>,
+}
+
+impl Book {
+    pub(super) fn add(&self, first: i64, last: i64) {
+        self.ranges.lock().unwrap().push((first, last));
+    }
+
+    fn refused(&self, reply: &str) {
+        *self.refusals.lock().unwrap().entry(reply.to_owned()).or_default() += 1;
+    }
+
+    /// No value was given twice. What was refused meanwhile is printed: it tells why, should a story fail.
+    #[track_caller]
+    pub(super) fn check(&self) {
+        let mut ranges = self.ranges.lock().unwrap().clone();
+        ranges.sort_unstable();
+        println!("{} replies, and {:#?}", ranges.len(), self.refusals.lock().unwrap());
+        for pair in ranges.windows(2) {
+            assert!(pair[0].1 < pair[1].0, "given twice: {pair:?}");
+        }
+    }
+}
+
+/// When clients stop.
+#[derive(Default)]
+pub(super) struct End(AtomicBool);
+
+pub(super) struct EndAtDrop<'a>(&'a End);
+
+impl End {
+    pub(super) fn at_drop(&self) -> EndAtDrop<'_> {
+        EndAtDrop(self)
+    }
+}
+
+impl Drop for EndAtDrop<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(true, SeqCst);
+    }
+}
+
+/// A sequence of which clients count, at a server that may end and come back with another port.
+pub(super) struct Counted<'a> {
+    pub(super) book: &'a Book,
+    pub(super) port: AtomicU16,
+    pub(super) name: &'static str,
+    /// The largest value that somebody was given: whoever asks from now on gets more.
+    pub(super) high: &'a AtomicI64,
+    /// How far the values of a run are apart.
+    pub(super) increment: i64,
+}
+
+impl Counted<'_> {
+    /// Counts until the end, and connects again whenever the connection ends.
+    pub(super) fn count(&self, nth: usize, end: &End) {
+        while !end.0.load(SeqCst) {
+            let Ok(mut client) = Client::connect(self.port.load(SeqCst)) else {
+                std::thread::sleep(Duration::from_millis(5));
+                continue;
+            };
+            let mut round = nth;
+            while !end.0.load(SeqCst) && self.ask(&mut client, nth, round).is_ok() {
+                round += 1;
+            }
+        }
+    }
+
+    /// One request, or for every fourth client some at a time.
+    fn ask(&self, client: &mut Client, nth: usize, round: usize) -> io::Result<()> {
+        let asks: Vec<i64> = match nth % 4 {
+            3 => (0..20).map(|place| [1, 1, 1, 7, 3][place % 5]).collect(),
+            _ => vec![[1, 5, 1, 40][round % 4]],
+        };
+        let name = self.name;
+        let requests: String = asks
+            .iter()
+            .map(|values| match values {
+                1 => format!("INCR {name}\r\n"),
+                values if values % 2 == 0 => format!("HINCRBY {name} cur {values}\r\n"),
+                values => format!("INCRBY {name} {values}\r\n"),
+            })
+            .collect();
+        let mut before = self.high.load(SeqCst);
+        client.send(&requests)?;
+        for values in asks {
+            let reply = client.line()?;
+            let Some(last) = reply.strip_prefix(':') else {
+                let may = ["-MISCONF ", "-BUSY ", "-ERR server is shutting down"];
+                assert!(may.iter().any(|text| reply.starts_with(text)), "{reply}");
+                assert!(!reply.contains("secret"), "{reply}");
+                self.book.refused(&reply);
+                std::thread::sleep(Duration::from_millis(2));
+                continue;
+            };
+            let last: i64 = last.parse().expect("a value");
+            let first = last - (values - 1) * self.increment;
+            // Noted before anything else: who asks now has this reply behind it.
+            self.book.add(first, last);
+            assert!(first > before, "{first} to {last} was given to who had asked after {before} was given");
+            before = last;
+            self.high.fetch_max(last, SeqCst);
+        }
+        Ok(())
+    }
+
+    #[track_caller]
+    pub(super) fn wait_for_more(&self, when: &str) {
+        let before = self.high.load(SeqCst);
+        let refusals = || self.book.refusals.lock().unwrap().clone();
+        let end = Instant::now() + PATIENCE;
+        while self.high.load(SeqCst) <= before + MORE {
+            assert!(Instant::now() < end, "not in time: values {when}; {:#?}", refusals());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// A connection that may break at any time. Only a whole line is a reply.
+struct Client(BufReader<TcpStream>);
+
+impl Client {
+    fn connect(port: u16) -> io::Result<Client> {
+        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_nodelay(true)?;
+        Ok(Client(BufReader::new(stream)))
+    }
+
+    fn send(&mut self, requests: &str) -> io::Result<()> {
+        self.0.get_mut().write_all(requests.as_bytes())
+    }
+
+    fn line(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        match self.0.read_line(&mut line) {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                panic!("no reply in {PATIENCE:?}")
+            }
+            read => read?,
+        };
+        line.strip_suffix("\r\n").map(str::to_owned).ok_or_else(|| ErrorKind::UnexpectedEof.into())
+    }
+}

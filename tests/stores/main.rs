@@ -1,0 +1,24 @@
+//! The stores of sequences: one suite of scenarios for all of them, and what each database adds to that.
+//!
+//! `contract` is what `getid::sql` promises of every store with getid's own tables. SQLite's is always tried. A
+//! database server's only where its programs are, so those tests are ignored by default:
+//!
+//! ```text
+//! cargo test --test stores -- --ignored
+//! ```
+
+#![cfg(feature = "sqlite")]
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+#![allow(clippy::too_many_lines, reason = "a test tells its story from beginning to end")]
+
+mod child;
+mod contract;
+mod db;
+mod lives;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod sqlite;
+#[path = "../support/mod.rs"]
+mod support;

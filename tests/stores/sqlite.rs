@@ -1,0 +1,492 @@
+//! What a SQLite file adds to the contract: it is made, locked, damaged, copied, replaced, and survives kill -9.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use getid::sql::{Reserve, Store, StoreError, Table, Verdict, open};
+use getid::text::store_url::StoreUrl;
+use tempfile::TempDir;
+
+use crate::child::Teller;
+use crate::contract;
+use crate::db::{Db, Place, ask, range, spec};
+use crate::support;
+
+/// A file in a folder of its own.
+pub(crate) struct Folder {
+    dir: TempDir,
+}
+
+impl Folder {
+    pub(crate) fn new() -> Folder {
+        Folder { dir: support::folder() }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.path().join("sequences-7.sqlite")
+    }
+
+    fn by_hand(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.file()).unwrap()
+    }
+}
+
+pub(crate) fn store_in(dir: &Path) -> Box<dyn Store> {
+    open(&StoreUrl::default_file(), Table::Native, dir, 7).unwrap()
+}
+
+impl Place for Folder {
+    fn clear(&self) {
+        for entry in std::fs::read_dir(self.dir.path()).unwrap() {
+            std::fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+    }
+
+    fn store(&self) -> Box<dyn Store> {
+        store_in(self.dir.path())
+    }
+
+    fn sql(&self, statements: &str) -> Result<(), String> {
+        let sqlite = self.by_hand();
+        // So that rows can be written that nobody should write.
+        sqlite.pragma_update(None, "ignore_check_constraints", true).unwrap();
+        sqlite.execute_batch(statements).map_err(|error| error.to_string())
+    }
+
+    fn insert_many(&self) -> u32 {
+        self.by_hand()
+            .execute_batch(
+                "PRAGMA synchronous = OFF;
+                 INSERT INTO getid_sequence (name, next)
+                 WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1000000)
+                 SELECT printf('many-%07d', n), 1 FROM n;",
+            )
+            .unwrap();
+        1_000_000
+    }
+}
+
+#[test]
+fn sqlite_keeps_the_contract() {
+    contract::check_all(&Folder::new());
+}
+
+/// Opening it is refused with these words.
+#[track_caller]
+fn refused(store: &dyn Store, expected: &[&str]) {
+    match Db::of(store) {
+        Err(StoreError::Refused(said)) => {
+            for expected in expected {
+                assert!(said.contains(expected), "{said}");
+            }
+        }
+        Err(error) => panic!("{error:?}"),
+        Ok(_) => panic!("it is open, instead of: {expected:?}"),
+    }
+}
+
+#[test]
+fn the_file_is_made_by_the_first_row_and_for_its_owner_alone() {
+    let folder = Folder::new();
+    let mut db = Db::open(&folder);
+    assert_eq!(db.reserve("orders", 1), Err(Verdict::NoSuch));
+    assert_eq!(std::fs::read_dir(folder.dir.path()).unwrap().count(), 0, "nobody asked for a sequence");
+    db.create("orders", "");
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&folder.file()), 0o600);
+    let log = folder.dir.path().join("sequences-7.sqlite-wal");
+    assert_eq!(mode(&log), 0o600);
+    drop(db);
+    assert!(!log.exists(), "a file that was closed is all there is");
+    assert_eq!(std::fs::read_dir(folder.dir.path()).unwrap().count(), 1);
+    // A serial's first period is a first need, too.
+    folder.clear();
+    let opens = Reserve { opens: Some(spec("")), ..ask("invoice@2026", 1) };
+    assert_eq!(range(&Db::open(&folder).reserve_of(&opens).unwrap()), (1, 1));
+    assert!(folder.file().exists());
+}
+
+#[test]
+fn an_address_says_where_the_file_is() {
+    let folder = Folder::new();
+    let dir = folder.dir.path();
+    let absolute = dir.join("there/x.db");
+    for (url, path) in [
+        ("sqlite:".to_owned(), dir.join("sequences-12.sqlite")),
+        ("sqlite:orders.db".to_owned(), dir.join("orders.db")),
+        (format!("sqlite:{}", absolute.display()), absolute.clone()),
+    ] {
+        let url = StoreUrl::parse(&url).unwrap();
+        let store = open(&url, Table::Native, dir, 12).unwrap();
+        assert_eq!(store.shown(), format!("sqlite:{}", path.display()));
+        assert!(!store.is_shared());
+        let said = open(&url, Table::Leaf, dir, 12).err().unwrap();
+        assert!(said.contains("sequence-table leaf is a table in MySQL"), "{said}");
+    }
+    let url = StoreUrl::parse(&format!("sqlite:{}", absolute.display())).unwrap();
+    refused(&*open(&url, Table::Native, dir, 12).unwrap(), &["there/x.db' cannot be made: No such file or directory"]);
+}
+
+#[test]
+fn a_second_one_is_told_to_ask_the_first() {
+    let folder = Folder::new();
+    let mut db = Db::open(&folder);
+    db.create("orders", "");
+    let expected = ["sequences-7.sqlite' is locked", "by its SEQUENCE commands", "stop it first"];
+    refused(&*folder.store(), &expected);
+    let mut other = Teller::start(folder.dir.path(), |_| {});
+    let said = other.ask("open");
+    assert!(expected.iter().all(|expected| said.contains(expected)) && said.starts_with("refused"), "{said}");
+    assert_eq!(range(&db.reserve("orders", 5).unwrap()), (1, 5), "and the first one goes on");
+    drop(db);
+    assert_eq!(other.ask("open"), "open ");
+    assert_eq!(other.ask("reserve orders 5"), "6 10");
+    refused(&*folder.store(), &expected);
+    other.kill();
+    assert_eq!(range(&Db::open(&folder).reserve("orders", 5).unwrap()), (11, 15), "a lock ends with its process");
+}
+
+#[test]
+fn no_value_twice_over_kills() {
+    const LIVES: usize = 12;
+    let folder = Folder::new();
+    Db::open(&folder).create("orders", "");
+    let (mut last, mut given, mut skipped) = (0, 0, 0);
+    for life in 0..LIVES {
+        let mut teller = Teller::start(folder.dir.path(), |_| {});
+        assert_eq!(teller.ask("open"), "open ");
+        teller.tell("loop orders 3");
+        for _ in 0..20 + life * 7 {
+            let range = teller.answer().unwrap();
+            let (first, to) = range.split_once(' ').unwrap();
+            let (first, to): (i64, i64) = (first.parse().unwrap(), to.parse().unwrap());
+            assert!(first > last && to == first + 2, "{range} after {last}");
+            (skipped, given, last) = (skipped + first - last - 1, given + 3, to);
+        }
+        teller.kill();
+        while let Some(range) = teller.answer() {
+            // Printed before the kill, whole or in part.
+            last = range.split_once(' ').and_then(|(_, to)| to.parse().ok()).unwrap_or(last).max(last);
+        }
+    }
+    let next = Db::open(&folder).reserve("orders", 1).unwrap();
+    assert!(next.first > last, "{next:?} after {last}");
+    let lives = i64::try_from(LIVES).unwrap();
+    assert!(skipped <= lives * 3, "a kill skips what was under way: {skipped} in {LIVES} lives, {given} given");
+}
+
+/// A teller whose disk is watched, and fails as the file `fail` says.
+fn watched(folder: &Folder, work: &Path) -> Teller {
+    let library = support::preload::layer(work, "fail");
+    Teller::start(folder.dir.path(), |command| {
+        command.env("LD_PRELOAD", library).env("GETID_TEST_FAIL_DIR", folder.dir.path());
+        command.env("GETID_TEST_FAIL", work.join("fail")).env("GETID_TEST_FAIL_LOG", work.join("log"));
+    })
+}
+
+/// What was done with the disk since `log` was asked before.
+fn done_since(work: &Path) -> Vec<String> {
+    let log = work.join("log");
+    let done = std::fs::read_to_string(&log).unwrap_or_default().lines().map(str::to_owned).collect();
+    let _ = std::fs::remove_file(&log);
+    done
+}
+
+#[test]
+fn what_is_answered_is_on_disk() {
+    let (folder, work) = (Folder::new(), support::folder());
+    let mut teller = watched(&folder, work.path());
+    assert_eq!(teller.ask("open"), "open ");
+    assert_eq!(done_since(work.path()), [""; 0]);
+    assert_eq!(teller.ask("create orders"), "Ok(1)");
+    let done = done_since(work.path());
+    assert_eq!(done[0], "sync .", "the new file's name: {done:?}");
+    teller.ask("close");
+    teller.ask("open");
+    done_since(work.path());
+    assert_eq!(teller.ask("reserve orders 1"), "1 1");
+    let done = done_since(work.path());
+    assert!(done.contains(&"sync .".to_owned()), "the new log's name: {done:?}");
+    for n in 0..64 {
+        teller.ask(&format!("create s{n}"));
+    }
+    let is_sync = |done: &&String| done.starts_with("sync ");
+    let log = "sync sequences-7.sqlite-wal";
+    done_since(work.path());
+    for round in 2..1500 {
+        assert_eq!(teller.ask("reserve orders 1"), format!("{round} {round}"));
+        let done = done_since(work.path());
+        let writes = done.iter().filter(|done| *done == "write sequences-7.sqlite-wal").count();
+        assert!(writes > 0, "{done:?}");
+        let last_write = done.iter().rposition(|done| done == "write sequences-7.sqlite-wal");
+        let last_sync = done.iter().rposition(|done| done == log);
+        assert!(last_sync > last_write, "the log is synced after what was written to it: {done:?}");
+    }
+    teller.ask("batch");
+    done_since(work.path());
+    assert_eq!(teller.ask("batch"), "64");
+    let done = done_since(work.path());
+    assert_eq!(done.iter().filter(is_sync).count(), 1, "one sync for all of them: {done:?}");
+    assert_eq!(teller.ask("reserve nobody 1"), "NoSuch");
+    assert_eq!(done_since(work.path()), [""; 0], "what writes nothing syncs nothing");
+}
+
+#[test]
+fn a_full_disk_is_told_and_nothing_is_lost_by_it() {
+    let (folder, work) = (Folder::new(), support::folder());
+    let mut teller = watched(&folder, work.path());
+    teller.ask("open");
+    teller.ask("create orders");
+    assert_eq!(teller.ask("reserve orders 10"), "1 10");
+    for _ in 0..3 {
+        std::fs::write(work.path().join("fail"), "full").unwrap();
+        let said = teller.ask("reserve orders 10");
+        assert!(said.starts_with("refused") && said.contains("the disk is full: make room in"), "{said}");
+        let said = teller.ask("create others");
+        assert!(said.starts_with("refused") && said.contains("the disk is full"), "{said}");
+        std::fs::remove_file(work.path().join("fail")).unwrap();
+    }
+    assert_eq!(teller.ask("reserve orders 10"), "11 20", "without a new connection, and without a gap");
+    teller.kill();
+    assert_eq!(range(&Db::open(&folder).reserve("orders", 10).unwrap()), (21, 30));
+}
+
+#[test]
+fn after_a_sync_that_failed_nobody_knows() {
+    let (folder, work) = (Folder::new(), support::folder());
+    let mut teller = watched(&folder, work.path());
+    teller.ask("open");
+    teller.ask("create orders");
+    assert_eq!(teller.ask("reserve orders 10"), "1 10");
+    std::fs::write(work.path().join("fail"), "sync").unwrap();
+    let said = teller.ask("reserve orders 10");
+    assert!(said.starts_with("unknown") && said.contains("sequences-7.sqlite': disk I/O error"), "{said}");
+    teller.ask("close");
+    let said = teller.ask("open");
+    assert!(said.starts_with("unknown") || said.starts_with("refused"), "it still fails: {said}");
+    std::fs::remove_file(work.path().join("fail")).unwrap();
+    done_since(work.path());
+    assert_eq!(teller.ask("open"), "open ");
+    let done = done_since(work.path());
+    assert!(done.iter().any(|done| done == "sync sequences-7.sqlite"), "what was in the log is synced: {done:?}");
+    let said = teller.ask("reserve orders 10");
+    let (first, _) = said.split_once(' ').unwrap();
+    assert!(matches!(first, "11" | "21"), "done or not, none of the first ten is given again: {said}");
+}
+
+#[test]
+fn what_cannot_be_written_is_told() {
+    let (folder, work) = (Folder::new(), support::folder());
+    let mut teller = watched(&folder, work.path());
+    let fail = |how: Option<&str>| match how {
+        Some(how) => std::fs::write(work.path().join("fail"), how).unwrap(),
+        None => std::fs::remove_file(work.path().join("fail")).unwrap(),
+    };
+    teller.ask("open");
+    fail(Some("read-only"));
+    let said = teller.ask("create orders");
+    assert!(said.starts_with("refused") && said.contains("cannot be made: Read-only file system"), "{said}");
+    fail(None);
+    assert_eq!(teller.ask("create orders"), "Ok(1)");
+    teller.ask("close");
+    fail(Some("read-only"));
+    let said = teller.ask("open");
+    assert!(said.starts_with("refused") && said.contains("cannot be written"), "{said}");
+    assert!(said.contains("give this user the right to write"), "{said}");
+    fail(None);
+    assert_eq!(teller.ask("open"), "open ");
+    assert_eq!(teller.ask("reserve orders 1"), "1 1");
+}
+
+#[test]
+fn what_is_no_file_of_ours_is_told_by_name() {
+    let folder = Folder::new();
+    let put = |bytes: &[u8]| {
+        folder.clear();
+        std::fs::write(folder.file(), bytes).unwrap();
+    };
+    put(&b"these are not the bytes of a database, however long they are ".repeat(100));
+    refused(&*folder.store(), &["sequences-7.sqlite' is not a SQLite file"]);
+    folder.clear();
+    folder.sql("CREATE TABLE cats (name TEXT);").unwrap();
+    refused(&*folder.store(), &["is a SQLite file of another program"]);
+    folder.clear();
+    Db::open(&folder).create("orders", "");
+    folder.sql("PRAGMA user_version = 2;").unwrap();
+    refused(&*folder.store(), &["was written by a newer getid (tables of version 2, this one knows 1)"]);
+    folder.clear();
+    Db::open(&folder).create("orders", "");
+    folder.sql("DROP TABLE getid_sequence;").unwrap();
+    let said = Db::open(&folder).try_reserve(&[ask("orders", 1)]).unwrap_err().to_string();
+    assert!(said.contains("no such table: getid_sequence") && said.contains("`getid sequence schema`"), "{said}");
+    // An empty file is one to begin with; a folder is none.
+    put(b"");
+    assert_eq!(Db::open(&folder).create("orders", "").next, 1);
+    folder.clear();
+    std::fs::create_dir(folder.file()).unwrap();
+    refused(&*folder.store(), &["cannot be opened: it is not a regular file"]);
+    std::fs::remove_dir(folder.file()).unwrap();
+}
+
+#[test]
+fn a_damaged_file_gives_nothing() {
+    let folder = Folder::new();
+    let mut db = Db::open(&folder);
+    for n in 0..500 {
+        db.create(&format!("s{n}"), "");
+    }
+    drop(db);
+    let whole = std::fs::read(folder.file()).unwrap();
+    let mut told = 0;
+    for page in 1..whole.len() / 4096 {
+        let mut bytes = whole.clone();
+        bytes[page * 4096..(page + 1) * 4096].fill(0xa5);
+        std::fs::write(folder.file(), bytes).unwrap();
+        let mut db = match Db::of(&*folder.store()) {
+            Ok(db) => db,
+            Err(error) => {
+                assert!(error.to_string().contains("is damaged"), "{error}");
+                told += 1;
+                continue;
+            }
+        };
+        for n in 0..500 {
+            match db.try_reserve(&[ask(&format!("s{n}"), 1)]) {
+                Ok(answers) => assert!(answers[0].as_ref().is_ok_and(|got| range(got) == (1, 1)), "{answers:?}"),
+                Err(error) => {
+                    assert!(error.to_string().contains("is damaged"), "{error}");
+                    told += 1;
+                }
+            }
+        }
+    }
+    assert!(told > 400, "{told}");
+}
+
+#[test]
+fn another_file_in_its_place_is_refused_for_this_life() {
+    let folder = Folder::new();
+    let store = folder.store();
+    let mut db = Db::of(&*store).unwrap();
+    db.create("orders", "");
+    drop(db);
+    let old = folder.dir.path().join("old");
+    std::fs::copy(folder.file(), &old).unwrap();
+    let mut db = Db::of(&*store).unwrap();
+    db.reserve("orders", 100).unwrap();
+    std::fs::rename(&old, folder.file()).unwrap();
+    let replaced = "was removed or replaced while this process had it";
+    let said = db.try_reserve(&[ask("orders", 1)]).unwrap_err();
+    assert!(matches!(&said, StoreError::Refused(text) if text.contains(replaced)), "{said:?}");
+    drop(db);
+    refused(&*store, &[replaced]);
+    // And nothing is done to it: tables are made in an empty one else.
+    std::fs::remove_file(folder.file()).unwrap();
+    std::fs::write(folder.file(), "").unwrap();
+    refused(&*store, &[replaced]);
+    assert_eq!(std::fs::metadata(folder.file()).unwrap().len(), 0);
+    std::fs::remove_file(folder.file()).unwrap();
+    refused(&*store, &[replaced]);
+    // A folder that is gone takes its file along.
+    let folder = Folder::new();
+    let store = folder.store();
+    let mut db = Db::of(&*store).unwrap();
+    db.create("orders", "");
+    std::fs::remove_dir_all(folder.dir.path()).unwrap();
+    let said = db.try_reserve(&[ask("orders", 1)]).unwrap_err();
+    assert!(matches!(&said, StoreError::Refused(text) if text.contains(replaced)), "{said:?}");
+    drop(db);
+    refused(&*store, &[replaced]);
+    refused(&*folder.store(), &["cannot be made: No such file or directory"]);
+    std::fs::create_dir(folder.dir.path()).unwrap();
+}
+
+#[test]
+fn a_copy_is_warned_of_once_and_tells_where_each_sequence_is() {
+    let folder = Folder::new();
+    let mut db = Db::open(&folder);
+    for (n, name) in ["orders", "a", "b", "c", "d", "e"].iter().enumerate() {
+        db.create(name, "");
+        db.reserve(name, u32::try_from(n + 1).unwrap() * 100).unwrap();
+    }
+    drop(db);
+    assert_eq!(Db::open(&folder).about().warnings, [""; 0], "its own file");
+    let copy = folder.dir.path().join("copy");
+    std::fs::copy(folder.file(), &copy).unwrap();
+    std::fs::rename(&copy, folder.file()).unwrap();
+    let warnings = Db::open(&folder).about().warnings.clone();
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+    for expected in ["is a copy, or was put back", "RAISE", "'a' is at 200", "'e' is at 600", "tells of the others"] {
+        assert!(warning.contains(expected), "{warning}");
+    }
+    assert!(!warning.contains("'orders'"), "five are named: {warning}");
+    assert_eq!(Db::open(&folder).about().warnings, [""; 0], "once");
+}
+
+#[test]
+fn a_file_that_was_left_open_long_ago_is_warned_of() {
+    let folder = Folder::new();
+    let mut teller = Teller::start(folder.dir.path(), |_| {});
+    teller.ask("open");
+    teller.ask("create orders");
+    teller.ask("reserve orders 100");
+    teller.kill();
+    let log = folder.dir.path().join("sequences-7.sqlite-wal");
+    assert!(std::fs::metadata(&log).unwrap().len() > 0);
+    let mut db = Db::open(&folder);
+    assert_eq!(db.about().warnings, [""; 0], "a crash just now");
+    db.reserve("orders", 1).unwrap();
+    drop(db);
+    let mut teller = Teller::start(folder.dir.path(), |_| {});
+    teller.ask("open");
+    teller.ask("reserve orders 100");
+    teller.kill();
+    let long_ago = std::fs::metadata(&log).unwrap().modified().unwrap() - Duration::from_hours(30);
+    std::fs::File::options().write(true).open(&log).unwrap().set_modified(long_ago).unwrap();
+    let warnings = Db::open(&folder).about().warnings.clone();
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+    for expected in ["was not closed by who had it last, 30 hours ago", "'orders' is at 201", "RAISE"] {
+        assert!(warning.contains(expected), "{warning}");
+    }
+    assert_eq!(Db::open(&folder).about().warnings, [""; 0]);
+}
+
+#[test]
+fn a_log_without_its_file_is_refused() {
+    let folder = Folder::new();
+    let mut teller = Teller::start(folder.dir.path(), |_| {});
+    teller.ask("open");
+    teller.ask("create orders");
+    teller.kill();
+    let aside = folder.dir.path().join("aside");
+    std::fs::rename(folder.file(), &aside).unwrap();
+    refused(&*folder.store(), &["sequences-7.sqlite' is missing, and its log", "put the file back"]);
+    std::fs::rename(&aside, folder.file()).unwrap();
+    assert_eq!(range(&Db::open(&folder).reserve("orders", 1).unwrap()), (1, 1));
+}
+
+#[test]
+fn a_statement_whose_caller_is_gone_is_finished() {
+    let folder = Folder::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    Db::open(&folder).create("orders", "");
+    let store = folder.store();
+    for round in 1..=20 {
+        let mut connection = runtime.block_on(store.connect()).unwrap();
+        // Polled once: it is sent, and nobody waits.
+        let asks = [ask("orders", 10)];
+        let _ = runtime.block_on(async { tokio::time::timeout(Duration::ZERO, connection.reserve(&asks)).await });
+        drop(connection);
+        let mut next = 0;
+        support::eventually("it is finished, and the file is closed", || match Db::of(&*store) {
+            Ok(mut db) => {
+                next = db.row("orders").unwrap().next;
+                true
+            }
+            Err(StoreError::Refused(said)) if said.contains("is locked") => false,
+            Err(error) => panic!("{error:?}"),
+        });
+        assert_eq!(next, round * 10 + 1);
+    }
+}

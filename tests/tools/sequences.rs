@@ -1,0 +1,515 @@
+//! `getid sequence`, `getid import` and `getid check-config --connect`: what they print and what they do, with SQLite
+//! files, with a Redis that is played and with a real one. Databases on servers are in `tests/stores`.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use tempfile::TempDir;
+
+use crate::support::mariadb::MariadbServer;
+use crate::support::postgres::PostgresServer;
+use crate::support::program::finish;
+use crate::support::redis::RedisServer;
+use crate::support::{PATIENCE, getid};
+
+/// A folder with the state of server 0.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        Folder(TempDir::new().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// What is printed, both streams, the folder as DIR; and the exit code.
+    fn run(&self, words: &str) -> (i32, String, String) {
+        let dir = self.path().to_str().unwrap();
+        let mut command = getid();
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GETID_")) {
+            command.env_remove(name);
+        }
+        command.env("GETID_DIR", dir).env("GETID_ID_MACHINE_CLAIM", "no").env_remove("REDISCLI_AUTH").current_dir(dir);
+        command.args(words.split_whitespace().map(|word| word.replace("DIR", dir)));
+        let output = finish(&mut command, "", PATIENCE, false);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(dir, "DIR");
+        (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+    }
+
+    #[track_caller]
+    fn check(&self, words: &str, code: i32, stdout: &str, stderr: &str) {
+        let (found, out, err) = self.run(words);
+        assert_eq!((found, out.as_str(), err.as_str()), (code, stdout, stderr), "{words}");
+    }
+
+    /// The last line of each word of `expected` is in what it prints.
+    #[track_caller]
+    fn says(&self, words: &str, code: i32, expected: &[&str]) {
+        let (found, out, err) = self.run(words);
+        let said = out + &err;
+        assert_eq!(found, code, "{words}: {said}");
+        for expected in expected {
+            assert!(said.contains(expected), "{words}: no '{expected}' in\n{said}");
+        }
+        assert!(!said.contains("hunter"), "{words}: {said}");
+    }
+}
+
+const HEAD: &str = "NAME                                             RESERVED TO  OPTIONS\n";
+
+#[test]
+fn sequences_are_made_listed_raised_and_told_of() {
+    let dir = Folder::new();
+    dir.check("sequence list", 0, HEAD, "");
+    let missing = "getid: no such sequence: 'orders'. 'getid sequence create orders' makes it\n";
+    dir.check("sequence info orders", 1, "", missing);
+    dir.check("sequence raise orders 5", 1, "", missing);
+    assert!(!dir.path().join("sequences-0.sqlite").exists(), "who only asks makes no file");
+    dir.check("sequence create orders", 0, "created 'orders': 1 is the first value\n", "");
+    let there = "getid: there is a sequence 'orders' already, and 1 is next\n";
+    dir.check("sequence create orders start 5", 1, "", there);
+    dir.check("sequence create a:b START 1000 cache 0 max 5000", 0, "created 'a:b': 1000 is the first value\n", "");
+    let listed = "a:b                                                        -  start 1000 cache 0 max 5000\n\
+                  orders                                                     -\n";
+    dir.check("sequence list", 0, &format!("{HEAD}{listed}"), "");
+    dir.check("sequence raise orders 120", 0, "raised 'orders': 121 is the next value\n", "");
+    let lower = "getid: a sequence never goes back: 'orders' is at 120\n";
+    dir.check("sequence raise orders 120", 1, "", lower);
+    dir.check("sequence raise orders 7", 1, "", lower);
+    let listed = "orders                                                   120\n";
+    dir.check("sequence list --pattern o*", 0, &format!("{HEAD}{listed}"), "");
+    dir.says(
+        "sequence info orders",
+        0,
+        &[
+            "  reserved   to 120: ",
+            "  next       121\n",
+            "  state      live\n",
+            "  row        version 1, generation 1\n",
+        ],
+    );
+    dir.check("sequence raise a:b 4999", 0, "raised 'a:b': 5000 is the next value\n", "");
+    dir.check("sequence raise a:b 5000", 0, "raised 'a:b': 5001 is the next value\n", "");
+    dir.says("sequence info a:b", 0, &["  next       none: max 5000 is reached\n"]);
+    let (_, json, _) = dir.run("sequence list --json");
+    let rows: Vec<serde_json::Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 2);
+    assert_eq!(
+        (&rows[1]["name"], &rows[1]["reserved_to"], &rows[1]["next"]),
+        (&"orders".into(), &"120".into(), &"121".into())
+    );
+}
+
+#[test]
+fn mistakes_are_told_before_anything_is_opened() {
+    let dir = Folder::new();
+    for (words, expected) in [
+        ("sequence create a/b", "'a/b' is no name of a sequence: it has 1 to 128 of"),
+        ("sequence create a@1", "'a@1': the counter of a period is made by its generator"),
+        ("sequence create a begin 5", "'begin' is not an option of a sequence"),
+        ("sequence create a cycle", "cycle is refused"),
+        ("sequence create a max 5 start 9", "max is 5, below the first value"),
+        ("sequence raise a -5", "unexpected argument '-5'"),
+        ("sequence raise a 9000000000000000001", "'9000000000000000001' is no value of a sequence"),
+        ("sequence raise a 1.5", "'1.5' is no value of a sequence"),
+        ("sequence list --store mysq://a:hunter2@h/b", "--store: 'mysq://a:***@h/b' has none of the schemes"),
+        ("sequence list --store mysq://a:hunter2@h/b", "(did you mean 'mysql:'?)"),
+        ("sequence list --store none", "there is no store of sequences here"),
+        ("sequence list --store sqlite:a --store sqlite:a", "'sqlite:a' stands in two lines"),
+        ("sequence list --table leaf", "sequence-table is leaf, which is a table of a database server"),
+        ("sequence list --store postgres://a@h/b?password-file=DIR/no", "'DIR/no' cannot be read"),
+        ("sequence list --config DIR/no.conf", "DIR/no.conf: cannot be read"),
+        ("sequence schema --store mysql://a@h", "names no database"),
+        ("import redis://127.0.0.1:1 --pattern * --margin -1", "unexpected argument '-1'"),
+        ("import redis://127.0.0.1:1", "--pattern <PATTERN>"),
+        ("import redis://a:hunter2@127.0.0.1:1 --pattern *", "127.0.0.1:1: Connection refused"),
+        ("import redis://127.0.0.1:1 --pattern * --to redis://h --store sqlite:a", "cannot be used with"),
+    ] {
+        dir.says(words, 2, &[expected]);
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn several_stores_share_the_values_of_a_sequence() {
+    let dir = Folder::new();
+    let stores = "--store sqlite:a.db --store sqlite:b.db";
+    dir.says(&format!("sequence create x cache 0 {stores}"), 2, &["cache 0 needs a single store"]);
+    // As an interrupted one: one of them has it.
+    dir.check("sequence create x increment 2 --store sqlite:a.db", 0, "created 'x': 1 is the first value\n", "");
+    let created = "created 'x' in sqlite:DIR/b.db: 2 is the first value\n";
+    dir.check(&format!("sequence create x {stores}"), 0, created, "");
+    dir.says(&format!("sequence create x {stores}"), 1, &["there is a sequence 'x' already"]);
+    dir.says(&format!("sequence create x increment 3 {stores}"), 1, &["already, with other options: increment 2"]);
+    let raised =
+        "raised 'x' in sqlite:DIR/a.db: 101 is the next value\nraised 'x' in sqlite:DIR/b.db: 102 is the next value\n";
+    dir.check(&format!("sequence raise x 100 {stores}"), 0, raised, "");
+    dir.check("sequence raise x 200 --store sqlite:a.db", 0, "raised 'x': 201 is the next value\n", "");
+    let raised = "raised 'x' in sqlite:DIR/b.db: 152 is the next value\n";
+    dir.check(&format!("sequence raise x 150 {stores}"), 0, raised, "");
+    dir.says(&format!("sequence raise x 150 {stores}"), 1, &["a sequence never goes back"]);
+    dir.says(&format!("sequence list {stores}"), 0, &["sqlite:DIR/a.db:\n", "\nsqlite:DIR/b.db:\n"]);
+}
+
+#[test]
+fn the_schema_is_printed_and_nothing_is_opened() {
+    let dir = Folder::new();
+    let (code, schema, _) = dir.run("sequence schema");
+    assert_eq!(code, 0);
+    assert!(schema.contains("CREATE TABLE getid_sequence"), "{schema}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_file_that_is_in_use_is_its_servers() {
+    let dir = Folder::new();
+    dir.check("sequence create orders", 0, "created 'orders': 1 is the first value\n", "");
+    let held = rusqlite::Connection::open(dir.path().join("sequences-0.sqlite")).unwrap();
+    held.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; COMMIT;").unwrap();
+    dir.says("sequence info orders", 2, &["is locked", "redis-cli -p 7890 SEQUENCE INFO orders"]);
+    dir.says("sequence raise orders 7", 2, &["redis-cli -p 7890 SEQUENCE RAISE orders 7"]);
+    // As it is while the server runs, whose configuration is checked.
+    dir.says("check-config --connect", 0, &["OK\n", "in use, by a server that runs or another tool"]);
+    drop(held);
+    dir.says("check-config --connect", 0, &["SQLite ", "1 sequence\n"]);
+}
+
+#[test]
+fn check_config_opens_stores_only_when_it_is_told_to() {
+    let dir = Folder::new();
+    dir.says("check-config", 0, &["sequences in sqlite: (--connect looks there)\n"]);
+    dir.says(
+        "check-config --connect",
+        0,
+        &["sequences in sqlite:DIR/sequences-0.sqlite: SQLite ", "not made yet, 0 sequences\n"],
+    );
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    dir.says(
+        "check-config --connect --dir DIR/new",
+        0,
+        &["sequences in sqlite:DIR/new/sequences-0.sqlite, which will be made\n"],
+    );
+    dir.says("check-config --connect --id-state none", 0, &["no sequences are kept\n"]);
+    std::fs::write(dir.path().join("other.db"), "this is no database of sequences, it is a text\n".repeat(200))
+        .unwrap();
+    dir.says(
+        "check-config --sequence-store sqlite:other.db",
+        0,
+        &["sequences in sqlite:other.db (--connect looks there)"],
+    );
+    dir.says("check-config --connect --sequence-store sqlite:other.db", 1, &["OK\n", "getid: sqlite:DIR/other.db: "]);
+    // One fault does not hide the others.
+    let two = "check-config --connect --sequence-store sqlite:other.db --sequence-store sqlite:no/where.db";
+    dir.says(two, 1, &["DIR/other.db", "DIR/no/where.db"]);
+}
+
+/// A Redis with these replies to requests, by their words; what is not among them is an error.
+fn redis(replies: Vec<(&str, String)>) -> u16 {
+    let replies: BTreeMap<String, String> =
+        replies.into_iter().map(|(words, reply)| (words.to_owned(), reply)).collect();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            answer(&mut stream.unwrap(), &replies);
+        }
+    });
+    port
+}
+
+fn answer(stream: &mut TcpStream, replies: &BTreeMap<String, String>) {
+    let mut input = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(count @ 1..) = stream.read(&mut buffer) {
+        input.extend_from_slice(&buffer[..count]);
+        while let Some((words, used)) = request(&input) {
+            input.drain(..used);
+            let reply = replies.get(&words).cloned().unwrap_or_else(|| format!("-ERR unexpected '{words}'\r\n"));
+            if stream.write_all(reply.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The words of a whole request, and its bytes.
+fn request(input: &[u8]) -> Option<(String, usize)> {
+    let text = String::from_utf8_lossy(input).into_owned();
+    let mut lines = text.split_inclusive("\r\n");
+    let head = lines.next().filter(|line| line.ends_with("\r\n"))?;
+    let count: usize = head.trim().strip_prefix('*')?.parse().ok()?;
+    let mut used = head.len();
+    let mut words = Vec::new();
+    for _ in 0..count {
+        let (length, word) = (lines.next()?, lines.next().filter(|line| line.ends_with("\r\n"))?);
+        used += length.len() + word.len();
+        words.push(word.trim_end().to_owned());
+    }
+    Some((words.join(" "), used))
+}
+
+fn bulk(text: &str) -> String {
+    format!("${}\r\n{text}\r\n", text.len())
+}
+
+/// A page of SCAN.
+fn page(cursor: &str, keys: &[&str]) -> String {
+    let keys: String = keys.iter().map(|key| bulk(key)).collect::<Vec<_>>().concat();
+    let count = keys.matches('$').count();
+    format!("*2\r\n{}*{count}\r\n{keys}", bulk(cursor))
+}
+
+#[test]
+fn counters_are_taken_over_page_by_page_and_never_lowered() {
+    let dir = Folder::new();
+    let long = "x".repeat(200);
+    let port = redis(vec![
+        ("SCAN 0 MATCH * COUNT 1000", page("17", &["orders", "list", &long, "gone"])),
+        ("SCAN 17 MATCH * COUNT 1000", page("0", &["h", "orders", "word"])),
+        ("TYPE orders", "+string\r\n".to_owned()),
+        ("GET orders", bulk("100")),
+        ("TYPE list", "+list\r\n".to_owned()),
+        ("TYPE gone", "+none\r\n".to_owned()),
+        ("TYPE h", "+hash\r\n".to_owned()),
+        ("HGET h cur", bulk("7")),
+        ("TYPE word", "+string\r\n".to_owned()),
+        ("GET word", bulk("\u{1b}[2Jabc")),
+    ]);
+    let import = format!("import redis://127.0.0.1:{port} --pattern *");
+    dir.says(
+        &format!("{import} --dry-run"),
+        1,
+        &["orders: would be created at 100, 101 is next", "nothing was changed"],
+    );
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    dir.says(
+        &format!("{import} --hash-field cur --margin 10 --margin-percent 25"),
+        1,
+        &[
+            "orders: created at 100 with a margin to 125, 126 is next\n",
+            "list: LEFT OUT: it is a list, not a string\n",
+            "x...: LEFT OUT: its name is none of a sequence",
+            "h: created at 7 with a margin to 17, 18 is next\n",
+            "orders: unchanged, it is at 125 and the counter at 100 with a margin to 125\n",
+            "word: LEFT OUT: it holds '\\u{1b}[2Jabc', which is no number\n",
+            "6 counters: 2 created, 0 raised, 1 unchanged, 3 left out\n",
+            "The margin is a guess",
+            "It is right if writers were stopped before",
+            "getid: 3 counters left out; the lines above say why\n",
+        ],
+    );
+    // Again: nothing changes but what has grown.
+    dir.says(
+        &import,
+        1,
+        &[
+            "orders: unchanged, it is at 125 and",
+            "h: LEFT OUT: it is a hash, not a string; --hash-field",
+            "0 created, 0 raised, 2 unchanged",
+        ],
+    );
+    let port = redis(vec![
+        ("SCAN 0 MATCH o* COUNT 1000", page("0", &["orders"])),
+        ("TYPE orders", "+string\r\n".to_owned()),
+        ("GET orders", bulk("130")),
+    ]);
+    dir.check(
+        &format!("import redis://127.0.0.1:{port} --pattern o* --json"),
+        0,
+        "{\"done\":\"raised\",\"from\":\"125\",\"last\":\"130\",\"name\":\"orders\",\"value\":\"130\"}\n\
+         {\"sums\":{\"created\":0,\"dry_run\":false,\"left_out\":0,\"raised\":1,\"unchanged\":0,\"whole\":true}}\n",
+        "",
+    );
+    dir.says("sequence list", 0, &["orders                                                   130  start 126\n"]);
+}
+
+#[test]
+fn a_redis_that_refuses_or_breaks_off_ends_the_import() {
+    let dir = Folder::new();
+    for (reply, expected) in [
+        ("-NOAUTH Authentication required.\r\n".to_owned(), "NOAUTH Authentication required."),
+        ("+OK\r\n".to_owned(), "was not answered"),
+        ("HTTP/1.1 400 Bad Request\r\n".to_owned(), "does not speak Redis's protocol"),
+        ("*-1\r\n".to_owned(), "was not answered"),
+    ] {
+        let port = redis(vec![("SCAN 0 MATCH * COUNT 1000", reply)]);
+        let (code, out, err) = dir.run(&format!("import redis://127.0.0.1:{port} --pattern *"));
+        assert_eq!((code, out.as_str()), (2, ""), "{err}");
+        assert!(err.contains(expected), "{err}");
+    }
+    // After a page: it says how far it came.
+    let port = redis(vec![
+        ("SCAN 0 MATCH * COUNT 1000", page("5", &["a"])),
+        ("TYPE a", "+string\r\n".to_owned()),
+        ("GET a", bulk("1")),
+        ("SCAN 5 MATCH * COUNT 1000", "-LOADING it is\r\n".to_owned()),
+    ]);
+    dir.says(
+        &format!("import redis://127.0.0.1:{port} --pattern *"),
+        2,
+        &["a: created at 1, 2 is next\n", "has NOT come to its end", "LOADING it is"],
+    );
+}
+
+/// A getid that runs is asked by its commands.
+#[test]
+fn a_server_that_runs_takes_counters_by_its_own_commands() {
+    let dir = Folder::new();
+    let source = || {
+        redis(vec![
+            ("SCAN 0 MATCH * COUNT 1000", page("0", &["new", "low", "same", "no"])),
+            ("TYPE new", "+string\r\n".to_owned()),
+            ("GET new", bulk("5")),
+            ("TYPE low", "+string\r\n".to_owned()),
+            ("GET low", bulk("50")),
+            ("TYPE same", "+string\r\n".to_owned()),
+            ("GET same", bulk("7")),
+            ("TYPE no", "+string\r\n".to_owned()),
+            ("GET no", bulk("9")),
+        ])
+    };
+    let to = redis(vec![
+        ("AUTH app hunter2", "+OK\r\n".to_owned()),
+        ("GET new", "$-1\r\n".to_owned()),
+        ("SET new 5", "+OK\r\n".to_owned()),
+        ("GET low", bulk("40")),
+        ("SET low 50", "+OK\r\n".to_owned()),
+        ("GET same", bulk("7")),
+        ("GET no", "-WRONGTYPE 'no' is a generator\r\n".to_owned()),
+    ]);
+    dir.says(
+        &format!("import redis://127.0.0.1:{} --pattern * --to redis://app:hunter2@127.0.0.1:{to}", source()),
+        1,
+        &[
+            "new: created at 5, 6 is next\n",
+            "low: raised from 40 to 50\n",
+            "same: unchanged, it is at 7 and the counter at 7\n",
+            "no: LEFT OUT: WRONGTYPE 'no' is a generator\n",
+        ],
+    );
+    let off = redis(vec![("GET new", "-ERR sequences are off: there is no store for them\r\n".to_owned())]);
+    let words = format!("import redis://127.0.0.1:{} --pattern * --to 127.0.0.1:{off}", source());
+    dir.says(&words, 2, &["sequences are off: there is no store for them"]);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+#[ignore = "needs redis-server and redis-cli"]
+fn counters_of_a_real_redis() {
+    let dir = Folder::new();
+    let redis = RedisServer::start(&["--requirepass", "hunter2"]);
+    let cli = |words: &[&str]| {
+        let mut command = Command::new("redis-cli");
+        command.args(["-p", &redis.port.to_string(), "--no-auth-warning", "-a", "hunter2", "-n", "3"]).args(words);
+        let output = finish(&mut command, "", PATIENCE, false);
+        assert!(output.status.success(), "{words:?}");
+    };
+    cli(&["EVAL", "for i=1,3000 do redis.call('set','seq:'..i,i) end", "0"]);
+    cli(&["HSET", "seq:h", "cur", "500", "max", "600"]);
+    cli(&["SET", "other", "1"]);
+    cli(&["INCRBYFLOAT", "seq:float", "1.5"]);
+    cli(&["LPUSH", "seq:list", "1"]);
+    let import = format!("import redis://:hunter2@127.0.0.1:{}/3 --pattern seq:* --hash-field cur", redis.port);
+    let (code, out, err) = dir.run(&format!("{import} --margin 3"));
+    assert_eq!(code, 1, "{err}");
+    let sums = "3,003 counters: 3,001 created, 0 raised, 0 unchanged, 2 left out";
+    assert!(out.contains(sums), "{out}");
+    assert!(out.contains("seq:h: created at 500 with a margin to 503, 504 is next\n"), "{out}");
+    assert!(out.contains("seq:float: LEFT OUT: it holds '1.5', which is no number\n"), "{out}");
+    assert!(out.contains("seq:list: LEFT OUT: it is a list"), "{out}");
+    assert!(!out.contains("other"), "{out}");
+    cli(&["SET", "seq:7", "99"]);
+    let (_, out, _) = dir.run(&import);
+    assert!(out.contains("seq:7: raised from 10 to 99\n"), "{out}");
+    assert!(out.contains("0 created, 1 raised, 3,000 unchanged, 2 left out"), "{out}");
+    let (_, listed, _) = dir.run("sequence list --json");
+    assert_eq!(listed.lines().count(), 3001);
+}
+
+/// What a database itself says, with the remedy, and never with a password.
+#[test]
+#[ignore = "needs postgresql"]
+fn tools_on_a_real_postgresql() {
+    let dir = Folder::new();
+    let postgres = PostgresServer::start(&[]);
+    postgres.psql("CREATE ROLE app LOGIN PASSWORD 'hunter2'");
+    postgres.psql("CREATE ROLE other LOGIN PASSWORD 'hunter3'");
+    postgres.psql("CREATE DATABASE ids OWNER app");
+    std::fs::write(dir.path().join("password"), "hunter2\n").unwrap();
+    let app = postgres.url_of("app", "ids", "?password-file=DIR/password");
+    tools_on(&dir, &app);
+    for (login, database, expected) in [
+        ("other:hunter3", "ids", "'other' may not SELECT the table getid_store"),
+        ("app:hunter4", "ids", "password authentication failed for user \"app\""),
+        ("app:hunter2", "nowhere", "database \"nowhere\" does not exist"),
+    ] {
+        let url = postgres.url_of(login, database, "");
+        dir.says(&format!("check-config --connect --sequence-store {url}"), 1, &["OK\n", expected]);
+        dir.says(&format!("sequence list --store {url}"), 2, &[expected]);
+    }
+    let away = format!("{app}&tls=verify");
+    dir.says(
+        &format!("check-config --connect --sequence-store {away} --sequence-store {app}"),
+        1,
+        &["has no TLS", ", 2 sequences\n"],
+    );
+}
+
+#[test]
+#[ignore = "needs mariadb"]
+fn tools_on_a_real_mariadb() {
+    let dir = Folder::new();
+    let mariadb = MariadbServer::start(&[]);
+    mariadb.sql("CREATE USER 'app'@'localhost' IDENTIFIED BY 'hunter2'");
+    mariadb.sql("GRANT ALL ON ids.* TO 'app'@'localhost'");
+    std::fs::write(dir.path().join("password"), "hunter2\n").unwrap();
+    tools_on(&dir, &mariadb.url_of("app", "ids", "&password-file=DIR/password"));
+    for (login, database, expected) in
+        [("app:hunter4", "ids", "Access denied for user 'app'"), ("app:hunter2", "nowhere", "nowhere")]
+    {
+        let url = mariadb.url_of(login, database, "");
+        dir.says(&format!("check-config --connect --sequence-store {url}"), 1, &["OK\n", expected]);
+        dir.says(&format!("sequence list --store {url}"), 2, &[expected]);
+    }
+}
+
+/// Makes two sequences in the store of this address.
+#[track_caller]
+fn tools_on(dir: &Folder, url: &str) {
+    dir.says(&format!("sequence schema --store {url}"), 0, &["getid_sequence"]);
+    dir.check(&format!("sequence list --store {url}"), 0, HEAD, "");
+    dir.check(&format!("sequence create orders --store {url}"), 0, "created 'orders': 1 is the first value\n", "");
+    dir.says(&format!("sequence create orders --store {url}"), 1, &["there is a sequence 'orders' already"]);
+    let raised = "raised 'orders': 121 is the next value\n";
+    dir.says(
+        &format!("sequence raise orders 120 --store {url}"),
+        0,
+        &[raised, "it holds everywhere in 62 s at the latest"],
+    );
+    // The row is past it: servers that hold lower values drop them, and that holds everywhere just as late.
+    dir.says(
+        &format!("sequence raise orders 110 --store {url}"),
+        0,
+        &[raised, "it holds everywhere in 62 s at the latest"],
+    );
+    dir.says(&format!("sequence info orders --store {url}"), 0, &["  next       121\n", "generation 2\n"]);
+    dir.says(&format!("check-config --connect --sequence-store {url}"), 0, &["OK\n", ", 1 sequence\n"]);
+    let port = redis(vec![
+        ("SCAN 0 MATCH * COUNT 1000", page("0", &["orders", "new"])),
+        ("TYPE orders", "+string\r\n".to_owned()),
+        ("GET orders", bulk("200")),
+        ("TYPE new", "+string\r\n".to_owned()),
+        ("GET new", bulk("7")),
+    ]);
+    let taken = ["orders: raised from 120 to 200\n", "new: created at 7, 8 is next\n"];
+    dir.says(&format!("import redis://127.0.0.1:{port} --pattern * --store {url}"), 0, &taken);
+    // The row is at 200 by now, and a server that holds 130 to 200 must not give 150 to who had it of Redis.
+    dir.says(&format!("import redis://127.0.0.1:{port} --pattern * --store {url}"), 0, &["unchanged"]);
+    dir.says(&format!("sequence info orders --store {url}"), 0, &["  next       201\n", "generation 4\n"]);
+}
