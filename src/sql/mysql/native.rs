@@ -6,8 +6,8 @@
 //!
 //! Everything else happens to a row that is locked, read, changed by the functions of [`native`] and written.
 //!
-//! Locks are taken in one order everywhere: the row of `getid_store`, then sequences in the order of their keys. So
-//! getid's own transactions don't end in deadlocks.
+//! Locks are taken in one order everywhere: the row of `getid_store`, then the rows of periods, which a reservation
+//! opens first, then the others, each in the order of their keys. So getid's own transactions don't end in deadlocks.
 //!
 //! Invariant: no statement makes a row that was not asked for: a reservation is an UPDATE, and an INSERT is a creation,
 //! or opens a period.
@@ -55,7 +55,7 @@ pub(super) const TABLES: [&str; 2] = [
 pub(super) const ROW: &str =
     "INSERT IGNORE INTO getid_store (id, uuid, changes) VALUES (1, REPLACE(UUID(), '-', ''), 0);\n";
 
-/// How often a reservation is tried whose row was changed beside it, or that has a period to open.
+/// How often a reservation is tried whose row was changed beside it.
 const TRIES: usize = 3;
 
 /// Rows of one answer of [`Connection::changes`], and of one [`Connection::tidy`].
@@ -77,35 +77,34 @@ impl NativeConnection {
 
     async fn reserve_all(&mut self, asks: &[Reserve]) -> Result<Vec<Result<Reserved, Verdict>>, StoreError> {
         let mut answers: Vec<Option<Result<Reserved, Verdict>>> = vec![None; asks.len()];
-        let mut opening = vec![false; asks.len()];
         for _ in 0..TRIES {
             let mut left: Vec<usize> = (0..asks.len()).filter(|at| answers[*at].is_none()).collect();
-            left.sort_by_key(|at| (asks[*at].key.name(), asks[*at].key.period()));
+            left.sort_by_key(|at| lock_order(&asks[*at].key));
             // The second of the same comes after the first.
             left.dedup_by_key(|at| &asks[*at].key);
             if left.is_empty() {
                 break;
             }
-            self.try_reserve(asks, &left, &mut opening, &mut answers).await?;
+            self.try_reserve(asks, &left, &mut answers).await?;
         }
         Ok(answers.into_iter().zip(asks).map(|(answer, ask)| answer.unwrap_or_else(|| Err(moved(&ask.key)))).collect())
     }
 
     /// One transaction for those that are left, in the order of their keys.
+    ///
+    /// A period's row is opened before it is looked for, each time: if another server opened it between the two, the
+    /// UPDATE would take values of a row that nobody has seen, and they would be lost.
     async fn try_reserve(
         &mut self,
         asks: &[Reserve],
         left: &[usize],
-        opening: &mut [bool],
         answers: &mut [Option<Result<Reserved, Verdict>>],
     ) -> Result<(), StoreError> {
         let any: Vec<String> = left.iter().map(|at| format!("({})", is_row(&asks[*at].key))).collect();
         let any = any.join(" OR ");
         let mut packet = Packet::transaction();
         for at in left {
-            if opening[*at] {
-                add_opening(&mut packet, &asks[*at]);
-            }
+            add_opening(&mut packet, &asks[*at]);
         }
         // (Without the index it would wait for rows on its way that are none of these.)
         let before = packet.add(format_args!(
@@ -122,10 +121,6 @@ impl NativeConnection {
         for (at, updated) in left.iter().zip(&done[first..]) {
             let ask = &asks[*at];
             answers[*at] = match (before.get(ask.key.as_str()), after.get(ask.key.as_str())) {
-                (None, _) if ask.opens.is_some() && !opening[*at] => {
-                    opening[*at] = true;
-                    None
-                }
                 (Some(before), Some(after)) => answer_of(ask, before, after, updated.affected == 1),
                 _ => Some(Err(Verdict::NoSuch)),
             };
@@ -135,7 +130,7 @@ impl NativeConnection {
 
     async fn give_back_all(&mut self, ends: &[GiveBack]) -> Result<Vec<bool>, StoreError> {
         let mut order: Vec<usize> = (0..ends.len()).collect();
-        order.sort_by_key(|at| (ends[*at].key.name(), ends[*at].key.period()));
+        order.sort_by_key(|at| lock_order(&ends[*at].key));
         let mut packet = Packet::transaction();
         let mut updates = vec![0; ends.len()];
         for at in order {
@@ -399,6 +394,11 @@ fn answer_of(ask: &Reserve, before: &RawRow, after: &RawRow, is_updated: bool) -
             is_ours.then_some(Ok(Reserved { row: after, ..expected }))
         }
     }
+}
+
+/// Rows of periods come first: see the top.
+fn lock_order(key: &Key) -> (bool, &str, &str) {
+    (key.period().is_empty(), key.name(), key.period())
 }
 
 /// Rows by their keys as text.
