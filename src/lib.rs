@@ -6,6 +6,8 @@ pub mod cli;
 pub mod command;
 pub mod config;
 pub mod generators;
+#[cfg(feature = "http")]
+pub mod http;
 pub mod logging;
 pub mod metrics;
 pub mod resp;

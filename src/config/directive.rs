@@ -12,6 +12,7 @@ use super::enums::{
     SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
 use super::generators;
+use super::http;
 use super::ignored;
 use super::parse::{YES_NO, address, choice, epoch, is_digits, memory};
 pub use super::row::{Change, Directive, Secrecy};
@@ -19,7 +20,9 @@ use super::row::{Line, LineStyle, Shape};
 use super::stores;
 use super::suites;
 use super::value_error::ValueError;
-use super::values::{BindAddr, ClientMemory, Config, OutputBufferLimit, OutputBufferLimits, UserLine, Values};
+use super::values::{
+    BIND_ADDRESSES_MAX, BindAddr, ClientMemory, Config, OutputBufferLimit, OutputBufferLimits, UserLine, Values,
+};
 use crate::acl::{Protection, Users};
 
 impl Directive {
@@ -58,9 +61,6 @@ pub(super) fn known_names() -> impl Iterator<Item = &'static str> {
     let own = Directive::ALL.iter().map(|row| row.name);
     own.chain(ignored::IGNORED_DIRECTIVES.iter().map(|row| row.name))
 }
-
-/// As in Redis: `CONFIG_BINDADDR_MAX`.
-const BIND_ADDRESSES_MAX: usize = 16;
 
 /// IDs of one MGETID at most. An ID takes up to 26 bytes (`$19`, CR LF, 19 digits, CR LF), so a reply stays below 260
 /// KB, which is what one client that doesn't read may cost.
@@ -285,7 +285,68 @@ const DIRECTIVES: &[Directive] = &[
     row("sequence-confirm-s", "60", number!(5, 3600, "s", sequences.confirm_s),
         "How long a server gives values without news from a store that it shares.").at_start(),
     row("sequence-delete", "no", yes_no!(sequences.may_delete), "Whether DEL drops a sequence."),
+    // HTTP
+    row("http-port", "0", number!(0, 65535, "", http.port), "HTTP port; 0: none.").at_start(),
+    row("http-bind", "", HTTP_BIND, "Its addresses; \"\": those of bind.").at_start(),
+    row("http-tls", "no", yes_no!(http.tls), "Whether it speaks TLS, with the files of tls-...").at_start(),
+    row("http-max-clients", "1024", number!(1, HTTP_CLIENTS_MAX, "", http.clients_max),
+        "Its connections at a time.").at_start(),
+    row("http-timeout", "60", number!(1, 86_400, "s", http.timeout_s), "How long they may be without a request."),
+    row("http-open", "probes", HTTP_OPEN, "What is answered without a login: probes, metrics."),
+    row("http-ready", "", HTTP_READY, "Named generators that /readyz looks at; \"\": the unnamed one.").at_start(),
+    row("http-host", "", HTTP_HOST, "Names of this server in the header Host."),
+    row("http-api", "", HTTP_API, "Paths of other servers that are answered: leaf, tinyid.").at_start(),
 ];
+
+/// Each has a descriptor and some 20 KiB while a request is under way.
+const HTTP_CLIENTS_MAX: i64 = 65_535;
+
+const HTTP_BIND: Shape = Shape::Words {
+    count: (1, usize::MAX),
+    expected: "one or more IP addresses",
+    quoted: false,
+    set: |values, words| http::set_bind(&mut values.config.http, words),
+    get: |values| values.config.http.bind.iter().map(shown_address).collect(),
+};
+
+const HTTP_OPEN: Shape = Shape::Words {
+    count: (1, 2),
+    expected: "probes, metrics or both",
+    quoted: false,
+    set: |values, words| http::set_open(&mut values.config.http, words),
+    get: |values| http::open_words(&values.config.http),
+};
+
+const HTTP_READY: Shape = Shape::Words {
+    count: (1, http::NAMES_MAX),
+    expected: "names of generators",
+    quoted: false,
+    set: |values, words| {
+        http::set_ready(&mut values.config.http, words);
+        Ok(())
+    },
+    get: |values| values.config.http.ready.clone(),
+};
+
+const HTTP_HOST: Shape = Shape::Words {
+    count: (1, http::NAMES_MAX),
+    expected: "names of hosts",
+    quoted: false,
+    set: |values, words| http::set_hosts(&mut values.config.http, words),
+    get: |values| values.config.http.hosts.clone(),
+};
+
+const HTTP_API: Shape = Shape::Words {
+    count: (1, 6),
+    expected: "leaf, tinyid, each with 'user NAME' behind it if it is to be one",
+    quoted: false,
+    set: |values, words| http::set_apis(&mut values.config.http, words),
+    get: |values| http::api_words(&values.config.http),
+};
+
+fn shown_address(address: &BindAddr) -> String {
+    format!("{}{}", if address.optional { "-" } else { "" }, address.ip)
+}
 
 /// Rows that a table of names may have.
 const SEQUENCES_MAX: i64 = 1_000_000_000;
@@ -313,10 +374,7 @@ const BIND: Shape = Shape::Words {
         values.config.bind_given = true;
         Ok(())
     },
-    get: |values| {
-        let shown = |address: &BindAddr| format!("{}{}", if address.optional { "-" } else { "" }, address.ip);
-        values.config.bind.iter().map(shown).collect()
-    },
+    get: |values| values.config.bind.iter().map(shown_address).collect(),
 };
 
 const UNIXSOCKETPERM: Shape =

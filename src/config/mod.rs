@@ -12,6 +12,7 @@ pub mod directive;
 mod enums;
 mod files;
 mod generators;
+mod http;
 pub mod ignored;
 mod parse;
 mod read;
@@ -43,6 +44,7 @@ pub use self::enums::{
 };
 pub use self::files::{Files, FilesFrom, RealFiles};
 pub use self::generators::{GENERATORS_MAX, epoch};
+pub use self::http::{HttpApi, HttpApis, HttpConfig, HttpOpen};
 pub use self::read::{FILE_BYTES_MAX, FILES_MAX, INCLUDE_DEPTH_MAX, Sources};
 pub use self::reload::Reloaded;
 pub use self::report::{Place, Problem, Report, Warning};

@@ -73,6 +73,10 @@ pub(super) enum ValueError {
     StoreBesideNone,
     #[error("{0}")]
     Counter(CounterError),
+    #[error("'{found}' is not the name of a host; must be such as ids.example.com, without a scheme and a port")]
+    HttpHost { found: String },
+    #[error("'user' must stand behind leaf or tinyid, with the name of an ACL user behind it")]
+    HttpApiUser,
 }
 
 impl From<ValueError> for Vec<ValueError> {

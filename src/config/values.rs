@@ -11,6 +11,7 @@ use super::enums::{
     BorrowPolicy, LogFormat, LogLevel, SequenceCreate, SequencePolicy, SequenceTable, StateKind, Supervised,
     SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
+use super::http::HttpConfig;
 use crate::acl::{Origin, Protection};
 use crate::text::store_url::StoreUrl;
 
@@ -176,8 +177,13 @@ unset! {
         pub id_max_clock_jump_ms: u64,
         /// Everything about sequences (`sequence-...`).
         pub sequences: SequenceConfig,
+        /// Everything about the HTTP port (`http-...`).
+        pub http: HttpConfig,
     }
 }
+
+/// As in Redis: `CONFIG_BINDADDR_MAX`.
+pub(super) const BIND_ADDRESSES_MAX: usize = 16;
 
 /// Stores of one server at most.
 pub const STORES_MAX: usize = 4;
@@ -226,6 +232,16 @@ impl Config {
             true if has_default => vec![StoreUrl::default_file()],
             _ => stores.clone(),
         }
+    }
+
+    /// The addresses of the HTTP port.
+    pub fn http_bind(&self) -> &[BindAddr] {
+        if self.http.bind.is_empty() { &self.bind } else { &self.http.bind }
+    }
+
+    /// Whether anything speaks TLS.
+    pub fn has_tls(&self) -> bool {
+        self.tls_port != 0 || (self.http.port != 0 && self.http.tls)
     }
 
     /// Whether other machines can reach a port.

@@ -25,7 +25,7 @@ use crate::server::connection::Connection;
 use crate::server::handshakes::{Unfinished, handshakes_max};
 use crate::server::listen::{Listener, OPERATOR_PLACES, REFUSALS_MAX};
 use crate::server::panic_watch::PanicWatch;
-use crate::server::registry::{Admission, Endpoint, Stop};
+use crate::server::registry::{Admission, Endpoint, Ends, Stop};
 use crate::server::transport::{Movable, Transport};
 use crate::server::{Server, housekeeping, tls};
 use crate::session::Session;
@@ -258,7 +258,7 @@ impl Acceptor {
         let uptime_s = server.metrics.uptime_s.load(Relaxed);
         let session = Session::new(server.clients.next_id(), server.settings.get()).from(origin);
         let view = session.view().clone();
-        let admission = server.clients.admit(view, peer, local, fd, uptime_s, self.places(origin))?;
+        let admission = server.clients.admit(view, Ends { peer, local, fd }, uptime_s, self.places(origin))?;
         // Another thread than this one stops the server, and may have told all clients before this was one.
         if server.is_stopping() {
             admission.client.stop(Stop::Drain);

@@ -46,7 +46,7 @@ impl Server {
     fn client_facts(&self) -> ClientFacts {
         let clients = self.clients.all();
         ClientFacts {
-            connected: clients.len(),
+            connected: self.clients.len(),
             max: self.clients_max(),
             on_unix_socket: clients.iter().filter(|client| matches!(client.peer, Endpoint::Unix(_))).count(),
             waiting: self.clients.waiting(),

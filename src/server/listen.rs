@@ -51,6 +51,8 @@ pub enum ListenError {
          port, tls-port, bind and unixsocket"
     )]
     Nothing,
+    #[error("there is no address that http-port could be opened on; set http-bind, or http-port 0")]
+    NoHttp,
 }
 
 fn listen_remedy(error: &io::Error, directive: &str) -> String {
@@ -84,16 +86,45 @@ pub fn listen(config: &Config, tls: Option<&Arc<tls::Acceptor>>) -> Result<Vec<L
     if listeners.is_empty() { Err(ListenError::Nothing) } else { Ok(listeners) }
 }
 
+/// Opens `http-port`; empty without one. They are of no runtime yet.
+///
+/// # Errors
+///
+/// As [`listen`].
+#[cfg(feature = "http")]
+pub fn listen_http(config: &Config) -> Result<Vec<std::net::TcpListener>, ListenError> {
+    let listeners = listen_on(config.http_bind(), config.http.port, "http-port", config.tcp_backlog)?;
+    let detach = |listener: TcpListener| {
+        let source = |source| ListenError::Tcp {
+            address: ([0, 0, 0, 0], config.http.port).into(),
+            directive: "http-port",
+            source,
+        };
+        listener.into_std().map_err(source)
+    };
+    let listeners = listeners.into_iter().map(detach).collect::<Result<Vec<_>, _>>()?;
+    if listeners.is_empty() && config.http.port != 0 { Err(ListenError::NoHttp) } else { Ok(listeners) }
+}
+
 /// Opens one port on each address of `bind`.
 fn listen_port(config: &Config, port: u16, directive: &'static str) -> Result<Vec<TcpListener>, ListenError> {
+    listen_on(&config.bind, port, directive, config.tcp_backlog)
+}
+
+fn listen_on(
+    bind: &[BindAddr],
+    port: u16,
+    directive: &'static str,
+    backlog: u32,
+) -> Result<Vec<TcpListener>, ListenError> {
     let mut listeners = Vec::new();
     // As in Redis, port 0 means none.
     if port == 0 {
         return Ok(listeners);
     }
-    for bind in &config.bind {
+    for bind in bind {
         let address = SocketAddr::new(bind.ip, port);
-        match listen_patiently(address, config.tcp_backlog) {
+        match listen_patiently(address, backlog) {
             Ok(listener) => listeners.push(listener),
             Err(source) if may_be_missing(*bind, &source) => {
                 tracing::debug!("not listening on {address}: {source}; bind says it is optional");

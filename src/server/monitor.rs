@@ -155,16 +155,17 @@ impl Drop for Monitoring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::registry::{Clients, Endpoint};
+    use crate::server::registry::{Clients, Endpoint, Ends};
     use crate::session::Session;
 
     fn monitors(count: usize) -> (Arc<Monitors>, Vec<Monitoring>) {
         let (clients, monitors) = (Arc::<Clients>::default(), Arc::<Monitors>::default());
         let end = || Endpoint::Unix(Arc::default());
+        let ends = || Ends { peer: end(), local: end(), fd: 0 };
         let settings = Arc::new(crate::server::settings::session_settings(&crate::config::Config::default()).unwrap());
         let add = |_| {
             let view = Session::new(clients.next_id(), Arc::clone(&settings)).view().clone();
-            let admission = clients.admit(view, end(), end(), 0, 0, usize::MAX).unwrap();
+            let admission = clients.admit(view, ends(), 0, usize::MAX).unwrap();
             monitors.add(&admission.client).expect("there is room")
         };
         let all = (0..count).map(add).collect();

@@ -51,6 +51,14 @@ impl Endpoint {
     }
 }
 
+/// Both ends of a connection, and its socket's descriptor.
+#[derive(Clone, Debug)]
+pub struct Ends {
+    pub peer: Endpoint,
+    pub local: Endpoint,
+    pub fd: i32,
+}
+
 /// How a connection is asked to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -74,6 +82,8 @@ pub struct Client {
     pub fd: i32,
     /// When it connected, in seconds of uptime.
     pub since_s: u64,
+    /// Whether it came by the HTTP port, which has places of its own.
+    pub is_http: bool,
     active_s: AtomicU64,
     input_bytes: AtomicUsize,
     output_bytes: AtomicUsize,
@@ -385,6 +395,8 @@ const AUTHENTICATED: u64 = u64::MAX;
 #[derive(Debug)]
 pub struct Clients {
     connected: Mutex<BTreeMap<u64, Arc<Client>>>,
+    /// How many of them came by the HTTP port.
+    over_http: AtomicUsize,
     /// Memory that buffers of all clients take while they wait, bytes.
     held_bytes: AtomicUsize,
     /// Those of them that belong to clients which were chosen to go and are still there.
@@ -399,6 +411,7 @@ impl Default for Clients {
     fn default() -> Clients {
         Clients {
             connected: Mutex::default(),
+            over_http: AtomicUsize::new(0),
             held_bytes: AtomicUsize::new(0),
             leaving_bytes: AtomicUsize::new(0),
             held_bytes_max: AtomicUsize::new(usize::MAX),
@@ -461,14 +474,29 @@ impl Clients {
     pub fn admit(
         self: &Arc<Self>,
         view: ClientView,
-        peer: Endpoint,
-        local: Endpoint,
-        fd: i32,
+        ends: Ends,
         uptime_s: u64,
         clients_max: usize,
     ) -> Option<Admission> {
+        self.admit_if(view, ends, uptime_s, false, |connected| connected < clients_max)
+    }
+
+    /// The same for one that came by the HTTP port, which has counted it already.
+    #[cfg(feature = "http")]
+    pub fn admit_http(self: &Arc<Self>, view: ClientView, ends: Ends, uptime_s: u64) -> Option<Admission> {
+        self.admit_if(view, ends, uptime_s, true, |_| true)
+    }
+
+    fn admit_if(
+        self: &Arc<Self>,
+        view: ClientView,
+        Ends { peer, local, fd }: Ends,
+        uptime_s: u64,
+        is_http: bool,
+        has_place: impl FnOnce(usize) -> bool,
+    ) -> Option<Admission> {
         let mut connected = self.lock();
-        if connected.len() >= clients_max {
+        if !has_place(connected.len() - self.over_http.load(Ordering::Relaxed)) {
             return None;
         }
         let id = view.id;
@@ -478,6 +506,7 @@ impl Clients {
             local,
             fd,
             since_s: uptime_s,
+            is_http,
             active_s: AtomicU64::new(uptime_s),
             input_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
@@ -490,11 +519,18 @@ impl Clients {
             waker: OnceLock::new(),
         });
         connected.insert(id, Arc::clone(&client));
+        self.over_http.fetch_add(usize::from(is_http), Ordering::Relaxed);
         Some(Admission { clients: Arc::clone(self), client })
     }
 
+    /// How many there are but for those of the HTTP port.
     pub fn len(&self) -> usize {
-        self.lock().len()
+        self.lock().len() - self.over_http.load(Ordering::Relaxed)
+    }
+
+    /// How many came by the HTTP port.
+    pub fn over_http(&self) -> usize {
+        self.over_http.load(Ordering::Relaxed)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -606,7 +642,11 @@ impl Admission {
 impl Drop for Admission {
     fn drop(&mut self) {
         self.note_held(0);
-        self.clients.lock().remove(&self.client.id);
+        let mut connected = self.clients.lock();
+        connected.remove(&self.client.id);
+        // Under the lock, so that nobody sees one without the other.
+        self.clients.over_http.fetch_sub(usize::from(self.client.is_http), Ordering::Relaxed);
+        drop(connected);
         // Nobody chooses it any more.
         self.clients.leaving_bytes.fetch_sub(self.client.leaving_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
         self.clients.gone.notify_waiters();

@@ -115,6 +115,14 @@ impl Session {
         self
     }
 
+    /// The same for a client that speaks this protocol from the start, and that calls itself so.
+    #[must_use]
+    pub fn speaking(mut self, protocol: Protocol, library: &str) -> Session {
+        self.client.set_protocol(protocol);
+        self.client.view.names_mut().lib_name = library.into();
+        self
+    }
+
     /// Logs in as a user whom the client has shown to be by other means than a password, such as a certificate. False,
     /// and nothing changes, if there is no such user or it is off.
     pub fn log_in_as(&mut self, name: &str) -> bool {

@@ -25,6 +25,11 @@ pub fn current() -> usize {
     NUMBER.get()
 }
 
+/// Makes the calling thread the one of this number.
+pub fn set_current(number: usize) {
+    NUMBER.set(number);
+}
+
 /// A runtime for one thread.
 ///
 /// # Errors
@@ -56,7 +61,7 @@ impl IoThreads {
             started.handles.push(runtime.handle().clone());
             let mut ended = started.end.subscribe();
             std::thread::Builder::new().name(format!("getid-io-{number}")).spawn(move || {
-                NUMBER.set(number);
+                set_current(number);
                 // An error means that the sender is gone, which is the end as well.
                 let _ = runtime.block_on(ended.changed());
                 // Blocking work, such as a file that a command writes, must not keep the process alive.

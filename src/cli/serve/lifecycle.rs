@@ -60,6 +60,8 @@ pub(super) fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
 /// What is open before the state is touched.
 struct Opening {
     listeners: Vec<Listener>,
+    #[cfg(feature = "http")]
+    http: Vec<std::net::TcpListener>,
     io_threads: IoThreads,
     tls: Option<Arc<tls::Acceptor>>,
     identity: Identity,
@@ -97,10 +99,19 @@ impl Prepared {
         // Not before the log is there to tell what is wrong with them.
         let tls = tls::Settings::of(config).map(tls::Acceptor::load).transpose()?.map(Arc::new);
         let listeners = listen::listen(config, tls.as_ref())?;
+        #[cfg(feature = "http")]
+        let http = listen::listen_http(config)?;
         let identity = Identity { server_id: config.server_id, layout: config.layout };
         // Until the last save is done, and the process with it.
         let _claim = claim_machine(config, identity)?;
-        let opening = Opening { listeners, io_threads, tls, identity };
+        let opening = Opening {
+            listeners,
+            #[cfg(feature = "http")]
+            http,
+            io_threads,
+            tls,
+            identity,
+        };
         match config.id_state {
             StateKind::File => {
                 let dir = config.state_dir.clone();
@@ -131,15 +142,21 @@ impl Prepared {
             generators.set_sequences(Arc::clone(sequences));
         }
         let Opening { listeners, io_threads, tls, .. } = opening;
+        let has_http = cfg!(feature = "http") && config.http.port != 0;
         let process = self.process(&listeners);
         let Prepared { startup: Startup { config, settings, .. }, log } = self;
         let settings = Arc::new(settings.with_generators(generators.table()));
-        let server = Server::new(config, settings, generators, process, io_threads.count(), tls, log);
+        let server =
+            Server::new(config, settings, generators, process, io_threads.count() + usize::from(has_http), tls, log);
         let (stop_keeper, stopped) = oneshot::channel::<()>();
         let keeper = thread.keep(keeper, stopped, StopsServer(Arc::clone(&server)));
         messages::banner(&server, found);
         let supervision = Supervision::begin(&server).await;
         let signals = tokio::spawn(signals::obey(signals, Arc::clone(&server)));
+        #[cfg(feature = "http")]
+        if !opening.http.is_empty() {
+            crate::http::start(Arc::clone(&server), opening.http, io_threads.count())?;
+        }
         tracing::info!("{}", messages::ready_line(&server, &listeners));
 
         // Kept to the end: the threads end with it.

@@ -11,6 +11,8 @@
 mod after_turn;
 mod buffers;
 mod draw;
+#[cfg(feature = "http")]
+mod local;
 mod pace;
 mod sequences;
 mod state;
@@ -26,6 +28,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
 use buffers::{Buffers, FLUSH_BYTES, READ_BYTES};
 use draw::{Draw, Outcome};
+#[cfg(feature = "http")]
+pub use local::LocalClient;
 use pace::{SHORT_TURN_NS, SLICE_NS, give_way};
 pub use state::Connection;
 

@@ -47,9 +47,9 @@ pub struct Settings {
 impl Settings {
     /// Those of a configuration; `None` without `tls-port`.
     pub fn of(config: &Config) -> Option<Settings> {
-        // A configuration with a tls-port and without these two does not load.
+        // A configuration that speaks TLS and is without these two does not load.
         let (cert_file, key_file) = config.tls_cert_file.clone().zip(config.tls_key_file.clone())?;
-        (config.tls_port != 0).then(|| Settings {
+        config.has_tls().then(|| Settings {
             cert_file,
             key_file,
             ca_cert_file: config.tls_ca_cert_file.clone(),

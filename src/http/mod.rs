@@ -1,0 +1,63 @@
+//! The HTTP port: probes, metrics, a page and a JSON API, for people and programs that have no Redis client.
+//!
+//! It runs on a thread of its own, so that neither a slow nor a greedy HTTP client is felt on the Redis port. A request
+//! that means a command becomes that command, and is run by a client of the server's like any other
+//! ([`LocalClient`](crate::server::connection::LocalClient)): one function decides for both ports who may do what, and
+//! one place counts, limits, logs and shows it.
+//!
+//! - `accept` takes connections in, and bounds them; each has a `caller`, which knows who asks.
+//! - `guard` refuses what a page elsewhere, or somebody in between, may have sent; `router` has all paths.
+//! - `problem` is every answer that is no success: RFC 9457.
+//!
+//! Invariant: nothing of a request is in a page, a header or the log unescaped.
+
+mod accept;
+mod caller;
+mod credentials;
+mod guard;
+mod ids;
+mod probes;
+mod problem;
+mod reply;
+mod request;
+mod router;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use crate::server::Server;
+use crate::system::io_threads;
+
+/// What all requests share.
+struct Http {
+    server: Arc<Server>,
+}
+
+/// Serves these listeners on a thread of its own until the server stops, or the process ends. `thread` is its number
+/// among the threads that serve clients.
+///
+/// # Errors
+///
+/// When the system gives no thread, or no descriptor for its runtime.
+pub fn start(server: Arc<Server>, listeners: Vec<TcpListener>, thread: usize) -> io::Result<()> {
+    let runtime = io_threads::runtime()?;
+    std::thread::Builder::new().name("getid-http".to_owned()).spawn(move || {
+        io_threads::set_current(thread);
+        runtime.block_on(accept::run(Arc::new(Http { server }), listeners));
+        runtime.shutdown_background();
+    })?;
+    Ok(())
+}
+
+/// The address of the page, for people.
+pub fn page_address(listeners: &[TcpListener], is_tls: bool) -> Option<String> {
+    let scheme = if is_tls { "https" } else { "http" };
+    let address = listeners.iter().find_map(|listener| listener.local_addr().ok())?;
+    let host = if address.ip().is_unspecified() {
+        format!("localhost:{}", address.port())
+    } else {
+        SocketAddr::to_string(&address)
+    };
+    Some(format!("{scheme}://{host}/"))
+}

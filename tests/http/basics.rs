@@ -1,0 +1,20 @@
+//! The port as it is without any setting.
+
+use crate::support::http::HttpServer;
+
+#[test]
+fn probes_and_ids_are_answered() {
+    let server = HttpServer::start(&[]);
+    let mut http = server.connect();
+    assert_eq!(http.ask("GET /livez", &[], "").text(), "ok\n");
+    assert_eq!(http.ask("GET /readyz", &[], "").text(), "ready\n");
+    let three = http.ask("POST /v1/ids/-?count=3", &[], "");
+    assert_eq!(three.status, 200, "{three:?}");
+    let ids = three.json()["ids"].as_array().unwrap().clone();
+    assert_eq!(ids.len(), 3);
+    let numbers: Vec<u64> = ids.iter().map(|id| id.as_str().unwrap().parse().unwrap()).collect();
+    assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+    let nobody = http.ask("POST /v1/ids/-", &["Authorization: Bearer nobody:secret"], "");
+    assert_eq!((nobody.status, nobody.json()["code"].as_str()), (401, Some("WRONGPASS")));
+    assert_eq!(http.ask("GET /nothing", &[], "").status, 404);
+}

@@ -1,0 +1,9 @@
+//! The HTTP port of the built binary: what people, probes, scrapers and programs see of it.
+
+#![cfg(feature = "http")]
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+#![allow(clippy::too_many_lines, reason = "a test tells its story from beginning to end")]
+
+mod basics;
+#[path = "../support/mod.rs"]
+mod support;
