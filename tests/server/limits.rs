@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::support::tls::{Dial, Files};
 use crate::support::{self, Server, Wire, eventually};
 use getid::config::Config;
-use getid::server::registry::{Admission, Clients, Endpoint};
+use getid::server::registry::{Admission, Clients, Endpoint, Ends};
 use getid::session::Session;
 use socket2::{Domain, Socket, Type};
 
@@ -289,7 +289,7 @@ fn who_was_chosen_to_go_counts_as_gone() {
     let admit = |_| {
         let view = Session::new(clients.next_id(), Arc::clone(&settings)).view().clone();
         let end = || Endpoint::Unix(Arc::default());
-        clients.admit(view, end(), end(), 0, 0, usize::MAX).expect("a place")
+        clients.admit(view, Ends { peer: end(), local: end(), fd: 0 }, 0, usize::MAX).expect("a place")
     };
     let mut all: Vec<Admission> = (0..4).map(admit).collect();
     let chosen = || clients.choose_too_large().iter().map(|client| client.id).collect::<Vec<_>>();

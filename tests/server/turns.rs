@@ -16,7 +16,7 @@ use getid::config::{Config, LogFormat, LogLevel, Sources};
 use getid::generators::Generators;
 use getid::logging::{Log, LogOptions};
 use getid::server::connection::Connection;
-use getid::server::registry::Endpoint;
+use getid::server::registry::{Endpoint, Ends};
 use getid::server::settings::session_settings;
 use getid::server::transport::Transport;
 use getid::server::{Process, Server};
@@ -129,7 +129,8 @@ fn who_always_has_more_to_say_lets_others_go_first() {
         let io = Flood { requests, at: 0, piece, reads: 0, in_a_row: Arc::clone(&in_a_row) };
         let session = Session::new(server.clients.next_id(), server.settings.get());
         let end = || Endpoint::Unix(Arc::default());
-        let admission = server.clients.admit(session.view().clone(), end(), end(), 0, 0, 1).expect("a place");
+        let ends = Ends { peer: end(), local: end(), fd: 0 };
+        let admission = server.clients.admit(session.view().clone(), ends, 0, 1).expect("a place");
         let mut most = 0;
         runtime.block_on(async {
             let flood = tokio::spawn(Connection::new(Arc::clone(&server), admission, session, io).run());
