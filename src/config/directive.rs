@@ -293,7 +293,7 @@ const DIRECTIVES: &[Directive] = &[
         "Its connections at a time.").at_start(),
     row("http-timeout", "60", number!(1, 86_400, "s", http.timeout_s), "How long they may be without a request."),
     row("http-open", "probes", HTTP_OPEN, "What is answered without a login: probes, metrics."),
-    row("http-ready", "", HTTP_READY, "Named generators that /readyz looks at; \"\": the unnamed one.").at_start(),
+    row("http-ready", "", HTTP_READY, "Named generators that /readyz looks at; \"\": the unnamed one."),
     row("http-host", "", HTTP_HOST, "Names of this server in the header Host."),
     row("http-api", "", HTTP_API, "Paths of other servers that are answered: leaf, tinyid.").at_start(),
 ];

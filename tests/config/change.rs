@@ -592,6 +592,10 @@ fn change_of(row: &'static Directive) -> BoxedStrategy<(String, String)> {
         "tls-ciphersuites" => "|TLS_AES_256_GCM_SHA384(:TLS_AES_128_GCM_SHA256)?".boxed(),
         "protected-mode" => "yes|no|guarded".boxed(),
         "tls-prefer-server-ciphers" | "tls-session-caching" | "sequence-delete" => "yes|no".boxed(),
+        "http-open" => "|probes|metrics|metrics probes".boxed(),
+        // Names need generators of these names.
+        "http-ready" => Just(String::new()).boxed(),
+        "http-host" => "|[a-z0-9.-]{1,9}|[A-Za-z_]{1,9} 192[.]0[.]2[.]1".boxed(),
         "id-borrow-policy" | "sequence-policy" => "wait|error".boxed(),
         "sequence-create" => "explicit|on-first-use".boxed(),
         "id-max-wait-ms" => (100u32..=9000).prop_map(|ms| ms.to_string()).boxed(),
