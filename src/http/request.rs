@@ -1,14 +1,16 @@
 //! Requests of RESP.
 
-use std::io::Write as _;
+use crate::resp::{write_array_header, write_bulk};
+
+/// Bytes of what stands around an argument, or around them all, in most requests.
+const FRAME_BYTES: usize = 16;
 
 /// Appends a request with these arguments.
 pub(super) fn encode(args: &[&[u8]], request: &mut Vec<u8>) {
-    // Writing to a Vec cannot fail.
-    let _ = write!(request, "*{}\r\n", args.len());
+    // At once, for a request is short and growing costs more than writing.
+    request.reserve(args.iter().map(|arg| arg.len() + FRAME_BYTES).sum::<usize>() + FRAME_BYTES);
+    write_array_header(args.len(), request);
     for arg in args {
-        let _ = write!(request, "${}\r\n", arg.len());
-        request.extend_from_slice(arg);
-        request.extend_from_slice(b"\r\n");
+        write_bulk(arg, request);
     }
 }
