@@ -140,6 +140,11 @@ impl Facts<'_> {
         self.sequences.as_ref().map(|own| own.totals).unwrap_or_default()
     }
 
+    /// Of those that are not told of one by one.
+    pub(super) fn unlisted_sequences(&self) -> SequenceTotals {
+        self.sequences.as_ref().map(SequencesStatus::unlisted).unwrap_or_default()
+    }
+
     /// How the last save of the watermark went.
     pub(super) fn last_save(&self) -> &'static str {
         if self.generator.last_save_ok { "ok" } else { "err" }
@@ -157,7 +162,12 @@ impl Facts<'_> {
 
     /// The time of a tick.
     pub(super) fn time(&self, tick: Tick) -> Value {
-        timestamp::format_rfc3339(tick.unix_ms(self.layout.epoch())).into()
+        timestamp::format_rfc3339(self.unix_ms(tick)).into()
+    }
+
+    /// The time of a tick, Unix ms.
+    pub(super) fn unix_ms(&self, tick: Tick) -> i64 {
+        tick.unix_ms(self.layout.epoch())
     }
 }
 

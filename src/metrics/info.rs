@@ -33,9 +33,9 @@ pub fn text(facts: &Facts<'_>, names: &[String]) -> String {
                 Source::Constant(value) => write!(out, "{name}:{value}\r\n"),
                 Source::Facts(read) => match read(facts) {
                     Value::Absent => Ok(()),
-                    Value::Family(values) => {
-                        values.iter().try_for_each(|(label, value)| write!(out, "{name}{label}:{value}\r\n"))
-                    }
+                    Value::Family(values) => values
+                        .iter()
+                        .try_for_each(|(label, value)| write!(out, "{name}{}:{value}\r\n", field_of(label))),
                     value => write!(out, "{name}:{value}\r\n"),
                 },
                 Source::Generator(_) => Ok(()),
@@ -48,13 +48,18 @@ pub fn text(facts: &Facts<'_>, names: &[String]) -> String {
     out
 }
 
-/// A line for one named generator. A `:` of its name is written as `/`: whoever reads INFO ends a field's name there.
+/// A name as a part of a field's. A `:` is written as `/`: whoever reads INFO ends a field's name there.
+fn field_of(name: &str) -> String {
+    name.replace(':', "/")
+}
+
+/// A line for one named generator.
 fn generator_line(out: &mut String, facts: &Facts<'_>, section: &Section, own: &NamedStatus) {
     let values = section.metrics.iter().filter_map(|metric| match metric.source {
         Source::Generator(read) => Some((metric.name, read(facts, own))).filter(|(_, value)| *value != Value::Absent),
         _ => None,
     });
-    let name = own.generator.declaration().name().replace(':', "/");
+    let name = field_of(own.generator.declaration().name());
     // Writing to a String cannot fail.
     let _ = write!(out, "generator_{name}:{}\r\n", Value::Parts(values.collect()));
 }
@@ -141,8 +146,8 @@ mod tests {
         let day = "time:10@86400s server-id:10 counter:4 epoch -86400000";
         let generators = [generator(&format!("orders:eu layout {day}")), generator("trace uuid4")];
         let expected = "# Generators\r\n\
-            generator_orders/eu:kind=layout,issued=7,waited=2,refused=1,ahead_ms=12,rate=3,days_left=1023\r\n\
-            generator_trace:kind=uuid4,issued=7,waited=2,refused=1,ahead_ms=12,rate=3\r\n";
+            generator_orders/eu:kind=layout,issued=7,waited=2,refused=1,ahead_ms=12,rate=3,refuses=0,days_left=1023\r\n\
+            generator_trace:kind=uuid4,issued=7,waited=2,refused=1,ahead_ms=12,rate=3,refuses=0\r\n";
         assert_eq!(told(&["generators"], &generators).0, expected);
         for sections in [&[] as &[&str], &["default"], &["all"], &["everything"]] {
             assert!(told(sections, &generators).0.ends_with(expected), "{sections:?}");
@@ -164,6 +169,6 @@ mod tests {
             *count = u64::MAX;
         }
         let text = told(&["generators"], &vec![longest; 1000]).0;
-        assert!((256 << 10..320 << 10).contains(&text.len()), "{}", text.len());
+        assert!((256 << 10..336 << 10).contains(&text.len()), "{}", text.len());
     }
 }

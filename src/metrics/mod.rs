@@ -5,9 +5,10 @@
 //!   enough, for no counter is read together with another.
 //! - [`Facts`] is what there is to tell at one moment, as plain numbers and texts; the server gathers it in one place.
 //! - [`table`] has a row for each metric: name, kind, help, and how its value is read from the facts.
-//! - [`info`] writes the table as INFO's text. Prometheus's text will be another writer of the same table.
+//! - [`export`] is how each row is told to Prometheus; [`info`] writes the table as INFO's text.
 
 mod commands;
+pub mod export;
 mod facts;
 pub mod info;
 mod rate;

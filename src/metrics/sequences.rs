@@ -38,17 +38,17 @@ fn of_store(store: &StoreStatus) -> Value {
     Value::Parts(parts.into_iter().filter(|(_, value)| *value != Value::Absent).collect())
 }
 
-/// A line for each of the sequences that are used most, by name. A `:` is written as `/`: whoever reads INFO ends a
-/// field's name there.
+/// A line for each of the sequences that are used most, by name.
 pub(super) fn of_busiest(facts: &Facts<'_>) -> Value {
     let Some(own) = facts.sequences.as_ref() else { return Value::Absent };
-    let lines = own.busiest.iter().map(|(name, status)| (name.replace(':', "/"), of_one(status, own.clock_ms)));
+    let lines = own.busiest.iter().map(|(name, status)| (name.clone(), of_one(status, own.clock_ms)));
     Value::Family(lines.collect())
 }
 
 fn of_one(status: &SequenceStatus, clock_ms: u64) -> Value {
     let [per_10_s, per_5_min, per_30_min] = status.per_s.map(rate);
     let parts = vec![
+        ("given", status.used.into()),
         ("last", status.last_given.into()),
         ("until", status.reserved_until.into()),
         ("left", status.left.into()),
@@ -145,10 +145,10 @@ mod tests {
         let ends = "fetch_ms=3,waited=2,waiting=1,errors=4";
         assert_eq!(
             of_one(&status(), 1000).to_string(),
-            format!("last=120,until=200,left=80,{rest},fetched_ms_ago=100,{ends}")
+            format!("given=120,last=120,until=200,left=80,{rest},fetched_ms_ago=100,{ends}")
         );
         let new = SequenceStatus { last_given: None, reserved_until: None, fetched_ms: None, ..status() };
-        assert_eq!(of_one(&new, 1000).to_string(), format!("left=80,{rest},{ends}"));
+        assert_eq!(of_one(&new, 1000).to_string(), format!("given=120,left=80,{rest},{ends}"));
     }
 
     #[test]
@@ -160,6 +160,7 @@ mod tests {
         assert!(line.len() <= 800 && !line.contains('\n'), "{}: {line}", line.len());
         let most = SequenceStatus {
             last_given: Some(i64::MAX),
+            used: u64::MAX,
             reserved_until: Some(i64::MAX),
             left: u64::MAX,
             per_s: [f64::MAX; 3],

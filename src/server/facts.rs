@@ -3,6 +3,7 @@
 use super::Server;
 use super::registry::Endpoint;
 use crate::generators::NamedStatus;
+use crate::generators::sequence::BUSIEST_MAX;
 use crate::metrics::{ClientFacts, CpuFacts, Facts, Lazy, MemoryFacts, ProcessFacts, TlsFacts};
 use crate::session::Pause;
 use crate::system::clock::Clock as _;
@@ -11,6 +12,11 @@ use crate::system::usage;
 impl Server {
     /// Everything INFO tells, as it is now.
     pub fn facts(&self) -> Facts<'_> {
+        self.facts_with(BUSIEST_MAX)
+    }
+
+    /// The same with so many sequences one by one, at most.
+    pub fn facts_with(&self, sequences_max: usize) -> Facts<'_> {
         let identity = self.issuer().identity();
         Facts {
             metrics: &self.metrics,
@@ -19,7 +25,7 @@ impl Server {
             layout: identity.layout,
             generator: Lazy::new(Box::new(|| self.issuer().status())),
             generators: Lazy::new(Box::new(|| self.named_generators())),
-            sequences: Lazy::new(Box::new(|| Some(self.generators.sequences()?.status()))),
+            sequences: Lazy::new(Box::new(move || Some(self.generators.sequences()?.status(sequences_max)))),
             process: ProcessFacts {
                 run_id: &self.process.run_id,
                 executable: &self.process.executable,

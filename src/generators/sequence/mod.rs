@@ -37,7 +37,7 @@ pub use self::driver::StartError;
 pub use self::error::SequenceError;
 pub use self::notes::Notes;
 use self::pool::Pool;
-pub use self::status::{BUSIEST_MAX, SequenceTotals, SequencesStatus, StoreStatus};
+pub use self::status::{BUSIEST_MAX, LISTED_MAX, SequenceTotals, SequencesStatus, StoreStatus};
 pub use self::stop::Stopped;
 pub use self::table::Opens;
 use self::table::{ENTRIES_MAX, Entry, NoRoom, Table, Told, UNKNOWN_MAX};

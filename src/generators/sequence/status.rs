@@ -17,6 +17,13 @@ const WARN_EVERY_MS: u64 = 1_000;
 /// Of so many sequences at most INFO has a line each.
 pub const BUSIEST_MAX: usize = 16;
 
+/// Of so many sequences at most `/metrics` tells one by one.
+pub const LISTED_MAX: usize = 1_000;
+
+/// So many of each shard are kept in mind, four times its share of [`LISTED_MAX`]: names are spread by their hashes,
+/// so hardly ever is one left out that is among the busiest of all.
+const BUSIEST_OF_SHARD: usize = LISTED_MAX.div_ceil(SHARDS) * 4;
+
 /// With no more sequences in memory than this, all are looked at when somebody asks; that takes about a millisecond.
 /// With more, each shard's sums are those of its last sweep, at most 16 s ago.
 const LOOKED_AT_MAX: usize = 4_096;
@@ -81,10 +88,11 @@ impl Tally {
         self.held += status.left;
         self.waiting += status.waiting as u64;
         let per_s = status.per_s[0];
-        if self.busiest.last().is_none_or(|last| self.busiest.len() < BUSIEST_MAX || is_busier((per_s, key), last)) {
+        if self.busiest.last().is_none_or(|last| self.busiest.len() < BUSIEST_OF_SHARD || is_busier((per_s, key), last))
+        {
             let place = self.busiest.partition_point(|other| !is_busier((per_s, key), other));
             self.busiest.insert(place, Busy { per_s, key: key.clone() });
-            self.busiest.truncate(BUSIEST_MAX);
+            self.busiest.truncate(BUSIEST_OF_SHARD);
         }
     }
 }
@@ -166,18 +174,35 @@ pub struct StoreStatus {
     pub reserved: u64,
 }
 
+impl SequencesStatus {
+    /// What is left of the totals without those that are in `busiest`: how many, and what they have given, hold and
+    /// wait for.
+    pub fn unlisted(&self) -> SequenceTotals {
+        let listed = |of: fn(&SequenceStatus) -> u64| self.busiest.iter().map(|(_, status)| of(status)).sum::<u64>();
+        let SequenceTotals { in_memory, given, held, waiting, .. } = self.totals;
+        // Each was looked at by itself, so the parts may be a little more than the whole.
+        SequenceTotals {
+            in_memory: in_memory.saturating_sub(self.busiest.len()),
+            given: given.saturating_sub(listed(|status| status.used)),
+            held: held.saturating_sub(listed(|status| status.left)),
+            waiting: waiting.saturating_sub(listed(|status| status.waiting as u64)),
+            ..SequenceTotals::default()
+        }
+    }
+}
+
 impl Sequences {
-    /// What sequences say of themselves.
-    pub fn status(&self) -> SequencesStatus {
+    /// What sequences say of themselves, and those that are used most one by one, at most `limit`.
+    pub fn status(&self, limit: usize) -> SequencesStatus {
         SequencesStatus {
             totals: self.totals(),
-            busiest: self.statuses(BUSIEST_MAX),
+            busiest: self.statuses(limit),
             stores: self.stores(),
             clock_ms: self.now_ms(),
         }
     }
 
-    /// Those in memory that are used most, by name: at most `limit`, and at most [`BUSIEST_MAX`] of each shard.
+    /// Those in memory that are used most, by name, at most `limit`.
     pub fn statuses(&self, limit: usize) -> Vec<(String, SequenceStatus)> {
         self.look_at_few();
         let mut all: Vec<(f64, Key)> = Vec::new();

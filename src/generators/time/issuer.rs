@@ -345,6 +345,7 @@ impl<C: Clock> Issuer<C> {
             last_save_unix_ms: self.stats.last_save_unix_ms.load(Relaxed),
             last_save_us: self.stats.last_save_us.load(Relaxed),
             last_save_ok: self.stats.last_save.load(Relaxed) == SaveOutcome::Saved as u8,
+            claim_lost: self.stats.last_save.load(Relaxed) == SaveOutcome::ClaimLost as u8,
             saving_ms: 0,
         };
         drop(state);

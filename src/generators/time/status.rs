@@ -71,8 +71,18 @@ pub struct IssuerStatus {
     pub last_save_us: u64,
     /// Whether the last save succeeded.
     pub last_save_ok: bool,
+    /// Whether the claim was lost and has not been taken again.
+    pub claim_lost: bool,
     /// How long the save in flight has been under way, in ms; 0: none.
     pub saving_ms: u64,
     /// Why a draw of one ID would be refused now, if it would.
     pub refusing: Option<Refusal>,
+}
+
+impl IssuerStatus {
+    /// How far the watermark is ahead of the next ID, ms.
+    pub fn watermark_lead_ms(&self) -> u64 {
+        let next = self.mint.position.max(self.mint.reference);
+        self.mint.watermark.0.saturating_sub(next.0)
+    }
 }
