@@ -40,7 +40,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Accepts on all listeners until the server stops, and then until its connections have ended.
 pub(super) async fn run(http: Arc<Http>, listeners: Vec<std::net::TcpListener>) {
     let places = http.server.config.get().http.clients_max as usize;
-    let port = Arc::new(Port { router: router::router(Arc::clone(&http)), http, places: Semaphore::new(places) });
+    let port = Arc::new(Port { router: router::router(&http), http, places: Semaphore::new(places) });
     let mut tasks = tokio::task::JoinSet::new();
     for listener in listeners {
         match TcpListener::from_std(listener) {

@@ -38,6 +38,11 @@ impl Problem {
         Problem { status, code: None, detail }
     }
 
+    /// The request is wrong.
+    pub(super) fn bad(detail: String) -> Problem {
+        Problem::new(StatusCode::BAD_REQUEST, detail)
+    }
+
     pub(super) fn unauthorized(detail: String) -> Problem {
         Problem::new(StatusCode::UNAUTHORIZED, detail)
     }

@@ -1,9 +1,15 @@
-//! Replies of RESP3, as far as this server writes them.
+//! Replies of RESP3, as far as this server writes them, and responses that are made of them.
 
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
 use redis_protocol::resp3::decode::complete::decode;
 use redis_protocol::resp3::types::OwnedFrame;
+use serde_json::Value;
 
 use super::problem::Problem;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A reply that is no error.
 pub(super) type Reply = OwnedFrame;
@@ -20,5 +26,21 @@ pub(super) fn read(bytes: &[u8]) -> Result<Reply, Problem> {
         Ok(Some((frame, _))) => Ok(frame),
         // It was written by this process.
         Ok(None) | Err(_) => Err(Problem::stopping()),
+    }
+}
+
+/// A response with this body.
+pub(super) fn json(status: StatusCode, body: &Value) -> Response {
+    (status, [(CONTENT_TYPE, JSON)], body.to_string()).into_response()
+}
+
+/// The text of an ID, of a value or of a word: an integer becomes its digits.
+pub(super) fn text_of(reply: &Reply) -> Option<String> {
+    match reply {
+        OwnedFrame::Number { data, .. } => Some(data.to_string()),
+        OwnedFrame::BlobString { data, .. } | OwnedFrame::SimpleString { data, .. } => {
+            Some(String::from_utf8_lossy(data).into_owned())
+        }
+        _ => None,
     }
 }

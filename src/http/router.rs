@@ -1,22 +1,23 @@
-//! All paths, and what answers them.
+//! All paths: those of the table of endpoints, and what is said of all others.
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::{Method, StatusCode};
-use axum::routing::{get, post};
+use axum::http::{Method, StatusCode, Uri};
 
+use super::Http;
+use super::endpoint::{self, Endpoint, Served};
 use super::problem::Problem;
-use super::{Http, ids, probes};
 
-pub(super) fn router(http: Arc<Http>) -> Router {
-    Router::new()
-        .route("/livez", get(probes::livez))
-        .route("/readyz", get(probes::readyz))
-        .route("/v1/ids/{name}", post(ids::draw))
+pub(super) fn router(http: &Arc<Http>) -> Router {
+    let of_row = |row: &'static Endpoint| {
+        let served = Served { http: Arc::clone(http), row };
+        (row.route)(row.method.filter()).with_state(served)
+    };
+    endpoint::all()
+        .fold(Router::new(), |router, row| router.route(row.path, of_row(row)))
         .fallback(not_found)
         .method_not_allowed_fallback(not_allowed)
-        .with_state(http)
 }
 
 /// Whether it is a probe's.
@@ -33,8 +34,13 @@ pub(super) fn is_of_others(path: &str) -> bool {
     path.starts_with("/api/") || path.starts_with("/tinyid/") || path == "/decodeSnowflakeId"
 }
 
-async fn not_found() -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "there is nothing at this path; /openapi.json says what there is".to_owned())
+async fn not_found(uri: Uri) -> Problem {
+    let path = uri.path();
+    // The one mistake that is made again and again.
+    let shorter = path.strip_suffix('/').filter(|shorter| endpoint::all().any(|row| row.path == *shorter));
+    let hint = shorter.map_or_else(String::new, |shorter| format!(", but at {shorter}"));
+    let detail = format!("there is nothing at this path{hint}; /openapi.json says what there is");
+    Problem::new(StatusCode::NOT_FOUND, detail)
 }
 
 async fn not_allowed(method: Method) -> Problem {

@@ -18,3 +18,17 @@ fn probes_and_ids_are_answered() {
     assert_eq!((nobody.status, nobody.json()["code"].as_str()), (401, Some("WRONGPASS")));
     assert_eq!(http.ask("GET /nothing", &[], "").status, 404);
 }
+
+#[test]
+fn the_document_tells_of_all_endpoints() {
+    let server = HttpServer::start(&["--id-mgetid-max", "7"]);
+    let document = server.ask("GET /openapi.json").json();
+    assert_eq!(document["openapi"], "3.1.0");
+    let draw = &document["paths"]["/v1/ids/{name}"]["post"];
+    assert_eq!(draw["parameters"][1]["schema"]["maximum"], 7, "bounds are those of now: {draw}");
+    assert_eq!(server.ask("POST /v1/ids/-?count=7").status, 200);
+    assert_eq!(server.ask("POST /v1/ids/-?count=8").status, 400);
+    let allowed = server.ask("PATCH /v1/ids/-");
+    assert_eq!((allowed.status, allowed.header("allow")), (405, Some("POST")), "{allowed:?}");
+    assert!(server.ask("GET /livez/").text().contains("but at /livez"));
+}

@@ -1,0 +1,86 @@
+//! What handlers take of a request.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, Uri};
+
+use serde_json::{Map, Value};
+
+use super::caller::Caller;
+use super::endpoint::{Endpoint, Served};
+use super::problem::Problem;
+use super::query::Query;
+use super::reply::Reply;
+use super::schema::Bounds;
+
+/// Who asks, and how.
+pub(super) struct Ask {
+    pub(super) caller: Arc<Caller>,
+    row: &'static Endpoint,
+    headers: HeaderMap,
+    uri: Uri,
+}
+
+impl Ask {
+    /// What the configuration bounds now.
+    pub(super) fn bounds(&self) -> Bounds {
+        Bounds::of(&self.caller.server.config.get())
+    }
+
+    /// What the query says.
+    ///
+    /// # Errors
+    ///
+    /// 400 for a parameter that is unknown, wrong, missing or there twice.
+    pub(super) fn query(&self) -> Result<Query, Problem> {
+        self.row.query(self.uri.query(), self.bounds())
+    }
+
+    /// The fields of the body, which is JSON; none of one that is empty.
+    ///
+    /// # Errors
+    ///
+    /// 413 for a body that is too large, 400 for all else that is wrong with it.
+    pub(super) async fn body(&self, body: Body) -> Result<Map<String, Value>, Problem> {
+        self.row.body(body, self.bounds()).await
+    }
+
+    /// The reply to a command by whoever asks.
+    ///
+    /// # Errors
+    ///
+    /// A problem for a login that is wrong, an error reply, or a server that stops.
+    pub(super) async fn run(&self, args: &[&[u8]]) -> Result<Reply, Problem> {
+        self.caller.ask(&self.headers, args).await
+    }
+}
+
+impl FromRequestParts<Served> for Ask {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, served: &Served) -> Result<Ask, Problem> {
+        // It was put in when the request came.
+        let caller = parts.extensions.get::<Arc<Caller>>().cloned().ok_or_else(Problem::stopping)?;
+        let (headers, uri) = (std::mem::take(&mut parts.headers), parts.uri.clone());
+        Ok(Ask { caller, row: served.row, headers, uri })
+    }
+}
+
+/// What stands in the path for the only name in braces.
+pub(super) struct Name(pub(super) String);
+
+impl FromRequestParts<Served> for Name {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, served: &Served) -> Result<Name, Problem> {
+        let params = RawPathParams::from_request_parts(parts, served).await;
+        let name = params.as_ref().ok().and_then(|params| params.iter().next()).map(|(_, name)| name.to_owned());
+        name.map(Name).ok_or_else(|| {
+            let detail = "the path is wrong: behind % are two hex digits, and all is UTF-8 in the end";
+            Problem::new(StatusCode::BAD_REQUEST, detail.to_owned())
+        })
+    }
+}

@@ -1,0 +1,160 @@
+//! JSON that comes in: bounded, read strictly, and held against an endpoint's row.
+
+use std::fmt;
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Body as _;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::endpoint::Endpoint;
+use super::problem::Problem;
+use super::schema::{Bounds, Schema};
+use crate::text::printable::printable_up_to;
+
+/// Bytes of a body.
+pub(super) const BODY_BYTES_MAX: usize = 64 << 10;
+
+impl Endpoint {
+    /// The fields of a body, by this row; none of a body that is empty.
+    ///
+    /// # Errors
+    ///
+    /// 413 for one that is too large, 400 for all else that is wrong with it.
+    pub(super) async fn body(&self, body: Body, bounds: Bounds) -> Result<Map<String, Value>, Problem> {
+        if body.is_end_stream() && self.body.is_none() {
+            return Ok(Map::new());
+        }
+        let bytes = collect(body).await?;
+        let Some(fields) = self.body else {
+            let is_empty = bytes.iter().all(u8::is_ascii_whitespace);
+            return if is_empty { Ok(Map::new()) } else { Err(Problem::bad("this request takes no body".to_owned())) };
+        };
+        let value = if bytes.is_empty() {
+            Value::Object(Map::new())
+        } else {
+            let read = serde_json::from_slice(&bytes);
+            let Strict(value) = read.map_err(|error| Problem::bad(format!("the body is wrong as JSON: {error}")))?;
+            value
+        };
+        Schema::Object(fields).check(&value, bounds).map_err(Problem::bad)?;
+        match value {
+            Value::Object(fields) => Ok(fields),
+            // It was looked at.
+            _ => Ok(Map::new()),
+        }
+    }
+}
+
+async fn collect(body: Body) -> Result<Vec<u8>, Problem> {
+    let too_large = || {
+        let detail = format!("the body is too large: it may have {BODY_BYTES_MAX} bytes");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+    };
+    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+        return Err(too_large());
+    }
+    match Limited::new(body, BODY_BYTES_MAX).collect().await {
+        Ok(collected) => Ok(collected.to_bytes().to_vec()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
+        Err(_) => Err(Problem::bad("the body ended before its end, or its chunks are wrong".to_owned())),
+    }
+}
+
+/// JSON in which no object has a name twice: of two, one reader takes the first and another the last.
+struct Strict(Value);
+
+impl<'de> Deserialize<'de> for Strict {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Strict, D::Error> {
+        deserializer.deserialize_any(StrictVisitor)
+    }
+}
+
+struct StrictVisitor;
+
+impl<'de> Visitor<'de> for StrictVisitor {
+    type Value = Strict;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Strict, E> {
+        Ok(Strict(Value::Null))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Strict, E> {
+        Ok(Strict(value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Strict, E> {
+        Ok(Strict(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Strict, E> {
+        Ok(Strict(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Strict, E> {
+        Ok(Strict(value.into()))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Strict, E> {
+        Ok(Strict(value.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Strict, A::Error> {
+        let mut all = Vec::new();
+        while let Some(Strict(item)) = items.next_element()? {
+            all.push(item);
+        }
+        Ok(Strict(all.into()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Strict, A::Error> {
+        let mut all = Map::new();
+        while let Some((name, Strict(value))) = fields.next_entry::<String, Strict>()? {
+            if all.contains_key(&name) {
+                let name = printable_up_to(&name, 40);
+                return Err(A::Error::custom(format_args!("field '{name}' is there twice")));
+            }
+            all.insert(name, value);
+        }
+        Ok(Strict(all.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<Value, String> {
+        serde_json::from_str(text).map(|Strict(value)| value).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn json_is_read_strictly() {
+        assert_eq!(
+            read(r#" {"a":[1,-2,1.5,"\u00fc",null,true,{}]} "#),
+            Ok(json!({ "a": [1, -2, 1.5, "\u{fc}", null, true, {}] }))
+        );
+        for (text, error) in [
+            (r#"{"a":1,"a":1}"#, "field 'a' is there twice at line 1 column 13"),
+            (r#"{"a":{"b":1,"b":2}}"#, "field 'b' is there twice at line 1 column 18"),
+            (r#"{"a":"#, "EOF while parsing a value at line 1 column 5"),
+            ("{} {}", "trailing characters at line 1 column 4"),
+            ("{'a':1}", "key must be a string at line 1 column 2"),
+            ("[1,]", "trailing comma at line 1 column 4"),
+            ("NaN", "expected value at line 1 column 1"),
+            ("1e999", "number out of range at line 1 column 5"),
+        ] {
+            assert_eq!(read(text).expect_err(text), error);
+        }
+        let deep = "[".repeat(60_000);
+        assert_eq!(read(&deep).unwrap_err(), "recursion limit exceeded at line 1 column 128");
+    }
+}

@@ -1,0 +1,204 @@
+//! What stands behind a question mark, held against an endpoint's row.
+
+use std::borrow::Cow;
+
+use super::endpoint::{Endpoint, Parameter, Place};
+use super::problem::Problem;
+use super::schema::{Bounds, Schema};
+use crate::text::printable::printable_up_to;
+use crate::text::suggest::did_you_mean;
+
+/// The parameters that were given, each of which its endpoint knows.
+#[derive(Debug, Default)]
+pub(super) struct Query(Vec<(&'static str, Value)>);
+
+/// One of them.
+#[derive(Debug, PartialEq, Eq)]
+enum Value {
+    Text(String),
+    Number(i64),
+}
+
+impl Query {
+    /// The text of this parameter.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.0.iter().find_map(|(own, value)| match value {
+            Value::Text(text) if *own == name => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The number of this parameter.
+    pub(super) fn number(&self, name: &str) -> Option<i64> {
+        self.0.iter().find_map(|(own, value)| match value {
+            Value::Number(number) if *own == name => Some(*number),
+            _ => None,
+        })
+    }
+}
+
+impl Endpoint {
+    /// What a query says, by this row.
+    ///
+    /// # Errors
+    ///
+    /// 400 that names the parameter, what was found and what is expected.
+    pub(super) fn query(&self, query: Option<&str>, bounds: Bounds) -> Result<Query, Problem> {
+        let mut found = Query::default();
+        for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+            let (name, text) = pair.split_once('=').unwrap_or((pair, ""));
+            let (name, text) = (decoded(name)?, decoded(text)?);
+            let parameter = self.parameter(&name)?;
+            if found.0.iter().any(|(own, _)| *own == parameter.name) {
+                return Err(Problem::bad(format!("the query has '{name}' twice, and it may be there once")));
+            }
+            found.0.push((parameter.name, parameter.read(&text, bounds)?));
+        }
+        let missing = self.parameters.iter().find(|parameter| {
+            parameter.place == Place::Query { is_required: true }
+                && !found.0.iter().any(|(own, _)| *own == parameter.name)
+        });
+        missing.map_or(Ok(found), |Parameter { name, schema, .. }| {
+            Err(Problem::bad(format!("the query has no '{name}', and it must have one: {}", schema.expected(bounds))))
+        })
+    }
+
+    /// The parameter of the query with this name.
+    fn parameter(&self, name: &str) -> Result<&'static Parameter, Problem> {
+        let mut known = self.parameters.iter().filter(|parameter| parameter.place != Place::Path);
+        let names: Vec<_> = known.clone().map(|parameter| parameter.name).collect();
+        known.find(|parameter| parameter.name == name).ok_or_else(|| {
+            let meant = did_you_mean(name, names.iter().copied());
+            let known = match (meant, names.as_slice()) {
+                (Some(meant), _) => format!("did you mean '{meant}'?"),
+                (None, []) => "this path has none".to_owned(),
+                (None, names) => format!("known are: {}", names.join(", ")),
+            };
+            Problem::bad(format!("the query has '{}', which is not known here; {known}", printable_up_to(name, 40)))
+        })
+    }
+}
+
+impl Parameter {
+    fn read(&self, text: &str, bounds: Bounds) -> Result<Value, Problem> {
+        let value = match self.schema {
+            Schema::Integer { min, max } => {
+                number(text).filter(|number| (*min..=*max).contains(number)).map(Value::Number)
+            }
+            Schema::Count(max) => {
+                number(text).filter(|number| (1..=max(bounds).into()).contains(number)).map(Value::Number)
+            }
+            schema => {
+                let fits = !text.is_empty() && schema.check(&text.into(), bounds).is_ok();
+                fits.then(|| Value::Text(text.to_owned()))
+            }
+        };
+        value.ok_or_else(|| {
+            let (name, expected) = (self.name, self.schema.expected(bounds));
+            let found =
+                if text.is_empty() { "is empty".to_owned() } else { format!("is '{}'", printable_up_to(text, 40)) };
+            Problem::bad(format!("'{name}' of the query {found}, expected {expected}"))
+        })
+    }
+}
+
+/// Digits, with a minus in front or without; no other way to write one is taken.
+fn number(text: &str) -> Option<i64> {
+    crate::resp::parse_integer(text.as_bytes())
+}
+
+/// Text as forms and links have it: `%2F` is a slash, and a plus is a blank.
+pub(super) fn decoded(text: &str) -> Result<Cow<'_, str>, Problem> {
+    if !text.contains(['%', '+']) {
+        return Ok(Cow::Borrowed(text));
+    }
+    let wrong = || {
+        let shown = printable_up_to(text, 40);
+        Problem::bad(format!(
+            "'{shown}' of the query is wrong: behind % are two hex digits, and all is UTF-8 in the end"
+        ))
+    };
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
+                let (high, low) = (digit().ok_or_else(wrong)?, digit().ok_or_else(wrong)?);
+                u8::try_from(high << 4 | low).map_err(|_| wrong())?
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::endpoint::{Access, Method, in_path, optional, required};
+    use super::super::schema::TEXT;
+    use super::*;
+
+    const ROW: Endpoint = Endpoint {
+        method: Method::Get,
+        path: "/v1/things/{name}",
+        tag: "",
+        id: "things",
+        summary: "Tell of a thing",
+        description: "",
+        access: Access::Anybody,
+        parameters: &[
+            in_path("name", &TEXT, ""),
+            required("from", &TEXT, ""),
+            optional("count", &Schema::Count(|bounds| bounds.ids), ""),
+            optional("limit", &Schema::Integer { min: -5, max: 5 }, ""),
+        ],
+        body: None,
+        answers: &[],
+        problems: &[],
+        route: |_| axum::routing::MethodRouter::new(),
+    };
+
+    fn read(query: &str) -> Result<Query, String> {
+        ROW.query(Some(query), Bounds { ids: 100, values: 1000 }).map_err(|problem| problem.detail)
+    }
+
+    #[test]
+    fn parameters_are_read() {
+        let query = read("count=100&from=a%20b%2fc+%C3%BC&&limit=-5").unwrap();
+        assert_eq!(query.text("from"), Some("a b/c \u{fc}"));
+        assert_eq!((query.number("count"), query.number("limit"), query.text("count")), (Some(100), Some(-5), None));
+        assert_eq!(read("from=1").unwrap().number("count"), None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (query, text) in [
+            ("", "the query has no 'from', and it must have one: a text of at least 0 characters"),
+            ("from=", "'from' of the query is empty, expected a text of at least 0 characters"),
+            ("from=a&count=", "'count' of the query is empty, expected an integer of 1 to 100"),
+            ("from=a&count", "'count' of the query is empty, expected an integer of 1 to 100"),
+            ("count=0", "'count' of the query is '0', expected an integer of 1 to 100"),
+            ("count=101", "'count' of the query is '101', expected an integer of 1 to 100"),
+            ("count=-1", "'count' of the query is '-1', expected an integer of 1 to 100"),
+            ("count=+1", "'count' of the query is ' 1', expected an integer of 1 to 100"),
+            ("count=1e1", "'count' of the query is '1e1', expected an integer of 1 to 100"),
+            (
+                "count=9999999999999999999",
+                "'count' of the query is '9999999999999999999', expected an integer of 1 to 100",
+            ),
+            ("limit=6", "'limit' of the query is '6', expected an integer of -5 to 5"),
+            ("count=1&count=1", "the query has 'count' twice, and it may be there once"),
+            ("cuont=1", "the query has 'cuont', which is not known here; did you mean 'count'?"),
+            ("n%0aame=1", "the query has 'n\\name', which is not known here; known are: from, count, limit"),
+            ("name=1", "the query has 'name', which is not known here; known are: from, count, limit"),
+            ("from=%2", "'%2' of the query is wrong: behind % are two hex digits, and all is UTF-8 in the end"),
+            ("from=%+1", "'%+1' of the query is wrong: behind % are two hex digits, and all is UTF-8 in the end"),
+            ("from=%ff", "'%ff' of the query is wrong: behind % are two hex digits, and all is UTF-8 in the end"),
+        ] {
+            assert_eq!(read(query).expect_err(query), text);
+        }
+        assert!(read(&format!("count={}", "9".repeat(5000))).unwrap_err().len() < 200);
+    }
+}
