@@ -53,9 +53,9 @@ pub(super) fn run(mut words: Vec<String>) -> ExitCode {
 
 fn load(words: Vec<String>) -> Result<Startup, Report> {
     let mut startup = Startup::load(words, Purpose::Check)?;
-    let own_files = listen::files_of_a_start(startup.config.io_threads, startup.config.sequence_stores().len());
+    let own_files = listen::files_of_a_start(&startup.config);
     let fitted = startup::fit_clients(&mut startup.config, own_files);
-    startup.warnings.extend(fitted.unwrap_or_else(|too_few| Some(too_few.to_string())));
+    startup.warnings.extend(fitted.unwrap_or_else(|too_few| vec![too_few.to_string()]));
     let config = &startup.config;
     let soon = startup.makes_dir.then_some(config.state_dir.as_path());
     if let Some(path) = &config.logfile {
@@ -200,11 +200,16 @@ const CLOCK_APART_S: i64 = 60;
 
 fn listens_on(config: &Config) -> String {
     let mut places = Vec::new();
-    for (port, kind) in [(config.port, ""), (config.tls_port, " (TLS)")] {
+    let http = if config.http.tls { " (HTTPS)" } else { " (HTTP)" };
+    for (port, binds, kind) in [
+        (config.port, &config.bind[..], ""),
+        (config.tls_port, &config.bind, " (TLS)"),
+        (config.http.port, config.http_bind(), http),
+    ] {
         if port == 0 {
             continue;
         }
-        for bind in &config.bind {
+        for bind in binds {
             let address = std::net::SocketAddr::new(bind.ip, port);
             let optional = if bind.optional { " if there is that address" } else { "" };
             places.push(format!("{address}{kind}{optional}"));

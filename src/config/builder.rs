@@ -8,6 +8,7 @@ use getid_core::{Layout, is_name};
 use super::directive::{Directive, Secrecy, known_names};
 use super::enums::{SequenceTable, TlsAuthClients, TlsAuthClientsUser};
 use super::generators::{self, GENERATORS_MAX, RANDOM_VALUES_MAX, doubt, doubt_of_counter};
+use super::http;
 use super::ignored;
 use super::report::{Place, Problem, Warning};
 use super::secrets::{self, is_secret};
@@ -167,6 +168,7 @@ impl Builder {
         self.check_access();
         self.check_generators();
         self.check_stores();
+        self.check_http();
         if self.problems.is_empty() { Ok((self.values.config, self.warnings)) } else { Err(self.problems) }
     }
 
@@ -317,13 +319,19 @@ impl Builder {
         self.problems.push(Problem::new(self.places(&names), "", sentence).with_help(Some(help)));
     }
 
-    /// What `tls-port` needs. Without it, the other directives wait for the day on which somebody sets it.
+    /// What `tls-port` and `http-tls` need. Without them, the other directives wait for the day on which somebody sets
+    /// one.
     fn check_tls(&mut self) {
         let tls_port = self.values.config.tls_port;
-        if tls_port == 0 || self.any_refused(&["tls-port"]) {
+        if !self.values.config.has_tls() || self.any_refused(&["tls-port", "http-port", "http-tls"]) {
             return;
         }
-        if tls_port == self.values.config.port && !self.any_refused(&["port"]) {
+        let (what, asks) = if tls_port == 0 {
+            ("http-tls is yes".to_owned(), "http-tls")
+        } else {
+            (format!("tls-port is {tls_port}"), "tls-port")
+        };
+        if tls_port != 0 && tls_port == self.values.config.port && !self.any_refused(&["port"]) {
             let sentence = format!("port and tls-port are both {tls_port}, must differ");
             let help = "for TLS only, write 'port 0'".to_owned();
             self.problems.push(Problem::new(self.places(&["port", "tls-port"]), "", sentence).with_help(Some(help)));
@@ -333,9 +341,9 @@ impl Builder {
         let missing = files.iter().filter(|(_, path)| path.is_none()).map(|(name, _)| *name);
         let missing = missing.collect::<Vec<_>>().join(" and no ");
         if !missing.is_empty() {
-            let sentence = format!("tls-port is {tls_port}, but there is no {missing}");
+            let sentence = format!("{what}, but there is no {missing}");
             let help = "give the paths of the server's certificate and of its key, both PEM".to_owned();
-            let places = self.places(&["tls-port", "tls-cert-file", "tls-key-file"]);
+            let places = self.places(&[asks, "tls-cert-file", "tls-key-file"]);
             self.problems.push(Problem::new(places, "", sentence).with_help(Some(help)));
         }
         let auth_clients = self.values.config.tls_auth_clients;
@@ -349,7 +357,7 @@ impl Builder {
                 auth_clients.word()
             );
             let help = "add it, or the line 'tls-auth-clients no' to let clients in without a certificate".to_owned();
-            let places = self.places(&["tls-port", "tls-auth-clients", "tls-ca-cert-file"]);
+            let places = self.places(&[asks, "tls-auth-clients", "tls-ca-cert-file"]);
             self.problems.push(Problem::new(places, "", sentence).with_help(Some(help)));
         }
         let by = self.values.config.tls_auth_clients_user;
@@ -438,6 +446,25 @@ impl Builder {
                 url.shown()
             );
             self.warnings.push(Warning { place: place.clone(), subject: "sequence-store".to_owned(), sentence });
+        }
+    }
+
+    fn check_http(&mut self) {
+        let mistakes = http::mistakes(&self.values.config);
+        for mistake in mistakes {
+            if self.any_refused(mistake.directives) {
+                continue;
+            }
+            let places = self.places(mistake.directives);
+            self.problems.push(Problem::new(places, "", mistake.sentence).with_help(Some(mistake.help)));
+        }
+        if self.any_refused(&["http-port"]) {
+            return;
+        }
+        for name in http::idle(&self.values.config) {
+            if let Some(place) = self.set_at.get(name).cloned() {
+                self.warn_once(name, "has no effect: http-port is 0".to_owned(), &place);
+            }
         }
     }
 

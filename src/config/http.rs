@@ -2,7 +2,9 @@
 
 use super::parse::address;
 use super::value_error::ValueError;
-use super::values::{BIND_ADDRESSES_MAX, BindAddr};
+use super::values::{BIND_ADDRESSES_MAX, BindAddr, Config};
+use crate::acl::DEFAULT_USER;
+use crate::text::suggest::did_you_mean;
 
 /// What is configured of the HTTP port (`http-...`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +45,13 @@ pub struct HttpApis {
     pub leaf: Option<HttpApi>,
     /// Tinyid's.
     pub tinyid: Option<HttpApi>,
+}
+
+impl HttpApis {
+    /// The users that they name.
+    pub fn users(&self) -> impl Iterator<Item = &str> {
+        [&self.leaf, &self.tinyid].into_iter().flatten().filter_map(|api| api.user.as_deref())
+    }
 }
 
 /// One of them.
@@ -139,4 +148,101 @@ pub(super) fn api_words(http: &HttpConfig) -> Vec<String> {
         words.extend(api.user.iter().flat_map(|user| ["user".to_owned(), user.clone()]));
     }
     words
+}
+
+/// Directives that do not go together.
+pub(super) struct Mistake {
+    pub(super) directives: &'static [&'static str],
+    pub(super) sentence: String,
+    pub(super) help: String,
+}
+
+/// What of the HTTP port does not go with the rest of a configuration.
+pub(super) fn mistakes(config: &Config) -> Vec<Mistake> {
+    let mut found = Vec::new();
+    found.extend(missing_feature(config));
+    found.extend(taken_port(config));
+    found.extend(config.http.ready.iter().filter_map(|name| unready(config, name)));
+    // Those of an ACL file are known to the start alone.
+    if config.aclfile.is_none() {
+        found.extend(config.http.apis.users().filter_map(|user| unknown_user(config, user)));
+    }
+    found
+}
+
+fn missing_feature(config: &Config) -> Option<Mistake> {
+    (!cfg!(feature = "http") && config.http.port != 0).then(|| Mistake {
+        directives: &["http-port"],
+        sentence: format!("http-port is {}, but this getid was built without the feature 'http'", config.http.port),
+        help: "set http-port 0, or build getid with the features that it has by default".to_owned(),
+    })
+}
+
+fn taken_port(config: &Config) -> Option<Mistake> {
+    let port = config.http.port;
+    let is_shared = |one: &BindAddr, other: &BindAddr| {
+        let is_any = one.ip.is_unspecified() || other.ip.is_unspecified();
+        one.ip == other.ip || (is_any && one.ip.is_ipv4() == other.ip.is_ipv4())
+    };
+    let is_met = config.http_bind().iter().any(|one| config.bind.iter().any(|other| is_shared(one, other)));
+    let (name, directives): (_, &[_]) = match port {
+        0 => return None,
+        _ if !is_met => return None,
+        _ if port == config.port => ("port", &["port", "http-port", "bind", "http-bind"]),
+        _ if port == config.tls_port => ("tls-port", &["tls-port", "http-port", "bind", "http-bind"]),
+        _ => return None,
+    };
+    Some(Mistake {
+        directives,
+        sentence: format!("{name} and http-port are both {port}, must differ"),
+        help: "write 'http-port 7880', or give http-bind another address".to_owned(),
+    })
+}
+
+/// Why `/readyz` cannot look at a generator.
+fn unready(config: &Config, name: &str) -> Option<Mistake> {
+    let names = config.generators.iter().map(|declaration| declaration.name());
+    if names.clone().any(|known| known == name) {
+        return None;
+    }
+    let is_counter = config.counters.iter().any(|counter| counter.name() == name);
+    let (sentence, help) = if is_counter {
+        let why = "a database that is down must not take this server out of service";
+        (format!("http-ready names '{name}', which is a counter: {why}"), "take it out of http-ready".to_owned())
+    } else {
+        let help = did_you_mean(name, names).map(|meant| format!("did you mean '{meant}'?"));
+        let help =
+            help.unwrap_or_else(|| format!("declare it ('generator {name} KIND'), or take it out of http-ready"));
+        (format!("http-ready names '{name}', which no generator line declares"), help)
+    };
+    Some(Mistake { directives: &["http-ready"], sentence, help })
+}
+
+fn unknown_user(config: &Config, user: &str) -> Option<Mistake> {
+    if user == DEFAULT_USER || config.users.iter().any(|line| line.name == user) {
+        return None;
+    }
+    let names = config.users.iter().map(|line| line.name.as_str());
+    let help = did_you_mean(user, names).map(|meant| format!("did you mean '{meant}'?"));
+    Some(Mistake {
+        directives: &["http-api", "user"],
+        sentence: format!("http-api names the user '{user}', which no user line defines"),
+        help: help.unwrap_or_else(|| format!("define it ('user {user} on nopass resetchannels -@all ...')")),
+    })
+}
+
+/// The directives that say something for a port that is not there.
+pub(super) fn idle(config: &Config) -> Vec<&'static str> {
+    let (own, built_in) = (&config.http, Config::default().http);
+    let said = [
+        ("http-bind", own.bind != built_in.bind),
+        ("http-tls", own.tls != built_in.tls),
+        ("http-max-clients", own.clients_max != built_in.clients_max),
+        ("http-timeout", own.timeout_s != built_in.timeout_s),
+        ("http-open", own.open != built_in.open),
+        ("http-ready", own.ready != built_in.ready),
+        ("http-host", own.hosts != built_in.hosts),
+        ("http-api", own.apis != built_in.apis),
+    ];
+    said.into_iter().filter(|(_, is_said)| *is_said && own.port == 0).map(|(name, _)| name).collect()
 }

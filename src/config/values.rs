@@ -246,7 +246,9 @@ impl Config {
 
     /// Whether other machines can reach a port.
     pub fn is_reached_from_elsewhere(&self) -> bool {
-        (self.port != 0 || self.tls_port != 0) && self.bind.iter().any(|bind| Origin::of(bind.ip) == Origin::Elsewhere)
+        let is_elsewhere = |bind: &BindAddr| Origin::of(bind.ip) == Origin::Elsewhere;
+        let (has_redis, has_http) = (self.port != 0 || self.tls_port != 0, self.http.port != 0);
+        (has_redis && self.bind.iter().any(is_elsewhere)) || (has_http && self.http_bind().iter().any(is_elsewhere))
     }
 }
 

@@ -34,7 +34,7 @@ mod router;
 mod schema;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
 
 use crate::server::Server;
@@ -59,16 +59,4 @@ pub fn start(server: Arc<Server>, listeners: Vec<TcpListener>, thread: usize) ->
         runtime.shutdown_background();
     })?;
     Ok(())
-}
-
-/// The address of the page, for people.
-pub fn page_address(listeners: &[TcpListener], is_tls: bool) -> Option<String> {
-    let scheme = if is_tls { "https" } else { "http" };
-    let address = listeners.iter().find_map(|listener| listener.local_addr().ok())?;
-    let host = if address.ip().is_unspecified() {
-        format!("localhost:{}", address.port())
-    } else {
-        SocketAddr::to_string(&address)
-    };
-    Some(format!("{scheme}://{host}/"))
 }

@@ -91,7 +91,6 @@ pub fn listen(config: &Config, tls: Option<&Arc<tls::Acceptor>>) -> Result<Vec<L
 /// # Errors
 ///
 /// As [`listen`].
-#[cfg(feature = "http")]
 pub fn listen_http(config: &Config) -> Result<Vec<std::net::TcpListener>, ListenError> {
     let listeners = listen_on(config.http_bind(), config.http.port, "http-port", config.tcp_backlog)?;
     let detach = |listener: TcpListener| {
@@ -185,20 +184,12 @@ fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
 ///
 /// As [`listen`].
 pub fn check_listening(config: &Config, soon: Option<&Path>) -> Result<(), ListenError> {
-    let ports = [(config.port, "port"), (config.tls_port, "tls-port")].into_iter().filter(|(port, _)| *port != 0);
     let mut has_any = config.unixsocket.is_some();
-    for (port, directive) in ports {
-        for bind in &config.bind {
-            let address = SocketAddr::new(bind.ip, port);
-            // Not listening, and with its address to be used again, it is in nobody's way.
-            match bind_tcp(address) {
-                Err(source) if may_be_missing(*bind, &source) => {}
-                Err(source) if source.kind() != io::ErrorKind::AddrInUse => {
-                    return Err(ListenError::Tcp { address, directive, source });
-                }
-                _ => has_any = true,
-            }
-        }
+    for (port, directive) in [(config.port, "port"), (config.tls_port, "tls-port")] {
+        has_any |= check_port(&config.bind, port, directive)?;
+    }
+    if config.http.port != 0 && !check_port(config.http_bind(), config.http.port, "http-port")? {
+        return Err(ListenError::NoHttp);
     }
     if let Some(path) = &config.unixsocket {
         let fail = |source| ListenError::Unix { path: path.clone(), source };
@@ -211,6 +202,23 @@ pub fn check_listening(config: &Config, soon: Option<&Path>) -> Result<(), Liste
         }
     }
     if has_any { Ok(()) } else { Err(ListenError::Nothing) }
+}
+
+/// Whether a port could be opened on any of these addresses.
+fn check_port(bind: &[BindAddr], port: u16, directive: &'static str) -> Result<bool, ListenError> {
+    let mut has_any = false;
+    for bind in bind.iter().filter(|_| port != 0) {
+        let address = SocketAddr::new(bind.ip, port);
+        // Not listening, and with its address to be used again, it is in nobody's way.
+        match bind_tcp(address) {
+            Err(source) if may_be_missing(*bind, &source) => {}
+            Err(source) if source.kind() != io::ErrorKind::AddrInUse => {
+                return Err(ListenError::Tcp { address, directive, source });
+            }
+            _ => has_any = true,
+        }
+    }
+    Ok(has_any)
 }
 
 /// How long after a connection was refused it is tried again: another server may be between `bind` and `listen`.
@@ -370,15 +378,50 @@ pub fn room_for_clients(clients_max: u32, own: u64, has_tls: bool) -> Result<u32
     }
 }
 
-/// How many descriptors a start with so many threads has open in the end, about; for before it is made.
-pub fn files_of_a_start(io_threads: usize, stores: usize) -> u64 {
-    open_files() + FILES_A_THREAD * io_threads as u64 + FILES_OF_A_START + files_of_stores(stores)
+/// How many clients there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// On the Redis ports.
+    pub clients: u32,
+    /// On the HTTP port; 0 without one.
+    pub http: u32,
 }
 
-/// How many of them the stores of sequences have open: their thread, and for each its connections or its file with its
-/// log, and what this server notes of it.
-pub fn files_of_stores(stores: usize) -> u64 {
-    if stores == 0 { 0 } else { FILES_A_THREAD + FILES_A_STORE * stores as u64 }
+impl Places {
+    /// As many as a configuration says.
+    pub fn of(config: &Config) -> Places {
+        let http = if config.http.port == 0 { 0 } else { config.http.clients_max };
+        Places { clients: config.maxclients, http }
+    }
+
+    /// As many of them as there are descriptors for, while `own` are open for everything else; see
+    /// [`room_for_clients`]. Where not all have one, the HTTP port gets an eighth at most.
+    ///
+    /// # Errors
+    ///
+    /// [`TooFewFiles`] when there is none left for a client.
+    pub fn fitting(self, own: u64, has_tls: bool) -> Result<Places, TooFewFiles> {
+        let Places { clients, http } = self;
+        if http == 0 || room_for_clients(clients, own + u64::from(http), has_tls) == Ok(clients) {
+            return Ok(Places { clients: room_for_clients(clients, own, has_tls)?, http });
+        }
+        let room = room_for_clients(u32::MAX, own, has_tls)?;
+        let http = http.min((room / 8).max(1));
+        Ok(Places { clients: room_for_clients(clients, own + u64::from(http), has_tls)?, http })
+    }
+}
+
+/// How many descriptors a start with this configuration has open in the end, about; for before it is made.
+pub fn files_of_a_start(config: &Config) -> u64 {
+    open_files() + FILES_A_THREAD * config.io_threads as u64 + FILES_OF_A_START + files_to_come(config)
+}
+
+/// How many of them are opened behind everything else. The stores of sequences have a thread, and each of them its
+/// connections or its file with its log, and what this server notes of it; the HTTP port has a thread.
+pub fn files_to_come(config: &Config) -> u64 {
+    let stores = config.sequence_stores().len() as u64;
+    let of_stores = if stores == 0 { 0 } else { FILES_A_THREAD + FILES_A_STORE * stores };
+    of_stores + if config.http.port == 0 { 0 } else { FILES_A_THREAD }
 }
 
 /// Descriptors that this process has open.

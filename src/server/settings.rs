@@ -11,7 +11,7 @@ use getid_core::{Limits, NamedCounters, NamedGenerators, Scheme, WaitPolicy};
 
 use super::Server;
 use super::audit::{Act, Actor};
-use super::listen::{open_files, room_for_clients};
+use super::listen::{Places, open_files, room_for_clients};
 use super::slow::timing;
 use crate::acl::{PASSWORD_BYTES_MAX, Protection, Users};
 use crate::command::Vocabulary;
@@ -187,8 +187,11 @@ impl Server {
         }
         if let Some(name) = changed.first(Change::OpenFiles).filter(|_| new.maxclients > old.maxclients) {
             let of_clients = self.clients.len() + self.handshakes.count();
-            let own_files = open_files().saturating_sub(of_clients as u64);
-            let room = room_for_clients(new.maxclients, own_files, self.tls.is_some());
+            // The places of the HTTP port are kept, taken or not.
+            let over_http = self.clients.over_http() as u64;
+            let of_http = u64::from(Places::of(old).http).saturating_sub(over_http);
+            let own_files = open_files().saturating_sub(of_clients as u64) + of_http;
+            let room = room_for_clients(new.maxclients, own_files, old.tls_port != 0);
             if !matches!(room, Ok(room) if room == new.maxclients) {
                 let reason = format!(
                     "The operating system is not able to handle the specified number of clients, try with {}",

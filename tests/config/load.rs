@@ -723,3 +723,20 @@ proptest! {
         prop_assert_eq!(config.syslog_ident, value);
     }
 }
+
+#[test]
+fn what_is_said_for_an_http_port_that_is_not_there_is_warned_of() {
+    let lines = "http-timeout 60\nhttp-bind 127.0.0.1\nhttp-open metrics\nhttp-host a.b\n";
+    let said = |text: &str| conf(text).unwrap().1.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let names = ["t.conf:2: http-bind", "t.conf:3: http-open", "t.conf:4: http-host"];
+    assert_eq!(said(lines), names.map(|name| format!("{name}: has no effect: http-port is 0")));
+    assert_eq!(said(&format!("{lines}http-port 7880")), [""; 0]);
+}
+
+#[test]
+fn an_http_port_may_be_another_ports_on_another_address() {
+    let (config, _) = conf("bind 127.0.0.1\nport 7890\nhttp-port 7890\nhttp-bind 127.0.0.2 ::").unwrap();
+    assert_eq!((config.http.port, config.http_bind().len()), (7890, 2));
+    assert!(conf("bind 127.0.0.1\nport 7890\nhttp-port 7890\nhttp-bind 0.0.0.0").is_err());
+    assert!(conf("bind ::\nport 7890\nhttp-port 7890\nhttp-bind ::1").is_err());
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::support::tls::{Dial, Files};
-use crate::support::{self, Server, Wire, eventually};
+use crate::support::{self, Server, Wire, config_get, eventually};
 use getid::config::Config;
 use getid::server::registry::{Admission, Clients, Endpoint, Ends};
 use getid::session::Session;
@@ -170,6 +170,38 @@ fn maxclients_is_lowered_to_what_the_open_files_leave() {
     assert_eq!(wires[0].info("rejected_connections"), "1");
     assert_eq!(wires[0].info("accept_errors"), "0");
     wires[0].id();
+}
+
+#[test]
+#[cfg(feature = "http")]
+fn the_http_port_has_its_share_of_the_open_files() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let http = support::free_port().to_string();
+    let words = ["--http-port", &http, "--maxclients", "100"];
+    let lowered = |server: &mut Server| {
+        let said = ["maxclients 100 needs", "http-max-clients 1024 needs"].map(|what| server.wait_log(what));
+        said.map(|line| {
+            line.split(" is ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok()).expect("a number")
+        })
+    };
+    let started = Server::try_start_in(dir.path(), &words, |command| support::by_shell(command, "ulimit -n 120"));
+    let mut server = started.unwrap_or_else(|log| panic!("{log}"));
+    let [clients, of_http]: [usize; 2] = lowered(&mut server);
+    assert!((30..100).contains(&clients) && (1..=clients / 7).contains(&of_http), "{clients} and {of_http}");
+    assert_eq!(config_get(&server, "http-max-clients"), of_http.to_string());
+    let error = server.connect().ask("CONFIG SET maxclients 100");
+    let room: usize = error.split("try with ").nth(1).and_then(|rest| rest.parse().ok()).expect(&error);
+    // What a thread has open by now is no estimate any more.
+    assert!(room.abs_diff(clients) < 8, "the places of the HTTP port are kept: {room} and {clients}");
+    drop(server);
+    // Where there is room, both have what they ask for.
+    let mut server = Server::try_start_in(dir.path(), &words, |command| {
+        support::by_shell(command, "ulimit -Sn 1024 && ulimit -Hn 4096");
+    })
+    .unwrap_or_else(|log| panic!("{log}"));
+    server.wait_log("Ready to accept");
+    assert_eq!(server.count_log("needs more open files"), 0);
+    assert_eq!(["maxclients", "http-max-clients"].map(|name| config_get(&server, name)), ["100", "1024"]);
 }
 
 #[test]

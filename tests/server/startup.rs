@@ -1,6 +1,7 @@
 //! A start and a stop as an operator sees them: where the state is, what the log says, which signals end it.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -204,6 +205,10 @@ fn check_config_refuses_what_a_start_could_not_open() {
         ["--logfile", &at("link")],
         ["--logfile", dir.path().to_str().expect("done")],
         ["--logfile", &at("none/log")],
+        #[cfg(feature = "http")]
+        ["--http-port=7880", "--http-bind=192.0.2.1"],
+        #[cfg(feature = "http")]
+        ["--http-port=7880", "--http-bind=-192.0.2.1"],
     ] {
         refused_by_both(dir.path(), &words, |_| {});
     }
@@ -231,6 +236,52 @@ fn check_config_refuses_what_a_start_may_not_write() {
     for words in [["--logfile", &at("log")], ["--logfile", &at("new.log")], ["--unixsocket", &at("socket")]] {
         refused_by_both(state.path(), &words, as_nobody);
     }
+}
+
+#[test]
+#[cfg(feature = "http")]
+fn the_http_port_is_named_before_and_at_the_start() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let http = free_port().to_string();
+    let words = ["--http-port", &http, "--http-bind", "127.0.0.1", "-::1"];
+    let mut server = Server::start_in(dir.path(), &words);
+    let ready = server.wait_log("Ready to accept connections on ");
+    assert!(ready.contains(&format!("127.0.0.1:{}, ", server.port)), "{ready}");
+    assert!(ready.contains(&format!(", http://127.0.0.1:{http}")), "{ready}");
+    assert!(!ready.contains("browser"), "no hint where no terminal is: {ready}");
+    // Somebody has the port: that may be the server which is to be restarted.
+    let mut check = getid();
+    check.arg("check-config").args(["--dir", dir.path().to_str().expect("text")]).args(words);
+    let output = check.output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert!(said.contains(&format!("127.0.0.1:{http} (HTTP), [::1]:{http} (HTTP) if there is that address")), "{said}");
+    let (other, own) = (tempfile::tempdir().expect("a folder"), ["--http-port", &http]);
+    let said = support::refused(other.path(), &own, |_| {});
+    assert!(said.contains(&format!("could not listen on 127.0.0.1:{http}: ")), "{said}");
+    assert!(said.contains("set another with http-port"), "{said}");
+    assert_eq!(fs::read_dir(other.path()).expect("there").count(), 0, "no trace");
+}
+
+#[test]
+#[cfg(feature = "http")]
+fn on_a_terminal_a_start_says_what_to_open_next() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let [port, http] = [free_port(), free_port()];
+    let own = format!(
+        "exec timeout 60 {} serve --port {port} --http-port {http} --http-bind 0.0.0.0 --dir {}",
+        support::binary().display(),
+        dir.path().display()
+    );
+    let mut script = Command::new("script");
+    script.args(["-qfec", &own, "/dev/null"]).env("GETID_ID_MACHINE_CLAIM", "no");
+    let mut child = script.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("script of bsdutils");
+    let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let ready = lines.map_while(Result::ok).find(|line| line.contains("Ready to accept")).expect("it starts");
+    let next = format!("Next, in another terminal: getid get -p {port}; in a browser: http://localhost:{http}/");
+    assert!(ready.trim_end().ends_with(&next), "{ready}");
+    support::Wire::connect(port).send("SHUTDOWN\r\n");
+    child.wait().expect("it ends");
 }
 
 /// docs/tools.md takes the server's pid out of its lock file.

@@ -1,9 +1,10 @@
 //! Users at a start: the ACL file, and what an operator should know about them.
 
-use crate::acl::{Protection, Users};
+use crate::acl::{Origin, Protection, Users};
 use crate::config::RealFiles;
 use crate::config::{Config, Report, exposed_in_dir};
 use crate::server::acl_file::{self, AclFileError};
+use crate::text::printable::printable;
 
 /// The users of `aclfile`; `None` without one. Its path is relative to `dir`, which must have been entered.
 pub(super) fn load_file(config: &Config) -> Result<Option<Users>, Report> {
@@ -21,6 +22,17 @@ pub(super) fn load_file(config: &Config) -> Result<Option<Users>, Report> {
     })
 }
 
+/// Whether every user that `http-api` names is there.
+pub(super) fn check_http_users(config: &Config, users: &Users) -> Result<(), Report> {
+    let missing = config.http.apis.users().find(|user| users.get(user.as_bytes()).is_none());
+    missing.map_or(Ok(()), |user| {
+        Err(Report::from_sentence(format!(
+            "http-api names the user '{}', which is not in aclfile; define it there",
+            printable(user)
+        )))
+    })
+}
+
 /// What may not be meant.
 pub(super) fn warnings(config: &Config, users: &Users) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -32,21 +44,21 @@ pub(super) fn warnings(config: &Config, users: &Users) -> Vec<String> {
         let open = if users.default_user().is_open() { ", which lets everyone in without a password" } else { "" };
         warnings.push(format!("requirepass is ignored: {by} defines the default user{open}"));
     }
+    let bind =
+        if config.bind.iter().all(|bind| Origin::of(bind.ip) != Origin::Elsewhere) { "http-bind" } else { "bind" };
     if config.is_reached_from_elsewhere() && users.default_user().is_open() {
         match config.protection() {
             Protection::Connections => {}
-            Protection::Commands => warnings.push(
-                "bind lets other machines in and no password is needed: everybody who reaches the port gets IDs. What changes \
+            Protection::Commands => warnings.push(format!(
+                "{bind} lets other machines in and no password is needed: everybody who reaches the port gets IDs. What changes \
                  the server or reaches other clients (CONFIG SET, ACL, SHUTDOWN, MONITOR, CLIENT KILL and the like) is refused \
                  to other machines without a login. Set requirepass to ask for one, or bind loopback addresses only"
-                    .to_owned(),
-            ),
-            Protection::Nothing => warnings.push(
-                "protected-mode is no, bind lets other machines in and no password is needed: everybody who reaches the port \
+            )),
+            Protection::Nothing => warnings.push(format!(
+                "protected-mode is no, {bind} lets other machines in and no password is needed: everybody who reaches the port \
                  may do everything, CONFIG SET, ACL SETUSER and SHUTDOWN included. Take protected-mode no away, or set \
                  requirepass"
-                    .to_owned(),
-            ),
+            )),
         }
     }
     warnings.extend(exposed_in_dir(config, &RealFiles));

@@ -4,6 +4,7 @@
 //! no trace; the first save succeeds before the first client is accepted; and at the end the issuer's position is
 //! stored after the last reply was written.
 
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::config::{Config, StateKind};
 use crate::generators::{Generators, Keeper, KeeperError};
 use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
 use crate::server::accept::Acceptor;
-use crate::server::listen::{self, Listener};
+use crate::server::listen::{self, Listener, Places};
 use crate::server::tls;
 use crate::server::{Process, Server, settings};
 use crate::system::clock::{Clock as _, SystemClock};
@@ -60,8 +61,7 @@ pub(super) fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
 /// What is open before the state is touched.
 struct Opening {
     listeners: Vec<Listener>,
-    #[cfg(feature = "http")]
-    http: Vec<std::net::TcpListener>,
+    http: Vec<TcpListener>,
     io_threads: IoThreads,
     tls: Option<Arc<tls::Acceptor>>,
     identity: Identity,
@@ -79,8 +79,7 @@ impl Prepared {
             tracing::info!("the folder {} was not there and has been made", config.state_dir.display());
         }
         // Before anything is opened: else the first thing that finds no descriptor would tell of it, in its own words.
-        let own_files = listen::files_of_a_start(config.io_threads, config.sequence_stores().len());
-        listen::room_for_clients(config.maxclients, own_files, config.tls_port != 0)?;
+        Places::of(config).fitting(listen::files_of_a_start(config), config.tls_port != 0)?;
         let runtime = io_threads::runtime()?;
         let io_threads = IoThreads::start(config.io_threads)?;
         let log_is_elsewhere = config.logfile.is_some() || config.syslog_enabled;
@@ -99,19 +98,11 @@ impl Prepared {
         // Not before the log is there to tell what is wrong with them.
         let tls = tls::Settings::of(config).map(tls::Acceptor::load).transpose()?.map(Arc::new);
         let listeners = listen::listen(config, tls.as_ref())?;
-        #[cfg(feature = "http")]
         let http = listen::listen_http(config)?;
         let identity = Identity { server_id: config.server_id, layout: config.layout };
         // Until the last save is done, and the process with it.
         let _claim = claim_machine(config, identity)?;
-        let opening = Opening {
-            listeners,
-            #[cfg(feature = "http")]
-            http,
-            io_threads,
-            tls,
-            identity,
-        };
+        let opening = Opening { listeners, http, io_threads, tls, identity };
         match config.id_state {
             StateKind::File => {
                 let dir = config.state_dir.clone();
@@ -126,9 +117,9 @@ impl Prepared {
     async fn serve<S: Claim<Point = SavePoint>>(mut self, opening: Opening, claim: Taken<S>) -> Result<(), Failure> {
         let found = claim.point;
         let mut signals = Signals::listen();
-        // Everything is open but the stores: the descriptors that are left are for clients.
-        let own_files = listen::open_files() + listen::files_of_stores(self.startup.config.sequence_stores().len());
-        if let Some(warning) = startup::fit_clients(&mut self.startup.config, own_files)? {
+        // Everything is open but the stores and the HTTP port's thread: the descriptors that are left are for clients.
+        let own_files = listen::open_files() + listen::files_to_come(&self.startup.config);
+        for warning in startup::fit_clients(&mut self.startup.config, own_files)? {
             tracing::warn!("{warning}");
         }
         let config = &self.startup.config;
@@ -141,23 +132,30 @@ impl Prepared {
         if let Some(sequences) = &sequences {
             generators.set_sequences(Arc::clone(sequences));
         }
-        let Opening { listeners, io_threads, tls, .. } = opening;
-        let has_http = cfg!(feature = "http") && config.http.port != 0;
+        let Opening { listeners, http, io_threads, tls, .. } = opening;
         let process = self.process(&listeners);
         let Prepared { startup: Startup { config, settings, .. }, log } = self;
         let settings = Arc::new(settings.with_generators(generators.table()));
-        let server =
-            Server::new(config, settings, generators, process, io_threads.count() + usize::from(has_http), tls, log);
+        let server = Server::new(
+            config,
+            settings,
+            generators,
+            process,
+            io_threads.count() + usize::from(!http.is_empty()),
+            tls,
+            log,
+        );
         let (stop_keeper, stopped) = oneshot::channel::<()>();
         let keeper = thread.keep(keeper, stopped, StopsServer(Arc::clone(&server)));
         messages::banner(&server, found);
         let supervision = Supervision::begin(&server).await;
         let signals = tokio::spawn(signals::obey(signals, Arc::clone(&server)));
+        let ready = messages::ready_line(&server, &listeners, &http);
         #[cfg(feature = "http")]
-        if !opening.http.is_empty() {
-            crate::http::start(Arc::clone(&server), opening.http, io_threads.count())?;
+        if !http.is_empty() {
+            crate::http::start(Arc::clone(&server), http, io_threads.count())?;
         }
-        tracing::info!("{}", messages::ready_line(&server, &listeners));
+        tracing::info!("{ready}");
 
         // Kept to the end: the threads end with it.
         let acceptor = Acceptor::new(Arc::clone(&server), io_threads);

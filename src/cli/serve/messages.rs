@@ -1,6 +1,7 @@
 //! What the log says of a start.
 
 use std::io::IsTerminal as _;
+use std::net::{SocketAddr, TcpListener};
 
 use getid_core::SavePoint;
 
@@ -13,9 +14,12 @@ use crate::text::plural::counted;
 use crate::text::timestamp;
 
 /// The last line of a start, the one that people and scripts wait for, with what they ask next.
-pub(super) fn ready_line(server: &Server, listeners: &[Listener]) -> String {
+pub(super) fn ready_line(server: &Server, listeners: &[Listener], http: &[TcpListener]) -> String {
     let config = server.config.get();
-    let addresses: Vec<String> = listeners.iter().map(Listener::address).collect();
+    let scheme = if config.http.tls { "https" } else { "http" };
+    let http: Vec<SocketAddr> = http.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+    let addresses = listeners.iter().map(Listener::address);
+    let addresses: Vec<String> = addresses.chain(http.iter().map(|address| format!("{scheme}://{address}"))).collect();
     let file = match server.process.config_file.as_str() {
         "" => "no configuration file".to_owned(),
         file => format!("configuration {file}"),
@@ -27,12 +31,20 @@ pub(super) fn ready_line(server: &Server, listeners: &[Listener]) -> String {
         config.state_dir.display(),
     );
     let is_read_here = config.logfile.is_none() && std::io::stdout().is_terminal();
-    match (is_read_here, server.process.tcp_port) {
-        (true, port) if port > 0 && config.port == port => {
-            format!("{line}. Next, in another terminal: getid get -p {port}")
-        }
-        _ => line,
+    if !is_read_here {
+        return line;
     }
+    let mut next = Vec::new();
+    if server.process.tcp_port > 0 && config.port == server.process.tcp_port {
+        next.push(format!("in another terminal: getid get -p {}", config.port));
+    }
+    next.extend(http.first().map(|address| format!("in a browser: {scheme}://{}/", reached_at(*address))));
+    if next.is_empty() { line } else { format!("{line}. Next, {}", next.join("; ")) }
+}
+
+/// Where a program on this machine finds what listens on an address.
+fn reached_at(address: SocketAddr) -> String {
+    if address.ip().is_unspecified() { format!("localhost:{}", address.port()) } else { address.to_string() }
 }
 
 /// What an operator wants to know at a start.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::{access, words};
 use crate::config::{Config, Dir, RealFiles, Report, Sources, StateKind};
 use crate::generators::end_of_life;
-use crate::server::listen::{self, TooFewFiles};
+use crate::server::listen::{Places, TooFewFiles};
 use crate::server::settings::session_settings;
 use crate::session::Settings;
 use crate::system::clock::wall_unix_ms;
@@ -61,6 +61,7 @@ impl Startup {
             config.resolve_paths(&dir.path);
         }
         if let Some(users) = access::load_file(&config)? {
+            access::check_http_users(&config, &users)?;
             settings.users = std::sync::Arc::new(users);
         }
         let mut warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
@@ -72,20 +73,27 @@ impl Startup {
     }
 }
 
-/// Lowers `maxclients` to what the limit of open files has room for: as in Redis, this is what it is from then on. Says
-/// so.
+/// Lowers `maxclients` and `http-max-clients` to what the limit of open files has room for: as in Redis, this is what
+/// they are from then on. Says so.
 ///
 /// `own_files` are open for everything else.
-pub(in crate::cli) fn fit_clients(config: &mut Config, own_files: u64) -> Result<Option<String>, TooFewFiles> {
-    let asked = config.maxclients;
-    config.maxclients = listen::room_for_clients(asked, own_files, config.tls_port != 0)?;
-    Ok((config.maxclients < asked).then(|| {
-        format!(
-            "maxclients {asked} needs more open files than the limit allows: maxclients is {} now. Raise the limit with \
-             ulimit -n or LimitNOFILE=",
-            config.maxclients
-        )
-    }))
+pub(in crate::cli) fn fit_clients(config: &mut Config, own_files: u64) -> Result<Vec<String>, TooFewFiles> {
+    let asked = Places::of(config);
+    let found = asked.fitting(own_files, config.tls_port != 0)?;
+    config.maxclients = found.clients;
+    if config.http.port != 0 {
+        config.http.clients_max = found.http;
+    }
+    let said = [("maxclients", asked.clients, found.clients), ("http-max-clients", asked.http, found.http)];
+    let lowered = said.into_iter().filter(|(_, asked, found)| found < asked);
+    Ok(lowered.map(|(name, asked, found)| fitted(name, asked, found)).collect())
+}
+
+fn fitted(name: &str, asked: u32, found: u32) -> String {
+    format!(
+        "{name} {asked} needs more open files than the limit allows: {name} is {found} now. Raise the limit with ulimit -n or \
+         LimitNOFILE="
+    )
 }
 
 /// What may not be meant about the state and the server-id.
