@@ -36,14 +36,19 @@ pub(super) fn check(request: &Request, caller: &Caller) -> Result<(), Problem> {
             ));
         }
     }
-    if !is_probe && !headers.contains_key("authorization") && !is_known_host(headers, &config.http.hosts) {
+    let is_of_others = router::is_of_others(path);
+    if !is_probe
+        && !is_of_others
+        && !headers.contains_key("authorization")
+        && !is_known_host(headers, &config.http.hosts)
+    {
         return Err(Problem::new(
             StatusCode::MISDIRECTED_REQUEST,
             "without a login, Host must be an address, localhost, or a name in http-host".to_owned(),
         ));
     }
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
-    if changes && !router::is_of_others(path) {
+    if changes && !is_of_others {
         check_change(headers, caller)?;
     }
     Ok(())

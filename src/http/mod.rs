@@ -9,6 +9,7 @@
 //! - `guard` refuses what a page elsewhere, or somebody in between, may have sent.
 //! - `endpoint` is the table of endpoints, whose rows stand beside their handlers. `router` and `openapi` are made from
 //!   it, and requests are read by it: `query`, `body`, `schema`.
+//! - `leaf` has the paths of another server, whose answers are as Spring writes them (`spring`); not in the table.
 //! - `problem` is every answer that is no success: RFC 9457.
 //!
 //! Invariant: nothing of a request is in a page, a header or the log unescaped.
@@ -22,6 +23,7 @@ mod credentials;
 mod endpoint;
 mod guard;
 mod ids;
+mod leaf;
 mod openapi;
 mod probes;
 mod problem;
@@ -32,6 +34,7 @@ mod request;
 mod router;
 #[allow(dead_code, reason = "the endpoints that use all of it follow")]
 mod schema;
+mod spring;
 
 use std::io;
 use std::net::TcpListener;

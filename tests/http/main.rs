@@ -5,5 +5,7 @@
 #![allow(clippy::too_many_lines, reason = "a test tells its story from beginning to end")]
 
 mod basics;
+mod leaf;
+mod recorded;
 #[path = "../support/mod.rs"]
 mod support;
