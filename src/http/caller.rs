@@ -151,6 +151,12 @@ impl Caller {
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(desk);
     }
 
+    /// Whether the client of the last request was told to end since.
+    pub(super) fn is_told_to_end(&self) -> bool {
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        client.as_ref().is_some_and(|client| client.stopping() != Stop::No)
+    }
+
     /// Resolves when the client is told to end: by `CLIENT KILL`, or because its user is gone.
     pub(super) async fn stopped(&self) {
         poll_fn(|cx| {

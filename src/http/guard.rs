@@ -36,8 +36,10 @@ pub(super) fn check(request: &Request, caller: &Caller) -> Result<(), Problem> {
             ));
         }
     }
-    let is_of_others = router::is_of_others(path);
+    // The page has no data: its script asks for it, with a login or by a name that is known.
+    let (is_page, is_of_others) = (path == "/", router::is_of_others(path));
     if !is_probe
+        && !is_page
         && !is_of_others
         && !headers.contains_key("authorization")
         && !is_known_host(headers, &config.http.hosts)

@@ -10,7 +10,7 @@
 //! - `endpoint` is the table of endpoints, whose rows stand beside their handlers. `router` and `openapi` are made from
 //!   it, and requests are read by it: `query`, `body`, `schema`.
 //! - `leaf` has the paths of another server, whose answers are as Spring writes them (`spring`); not in the table.
-//! - `problem` is every answer that is no success: RFC 9457.
+//! - `page` is what people see; `problem` is every answer that is no success: RFC 9457.
 //!
 //! Invariant: nothing of a request is in a page, a header or the log unescaped.
 
@@ -25,6 +25,7 @@ mod guard;
 mod ids;
 mod leaf;
 mod openapi;
+mod page;
 mod probes;
 mod problem;
 #[allow(dead_code, reason = "the endpoints that use all of it follow")]
@@ -46,6 +47,7 @@ use crate::system::io_threads;
 /// What all requests share.
 struct Http {
     server: Arc<Server>,
+    page: page::Page,
 }
 
 /// Serves these listeners on a thread of its own until the server stops, or the process ends. `thread` is its number
@@ -58,7 +60,11 @@ pub fn start(server: Arc<Server>, listeners: Vec<TcpListener>, thread: usize) ->
     let runtime = io_threads::runtime()?;
     std::thread::Builder::new().name("getid-http".to_owned()).spawn(move || {
         io_threads::set_current(thread);
-        runtime.block_on(accept::run(Arc::new(Http { server }), listeners));
+        let http = Arc::new(Http { server, page: page::Page::new() });
+        runtime.block_on(async {
+            drop(tokio::spawn(page::Page::run(Arc::clone(&http))));
+            accept::run(http, listeners).await;
+        });
         runtime.shutdown_background();
     })?;
     Ok(())

@@ -6,6 +6,7 @@
 
 mod basics;
 mod leaf;
+mod page;
 mod recorded;
 #[path = "../support/mod.rs"]
 mod support;
