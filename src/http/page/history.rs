@@ -30,6 +30,7 @@ pub(super) struct Point {
 
 /// What was given in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[expect(clippy::struct_field_names, reason = "a unit belongs to a number's name")]
 pub(super) struct Second {
     /// IDs.
     pub(super) ids_per_s: u32,
@@ -41,6 +42,7 @@ pub(super) struct Second {
 
 /// The last ten minutes, the oldest second first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[expect(clippy::struct_field_names, reason = "a unit belongs to a number's name")]
 pub(super) struct Rates {
     ids_per_s: Vec<u32>,
     values_per_s: Vec<u32>,

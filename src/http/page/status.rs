@@ -1,8 +1,9 @@
 //! What the page shows of a server at one moment, as it is written in JSON.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
-use getid_core::{CounterDeclaration, CounterKind, SequenceStatus};
+use getid_core::{CounterDeclaration, CounterKind, SequenceStatus, Tick};
 use serde::Serialize;
 
 use super::history::Second;
@@ -121,6 +122,7 @@ struct ClientsStatus {
 }
 
 #[derive(Debug, Serialize)]
+#[expect(clippy::struct_field_names, reason = "a unit belongs to a number's name")]
 struct MemoryStatus {
     resident_bytes: u64,
     peak_bytes: u64,
@@ -193,9 +195,6 @@ impl Status {
     /// As it is now; `rate` is what was given in the last second.
     pub(super) fn of(server: &Server, rate: Second) -> Status {
         let facts = server.facts();
-        let (own, mint, layout) = (&*facts.generator, &facts.generator.mint, facts.layout);
-        let time = |tick: getid_core::Tick| timestamp::format_rfc3339(tick.unix_ms(layout.epoch()));
-        let over_http = server.clients.over_http();
         Status {
             time: timestamp::format_rfc3339(facts.process.wall_unix_us.div_euclid(1000)),
             giving: Giving::of(&facts, server.is_stopping()),
@@ -208,56 +207,27 @@ impl Status {
                 uptime_s: facts.metrics.uptime_s(),
                 requests_per_s: facts.metrics.rate.per_s(),
             },
-            ids: IdsStatus {
-                issued: mint.ids_issued + mint.line_ids_issued,
-                issued_unnamed: mint.ids_issued,
-                per_s_unnamed: own.asked_per_s,
-                capacity_per_s: layout.capacity_per_s(),
-                waiting: own.waiting_ids,
-                wait_ms: own.wait_ms,
-                wait_limit_ms: facts.config.id_max_wait_ms.into(),
-                refused: own.refusals,
-                position: time(mint.position.max(mint.reference)),
-            },
+            ids: IdsStatus::of(&facts),
             borrow: BorrowStatus {
-                ms: mint.borrow_ms,
+                ms: facts.generator.mint.borrow_ms,
                 limit_ms: facts.config.id_max_borrow_ms,
-                highest_ms: mint.highest_borrow_ms,
+                highest_ms: facts.generator.mint.highest_borrow_ms,
                 policy: facts.config.id_borrow_policy.word(),
             },
             clock: ClockStatus {
-                offset_ms: mint.clock_offset_ms,
-                set_back: mint.rollbacks,
-                jumps: mint.jumps,
-                holds_jump: mint.holds_jump,
+                offset_ms: facts.generator.mint.clock_offset_ms,
+                set_back: facts.generator.mint.rollbacks,
+                jumps: facts.generator.mint.jumps,
+                holds_jump: facts.generator.mint.holds_jump,
             },
-            watermark: WatermarkStatus {
-                lead_ms: mint.watermark.0.saturating_sub(mint.position.0.max(mint.reference.0)),
-                time: time(mint.watermark),
-                last_save: i64::try_from(own.last_save_unix_ms)
-                    .ok()
-                    .filter(|&unix_ms| unix_ms > 0)
-                    .map(timestamp::format_rfc3339),
-                last_save_us: own.last_save_us,
-                is_ok: own.last_save_ok,
-                saves: own.saves,
-                failures: own.save_failures,
-                saving_ms: own.saving_ms,
-            },
+            watermark: WatermarkStatus::of(&facts),
             layout: LayoutStatus::of(&facts),
             claim: ClaimStatus {
                 state: facts.config.id_state.word(),
                 folder: facts.config.state_dir.display().to_string(),
                 standbys: [],
             },
-            clients: ClientsStatus {
-                connected: facts.clients.connected.saturating_sub(over_http),
-                max: facts.clients.max,
-                peak: facts.metrics.clients_peak.load(std::sync::atomic::Ordering::Relaxed),
-                waiting: facts.clients.waiting,
-                over_http,
-                over_http_max: facts.config.http.clients_max,
-            },
+            clients: ClientsStatus::of(&facts, server.clients.over_http()),
             memory: MemoryStatus {
                 resident_bytes: facts.memory.resident_bytes,
                 peak_bytes: facts.metrics.memory_peak(),
@@ -265,6 +235,58 @@ impl Status {
             },
             generators: GeneratorsStatus::of(&facts, server.settings.get().counters.iter()),
             sequences: SequencesStatus::of(&facts),
+        }
+    }
+}
+
+/// The time of a tick of the unnamed generator.
+fn time_of(facts: &Facts<'_>, tick: Tick) -> String {
+    timestamp::format_rfc3339(tick.unix_ms(facts.layout.epoch()))
+}
+
+impl IdsStatus {
+    fn of(facts: &Facts<'_>) -> IdsStatus {
+        let (own, mint) = (&*facts.generator, &facts.generator.mint);
+        IdsStatus {
+            issued: mint.ids_issued + mint.line_ids_issued,
+            issued_unnamed: mint.ids_issued,
+            per_s_unnamed: own.asked_per_s,
+            capacity_per_s: facts.layout.capacity_per_s(),
+            waiting: own.waiting_ids,
+            wait_ms: own.wait_ms,
+            wait_limit_ms: facts.config.id_max_wait_ms,
+            refused: own.refusals,
+            position: time_of(facts, mint.position.max(mint.reference)),
+        }
+    }
+}
+
+impl WatermarkStatus {
+    fn of(facts: &Facts<'_>) -> WatermarkStatus {
+        let (own, mint) = (&*facts.generator, &facts.generator.mint);
+        let last_save = i64::try_from(own.last_save_unix_ms).ok().filter(|&unix_ms| unix_ms > 0);
+        WatermarkStatus {
+            lead_ms: mint.watermark.0.saturating_sub(mint.position.max(mint.reference).0),
+            time: time_of(facts, mint.watermark),
+            last_save: last_save.map(timestamp::format_rfc3339),
+            last_save_us: own.last_save_us,
+            is_ok: own.last_save_ok,
+            saves: own.saves,
+            failures: own.save_failures,
+            saving_ms: own.saving_ms,
+        }
+    }
+}
+
+impl ClientsStatus {
+    fn of(facts: &Facts<'_>, over_http: usize) -> ClientsStatus {
+        ClientsStatus {
+            connected: facts.clients.connected,
+            max: facts.clients.max,
+            peak: facts.metrics.clients_peak.load(Relaxed),
+            waiting: facts.clients.waiting,
+            over_http,
+            over_http_max: facts.config.http.clients_max,
         }
     }
 }
