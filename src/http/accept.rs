@@ -1,46 +1,78 @@
 //! Takes HTTP connections in, as many as there may be, and serves each until it ends or the server stops.
 
-use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tower_service::Service as _;
 
 use super::caller::Caller;
-use super::{Http, guard, router};
-use crate::acl::Origin;
-use crate::server::registry::{Endpoint, Ends};
+use super::gate::Gate;
+use super::head::{FIELDS_MAX, HEAD_BYTES_MAX};
+use super::places::{Admitted, Limits, Place, Places, Reason, SWEEP, Taken, Told};
+use super::{Http, problem, router};
+use crate::acl::{Origin, Source};
+use crate::logging::throttle::throttled;
+use crate::metrics::Counter;
+use crate::server::Server;
+use crate::server::accept::set_options;
+use crate::server::handshakes::{Handshakes, Unfinished, handshakes_max};
+use crate::server::listen::REFUSALS_MAX;
+use crate::server::panic_watch::PanicWatch;
+use crate::server::registry::{Endpoint, Ends, Stop};
 use crate::server::tls;
-
-/// Time for the head of a request, from its first byte or from the connection on.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Bytes of a request's head, and what is read of its body at a time.
-const HEAD_BYTES_MAX: usize = 16 * 1024;
-
-/// Fields of a head.
-const HEADERS_MAX: usize = 64;
 
 /// Pause after an `accept` that failed, most often for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Time for a client that is refused to take its answer.
+const REFUSAL_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Room for hyper to read a whole head in, and to write.
+const BUFFER_BYTES_MAX: usize = HEAD_BYTES_MAX + 4096;
+
+/// Memory that large responses may take together, KiB, and from what size on a response counts as one.
+const LARGE_KIB_MAX: usize = 16 * 1024;
+
+/// What all connections share.
+pub(super) struct Port {
+    pub(super) http: Arc<Http>,
+    pub(super) router: axum::Router,
+    pub(super) places: Arc<Places>,
+    /// KiB that are left for large responses.
+    pub(super) memory: Arc<Semaphore>,
+    handshakes: Arc<Handshakes>,
+    /// Connections that are being told that there is no place.
+    refusals: AtomicUsize,
+    /// Whether the last `accept` failed.
+    fails: AtomicBool,
+}
+
 /// Accepts on all listeners until the server stops, and then until its connections have ended.
 pub(super) async fn run(http: Arc<Http>, listeners: Vec<std::net::TcpListener>) {
-    let places = http.server.config.get().http.clients_max as usize;
-    let port = Arc::new(Port { router: router::router(&http), http, places: Semaphore::new(places) });
+    let port = Arc::new(Port {
+        router: router::router(&http),
+        http,
+        places: Places::new(),
+        memory: Arc::new(Semaphore::new(LARGE_KIB_MAX)),
+        handshakes: Arc::default(),
+        refusals: AtomicUsize::new(0),
+        fails: AtomicBool::new(false),
+    });
     let mut tasks = tokio::task::JoinSet::new();
     for listener in listeners {
         match TcpListener::from_std(listener) {
@@ -48,67 +80,268 @@ pub(super) async fn run(http: Arc<Http>, listeners: Vec<std::net::TcpListener>) 
             Err(error) => tracing::error!("the HTTP port cannot be served: {error}"),
         }
     }
-    port.http.server.stop_requested().await;
+    tasks.spawn(Arc::clone(&port).sweep());
+    port.server().stop_requested().await;
     tasks.shutdown().await;
-    // Those that are left end by themselves: their tasks hear of the stop too.
-    let _ = port.places.acquire_many(u32::try_from(places).unwrap_or(u32::MAX)).await;
-}
-
-struct Port {
-    http: Arc<Http>,
-    router: axum::Router,
-    places: Semaphore,
+    port.handshakes.end_all();
+    port.places.end_all(Told::End);
+    let timeout_s = port.server().config.get().shutdown_timeout_s;
+    if tokio::time::timeout(Duration::from_secs(timeout_s), port.places.all_gone()).await.is_err() {
+        port.places.end_all(Told::CutOff);
+        let _ = tokio::time::timeout(REFUSAL_TIMEOUT, port.places.all_gone()).await;
+    }
 }
 
 impl Port {
+    pub(super) fn server(&self) -> &Arc<Server> {
+        &self.http.server
+    }
+
     async fn accept_all(self: Arc<Self>, listener: TcpListener) {
         loop {
-            match listener.accept().await {
-                Ok((stream, peer)) => drop(tokio::spawn(Arc::clone(&self).serve(stream, peer))),
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            let (stream, peer) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    self.note_accept_error(&error);
+                    // Without a pause this would spin: the connection that could not be accepted is still there.
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            if self.fails.load(Relaxed) && self.fails.swap(false, Relaxed) {
+                throttled!(self.server().throttle, AcceptsAgain, "HTTP clients can be accepted again");
             }
+            self.server().metrics.count(Counter::HttpConnections);
+            let config = self.server().config.get();
+            if let Err(error) = set_options(&stream, &config) {
+                throttled!(self.server().throttle, SocketOptions, "HTTP client at {peer}: socket options: {error}");
+            }
+            match self.server().tls.as_ref().filter(|_| config.http.tls) {
+                None => self.begin(stream, peer),
+                Some(acceptor) => {
+                    let count_max = handshakes_max(config.http.clients_max) as usize;
+                    let place = self.handshakes.begin(Source::of(peer.ip()), count_max).await;
+                    let stream = tls::Stream::for_http(stream, Arc::clone(acceptor));
+                    tokio::spawn(Arc::clone(&self).shake_hands(stream, peer, place, count_max));
+                }
+            }
+            // Whoever was told to make room does so now, before the next one comes.
+            tokio::task::yield_now().await;
         }
     }
 
-    async fn serve(self: Arc<Self>, stream: TcpStream, peer: SocketAddr) {
-        let Ok(_place) = self.places.try_acquire() else { return };
-        let _ = stream.set_nodelay(true);
-        let local = stream.local_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)));
-        let ends = Ends { peer: Endpoint::Tcp(peer), local: Endpoint::Tcp(local), fd: stream.as_raw_fd() };
-        let server = &self.http.server;
-        let acceptor = server.tls.as_ref().filter(|_| server.config.get().http.tls);
-        let caller = Arc::new(Caller::new(Arc::clone(server), Origin::of(peer.ip()), ends, acceptor.is_some()));
-        match acceptor {
-            Some(acceptor) => self.talk(tls::Stream::new(stream, Arc::clone(acceptor)), caller).await,
-            None => self.talk(stream, caller).await,
+    fn note_accept_error(&self, error: &io::Error) {
+        self.server().metrics.count(Counter::AcceptErrors);
+        if !self.fails.swap(true, Relaxed) {
+            let throttle = &self.server().throttle;
+            throttled!(
+                throttle,
+                AcceptFails,
+                "accepting an HTTP client failed: {error}. Trying on, every {ACCEPT_PAUSE:?}"
+            );
         }
     }
 
-    async fn talk(&self, stream: impl AsyncRead + AsyncWrite + Unpin, caller: Arc<Caller>) {
-        let service = service_fn(|request: Request<Incoming>| self.answer(request, Arc::clone(&caller)));
-        let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-        builder.max_buf_size(HEAD_BYTES_MAX).max_headers(HEADERS_MAX);
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-        let stop = pin!(async {
-            tokio::select! {
-                () = self.http.server.stop_requested() => {}
-                () = caller.stopped() => {}
+    /// A connection that is no client until its handshake is done.
+    async fn shake_hands(
+        self: Arc<Self>,
+        mut stream: tls::Stream,
+        peer: SocketAddr,
+        place: crate::server::handshakes::Place,
+        count_max: usize,
+    ) {
+        let watch = PanicWatch::new(self.server(), peer);
+        let result = place.run(&mut stream).await;
+        drop(watch);
+        let Server { metrics, throttle, .. } = &**self.server();
+        match result {
+            Ok(()) => self.begin(stream, peer),
+            Err(Unfinished::Failed(error)) => throttled!(throttle, Left, "HTTP client at {peer} is gone: {error}"),
+            Err(Unfinished::Evicted) => {
+                metrics.count(Counter::HandshakesEvicted);
+                throttled!(
+                    throttle,
+                    HandshakeEvicted,
+                    "the TLS handshake of the HTTP client at {peer} does not go on and is ended: {count_max} are under \
+                     way, as many as may be, and another waits"
+                );
             }
+            Err(Unfinished::Stopped) => {}
+        }
+        drop(place);
+    }
+
+    /// Serves a connection, if there is a place for it.
+    fn begin<S: Stream>(self: &Arc<Self>, stream: S, peer: SocketAddr) {
+        let Server { metrics, throttle, config, .. } = &**self.server();
+        let count_max = config.get().http.clients_max as usize;
+        let taken = match self.places.admit(Source::of(peer.ip()), count_max) {
+            Admitted::Place(taken) => taken,
+            Admitted::Evicted(taken) => {
+                metrics.count(Counter::HttpEvicted);
+                throttled!(
+                    throttle,
+                    HttpEvicted,
+                    "an HTTP connection that was idle made room for {peer}: all {count_max} places of http-max-clients are \
+                     taken"
+                );
+                taken
+            }
+            Admitted::Refused => {
+                metrics.count(Counter::HttpRefused);
+                throttled!(
+                    throttle,
+                    HttpRefused,
+                    "the HTTP client at {peer} is refused: all {count_max} places of http-max-clients are at work"
+                );
+                return self.refuse(stream);
+            }
+        };
+        metrics.http.note_connected(self.places.count());
+        tokio::spawn(Arc::clone(self).serve(stream, peer, taken));
+    }
+
+    /// Says that there is no place and closes, without waiting for anybody.
+    fn refuse<S: Stream>(self: &Arc<Self>, mut stream: S) {
+        // Each keeps a descriptor meanwhile. A flood is closed without a word.
+        if self.refusals.fetch_add(1, Relaxed) >= REFUSALS_MAX {
+            self.refusals.fetch_sub(1, Relaxed);
+            return;
+        }
+        let port = Arc::clone(self);
+        tokio::spawn(async move {
+            let _ = tokio::time::timeout(REFUSAL_TIMEOUT, async {
+                stream.write_all(&problem::no_place()).await?;
+                stream.shutdown().await
+            })
+            .await;
+            drop(stream);
+            port.refusals.fetch_sub(1, Relaxed);
         });
-        tokio::select! {
-            _ = connection.as_mut() => return,
-            () = stop => connection.as_mut().graceful_shutdown(),
-        }
-        let _ = connection.await;
     }
 
-    async fn answer(&self, request: Request<Incoming>, caller: Arc<Caller>) -> Result<Response, Infallible> {
-        let mut request = request.map(Body::new);
-        if let Err(problem) = guard::check(&request, &caller) {
-            return Ok(guard::sealed(problem.into()));
+    async fn serve<S: Stream>(self: Arc<Self>, mut stream: S, peer: SocketAddr, taken: Taken) {
+        let watch = PanicWatch::new(self.server(), peer);
+        let local = stream.local();
+        let ends = Ends { peer: Endpoint::Tcp(peer), local: Endpoint::Tcp(local), fd: stream.fd() };
+        let user = stream.user();
+        let server = Arc::clone(self.server());
+        let caller = Arc::new(Caller::new(server, Origin::of(peer.ip()), ends, user));
+        self.talk(stream, &taken.place, caller).await;
+        drop(watch);
+        drop(taken);
+        self.server().metrics.http.note_connected(self.places.count());
+    }
+
+    /// Serves requests until the connection ends, or is told to.
+    async fn talk<S: Stream>(&self, stream: S, place: &Arc<Place>, caller: Arc<Caller>) {
+        let gate = Gate::new(stream, Arc::clone(place));
+        let service = service_fn(|request: Request<Incoming>| {
+            self.answer(request.map(Body::new), Arc::clone(place), Arc::clone(&caller))
+        });
+        let mut builder = http1::Builder::new();
+        // Time is looked at by the places, all at once.
+        builder.header_read_timeout(None).max_buf_size(BUFFER_BYTES_MAX).max_headers(FIELDS_MAX);
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(gate), service));
+        let mut is_ending = false;
+        poll_fn(|cx| {
+            place.set_waker(cx.waker());
+            let told = match caller.stopping(cx.waker()) {
+                Stop::No => place.told(),
+                Stop::Drain | Stop::AfterReply => {
+                    place.tell(Told::End);
+                    place.told()
+                }
+                Stop::Now => Told::CutOff,
+            };
+            if told == Told::CutOff {
+                return Poll::Ready(());
+            }
+            if told == Told::End && !is_ending {
+                is_ending = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            connection.as_mut().poll(cx).map(|_| ())
+        })
+        .await;
+    }
+
+    /// Tells connections that are late so, once a second.
+    async fn sweep(self: Arc<Self>) {
+        let mut ticks = tokio::time::interval(SWEEP);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let config = self.server().config.get();
+            let limits = Limits {
+                idle_us: config.http.timeout_s.saturating_mul(1_000_000),
+                output_us: config.client_output_timeout_s.saturating_mul(1_000_000),
+            };
+            self.places.sweep(limits, |reason| self.note_late(reason));
+            let http = &self.server().metrics.http;
+            http.note_connected(self.places.count());
+            http.streams.store(self.places.streams() as u64, Relaxed);
         }
-        request.extensions_mut().insert(caller);
-        self.router.clone().call(request).await.map(guard::sealed)
+    }
+
+    fn note_late(&self, reason: Reason) {
+        let Server { metrics, throttle, .. } = &**self.server();
+        let counter = match reason {
+            Reason::HeadLate => Counter::HttpHeadsLate,
+            Reason::BodyLate => Counter::HttpBodiesLate,
+            Reason::AnswerLate => Counter::HttpAnswersLate,
+            Reason::Idle => Counter::HttpIdleClosed,
+            Reason::OutputLate => {
+                throttled!(
+                    throttle,
+                    OutputLimit,
+                    "an HTTP client is closed: nothing was taken of its response within client-output-timeout"
+                );
+                Counter::OutputTimeoutClosed
+            }
+            Reason::Lingers => return,
+        };
+        metrics.count(counter);
+    }
+}
+
+/// What a connection is on: TCP, or TLS over it.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    fn fd(&self) -> i32;
+
+    fn local(&self) -> SocketAddr;
+
+    /// Whom the client's certificate names.
+    fn user(&mut self) -> Option<String> {
+        None
+    }
+}
+
+fn local_of(stream: Option<&TcpStream>) -> SocketAddr {
+    let nowhere = || SocketAddr::from(([0, 0, 0, 0], 0));
+    stream.and_then(|stream| stream.local_addr().ok()).unwrap_or_else(nowhere)
+}
+
+impl Stream for TcpStream {
+    fn fd(&self) -> i32 {
+        self.as_raw_fd()
+    }
+
+    fn local(&self) -> SocketAddr {
+        local_of(Some(self))
+    }
+}
+
+impl Stream for tls::Stream {
+    fn fd(&self) -> i32 {
+        self.tcp().map_or(-1, AsRawFd::as_raw_fd)
+    }
+
+    fn local(&self) -> SocketAddr {
+        local_of(self.tcp())
+    }
+
+    fn user(&mut self) -> Option<String> {
+        self.take_user()
     }
 }

@@ -1,11 +1,10 @@
 //! Who asks on one connection, and the client of the server's that asks for them.
 
-use std::future::poll_fn;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::Waker;
 
+use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
-use axum::http::{HeaderMap, StatusCode};
 use subtle::ConstantTimeEq as _;
 
 use super::credentials::Credentials;
@@ -21,7 +20,8 @@ use crate::server::registry::{Client, Ends, Stop};
 pub(super) struct Caller {
     pub(super) server: Arc<Server>,
     pub(super) origin: Origin,
-    pub(super) is_tls: bool,
+    /// The user that the client's certificate names.
+    pub(super) certificate_user: Option<String>,
     ends: Ends,
     /// Between requests; a request takes it, and one that is let go of in the middle drops it.
     idle: Mutex<Option<Box<Desk>>>,
@@ -38,16 +38,14 @@ struct Desk {
     client: LocalClient,
     /// The `Authorization` that it logged in by; empty: none.
     login: Vec<u8>,
-    /// The user that it acts as without a password (`http-api ... user`).
-    acts_as: Option<String>,
     /// The version of the settings that it did so under: later ones may have another password.
     settings: u64,
 }
 
 impl Caller {
-    pub(super) fn new(server: Arc<Server>, origin: Origin, ends: Ends, is_tls: bool) -> Caller {
+    pub(super) fn new(server: Arc<Server>, origin: Origin, ends: Ends, certificate_user: Option<String>) -> Caller {
         let (idle, wrong_logins, client) = Default::default();
-        Caller { server, origin, is_tls, ends, idle, wrong_logins, client, waker: OnceLock::new() }
+        Caller { server, origin, certificate_user, ends, idle, wrong_logins, client, waker: OnceLock::new() }
     }
 
     /// The reply to a command by whoever these headers are of.
@@ -61,26 +59,6 @@ impl Caller {
         reply::read(&self.ask_bytes(headers, &words).await?)
     }
 
-    /// The same by this user, whose password nobody has to know; without one, by whoever the headers are of.
-    ///
-    /// # Errors
-    ///
-    /// As [`Caller::ask`]; and a problem if there is no such user any more, or it is off.
-    pub(super) async fn ask_as(
-        &self,
-        user: Option<&str>,
-        headers: &HeaderMap,
-        args: &[&[u8]],
-    ) -> Result<Reply, Problem> {
-        let Some(user) = user else { return self.ask(headers, args).await };
-        let mut words = Vec::new();
-        request::encode(args, &mut words);
-        let mut desk = self.desk_of(user)?;
-        let reply = desk.client.ask(&words).await.map_err(|_| Problem::stopping())?;
-        self.keep(desk);
-        reply::read(&reply)
-    }
-
     /// The same as bytes of RESP, errors included.
     pub(super) async fn ask_bytes(&self, headers: &HeaderMap, request: &[u8]) -> Result<Vec<u8>, Problem> {
         let mut desk = self.desk(headers).await?;
@@ -89,45 +67,27 @@ impl Caller {
         Ok(reply)
     }
 
-    /// The desk of a user that nobody logs in as.
-    fn desk_of(&self, user: &str) -> Result<Box<Desk>, Problem> {
-        let settings = self.server.settings.version();
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let is_same = |desk: &Desk| desk.settings == settings && desk.acts_as.as_deref() == Some(user);
-        if let Some(desk) = idle.filter(|desk| is_same(desk))
-            && desk.client.client().stopping() == Stop::No
-        {
-            return Ok(desk);
-        }
-        let mut desk = self.open()?;
-        if !desk.client.log_in_as(user) {
-            return Err(Problem::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                format!("http-api acts as the user '{user}' here, and there is no such user now, or it is off"),
-            ));
-        }
-        (desk.acts_as, desk.settings) = (Some(user.to_owned()), settings);
-        Ok(desk)
-    }
-
     /// The desk of whoever these headers are of.
     async fn desk(&self, headers: &HeaderMap) -> Result<Box<Desk>, Problem> {
         let login = headers.get(AUTHORIZATION).map_or(&[][..], |value| value.as_bytes());
         let settings = self.server.settings.version();
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let is_same = |desk: &Desk| {
-            desk.acts_as.is_none()
-                && (login.is_empty() || desk.settings == settings)
-                && bool::from(desk.login.as_slice().ct_eq(login))
-        };
+        let is_same = |desk: &Desk| desk.settings == settings && bool::from(desk.login.as_slice().ct_eq(login));
         if let Some(desk) = idle.filter(|desk| is_same(desk))
             && desk.client.client().stopping() == Stop::No
         {
             return Ok(desk);
         }
-        let mut desk = self.open()?;
-        if !login.is_empty() {
-            let Credentials { user, password } = Credentials::read(login)?;
+        let mut desk = self.open(settings)?;
+        if login.is_empty() {
+            if let Some(user) = &self.certificate_user
+                && !desk.client.log_in_by_certificate(user)
+            {
+                return Err(Problem::stopping());
+            }
+        } else {
+            let Credentials { user, password } =
+                Credentials::read(login).map_err(|malformed| Problem::unauthorized(malformed.to_string()))?;
             let mut words = Vec::new();
             request::encode(&[b"AUTH", user.as_bytes(), password.as_bytes()], &mut words);
             desk.client.set_wrong_logins(*self.wrong_logins.lock().unwrap_or_else(PoisonError::into_inner));
@@ -135,38 +95,29 @@ impl Caller {
             *self.wrong_logins.lock().unwrap_or_else(PoisonError::into_inner) = desk.client.wrong_logins();
             reply::read(&reply)?;
             desk.login = login.to_vec();
-            desk.settings = settings;
         }
         Ok(desk)
     }
 
     /// A desk of somebody who has said nothing.
-    fn open(&self) -> Result<Box<Desk>, Problem> {
+    fn open(&self, settings: u64) -> Result<Box<Desk>, Problem> {
         let client = LocalClient::new(&self.server, self.origin, self.ends.clone()).ok_or_else(Problem::stopping)?;
+        if let Some(waker) = self.waker.get() {
+            client.client().stopping_or_wake(waker);
+        }
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(client.client()));
-        Ok(Box::new(Desk { client, login: Vec::new(), acts_as: None, settings: 0 }))
+        Ok(Box::new(Desk { client, login: Vec::new(), settings }))
     }
 
     fn keep(&self, desk: Box<Desk>) {
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(desk);
     }
 
-    /// Whether the client of the last request was told to end since.
-    pub(super) fn is_told_to_end(&self) -> bool {
+    /// Whether the client is told to end, by `CLIENT KILL` or because its user is gone; if it is later, that wakes the
+    /// connection's task, whose waker this is.
+    pub(super) fn stopping(&self, waker: &Waker) -> Stop {
+        self.waker.get_or_init(|| waker.clone());
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
-        client.as_ref().is_some_and(|client| client.stopping() != Stop::No)
-    }
-
-    /// Resolves when the client is told to end: by `CLIENT KILL`, or because its user is gone.
-    pub(super) async fn stopped(&self) {
-        poll_fn(|cx| {
-            let _ = self.waker.set(cx.waker().clone());
-            let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
-            match client.as_ref().map(|client| client.stopping_or_wake(cx.waker())) {
-                None | Some(Stop::No) => Poll::Pending,
-                Some(_) => Poll::Ready(()),
-            }
-        })
-        .await;
+        client.as_ref().map_or(Stop::No, |client| client.stopping_or_wake(waker))
     }
 }

@@ -1,18 +1,29 @@
 //! What is refused before anybody looks at who asks: requests that a page of somebody else's may have made a browser
 //! send, and clients that may not come in from where they are.
+//!
+//! A page elsewhere can have a browser send requests here in two ways. It can send them as its own, across sites: then
+//! the browser says whose they are (`Origin`, `Sec-Fetch-Site`), sends no JSON without asking first, and is never told
+//! that it may. Or its name can be made to point here, so that this server counts as its own: then `Host` is that name.
 
 use std::net::IpAddr;
 
 use axum::extract::Request;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN, TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN, REFERRER_POLICY,
+    TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 
 use super::caller::Caller;
+use super::credentials::Credentials;
 use super::problem::Problem;
 use super::router;
+
+/// Whose page it is from, as far as a browser says.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// Whether a request may go on.
 ///
@@ -21,13 +32,14 @@ use super::router;
 /// The problem that it is answered with.
 pub(super) fn check(request: &Request, caller: &Caller) -> Result<(), Problem> {
     let path = request.uri().path();
+    check_method(request.method(), path)?;
     let config = caller.server.config.get();
     let is_probe = router::is_probe(path);
     let is_open = (is_probe && config.http.open.probes) || (router::is_metrics(path) && config.http.open.metrics);
     let headers = request.headers();
     if !is_open {
-        let default_is_open = caller.server.settings.get().users.default_user().is_nopass();
-        if config.protection().turns_away(caller.origin, default_is_open) {
+        let default_is_open = || caller.server.settings.get().users.default_user().is_nopass();
+        if config.protection().turns_away(caller.origin, default_is_open()) {
             return Err(Problem::new(
                 StatusCode::FORBIDDEN,
                 "getid is in protected mode and has no password: it answers this machine only. Set requirepass, or \
@@ -36,31 +48,42 @@ pub(super) fn check(request: &Request, caller: &Caller) -> Result<(), Problem> {
             ));
         }
     }
-    // The page has no data: its script asks for it, with a login or by a name that is known.
-    let (is_page, is_of_others) = (path == "/", router::is_of_others(path));
-    if !is_probe
-        && !is_page
-        && !is_of_others
-        && !headers.contains_key("authorization")
-        && !is_known_host(headers, &config.http.hosts)
-    {
+    if !is_probe && !is_known_host(headers, &config.http.hosts) && !proves_who_it_is(headers, caller) {
         return Err(Problem::new(
             StatusCode::MISDIRECTED_REQUEST,
             "without a login, Host must be an address, localhost, or a name in http-host".to_owned(),
         ));
     }
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
-    if changes && !is_of_others {
-        check_change(headers, caller)?;
+    if changes && !router::is_of_others(path) {
+        check_change(headers, &config.http.hosts)?;
     }
     Ok(())
 }
 
+/// Methods that ask about the server, or for a way through it, and not for what is at a path. `OPTIONS` is how a
+/// browser asks whether a page elsewhere may send something.
+fn check_method(method: &Method, path: &str) -> Result<(), Problem> {
+    let is_refused = match *method {
+        Method::TRACE | Method::CONNECT => true,
+        Method::OPTIONS => !router::is_of_others(path),
+        _ => false,
+    };
+    if !is_refused {
+        return Ok(());
+    }
+    let detail = format!("{method} is not answered here; /openapi.json says what is");
+    Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail))
+}
+
 /// A name that somebody else has may be made to point here, and then a page of theirs counts as ours.
 fn is_known_host(headers: &HeaderMap, known: &[String]) -> bool {
-    let Some(host) = headers.get(HOST).and_then(|host| host.to_str().ok()) else { return true };
+    // HTTP/1.0 may come without; a browser's requests never do.
+    let Some(host) = headers.get(HOST) else { return true };
+    let Ok(host) = host.to_str() else { return false };
     let name = host_of(host).to_ascii_lowercase();
-    name == "localhost" || name.parse::<IpAddr>().is_ok() || known.contains(&name)
+    let name = name.strip_suffix('.').unwrap_or(&name);
+    name == "localhost" || name.parse::<IpAddr>().is_ok() || known.iter().any(|known| known == name)
 }
 
 /// `Host` without its port, and an IPv6 address without its brackets.
@@ -71,17 +94,25 @@ fn host_of(host: &str) -> &str {
     host.rsplit_once(':').map_or(host, |(name, _)| name)
 }
 
+/// Whether the request has a password that somebody must know, or came with a certificate. A user without a password
+/// proves nothing: a page elsewhere could log in as well.
+fn proves_who_it_is(headers: &HeaderMap, caller: &Caller) -> bool {
+    let Some(login) = headers.get(AUTHORIZATION) else { return caller.certificate_user.is_some() };
+    let Ok(Credentials { user, .. }) = Credentials::read(login.as_bytes()) else { return false };
+    // Of a user that does not exist no password is right either.
+    !caller.server.settings.get().users.get(user.as_bytes()).is_some_and(|user| user.is_nopass())
+}
+
 /// A form of another page's can be sent here, but not with a JSON body, and its browser says where it is from.
-fn check_change(headers: &HeaderMap, caller: &Caller) -> Result<(), Problem> {
-    if let Some(origin) = headers.get(ORIGIN) {
-        let scheme = if caller.is_tls { "https" } else { "http" };
-        let own = headers.get(HOST).and_then(|host| host.to_str().ok()).map(|host| format!("{scheme}://{host}"));
-        if own.as_deref().map(str::as_bytes) != Some(origin.as_bytes()) {
-            return Err(Problem::new(StatusCode::FORBIDDEN, "Origin is another site's".to_owned()));
-        }
+fn check_change(headers: &HeaderMap, known: &[String]) -> Result<(), Problem> {
+    let is_elsewhere = headers.get(ORIGIN).is_some_and(|origin| !is_own_origin(origin, headers.get(HOST), known))
+        || headers.get(SEC_FETCH_SITE).is_some_and(|site| !matches!(site.as_bytes(), b"same-origin" | b"none"));
+    if is_elsewhere {
+        let detail = "the request is from a page of another site: its Origin is not this server's";
+        return Err(Problem::new(StatusCode::FORBIDDEN, detail.to_owned()));
     }
     let is_empty = !headers.contains_key(TRANSFER_ENCODING)
-        && headers.get(CONTENT_LENGTH).is_none_or(|length| length.as_bytes() == b"0");
+        && headers.get(CONTENT_LENGTH).is_none_or(|length| length.as_bytes().iter().all(|digit| *digit == b'0'));
     let is_json = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).is_some_and(|kind| {
         kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
     });
@@ -94,10 +125,27 @@ fn check_change(headers: &HeaderMap, caller: &Caller) -> Result<(), Problem> {
     ))
 }
 
+/// Whether an origin is this server's: its host and port are those of `Host`, or its host is in `http-host`. The scheme
+/// does not count, nor does a port in the second case: a proxy in front may end TLS, and have a port of its own.
+fn is_own_origin(origin: &HeaderValue, host: Option<&HeaderValue>, known: &[String]) -> bool {
+    let Ok(origin) = origin.to_str() else { return false };
+    let Some(own) = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")) else { return false };
+    let is_host = host.and_then(|host| host.to_str().ok()).is_some_and(|host| own.eq_ignore_ascii_case(host));
+    is_host || known.iter().any(|known| known.eq_ignore_ascii_case(host_of(own)))
+}
+
 /// A response with what all responses have.
 pub(super) fn sealed(mut response: Response) -> Response {
+    let is_refused_method = response.status() == StatusCode::METHOD_NOT_ALLOWED;
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(CROSS_ORIGIN_RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    if is_refused_method {
+        // Those of the path where it says so; else those that there are anywhere.
+        headers.entry(ALLOW).or_insert(HeaderValue::from_static("GET, HEAD, POST, PATCH"));
+    }
     response
 }

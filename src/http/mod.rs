@@ -5,27 +5,32 @@
 //! ([`LocalClient`](crate::server::connection::LocalClient)): one function decides for both ports who may do what, and
 //! one place counts, limits, logs and shows it.
 //!
-//! - `accept` takes connections in, and bounds them; each has a `caller`, which knows who asks.
+//! - `accept` takes connections in; `places` bounds them and their time. Each has a `gate`, through which one request
+//!   at a time comes whose [`head`] and [`framing`] are beyond doubt, and a `caller`, which knows who asks.
+//! - `answer` is the way of one request; `outgoing` its response's.
 //! - `guard` refuses what a page elsewhere, or somebody in between, may have sent.
 //! - `endpoint` is the table of endpoints, whose rows stand beside their handlers. `router` and `openapi` are made from
 //!   it, and requests are read by it: `query`, `body`, `schema`.
-//! - `leaf` has the paths of another server, whose answers are as Spring writes them (`spring`); not in the table.
-//! - `page` is what people see; `problem` is every answer that is no success: RFC 9457.
+//! - `problem` is every answer that is no success: RFC 9457.
 //!
 //! Invariant: nothing of a request is in a page, a header or the log unescaped.
 
 mod accept;
+mod answer;
 mod ask;
 mod body;
 mod caller;
-mod credentials;
+pub mod credentials;
 #[allow(dead_code, reason = "the endpoints that use all of it follow")]
 mod endpoint;
+pub mod framing;
+mod gate;
 mod guard;
+pub mod head;
 mod ids;
-mod leaf;
 mod openapi;
-mod page;
+mod outgoing;
+mod places;
 mod probes;
 mod problem;
 #[allow(dead_code, reason = "the endpoints that use all of it follow")]
@@ -35,7 +40,6 @@ mod request;
 mod router;
 #[allow(dead_code, reason = "the endpoints that use all of it follow")]
 mod schema;
-mod spring;
 
 use std::io;
 use std::net::TcpListener;
@@ -47,7 +51,6 @@ use crate::system::io_threads;
 /// What all requests share.
 struct Http {
     server: Arc<Server>,
-    page: page::Page,
 }
 
 /// Serves these listeners on a thread of its own until the server stops, or the process ends. `thread` is its number
@@ -60,11 +63,7 @@ pub fn start(server: Arc<Server>, listeners: Vec<TcpListener>, thread: usize) ->
     let runtime = io_threads::runtime()?;
     std::thread::Builder::new().name("getid-http".to_owned()).spawn(move || {
         io_threads::set_current(thread);
-        let http = Arc::new(Http { server, page: page::Page::new() });
-        runtime.block_on(async {
-            drop(tokio::spawn(page::Page::run(Arc::clone(&http))));
-            accept::run(http, listeners).await;
-        });
+        runtime.block_on(accept::run(Arc::new(Http { server }), listeners));
         runtime.shutdown_background();
     })?;
     Ok(())

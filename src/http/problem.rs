@@ -5,6 +5,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use super::head::Fault;
 use crate::text::printable::printable_up_to;
 
 /// The media type of a problem document.
@@ -47,6 +48,17 @@ impl Problem {
         Problem::new(StatusCode::UNAUTHORIZED, detail)
     }
 
+    /// Why a head or a body was refused.
+    pub(super) fn of_fault(fault: Fault) -> Problem {
+        let (status, text) = fault.answer();
+        Problem::new(StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), text.to_owned())
+    }
+
+    /// What was to come has not.
+    pub(super) fn late(detail: &str) -> Problem {
+        Problem::new(StatusCode::REQUEST_TIMEOUT, detail.to_owned())
+    }
+
     /// The server stops, or whoever asked was told to go.
     pub(super) fn stopping() -> Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "this connection was told to end: connect again".to_owned())
@@ -67,14 +79,21 @@ impl Problem {
     }
 }
 
-impl Problem {
-    /// The document.
-    pub(super) fn to_json(&self) -> String {
-        let detail = printable_up_to(&self.detail, DETAIL_CHARS_MAX);
-        let title = self.status.canonical_reason().unwrap_or("Error");
-        let document = Document { status: self.status.as_u16(), title, detail: &detail, code: self.code.as_deref() };
-        serde_json::to_string(&document).unwrap_or_default()
-    }
+/// The answer to a connection for which there is no place, as it is sent.
+pub(super) fn no_place() -> Vec<u8> {
+    let document = Document {
+        status: 503,
+        title: "Service Unavailable",
+        detail: "all places of http-max-clients are at work; try again in a second",
+        code: None,
+    };
+    let body = serde_json::to_string(&document).unwrap_or_default();
+    format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
+         cache-control: no-store\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
 }
 
 impl From<Problem> for Response {
@@ -85,7 +104,11 @@ impl From<Problem> for Response {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = (self.status, [(CONTENT_TYPE, PROBLEM_JSON)], self.to_json()).into_response();
+        let detail = printable_up_to(&self.detail, DETAIL_CHARS_MAX);
+        let title = self.status.canonical_reason().unwrap_or("Error");
+        let document = Document { status: self.status.as_u16(), title, detail: &detail, code: self.code.as_deref() };
+        let body = serde_json::to_vec(&document).unwrap_or_default();
+        let mut response = (self.status, [(CONTENT_TYPE, PROBLEM_JSON)], body).into_response();
         let headers = response.headers_mut();
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"getid\", charset=\"UTF-8\""));

@@ -59,6 +59,10 @@ kinds! {
     AuthTimeout = WARN, 1, 1, "clients were closed because they did not log in within auth-timeout";
     /// Closed during its TLS handshake, because too many others were in theirs.
     HandshakeEvicted = WARN, 1, 1, "TLS handshakes were ended because as many as may be were under way";
+    /// An HTTP connection that was idle made room for another.
+    HttpEvicted = INFO, 1, 10, "HTTP connections that were idle made room for others";
+    /// An HTTP client was refused, because all places were at work.
+    HttpRefused = WARN, 1, 1, "HTTP clients were refused because all places of http-max-clients were at work";
     /// Closed for speaking HTTP: a browser may have been tricked into it. The limit is that of Redis.
     Http = WARN, 1, 60, "connections were aborted as possible attacks by Cross Protocol Scripting";
     /// `accept` began to fail, as it does at the limit of open files.

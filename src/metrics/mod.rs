@@ -46,6 +46,8 @@ pub struct Metrics {
     pub uptime_s: AtomicU64,
     /// Resident memory when the first client could connect, in bytes.
     pub memory_startup: AtomicU64,
+    /// Connections of the HTTP port.
+    pub http: HttpGauges,
     /// Requests a second.
     pub rate: Rate,
     /// Bytes read a second.
@@ -96,10 +98,51 @@ pub enum Counter {
     DeniedKeys,
     /// Channels that their user may not use.
     DeniedChannels,
+    /// Connections to the HTTP port, refused ones included.
+    HttpConnections,
+    /// Of those, refused because all places of `http-max-clients` were at work.
+    HttpRefused,
+    /// HTTP connections that made room for others.
+    HttpEvicted,
+    /// HTTP connections closed after `http-timeout` without a request.
+    HttpIdleClosed,
+    /// HTTP requests answered with success, or with another place.
+    HttpAnswered,
+    /// HTTP requests answered with a status of 400 to 499.
+    HttpFaulty,
+    /// HTTP requests answered with a status of 500 and more.
+    HttpFailed,
+    /// HTTP requests whose head or chunks were refused for their form.
+    HttpHeadsBad,
+    /// HTTP requests whose head took too long.
+    HttpHeadsLate,
+    /// HTTP requests whose body took too long.
+    HttpBodiesLate,
+    /// HTTP requests whose body was too large.
+    HttpBodiesTooLarge,
+    /// HTTP requests that were not done in time.
+    HttpAnswersLate,
 }
 
 impl Counter {
-    const COUNT: usize = Counter::DeniedChannels as usize + 1;
+    const COUNT: usize = Counter::HttpAnswersLate as usize + 1;
+}
+
+/// What goes on at the HTTP port.
+#[derive(Debug, Default)]
+pub struct HttpGauges {
+    connected: AtomicU64,
+    peak: AtomicU64,
+    /// Streams that are under way.
+    pub streams: AtomicU64,
+}
+
+impl HttpGauges {
+    /// Notes how many connections there are.
+    pub fn note_connected(&self, count: usize) {
+        self.connected.store(count as u64, Relaxed);
+        self.peak.fetch_max(count as u64, Relaxed);
+    }
 }
 
 /// What one thread has done, in cache lines of its own (two, because processors fetch them in pairs).

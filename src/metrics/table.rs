@@ -29,6 +29,11 @@ pub struct Section {
 }
 
 impl Section {
+    /// Whether it is about the HTTP port.
+    pub fn is_of_http(&self) -> bool {
+        self.title == "Http"
+    }
+
     /// Whether it is about sequences.
     pub fn is_of_sequences(&self) -> bool {
         self.title == "Sequences"
@@ -129,6 +134,7 @@ pub const SECTIONS: &[Section] = &[
     section("Generator", GENERATOR),
     section("Generators", GENERATORS),
     section("Sequences", SEQUENCES),
+    section("Http", HTTP),
 ];
 
 #[rustfmt::skip]
@@ -217,6 +223,47 @@ const CLIENTS: &[Metric] = &[
         |facts| facts.clients.pause.map_or(0, |(_, left_ms)| left_ms).into()).told_of_ms("getid_pause_left_seconds"),
     constant("tracking_clients", "0"),
     constant("clients_in_timeout_table", "0"),
+];
+
+#[rustfmt::skip]
+const HTTP: &[Metric] = &[
+    gauge("http_connected_clients", "Connections to the HTTP port.", |facts| load(&facts.metrics.http.connected))
+        .told("getid_http_connected_clients"),
+    gauge("http_peak_clients", "The most of them at one time.", |facts| load(&facts.metrics.http.peak))
+        .told("getid_http_peak_clients"),
+    gauge("http_max_clients", "The directive `http-max-clients`, as far as the limit of open files allows it.",
+        |facts| facts.config.http.clients_max.into()).told("getid_http_max_clients"),
+    gauge("http_streams", "Streams of events that are under way, a second ago at most.",
+        |facts| load(&facts.metrics.http.streams)).told("getid_http_streams"),
+    counter("http_connections_received", "Connections to the HTTP port, refused ones included.",
+        |facts| facts.counted(Counter::HttpConnections)).told("getid_http_connections_total"),
+    counter("http_connections_refused", "HTTP connections refused because all places of `http-max-clients` were at work.",
+        |facts| facts.counted(Counter::HttpRefused)).told("getid_http_connections_ended_total").with("why", "refused")
+        .saying("HTTP connections that the server ended, by the reason."),
+    counter("http_connections_evicted", "HTTP connections that were idle or stuck, and made room for others.",
+        |facts| facts.counted(Counter::HttpEvicted)).told("getid_http_connections_ended_total").with("why", "evicted"),
+    counter("http_connections_idle_closed", "HTTP connections closed after `http-timeout` without a request.",
+        |facts| facts.counted(Counter::HttpIdleClosed)).told("getid_http_connections_ended_total").with("why", "idle"),
+    counter("http_requests_2xx", "HTTP requests answered with a status below 400.",
+        |facts| facts.counted(Counter::HttpAnswered)).told("getid_http_requests_total").with("status", "2xx")
+        .saying("HTTP requests, by the status they were answered with."),
+    counter("http_requests_4xx", "HTTP requests answered with a status of 400 to 499.",
+        |facts| facts.counted(Counter::HttpFaulty)).told("getid_http_requests_total").with("status", "4xx"),
+    counter("http_requests_5xx", "HTTP requests answered with a status of 500 and more.",
+        |facts| facts.counted(Counter::HttpFailed)).told("getid_http_requests_total").with("status", "5xx"),
+    counter("http_requests_malformed", "HTTP requests refused for the form of their head or of their chunks.",
+        |facts| facts.counted(Counter::HttpHeadsBad)).told("getid_http_requests_refused_total").with("why", "malformed")
+        .saying("HTTP requests refused by the bounds of the port, by the reason; they are among those with a status of \
+            4xx and 5xx."),
+    counter("http_heads_late", "HTTP requests whose head did not come within 10 s.",
+        |facts| facts.counted(Counter::HttpHeadsLate)).told("getid_http_requests_refused_total").with("why", "head_late"),
+    counter("http_bodies_late", "HTTP requests whose body did not come within 30 s.",
+        |facts| facts.counted(Counter::HttpBodiesLate)).told("getid_http_requests_refused_total").with("why", "body_late"),
+    counter("http_bodies_too_large", "HTTP requests whose body was larger than 64 KiB.",
+        |facts| facts.counted(Counter::HttpBodiesTooLarge)).told("getid_http_requests_refused_total")
+        .with("why", "body_too_large"),
+    counter("http_answers_late", "HTTP requests that were not done within 60 s.",
+        |facts| facts.counted(Counter::HttpAnswersLate)).told("getid_http_requests_refused_total").with("why", "answer_late"),
 ];
 
 #[rustfmt::skip]

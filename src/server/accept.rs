@@ -317,7 +317,8 @@ impl Acceptor {
     }
 }
 
-fn set_options(stream: &TcpStream, config: &Config) -> io::Result<()> {
+/// Sets the options of a client's socket.
+pub(crate) fn set_options(stream: &TcpStream, config: &Config) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = socket2::SockRef::from(stream);
     socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;

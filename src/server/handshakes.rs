@@ -2,7 +2,7 @@
 //!
 //! A handshake that does not go on must not keep others out, and one that only needs a little more time must not be
 //! ended. So when there are as many as there may be, the oldest one of the address that has the most is ended, if it
-//! has had [`GRACE`], or [`GRACE_IN_RUSH`] while that address has just come, or others from there finish theirs; until
+//! has had `GRACE`, or `GRACE_IN_RUSH` while that address has just come, or others from there finish theirs; until
 //! one has, the next connection waits, and those behind it wait in the system's queue. A flood from one address costs
 //! that address, and thousands of clients that come back at once take turns.
 
@@ -34,7 +34,7 @@ const RUSH: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Handshakes under way at a time with so many places for clients: an eighth, at least 64 and at most 1024.
-pub(super) fn handshakes_max(clients_max: u32) -> u32 {
+pub fn handshakes_max(clients_max: u32) -> u32 {
     (clients_max / 8).clamp(64, 1024)
 }
 
@@ -51,7 +51,7 @@ impl Handshakes {
     }
 
     /// A place for a handshake of a client from `source`, as soon as fewer than `count_max` are under way.
-    pub(super) async fn begin(self: &Arc<Self>, source: Source, count_max: usize) -> Place {
+    pub async fn begin(self: &Arc<Self>, source: Source, count_max: usize) -> Place {
         loop {
             let freed = self.freed.notified();
             {
@@ -72,7 +72,7 @@ impl Handshakes {
     }
 
     /// Ends all that are under way.
-    pub(super) fn end_all(&self) {
+    pub fn end_all(&self) {
         let under_way = self.lock();
         under_way
             .by_source
@@ -190,7 +190,7 @@ impl UnderWay {
 
 /// A handshake's place; dropping it gives the place back, after a panic too.
 #[derive(Debug)]
-pub(super) struct Place {
+pub struct Place {
     all: Arc<Handshakes>,
     source: Source,
     number: u64,
@@ -198,7 +198,7 @@ pub(super) struct Place {
 }
 
 #[derive(Debug)]
-pub(super) enum Unfinished {
+pub enum Unfinished {
     /// It failed, or took too long.
     Failed(io::Error),
     /// Another was given its place.
@@ -208,7 +208,11 @@ pub(super) enum Unfinished {
 
 impl Place {
     /// Does the handshake of `stream`.
-    pub(super) async fn run(&self, stream: &mut tls::Stream) -> Result<(), Unfinished> {
+    ///
+    /// # Errors
+    ///
+    /// [`Unfinished`] says why it did not come to its end.
+    pub async fn run(&self, stream: &mut tls::Stream) -> Result<(), Unfinished> {
         let handshake = poll_fn(|cx| {
             let polled = stream.poll_ready(cx);
             if polled.is_pending() {

@@ -325,7 +325,7 @@ impl Listener {
 pub const OPERATOR_PLACES: usize = 16;
 
 /// Connections that are being told that there is no place; more are closed without a word.
-pub(super) const REFUSALS_MAX: usize = 8;
+pub const REFUSALS_MAX: usize = 8;
 
 /// Descriptors that are kept free: for files that are written or read while clients are served, and for refusals.
 const SPARE_FILES: u64 = 8 + REFUSALS_MAX as u64;

@@ -8,13 +8,13 @@ use crate::metrics::Counter;
 use crate::server::Server;
 
 /// Watches its thread until it is dropped.
-pub(super) struct PanicWatch<W: fmt::Display> {
+pub struct PanicWatch<W: fmt::Display> {
     server: Arc<Server>,
     whose: W,
 }
 
 impl<W: fmt::Display> PanicWatch<W> {
-    pub(super) fn new(server: &Arc<Server>, whose: W) -> Self {
+    pub fn new(server: &Arc<Server>, whose: W) -> Self {
         PanicWatch { server: Arc::clone(server), whose }
     }
 }

@@ -5,8 +5,6 @@
 #![allow(clippy::too_many_lines, reason = "a test tells its story from beginning to end")]
 
 mod basics;
-mod leaf;
-mod page;
-mod recorded;
+mod bounds;
 #[path = "../support/mod.rs"]
 mod support;

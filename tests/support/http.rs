@@ -14,7 +14,11 @@ pub struct HttpServer {
 impl HttpServer {
     /// Starts a server in a new folder with these further words, and with an HTTP port on 127.0.0.1.
     pub fn start(words: &[&str]) -> HttpServer {
-        let port = free_port();
+        HttpServer::start_at(free_port(), words)
+    }
+
+    /// The same on this port.
+    pub fn start_at(port: u16, words: &[&str]) -> HttpServer {
         let text = port.to_string();
         let all = [&["--http-port", &text, "--http-bind", "127.0.0.1"], words].concat();
         HttpServer { server: Server::start(&all), port }

@@ -247,9 +247,13 @@ impl<T: Transport> Connection<T> {
     /// Takes the user that the client has proved to be in its handshake, if there is one of that name. False when the
     /// connection is to end.
     pub(super) fn log_in_by_certificate(&mut self) -> bool {
-        let Some(name) = self.io.take_user() else { return true };
+        self.io.take_user().is_none_or(|name| self.log_in_by_name(&name))
+    }
+
+    /// The same for one who has shown that this is its name.
+    pub(super) fn log_in_by_name(&mut self, name: &str) -> bool {
         self.follow_settings();
-        !self.session.log_in_as(&name) || self.announce(true)
+        !self.session.log_in_as(name) || self.announce(true)
     }
 
     /// Shows others who the client is before it has its answer: who is looked for by user, to be deleted or killed,

@@ -59,7 +59,17 @@ impl LocalClient {
     /// Logs in as this user without a password; false if there is none, or it is off.
     pub fn log_in_as(&mut self, user: &str) -> bool {
         self.connection.follow_settings();
-        self.connection.session.log_in_as(user)
+        let is_user = self.connection.session.log_in_as(user);
+        // Whoever deletes the user finds it from now on; or it is seen here that the user is gone.
+        self.connection.publish();
+        self.connection.follow_settings();
+        is_user && !self.connection.session.has_lost_user()
+    }
+
+    /// Logs in as the user that the client's certificate names, if there is one of that name. False when the user has
+    /// gone meanwhile.
+    pub fn log_in_by_certificate(&mut self, user: &str) -> bool {
+        self.connection.log_in_by_name(user)
     }
 
     /// How many passwords were wrong; each makes the answer to the next one later.

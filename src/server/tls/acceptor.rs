@@ -27,6 +27,8 @@ pub struct Acceptor {
 pub struct Loaded {
     settings: Settings,
     config: Arc<ServerConfig>,
+    /// The same for clients of the HTTP port, some of which ask what is spoken there.
+    http_config: Arc<ServerConfig>,
     note: Option<String>,
     /// The last second of the server's certificate, Unix time, if it can be read.
     ends_s: Option<i64>,
@@ -62,7 +64,9 @@ impl Loaded {
     pub fn new(settings: Settings) -> Result<Loaded, TlsError> {
         let mut note = None;
         let (config, ends_s) = settings.load(&mut note)?;
-        Ok(Loaded { settings, config: Arc::new(config), note, ends_s })
+        let mut http_config = config.clone();
+        http_config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Loaded { settings, config: Arc::new(config), http_config: Arc::new(http_config), note, ends_s })
     }
 }
 
@@ -147,8 +151,9 @@ impl Acceptor {
     }
 
     /// The library's configuration for a handshake, and whether the client's certificate says who it is.
-    pub(super) fn config(&self) -> (Arc<ServerConfig>, bool) {
+    pub(super) fn config(&self, is_http: bool) -> (Arc<ServerConfig>, bool) {
         let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
-        (Arc::clone(&loaded.config), loaded.settings.auth_clients_user == TlsAuthClientsUser::CommonName)
+        let config = if is_http { &loaded.http_config } else { &loaded.config };
+        (Arc::clone(config), loaded.settings.auth_clients_user == TlsAuthClientsUser::CommonName)
     }
 }

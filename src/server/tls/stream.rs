@@ -26,6 +26,7 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Stream {
     acceptor: Arc<Acceptor>,
+    is_http: bool,
     state: State,
     /// Whom the client's certificate names, from the end of the handshake until somebody asks.
     user: Option<String>,
@@ -55,7 +56,13 @@ impl fmt::Debug for Handshake {
 impl Stream {
     /// A stream on a socket that nothing was read from yet.
     pub fn new(socket: TcpStream, acceptor: Arc<Acceptor>) -> Stream {
-        Stream { acceptor, state: State::Fresh(socket), user: None }
+        Stream { acceptor, is_http: false, state: State::Fresh(socket), user: None }
+    }
+
+    /// The same of the HTTP port.
+    #[cfg(feature = "http")]
+    pub fn for_http(socket: TcpStream, acceptor: Arc<Acceptor>) -> Stream {
+        Stream { is_http: true, ..Stream::new(socket, acceptor) }
     }
 
     /// The opposite, as long as nothing was read or written.
@@ -105,7 +112,7 @@ impl Stream {
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut handshake = match std::mem::replace(&mut self.state, State::Failed) {
             State::Fresh(socket) => {
-                let (config, names_user) = self.acceptor.config();
+                let (config, names_user) = self.acceptor.config(self.is_http);
                 let accept = TlsAcceptor::from(config).accept(socket);
                 Handshake { accept: Box::pin(tokio::time::timeout(HANDSHAKE_TIMEOUT, accept)), names_user }
             }

@@ -1,0 +1,149 @@
+//! The way of one request: from what hyper read to what hyper writes.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::HeaderValue;
+use axum::http::StatusCode;
+use axum::http::header::CONNECTION;
+use axum::response::Response;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Body as _;
+use tower_service::Service as _;
+
+use super::accept::Port;
+use super::body::BODY_BYTES_MAX;
+use super::caller::Caller;
+use super::guard;
+use super::outgoing::Outgoing;
+use super::places::{Phase, Place, Told};
+use super::problem::Problem;
+use crate::metrics::Counter;
+
+/// From how many bytes on a response counts as a large one.
+const LARGE_BYTES: u64 = 64 * 1024;
+
+impl Port {
+    /// Answers one request. What was wrong with a head comes here as a request of our own.
+    pub(super) async fn answer(
+        &self,
+        request: Request,
+        place: Arc<Place>,
+        caller: Arc<Caller>,
+    ) -> Result<Response<Outgoing>, Infallible> {
+        let mut is_last = false;
+        let response = match self.response(request, &place, caller).await {
+            Ok(response) => response,
+            Err(Last(problem)) => {
+                is_last = true;
+                Response::from(problem)
+            }
+        };
+        Ok(self.send(response, place, is_last))
+    }
+
+    async fn response(&self, request: Request, place: &Place, caller: Arc<Caller>) -> Result<Response, Last> {
+        if let Some(fault) = place.refusal() {
+            self.server().metrics.count(Counter::HttpHeadsBad);
+            return Err(Last(Problem::of_fault(fault)));
+        }
+        if place.told() == Told::Late {
+            return Err(Last(Problem::late("the head of the request did not come within 10 s")));
+        }
+        if let Err(problem) = guard::check(&request, &caller) {
+            // What is behind the head may be large, and nobody reads it.
+            return if request.body().is_end_stream() { Ok(problem.into()) } else { Err(Last(problem)) };
+        }
+        let mut request = if request.body().is_end_stream() { request } else { self.with_body(request, place).await? };
+        request.extensions_mut().insert(caller);
+        let mut answer = pin!(self.router.clone().call(request));
+        poll_fn(|cx| match answer.as_mut().poll(cx) {
+            Poll::Ready(Ok(response)) => Poll::Ready(Ok(response)),
+            Poll::Pending if place.told() == Told::Late => Poll::Ready(Err(Last(Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the request was not done within 60 s; CLIENT PAUSE may hold it".to_owned(),
+            )))),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
+    }
+
+    /// The request once its body is there.
+    async fn with_body(&self, request: Request, place: &Place) -> Result<Request, Last> {
+        let metrics = &self.server().metrics;
+        let too_large = || {
+            metrics.count(Counter::HttpBodiesTooLarge);
+            let detail = format!("the body is larger than {} KiB", BODY_BYTES_MAX / 1024);
+            Last(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail))
+        };
+        let (parts, body) = request.into_parts();
+        if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+            return Err(too_large());
+        }
+        let mut collected = pin!(Limited::new(body, BODY_BYTES_MAX).collect());
+        let collected = poll_fn(|cx| match collected.as_mut().poll(cx) {
+            Poll::Ready(collected) => Poll::Ready(Some(collected)),
+            Poll::Pending if place.told() == Told::Late => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        });
+        match collected.await {
+            Some(Ok(body)) => Ok(Request::from_parts(parts, Body::from(body.to_bytes()))),
+            Some(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+            Some(Err(_)) => {
+                metrics.count(Counter::HttpHeadsBad);
+                let unread = || Problem::new(StatusCode::BAD_REQUEST, "the body could not be read".to_owned());
+                Err(Last(place.refusal().map_or_else(unread, Problem::of_fault)))
+            }
+            None => Err(Last(Problem::late("the body of the request did not come within 30 s"))),
+        }
+    }
+
+    /// Makes a response ready to go out, within what all together may take.
+    fn send(&self, response: Response, place: Arc<Place>, mut is_last: bool) -> Response<Outgoing> {
+        let (mut response, mut stream, mut memory) = (response, None, None);
+        match response.body().size_hint().exact() {
+            Some(bytes) if bytes >= LARGE_BYTES => {
+                let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
+                memory = Arc::clone(&self.memory).try_acquire_many_owned(kib).ok();
+                if memory.is_none() {
+                    response = busy("large responses take as much memory as they may").into();
+                }
+            }
+            Some(_) => {}
+            None => {
+                stream = self.places.begin_stream(self.server().config.get().http.clients_max as usize);
+                if stream.is_none() {
+                    response = busy("half of the places of http-max-clients are streams, as many as may be").into();
+                }
+            }
+        }
+        is_last |= place.told() != Told::Nothing;
+        let metrics = &self.server().metrics;
+        metrics.count(match response.status().as_u16() {
+            ..400 => Counter::HttpAnswered,
+            400..500 => Counter::HttpFaulty,
+            _ => Counter::HttpFailed,
+        });
+        let mut response = guard::sealed(response);
+        if is_last {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        if place.phase() == Phase::Body {
+            // It is not read any more.
+            place.enter(Phase::Answering);
+        }
+        response.map(|body| Outgoing::new(body, place, stream, memory))
+    }
+}
+
+fn busy(detail: &str) -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail.to_owned())
+}
+
+/// A problem behind which the connection ends.
+struct Last(Problem);

@@ -1,0 +1,410 @@
+//! The places of the HTTP port (`http-max-clients`): who has one, how long for what, and who gives one up.
+//!
+//! When all are taken, the connection that has been idle longest makes room; if none is idle, one that is stuck in the
+//! middle of a request or takes no response, of the address that has the most. Only when all work is a new connection
+//! refused. The last places are for addresses that have few, so that one address with many requests under way does not
+//! keep out the probes of another.
+//!
+//! Times are looked at once a second, all at once, so that a request sets no timer.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::head::Fault;
+use crate::acl::Source;
+
+/// Time for the head of a request, from its first byte on.
+const HEAD_US_MAX: u64 = 10_000_000;
+
+/// Time for the body of a request, from the end of its head on.
+const BODY_US_MAX: u64 = 30_000_000;
+
+/// Time for the answer to begin, from the end of the body on. A request that waits for IDs is answered long before;
+/// this ends one that `CLIENT PAUSE` holds.
+const ANSWER_US_MAX: u64 = 60_000_000;
+
+/// How long a client may go on to send what is not read any more, so that it sees the answer.
+const LINGER_US_MAX: u64 = 2_000_000;
+
+/// How long a connection that is neither idle nor works may keep its place while others want it.
+const GRACE_US: u64 = 1_000_000;
+
+/// Places that are kept for addresses with fewer than [`FEW`] connections: a quarter, and no more than so many.
+const RESERVED_MAX: usize = 16;
+const FEW: usize = 8;
+
+/// What a connection does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Phase {
+    /// It has sent nothing since it came, or since its last request.
+    Idle = 0,
+    /// A head is under way.
+    Head = 1,
+    /// A body is.
+    Body = 2,
+    /// A request is being answered.
+    Answering = 3,
+    /// It gets its response, which may be a stream without an end.
+    Responding = 4,
+    /// It was answered for the last time, and still sends.
+    Lingering = 5,
+}
+
+impl Phase {
+    fn of(number: u8) -> Phase {
+        match number {
+            0 => Phase::Idle,
+            1 => Phase::Head,
+            2 => Phase::Body,
+            3 => Phase::Answering,
+            4 => Phase::Responding,
+            _ => Phase::Lingering,
+        }
+    }
+}
+
+/// What a connection is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(super) enum Told {
+    Nothing = 0,
+    /// Its request is late, in whatever phase it is: it is answered so.
+    Late = 1,
+    /// It is to end behind the answer under way, if there is one.
+    End = 2,
+    /// It is to end at once.
+    CutOff = 3,
+}
+
+/// Why one is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    HeadLate,
+    BodyLate,
+    AnswerLate,
+    Idle,
+    OutputLate,
+    Lingers,
+}
+
+/// The place of one connection.
+#[derive(Debug)]
+pub(super) struct Place {
+    source: Source,
+    begun: Instant,
+    phase: AtomicU8,
+    since_us: AtomicU64,
+    /// Since when the client has taken nothing of what waits for it; 0: nothing waits.
+    stalled_us: AtomicU64,
+    told: AtomicU8,
+    /// Whether it was told to make room, and counts as gone.
+    is_evicted: AtomicBool,
+    /// Whether a head was refused; `refusal` says why.
+    is_refused: AtomicBool,
+    refusal: Mutex<Option<Fault>>,
+    /// Whether bytes of the next request wait in this process.
+    pub(super) has_more: AtomicBool,
+    waker: OnceLock<Waker>,
+}
+
+impl Place {
+    /// Microseconds of the port's own time, never 0.
+    fn now_us(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX).saturating_add(1)
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        Phase::of(self.phase.load(Relaxed))
+    }
+
+    pub(super) fn enter(&self, phase: Phase) {
+        self.phase.store(phase as u8, Relaxed);
+        self.since_us.store(self.now_us(), Relaxed);
+    }
+
+    /// The response begins: its time is not measured by the phase but by what is taken of it.
+    pub(super) fn begin_response(&self) {
+        self.phase.store(Phase::Responding as u8, Relaxed);
+    }
+
+    /// The client did not take what waits for it.
+    pub(super) fn note_stalled(&self) {
+        if self.stalled_us.load(Relaxed) == 0 {
+            self.stalled_us.store(self.now_us(), Relaxed);
+        }
+    }
+
+    /// It took something.
+    pub(super) fn note_taken(&self) {
+        if self.stalled_us.load(Relaxed) != 0 {
+            self.stalled_us.store(0, Relaxed);
+        }
+    }
+
+    pub(super) fn told(&self) -> Told {
+        match self.told.load(Relaxed) {
+            0 => Told::Nothing,
+            1 => Told::Late,
+            2 => Told::End,
+            _ => Told::CutOff,
+        }
+    }
+
+    pub(super) fn tell(&self, told: Told) {
+        self.told.fetch_max(told as u8, Relaxed);
+        self.wake();
+    }
+
+    pub(super) fn refuse(&self, fault: Fault) {
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
+        self.is_refused.store(true, Relaxed);
+    }
+
+    pub(super) fn refusal(&self) -> Option<Fault> {
+        if !self.is_refused.load(Relaxed) {
+            return None;
+        }
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection's task, whose waker stays the same for as long as it lives.
+    pub(super) fn set_waker(&self, waker: &Waker) {
+        self.waker.get_or_init(|| waker.clone());
+    }
+
+    pub(super) fn wake(&self) {
+        if let Some(waker) = self.waker.get() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// What it is to be told at `now_us`.
+    fn due(&self, now_us: u64, limits: Limits) -> Option<(Told, Reason)> {
+        let is_over = |since_us: u64, ms_max: u64| now_us.saturating_sub(since_us) > ms_max;
+        let since_us = self.since_us.load(Relaxed);
+        let stalled_us = self.stalled_us.load(Relaxed);
+        if stalled_us != 0 && limits.output_us > 0 && is_over(stalled_us, limits.output_us) {
+            return Some((Told::CutOff, Reason::OutputLate));
+        }
+        let (ms_max, told, reason) = match self.phase() {
+            Phase::Idle => (limits.idle_us, Told::End, Reason::Idle),
+            Phase::Head => (HEAD_US_MAX, Told::Late, Reason::HeadLate),
+            Phase::Body => (BODY_US_MAX, Told::Late, Reason::BodyLate),
+            Phase::Answering => (ANSWER_US_MAX, Told::Late, Reason::AnswerLate),
+            Phase::Lingering => (LINGER_US_MAX, Told::CutOff, Reason::Lingers),
+            Phase::Responding => return None,
+        };
+        is_over(since_us, ms_max).then_some((told, reason))
+    }
+
+    /// Whether it may be ended for another's sake, and how gladly: the smallest first.
+    fn ends_before(&self, now_us: u64, of_source: usize) -> Option<(u8, usize, u64)> {
+        let since_us = self.since_us.load(Relaxed);
+        let stalled_us = self.stalled_us.load(Relaxed);
+        let had_grace = |since_us: u64| now_us.saturating_sub(since_us) >= GRACE_US;
+        match self.phase() {
+            _ if stalled_us != 0 => had_grace(stalled_us).then_some((1, usize::MAX - of_source, stalled_us)),
+            Phase::Idle => Some((0, 0, since_us)),
+            Phase::Head | Phase::Body | Phase::Lingering => {
+                had_grace(since_us).then_some((1, usize::MAX - of_source, since_us))
+            }
+            Phase::Answering | Phase::Responding => None,
+        }
+    }
+}
+
+/// Those that are configured, µs; 0: none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) idle_us: u64,
+    pub(super) output_us: u64,
+}
+
+/// What a new connection gets.
+#[derive(Debug)]
+pub(super) enum Admitted {
+    Place(Taken),
+    /// A place, that of another connection, which has been told to end.
+    Evicted(Taken),
+    /// All work.
+    Refused,
+}
+
+#[derive(Debug)]
+pub(super) struct Places {
+    begun: Instant,
+    all: Mutex<All>,
+    freed: Notify,
+    streams: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct All {
+    by_number: BTreeMap<u64, Arc<Place>>,
+    by_source: HashMap<Source, usize>,
+    last_number: u64,
+    /// Those that were told to make room and are still there.
+    ending: usize,
+    has_ended: bool,
+}
+
+impl Places {
+    pub(super) fn new() -> Arc<Places> {
+        let (all, freed, streams) = Default::default();
+        Arc::new(Places { begun: Instant::now(), all, freed, streams })
+    }
+
+    /// A place for a connection from `source`, if there is one among `count_max`, or if another makes room.
+    pub(super) fn admit(self: &Arc<Self>, source: Source, count_max: usize) -> Admitted {
+        let mut all = self.lock();
+        if all.has_ended {
+            return Admitted::Refused;
+        }
+        let count = all.by_number.len().saturating_sub(all.ending);
+        let of_source = all.by_source.get(&source).copied().unwrap_or(0);
+        let reserved = (count_max / 4).min(RESERVED_MAX);
+        let is_full = count >= count_max;
+        if !is_full && (count + reserved < count_max || of_source < FEW) {
+            return Admitted::Place(all.add(self, source));
+        }
+        let Some(victim) = all.victim(self.begun, (!is_full).then_some(source)) else { return Admitted::Refused };
+        all.ending += 1;
+        victim.is_evicted.store(true, Relaxed);
+        victim.tell(Told::CutOff);
+        Admitted::Evicted(all.add(self, source))
+    }
+
+    /// Tells those that are late so. To be called once a second.
+    pub(super) fn sweep(&self, limits: Limits, mut note: impl FnMut(Reason)) {
+        let now_us = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX).saturating_add(1);
+        for place in self.lock().by_number.values() {
+            let Some((told, reason)) = place.due(now_us, limits) else { continue };
+            if told > place.told() {
+                note(reason);
+                place.tell(told);
+            } else if told == Told::Late && place.told() == Told::Late {
+                // It was to be answered so a second ago, and has not got to it.
+                place.tell(Told::CutOff);
+            }
+        }
+    }
+
+    /// Tells all to end, and lets nobody in any more.
+    pub(super) fn end_all(&self, told: Told) {
+        let mut all = self.lock();
+        all.has_ended = true;
+        all.by_number.values().for_each(|place| place.tell(told));
+    }
+
+    /// Resolves once there is none.
+    pub(super) async fn all_gone(&self) {
+        loop {
+            let freed = self.freed.notified();
+            if self.lock().by_number.is_empty() {
+                return;
+            }
+            freed.await;
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.lock().by_number.len()
+    }
+
+    /// One more stream, if there are fewer than half as many as places; so requests find a place beside them.
+    pub(super) fn begin_stream(self: &Arc<Self>, count_max: usize) -> Option<Stream> {
+        let streams = (count_max / 2).max(1);
+        let begun = self.streams.fetch_update(Relaxed, Relaxed, |count| (count < streams).then_some(count + 1));
+        begun.ok().map(|_| Stream(Arc::clone(self)))
+    }
+
+    pub(super) fn streams(&self) -> usize {
+        self.streams.load(Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, All> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl All {
+    fn add(&mut self, places: &Arc<Places>, source: Source) -> Taken {
+        self.last_number += 1;
+        *self.by_source.entry(source).or_default() += 1;
+        let place = Arc::new(Place {
+            source,
+            begun: places.begun,
+            phase: AtomicU8::new(Phase::Idle as u8),
+            since_us: AtomicU64::new(0),
+            stalled_us: AtomicU64::new(0),
+            told: AtomicU8::new(0),
+            is_evicted: AtomicBool::new(false),
+            is_refused: AtomicBool::new(false),
+            refusal: Mutex::default(),
+            has_more: AtomicBool::new(false),
+            waker: OnceLock::new(),
+        });
+        place.enter(Phase::Idle);
+        self.by_number.insert(self.last_number, Arc::clone(&place));
+        Taken { places: Arc::clone(places), number: self.last_number, place }
+    }
+
+    /// Who makes room, of this source if only that may.
+    fn victim(&self, begun: Instant, of: Option<Source>) -> Option<Arc<Place>> {
+        let now_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX).saturating_add(1);
+        self.by_number
+            .values()
+            .filter(|place| place.told() < Told::CutOff && of.is_none_or(|source| source == place.source))
+            .filter_map(|place| {
+                let of_source = self.by_source.get(&place.source).copied().unwrap_or(0);
+                Some((place.ends_before(now_us, of_source)?, place))
+            })
+            .min_by_key(|(order, _)| *order)
+            .map(|(_, place)| Arc::clone(place))
+    }
+}
+
+/// A place that is taken; dropping it gives it back, after a panic too.
+#[derive(Debug)]
+pub(super) struct Taken {
+    places: Arc<Places>,
+    number: u64,
+    pub(super) place: Arc<Place>,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let mut all = self.places.lock();
+        all.by_number.remove(&self.number);
+        if let Some(count) = all.by_source.get_mut(&self.place.source) {
+            *count -= 1;
+            if *count == 0 {
+                all.by_source.remove(&self.place.source);
+            }
+        }
+        all.ending -= usize::from(self.place.is_evicted.load(Relaxed));
+        drop(all);
+        self.places.freed.notify_waiters();
+    }
+}
+
+/// A stream that is under way.
+#[derive(Debug)]
+pub(super) struct Stream(Arc<Places>);
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Relaxed);
+    }
+}
+
+/// How often [`Places::sweep`] is to be called.
+pub(super) const SWEEP: Duration = Duration::from_secs(1);

@@ -1,0 +1,281 @@
+//! What bounds the port: places, time, sizes, and heads that could be read in two ways.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
+
+use nix::sys::signal::Signal;
+
+use crate::support::eventually;
+use crate::support::http::{Http, HttpServer, request};
+
+/// A field of INFO's section Http.
+fn told(server: &HttpServer, field: &str) -> u64 {
+    let info = server.server.connect().ask_bulk("INFO http");
+    let line = info.lines().find_map(|line| line.strip_prefix(&format!("{field}:")).map(str::to_owned));
+    line.unwrap_or_else(|| panic!("no {field} in {info}")).trim().parse().unwrap()
+}
+
+/// The problem that these bytes are answered with, behind which the connection ends.
+#[track_caller]
+fn refused(server: &HttpServer, bytes: &[u8]) -> (u16, String) {
+    let mut http = server.connect();
+    http.send(bytes);
+    let response = http.response();
+    assert_eq!(response.header("connection"), Some("close"), "{response:?}");
+    assert_eq!(response.header("content-type"), Some("application/problem+json"));
+    assert_eq!(response.header("x-content-type-options"), Some("nosniff"));
+    let problem = response.json();
+    assert_eq!(problem["status"], response.status);
+    assert!(http.is_closed());
+    (response.status, problem["detail"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_head_that_could_be_read_in_two_ways_is_refused_and_the_connection_ends() {
+    let server = HttpServer::start(&[]);
+    let post =
+        |fields: &str, body: &str| format!("POST /v1/ids/- HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n\r\n{body}");
+    let smuggled = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let cases = [
+        (400, "together", post("Content-Length: 5\r\nTransfer-Encoding: chunked", "0\r\n\r\n")),
+        (400, "together", post("Transfer-Encoding: chunked\r\nContent-Length: 5", &format!("0\r\n\r\n{smuggled}"))),
+        (400, "Content-Length", post("Content-Length: 0\r\nContent-Length: 5", "hello")),
+        (400, "Content-Length", post("Content-Length: 0\r\nContent-Length: 0", smuggled)),
+        (400, "Content-Length", post("Content-Length: +0", "")),
+        (400, "Transfer-Encoding", post("Transfer-Encoding: xchunked", "0\r\n\r\n")),
+        (400, "Transfer-Encoding", post("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity", "0\r\n\r\n")),
+        (400, "a field", post("Transfer-Encoding : chunked", "0\r\n\r\n")),
+        (400, "second line", post("X: y\r\n folded", "")),
+        (400, "a field", post("X: a\0b", "")),
+        (400, "CR LF", "GET /livez HTTP/1.1\nHost: localhost\n\n".to_owned()),
+        (400, "CR LF", "GET /livez HTTP/1.1\r\nHost: localhost\r\nX: y\n\r\n".to_owned()),
+        (400, "Host", "GET /livez HTTP/1.1\r\n\r\n".to_owned()),
+        (400, "two fields Host", "GET /livez HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n".to_owned()),
+        (400, "another than", "GET http://a/livez HTTP/1.1\r\nHost: b\r\n\r\n".to_owned()),
+        (400, "Host is not", "GET /livez HTTP/1.1\r\nHost: user@localhost\r\n\r\n".to_owned()),
+        (400, "Host is not", "GET http://user@localhost/livez HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned()),
+        (400, "path", "GET /\u{fc} HTTP/1.1\r\nHost: a\r\n\r\n".to_owned()),
+        (400, "Transfer-Encoding", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned()),
+        (505, "HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned()),
+        (505, "version", "GET / HTTP/1.2\r\nHost: a\r\n\r\n".to_owned()),
+        (505, "version", "GET / HTTP/3\r\nHost: a\r\n\r\n".to_owned()),
+        (400, "Redis", "*1\r\n$4\r\nPING\r\n".to_owned()),
+        (400, "Redis", "PING\r\n".to_owned()),
+        (400, "TLS", "\x16\x03\x01\x02\0".to_owned()),
+        (400, "first line", "\0\0\0\0".to_owned()),
+        (400, "first line", "GET /\r\n".to_owned()),
+        (417, "Expect", post("Expect: 200-ok\r\nContent-Length: 2", "{}")),
+        (414, "8 KiB", format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(9000))),
+        (431, "16 KiB", format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(17_000))),
+        (431, "64 fields", format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(64))),
+    ];
+    for (status, part, bytes) in &cases {
+        let (got, detail) = refused(&server, bytes.as_bytes());
+        assert_eq!((got, detail.contains(part)), (*status, true), "{bytes:?}: {detail}");
+    }
+    assert_eq!(told(&server, "http_requests_malformed"), cases.len() as u64);
+}
+
+#[test]
+fn what_means_the_same_to_everybody_is_answered() {
+    let server = HttpServer::start(&[]);
+    let mut http = server.connect();
+    for head in [
+        "GET /livez HTTP/1.1\r\nHost: localhost:7880\r\n\r\n",
+        "\r\nGET /livez HTTP/1.1\r\nHost: [::1]:1\r\n\r\n",
+        "GET http://localhost/livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "POST /v1/ids/- HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json\r\n\r\n\
+         2;x=y\r\n{}\r\n0\r\n\r\n",
+    ] {
+        http.send(head.as_bytes());
+        let response = http.response();
+        assert_eq!(response.status, 200, "{head:?}: {response:?}");
+    }
+    // A head that comes byte by byte, with the first byte of the next one behind it.
+    for byte in b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\nG" {
+        http.send(&[*byte]);
+    }
+    assert_eq!(http.response().text(), "ok\n");
+    http.send(b"ET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(http.response().text(), "ok\n");
+    // HTTP/1.0 ends its connection unless it says otherwise.
+    http.send(b"GET /livez HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    assert_eq!(http.response().text(), "ok\n");
+    http.send(b"GET /livez HTTP/1.0\r\n\r\n");
+    assert_eq!(http.response().text(), "ok\n");
+    assert!(http.is_closed());
+}
+
+#[test]
+fn requests_in_a_pipeline_are_answered_in_their_order_and_a_bad_one_ends_it() {
+    let server = HttpServer::start(&[]);
+    let mut http = server.connect();
+    let ids = request("POST /v1/ids/-", &[], "");
+    let probe = request("GET /livez", &[], "");
+    let many: String = (0..100).map(|n| if n % 2 == 0 { ids.as_str() } else { probe.as_str() }).collect();
+    http.send(format!("{many}GET /livez HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n{probe}").as_bytes());
+    for n in 0..100 {
+        let response = http.response();
+        assert_eq!((response.status, response.text() == "ok\n"), (200, n % 2 == 1), "{n}");
+    }
+    assert_eq!(http.response().status, 400);
+    assert!(http.is_closed());
+}
+
+#[test]
+fn odd_chunks_end_the_connection() {
+    let server = HttpServer::start(&[]);
+    let head = "POST /v1/ids/- HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\
+                Content-Type: application/json\r\n\r\n";
+    for chunks in ["0x2\r\n{}\r\n0\r\n\r\n", "2\n{}\n0\n\n", "2\r\n{}0\r\n\r\n", "0\r\nX: y\r\n\r\n", "fffffffff\r\n"] {
+        let (status, detail) = refused(&server, format!("{head}{chunks}").as_bytes());
+        assert_eq!((status, detail.contains("chunks")), (400, true), "{chunks:?}: {detail}");
+    }
+}
+
+#[test]
+fn a_body_has_a_bound() {
+    let server = HttpServer::start(&[]);
+    let large = "x".repeat(65_537);
+    // One that says so is not read, one that does not is read up to the bound; the answer comes while more is sent.
+    let head = "POST /v1/ids/- HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+    assert_eq!(refused(&server, format!("{head}Content-Length: 65537\r\n\r\n").as_bytes()).0, 413);
+    assert_eq!(refused(&server, format!("{head}Content-Length: 65537\r\n\r\n{large}").as_bytes()).0, 413);
+    let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n10001\r\n{large}\r\n0\r\n\r\n");
+    assert_eq!(refused(&server, chunked.as_bytes()).0, 413);
+    assert_eq!(told(&server, "http_bodies_too_large"), 3);
+    let fits = format!("{head}Content-Length: 65536\r\n\r\n{}", &large[1..]);
+    let mut http = server.connect();
+    http.send(fits.as_bytes());
+    assert_ne!(http.response().status, 413);
+    // A client that waits to be told to go on is told so.
+    let mut http = server.connect();
+    http.send(format!("{head}Expect: 100-continue\r\nContent-Length: 2\r\n\r\n").as_bytes());
+    assert_eq!(http.head().unwrap().status, 100);
+    http.send(b"{}");
+    assert_eq!(http.response().status, 200);
+}
+
+#[test]
+fn a_head_that_does_not_end_is_answered_and_an_idle_connection_is_not() {
+    let server = HttpServer::start(&["--http-timeout", "1"]);
+    let mut slow = server.connect();
+    slow.send(b"GET /livez HTTP/1.1\r\nHost: loc");
+    let mut idle = server.connect();
+    assert_eq!(idle.ask("GET /livez", &[], "").status, 200);
+    assert!(idle.is_closed(), "after http-timeout");
+    assert!(told(&server, "http_connections_idle_closed") >= 1);
+    // It had sent something: it is told why.
+    let response = slow.response();
+    assert_eq!((response.status, response.header("connection")), (408, Some("close")), "{response:?}");
+    assert!(slow.is_closed());
+    assert_eq!(told(&server, "http_heads_late"), 1);
+}
+
+#[test]
+fn a_body_that_does_not_come_is_answered() {
+    let server = HttpServer::start(&[]);
+    let mut slow = server.connect();
+    slow.stream.set_read_timeout(Some(std::time::Duration::from_secs(90))).unwrap();
+    slow.send(request("POST /v1/ids/-", &["Content-Length: 10"], "{").as_bytes());
+    let response = slow.response();
+    assert_eq!((response.status, response.header("connection")), (408, Some("close")), "{response:?}");
+    assert_eq!(told(&server, "http_bodies_late"), 1);
+}
+
+#[test]
+fn the_connection_that_was_idle_longest_makes_room() {
+    let server = HttpServer::start(&["--http-max-clients", "4"]);
+    let mut all: Vec<Http> = (0..4).map(|_| server.connect()).collect();
+    for http in &mut all {
+        assert_eq!(http.ask("GET /livez", &[], "").status, 200);
+    }
+    // The first one works again, and is not idle longest any more.
+    assert_eq!(all[0].ask("GET /livez", &[], "").status, 200);
+    assert_eq!(server.ask("GET /livez").status, 200);
+    assert!(all[1].is_closed());
+    assert_eq!(all[0].ask("GET /livez", &[], "").status, 200);
+    assert!(told(&server, "http_connections_evicted") >= 1);
+    assert_eq!(told(&server, "http_connections_refused"), 0);
+    // A flood of idle ones keeps nobody out.
+    let flood: Vec<Http> = (0..200).map(|_| server.connect()).collect();
+    assert_eq!(server.ask("GET /livez").status, 200);
+    assert!(told(&server, "http_connected_clients") <= 5);
+    drop(flood);
+}
+
+#[test]
+fn only_when_all_places_are_at_work_is_somebody_refused() {
+    let server = HttpServer::start(&["--http-max-clients", "3"]);
+    let mut wire = server.server.connect();
+    assert_eq!(wire.ask("CLIENT PAUSE 60000 ALL"), "+OK");
+    let mut held: Vec<Http> = (0..3).map(|_| server.connect()).collect();
+    for http in &mut held {
+        http.send(request("POST /v1/ids/-", &[], "").as_bytes());
+    }
+    eventually("a client is refused", || {
+        let mut http = server.connect();
+        http.send(request("GET /livez", &[], "").as_bytes());
+        http.try_response().is_ok_and(|response| {
+            assert!(response.status == 503 || response.status == 200, "{response:?}");
+            response.status == 503
+                && response.header("retry-after") == Some("1")
+                && response.json()["detail"].as_str().unwrap().contains("http-max-clients")
+        })
+    });
+    assert_eq!(wire.ask("CLIENT UNPAUSE"), "+OK");
+    for http in &mut held {
+        assert_eq!(http.response().status, 200);
+    }
+    assert_eq!(server.ask("GET /livez").status, 200);
+}
+
+#[test]
+fn who_leaves_takes_the_request_along() {
+    let server = HttpServer::start(&[]);
+    let mut wire = server.server.connect();
+    assert_eq!(wire.ask("CLIENT PAUSE 60000 WRITE"), "+OK");
+    let mut http = server.connect();
+    http.send(request("POST /v1/ids/-", &[], "").as_bytes());
+    eventually("the request is there", || wire.ask_bulk("CLIENT LIST").contains("lib-name=http"));
+    drop(http);
+    eventually("it is gone with its client", || !wire.ask_bulk("CLIENT LIST").contains("lib-name=http"));
+    assert_eq!(wire.ask("CLIENT UNPAUSE"), "+OK");
+}
+
+#[test]
+fn a_stop_answers_what_is_under_way_and_closes_what_is_idle() {
+    let mut server = HttpServer::start(&[]);
+    let mut idle = server.connect();
+    assert_eq!(idle.ask("GET /livez", &[], "").status, 200);
+    let mut half = server.connect();
+    half.send(b"GET /livez HTTP/1.1\r\n");
+    let mut fresh = server.connect();
+    eventually("all are there", || told(&server, "http_connected_clients") == 3);
+    server.server.signal(Signal::SIGTERM);
+    assert!(idle.is_closed() && fresh.is_closed() && half.is_closed());
+    assert!(server.server.wait().success());
+    // The next one has the port at once.
+    let again = HttpServer::start_at(server.port, &[]);
+    assert_eq!(again.ask("GET /livez").status, 200);
+}
+
+#[test]
+fn a_client_that_sends_and_never_reads_is_held_back() {
+    let server = HttpServer::start(&["--client-output-timeout", "1"]);
+    let stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    let mut greedy = stream.try_clone().unwrap();
+    let sender = std::thread::spawn(move || {
+        let requests = request("GET /nothing", &[], "").repeat(1000);
+        // Until the server has had enough.
+        while greedy.write_all(requests.as_bytes()).is_ok() {}
+    });
+    eventually("it is closed", || {
+        server.server.connect().ask_bulk("INFO stats").contains("client_output_timeout_disconnections:1")
+    });
+    stream.shutdown(Shutdown::Both).ok();
+    sender.join().unwrap();
+    let mut rest = Vec::new();
+    let _ = (&stream).read_to_end(&mut rest);
+    assert_eq!(server.ask("GET /livez").status, 200);
+}
