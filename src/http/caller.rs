@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
 
-use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, StatusCode};
 use subtle::ConstantTimeEq as _;
 
 use super::credentials::Credentials;
@@ -38,6 +38,8 @@ struct Desk {
     client: LocalClient,
     /// The `Authorization` that it logged in by; empty: none.
     login: Vec<u8>,
+    /// The user that it acts as without a password (`http-api ... user`).
+    acts_as: Option<String>,
     /// The version of the settings that it did so under: later ones may have another password.
     settings: u64,
 }
@@ -59,6 +61,26 @@ impl Caller {
         reply::read(&self.ask_bytes(headers, &words).await?)
     }
 
+    /// The same by this user, whose password nobody has to know; without one, by whoever the headers are of.
+    ///
+    /// # Errors
+    ///
+    /// As [`Caller::ask`]; and a problem if there is no such user any more, or it is off.
+    pub(super) async fn ask_as(
+        &self,
+        user: Option<&str>,
+        headers: &HeaderMap,
+        args: &[&[u8]],
+    ) -> Result<Reply, Problem> {
+        let Some(user) = user else { return self.ask(headers, args).await };
+        let mut words = Vec::new();
+        request::encode(args, &mut words);
+        let mut desk = self.desk_of(user)?;
+        let reply = desk.client.ask(&words).await.map_err(|_| Problem::stopping())?;
+        self.keep(desk);
+        reply::read(&reply)
+    }
+
     /// The same as bytes of RESP, errors included.
     pub(super) async fn ask_bytes(&self, headers: &HeaderMap, request: &[u8]) -> Result<Vec<u8>, Problem> {
         let mut desk = self.desk(headers).await?;
@@ -67,12 +89,35 @@ impl Caller {
         Ok(reply)
     }
 
+    /// The desk of a user that nobody logs in as.
+    fn desk_of(&self, user: &str) -> Result<Box<Desk>, Problem> {
+        let settings = self.server.settings.version();
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let is_same = |desk: &Desk| desk.settings == settings && desk.acts_as.as_deref() == Some(user);
+        if let Some(desk) = idle.filter(|desk| is_same(desk))
+            && desk.client.client().stopping() == Stop::No
+        {
+            return Ok(desk);
+        }
+        let mut desk = self.open(settings)?;
+        if !desk.client.log_in_as(user) {
+            return Err(Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("http-api acts as the user '{user}' here, and there is no such user now, or it is off"),
+            ));
+        }
+        desk.acts_as = Some(user.to_owned());
+        Ok(desk)
+    }
+
     /// The desk of whoever these headers are of.
     async fn desk(&self, headers: &HeaderMap) -> Result<Box<Desk>, Problem> {
         let login = headers.get(AUTHORIZATION).map_or(&[][..], |value| value.as_bytes());
         let settings = self.server.settings.version();
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let is_same = |desk: &Desk| desk.settings == settings && bool::from(desk.login.as_slice().ct_eq(login));
+        let is_same = |desk: &Desk| {
+            desk.acts_as.is_none() && desk.settings == settings && bool::from(desk.login.as_slice().ct_eq(login))
+        };
         if let Some(desk) = idle.filter(|desk| is_same(desk))
             && desk.client.client().stopping() == Stop::No
         {
@@ -106,11 +151,17 @@ impl Caller {
             client.client().stopping_or_wake(waker);
         }
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(client.client()));
-        Ok(Box::new(Desk { client, login: Vec::new(), settings }))
+        Ok(Box::new(Desk { client, login: Vec::new(), acts_as: None, settings }))
     }
 
     fn keep(&self, desk: Box<Desk>) {
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(desk);
+    }
+
+    /// Whether the client of the last request was told to end since.
+    pub(super) fn is_told_to_end(&self) -> bool {
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        client.as_ref().is_some_and(|client| client.stopping() != Stop::No)
     }
 
     /// Whether the client is told to end, by `CLIENT KILL` or because its user is gone; if it is later, that wakes the

@@ -48,14 +48,21 @@ pub(super) fn check(request: &Request, caller: &Caller) -> Result<(), Problem> {
             ));
         }
     }
-    if !is_probe && !is_known_host(headers, &config.http.hosts) && !proves_who_it_is(headers, caller) {
+    // The page has no data: its script asks for it, with a login or by a name that is known.
+    let (is_page, is_of_others) = (path == "/", router::is_of_others(path));
+    if !is_probe
+        && !is_page
+        && !is_of_others
+        && !is_known_host(headers, &config.http.hosts)
+        && !proves_who_it_is(headers, caller)
+    {
         return Err(Problem::new(
             StatusCode::MISDIRECTED_REQUEST,
             "without a login, Host must be an address, localhost, or a name in http-host".to_owned(),
         ));
     }
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
-    if changes && !router::is_of_others(path) {
+    if changes && !is_of_others {
         check_change(headers, &config.http.hosts)?;
     }
     Ok(())

@@ -11,7 +11,8 @@
 //! - `guard` refuses what a page elsewhere, or somebody in between, may have sent.
 //! - `endpoint` is the table of endpoints, whose rows stand beside their handlers. `router` and `openapi` are made from
 //!   it, and requests are read by it: `query`, `body`, `schema`.
-//! - `problem` is every answer that is no success: RFC 9457.
+//! - `leaf` has the paths of another server, whose answers are as Spring writes them (`spring`); not in the table.
+//! - `page` is what people see; `problem` is every answer that is no success: RFC 9457.
 //!
 //! Invariant: nothing of a request is in a page, a header or the log unescaped.
 
@@ -28,8 +29,10 @@ mod gate;
 mod guard;
 pub mod head;
 mod ids;
+mod leaf;
 mod openapi;
 mod outgoing;
+mod page;
 mod places;
 mod probes;
 mod problem;
@@ -40,6 +43,7 @@ mod request;
 mod router;
 #[allow(dead_code, reason = "the endpoints that use all of it follow")]
 mod schema;
+mod spring;
 
 use std::io;
 use std::net::TcpListener;
@@ -51,6 +55,7 @@ use crate::system::io_threads;
 /// What all requests share.
 struct Http {
     server: Arc<Server>,
+    page: page::Page,
 }
 
 /// Serves these listeners on a thread of its own until the server stops, or the process ends. `thread` is its number
@@ -63,7 +68,11 @@ pub fn start(server: Arc<Server>, listeners: Vec<TcpListener>, thread: usize) ->
     let runtime = io_threads::runtime()?;
     std::thread::Builder::new().name("getid-http".to_owned()).spawn(move || {
         io_threads::set_current(thread);
-        runtime.block_on(accept::run(Arc::new(Http { server }), listeners));
+        let http = Arc::new(Http { server, page: page::Page::new() });
+        runtime.block_on(async {
+            drop(tokio::spawn(page::Page::run(Arc::clone(&http))));
+            accept::run(http, listeners).await;
+        });
         runtime.shutdown_background();
     })?;
     Ok(())

@@ -79,6 +79,16 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// The document.
+    pub(super) fn to_json(&self) -> String {
+        let detail = printable_up_to(&self.detail, DETAIL_CHARS_MAX);
+        let title = self.status.canonical_reason().unwrap_or("Error");
+        let document = Document { status: self.status.as_u16(), title, detail: &detail, code: self.code.as_deref() };
+        serde_json::to_string(&document).unwrap_or_default()
+    }
+}
+
 /// The answer to a connection for which there is no place, as it is sent.
 pub(super) fn no_place() -> Vec<u8> {
     let document = Document {
@@ -104,11 +114,7 @@ impl From<Problem> for Response {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let detail = printable_up_to(&self.detail, DETAIL_CHARS_MAX);
-        let title = self.status.canonical_reason().unwrap_or("Error");
-        let document = Document { status: self.status.as_u16(), title, detail: &detail, code: self.code.as_deref() };
-        let body = serde_json::to_vec(&document).unwrap_or_default();
-        let mut response = (self.status, [(CONTENT_TYPE, PROBLEM_JSON)], body).into_response();
+        let mut response = (self.status, [(CONTENT_TYPE, PROBLEM_JSON)], self.to_json()).into_response();
         let headers = response.headers_mut();
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"getid\", charset=\"UTF-8\""));

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
+use axum::routing::any;
 
-use super::Http;
 use super::endpoint::{self, Endpoint, Served};
 use super::problem::Problem;
+use super::{Http, leaf};
 
 pub(super) fn router(http: &Arc<Http>) -> Router {
     let of_row = |row: &'static Endpoint| {
@@ -16,8 +17,21 @@ pub(super) fn router(http: &Arc<Http>) -> Router {
     };
     endpoint::all()
         .fold(Router::new(), |router, row| router.route(row.path, of_row(row)))
+        .merge(of_others(http))
         .fallback(not_found)
         .method_not_allowed_fallback(not_allowed)
+}
+
+/// The paths of other servers that are answered here: all that begins as they do, with their own words for what there
+/// is not. They are not in the table, and so not in /openapi.json: their own documents say what they do.
+fn of_others(http: &Arc<Http>) -> Router {
+    let mut router = Router::new();
+    if http.server.config.get().http.apis.leaf.is_some() {
+        for path in ["/api/", "/api/{*rest}", "/decodeSnowflakeId", "/decodeSnowflakeId/"] {
+            router = router.route(path, any(leaf::answer));
+        }
+    }
+    router.with_state(Arc::clone(http))
 }
 
 /// Whether it is a probe's.
@@ -31,7 +45,7 @@ pub(super) fn is_metrics(path: &str) -> bool {
 
 /// Whether it is a path of another server's, whose clients know nothing of ours.
 pub(super) fn is_of_others(path: &str) -> bool {
-    path.starts_with("/api/") || path.starts_with("/tinyid/") || path == "/decodeSnowflakeId"
+    path.starts_with("/api/") || path.starts_with("/tinyid/") || path.starts_with("/decodeSnowflakeId")
 }
 
 async fn not_found(uri: Uri) -> Problem {

@@ -151,12 +151,12 @@ impl Facts<'_> {
     }
 
     /// Days until the server's certificate ends, negative once it has ended.
-    pub(super) fn certificate_days_left(&self) -> Option<i64> {
+    pub fn certificate_days_left(&self) -> Option<i64> {
         self.tls.ends_s.map(|ends_s| self.days_until(ends_s.saturating_mul(1000)))
     }
 
     /// Whole days until a Unix time in ms, negative once it has passed.
-    pub(super) fn days_until(&self, unix_ms: i64) -> i64 {
+    pub fn days_until(&self, unix_ms: i64) -> i64 {
         end_of_life::days_left(unix_ms, self.process.wall_unix_us.div_euclid(1000))
     }
 

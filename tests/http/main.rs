@@ -6,5 +6,8 @@
 
 mod basics;
 mod bounds;
+mod leaf;
+mod page;
+mod recorded;
 #[path = "../support/mod.rs"]
 mod support;

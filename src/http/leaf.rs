@@ -1,0 +1,248 @@
+//! Leaf's paths, as its own server answers them (`http-api leaf`): a program of Leaf's needs only another address.
+//!
+//! `/api/segment/get/{key}` is the sequence `key`, `/api/snowflake/get/{key}` the generator `key`, or the unnamed one
+//! where none has that name. Any method does it, `HEAD` too, and a failure is status 500 with Spring's body.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use getid_core::is_name;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::Serialize;
+
+use super::Http;
+use super::caller::Caller;
+use super::problem::Problem;
+use super::reply::Reply;
+use super::spring::{self, Parameters};
+use crate::session::SEQUENCES_OFF;
+
+/// Leaf's own failures, by the number that it writes in the place of an ID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    /// It is not ready: there is no store, or the server stops.
+    NotReady = -1,
+    /// There is no such key.
+    NoSuchKey = -2,
+    /// There is no value now: the store is away, or there are no more.
+    NothingLeft = -3,
+}
+
+/// Bits of Leaf's layout: the counter, and the worker above it; the time is above both.
+const COUNTER_BITS: u32 = 12;
+const WORKER_BITS: u32 = 10;
+
+/// The Unix time that its time field counts from, ms.
+const EPOCH_UNIX_MS: i64 = 1_288_834_974_657;
+
+const SEGMENT: &str = "/api/segment/get/";
+const SNOWFLAKE: &str = "/api/snowflake/get/";
+const DECODE: &str = "/decodeSnowflakeId";
+
+/// What a path asks for.
+enum Asked {
+    Segment(String),
+    Snowflake(String),
+    Decode,
+}
+
+impl Asked {
+    fn by(path: &str) -> Option<Asked> {
+        if path.strip_suffix('/').unwrap_or(path) == DECODE {
+            return Some(Asked::Decode);
+        }
+        let segment = key_of(path, SEGMENT).map(Asked::Segment);
+        segment.or_else(|| key_of(path, SNOWFLAKE).map(Asked::Snowflake))
+    }
+}
+
+/// The key behind a prefix: one piece of a path, not empty, with or without a `/` behind it.
+fn key_of(path: &str, prefix: &str) -> Option<String> {
+    let key = path.strip_prefix(prefix)?;
+    let key = key.strip_suffix('/').unwrap_or(key);
+    let is_one = !key.is_empty() && !key.contains('/');
+    is_one.then(|| spring::decoded(key.as_bytes(), false)).flatten()
+}
+
+/// Every path of Leaf's, and what else begins as they do.
+pub(super) async fn answer(
+    State(http): State<Arc<Http>>,
+    Extension(caller): Extension<Arc<Caller>>,
+    request: Request,
+) -> Response {
+    let (path, headers) = (request.uri().path(), request.headers());
+    let Some(asked) = Asked::by(path) else { return spring::not_found(path) };
+    if let Some(response) = spring::of_method(request.method(), path) {
+        return response;
+    }
+    let config = http.server.config.get();
+    let user = config.http.apis.leaf.as_ref().and_then(|api| api.user.as_deref());
+    let on_behalf = Asker { caller: &caller, user, headers };
+    let answered = match &asked {
+        Asked::Segment(key) => on_behalf.segment(key).await,
+        Asked::Snowflake(key) => on_behalf.snowflake(key).await,
+        Asked::Decode => return decode(&on_behalf, request.uri().query(), path).await,
+    };
+    match answered {
+        Ok(id) => spring::text(headers, id),
+        Err((failure, problem)) => spring::refused(&problem, path).unwrap_or_else(|| failed(failure, path)),
+    }
+}
+
+/// Who asks.
+struct Asker<'a> {
+    caller: &'a Caller,
+    user: Option<&'a str>,
+    headers: &'a HeaderMap,
+}
+
+impl Asker<'_> {
+    async fn ask(&self, args: &[&[u8]]) -> Result<Reply, Problem> {
+        self.caller.ask_as(self.user, self.headers, args).await
+    }
+
+    async fn segment(&self, key: &str) -> Result<String, (Failure, Problem)> {
+        let answered = self.ask(&[b"INCR", key.as_bytes()]).await.and_then(id_of);
+        answered.map_err(|problem| {
+            let failure = if !is_name(key) || problem.detail.starts_with("no such sequence") {
+                Failure::NoSuchKey
+            } else if is_going(&problem) || SEQUENCES_OFF.ends_with(&problem.detail) {
+                Failure::NotReady
+            } else {
+                Failure::NothingLeft
+            };
+            (failure, problem)
+        })
+    }
+
+    async fn snowflake(&self, key: &str) -> Result<String, (Failure, Problem)> {
+        let settings = self.caller.server.settings.get();
+        let name = key.as_bytes();
+        let is_named = settings.generators.find(name).is_some() || settings.counters.find(name).is_some();
+        let args: &[&[u8]] = if is_named { &[b"GETID", name] } else { &[b"GETID"] };
+        let answered = self.ask(args).await.and_then(id_of);
+        answered.map_err(|problem| (if is_going(&problem) { Failure::NotReady } else { Failure::NothingLeft }, problem))
+    }
+}
+
+/// Whether it is the server that goes, or was told to let nobody in: no command was refused.
+fn is_going(problem: &Problem) -> bool {
+    problem.code.is_none() && problem.status == StatusCode::SERVICE_UNAVAILABLE
+}
+
+fn id_of(reply: Reply) -> Result<String, Problem> {
+    match reply {
+        Reply::Number { data, .. } => Ok(data.to_string()),
+        Reply::BlobString { data, .. } | Reply::SimpleString { data, .. } => {
+            Ok(String::from_utf8_lossy(&data).into_owned())
+        }
+        // A command that gives an ID gives nothing else.
+        _ => Err(Problem::stopping()),
+    }
+}
+
+fn failed(failure: Failure, path: &str) -> Response {
+    let message = format!("Result{{id={}, status=EXCEPTION}}", failure as i8);
+    let exception = Some("com.sankuai.inf.leaf.server.exception.LeafServerException");
+    spring::error(StatusCode::INTERNAL_SERVER_ERROR, exception, &message, path)
+}
+
+/// What Leaf's decoder says, its fields in their order.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Decoded {
+    timestamp: String,
+    sequence_id: String,
+    worker_id: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Undecoded {
+    error_msg: &'static str,
+}
+
+/// The parts of an ID by Leaf's own layout, whatever generators there are, and its time in this machine's zone.
+///
+/// Nothing of this server is in it, but who may not decode IDs by `DECODEID` may not do so here.
+async fn decode(asker: &Asker<'_>, query: Option<&str>, path: &str) -> Response {
+    if let Err(problem) = asker.ask(&[b"DECODEID", b"0"]).await
+        && let Some(response) = spring::refused(&problem, path)
+    {
+        return response;
+    }
+    let parameters = Parameters::of_query(query);
+    let Some(text) = parameters.joined("snowflakeId") else {
+        return spring::error(
+            StatusCode::BAD_REQUEST,
+            Some("org.springframework.web.bind.MissingServletRequestParameterException"),
+            "Required String parameter 'snowflakeId' is not present",
+            path,
+        );
+    };
+    match text.parse() {
+        Ok(id) => spring::json(&decoded(id, &TimeZone::system())),
+        Err(_) => spring::json(&Undecoded { error_msg: "snowflake Id反解析发生异常!" }),
+    }
+}
+
+fn decoded(id: i64, zone: &TimeZone) -> Decoded {
+    let unix_ms = (id >> (WORKER_BITS + COUNTER_BITS)) + EPOCH_UNIX_MS;
+    // Between 1941 and 2080.
+    let time = Timestamp::from_millisecond(unix_ms).unwrap_or_default().to_zoned(zone.clone());
+    Decoded {
+        timestamp: format!("{unix_ms}({})", time.strftime("%Y-%m-%d %H:%M:%S%.3f")),
+        sequence_id: (id & ((1 << COUNTER_BITS) - 1)).to_string(),
+        worker_id: ((id >> COUNTER_BITS) & ((1 << WORKER_BITS) - 1)).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_decoded_as_leaf_does() {
+        let china = TimeZone::get("Asia/Shanghai").unwrap();
+        let id = (1_567_733_700_834 - EPOCH_UNIX_MS) << 22 | 39 << 12 | 0xd78;
+        let text = |id, zone: &TimeZone| serde_json::to_string(&decoded(id, zone)).unwrap();
+        assert_eq!(
+            text(id, &china),
+            r#"{"timestamp":"1567733700834(2019-09-06 09:35:00.834)","sequenceId":"3448","workerId":"39"}"#
+        );
+        assert_eq!(
+            text(0, &TimeZone::UTC),
+            r#"{"timestamp":"1288834974657(2010-11-04 01:42:54.657)","sequenceId":"0","workerId":"0"}"#
+        );
+        // Java's own shifts of negative numbers.
+        assert_eq!(
+            text(-1, &TimeZone::UTC),
+            r#"{"timestamp":"1288834974656(2010-11-04 01:42:54.656)","sequenceId":"4095","workerId":"1023"}"#
+        );
+        assert_eq!(
+            text(i64::MIN, &TimeZone::UTC),
+            r#"{"timestamp":"-910188280895(1941-02-27 10:35:19.105)","sequenceId":"0","workerId":"0"}"#
+        );
+    }
+
+    #[test]
+    fn a_key_is_one_piece_of_a_path() {
+        for (path, key) in [
+            ("/api/segment/get/orders", Some("orders")),
+            ("/api/segment/get/orders/", Some("orders")),
+            ("/api/segment/get/a%20b", Some("a b")),
+            ("/api/segment/get/a%2Fb", Some("a/b")),
+            ("/api/segment/get/", None),
+            ("/api/segment/get//", None),
+            ("/api/segment/get/a/b", None),
+            ("/api/segment/get/%", None),
+            ("/api/segment/got/a", None),
+        ] {
+            assert_eq!(key_of(path, SEGMENT).as_deref(), key, "{path}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The page for people: `GET /`, and what it shows: `GET /v1/status` once, `GET /v1/status/stream` as it changes.
+//!
+//! The page itself is one file without any data, so whoever may connect may have it. What it shows is asked for by its
+//! script, with the login that its reader gave; that takes the permission for `INFO`.
+//!
+//! - `document` has the rows of the table of endpoints.
+//! - `history` is what was given in the last ten minutes, noted once a second whether somebody looks or not.
+//! - `status` is what the page shows at one moment: gathered at most once a second, for all viewers together.
+//! - `notices` are the sentences on it: why no IDs are given, what to do, what to look at soon.
+//! - `stream` tells each viewer what has changed, as server-sent events.
+//!
+//! Invariant: text of others (names, addresses, what a database said) is in the JSON only, never in the HTML, and the
+//! script makes text nodes of it. The policy that the page is sent with forbids scripts all else.
+
+mod document;
+mod history;
+mod notices;
+mod status;
+mod stream;
+
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY, X_FRAME_OPTIONS};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::digest::{SHA256, digest};
+use serde::Serialize;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, MissedTickBehavior};
+
+pub(super) use self::document::ENDPOINTS;
+use self::history::{History, Point, Rates};
+use self::status::Status;
+use self::stream::stream;
+use super::Http;
+use super::caller::Caller;
+use super::problem::Problem;
+use crate::server::Server;
+
+/// The page.
+const HTML: &str = include_str!("index.html");
+
+/// How often a point is noted, and viewers are told.
+const STEP: Duration = Duration::from_secs(1);
+
+/// Viewers at a time.
+const VIEWERS_MAX: usize = 32;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// What all viewers share.
+pub(super) struct Page {
+    history: Mutex<History>,
+    /// What was gathered last, and when.
+    latest: Mutex<Option<(Instant, Arc<Status>)>>,
+    /// The event of this second, for those who look on.
+    event: watch::Sender<Arc<str>>,
+    viewers: Arc<Semaphore>,
+}
+
+/// What a viewer is told at first, and what `/v1/status` says.
+#[derive(Serialize)]
+struct Whole<'a> {
+    #[serde(flatten)]
+    status: &'a Status,
+    history: Rates,
+}
+
+impl Page {
+    pub(super) fn new() -> Page {
+        Page {
+            history: Mutex::default(),
+            latest: Mutex::default(),
+            event: watch::Sender::new(Arc::from("")),
+            viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
+        }
+    }
+
+    /// Notes what is given each second, and tells the viewers, until the server stops.
+    pub(super) async fn run(http: Arc<Http>) {
+        let (page, server) = (&http.page, &http.server);
+        let mut ticks = tokio::time::interval(STEP);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => page.note(server),
+                () = server.stop_requested() => return,
+            }
+        }
+    }
+
+    fn note(&self, server: &Server) {
+        let point = self.history.lock().unwrap_or_else(PoisonError::into_inner).note(&Point::of(server));
+        if self.event.receiver_count() > 0 {
+            let status = Arc::new(Status::of(server, point));
+            self.event.send_replace(stream::event(&serde_json::to_string(&*status).unwrap_or_default()));
+            self.keep(status);
+        }
+    }
+
+    fn keep(&self, status: Arc<Status>) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), status));
+    }
+
+    /// What there is to tell now, with the last ten minutes, as JSON.
+    fn whole(&self, server: &Server) -> String {
+        let (history, point) = {
+            let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+            (history.rates(), history.last())
+        };
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let status = match latest {
+            Some((at, status)) if at.elapsed() < STEP => status,
+            _ => {
+                let status = Arc::new(Status::of(server, point));
+                self.keep(Arc::clone(&status));
+                status
+            }
+        };
+        serde_json::to_string(&Whole { status: &status, history }).unwrap_or_default()
+    }
+}
+
+/// `GET /`.
+async fn page() -> Response {
+    static POLICY: LazyLock<HeaderValue> = LazyLock::new(policy);
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
+        (CONTENT_SECURITY_POLICY, POLICY.clone()),
+        (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+        (X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+        (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
+        (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
+    ];
+    (headers, HTML).into_response()
+}
+
+/// The page's style and script are allowed by their hashes, and nothing else is, but asking this server.
+fn policy() -> HeaderValue {
+    let hash = |tag: &str| STANDARD.encode(digest(&SHA256, inside(HTML, tag).as_bytes()));
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; connect-src 'self'; img-src data:; \
+         frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; \
+         trusted-types 'none'",
+        hash("style"),
+        hash("script")
+    );
+    HeaderValue::from_str(&policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
+}
+
+/// What is inside the first element of this name.
+fn inside<'a>(html: &'a str, tag: &str) -> &'a str {
+    let (_, from) = html.split_once(&format!("<{tag}>")).unwrap_or_default();
+    from.split_once(&format!("</{tag}>")).unwrap_or_default().0
+}
+
+/// `GET /v1/status`.
+async fn status(
+    State(http): State<Arc<Http>>,
+    Extension(caller): Extension<Arc<Caller>>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    may_look(&caller, &headers).await?;
+    Ok(([(CONTENT_TYPE, JSON)], http.page.whole(&http.server)).into_response())
+}
+
+/// Whoever may ask for INFO may; asked as the cheapest section of it.
+async fn may_look(caller: &Caller, headers: &HeaderMap) -> Result<(), Problem> {
+    // A page elsewhere cannot read the answer, but it could take all places of viewers.
+    let is_elsewhere = headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none");
+    if is_elsewhere {
+        let detail = "another site's page asks for this: Sec-Fetch-Site must be same-origin or none".to_owned();
+        return Err(Problem::new(StatusCode::FORBIDDEN, detail));
+    }
+    caller.ask(headers, &[b"INFO", b"cluster"]).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_one_style_and_one_script_and_asks_nobody_else() {
+        for tag in ["style", "script"] {
+            assert_eq!(HTML.matches(&format!("<{tag}")).count(), 1, "{tag}");
+            assert!(inside(HTML, tag).len() > 1000, "{tag}");
+        }
+        // What would be forbidden by the policy, or ask for something elsewhere.
+        for forbidden in
+            [" style=\"", " onclick", "innerHTML", "insertAdjacent", "document.write", "eval(", "//cdn", "url(h"]
+        {
+            assert!(!HTML.contains(forbidden), "{forbidden}");
+        }
+        let addresses: Vec<_> =
+            HTML.match_indices("http").map(|(at, _)| &HTML[at..(at + 40).min(HTML.len())]).collect();
+        assert!(addresses.iter().all(|from| from.starts_with("http://www.w3.org/2000/svg")), "{addresses:?}");
+    }
+
+    #[test]
+    fn the_policy_allows_by_hash_only() {
+        let policy = policy();
+        let policy = policy.to_str().expect("text");
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert_eq!(policy.matches("'sha256-").count(), 2, "{policy}");
+        assert_eq!((inside("<a>x</a><a>y</a>", "a"), inside("<b>", "a")), ("x", ""));
+    }
+}

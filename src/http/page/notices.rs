@@ -1,0 +1,154 @@
+//! The sentences on the page: whether IDs are given, why not and what to do, and what needs somebody soon.
+
+use getid_core::Refusal;
+use serde::Serialize;
+
+use crate::generators::end_of_life;
+use crate::metrics::Facts;
+use crate::text::plural::counted;
+
+/// A certificate with fewer days left than this is warned of.
+const CERTIFICATE_DAYS: i64 = 30;
+
+/// Stores that do not answer have a sentence each, up to so many.
+const STORES_MAX: usize = 4;
+
+/// Whether IDs are given.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Giving {
+    state: State,
+    /// The error that a request would get, or what else there is to say.
+    reason: Option<String>,
+    remedy: Option<&'static str>,
+}
+
+/// Whether IDs are given, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum State {
+    /// To whoever asks.
+    Giving,
+    /// As many as the layout holds, and more are asked for.
+    Busy,
+    /// `CLIENT PAUSE` holds requests.
+    Paused,
+    /// None are.
+    Refusing,
+    /// The server stops.
+    Stopping,
+}
+
+impl Giving {
+    pub(super) fn of(facts: &Facts<'_>, is_stopping: bool) -> Giving {
+        if is_stopping {
+            return Giving { state: State::Stopping, reason: None, remedy: Some(remedy(&Refusal::Closed)) };
+        }
+        if let Some(refusal) = &facts.generator.refusing {
+            let state = if refusal.is_overload() { State::Busy } else { State::Refusing };
+            return Giving { state, reason: Some(refusal.to_string()), remedy: Some(remedy(refusal)) };
+        }
+        if let Some((what, left_ms)) = facts.clients.pause {
+            let left = counted(left_ms.div_ceil(1000), "second");
+            let reason = format!("CLIENT PAUSE holds {what} requests for {left} more");
+            return Giving { state: State::Paused, reason: Some(reason), remedy: Some("CLIENT UNPAUSE ends it.") };
+        }
+        if facts.generator.waiting > 0 {
+            let waiting = counted(facts.generator.waiting as u64, "request");
+            let reason =
+                format!("{waiting} wait for IDs: more are asked for than the layout holds, or a save is awaited");
+            let remedy = "If it stays so: a larger shard-range, or more servers.";
+            return Giving { state: State::Busy, reason: Some(reason), remedy: Some(remedy) };
+        }
+        Giving { state: State::Giving, reason: None, remedy: None }
+    }
+}
+
+/// What an operator does about a refusal, as docs/operating.md has it.
+fn remedy(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::Clock(_) => {
+            "Set the clock. If it is right, and the server was really off for so long: stop it, run 'getid state advance \
+             --to TIME', and start it."
+        }
+        Refusal::Busy { .. } => {
+            "Ask again in a moment. If it stays so: a larger shard-range (the log names it), or more servers."
+        }
+        Refusal::Overload { .. } | Refusal::NamedOverload { .. } => {
+            "A wider counter or more servers hold more. id-max-wait-ms bounds how long requests wait."
+        }
+        Refusal::BeforeEpoch { .. } => "Wait until then, or declare an earlier epoch.",
+        Refusal::EndOfTime { .. } => "Set the clock if it is wrong, and see what 'getid state show' says.",
+        Refusal::Save { .. } => {
+            "Mend the disk: make room, or make the folder writable. It is tried again four times a second."
+        }
+        Refusal::SaveTimeout => {
+            "Mend the disk. If it is lost: start with another dir, after 'getid state advance --past-id'."
+        }
+        Refusal::ClaimLost(_) => {
+            "Put the state folder back as it was, and stop any other server with this server-id; then IDs are given again."
+        }
+        Refusal::Redeclared => "Ask again.",
+        Refusal::Closed => "Go to another server, or wait for the restart.",
+    }
+}
+
+/// What needs somebody soon, although IDs are given.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Notice {
+    text: String,
+}
+
+impl Notice {
+    /// All of them, the most urgent first.
+    pub(super) fn all(facts: &Facts<'_>) -> Vec<Notice> {
+        let mut texts = Vec::new();
+        of_saves_and_clock(facts, &mut texts);
+        of_stores(facts, &mut texts);
+        let now_unix_ms = facts.process.wall_unix_us.div_euclid(1000);
+        texts.extend(end_of_life::warning(facts.layout, &facts.config.generators, now_unix_ms));
+        if let Some(days) = facts.certificate_days_left().filter(|&days| days < CERTIFICATE_DAYS) {
+            texts.push(match u64::try_from(days) {
+                Ok(days) => format!("the TLS certificate ends in {}: renew it", counted(days, "day")),
+                Err(_) => "the TLS certificate has ended: renew it".to_owned(),
+            });
+        }
+        texts.into_iter().map(|text| Notice { text }).collect()
+    }
+}
+
+fn of_saves_and_clock(facts: &Facts<'_>, texts: &mut Vec<String>) {
+    let (own, mint) = (&*facts.generator, &facts.generator.mint);
+    let is_refused = own.refusing.as_ref().is_some_and(|refusal| matches!(refusal, Refusal::Save { .. }));
+    if let Some(error) = mint.save_error.as_ref().filter(|_| !is_refused) {
+        texts.push(format!("the last save of the watermark failed, and IDs end when it is reached: {error}"));
+    }
+    if mint.holds_jump {
+        texts.push("the clock jumped ahead, and IDs do not follow yet: is it right?".to_owned());
+    }
+    if mint.clock_offset_ms < 0 {
+        let behind_ms = mint.clock_offset_ms.unsigned_abs();
+        texts.push(format!(
+            "the clock is {behind_ms} ms behind the IDs: they go on at 90 % of real speed until it has caught up"
+        ));
+    }
+    let limit_ms = facts.config.id_max_borrow_ms;
+    // A life begins ahead of the clock, past all that a lost one gave: that is nothing to do with demand.
+    let is_asked = own.demanded_per_s > facts.layout.capacity_per_s() / 2;
+    if mint.borrow_ms > limit_ms / 10 * 8 && is_asked && own.refusing.is_none() {
+        texts.push("IDs are near the borrow limit: more are asked for than the layout holds".to_owned());
+    }
+}
+
+fn of_stores(facts: &Facts<'_>, texts: &mut Vec<String>) {
+    let Some(sequences) = facts.sequences.as_ref() else { return };
+    let down: Vec<_> = sequences.stores.iter().filter(|store| store.is_up == Some(false)).collect();
+    for store in down.iter().take(STORES_MAX) {
+        let said = store.said.as_deref().unwrap_or("it does not answer");
+        let said = crate::text::printable::printable_up_to(said, 300);
+        let seconds = counted(store.for_ms / 1000, "second");
+        texts.push(format!("the sequence store {} has been down for {seconds}: {said}", store.shown));
+    }
+    if let Some(more) = down.len().checked_sub(STORES_MAX).filter(|&more| more > 0) {
+        texts.push(format!("{} more are down", counted(more as u64, "sequence store")));
+    }
+}

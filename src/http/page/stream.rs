@@ -1,0 +1,116 @@
+//! `GET /v1/status/stream`: the status once a second, as server-sent events, for as long as its viewer may look.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use hyper::body::Frame;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use super::{VIEWERS_MAX, may_look};
+use crate::http::Http;
+use crate::http::caller::Caller;
+use crate::http::problem::Problem;
+
+/// How long a viewer may leave an event untaken.
+const TAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long an event waits for the answer whether its viewer may still look. `CLIENT PAUSE` holds the answer, and the
+/// page is to show that it does.
+const PERMISSION_WAIT: Duration = Duration::from_millis(100);
+
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+/// One who looks on.
+struct Viewer {
+    http: Arc<Http>,
+    caller: Arc<Caller>,
+    headers: HeaderMap,
+    events: mpsc::Sender<Bytes>,
+    _place: OwnedSemaphorePermit,
+}
+
+/// `GET /v1/status/stream`.
+pub(super) async fn stream(
+    State(http): State<Arc<Http>>,
+    Extension(caller): Extension<Arc<Caller>>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    may_look(&caller, &headers).await?;
+    let Ok(place) = Arc::clone(&http.page.viewers).try_acquire_owned() else {
+        let detail =
+            format!("{VIEWERS_MAX} viewers are looking already, and there may be no more; /v1/status tells once");
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail));
+    };
+    let (events, taken) = mpsc::channel(1);
+    tokio::spawn(Viewer { http, caller, headers, events, _place: place }.run());
+    Ok(([(CONTENT_TYPE, EVENT_STREAM)], Body::new(Events(taken))).into_response())
+}
+
+/// An event with a status in it; JSON has no line ends.
+pub(super) fn event(json: &str) -> Arc<str> {
+    format!("event: status\ndata: {json}\n\n").into()
+}
+
+impl Viewer {
+    /// Until somebody ends it.
+    async fn run(self) {
+        let why = tokio::select! {
+            why = self.tell() => why,
+            () = self.events.closed() => return,
+            () = self.http.server.stop_requested() => Problem::stopping(),
+        };
+        // There may be no room for it, and then whoever does not take it does not miss it.
+        let _ = self.events.try_send(format!("event: end\ndata: {}\n\n", why.to_json()).into());
+    }
+
+    /// Tells once a second; why it ends.
+    async fn tell(&self) -> Problem {
+        let mut event = self.http.page.event.subscribe();
+        event.mark_unchanged();
+        let mut next = Bytes::from(super::stream::event(&self.http.page.whole(&self.http.server)).to_string());
+        let mut permission = pin!(may_look(&self.caller, &self.headers));
+        let mut is_asked = false;
+        loop {
+            if self.events.send_timeout(next, TAKE_TIMEOUT).await.is_err() {
+                return Problem::stopping();
+            }
+            if event.changed().await.is_err() || self.caller.is_told_to_end() {
+                return Problem::stopping();
+            }
+            if !is_asked {
+                permission.set(may_look(&self.caller, &self.headers));
+                is_asked = true;
+            }
+            match tokio::time::timeout(PERMISSION_WAIT, permission.as_mut()).await {
+                Ok(Ok(())) => is_asked = false,
+                Ok(Err(problem)) => return problem,
+                Err(_) => {}
+            }
+            next = Bytes::from(event.borrow_and_update().to_string());
+        }
+    }
+}
+
+/// The body of the response.
+struct Events(mpsc::Receiver<Bytes>);
+
+impl hyper::body::Body for Events {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::convert::Infallible>>> {
+        self.0.poll_recv(cx).map(|event| event.map(|event| Ok(Frame::data(event))))
+    }
+}

@@ -1,0 +1,203 @@
+//! What Leaf and Tinyid have in common: both answer as Spring Boot 1.5 does, down to the bodies of its errors.
+
+use std::borrow::Cow;
+
+use axum::body::Body;
+use axum::http::header::{ACCEPT, ALLOW, CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use serde::Serialize;
+
+use super::problem::Problem;
+use crate::system::clock::wall_unix_ms;
+use crate::text::printable::printable_up_to;
+
+/// Characters of a message that is ours.
+const MESSAGE_CHARS_MAX: usize = 1000;
+
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain;charset=UTF-8");
+const JSON: HeaderValue = HeaderValue::from_static("application/json;charset=UTF-8");
+
+/// A body of Spring Boot's `DefaultErrorAttributes`, its fields in their order.
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    timestamp: i64,
+    status: u16,
+    error: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exception: Option<&'a str>,
+    message: &'a str,
+    path: &'a str,
+}
+
+/// An error with Spring's body. `path` is as it was sent.
+pub(super) fn error(status: StatusCode, exception: Option<&str>, message: &str, path: &str) -> Response {
+    let body = ErrorBody {
+        timestamp: wall_unix_ms(),
+        status: status.as_u16(),
+        error: status.canonical_reason().unwrap_or("Error"),
+        exception,
+        message,
+        path,
+    };
+    let mut response = (status, json(&body)).into_response();
+    if status == StatusCode::UNAUTHORIZED {
+        let realm = HeaderValue::from_static("Basic realm=\"getid\", charset=\"UTF-8\"");
+        response.headers_mut().insert(WWW_AUTHENTICATE, realm);
+    }
+    response
+}
+
+/// What Spring answers where it has nothing.
+pub(super) fn not_found(path: &str) -> Response {
+    error(StatusCode::NOT_FOUND, None, "No message available", path)
+}
+
+/// A login that is missing or wrong, or not enough: neither Leaf nor Tinyid has such a thing. Their clients take each
+/// status but 200 for a failure, and people read the message.
+pub(super) fn refused(problem: &Problem, path: &str) -> Option<Response> {
+    let is_refusal = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS];
+    let message = printable_up_to(&problem.detail, MESSAGE_CHARS_MAX);
+    is_refusal.contains(&problem.status).then(|| error(problem.status, None, &message, path))
+}
+
+/// A text, with the type that Spring gives it: plain, but for who takes JSON first and reads a number out of it.
+pub(super) fn text(headers: &HeaderMap, body: String) -> Response {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    let kind = if is_json_first(accept) { JSON } else { TEXT };
+    ([(CONTENT_TYPE, kind)], body).into_response()
+}
+
+/// Whether no other type than JSON is wanted more, of those that are named in full.
+fn is_json_first(accept: &str) -> bool {
+    let mut best = ("", 0.0);
+    for range in accept.split(',') {
+        let mut parts = range.split(';').map(str::trim);
+        let kind = parts.next().unwrap_or_default();
+        let quality = parts.find_map(|part| part.strip_prefix("q=")).and_then(|q| q.parse().ok()).unwrap_or(1.0);
+        if !kind.is_empty() && !kind.contains('*') && quality > best.1 {
+            best = (kind, quality);
+        }
+    }
+    best.0.eq_ignore_ascii_case("application/json")
+}
+
+/// A value as JSON.
+pub(super) fn json(value: &impl Serialize) -> Response {
+    ([(CONTENT_TYPE, JSON)], serde_json::to_vec(value).unwrap_or_default()).into_response()
+}
+
+/// The answer to `OPTIONS`, which calls no handler.
+pub(super) fn options() -> Response {
+    ([(ALLOW, HeaderValue::from_static("GET,HEAD,POST,PUT,PATCH,DELETE,OPTIONS"))], Body::empty()).into_response()
+}
+
+/// Whether a request is answered for its method alone.
+pub(super) fn of_method(method: &Method, path: &str) -> Option<Response> {
+    match *method {
+        Method::OPTIONS => Some(options()),
+        Method::GET | Method::HEAD | Method::POST | Method::PUT | Method::PATCH | Method::DELETE => None,
+        _ => {
+            let mut response = error(
+                StatusCode::METHOD_NOT_ALLOWED,
+                Some("org.springframework.web.HttpRequestMethodNotSupportedException"),
+                &format!("Request method '{method}' not supported"),
+                path,
+            );
+            response
+                .headers_mut()
+                .extend([(ALLOW, HeaderValue::from_static("GET,HEAD,POST,PUT,PATCH,DELETE,OPTIONS"))]);
+            Some(response)
+        }
+    }
+}
+
+/// A request's parameters.
+#[derive(Debug, Default)]
+pub(super) struct Parameters {
+    all: Vec<(String, String)>,
+}
+
+impl Parameters {
+    /// Those in the query.
+    pub(super) fn of_query(query: Option<&str>) -> Parameters {
+        let mut parameters = Parameters::default();
+        parameters.add(query.unwrap_or_default().as_bytes());
+        parameters
+    }
+
+    /// `application/x-www-form-urlencoded`; what is not percent-encoded as it should be is left out.
+    fn add(&mut self, encoded: &[u8]) {
+        for part in encoded.split(|&byte| byte == b'&').filter(|part| !part.is_empty()) {
+            let at = part.iter().position(|&byte| byte == b'=');
+            let (name, value) = at.map_or((part, &[][..]), |at| (&part[..at], &part[at + 1..]));
+            if let (Some(name), Some(value)) = (decoded(name, true), decoded(value, true)) {
+                self.all.push((name, value));
+            }
+        }
+    }
+
+    /// All values of this name with commas between them, as Spring makes one text of several.
+    pub(super) fn joined(&self, name: &str) -> Option<Cow<'_, str>> {
+        let mut values = self.all.iter().filter(|(own, _)| own == name).map(|(_, value)| value.as_str());
+        let first = values.next()?;
+        Some(values.fold(Cow::Borrowed(first), |all, value| Cow::Owned(format!("{all},{value}"))))
+    }
+}
+
+/// Percent-decoded, what is no UTF-8 replaced; `None`: a `%` without two digits behind it.
+pub(super) fn decoded(encoded: &[u8], plus_is_space: bool) -> Option<String> {
+    let mut out = Vec::with_capacity(encoded.len());
+    let mut bytes = encoded.iter();
+    while let Some(&byte) = bytes.next() {
+        out.push(match byte {
+            b'+' if plus_is_space => b' ',
+            b'%' => {
+                let mut digit = || char::from(*bytes.next()?).to_digit(16);
+                u8::try_from(digit()? * 16 + digit()?).ok()?
+            }
+            byte => byte,
+        });
+    }
+    Some(String::from_utf8_lossy(&out).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percent_encoding_is_undone() {
+        for (encoded, plain) in
+            [("a%2Fb+c", "a/b c"), ("", ""), ("%E5%95%8A", "啊"), ("%ff", "\u{fffd}"), ("%00", "\0")]
+        {
+            assert_eq!(decoded(encoded.as_bytes(), true).as_deref(), Some(plain), "{encoded}");
+        }
+        assert_eq!(decoded(b"a+b", false).as_deref(), Some("a+b"));
+        for wrong in ["%", "%1", "%g0", "a%-1"] {
+            assert_eq!(decoded(wrong.as_bytes(), true), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn several_values_are_one_text() {
+        let parameters = Parameters::of_query(Some("a=1&b&a=2&%=3&=4&&a=%2C"));
+        assert_eq!(parameters.joined("a").as_deref(), Some("1,2,,"));
+        assert_eq!((parameters.joined("b").as_deref(), parameters.joined("c")), (Some(""), None));
+    }
+
+    #[test]
+    fn json_is_for_who_wants_it_most() {
+        for (accept, is_json) in [
+            ("", false),
+            ("*/*", false),
+            ("application/json", true),
+            ("application/json, application/*+json", true),
+            ("text/plain, application/json, */*", false),
+            ("text/plain;q=0.5, application/json;q=0.9", true),
+            ("text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2", false),
+        ] {
+            assert_eq!(is_json_first(accept), is_json, "{accept}");
+        }
+    }
+}

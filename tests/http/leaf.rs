@@ -1,0 +1,158 @@
+//! Leaf's paths: what its clients see is what its own server answers.
+
+use crate::recorded;
+use crate::support::http::HttpServer;
+use crate::support::{Server, Wire, folder, free_port, refused};
+
+/// A server in this time zone, and its folder.
+fn start_in_zone(zone: &str, words: &[&str]) -> (HttpServer, tempfile::TempDir) {
+    let (dir, port) = (folder(), free_port());
+    let text = port.to_string();
+    let all = [&["--http-port", &text, "--http-bind", "127.0.0.1"], words].concat();
+    let server = Server::try_start_in(dir.path(), &all, |command| {
+        command.env("TZ", zone);
+    });
+    (HttpServer { server: server.expect("started"), port }, dir)
+}
+
+const NO_SUCH_KEY: &str = r#""message":"Result{id=-2, status=EXCEPTION}""#;
+const NOTHING_LEFT: &str = r#""message":"Result{id=-3, status=EXCEPTION}""#;
+const NOT_READY: &str = r#""message":"Result{id=-1, status=EXCEPTION}""#;
+
+#[test]
+fn recorded_conversations_are_had_to_the_byte() {
+    let (server, _dir) = start_in_zone("Asia/Shanghai", &["--http-api", "leaf"]);
+    let mut redis = server.server.connect();
+    ok(&mut redis, "SEQUENCE CREATE orders");
+    ok(&mut redis, "SEQUENCE CREATE short max 1");
+    recorded::play(&server, include_str!("recorded/leaf.txt"));
+}
+
+#[test]
+fn a_snowflake_key_is_the_generator_of_that_name_or_the_unnamed_one() {
+    let server = HttpServer::start(&["--http-api", "leaf", "--generator", "orders", "leaf", "worker", "39"]);
+    let mut http = server.connect();
+    let mut redis = server.server.connect();
+    let mut id = |key: &str| {
+        let response = http.ask(&format!("GET /api/snowflake/get/{key}"), &[], "");
+        assert_eq!((response.status, response.header("content-type")), (200, Some("text/plain;charset=UTF-8")));
+        response.text()
+    };
+    let named = id("orders");
+    let decoded = server.ask(&format!("GET /decodeSnowflakeId?snowflakeId={named}")).json();
+    assert_eq!(decoded["workerId"], "39", "{named} {decoded}");
+    let number: u64 = named.parse().unwrap();
+    assert_eq!(decoded["sequenceId"], (number & 4095).to_string());
+    assert!(id("orders").parse::<u64>().unwrap() > number);
+    let unnamed: u64 = id("whatever").parse().unwrap();
+    let next: u64 = redis.id();
+    assert!(unnamed < next && id("other").parse::<u64>().unwrap() > next, "one generator for all other keys");
+    assert_eq!(server.ask("GET /api/snowflake/get/").status, 404);
+}
+
+#[test]
+fn a_head_gives_a_value_away_as_any_method_does() {
+    let server = HttpServer::start(&["--http-api", "leaf"]);
+    ok(&mut server.server.connect(), "SEQUENCE CREATE orders");
+    let mut http = server.connect();
+    http.send(b"HEAD /api/segment/get/orders HTTP/1.1\r\nHost: x\r\n\r\n");
+    let head = http.head().unwrap();
+    assert_eq!((head.status, head.header("content-length")), (200, Some("1")));
+    assert_eq!(http.ask("GET /api/segment/get/orders", &[], "").text(), "2");
+}
+
+#[test]
+fn without_the_directive_there_are_no_such_paths() {
+    let server = HttpServer::start(&[]);
+    let mut http = server.connect();
+    for line in ["GET /api/segment/get/orders", "GET /api/snowflake/get/a", "GET /decodeSnowflakeId?snowflakeId=1"] {
+        let response = http.ask(line, &[], "");
+        assert_eq!(
+            (response.status, response.header("content-type")),
+            (404, Some("application/problem+json")),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn what_is_not_there_yet_or_any_more_has_leafs_numbers() {
+    let server = HttpServer::start(&["--http-api", "leaf", "--sequence-store", "none"]);
+    let answer = server.ask("GET /api/segment/get/orders");
+    assert!(answer.status == 500 && answer.text().contains(NOT_READY), "{answer:?}");
+
+    let server = HttpServer::start(&["--http-api", "leaf"]);
+    let mut redis = server.server.connect();
+    ok(&mut redis, "SEQUENCE CREATE orders");
+    ok(&mut redis, "SEQUENCE DROP orders");
+    let answer = server.ask("GET /api/segment/get/orders");
+    assert!(answer.status == 500 && answer.text().contains(NO_SUCH_KEY), "{answer:?}");
+
+    // A store that nobody answers at.
+    let store = format!("mysql://getid:x@127.0.0.1:{}/ids", free_port());
+    let words = ["--http-api", "leaf", "--sequence-store", &store, "--sequence-wait-ms", "50"];
+    let server = HttpServer::start(&words);
+    let answer = server.ask("GET /api/segment/get/orders");
+    assert!(answer.status == 500 && answer.text().contains(NOTHING_LEFT), "{answer:?}");
+}
+
+#[test]
+fn a_user_of_its_own_needs_no_password_and_has_its_permissions() {
+    let words = ["--requirepass", "other", "--http-api", "leaf", "user", "shop"];
+    let user = ["--user", "shop", "on", ">secret", "~orders*", "+incr", "+getid"];
+    let server = HttpServer::start(&[&words[..], &user].concat());
+    let mut redis = server.server.connect();
+    ok(&mut redis, "AUTH other");
+    for name in ["orders", "refunds"] {
+        ok(&mut redis, &format!("SEQUENCE CREATE {name}"));
+    }
+    let mut http = server.connect();
+    assert_eq!(http.ask("GET /api/segment/get/orders", &[], "").text(), "1");
+    // A header is no login here: the paths are that user's.
+    assert_eq!(http.ask("GET /api/segment/get/orders", &["Authorization: Bearer default:wrong"], "").text(), "2");
+    let refused = http.ask("GET /api/segment/get/refunds", &[], "");
+    assert_eq!((refused.status, refused.json()["error"].as_str()), (403, Some("Forbidden")), "{refused:?}");
+    assert!(refused.text().contains("'shop'") || refused.text().contains("ermission"), "{refused:?}");
+    let refused = http.ask("GET /decodeSnowflakeId?snowflakeId=1", &[], "");
+    assert_eq!(refused.status, 403, "{refused:?}");
+
+    // What becomes of the user holds at once, on a connection that has drawn before.
+    ok(&mut redis, "ACL SETUSER shop ~refunds");
+    assert_eq!(http.ask("GET /api/segment/get/refunds", &[], "").text(), "1");
+    ok(&mut redis, "ACL SETUSER shop off");
+    let off = server.connect().ask("GET /api/segment/get/orders", &[], "");
+    assert!(off.status == 500 && off.text().contains(NOT_READY), "{off:?}");
+    ok(&mut redis, "ACL SETUSER shop on");
+    assert_eq!(server.connect().ask("GET /api/segment/get/orders", &[], "").text(), "3");
+}
+
+#[test]
+fn without_one_they_are_of_whoever_logs_in() {
+    let server = HttpServer::start(&["--requirepass", "secret", "--http-api", "leaf"]);
+    let mut redis = server.server.connect();
+    ok(&mut redis, "AUTH secret");
+    ok(&mut redis, "SEQUENCE CREATE orders");
+    let mut http = server.connect();
+    let refused = http.ask("GET /api/segment/get/orders", &[], "");
+    assert_eq!((refused.status, refused.json()["error"].as_str()), (401, Some("Unauthorized")), "{refused:?}");
+    assert!(refused.header("www-authenticate").is_some_and(|scheme| scheme.starts_with("Basic ")));
+    assert_eq!(http.ask("GET /decodeSnowflakeId?snowflakeId=1", &[], "").status, 401);
+    let wrong = http.ask("GET /api/segment/get/orders", &["Authorization: Bearer wrong"], "");
+    assert_eq!(wrong.status, 401, "{wrong:?}");
+    let login = ["Authorization: Bearer secret"];
+    assert_eq!(http.ask("GET /api/segment/get/orders", &login, "").text(), "1");
+    assert_eq!(http.ask("GET /decodeSnowflakeId?snowflakeId=1", &login, "").status, 200);
+}
+
+#[test]
+fn a_user_that_is_not_there_is_an_error_at_the_start() {
+    let said = refused(folder().path(), &["--http-api", "leaf", "user", "shop"], |_| {});
+    assert!(said.contains("http-api") && said.contains("shop"), "{said}");
+    let server = HttpServer::start(&["--http-api", "leaf", "user", "default"]);
+    assert_eq!(server.ask("GET /api/snowflake/get/a").status, 200);
+}
+
+/// Has a command done.
+fn ok(redis: &mut Wire, command: &str) {
+    assert_eq!(redis.ask(command), "+OK", "{command}");
+}

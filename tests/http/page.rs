@@ -1,0 +1,300 @@
+//! The page: what it is sent with, what it is told, to how many, and for how long.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::http::{Http, HttpServer, request};
+use crate::support::{Server, eventually, free_port};
+
+/// Of the viewers that there may be.
+const VIEWERS_MAX: usize = 32;
+
+/// A viewer, behind the head of its stream.
+fn look(server: &HttpServer, headers: &[&str]) -> Http {
+    let mut viewer = server.connect();
+    viewer.send(request("GET /v1/status/stream", headers, "").as_bytes());
+    let head = viewer.head().expect("a head");
+    assert_eq!((head.status, head.header("content-type")), (200, Some("text/event-stream")), "{head:?}");
+    viewer
+}
+
+/// The next event: its name and its data; `None` behind the last.
+fn event(viewer: &mut Http) -> Option<(String, Value)> {
+    let chunk = viewer.chunk().expect("a chunk")?;
+    let text = String::from_utf8(chunk).expect("text");
+    let (name, data) = text.strip_prefix("event: ").and_then(|rest| rest.split_once("\ndata: ")).expect(&text);
+    assert!(data.ends_with("\n\n") && data.trim_end().lines().count() == 1, "{text}");
+    Some((name.to_owned(), serde_json::from_str(data).expect("JSON")))
+}
+
+/// The last event of a stream, which says why it ends.
+fn end(viewer: &mut Http) -> Value {
+    let mut last = None;
+    while let Some(event) = event(viewer) {
+        last = Some(event);
+    }
+    let (name, data) = last.expect("an event");
+    assert_eq!(name, "end", "{data}");
+    data
+}
+
+#[test]
+fn the_page_is_one_file_that_nobody_can_frame_or_change() {
+    let server = HttpServer::start(&[]);
+    let page = server.ask("GET /");
+    assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    let policy = page.header("content-security-policy").expect("a policy");
+    for part in [
+        "default-src 'none'",
+        "style-src 'sha256-",
+        "script-src 'sha256-",
+        "connect-src 'self'",
+        "img-src data:",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "require-trusted-types-for 'script'",
+    ] {
+        assert!(policy.split("; ").any(|own| own.starts_with(part)), "{part}: {policy}");
+    }
+    assert!(!policy.contains("unsafe"), "{policy}");
+    for (name, value) in [
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("cache-control", "no-store"),
+    ] {
+        assert_eq!(page.header(name), Some(value), "{name}");
+    }
+    let foreign = |name: &&(String, String)| name.0.starts_with("access-control") || name.0 == "set-cookie";
+    assert_eq!(page.headers.iter().find(foreign), None);
+    // By a name that nobody configured there is the page, which can log in then, but nothing of the server.
+    let by_name = |line: &str| server.ask_with(line, &["Host: ids.example.com"], "").status;
+    assert_eq!((by_name("GET /"), by_name("GET /v1/status"), by_name("GET /v1/status/stream")), (200, 421, 421));
+}
+
+/// What a page could take for something else than a text.
+const HOSTILE: &[&str] = &[
+    "<img src=x onerror=alert(1)>",
+    "</script><script>alert(1)</script>",
+    "\"'`${alert(1)}&lt;",
+    "\u{202e}txt.exe\u{2066}",
+    "a\r\n\r\nevent: end",
+    "\u{0}\u{1b}[2J\u{2028}\u{feff}",
+];
+
+/// Sends a command whose arguments may have any bytes; its reply.
+fn ask(server: &HttpServer, args: &[&str]) -> String {
+    let mut redis = server.server.connect();
+    redis.send(format!("*{}\r\n", args.len()));
+    for arg in args {
+        redis.send(format!("${}\r\n{arg}\r\n", arg.len()));
+    }
+    redis.line()
+}
+
+#[test]
+fn the_status_says_what_is_given() {
+    let server = HttpServer::start(&["--generator", "tweets twitter", "--sequence-create", "on-first-use"]);
+    let mut redis = server.server.connect();
+    redis.ids(7);
+    assert_eq!(redis.ask("INCRBY orders 37"), ":37");
+    let told = server.ask("GET /v1/status");
+    assert_eq!((told.status, told.header("content-type")), (200, Some("application/json")));
+    let told = told.json();
+    assert_eq!(told["giving"], json!({ "state": "giving", "reason": null, "remedy": null }));
+    assert_eq!((&told["server"]["version"], &told["notices"]), (&json!(env!("CARGO_PKG_VERSION")), &json!([])));
+    assert_eq!((&told["ids"]["issued"], &told["borrow"]["limit_ms"]), (&json!(7), &json!(3000)));
+    assert_eq!((&told["claim"]["standbys"], &told["clients"]["over_http"]), (&json!([]), &json!(1)));
+    let tweets = &told["generators"]["busiest"][0];
+    assert_eq!(
+        (&told["generators"]["count"], &tweets["name"], &tweets["kind"]),
+        (&json!(1), &json!("tweets"), &json!("twitter"))
+    );
+    let orders = &told["sequences"]["busiest"][0];
+    assert_eq!((&orders["name"], &orders["last"]), (&json!("orders"), &json!("37")));
+    assert_eq!(told["sequences"]["stores"][0]["state"], "up");
+    let lengths =
+        ["ids_per_s", "values_per_s", "refused_per_s"].map(|name| told["history"][name].as_array().unwrap().len());
+    assert!(lengths.iter().all(|&length| length == lengths[0]), "{told}");
+}
+
+#[test]
+fn texts_of_others_are_texts() {
+    // Of these, folders and users may be called so; sequences may not.
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("<img src=x onerror=alert(1)>\n\nevent: end\u{202e}");
+    fs::create_dir(&dir).unwrap();
+    let port = free_port();
+    let words = ["--http-port", &port.to_string(), "--http-bind", "127.0.0.1", "--sequence-create", "on-first-use"];
+    let server = HttpServer { server: Server::start_in(&dir, &words), port };
+    for name in HOSTILE {
+        let refused = ask(&server, &["INCR", name]);
+        assert!(refused.contains("cannot be the name of a sequence"), "{name}: {refused}");
+    }
+    // `event` finds one line of data in it.
+    let (name, told) = event(&mut look(&server, &[])).unwrap();
+    assert_eq!((name.as_str(), &told["sequences"]["busiest"]), ("status", &json!([])));
+    assert_eq!(told["claim"]["folder"], dir.to_str().unwrap());
+    let page = server.ask("GET /?alert(1)").text();
+    assert!(page.contains("<script>") && !page.contains("alert(1)") && !page.contains(dir.to_str().unwrap()));
+}
+
+#[test]
+fn the_stream_tells_all_at_first_and_then_what_was_given_each_second() {
+    let server = HttpServer::start(&[]);
+    let mut viewer = look(&server, &[]);
+    let mut redis = server.server.connect();
+    let (name, first) = event(&mut viewer).unwrap();
+    assert_eq!((name.as_str(), first["history"].is_object()), ("status", true));
+    redis.ids(50);
+    let mut given = 0;
+    while given == 0 {
+        let (name, told) = event(&mut viewer).unwrap();
+        assert_eq!((name.as_str(), &told["history"]), ("status", &Value::Null));
+        given = told["rate"]["ids_per_s"].as_u64().unwrap();
+    }
+    // The second may have been a little longer or shorter than one.
+    let sum =
+        |told: &Value| told["history"]["ids_per_s"].as_array().unwrap().iter().filter_map(Value::as_u64).sum::<u64>();
+    assert!((25..=50).contains(&given), "{given}");
+    // Who comes later sees it too.
+    assert_eq!(sum(&server.ask("GET /v1/status").json()), given);
+}
+
+#[test]
+fn whoever_may_not_ask_for_info_may_not_look() {
+    let server = HttpServer::start(&["--requirepass", "secret", "--user", "blind on >x ~* +@all -info"]);
+    for path in ["/v1/status", "/v1/status/stream"] {
+        let line = format!("GET {path}");
+        let nobody = server.ask(&line);
+        assert_eq!((nobody.status, nobody.json()["code"].as_str()), (401, Some("NOAUTH")), "{path}");
+        assert!(nobody.header("www-authenticate").is_some());
+        let wrong = server.ask_with(&line, &["Authorization: Bearer default:wrong"], "");
+        assert_eq!((wrong.status, wrong.json()["code"].as_str()), (401, Some("WRONGPASS")), "{path}");
+        let blind = server.ask_with(&line, &["Authorization: Bearer blind:x"], "");
+        assert_eq!((blind.status, blind.json()["code"].as_str()), (403, Some("NOPERM")), "{path}");
+        let elsewhere = server.ask_with(&line, &["Authorization: Bearer secret", "Sec-Fetch-Site: cross-site"], "");
+        assert_eq!(elsewhere.status, 403, "{path}");
+    }
+    let own = ["Authorization: Bearer secret", "Sec-Fetch-Site: same-origin"];
+    assert_eq!(server.ask_with("GET /v1/status", &own, "").status, 200);
+    assert!(event(&mut look(&server, &own)).is_some());
+    // The page has nothing of the server's.
+    assert_eq!(server.ask("GET /").status, 200);
+}
+
+#[test]
+fn the_stream_ends_when_its_viewer_may_look_no_longer() {
+    let server = HttpServer::start(&["--user", "watch on >x +info", "--user", "ops on >x +info"]);
+    let mut redis = server.server.connect();
+    let login = ["Authorization: Bearer watch:x"];
+    let mut deleted = look(&server, &login);
+    assert_eq!(redis.ask("ACL DELUSER watch"), ":1");
+    assert_eq!(end(&mut deleted)["status"], 503);
+    let ops = ["Authorization: Bearer ops:x"];
+    let mut forbidden = look(&server, &ops);
+    assert_eq!(redis.ask("ACL SETUSER ops -info"), "+OK");
+    assert_eq!(end(&mut forbidden)["code"], "NOPERM");
+    assert_eq!(redis.ask("ACL SETUSER ops +info"), "+OK");
+    let mut renamed = look(&server, &ops);
+    assert_eq!(redis.ask("ACL SETUSER ops <x >y"), "+OK");
+    // A login that was given stays good in Redis; over HTTP each request brings it, and so does each second here.
+    assert_eq!(end(&mut renamed)["code"], "WRONGPASS");
+    let mut killed = look(&server, &[]);
+    assert_eq!(redis.ask("CLIENT KILL TYPE normal SKIPME yes").get(..1), Some(":"));
+    assert_eq!(end(&mut killed)["status"], 503);
+    assert!(killed.is_closed());
+    let mut last = look(&server, &[]);
+    assert_eq!(server.server.stop().code(), Some(0));
+    assert_eq!(end(&mut last)["status"], 503);
+}
+
+#[test]
+fn there_are_so_many_viewers_and_no_more() {
+    let server = HttpServer::start(&[]);
+    let mut viewers: Vec<_> = (0..VIEWERS_MAX).map(|_| look(&server, &[])).collect();
+    let late = server.ask("GET /v1/status/stream");
+    assert_eq!(late.status, 503, "{late:?}");
+    assert!(late.text().contains("32 viewers"), "{late:?}");
+    assert_eq!(server.ask("GET /v1/status").status, 200);
+    // Each has its events, and a place that is left is free.
+    assert!(viewers.iter_mut().all(|viewer| event(viewer).is_some() && event(viewer).is_some()));
+    viewers.pop();
+    eventually("a place is free", || {
+        let mut viewer = server.connect();
+        viewer.send(request("GET /v1/status/stream", &[], "").as_bytes());
+        viewer.head().expect("a head").status == 200
+    });
+}
+
+#[test]
+fn a_pause_is_shown_while_it_lasts() {
+    let server = HttpServer::start(&[]);
+    let mut viewer = look(&server, &[]);
+    let mut redis = server.server.connect();
+    // It holds what asks whether the viewer may look, too.
+    assert_eq!(redis.ask("CLIENT PAUSE 100000 ALL"), "+OK");
+    let state = |viewer: &mut Http| event(viewer).unwrap().1["giving"]["state"].as_str().unwrap().to_owned();
+    eventually("it is paused", || state(&mut viewer) == "paused");
+    for _ in 0..3 {
+        assert_eq!(state(&mut viewer), "paused");
+    }
+    assert_eq!(redis.ask("CLIENT UNPAUSE"), "+OK");
+    eventually("it is over", || state(&mut viewer) == "giving");
+}
+
+#[test]
+fn a_refusal_is_told_with_its_remedy() {
+    let parent = tempfile::tempdir().unwrap();
+    let (dir, away) = (parent.path().join("state"), parent.path().join("away"));
+    fs::create_dir(&dir).unwrap();
+    let port = free_port();
+    let words = ["--http-port", &port.to_string(), "--http-bind", "127.0.0.1", "--id-max-borrow-ms", "500"];
+    let words = [&words[..], &["--id-watermark-lead-ms", "400"]].concat();
+    let server = HttpServer { server: Server::start_in(&dir, &words), port };
+    let mut viewer = look(&server, &[]);
+    let giving = |viewer: &mut Http| event(viewer).unwrap().1["giving"].clone();
+    assert_eq!(giving(&mut viewer)["state"], "giving");
+    fs::rename(&dir, &away).unwrap();
+    let mut last = Value::Null;
+    eventually("it refuses", || {
+        last = giving(&mut viewer);
+        last["state"] == "refusing"
+    });
+    assert!(last["reason"].as_str().unwrap().starts_with("MISCONF claim lost: the folder"), "{last}");
+    assert!(last["remedy"].as_str().unwrap().starts_with("Put the state folder back"), "{last}");
+    fs::rename(&away, &dir).unwrap();
+    eventually("it gives again", || giving(&mut viewer)["state"] == "giving");
+}
+
+/// Checks that `value` has the fields that its schema names, and no others.
+fn check_fields(at: &str, schema: &Value, value: &Value) {
+    let schema = schema["anyOf"].as_array().map_or(schema, |all| &all[0]);
+    match value {
+        Value::Object(fields) => {
+            let named = schema["properties"].as_object().unwrap_or_else(|| panic!("{at}: {schema}"));
+            for (name, value) in fields {
+                check_fields(&format!("{at}.{name}"), named.get(name).unwrap_or_else(|| panic!("{at}.{name}")), value);
+            }
+            let is_left_out = |name: &&String| !fields.contains_key(*name);
+            assert_eq!(named.keys().find(is_left_out), None, "{at}");
+        }
+        Value::Array(all) => all.iter().for_each(|value| check_fields(at, &schema["items"], value)),
+        Value::Null => {}
+        Value::String(_) => assert_eq!(schema["type"], "string", "{at}"),
+        Value::Bool(_) => assert_eq!(schema["type"], "boolean", "{at}"),
+        Value::Number(_) => assert!(schema["type"] == "integer" || schema["type"] == "number", "{at}"),
+    }
+}
+
+#[test]
+fn the_document_says_what_the_status_has() {
+    let words = ["--generator", "tweets twitter", "--generator", "trace uuid7", "--sequence-create", "on-first-use"];
+    let server = HttpServer::start(&words);
+    assert_eq!(ask(&server, &["INCR", "orders"]), ":1");
+    let document = server.ask("GET /openapi.json").json();
+    check_fields("status", &document["components"]["schemas"]["Status"], &server.ask("GET /v1/status").json());
+}

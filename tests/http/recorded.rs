@@ -1,0 +1,66 @@
+//! Conversations as other servers have them: requests, and what is answered to the byte.
+//!
+//! In a file of `recorded/`, a case is a paragraph. `>` is a request's line and then its headers, `>>` its body; `<` is
+//! the status and the type of the answer and then headers that must be in it, `<<` its body. `<ms>` in a body is a Unix
+//! time in milliseconds. Lines with `#` say what follows.
+
+use crate::support::http::{HttpServer, Response};
+
+/// A request, and what is answered.
+struct Case<'a> {
+    line: &'a str,
+    headers: Vec<&'a str>,
+    body: String,
+    status: &'a str,
+    answered_headers: Vec<&'a str>,
+    answer: String,
+}
+
+/// Has the conversation on one connection.
+#[track_caller]
+pub(crate) fn play(server: &HttpServer, file: &str) {
+    let mut http = server.connect();
+    let mut played = 0;
+    for case in file.split("\n\n").filter_map(read) {
+        let response = http.ask(case.line, &case.headers, &case.body);
+        let kind = response.header("content-type").unwrap_or("-");
+        assert_eq!(format!("{} {kind}", response.status), case.status, "{}: {response:?}", case.line);
+        assert_eq!(without_times(&response), case.answer, "{}", case.line);
+        for header in &case.answered_headers {
+            let (name, value) = header.split_once(": ").expect("a header");
+            assert_eq!(response.header(&name.to_ascii_lowercase()), Some(value), "{}", case.line);
+        }
+        if response.header("connection") == Some("close") {
+            http = server.connect();
+        }
+        played += 1;
+    }
+    assert!(played > 3, "{played} cases");
+}
+
+fn read(paragraph: &str) -> Option<Case<'_>> {
+    let of = |mark: &'static str| {
+        let lines = paragraph.lines().filter_map(move |line| line.strip_prefix(mark));
+        lines.filter(move |line| line.is_empty() || line.starts_with(' ')).map(|line| line.get(1..).unwrap_or(""))
+    };
+    let [mut asked, mut answered] = [of(">"), of("<")];
+    let (line, status) = (asked.next()?, answered.next().expect("an answer"));
+    let text = |lines: Vec<&str>| lines.join("\n");
+    Some(Case {
+        line,
+        headers: asked.collect(),
+        body: text(of(">>").collect()),
+        status,
+        answered_headers: answered.collect(),
+        answer: text(of("<<").collect()),
+    })
+}
+
+/// The body, each time in it replaced by `<ms>`.
+fn without_times(response: &Response) -> String {
+    let text = response.text();
+    let Some((before, rest)) = text.split_once("\"timestamp\":1") else { return text };
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    assert_eq!(digits, 12, "Unix time in ms: {text}");
+    format!("{before}\"timestamp\":<ms>{}", &rest[digits..])
+}
