@@ -107,6 +107,13 @@ impl Generators {
         indices.chunks(50).flat_map(|some| self.issuer.named_status(some.iter().copied())).collect()
     }
 
+    /// The same of those with these names; `None` for one that is not there.
+    pub fn of_names(&self, names: &[String]) -> Vec<Option<NamedStatus>> {
+        let table = self.table();
+        let index = |name: &String| Some(table.get(table.find(name.as_bytes())?)?.0 - 1);
+        names.iter().map(|name| self.issuer.named_status([index(name)?]).pop()).collect()
+    }
+
     /// [`Issuer::try_draw`] from the generator with this index.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::caller::Caller;
 use super::endpoint::{Endpoint, Served};
+use super::guard;
 use super::problem::Problem;
 use super::query::Query;
 use super::reply::Reply;
@@ -46,6 +47,24 @@ impl Ask {
     /// 413 for a body that is too large, 400 for all else that is wrong with it.
     pub(super) async fn body(&self, body: Body) -> Result<Map<String, Value>, Problem> {
         self.row.body(body, self.bounds()).await
+    }
+
+    /// Whether whoever asks may do what needs a login, for a path that is open.
+    ///
+    /// # Errors
+    ///
+    /// What the guard says of any other path.
+    pub(super) fn check_admission(&self) -> Result<(), Problem> {
+        guard::check_admission(&self.headers, &self.caller)
+    }
+
+    /// Whether whoever asks is logged in, or needs no login.
+    ///
+    /// # Errors
+    ///
+    /// A problem for a login that is wrong, or a server that stops.
+    pub(super) async fn is_logged_in(&self) -> Result<bool, Problem> {
+        self.caller.is_logged_in(&self.headers).await
     }
 
     /// The reply to a command by whoever asks.

@@ -81,6 +81,18 @@ impl Caller {
         reply::read(&reply)
     }
 
+    /// Whether whoever these headers are of is logged in, or needs no login.
+    ///
+    /// # Errors
+    ///
+    /// A problem for a login that is wrong, or a server that stops.
+    pub(super) async fn is_logged_in(&self, headers: &HeaderMap) -> Result<bool, Problem> {
+        let desk = self.desk(headers).await?;
+        let is_logged_in = desk.client.is_authenticated();
+        self.keep(desk);
+        Ok(is_logged_in)
+    }
+
     /// The same as bytes of RESP, errors included.
     pub(super) async fn ask_bytes(&self, headers: &HeaderMap, request: &[u8]) -> Result<Vec<u8>, Problem> {
         let mut desk = self.desk(headers).await?;

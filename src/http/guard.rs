@@ -38,28 +38,12 @@ pub(super) fn check(request: &Request, caller: &Caller) -> Result<(), Problem> {
     let is_open = (is_probe && config.http.open.probes) || (router::is_metrics(path) && config.http.open.metrics);
     let headers = request.headers();
     if !is_open {
-        let default_is_open = || caller.server.settings.get().users.default_user().is_nopass();
-        if config.protection().turns_away(caller.origin, default_is_open()) {
-            return Err(Problem::new(
-                StatusCode::FORBIDDEN,
-                "getid is in protected mode and has no password: it answers this machine only. Set requirepass, or \
-                 protected-mode no once nobody from outside can reach this port"
-                    .to_owned(),
-            ));
-        }
+        check_protection(caller)?;
     }
     // The page has no data: its script asks for it, with a login or by a name that is known.
     let (is_page, is_of_others) = (path == "/", router::is_of_others(path));
-    if !is_probe
-        && !is_page
-        && !is_of_others
-        && !is_known_host(headers, &config.http.hosts)
-        && !proves_who_it_is(headers, caller)
-    {
-        return Err(Problem::new(
-            StatusCode::MISDIRECTED_REQUEST,
-            "without a login, Host must be an address, localhost, or a name in http-host".to_owned(),
-        ));
+    if !is_probe && !is_page && !is_of_others {
+        check_host(headers, caller)?;
     }
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
     if changes && !is_of_others {
@@ -69,18 +53,47 @@ pub(super) fn check(request: &Request, caller: &Caller) -> Result<(), Problem> {
 }
 
 /// Methods that ask about the server, or for a way through it, and not for what is at a path. `OPTIONS` is how a
-/// browser asks whether a page elsewhere may send something.
+/// browser asks whether a page elsewhere may send something. Leaf's and Tinyid's paths answer as those do.
 fn check_method(method: &Method, path: &str) -> Result<(), Problem> {
-    let is_refused = match *method {
-        Method::TRACE | Method::CONNECT => true,
-        Method::OPTIONS => !router::is_of_others(path),
-        _ => false,
-    };
-    if !is_refused {
+    let is_refused = matches!(*method, Method::TRACE | Method::CONNECT | Method::OPTIONS);
+    if !is_refused || router::is_of_others(path) {
         return Ok(());
     }
     let detail = format!("{method} is not answered here; /openapi.json says what is");
     Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail))
+}
+
+/// Whether a request may go on that [`check`] let pass only because its path is open.
+///
+/// # Errors
+///
+/// The problem that it is answered with.
+pub(super) fn check_admission(headers: &HeaderMap, caller: &Caller) -> Result<(), Problem> {
+    check_protection(caller)?;
+    check_host(headers, caller)
+}
+
+fn check_protection(caller: &Caller) -> Result<(), Problem> {
+    let default_is_open = caller.server.settings.get().users.default_user().is_nopass();
+    if !caller.server.config.get().protection().turns_away(caller.origin, default_is_open) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        StatusCode::FORBIDDEN,
+        "getid is in protected mode and has no password: it answers this machine only. Set requirepass, or \
+         protected-mode no once nobody from outside can reach this port"
+            .to_owned(),
+    ))
+}
+
+fn check_host(headers: &HeaderMap, caller: &Caller) -> Result<(), Problem> {
+    if is_known_host(headers, &caller.server.config.get().http.hosts) || proves_who_it_is(headers, caller) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        StatusCode::MISDIRECTED_REQUEST,
+        "without a login, Host must be an address, localhost, or a name in http-host".to_owned(),
+    ))
 }
 
 /// A name that somebody else has may be made to point here, and then a page of theirs counts as ours.

@@ -123,13 +123,17 @@ fn parameter(own: &Parameter, bounds: Bounds, components: &mut Components) -> Va
         Place::Path => ("path", true),
         Place::Query { is_required } => ("query", is_required),
     };
-    json!({
+    let mut told = json!({
         "name": own.name,
         "in": place,
         "required": is_required,
         "description": own.description,
         "schema": own.schema.document(bounds, components),
-    })
+    });
+    if matches!(own.schema, Schema::Flag) {
+        told["allowEmptyValue"] = json!(true);
+    }
+    told
 }
 
 /// Statuses of problems that any request may have.

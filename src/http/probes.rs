@@ -1,19 +1,31 @@
 //! `/livez` and `/readyz`: one line each, for whoever starts, stops and balances servers.
+//!
+//! They are answered from what the server knows of itself, without a command: a probe that is asked each second is in no
+//! MONITOR, and needs no login where `http-open` says so. Why a server is not ready may tell of paths and databases, so
+//! only who is logged in is told.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::on;
+use getid_core::Refusal;
 
 use super::Http;
-use super::endpoint::{Access, Answer, Endpoint, Method};
+use super::ask::Ask;
+use super::endpoint::{Access, Answer, Endpoint, Method, Parameter, optional};
 use super::openapi::TAG_SERVER;
+use super::problem::Problem;
+use super::schema::Schema;
+use crate::text::printable::printable;
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[LIVEZ, READYZ];
 
-/// One line of text.
-const LINE: &str = "text/plain; charset=utf-8";
+/// Lines of text.
+const TEXT: &str = "text/plain; charset=utf-8";
 
 const LIVEZ: Endpoint = Endpoint {
     method: Method::Get,
@@ -21,12 +33,12 @@ const LIVEZ: Endpoint = Endpoint {
     tag: TAG_SERVER,
     id: "isLive",
     summary: "Whether the process works",
-    description: "",
+    description: "It needs a login only if http-open does not name probes.",
     access: Access::Anybody,
     parameters: &[],
     body: None,
-    answers: &[Answer { status: 200, media: LINE, schema: None, description: "It answers." }],
-    problems: &[],
+    answers: &[Answer { status: 200, media: TEXT, schema: None, description: "It answers." }],
+    problems: &[400],
     route: |filter| on(filter, livez),
 };
 
@@ -36,28 +48,151 @@ const READYZ: Endpoint = Endpoint {
     tag: TAG_SERVER,
     id: "isReady",
     summary: "Whether IDs are given",
-    description: "",
-    access: Access::Anybody,
-    parameters: &[],
+    description: "It looks at the unnamed generator, or at those that http-ready names; sequences and their stores are not \
+                  in it. It needs a login only if http-open does not name probes, or with verbose. Who is logged in is \
+                  told why IDs are refused.",
+    access: Access::Commands(&[("INFO", "with verbose")]),
+    parameters: READYZ_PARAMETERS,
     body: None,
     answers: &[
-        Answer { status: 200, media: LINE, schema: None, description: "They are." },
-        Answer { status: 503, media: LINE, schema: None, description: "They are not, and why, in one line." },
+        Answer { status: 200, media: TEXT, schema: None, description: "They are." },
+        Answer { status: 503, media: TEXT, schema: None, description: "They are not, and why." },
     ],
-    problems: &[],
+    problems: &[400],
     route: |filter| on(filter, readyz),
 };
 
+const READYZ_PARAMETERS: &[Parameter] = &[
+    optional("verbose", &Schema::Flag, "A line for each generator and each store, with what it says of itself."),
+    optional("standby", &Schema::Word(&["ok"]), "A standby is ready too. No server is one yet, so it changes nothing."),
+];
+
 /// The process works: it answers.
-async fn livez() -> &'static str {
-    "ok\n"
+async fn livez(State(http): State<Arc<Http>>, ask: Ask) -> Result<&'static str, Problem> {
+    ask.query()?;
+    if !http.server.is_stopping() {
+        let_in(&http, &ask).await?;
+    }
+    Ok("ok\n")
 }
 
 /// Whether IDs are given.
-async fn readyz(State(http): State<Arc<Http>>) -> (StatusCode, &'static str) {
-    // At the borrow limit they are, though not to everybody at once.
-    match http.server.issuer().refusing().filter(|refusal| !refusal.is_overload()) {
-        None => (StatusCode::OK, "ready\n"),
-        Some(_) => (StatusCode::SERVICE_UNAVAILABLE, "no ids are given now; who logs in is told why\n"),
+async fn readyz(State(http): State<Arc<Http>>, ask: Ask) -> Result<Response, Problem> {
+    let query = ask.query()?;
+    // No client can be had by now, and nobody is to be asked for a login in vain.
+    if http.server.is_stopping() {
+        return Ok(answer(StatusCode::SERVICE_UNAVAILABLE, "not ready: the server stops\n".to_owned()));
     }
+    let is_known = let_in(&http, &ask).await?;
+    let checks = Checks::now(&http);
+    let body = if query.text("verbose").is_some() {
+        ask.check_admission()?;
+        ask.run(&[b"INFO", b"cluster"]).await?;
+        checks.verbose(&http)
+    } else {
+        checks.line(is_known)
+    };
+    let status = if checks.refusing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    Ok(answer(status, body))
+}
+
+/// Whether whoever asks is logged in.
+///
+/// # Errors
+///
+/// 401 for a login that is wrong, or missing where one is needed.
+async fn let_in(http: &Http, ask: &Ask) -> Result<bool, Problem> {
+    // A request that no client would be let in for is answered as one of nobody's.
+    let is_known = ask.check_admission().is_ok() && ask.is_logged_in().await?;
+    if !is_known && !http.server.config.get().http.open.probes {
+        ask.check_admission()?;
+        return Err(Problem::unauthorized("http-open does not name probes, so this needs a login".to_owned()));
+    }
+    Ok(is_known)
+}
+
+fn answer(status: StatusCode, body: String) -> Response {
+    (status, [(CONTENT_TYPE, TEXT)], body).into_response()
+}
+
+/// What `/readyz` goes by.
+struct Checks {
+    /// What is looked at and refuses, each with why.
+    refusing: Vec<(String, String)>,
+    /// `http-ready`.
+    names: Vec<String>,
+}
+
+impl Checks {
+    fn now(http: &Http) -> Checks {
+        let names = http.server.config.get().http.ready.clone();
+        let refusing = if names.is_empty() {
+            let refusal = http.server.issuer().refusing();
+            refusal.and_then(|refusal| reason(&refusal)).map(|why| (UNNAMED.to_owned(), why)).into_iter().collect()
+        } else {
+            let found = http.server.generators_named(&names);
+            let told = found.into_iter().zip(&names).filter_map(|(status, name)| {
+                let why = match status {
+                    None => Some("it is not declared any more".to_owned()),
+                    Some(status) => reason(status.refusing.as_ref()?),
+                };
+                Some((name.clone(), why?))
+            });
+            told.collect()
+        };
+        Checks { refusing, names }
+    }
+
+    /// One line; `tells_why`, or only who.
+    fn line(&self, tells_why: bool) -> String {
+        let told = |(name, why): &(String, String)| match (tells_why, name.as_str()) {
+            (true, UNNAMED) => why.clone(),
+            (true, name) => format!("{name}: {why}"),
+            (false, name) => name.to_owned(),
+        };
+        let all: Vec<_> = self.refusing.iter().map(told).collect();
+        match (self.refusing.is_empty(), tells_why, self.names.is_empty()) {
+            (true, ..) => "ready\n".to_owned(),
+            (_, true, _) => format!("not ready: {}\n", all.join("; ")),
+            (_, _, true) => "not ready: no ids are given now; who logs in is told why\n".to_owned(),
+            _ => format!("not ready: no ids are given now by {}; who logs in is told why\n", all.join(", ")),
+        }
+    }
+
+    /// A line for each generator and each store.
+    fn verbose(&self, http: &Http) -> String {
+        let mut text = String::new();
+        let mut line = |is_good: bool, name: &str, said: &str, is_looked_at: bool| {
+            let sign = if is_good { '+' } else { '-' };
+            let note = if is_looked_at { "" } else { " (not looked at)" };
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "[{sign}]{name} {said}{note}");
+        };
+        let own = http.server.issuer().refusing().and_then(|refusal| reason(&refusal));
+        line(own.is_none(), UNNAMED, own.as_deref().unwrap_or("gives ids"), self.names.is_empty());
+        for status in http.server.named_generators() {
+            let name = status.generator.declaration().name();
+            let why = status.refusing.as_ref().and_then(reason);
+            let is_looked_at = self.names.iter().any(|own| own == name);
+            line(why.is_none(), name, why.as_deref().unwrap_or("gives ids"), is_looked_at);
+        }
+        for store in http.server.generators.sequences().map(|own| own.stores()).unwrap_or_default() {
+            let said = match (store.is_up, store.said) {
+                (Some(true), _) => "answers".to_owned(),
+                (Some(false), said) => format!("does not answer: {}", printable(&said.unwrap_or_default())),
+                (None, _) => "was not asked yet".to_owned(),
+            };
+            line(store.is_up != Some(false), &format!("store {}", printable(&store.shown)), &said, false);
+        }
+        text + if self.refusing.is_empty() { "ready\n" } else { "not ready\n" }
+    }
+}
+
+/// What the unnamed generator is called where a name is needed.
+const UNNAMED: &str = "-";
+
+/// Why a server is to be left, if it is: at the borrow limit it gives IDs, though not to everybody at once, and a
+/// balancer that took it out would take one after the other.
+fn reason(refusal: &Refusal) -> Option<String> {
+    (!refusal.is_overload()).then(|| printable(&refusal.to_string()).into_owned())
 }

@@ -89,7 +89,8 @@ impl Parameter {
                 number(text).filter(|number| (1..=max(bounds).into()).contains(number)).map(Value::Number)
             }
             schema => {
-                let fits = !text.is_empty() && schema.check(&text.into(), bounds).is_ok();
+                let fits =
+                    text.is_empty() == matches!(schema, Schema::Flag) && schema.check(&text.into(), bounds).is_ok();
                 fits.then(|| Value::Text(text.to_owned()))
             }
         };
@@ -152,6 +153,7 @@ mod tests {
             in_path("name", &TEXT, ""),
             required("from", &TEXT, ""),
             optional("count", &Schema::Count(|bounds| bounds.ids), ""),
+            optional("all", &Schema::Flag, ""),
             optional("limit", &Schema::Integer { min: -5, max: 5 }, ""),
         ],
         body: None,
@@ -170,6 +172,8 @@ mod tests {
         assert_eq!(query.text("from"), Some("a b/c \u{fc}"));
         assert_eq!((query.number("count"), query.number("limit"), query.text("count")), (Some(100), Some(-5), None));
         assert_eq!(read("from=1").unwrap().number("count"), None);
+        let flags = ["from=1&all", "all=&from=1", "from=1"].map(|query| read(query).unwrap().text("all").is_some());
+        assert_eq!(flags, [true, true, false]);
     }
 
     #[test]
@@ -191,8 +195,9 @@ mod tests {
             ("limit=6", "'limit' of the query is '6', expected an integer of -5 to 5"),
             ("count=1&count=1", "the query has 'count' twice, and it may be there once"),
             ("cuont=1", "the query has 'cuont', which is not known here; did you mean 'count'?"),
-            ("n%0aame=1", "the query has 'n\\name', which is not known here; known are: from, count, limit"),
-            ("name=1", "the query has 'name', which is not known here; known are: from, count, limit"),
+            ("n%0aame=1", "the query has 'n\\name', which is not known here; known are: from, count, all, limit"),
+            ("name=1", "the query has 'name', which is not known here; known are: from, count, all, limit"),
+            ("from=a&all=1", "'all' of the query is '1', expected no value"),
             ("from=%2", "'%2' of the query is wrong: behind % are two hex digits, and all is UTF-8 in the end"),
             ("from=%+1", "'%+1' of the query is wrong: behind % are two hex digits, and all is UTF-8 in the end"),
             ("from=%ff", "'%ff' of the query is wrong: behind % are two hex digits, and all is UTF-8 in the end"),

@@ -40,6 +40,8 @@ pub(super) enum Schema {
         /// A regular expression of what it is, for people and programs that read the document.
         pattern: &'static str,
     },
+    /// Of a parameter that is there or not, and has no value.
+    Flag,
     /// One of these words.
     Word(&'static [&'static str]),
     /// RFC 3339, in UTC, with milliseconds.
@@ -116,6 +118,7 @@ impl Schema {
                 }
                 told
             }
+            Schema::Flag => json!({ "type": "string", "enum": [""] }),
             Schema::Word(words) => json!({ "type": "string", "enum": words }),
             Schema::Time => json!({ "type": "string", "format": "date-time" }),
             Schema::List { of, items_max } => {
@@ -156,6 +159,8 @@ impl Schema {
                 format!("a text of at least {chars_min} characters")
             }
             Schema::Text { chars_min, chars_max, .. } => format!("a text of {chars_min} to {chars_max} characters"),
+            Schema::Flag => "no value".to_owned(),
+            Schema::Word([word]) => format!("the text {word}"),
             Schema::Word(words) => format!("one of the texts {}", words.join(", ")),
             Schema::Time => "a time as RFC 3339 has it".to_owned(),
             Schema::List { items_max, .. } => format!("an array of at most {items_max} values"),
@@ -211,6 +216,7 @@ impl Schema {
             (Schema::Text { chars_min, chars_max, .. }, Value::String(text)) => {
                 (*chars_min..=*chars_max).contains(&text.chars().count())
             }
+            (Schema::Flag, Value::String(text)) => text.is_empty(),
             (Schema::Word(words), Value::String(text)) => words.contains(&text.as_str()),
             (Schema::Time, Value::String(text)) => crate::text::timestamp::Time::parse(text).is_ok(),
             _ => false,

@@ -49,6 +49,11 @@ impl Server {
         self.generators.named()
     }
 
+    /// What those with these names say of themselves; `None` for one that is not there.
+    pub fn generators_named(&self, names: &[String]) -> Vec<Option<NamedStatus>> {
+        self.generators.of_names(names)
+    }
+
     fn client_facts(&self) -> ClientFacts {
         let clients = self.clients.all();
         ClientFacts {

@@ -8,6 +8,7 @@ mod basics;
 mod bounds;
 mod leaf;
 mod page;
+mod probes;
 mod recorded;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,13 +1,12 @@
 //! The real process under a wall clock that is wrong: set back, set ahead, absurd; between lives and while running.
 //!
-//! libfaketime, preloaded, makes the clock that the unchanged binary reads; a file says how far it is off, and can be
-//! changed while the server runs. Only the wall clock is faked, as only the wall clock is ever set.
+//! Only the wall clock is faked, as only the wall clock is ever set.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::support::fake_clock::FakeClock;
 use crate::support::{Server, Wire, eventually};
 
 /// Unix ms of tick 0.
@@ -263,48 +262,12 @@ fn unix_ms() -> i64 {
     i64::try_from(now.as_millis()).expect("ms")
 }
 
-/// A wall clock that is off by what a file says.
-struct FakeClock {
-    library: PathBuf,
-    dir: tempfile::TempDir,
-}
-
 impl FakeClock {
-    fn new() -> FakeClock {
-        let name = "faketime/libfaketime.so.1";
-        let folders = fs::read_dir("/usr/lib").expect("listed").filter_map(|entry| Some(entry.ok()?.path()));
-        let mut places = folders.map(|folder| folder.join(name)).chain([Path::new("/usr/lib").join(name)]);
-        let library = places.find(|path| path.exists()).expect("libfaketime is installed (Debian: libfaketime)");
-        let clock = FakeClock { library, dir: tempfile::tempdir().expect("a folder") };
-        clock.set(0);
-        clock
-    }
-
-    fn set(&self, offset_s: i64) {
-        let path = self.dir.path().join("offset");
-        fs::write(path.with_extension("new"), format!("{offset_s:+}\n")).expect("written");
-        fs::rename(path.with_extension("new"), path).expect("renamed");
-    }
-
     /// A server with this clock and a client of it, which has drawn some IDs.
     fn serve(&self, dir: &Path, all: &mut Vec<u64>) -> (Server, Wire) {
         let server = self.start(dir, &[]);
         let mut wire = server.connect();
         draw(&mut wire, all);
         (server, wire)
-    }
-
-    fn start(&self, dir: &Path, words: &[&str]) -> Server {
-        let prepare = |command: &mut Command| {
-            command
-                .env("LD_PRELOAD", &self.library)
-                .env("FAKETIME_TIMESTAMP_FILE", self.dir.path().join("offset"))
-                .env("FAKETIME_NO_CACHE", "1")
-                .env("FAKETIME_DISABLE_SHM", "1")
-                // Its older and its newer name.
-                .env("DONT_FAKE_MONOTONIC", "1")
-                .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-        };
-        Server::try_start_in(dir, words, prepare).unwrap_or_else(|log| panic!("the server did not start:\n{log}"))
     }
 }

@@ -56,6 +56,11 @@ impl LocalClient {
         self.connection.session.view()
     }
 
+    /// Whether it has logged in, or needs not.
+    pub fn is_authenticated(&self) -> bool {
+        self.connection.session.is_authenticated()
+    }
+
     /// Logs in as this user without a password; false if there is none, or it is off.
     pub fn log_in_as(&mut self, user: &str) -> bool {
         self.connection.follow_settings();

@@ -1,0 +1,241 @@
+//! `/livez` and `/readyz`: what whoever starts, stops and balances servers is answered, and who is told why.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::path::Path;
+
+use nix::sys::signal::Signal;
+
+use crate::support::fake_clock::FakeClock;
+use crate::support::http::{Http, HttpServer, request};
+use crate::support::{PATIENCE, Server, eventually, free_port};
+
+/// A short lead, so that a disk that fails is met within half a second.
+const SHORT: [&str; 4] = ["--id-max-borrow-ms", "500", "--id-watermark-lead-ms", "400"];
+
+const LOGIN: &str = "Authorization: Bearer secret";
+
+/// 2024 was the last year of the kind `baidu`: such a generator refuses, whatever the clock and the disk do.
+const ENDED: [&str; 4] = ["--generator", "old baidu", "--generator", "tweets twitter"];
+
+#[track_caller]
+fn ready(server: &HttpServer, query: &str, headers: &[&str]) -> (u16, String) {
+    let response = server.ask_with(&format!("GET /readyz{query}"), headers, "");
+    (response.status, response.text())
+}
+
+fn is_ready(server: &HttpServer) -> bool {
+    ready(server, "", &[]) == (200, "ready\n".to_owned())
+}
+
+/// A folder in the place of the file that a save writes fails each save, as a full disk does.
+#[test]
+fn a_disk_that_takes_nothing_is_told_to_who_is_logged_in() {
+    let server =
+        HttpServer::start(&[&SHORT[..], &["--requirepass", "secret", "--generator", "tweets twitter"]].concat());
+    assert!(is_ready(&server));
+    let obstacle = server.server.dir.join("getid-0.state.tmp");
+    while fs::create_dir_all(obstacle.join("x")).is_err() {}
+    // IDs move the watermark; while some are left, it is ready.
+    eventually("it is not ready", || {
+        server.ask_with("POST /v1/ids/-?count=100", &[LOGIN], "");
+        !is_ready(&server)
+    });
+    assert_eq!(ready(&server, "", &[]), (503, "not ready: no ids are given now; who logs in is told why\n".to_owned()));
+    let (status, text) = ready(&server, "", &[LOGIN]);
+    assert!(status == 503 && text.starts_with("not ready: MISCONF state can't be saved: cannot write "), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    let (status, text) = ready(&server, "?verbose", &[LOGIN]);
+    let lines: Vec<_> = text.lines().collect();
+    assert!(status == 503 && lines[0].starts_with("[-]- MISCONF state can't be saved: cannot write "), "{text}");
+    assert!(lines[1].starts_with("[-]tweets MISCONF ") && lines[1].ends_with(" (not looked at)"), "{text}");
+    assert_eq!(lines.last(), Some(&"not ready"), "{text}");
+    assert_eq!(server.ask("GET /livez").text(), "ok\n", "the process works");
+
+    fs::remove_dir_all(&obstacle).unwrap();
+    eventually("it is ready again", || is_ready(&server));
+}
+
+#[test]
+#[ignore = "needs libfaketime"]
+fn an_absurd_clock_makes_a_server_unready_until_it_is_right() {
+    let clock = FakeClock::new();
+    let dir = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let words = ["--http-port", &port.to_string(), "--http-bind", "127.0.0.1"];
+    let server = HttpServer { server: clock.start(dir.path(), &words), port };
+    assert!(is_ready(&server));
+    clock.set(180 * 365 * 86_400);
+    eventually("it is not ready", || !is_ready(&server));
+    // The default user needs no password, so everybody on this machine is told.
+    let (status, text) = ready(&server, "", &[]);
+    assert!(status == 503 && text.starts_with("not ready: MISCONF clock says 22"), "{text}");
+    clock.set(0);
+    eventually("it is ready again", || is_ready(&server));
+}
+
+#[test]
+fn it_looks_at_the_generators_that_are_named() {
+    let server = HttpServer::start(&[&ENDED[..], &["--http-ready", "tweets"]].concat());
+    assert!(is_ready(&server), "the one that is named gives ids");
+    let mut wire = server.server.connect();
+    assert_eq!(wire.ask("CONFIG SET http-ready \"tweets old\""), "+OK");
+    let (status, text) = ready(&server, "", &[]);
+    assert!(status == 503 && text.starts_with("not ready: old: ") && text.lines().count() == 1, "{text}");
+    let (status, text) = ready(&server, "?verbose", &[]);
+    assert_eq!(status, 503, "{text}");
+    let begins = ["[+]- gives ids (not looked at)", "[-]old ", "[+]tweets gives ids", "[+]store sqlite:", "not ready"];
+    assert_eq!(text.lines().count(), begins.len(), "{text}");
+    for (line, begin) in text.lines().zip(begins) {
+        assert!(line.starts_with(begin), "{line}");
+    }
+    assert_eq!(text.matches("(not looked at)").count(), 2, "the unnamed one and the store: {text}");
+    // Who has not logged in is told which, and not why.
+    assert_eq!(wire.ask("CONFIG SET requirepass secret"), "+OK");
+    let told = "not ready: no ids are given now by old; who logs in is told why\n".to_owned();
+    assert_eq!(ready(&server, "", &[]), (503, told));
+    let refused = wire.ask("CONFIG SET http-ready nobody");
+    assert!(refused.contains("http-ready names 'nobody', which no generator line declares"), "{refused}");
+    assert_eq!(wire.ask("CONFIG SET http-ready \"\""), "+OK");
+    assert!(is_ready(&server), "the unnamed one again");
+}
+
+#[test]
+fn details_need_a_login_that_may_ask_for_them() {
+    let user = "--user=app on >secret2 -@all +ping";
+    let server = HttpServer::start(&["--requirepass", "secret", user]);
+    let asked = |headers: &[&str]| {
+        let response = server.ask_with("GET /readyz?verbose", headers, "");
+        (response.status, response.json()["code"].as_str().map(str::to_owned))
+    };
+    assert_eq!(asked(&[]), (401, Some("NOAUTH".to_owned())));
+    assert_eq!(asked(&["Authorization: Bearer wrong"]), (401, Some("WRONGPASS".to_owned())));
+    assert_eq!(asked(&["Authorization: Bearer app:secret2"]), (403, Some("NOPERM".to_owned())));
+    let (status, text) = ready(&server, "?verbose&standby=ok", &[LOGIN]);
+    assert!(status == 200 && text.starts_with("[+]- gives ids\n") && text.ends_with("\nready\n"), "{text}");
+    // A login that is wrong is wrong for the plain probe too: it is a mistake of whoever wrote it.
+    assert_eq!(ready(&server, "", &["Authorization: Bearer wrong"]).0, 401);
+    assert_eq!(ready(&server, "", &["Authorization: Bearer app:secret2"]), (200, "ready\n".to_owned()));
+}
+
+#[test]
+fn a_page_elsewhere_learns_one_line() {
+    let server = HttpServer::start(&[]);
+    let host = "Host: rebound.example";
+    assert_eq!(ready(&server, "", &[host]), (200, "ready\n".to_owned()), "a balancer names it as it likes");
+    assert_eq!(ready(&server, "?verbose", &[host]).0, 421);
+    assert_eq!(server.server.connect().ask("CONFIG SET http-host rebound.example"), "+OK");
+    assert_eq!(ready(&server, "?verbose", &[host]).0, 200);
+}
+
+#[test]
+fn without_http_open_probes_need_a_login() {
+    let server = HttpServer::start(&["--requirepass", "secret", "--http-open", ""]);
+    for path in ["/livez", "/readyz"] {
+        let refused = server.ask(&format!("GET {path}"));
+        assert_eq!((refused.status, refused.header("content-type")), (401, Some("application/problem+json")));
+        assert!(refused.text().contains("http-open does not name probes"), "{refused:?}");
+        assert!(refused.header("www-authenticate").is_some());
+        assert_eq!(server.ask_with(&format!("GET {path}"), &[LOGIN], "").status, 200);
+    }
+    let mut wire = server.server.connect();
+    assert_eq!((wire.ask("AUTH secret"), wire.ask("CONFIG SET http-open probes")), ("+OK".into(), "+OK".into()));
+    assert!(is_ready(&server));
+}
+
+#[test]
+fn what_is_not_known_is_refused() {
+    let server = HttpServer::start(&[]);
+    for (line, status) in [
+        ("GET /readyz?verbos", 400),
+        ("GET /readyz?verbose=1", 400),
+        ("GET /readyz?standby=no", 400),
+        ("GET /readyz?standby", 400),
+        ("GET /readyz?standby=ok&standby=ok", 400),
+        ("GET /livez?verbose", 400),
+        ("POST /readyz", 405),
+        ("GET /readyz/", 404),
+        ("GET /readyz?standby=ok", 200),
+        ("GET /livez?", 200),
+    ] {
+        assert_eq!(server.ask(line).status, status, "{line}");
+    }
+    // HEAD is the same without its body.
+    let mut http = server.connect();
+    for path in ["/livez", "/readyz", "/readyz?verbose"] {
+        http.send(request(&format!("HEAD {path}"), &[], "").as_bytes());
+        let head = http.head().unwrap();
+        assert_eq!((head.status, head.header("content-type")), (200, Some("text/plain; charset=utf-8")), "{path}");
+    }
+    assert_eq!(http.ask("GET /livez", &[], "").text(), "ok\n", "and nothing behind the heads");
+}
+
+/// A client that takes no replies holds the stop up.
+#[test]
+fn a_server_that_stops_is_not_ready() {
+    let HttpServer { mut server, port } = HttpServer::start(&["--shutdown-timeout", "60"]);
+    let mut stuck = server.connect();
+    stuck.send_and_never_read();
+    let mut open = Http::connect(port);
+    assert_eq!(open.ask("GET /readyz", &[], "").text(), "ready\n");
+    let mut half = Http::connect(port);
+    half.send(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n");
+    server.signal(Signal::SIGTERM);
+    server.wait_log("stopping");
+    // Whoever asks anew, or goes on, may find the door closed; nobody is told that it is ready.
+    let is_left = |http: &mut Http, rest: &[u8]| {
+        let _ = http.stream.write_all(rest);
+        let said = http.try_response();
+        said.is_err()
+            || said.is_ok_and(|said| (said.status, said.text().as_str()) == (503, "not ready: the server stops\n"))
+    };
+    assert!(is_left(&mut half, b"\r\n"));
+    assert!(is_left(&mut open, request("GET /readyz", &[], "").as_bytes()));
+    if let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) {
+        drop(stream);
+        assert!(is_left(&mut Http::connect(port), request("GET /readyz", &[], "").as_bytes()));
+    }
+    server.signal(Signal::SIGINT);
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+/// This machine's address on its network; nothing is sent.
+fn own_address() -> IpAddr {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket.connect("192.0.2.1:9").expect("a machine with a network");
+    socket.local_addr().unwrap().ip()
+}
+
+#[test]
+#[ignore = "needs an address of this machine beside loopback"]
+fn protected_mode_lets_probes_pass_and_tells_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start_with_http(dir.path(), &[&ENDED[..], &["--http-ready", "old"]].concat());
+    let asked = |line: &str, headers: &[&str]| {
+        let mut stream = TcpStream::connect(SocketAddr::new(own_address(), server.port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(request(line, &[headers, &["Connection: close"]].concat(), "").as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let status: u16 = text.split(' ').nth(1).and_then(|status| status.parse().ok()).expect(&text);
+        (status, text.split("\r\n\r\n").nth(1).unwrap().to_owned())
+    };
+    let told = "not ready: no ids are given now by old; who logs in is told why\n".to_owned();
+    assert_eq!(asked("GET /readyz", &[]), (503, told));
+    assert_eq!(asked("GET /livez", &[]), (200, "ok\n".to_owned()));
+    assert_eq!(asked("GET /readyz?verbose", &[]).0, 403);
+    assert_eq!(asked("GET /readyz?verbose", &["Authorization: Bearer x"]).0, 403);
+    assert_eq!(asked("POST /v1/ids/-", &[]).0, 403);
+    let mut wire = server.server.connect();
+    assert_eq!(wire.ask("CONFIG SET http-open \"\""), "+OK");
+    assert_eq!((asked("GET /livez", &[]).0, asked("GET /readyz", &[]).0), (403, 403));
+}
+
+/// A server whose HTTP port other machines reach, and whose protected mode is that of a server without `bind`.
+fn start_with_http(dir: &Path, words: &[&str]) -> HttpServer {
+    let port = free_port();
+    let text = port.to_string();
+    let all = [&["--http-port", &text, "--http-bind", "0.0.0.0"], words].concat();
+    HttpServer { server: Server::start_in(dir, &all), port }
+}
