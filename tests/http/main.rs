@@ -6,7 +6,9 @@
 
 mod basics;
 mod bounds;
+mod guard;
 mod leaf;
+mod login;
 mod page;
 mod probes;
 mod recorded;

@@ -71,7 +71,11 @@ impl Response {
 
 impl Http {
     pub fn connect(port: u16) -> Http {
-        let stream = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+        Http::on(TcpStream::connect(("127.0.0.1", port)).expect("connected"))
+    }
+
+    /// A connection that is there.
+    pub fn on(stream: TcpStream) -> Http {
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream.set_nodelay(true).expect("no delay");
         Http { stream, rest: Vec::new() }

@@ -1,0 +1,222 @@
+//! Who may come in from where, and what a page of somebody else's can have a browser send.
+
+use std::net::{IpAddr, TcpStream, UdpSocket};
+
+use crate::support::http::{Http, HttpServer, Response, request};
+use crate::support::{free_port, refused};
+
+#[track_caller]
+fn is_refused(response: &Response, status: u16, part: &str) {
+    assert_eq!(response.status, status, "{response:?}");
+    assert_eq!(response.header("content-type"), Some("application/problem+json"));
+    assert!(response.json()["detail"].as_str().unwrap().contains(part), "{response:?}");
+}
+
+/// Names that somebody else has may point here: only addresses, localhost and those of `http-host` are this server's.
+#[test]
+fn without_a_login_the_host_must_be_known() {
+    let server = HttpServer::start(&["--http-host", "ids.internal"]);
+    let mut http = server.connect();
+    let mut ask = |host: &str| http.ask("POST /v1/ids/-", &[&format!("Host: {host}")], "");
+    for known in [
+        "localhost",
+        "LOCALHOST:7880",
+        "localhost.",
+        "127.0.0.1",
+        "127.0.0.1:80",
+        "10.1.2.3",
+        "[::1]",
+        "[::1]:7880",
+        "ids.internal",
+        "IDS.internal.:1",
+    ] {
+        assert_eq!(ask(known).status, 200, "{known}");
+    }
+    for elsewhere in
+        ["evil.example", "ids.internal.evil.example", "localhost.evil.example", "127.0.0.1.evil.example", ""]
+    {
+        is_refused(&ask(elsewhere), 421, "http-host");
+    }
+    // Probes are asked by all names, and tell nothing.
+    assert_eq!(http.ask("GET /livez", &["Host: evil.example"], "").status, 200);
+    // The first line may name the server as well, and then it is no other than Host says.
+    http.send(b"POST http://evil.example/v1/ids/- HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 0\r\n\r\n");
+    is_refused(&http.response(), 421, "http-host");
+}
+
+/// A page that such a name belongs to can send any header, but knows no password.
+#[test]
+fn a_login_that_proves_nothing_does_not_make_a_host_known() {
+    let server = HttpServer::start(&["--user", "app on >secret ~* +@all", "--user", "open on nopass ~* +@all"]);
+    let mut http = server.connect();
+    let mut ask = |login: &str| {
+        http.ask("POST /v1/ids/-", &["Host: evil.example", &format!("Authorization: Bearer {login}")], "")
+    };
+    assert_eq!(ask("app:secret").status, 200);
+    assert_eq!(ask("app:wrong").status, 401);
+    assert_eq!(ask("nobody:x").status, 401);
+    for login in ["default:x", "x", "open:", "open:secret"] {
+        is_refused(&ask(login), 421, "http-host");
+    }
+}
+
+#[test]
+fn a_page_elsewhere_changes_nothing() {
+    let server = HttpServer::start(&["--http-host", "ids.internal"]);
+    let mut http = server.connect();
+    let mut ask = |fields: &[&str]| http.ask("POST /v1/ids/-", fields, "");
+    for own in [
+        &["Origin: http://localhost:7880", "Host: localhost:7880"][..],
+        // A proxy in front ends TLS.
+        &["Origin: https://localhost:7880", "Host: localhost:7880"],
+        // It has another name, or another port.
+        &["Origin: https://ids.internal", "Host: localhost:7880"],
+        &["Origin: https://ids.internal:8443", "Host: ids.internal"],
+        &["Sec-Fetch-Site: same-origin"],
+        &["Sec-Fetch-Site: none"],
+    ] {
+        assert_eq!(ask(own).status, 200, "{own:?}");
+    }
+    for elsewhere in [
+        &["Origin: null"][..],
+        &["Origin: http://evil.example"],
+        &["Origin: http://localhost:1", "Host: localhost:7880"],
+        &["Origin: http://localhost", "Host: localhost:7880"],
+        &["Origin: ftp://localhost", "Host: localhost"],
+        &["Origin: http://localhost.evil.example", "Host: localhost"],
+        &["Origin: http://ids.internal.evil.example"],
+        &["Origin: http://localhost@evil.example", "Host: localhost"],
+        &["Origin: "],
+        &["Sec-Fetch-Site: cross-site"],
+        &["Sec-Fetch-Site: same-site"],
+    ] {
+        is_refused(&ask(elsewhere), 403, "another site");
+    }
+    // What only reads may be asked for from anywhere: no browser shows the answer to a page elsewhere.
+    let read = http.ask("GET /openapi.json", &["Origin: http://evil.example", "Sec-Fetch-Site: cross-site"], "");
+    assert_eq!(read.status, 200);
+    assert_eq!(read.header("cross-origin-resource-policy"), Some("same-origin"));
+    assert_eq!(read.header("access-control-allow-origin"), None);
+}
+
+#[test]
+fn a_change_comes_with_json_or_with_nothing() {
+    let server = HttpServer::start(&[]);
+    let ask = |kind: &str, body: &str| {
+        let kind = format!("Content-Type: {kind}");
+        server.ask_with("POST /v1/ids/-", &[&kind], body)
+    };
+    assert_eq!(ask("application/json", "{}").status, 200);
+    assert_eq!(ask("Application/JSON; charset=utf-8", "{}").status, 200);
+    assert_eq!(ask("text/plain", "").status, 200);
+    // What a form, or a script that need not ask first, can send.
+    for kind in
+        ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/jsonx", ""]
+    {
+        is_refused(&ask(kind, "{}"), 415, "application/json");
+    }
+    let mut http = server.connect();
+    http.send(b"POST /v1/ids/- HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}");
+    is_refused(&http.response(), 415, "application/json");
+}
+
+#[test]
+fn methods_that_ask_about_the_server_are_refused_without_a_word_for_pages_elsewhere() {
+    let server = HttpServer::start(&[]);
+    let preflight = ["Origin: http://evil.example", "Access-Control-Request-Method: POST"];
+    for line in
+        ["OPTIONS /v1/ids/-", "OPTIONS *", "OPTIONS /nothing", "TRACE /", "TRACE /livez", "PUT /livez", "FOO /livez"]
+    {
+        let response = server.ask_with(line, &preflight[..if line.starts_with('O') { 2 } else { 0 }], "");
+        assert_eq!(response.status, 405, "{line}: {response:?}");
+        assert!(response.header("allow").is_some(), "{line}");
+        assert!(!response.headers.iter().any(|(name, _)| name.starts_with("access-control")), "{line}");
+    }
+    let mut http = server.connect();
+    http.send(b"CONNECT localhost:443 HTTP/1.1\r\nHost: localhost:443\r\n\r\n");
+    assert_eq!(http.response().status, 405);
+}
+
+#[test]
+fn every_answer_says_how_it_may_be_used() {
+    let server = HttpServer::start(&[]);
+    for line in ["GET /livez", "GET /nothing", "POST /v1/ids/-", "OPTIONS /", "GET /openapi.json"] {
+        let response = server.ask(line);
+        for (name, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("x-frame-options", "DENY"),
+            ("referrer-policy", "no-referrer"),
+            ("cross-origin-resource-policy", "same-origin"),
+        ] {
+            assert_eq!(response.header(name), Some(value), "{line}");
+        }
+        assert_eq!(response.header("set-cookie"), None, "{line}");
+    }
+}
+
+/// An address of this machine that is not loopback.
+fn own_address() -> IpAddr {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    // Sends nothing: it asks the system where it would send from.
+    socket.connect("192.0.2.1:9").expect("a way out of this machine");
+    socket.local_addr().unwrap().ip()
+}
+
+/// A server on all addresses, and a connection to it from another one than loopback.
+fn from_outside(words: &[&str]) -> (HttpServer, Http) {
+    let port = free_port();
+    let server = HttpServer::start_at(port, &[&["--http-bind", "0.0.0.0"], words].concat());
+    let outside = TcpStream::connect((own_address(), port)).unwrap();
+    assert!(!outside.peer_addr().unwrap().ip().is_loopback());
+    (server, Http::on(outside))
+}
+
+#[test]
+fn the_protected_mode_is_that_of_the_redis_port() {
+    let probes = |http: &mut Http| {
+        assert_eq!(http.ask("GET /livez", &[], "").status, 200);
+        assert_eq!(http.ask("GET /readyz", &[], "").status, 200);
+    };
+    // Nobody chose who may come in: this machine only.
+    let (server, mut outside) = from_outside(&["--protected-mode", "yes"]);
+    probes(&mut outside);
+    for line in ["POST /v1/ids/-", "GET /v1/generators", "GET /nothing", "GET /metrics"] {
+        is_refused(&outside.ask(line, &[], ""), 403, "protected mode");
+    }
+    assert_eq!(server.ask("POST /v1/ids/-").status, 200);
+    // A password is a choice.
+    let (_server, mut outside) = from_outside(&["--protected-mode", "yes", "--requirepass", "secret"]);
+    probes(&mut outside);
+    assert_eq!(outside.ask("POST /v1/ids/-", &[], "").status, 401);
+    assert_eq!(outside.ask("POST /v1/ids/-", &["Authorization: Bearer secret"], "").status, 200);
+    // Guarded: IDs for all, and for this machine alone what changes the server.
+    let (_server, mut outside) = from_outside(&["--protected-mode", "guarded"]);
+    probes(&mut outside);
+    assert_eq!(outside.ask("POST /v1/ids/-", &[], "").status, 200);
+    // And none at all.
+    let (_server, mut outside) = from_outside(&["--protected-mode", "no"]);
+    assert_eq!(outside.ask("POST /v1/ids/-", &[], "").status, 200);
+}
+
+#[test]
+fn what_is_open_is_open_to_all_and_nothing_else_is() {
+    let (_server, mut outside) = from_outside(&["--protected-mode", "yes", "--http-open", "metrics"]);
+    is_refused(&outside.ask("GET /livez", &[], ""), 403, "protected mode");
+    assert_ne!(outside.ask("GET /metrics", &[], "").status, 403);
+    // Not a name that only looks alike.
+    for path in ["/metrics/", "//metrics", "/metrics/../v1/generators", "/%6detrics", "/livez%2f"] {
+        let response = outside.ask(&format!("GET {path}"), &[], "");
+        assert_eq!(response.status, 403, "{path}");
+    }
+    let pipeline = [request("GET /metrics", &[], ""), request("GET /v1/generators", &[], "")].concat();
+    outside.send(pipeline.as_bytes());
+    assert_ne!(outside.response().status, 403);
+    assert_eq!(outside.response().status, 403);
+}
+
+#[test]
+fn a_name_that_is_none_is_refused_at_the_start() {
+    let dir = crate::support::folder();
+    let error = refused(dir.path(), &["--http-port", "1", "--http-host", "ids.internal:80"], |_| {});
+    assert!(error.contains("http-host"), "{error}");
+}
