@@ -269,3 +269,114 @@ fn check_file(users: &Users) {
         Err(faults) => panic!("{saved:?}: {faults:?}"),
     }
 }
+
+/// The first byte says what the rest is: what a client sends over HTTP, cut as the second byte says; the field
+/// `Authorization`; or the text of a query.
+#[cfg(feature = "http")]
+pub(crate) fn http(bytes: &[u8]) {
+    let [what, cut, input @ ..] = bytes else { return };
+    match what % 3 {
+        0 => http_requests(input, usize::from(*cut).max(1)),
+        1 => http_login(input),
+        _ => http_query(input),
+    }
+}
+
+/// However the bytes arrive, the same requests are found among them, and each head has one way to be read.
+#[cfg(feature = "http")]
+fn http_requests(input: &[u8], cut: usize) {
+    let whole = http_found(input, input.len());
+    assert_eq!(whole, http_found(input, cut), "cut every {cut} bytes: {}", input.escape_ascii());
+    let mut at = 0;
+    for len in &whole {
+        let head = &input[at..at + len.head];
+        let text = head.escape_ascii();
+        assert!(head.ends_with(b"\r\n\r\n") && head.len() <= getid::http::head::HEAD_BYTES_MAX, "{text}");
+        let lone = |at: usize| match head[at] {
+            b'\n' => at == 0 || head[at - 1] != b'\r',
+            b'\r' => head.get(at + 1) != Some(&b'\n'),
+            byte => byte == 0,
+        };
+        assert!(!(0..head.len()).any(lone), "{text}");
+        let lines: Vec<_> = head.split(|byte| *byte == b'\n').map(<[u8]>::to_ascii_lowercase).collect();
+        assert!(!lines.iter().any(|line| line.starts_with(b" ") || line.starts_with(b"\t")), "{text}");
+        let count = |name: &[u8]| lines.iter().filter(|line| line.starts_with(name)).count();
+        assert!(count(b"content-length") + count(b"transfer-encoding") <= 1, "{text}");
+        assert!(count(b"host:") <= 1 && count(b"authorization:") <= 1, "{text}");
+        at += len.head + len.body;
+    }
+}
+
+/// A request: so many bytes of head and body.
+#[cfg(feature = "http")]
+#[derive(Debug, PartialEq, Eq)]
+struct HttpFound {
+    head: usize,
+    body: usize,
+}
+
+/// The requests whose bodies are there or begin, until one is refused or not whole.
+#[cfg(feature = "http")]
+fn http_found(input: &[u8], cut: usize) -> Vec<HttpFound> {
+    use getid::http::head::{Scan, scan};
+    let mut all = Vec::new();
+    let mut rest = input;
+    loop {
+        let (mut seen, mut there) = (0, 0);
+        let (len, mut body) = loop {
+            there = (there + cut).min(rest.len());
+            match scan(&rest[..there], seen) {
+                Scan::Complete { len, body } => break (len, body),
+                Scan::Bad(fault) => {
+                    let (status, text) = fault.answer();
+                    assert!((400..600).contains(&status) && !text.is_empty());
+                    return all;
+                }
+                Scan::Partial if there == rest.len() => return all,
+                Scan::Partial => seen = there,
+            }
+        };
+        rest = &rest[len..];
+        let mut taken = 0;
+        for piece in rest.chunks(cut.max(1)) {
+            match body.take(piece) {
+                Ok(more) => taken += more,
+                Err(_) => return all,
+            }
+            if body.has_ended() {
+                break;
+            }
+        }
+        let has_ended = body.has_ended();
+        all.push(HttpFound { head: len, body: taken });
+        if !has_ended {
+            return all;
+        }
+        rest = &rest[taken..];
+    }
+}
+
+/// What is read of a login says who and by what, however it was written.
+#[cfg(feature = "http")]
+fn http_login(input: &[u8]) {
+    use base64::Engine as _;
+    use getid::http::credentials::Credentials;
+    let Ok(Credentials { user, password }) = Credentials::read(input) else { return };
+    assert!(!user.is_empty() && !user.contains(':'));
+    let basic = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
+    let again = Credentials::read(format!("Basic {basic}").as_bytes()).expect("it was just written");
+    assert_eq!((user, password), (again.user, again.password));
+}
+
+/// What is decoded of a query is written in one way again, and means the same then.
+#[cfg(feature = "http")]
+fn http_query(input: &[u8]) {
+    use std::fmt::Write as _;
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    let Some(decoded) = getid::http::decoded(text) else { return };
+    let encoded = decoded.bytes().fold(String::new(), |mut encoded, byte| {
+        write!(encoded, "%{byte:02x}").expect("a String takes all");
+        encoded
+    });
+    assert_eq!(getid::http::decoded(&encoded).as_deref(), Some(&*decoded));
+}

@@ -45,12 +45,18 @@ mod router;
 mod schema;
 mod spring;
 
+use std::borrow::Cow;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 
 use crate::server::Server;
 use crate::system::io_threads;
+
+/// The text of a query, decoded as it is for every request; `None` for what is refused. For fuzzers.
+pub fn decoded(text: &str) -> Option<Cow<'_, str>> {
+    query::decoded(text).ok()
+}
 
 /// What all requests share.
 struct Http {

@@ -38,3 +38,9 @@ fn state() {
 fn acl() {
     check("acl", 10, crate::properties::acl);
 }
+
+#[cfg(feature = "http")]
+#[test]
+fn http() {
+    check("http", 20, crate::properties::http);
+}
