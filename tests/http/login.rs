@@ -164,9 +164,11 @@ fn guessing_is_slow_over_http_as_well() {
     std::thread::sleep(std::time::Duration::from_secs(2));
     let (guesses, seconds) = (denied(&mut wire) - before, began.elapsed().as_secs() + 1);
     // However fast the machine is.
-    assert!(guesses <= (seconds + 1) * u64::from(getid::acl::GUESSES_PER_S_MAX), "{guesses} in {seconds} s");
+    assert!(guesses <= (seconds + 1) * getid::acl::GUESSES_PER_S_MAX, "{guesses} in {seconds} s");
     over.store(true, std::sync::atomic::Ordering::Relaxed);
-    attackers.into_iter().for_each(|attacker| attacker.join().unwrap());
+    for attacker in attackers {
+        attacker.join().unwrap();
+    }
 }
 
 /// A server whose HTTP port speaks TLS, and the port.
