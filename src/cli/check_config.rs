@@ -13,6 +13,7 @@ use super::serve::startup::{self, Purpose, Startup};
 use crate::claim::{Folder, Identity, check_record};
 use crate::config::{Config, Report, StateKind};
 use crate::generators::end_of_life;
+use crate::generators::sequence::no_token_table;
 use crate::server::listen;
 use crate::server::tls;
 use crate::sql::{Reserve, Table};
@@ -134,6 +135,7 @@ fn stores(out: &mut dyn Write, startup: &Startup, connects: bool) -> io::Result<
             return Ok(1);
         }
     };
+    let has_tokens = config.http.port != 0 && config.http.apis.tinyid.is_some();
     let mut faults = 0;
     for index in 0..stores.count() {
         let store = &stores.all()[index];
@@ -141,7 +143,7 @@ fn stores(out: &mut dyn Write, startup: &Startup, connects: bool) -> io::Result<
             writeln!(out, "sequences in {}, which will be made", store.shown())?;
             continue;
         }
-        match stores.connect(index).and_then(|mut opened| look_into(&mut opened)) {
+        match stores.connect(index).and_then(|mut opened| look_into(&mut opened, has_tokens)) {
             Ok(lines) => {
                 for line in lines {
                     writeln!(out, "{line}")?;
@@ -163,7 +165,7 @@ fn stores(out: &mut dyn Write, startup: &Startup, connects: bool) -> io::Result<
 
 /// What a store says of itself, and whether this user may do what a server does. Nothing is changed: what is asked for
 /// is a sequence that is not there.
-fn look_into(opened: &mut Opened<'_>) -> Result<Vec<String>, String> {
+fn look_into(opened: &mut Opened<'_>, has_tokens: bool) -> Result<Vec<String>, String> {
     let shown = opened.store.shown().to_owned();
     let about = opened.about().clone();
     let identity = if about.uuid.is_empty() { "not made yet".to_owned() } else { format!("store {}", about.uuid) };
@@ -187,6 +189,12 @@ fn look_into(opened: &mut Opened<'_>) -> Result<Vec<String>, String> {
         && let Err(error) = opened.read(|connection| connection.tidy(0))
     {
         lines.push(format!("warning: old periods of serial numbers cannot be deleted: {}", printable(&error)));
+    }
+    if has_tokens {
+        lines.push(match opened.read(|connection| connection.tokens())? {
+            Some(tokens) => format!("{} of tiny_id_token for http-api tinyid", counted(tokens.len() as u64, "row")),
+            None => format!("warning: http-api tinyid: {}", no_token_table(&shown)),
+        });
     }
     lines.extend(about.warnings.iter().map(|warning| format!("warning: {shown}: {}", printable(warning))));
     Ok(lines)

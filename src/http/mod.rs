@@ -11,7 +11,7 @@
 //! - `guard` refuses what a page elsewhere, or somebody in between, may have sent.
 //! - `endpoint` is the table of endpoints, whose rows stand beside their handlers. `router` and `openapi` are made from
 //!   it, and requests are read by it: `query`, `body`, `schema`.
-//! - `leaf` has the paths of another server, whose answers are as Spring writes them (`spring`); not in the table.
+//! - `leaf` and `tinyid` have the paths of other servers, whose answers are as Spring writes them (`spring`).
 //! - `page` is what people see; `problem` is every answer that is no success: RFC 9457.
 //!
 //! Invariant: nothing of a request is in a page, a header or the log unescaped.
@@ -44,6 +44,7 @@ mod router;
 #[allow(dead_code, reason = "the endpoints that use all of it follow")]
 mod schema;
 mod spring;
+mod tinyid;
 
 use std::borrow::Cow;
 use std::io;

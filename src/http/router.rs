@@ -8,7 +8,7 @@ use axum::routing::any;
 
 use super::endpoint::{self, Endpoint, Served};
 use super::problem::Problem;
-use super::{Http, leaf};
+use super::{Http, leaf, tinyid};
 
 pub(super) fn router(http: &Arc<Http>) -> Router {
     let of_row = |row: &'static Endpoint| {
@@ -26,9 +26,15 @@ pub(super) fn router(http: &Arc<Http>) -> Router {
 /// is not. They are not in the table, and so not in /openapi.json: their own documents say what they do.
 fn of_others(http: &Arc<Http>) -> Router {
     let mut router = Router::new();
-    if http.server.config.get().http.apis.leaf.is_some() {
+    let apis = &http.server.config.get().http.apis;
+    if apis.leaf.is_some() {
         for path in ["/api/", "/api/{*rest}", "/decodeSnowflakeId", "/decodeSnowflakeId/"] {
             router = router.route(path, any(leaf::answer));
+        }
+    }
+    if apis.tinyid.is_some() {
+        for path in ["/tinyid/", "/tinyid/{*rest}"] {
+            router = router.route(path, any(tinyid::answer));
         }
     }
     router.with_state(Arc::clone(http))

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
 use axum::http::header::{ACCEPT, ALLOW, CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 
+use super::body::BODY_BYTES_MAX;
 use super::problem::Problem;
 use crate::system::clock::wall_unix_ms;
 use crate::text::printable::printable_up_to;
@@ -112,7 +114,7 @@ pub(super) fn of_method(method: &Method, path: &str) -> Option<Response> {
     }
 }
 
-/// A request's parameters.
+/// A request's parameters, in the query and in a form.
 #[derive(Debug, Default)]
 pub(super) struct Parameters {
     all: Vec<(String, String)>,
@@ -126,6 +128,19 @@ impl Parameters {
         parameters
     }
 
+    /// Those in the query, and behind them those of a form.
+    pub(super) async fn of(request: Request) -> Parameters {
+        let mut parameters = Parameters::of_query(request.uri().query());
+        let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        let has_form = kind.eq_ignore_ascii_case("application/x-www-form-urlencoded")
+            && [Method::POST, Method::PUT, Method::PATCH].contains(request.method());
+        if has_form && let Ok(form) = to_bytes(request.into_body(), BODY_BYTES_MAX).await {
+            parameters.add(&form);
+        }
+        parameters
+    }
+
     /// `application/x-www-form-urlencoded`; what is not percent-encoded as it should be is left out.
     fn add(&mut self, encoded: &[u8]) {
         for part in encoded.split(|&byte| byte == b'&').filter(|part| !part.is_empty()) {
@@ -135,6 +150,11 @@ impl Parameters {
                 self.all.push((name, value));
             }
         }
+    }
+
+    /// The first value of this name.
+    pub(super) fn first(&self, name: &str) -> Option<&str> {
+        self.all.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
     /// All values of this name with commas between them, as Spring makes one text of several.
@@ -180,10 +200,11 @@ mod tests {
     }
 
     #[test]
-    fn several_values_are_one_text() {
+    fn several_values_are_one_text_and_the_first_is_first() {
         let parameters = Parameters::of_query(Some("a=1&b&a=2&%=3&=4&&a=%2C"));
+        assert_eq!(parameters.first("a"), Some("1"));
         assert_eq!(parameters.joined("a").as_deref(), Some("1,2,,"));
-        assert_eq!((parameters.joined("b").as_deref(), parameters.joined("c")), (Some(""), None));
+        assert_eq!((parameters.first("b"), parameters.first("c"), parameters.joined("c")), (Some(""), None, None));
     }
 
     #[test]

@@ -101,7 +101,25 @@ pub trait Connection: Send {
 
     /// Deletes rows of periods that were last changed before this time, at most 1,000; how many.
     fn tidy(&mut self, before_unix_ms: i64) -> Answer<'_, u64>;
+
+    /// The tokens of Tinyid's clients, which are in a table `tiny_id_token` beside any of the tables of sequences:
+    /// [`TOKENS_MAX`] and one at most. `None`: there is no such table.
+    fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {
+        Box::pin(async { Ok(None) })
+    }
 }
+
+/// A row of `tiny_id_token`: who has this token may ask for this bizType. One token may have several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// The secret.
+    pub token: String,
+    /// The name of a sequence.
+    pub biz_type: String,
+}
+
+/// Rows of `tiny_id_token` that count.
+pub const TOKENS_MAX: usize = 10_000;
 
 /// Sequences of one [`Connection::reserve`] at most.
 pub const BATCH_MAX: usize = 64;

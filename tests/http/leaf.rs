@@ -1,8 +1,10 @@
 //! Leaf's paths: what its clients see is what its own server answers.
 
-use crate::recorded;
+#![cfg(feature = "sqlite")]
+
+use crate::recorded::{self, ok};
 use crate::support::http::HttpServer;
-use crate::support::{Server, Wire, folder, free_port, refused};
+use crate::support::{Server, folder, free_port, refused};
 
 /// A server in this time zone, and its folder.
 fn start_in_zone(zone: &str, words: &[&str]) -> (HttpServer, tempfile::TempDir) {
@@ -150,9 +152,4 @@ fn a_user_that_is_not_there_is_an_error_at_the_start() {
     assert!(said.contains("http-api") && said.contains("shop"), "{said}");
     let server = HttpServer::start(&["--http-api", "leaf", "user", "default"]);
     assert_eq!(server.ask("GET /api/snowflake/get/a").status, 200);
-}
-
-/// Has a command done.
-fn ok(redis: &mut Wire, command: &str) {
-    assert_eq!(redis.ask(command), "+OK", "{command}");
 }

@@ -14,3 +14,5 @@ mod probes;
 mod recorded;
 #[path = "../support/mod.rs"]
 mod support;
+mod tables;
+mod tinyid;

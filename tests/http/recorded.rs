@@ -4,6 +4,9 @@
 //! the status and the type of the answer and then headers that must be in it, `<<` its body. `<ms>` in a body is a Unix
 //! time in milliseconds. Lines with `#` say what follows.
 
+#![cfg(feature = "sqlite")]
+
+use crate::support::Wire;
 use crate::support::http::{HttpServer, Response};
 
 /// A request, and what is answered.
@@ -63,4 +66,10 @@ fn without_times(response: &Response) -> String {
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     assert_eq!(digits, 12, "Unix time in ms: {text}");
     format!("{before}\"timestamp\":<ms>{}", &rest[digits..])
+}
+
+/// Has a command done over the Redis port.
+#[track_caller]
+pub(crate) fn ok(redis: &mut Wire, command: &str) {
+    assert_eq!(redis.ask(command), "+OK", "{command}");
 }

@@ -33,6 +33,26 @@ pub(super) fn check_http_users(config: &Config, users: &Users) -> Result<(), Rep
     })
 }
 
+/// What keeps Leaf's and Tinyid's programs, which have no login, from being served.
+pub(super) fn api_warnings(config: &Config, users: &Users) -> Vec<String> {
+    let apis = &config.http.apis;
+    let mut warnings = Vec::new();
+    for (word, program, api) in [("leaf", "Leaf", &apis.leaf), ("tinyid", "Tinyid", &apis.tinyid)] {
+        if api.as_ref().is_some_and(|api| api.user.is_none()) && !users.default_user().is_open() {
+            warnings.push(format!(
+                "http-api {word} names no user, and the default user needs a password, which {program}'s programs do not \
+                 send: say 'http-api {word} user NAME', and they are that user"
+            ));
+        }
+    }
+    if apis.tinyid.is_some() && config.sequence_stores().is_empty() {
+        warnings.push(
+            "http-api tinyid has nothing to give: its bizTypes are sequences, and sequence-store is none".to_owned(),
+        );
+    }
+    warnings
+}
+
 /// What may not be meant.
 pub(super) fn warnings(config: &Config, users: &Users) -> Vec<String> {
     let mut warnings = Vec::new();

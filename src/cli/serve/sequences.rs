@@ -25,8 +25,12 @@ pub(super) fn start(config: &Config) -> Result<Option<Arc<Sequences>>, Failure> 
     }
     let notes = config.state_dir.join(format!("sequence-notes-{}.sqlite", config.server_id));
     let settings = settings::sequences(config);
-    let sequences = Sequences::start(stores, settings, Notes::in_file(notes), Box::new(SystemClock::new()));
-    sequences.map(Some).map_err(|error| Failure(error.to_string()))
+    let sequences = Sequences::start(stores, settings, Notes::in_file(notes), Box::new(SystemClock::new()))
+        .map_err(|error| Failure(error.to_string()))?;
+    if config.http.port != 0 && config.http.apis.tinyid.is_some() {
+        sequences.watch_tokens();
+    }
+    Ok(Some(sequences))
 }
 
 /// Gives back what is held, after the last reply.

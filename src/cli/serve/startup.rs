@@ -69,6 +69,9 @@ impl Startup {
         warnings.extend(end_of_life::warning(config.layout, &config.generators, wall_unix_ms()));
         warnings.extend(end_of_life::not_begun(&config.generators, wall_unix_ms()));
         warnings.extend(access::warnings(&config, &settings.users));
+        if config.http.port != 0 {
+            warnings.extend(access::api_warnings(&config, &settings.users));
+        }
         Ok(Startup { config, warnings, settings, config_file, sources, started_in, makes_dir: dir.is_missing })
     }
 }

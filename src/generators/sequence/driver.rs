@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use super::pool::{Health, Pool};
 use super::table::SHARDS;
+use super::tokens::Found;
 use super::{Notes, SequenceSettings, Sequences};
 use crate::sql::{Store, StoreError};
 use crate::system::clock::Clock;
@@ -191,6 +192,9 @@ impl Sequences {
                 care.tidy_at = Instant::now() + TIDY_EVERY;
                 self.tidy(&pool).await;
             }
+            if result.is_ok() {
+                care.tokens_at = self.read_tokens(&pool, care.tokens_at, &mut care.tokens).await;
+            }
             if result.is_err() {
                 sleep(wait).await;
                 continue;
@@ -324,11 +328,16 @@ struct Care {
     down_since: Option<Instant>,
     was_up: bool,
     tidy_at: Instant,
+    /// When tokens are read, if anybody wants them, and what was found the last time.
+    tokens_at: Instant,
+    tokens: Found,
 }
 
 impl Care {
     fn new() -> Care {
-        Care { seen: None, uuid: None, pause: BACK_OFF.0, down_since: None, was_up: false, tidy_at: Instant::now() }
+        let (now, tokens) = (Instant::now(), Found::default());
+        let (seen, uuid, down_since, pause) = (None, None, None, BACK_OFF.0);
+        Care { seen, uuid, pause, down_since, was_up: false, tidy_at: now, tokens_at: now, tokens }
     }
 
     /// Another database at the same address has not reserved what is held.

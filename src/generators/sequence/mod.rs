@@ -19,6 +19,7 @@ mod status;
 mod stop;
 mod sweep;
 mod table;
+mod tokens;
 mod verbs;
 mod wishes;
 
@@ -41,6 +42,8 @@ pub use self::status::{BUSIEST_MAX, LISTED_MAX, SequenceTotals, SequencesStatus,
 pub use self::stop::Stopped;
 pub use self::table::Opens;
 use self::table::{ENTRIES_MAX, Entry, NoRoom, Table, Told, UNKNOWN_MAX};
+use self::tokens::Tokens;
+pub use self::tokens::{Visit, no_token_table};
 pub use self::verbs::{CreateHow, Page, Raised, SequenceView};
 use self::wishes::Wishes;
 use crate::sql::Store;
@@ -106,6 +109,7 @@ pub struct Sequences {
     fetched: Notify,
     missing: Mutex<sweep::Missing>,
     tallies: status::Tallies,
+    tokens: Tokens,
     is_closed: AtomicBool,
     ended: Notify,
     counts: status::Counts,
@@ -121,6 +125,7 @@ impl Sequences {
     ) -> Sequences {
         let confirmed = Confirmed::new(stores.iter().map(|store| store.is_shared()), settings.confirm_s);
         let health = watch::Sender::new(());
+        let tokens = Tokens::new(stores.len());
         let pool = |(index, store)| Arc::new(Pool::new(index, store, health.clone()));
         let pools = (0_u8..).zip(stores).map(pool).collect();
         Sequences {
@@ -137,6 +142,7 @@ impl Sequences {
             fetched: Notify::new(),
             missing: Mutex::default(),
             tallies: status::Tallies::default(),
+            tokens,
             is_closed: AtomicBool::new(false),
             ended: Notify::new(),
             counts: status::Counts::default(),

@@ -15,9 +15,10 @@ use std::collections::BTreeMap;
 use getid_core::{Key, RESERVED_MAX, Spec, VALUE_MAX};
 
 use super::link::{Link, Packet, hex, number, text, unix_ms_of};
+use super::tinyid::tokens;
 use crate::sql::{
     About, Answer, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, RowState, StoreError,
-    Verdict,
+    Token, Verdict,
 };
 
 pub(super) const TABLE: &str = "leaf_alloc";
@@ -174,6 +175,10 @@ impl Connection for LeafConnection {
 
     fn tidy(&mut self, _: i64) -> Answer<'_, u64> {
         Box::pin(async { Ok(0) })
+    }
+
+    fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {
+        Box::pin(tokens(&mut self.link))
     }
 }
 

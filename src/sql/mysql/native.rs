@@ -17,9 +17,10 @@ use std::collections::BTreeMap;
 use getid_core::{Key, RESERVED_MAX, VALUE_MAX};
 
 use super::link::{Done, Link, NOW, Packet, hex, number, text};
+use super::tinyid::tokens;
 use crate::sql::native::{self, COLUMNS, RawRow, column, policy_word, state_word};
 use crate::sql::{
-    About, Answer, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, StoreError, Verdict,
+    About, Answer, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, StoreError, Token, Verdict,
 };
 
 /// The tables, a statement each. (Names are ASCII and compare byte for byte.)
@@ -376,6 +377,10 @@ impl Connection for NativeConnection {
 
     fn tidy(&mut self, before_unix_ms: i64) -> Answer<'_, u64> {
         Box::pin(self.tidy_up(before_unix_ms))
+    }
+
+    fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {
+        Box::pin(tokens(&mut self.link))
     }
 }
 

@@ -5,7 +5,7 @@
 //! It is `(old max_id, new max_id]`, and of it only values with `v % delta == remainder` count. `max_id` grows by the
 //! row's step, or by a multiple of it where more is wanted.
 //!
-//! Not here: giving back, creating, changing, as in [`super::leaf`]; tokens; an order over several databases, of which
+//! Not here: giving back, creating, changing, as in [`super::leaf`]; an order over several databases, of which
 //! what is said there holds here too.
 //!
 //! Invariant: a row that no segment can be had of (a trap) is not written.
@@ -13,12 +13,13 @@
 use std::collections::BTreeMap;
 
 use getid_core::{INCREMENT_MAX, Key, RESERVED_MAX, Spec, VALUE_MAX};
+use mysql_async::Error;
 
 use super::leaf::{after_sql, count, no_changes};
 use super::link::{Link, Packet, number, text, unix_ms_of};
 use crate::sql::{
     About, Answer, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, RowState, StoreError,
-    Verdict,
+    TOKENS_MAX, Token, Verdict,
 };
 
 pub(super) const TABLE: &str = "tiny_id_info";
@@ -42,6 +43,9 @@ pub(super) const SCHEMA: &str = "CREATE TABLE tiny_id_info (
   UNIQUE KEY uniq_biz_type (biz_type)
 ) ENGINE=InnoDB;
 ";
+
+/// What the server says of a table that is not there.
+const NO_SUCH_TABLE: u16 = 1146;
 
 /// As Tinyid does.
 const TRIES: usize = 3;
@@ -227,6 +231,28 @@ impl Connection for TinyidConnection {
 
     fn tidy(&mut self, _: i64) -> Answer<'_, u64> {
         Box::pin(async { Ok(0) })
+    }
+
+    fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {
+        Box::pin(tokens(&mut self.link))
+    }
+}
+
+/// The tokens of Tinyid's clients, whichever tables the sequences are in.
+pub(super) async fn tokens(link: &mut Link) -> Result<Option<Vec<Token>>, StoreError> {
+    let mut packet = Packet::new();
+    packet.add(format_args!(
+        "SELECT token, biz_type FROM tiny_id_token WHERE token <> '' AND biz_type <> '' ORDER BY token, biz_type \
+         LIMIT {}",
+        TOKENS_MAX + 1
+    ));
+    match link.run_raw(&packet).await {
+        Ok(done) => {
+            let rows = done[0].rows.iter();
+            Ok(Some(rows.filter_map(|row| Some(Token { token: text(row, 0)?, biz_type: text(row, 1)? })).collect()))
+        }
+        Err((_, Error::Server(error))) if error.code == NO_SUCH_TABLE => Ok(None),
+        Err((_, error)) => Err(link.who.failed(&error, false)),
     }
 }
 

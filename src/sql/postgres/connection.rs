@@ -6,13 +6,15 @@ use std::sync::{Arc, OnceLock};
 use getid_core::Key;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, ToSql, Type};
 use tokio_postgres::{Client, Row as SqlRow};
 
 use super::{failures, opening, statements};
 use crate::sql::native::{self, RawRow, column, policy_word, state_word};
 use crate::sql::{
-    About, Answer, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, StoreError, Verdict,
+    About, Answer, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, StoreError, TOKENS_MAX,
+    Token, Verdict,
 };
 use crate::text::store_url::ServerAddress;
 
@@ -167,6 +169,14 @@ impl Connection for PostgresConnection {
             let sql = format!("SELECT current_max_id::bigint FROM {table} WHERE id = $1");
             let rows = query(&self.client, &sql, &[(&id, Type::INT8)]).await;
             self.finish(rows.and_then(|rows| rows.first().map(|row| get(row, 0)).transpose().map(Ok)))
+        })
+    }
+
+    fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {
+        Box::pin(async move {
+            self.begin()?;
+            let answer = tokens(&self.client).await;
+            self.finish(answer)
         })
     }
 
@@ -420,6 +430,18 @@ async fn list(client: &Client, after: &str, limit: u32, periods: bool) -> Result
         &[(&name, Type::TEXT), (&period, Type::TEXT), (&periods, Type::BOOL), (&limit, Type::INT8)];
     let rows = query(client, statements::LIST, params).await?;
     rows.iter().map(|row| raw(row, 0)?.read().map_err(StoreError::Refused)).collect()
+}
+
+async fn tokens(client: &Client) -> Result<Option<Vec<Token>>, StoreError> {
+    let limit = i64::try_from(TOKENS_MAX).unwrap_or(i64::MAX).saturating_add(1);
+    match client.query_typed(statements::TOKENS, &[(&limit, Type::INT8)]).await {
+        Ok(rows) => {
+            let tokens = rows.iter().map(|row| Ok(Token { token: get(row, 0)?, biz_type: get(row, 1)? }));
+            tokens.collect::<Result<_, _>>().map(Some)
+        }
+        Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Ok(None),
+        Err(error) => Err(failures::of_statement(&error)),
+    }
 }
 
 async fn changes(client: &Client, seen: Option<u64>) -> Result<Changes, StoreError> {

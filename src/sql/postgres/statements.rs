@@ -49,6 +49,10 @@ SET statement_timeout = '2s';
 SET idle_in_transaction_session_timeout = '10s';
 ";
 
+/// Tokens of Tinyid's clients, in whichever type a table has them.
+pub(super) const TOKENS: &str = "\
+SELECT token::text, biz_type::text FROM tiny_id_token WHERE token <> '' AND biz_type <> '' ORDER BY 1, 2 LIMIT $1";
+
 macro_rules! now_ms {
     () => {
         "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"

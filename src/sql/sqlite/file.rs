@@ -21,7 +21,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 use super::super::native::{self, COLUMNS, RawRow, SCHEMA_VERSION, column};
 use super::super::{
-    About, Changes, Create, GiveBack, Reserve, Reserved, Row, RowChange, RowState, StoreError, Verdict,
+    About, Changes, Create, GiveBack, Reserve, Reserved, Row, RowChange, RowState, StoreError, TOKENS_MAX, Token,
+    Verdict,
 };
 use super::rows::{APPLICATION_ID, Done, SCHEMA, find, insert, raw, reserve, write_all, write_next};
 use crate::system::clock::wall_unix_ms;
@@ -409,6 +410,25 @@ impl File {
             let highest =
                 "SELECT coalesce(max(next), 0) FROM getid_sequence WHERE name = ?1 AND length(period) <> length(?2)";
             sqlite.query_row(highest, params![key.name(), key.period()], |row| row.get(0))
+        })
+    }
+
+    pub(super) fn tokens(&mut self) -> Result<Option<Vec<Token>>, StoreError> {
+        if self.open.is_none() {
+            return Ok(None);
+        }
+        self.transact(|sqlite, _| {
+            let is_there = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'tiny_id_token')";
+            if !sqlite.query_row(is_there, [], |row| row.get::<_, bool>(0))? {
+                return Ok(None);
+            }
+            let mut statement = sqlite.prepare_cached(
+                "SELECT CAST(token AS TEXT), CAST(biz_type AS TEXT) FROM tiny_id_token \
+                 WHERE token <> '' AND biz_type <> '' ORDER BY token, biz_type LIMIT ?1",
+            )?;
+            let limit = i64::try_from(TOKENS_MAX).unwrap_or(i64::MAX).saturating_add(1);
+            let rows = statement.query_map([limit], |row| Ok(Token { token: row.get(0)?, biz_type: row.get(1)? }))?;
+            rows.collect::<Result<_, _>>().map(Some)
         })
     }
 

@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 use self::file::File;
 use super::{
     About, Answer, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, Store, StoreError, Table,
-    Verdict,
+    Token, Verdict,
 };
 use crate::system::files::FileId;
 
@@ -188,6 +188,10 @@ impl Connection for SqliteConnection {
 
     fn tidy(&mut self, before_unix_ms: i64) -> Answer<'_, u64> {
         Box::pin(self.run(move |file| file.tidy(before_unix_ms)))
+    }
+
+    fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {
+        Box::pin(self.run(File::tokens))
     }
 }
 

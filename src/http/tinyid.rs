@@ -1,0 +1,514 @@
+//! Tinyid's paths, as its own server answers them (`http-api tinyid`): a program of Tinyid's needs only another address.
+//!
+//! A bizType is a sequence, and a segment is as many of its values as its `cache` says (in Tinyid's own table, its
+//! step). Who may ask for it is in `tiny_id_token`. A failure has status 200 and Tinyid's own words.
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::io::Write as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::Extension;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use hyper::body::{Frame, SizeHint};
+use serde::Serialize;
+
+use super::Http;
+use super::caller::Caller;
+use super::problem::Problem;
+use super::reply::{Reply, text_of};
+use super::spring::{self, Parameters};
+use crate::generators::sequence::Visit;
+use crate::text::printable::printable_up_to;
+
+/// The path that all of them begin with.
+const PREFIX: &str = "/tinyid/id/";
+
+/// IDs of one answer at most: Tinyid's own `batch.size.max`.
+const BATCH_MAX: u32 = 100_000;
+
+/// Values of a segment of a sequence that does not say how many (`cache 0`, or one that is made by this request).
+const SEGMENT_VALUES: u32 = 100;
+
+/// Of a segment, the part after which its holder asks for the next one, percent.
+const LOADING_PERCENT: i64 = 20;
+
+/// Characters of a message that is ours.
+const MESSAGE_CHARS_MAX: usize = 500;
+
+/// Bytes that are written of a long answer at a time.
+const PIECE_BYTES: usize = 8 * 1024;
+
+/// What a path asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Ids,
+    Segment,
+}
+
+/// How it is answered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// A JSON object with data, code and message.
+    Full,
+    /// The data with commas between them; nothing at all after a failure.
+    Simple,
+}
+
+fn asked_by(path: &str) -> Option<(Asked, Form)> {
+    let name = path.strip_prefix(PREFIX)?;
+    match name.strip_suffix('/').unwrap_or(name) {
+        "nextId" => Some((Asked::Ids, Form::Full)),
+        "nextIdSimple" => Some((Asked::Ids, Form::Simple)),
+        "nextSegmentId" => Some((Asked::Segment, Form::Full)),
+        "nextSegmentIdSimple" => Some((Asked::Segment, Form::Simple)),
+        _ => None,
+    }
+}
+
+/// Every path of Tinyid's, and what else begins as they do.
+pub(super) async fn answer(
+    State(http): State<Arc<Http>>,
+    Extension(caller): Extension<Arc<Caller>>,
+    request: Request,
+) -> Response {
+    let (uri, headers) = (request.uri().clone(), request.headers().clone());
+    let Some((asked, form)) = asked_by(uri.path()) else { return spring::not_found(uri.path()) };
+    if let Some(response) = spring::of_method(request.method(), uri.path()) {
+        return response;
+    }
+    let parameters = Parameters::of(request).await;
+    let config = http.server.config.get();
+    let user = config.http.apis.tinyid.as_ref().and_then(|api| api.user.as_deref());
+    let by = Asker { caller: &caller, user, headers: &headers, form };
+    match asked {
+        Asked::Ids => match batch(&parameters, config.sequences.incrby_max) {
+            Ok(count) => by.ids(&parameters, count).await,
+            Err(text) => not_a_number(&text, uri.path()),
+        },
+        Asked::Segment => by.segment(&parameters).await,
+    }
+}
+
+/// What `batchSize` says, between none and as many as one answer may have.
+///
+/// # Errors
+///
+/// The text that is no number.
+fn batch(parameters: &Parameters, incrby_max: u32) -> Result<u32, String> {
+    let text = parameters.first("batchSize").unwrap_or_default();
+    if text.is_empty() {
+        return Ok(1);
+    }
+    let trimmed: String = text.chars().filter(|character| !character.is_whitespace()).collect();
+    let (sign, digits) = trimmed.strip_prefix('-').map_or(("", trimmed.as_str()), |digits| ("-", digits));
+    let hex = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")).or_else(|| digits.strip_prefix('#'));
+    // As Spring reads it: a number of Java's, where 0x begins a hexadecimal one.
+    let number = match hex {
+        Some(hex) => i32::from_str_radix(&format!("{sign}{hex}"), 16),
+        None => trimmed.parse(),
+    };
+    let number = number.map_err(|_| trimmed)?;
+    Ok(u32::try_from(number.max(0)).unwrap_or(0).min(BATCH_MAX).min(incrby_max))
+}
+
+fn not_a_number(text: &str, path: &str) -> Response {
+    spring::error(
+        StatusCode::BAD_REQUEST,
+        Some("org.springframework.web.method.annotation.MethodArgumentTypeMismatchException"),
+        &format!(
+            "Failed to convert value of type 'java.lang.String' to required type 'java.lang.Integer'; nested exception \
+             is java.lang.NumberFormatException: For input string: \"{text}\""
+        ),
+        path,
+    )
+}
+
+/// Tinyid's own answer, its fields in their order.
+#[derive(Serialize)]
+struct Answer<'a, T> {
+    data: Option<T>,
+    code: u16,
+    message: &'a str,
+}
+
+/// Values that somebody has to himself, its fields in their order: those `v` above `current_id` and up to `max_id` with
+/// `v % delta == remainder`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Segment {
+    max_id: i64,
+    loading_id: i64,
+    current_id: i64,
+    delta: i64,
+    remainder: i64,
+}
+
+impl Segment {
+    fn of(run: Run) -> Segment {
+        let Run { first, last, increment: delta } = run;
+        // One step below the first value, as far as there are numbers.
+        let current_id = (first - delta).max(0);
+        let loading_id = current_id.saturating_add((last - current_id) / 100 * LOADING_PERCENT)
+            + (last - current_id) % 100 * LOADING_PERCENT / 100;
+        Segment { max_id: last, loading_id, current_id, delta, remainder: first % delta }
+    }
+}
+
+/// Values of a sequence, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    first: i64,
+    last: i64,
+    increment: i64,
+}
+
+/// Who asks.
+struct Asker<'a> {
+    caller: &'a Caller,
+    user: Option<&'a str>,
+    headers: &'a HeaderMap,
+    form: Form,
+}
+
+/// Why not.
+enum Failure {
+    /// The token is not one of this bizType's.
+    Token,
+    /// What an exception of Tinyid's would say.
+    Said(String),
+}
+
+impl Asker<'_> {
+    async fn ids(&self, parameters: &Parameters, count: u32) -> Response {
+        let drawn = async {
+            let biz_type = self.biz_type(parameters).await?;
+            self.draw(&biz_type, count).await
+        };
+        let run = match drawn.await {
+            Ok(run) => run,
+            // What draws IDs wraps the words of what draws segments.
+            Err(Failure::Said(said)) => {
+                return self.failed(&Failure::Said(format!("error query segmentId: {said}")));
+            }
+            Err(failure) => return self.failed(&failure),
+        };
+        let mut response = match self.form {
+            Form::Full => spring::json(&()),
+            Form::Simple => spring::text(self.headers, String::new()),
+        };
+        *response.body_mut() = Values::body(run, self.form);
+        response
+    }
+
+    async fn segment(&self, parameters: &Parameters) -> Response {
+        let drawn = async {
+            let biz_type = self.biz_type(parameters).await?;
+            let values = self.segment_values(&biz_type).await?;
+            self.next(&biz_type, values).await
+        };
+        match drawn.await.map(Segment::of) {
+            Ok(segment) if self.form == Form::Full => {
+                spring::json(&Answer { data: Some(segment), code: 200, message: "" })
+            }
+            Ok(Segment { max_id, loading_id, current_id, delta, remainder }) => {
+                spring::text(self.headers, format!("{current_id},{loading_id},{max_id},{delta},{remainder}"))
+            }
+            Err(failure) => self.failed(&failure),
+        }
+    }
+
+    fn failed(&self, failure: &Failure) -> Response {
+        let (code, message) = match failure {
+            Failure::Token => (5, "token is error"),
+            Failure::Said(said) => (6, said.as_str()),
+        };
+        match self.form {
+            Form::Full => spring::json(&Answer::<()> { data: None, code, message }),
+            Form::Simple => spring::text(self.headers, String::new()),
+        }
+    }
+
+    /// The bizType, if the token is one of its own.
+    async fn biz_type<'p>(&self, parameters: &'p Parameters) -> Result<Cow<'p, str>, Failure> {
+        let biz_type = parameters.joined("bizType").unwrap_or_default();
+        let token = parameters.joined("token").unwrap_or_default();
+        let Some(sequences) = self.caller.server.generators.sequences() else { return Err(Failure::Token) };
+        match sequences.may_visit(&token, &biz_type).await {
+            Visit::Allowed => Ok(biz_type),
+            Visit::Denied => Err(Failure::Token),
+            Visit::Unknown => Err(Failure::Said("the tokens are not known yet: no store has told them".to_owned())),
+        }
+    }
+
+    async fn ask(&self, biz_type: &str, args: &[&[u8]]) -> Result<Reply, Failure> {
+        let reply = self.caller.ask_as(self.user, self.headers, args).await;
+        reply.map_err(|problem| Failure::Said(said(&problem, biz_type)))
+    }
+
+    /// So many values; none: whether there is such a sequence at all.
+    async fn draw(&self, biz_type: &str, count: u32) -> Result<Option<Run>, Failure> {
+        let name = biz_type.as_bytes();
+        match count {
+            0 => self.ask(biz_type, &[b"SEQUENCE", b"INFO", name]).await.map(|_| None),
+            1 => {
+                let reply = self.ask(biz_type, &[b"INCR", name]).await?;
+                let value = text_of(&reply).and_then(|text| text.parse().ok()).ok_or_else(unexpected)?;
+                Ok(Some(Run { first: value, last: value, increment: 1 }))
+            }
+            count => self.next(biz_type, count).await.map(Some),
+        }
+    }
+
+    async fn next(&self, biz_type: &str, count: u32) -> Result<Run, Failure> {
+        let count = count.to_string();
+        let reply =
+            self.ask(biz_type, &[b"SEQUENCE", b"NEXT", biz_type.as_bytes(), b"COUNT", count.as_bytes()]).await?;
+        let numbers = match &reply {
+            Reply::Array { data, .. } => data.iter().map_while(|number| text_of(number)?.parse().ok()).collect(),
+            _ => Vec::new(),
+        };
+        match numbers[..] {
+            [first, last, increment] if increment > 0 => Ok(Run { first, last, increment }),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// How many values a segment has.
+    async fn segment_values(&self, biz_type: &str) -> Result<u32, Failure> {
+        let reply = self.caller.ask_as(self.user, self.headers, &[b"SEQUENCE", b"INFO", biz_type.as_bytes()]).await;
+        let cache = match reply {
+            Ok(Reply::Map { data, .. }) => {
+                let cache = data.iter().find(|(name, _)| text_of(name).as_deref() == Some("cache"));
+                cache.and_then(|(_, value)| text_of(value)?.parse().ok()).unwrap_or(0)
+            }
+            Ok(_) => 0,
+            // The first request for it may make it.
+            Err(problem) if is_no_such(&problem) => 0,
+            Err(problem) => return Err(Failure::Said(said(&problem, biz_type))),
+        };
+        let most = self.caller.server.config.get().sequences.incrby_max;
+        Ok(if cache == 0 { SEGMENT_VALUES } else { cache }.min(most))
+    }
+}
+
+fn is_no_such(problem: &Problem) -> bool {
+    problem.detail.starts_with("no such sequence")
+}
+
+/// What Tinyid says of it, where it knows such a thing.
+fn said(problem: &Problem, biz_type: &str) -> String {
+    let conflict = "get next segmentId conflict";
+    if is_no_such(problem) {
+        format!("can not find biztype:{biz_type}")
+    } else if problem.detail.contains(conflict) {
+        conflict.to_owned()
+    } else {
+        printable_up_to(&problem.detail, MESSAGE_CHARS_MAX)
+    }
+}
+
+fn unexpected() -> Failure {
+    Failure::Said("the values have come in a form that nobody knows; please report this".to_owned())
+}
+
+/// Values as they are written, a piece at a time: a hundred thousand of them are two megabytes.
+struct Values {
+    /// What is left.
+    run: Option<Run>,
+    /// What stands in front of the next value: the beginning, or a comma.
+    before: &'static str,
+    /// What stands behind the last one.
+    behind: &'static str,
+    is_over: bool,
+}
+
+impl Values {
+    fn body(run: Option<Run>, form: Form) -> Body {
+        let (before, behind) = match form {
+            Form::Full => ("{\"data\":[", "],\"code\":200,\"message\":\"\"}"),
+            Form::Simple => ("", ""),
+        };
+        let mut values = Values { run, before, behind, is_over: false };
+        let bytes_left = values.bytes();
+        let first = values.piece();
+        if values.is_over { Body::from(first) } else { Body::new(Pieces { first: Some(first), values, bytes_left }) }
+    }
+
+    /// How many bytes there will be.
+    fn bytes(&self) -> u64 {
+        let around = self.before.len() + self.behind.len();
+        let Some(Run { first, last, increment }) = self.run else { return around as u64 };
+        let (mut value, mut digits) = (first, 0);
+        while value <= last {
+            digits += 1 + u64::from(value.checked_ilog10().unwrap_or(0));
+            value += increment;
+        }
+        let commas = (last - first) / increment;
+        around as u64 + digits + commas.unsigned_abs()
+    }
+
+    fn piece(&mut self) -> Vec<u8> {
+        let mut piece = Vec::new();
+        while let Some(Run { first, last, increment }) = self.run
+            && piece.len() < PIECE_BYTES
+        {
+            // Writing to a Vec cannot fail.
+            let _ = write!(piece, "{}{first}", self.before);
+            self.before = ",";
+            self.run = (last - first >= increment).then(|| Run { first: first + increment, last, increment });
+        }
+        if self.run.is_none() {
+            if self.before != "," {
+                piece.extend_from_slice(self.before.as_bytes());
+            }
+            piece.extend_from_slice(self.behind.as_bytes());
+            self.is_over = true;
+        }
+        piece
+    }
+}
+
+/// The body of an answer that is longer than a piece.
+struct Pieces {
+    first: Option<Vec<u8>>,
+    values: Values,
+    bytes_left: u64,
+}
+
+impl axum::body::HttpBody for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let piece = match self.first.take() {
+            Some(first) => first,
+            None if self.values.is_over => return Poll::Ready(None),
+            None => self.values.piece(),
+        };
+        self.bytes_left = self.bytes_left.saturating_sub(piece.len() as u64);
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from(piece)))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes_left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(first: i64, last: i64, increment: i64) -> Run {
+        Run { first, last, increment }
+    }
+
+    #[test]
+    fn a_segment_has_exactly_the_values_of_its_run() {
+        for given in
+            [run(2, 100_001, 1), run(3, 100_001, 2), run(1, 1, 1), run(1, 7, 3), run(999, 1998, 3), run(5, 5, 7)]
+        {
+            let Segment { max_id, current_id, delta, remainder, loading_id } = Segment::of(given);
+            let values: Vec<i64> = (current_id + 1..=max_id).filter(|value| value % delta == remainder).collect();
+            let own: Vec<i64> = (given.first..=given.last).step_by(usize::try_from(given.increment).unwrap()).collect();
+            assert_eq!(values, own, "{given:?}");
+            assert!(current_id >= 0 && (current_id..=max_id).contains(&loading_id), "{given:?}");
+            assert_eq!(javas_client(Segment::of(given)), own, "{given:?}");
+        }
+    }
+
+    /// What Tinyid's own client makes of a segment, to its end.
+    fn javas_client(segment: Segment) -> Vec<i64> {
+        let Segment { max_id, current_id, delta, remainder, .. } = segment;
+        let mut id = current_id;
+        if id % delta != remainder {
+            for _ in 0..=delta {
+                id += 1;
+                if id % delta == remainder {
+                    id -= delta;
+                    break;
+                }
+            }
+        }
+        let mut values = Vec::new();
+        while id + delta <= max_id {
+            id += delta;
+            values.push(id);
+        }
+        values
+    }
+
+    #[test]
+    fn the_first_segments_of_tinyids_own_rows_are_its_own() {
+        assert_eq!(
+            serde_json::to_string(&Answer { data: Some(Segment::of(run(2, 100_001, 1))), code: 200, message: "" })
+                .unwrap(),
+            r#"{"data":{"maxId":100001,"loadingId":20001,"currentId":1,"delta":1,"remainder":0},"code":200,"message":""}"#
+        );
+        let odd = Segment { max_id: 100_001, loading_id: 20_001, current_id: 1, delta: 2, remainder: 1 };
+        assert_eq!(Segment::of(run(3, 100_001, 2)), odd);
+        let last = Segment::of(run(1, getid_core::VALUE_MAX, 1));
+        assert_eq!((last.loading_id, last.max_id), (1_800_000_000_000_000_000, getid_core::VALUE_MAX));
+    }
+
+    #[test]
+    fn a_batch_is_read_as_spring_does() {
+        let of = |text: &str| batch(&Parameters::of_query(Some(&format!("batchSize={text}"))), 10_000_000);
+        for (text, count) in [
+            ("", 1),
+            ("1", 1),
+            ("%2B5", 5),
+            ("+5", 5),
+            ("1%200", 10),
+            ("0x10", 16),
+            ("-0x10", 0),
+            ("%2310", 16),
+            ("0", 0),
+            ("-1", 0),
+            ("-2147483648", 0),
+            ("100000", 100_000),
+            ("2147483647", 100_000),
+        ] {
+            assert_eq!(of(text), Ok(count), "{text}");
+        }
+        for (text, said) in [("a", "a"), ("1e9", "1e9"), ("2147483648", "2147483648"), ("1.5", "1.5"), ("%20", "")] {
+            assert_eq!(of(text), Err(said.to_owned()), "{text}");
+        }
+        assert_eq!(batch(&Parameters::of_query(None), 10), Ok(1));
+        assert_eq!(batch(&Parameters::of_query(Some("batchSize=100")), 10), Ok(10));
+    }
+
+    #[test]
+    fn values_are_written_whole_however_many_pieces_they_take() {
+        for (run, form, text) in [
+            (None, Form::Full, r#"{"data":[],"code":200,"message":""}"#.to_owned()),
+            (None, Form::Simple, String::new()),
+            (Some(run(7, 7, 1)), Form::Full, r#"{"data":[7],"code":200,"message":""}"#.to_owned()),
+            (Some(run(7, 11, 2)), Form::Simple, "7,9,11".to_owned()),
+            (
+                Some(run(1, 100_000, 1)),
+                Form::Simple,
+                (1..=100_000).map(|n: i64| n.to_string()).collect::<Vec<_>>().join(","),
+            ),
+        ] {
+            let (before, behind) = match form {
+                Form::Full => ("{\"data\":[", "],\"code\":200,\"message\":\"\"}"),
+                Form::Simple => ("", ""),
+            };
+            let mut values = Values { run, before, behind, is_over: false };
+            let (bytes, mut whole) = (values.bytes(), Vec::new());
+            while !values.is_over {
+                let piece = values.piece();
+                assert!(piece.len() < PIECE_BYTES + 100, "{}", piece.len());
+                whole.extend(piece);
+            }
+            assert_eq!(bytes, whole.len() as u64);
+            assert_eq!(String::from_utf8(whole).unwrap(), text);
+        }
+    }
+}
