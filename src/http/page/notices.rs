@@ -134,7 +134,7 @@ fn of_saves_and_clock(facts: &Facts<'_>, texts: &mut Vec<String>) {
     let limit_ms = facts.config.id_max_borrow_ms;
     // A life begins ahead of the clock, past all that a lost one gave: that is nothing to do with demand.
     let is_asked = own.demanded_per_s > facts.layout.capacity_per_s() / 2;
-    if mint.borrow_ms > limit_ms / 10 * 8 && is_asked && own.refusing.is_none() {
+    if mint.borrow_ms > limit_ms / 10 * 8 && is_asked && own.waiting == 0 && own.refusing.is_none() {
         texts.push("IDs are near the borrow limit: more are asked for than the layout holds".to_owned());
     }
 }
