@@ -1,0 +1,296 @@
+// The page in a real Chromium, against a getid that this starts, stops and takes the folder away from. Prints `ok page`.
+import assert from 'node:assert';
+import { spawn } from 'node:child_process';
+import fs from 'node:fs';
+import { createRequire } from 'node:module';
+import net from 'node:net';
+import path from 'node:path';
+
+const require = createRequire(`${process.env.GETID_TEST_NODE_DIR ?? process.cwd()}/`);
+const { chromium } = require('playwright-core');
+const axe = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+const { GETID_BINARY: binary, GETID_SHOTS: shots } = process.env;
+const [port, http] = [process.env.GETID_PORT, process.env.GETID_HTTP_PORT].map(Number);
+const url = `http://127.0.0.1:${http}/`;
+const PATIENCE = 20_000;
+
+const dir = path.join(process.env.GETID_DIR, '<img src=x onerror=hacked()>');
+fs.mkdirSync(dir);
+fs.mkdirSync(shots, { recursive: true });
+
+/* ---- the server ---- */
+
+let server;
+async function start() {
+  const words = ['serve', '--port', port, '--http-port', http, '--http-bind', '127.0.0.1', '--dir', dir,
+    '--sequence-create', 'on-first-use', '--id-max-borrow-ms', '500', '--id-watermark-lead-ms', '400',
+    '--generator', 'tweets twitter', '--generator', 'trace uuid7', '--generator', 'short leaf format base62 prefix S-'];
+  server = spawn(binary, words.map(String), { stdio: 'ignore' });
+  await until('the server answers', () => fetch(`${url}livez`).then(answer => answer.ok, () => false));
+}
+
+async function until(what, is) {
+  const end = Date.now() + PATIENCE;
+  while (!await is()) {
+    assert(Date.now() < end, `not in time: ${what}`);
+    await new Promise(resolve => setTimeout(resolve, 50));
+  }
+}
+
+/* The first line of the reply to an inline command; of a bulk string, its text. */
+function redis(line) {
+  return new Promise((resolve, reject) => {
+    const socket = net.connect(port, '127.0.0.1', () => socket.write(`${line}\r\n`));
+    let text = '';
+    socket.on('error', reject).on('data', data => {
+      text += data;
+      const [head, next] = text.split('\r\n');
+      if (!text.includes('\n') || (head[0] === '$' && next === undefined)) return;
+      socket.destroy();
+      resolve(head[0] === '$' ? next : head.slice(1));
+    });
+  });
+}
+
+/* Asks for IDs as fast as they come; gives a function that ends it. */
+function load() {
+  const request = 'MGETID 100\r\n'.repeat(50);
+  const socket = net.connect(port, '127.0.0.1', () => socket.write(request));
+  socket.on('data', () => socket.writableNeedDrain || socket.write(request)).on('error', () => {});
+  return () => socket.destroy();
+}
+
+/* ---- the browser ---- */
+
+const browser = await chromium.launch({ executablePath: process.env.GETID_TEST_CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
+const faults = [];
+const EXPECTED = /Failed to load resource/;
+
+async function open(options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme: 'light', timezoneId: 'Asia/Shanghai', ...options });
+  const page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE);
+  await page.addInitScript(() => {
+    window.hacked = () => { window.wasHacked = true; };
+    addEventListener('securitypolicyviolation', event => console.error(`the policy forbids ${event.violatedDirective}`));
+  });
+  // What fails while the server is gone, or wants a login, Chromium reports by itself.
+  page.on('console', line => ['error', 'warning'].includes(line.type()) && !EXPECTED.test(line.text()) && faults.push(line.text()));
+  page.on('pageerror', error => faults.push(error.stack));
+  page.on('dialog', dialog => faults.push(`a dialog: ${dialog.message()}`));
+  page.on('request', request => request.url().startsWith(url) || request.url().startsWith('data:') || faults.push(request.url()));
+  await page.goto(url);
+  return page;
+}
+
+const state = (page, word) => page.locator('#state', { hasText: new RegExp(`^${word}$`) }).waitFor();
+const live = page => page.locator('#link[data-state=live]').waitFor();
+
+/* Nothing of axe's, nothing beyond the width, and a picture; in both schemes at both widths. */
+async function look(page, name) {
+  for (const colorScheme of ['light', 'dark']) {
+    for (const width of [1280, 390]) {
+      await page.emulateMedia({ colorScheme });
+      await page.setViewportSize({ width, height: 900 });
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      assert(wide <= width, `${name}: ${wide} pixels of ${width}`);
+      await page.screenshot({ path: path.join(shots, `${name}-${width}-${colorScheme}.png`) });
+      await check(page, `${name}, ${width}, ${colorScheme}`);
+    }
+  }
+  await page.emulateMedia({ colorScheme: 'light' });
+  await page.setViewportSize({ width: 1280, height: 900 });
+}
+
+async function check(page, name) {
+  await page.evaluate(axe);
+  const violations = await page.evaluate(async () => (await window.axe.run()).violations.map(one =>
+    `${one.impact}: ${one.id}: ${one.nodes.map(node => `${node.html} ${node.failureSummary}`).join('; ')}`));
+  assert.deepEqual(violations, [], name);
+}
+
+/* ---- the stories ---- */
+
+async function idle() {
+  const page = await open();
+  await live(page);
+  await state(page, 'Giving IDs');
+  assert.equal(await page.title(), 'getid server 0');
+  assert.equal(await page.locator('#cards .card').count(), 8);
+  assert.equal(await page.locator('#generators tbody tr').count(), 4);
+  await page.locator('#card-claim .note', { hasText: '<img src=x onerror=hacked()>' }).waitFor();
+  await look(page, 'idle');
+  // Said to who listens, once, and not each second.
+  const said = await page.evaluate(() => new Promise(resolve => {
+    let changes = 0;
+    new MutationObserver(() => { changes += 1; }).observe(document.querySelector('[role=status]'), { childList: true, characterData: true, subtree: true });
+    setTimeout(() => resolve(changes), 2500);
+  }));
+  assert.equal(said, 0);
+  await page.emulateMedia({ reducedMotion: 'reduce' });
+  assert.equal(await page.locator('.meter i').first().evaluate(node => getComputedStyle(node).transitionDuration), '0s');
+  await page.context().close();
+}
+
+async function full() {
+  const page = await open();
+  await live(page);
+  const ends = [load(), load(), load()];
+  for (let n = 0; n < 200; n += 1) await redis(`INCR ${['orders', 'invoices', 'tickets'][n % 3]}`);
+  await page.waitForFunction(() => Number(document.getElementById('per-s').textContent.replaceAll(',', '')) > 10_000);
+  await page.locator('#sequences tbody tr', { hasText: 'orders' }).waitFor();
+  await page.screenshot({ path: path.join(shots, 'load-1280-light.png') });
+  await look(page, 'load');
+  ends.forEach(end => end());
+  await page.context().close();
+  // Who opens the page now sees what was.
+  const late = await open();
+  await live(late);
+  const peak = Number((await late.locator('#peak').textContent()).replaceAll(',', ''));
+  assert(peak > 10_000, `the peak is ${peak}`);
+  assert((await late.locator('#line-ids').getAttribute('d')).length > 20);
+  await late.context().close();
+}
+
+/* Nothing but the keyboard. */
+async function decoder() {
+  const id = await redis('GETID');
+  const page = await open();
+  await live(page);
+  await page.keyboard.press('Tab');
+  assert.equal(await page.evaluate(() => document.activeElement.className), 'skip');
+  await page.keyboard.press('Enter');
+  await until('the field has the focus', async () => {
+    await page.keyboard.press('Tab');
+    return page.evaluate(() => document.activeElement.id === 'id');
+  });
+  const ring = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
+  assert.notEqual(ring, 'none');
+  await page.keyboard.type(id);
+  await page.keyboard.press('Enter');
+  const first = page.locator('.reading').first();
+  await first.waitFor();
+  const bits = await first.locator('.bits i').allTextContents();
+  assert.equal(BigInt(`0b${bits.join('')}`), BigInt(id));
+  assert.equal(bits.length, 63);
+  assert.deepEqual(await first.locator('.bits span').evaluateAll(all => all.map(one => one.children.length)), [42, 2, 9, 10]);
+  const [utc, here] = await first.locator('dd').allTextContents();
+  const hours = text => Number(/, (\d\d):/.exec(text)[1]);
+  assert.equal((hours(utc) + 8) % 24, hours(here), `${utc} and ${here}`);
+  assert.match(await first.locator('dt').nth(1).textContent(), /Asia\/Shanghai/);
+  await look(page, 'decoded');
+  // Of a generator that is chosen.
+  const trace = await redis('GETID trace');
+  await page.locator('#id').fill(trace);
+  await page.locator('#generator').selectOption('trace');
+  await page.waitForFunction(() => document.querySelectorAll('.reading .bits i').length === 128);
+  assert.equal((await page.locator('.reading .bits i').allTextContents()).join(''), BigInt(`0x${trace.replaceAll('-', '')}`).toString(2).padStart(128, '0'));
+  await page.locator('#id').fill('<img src=x onerror=hacked()>');
+  await page.keyboard.press('Enter');
+  await page.locator('#decode-wrong', { hasText: '<img src=x' }).waitFor();
+  await page.context().close();
+}
+
+/* A server whose every text is hostile: they stay texts. */
+async function hostile() {
+  const bad = '</script><img src=x onerror=hacked()><svg onload=hacked()>\u202e';
+  const put = value => typeof value === 'string' && !/^\d|^(giving|up)$/.test(value) ? bad
+    : Array.isArray(value) ? value.map(put)
+    : value && typeof value === 'object' ? Object.fromEntries(Object.entries(value).map(([name, own]) => [name, put(own)])) : value;
+  const status = put(await (await fetch(`${url}v1/status`)).json());
+  status.notices = [{ text: bad }];
+  status.giving = { state: 'refusing', reason: bad, remedy: bad };
+  status.claim.standbys = [bad];
+  const page = await open();
+  await page.route('**/v1/status/stream', route => route.fulfill({ contentType: 'text/event-stream', body: `event: status\ndata: ${JSON.stringify(status)}\n\n` }));
+  await page.reload();
+  await page.locator('#notices li', { hasText: '<img src=x' }).waitFor();
+  await page.locator('#card-standbys').waitFor();
+  assert.equal(await page.locator('main img, main script, svg[onload]').count(), 0);
+  assert.equal(await page.evaluate(() => window.wasHacked), undefined);
+  assert(!(await page.locator('main').innerText()).includes('\u202e'), 'what turns the direction is shown as its number');
+  await page.context().close();
+}
+
+async function refusing() {
+  const page = await open();
+  await live(page);
+  await state(page, 'Giving IDs');
+  fs.renameSync(dir, `${dir}.away`);
+  await state(page, 'Giving no IDs');
+  await page.locator('#reason', { hasText: 'claim lost' }).waitFor();
+  await page.locator('#remedy', { hasText: 'Put the state folder back' }).waitFor();
+  assert.match(await page.locator('[role=status]').textContent(), /^Giving no IDs\./);
+  assert.match(await page.title(), /^Giving no IDs: /);
+  await look(page, 'refusing');
+  fs.renameSync(`${dir}.away`, dir);
+  await state(page, 'Giving IDs');
+  await page.context().close();
+}
+
+async function manyViewers() {
+  const enough = new AbortController();
+  const streams = await Promise.all(Array.from({ length: 32 }, () => fetch(`${url}v1/status/stream`, { signal: enough.signal })));
+  assert(streams.every(stream => stream.ok));
+  const page = await open();
+  await page.locator('#link-text', { hasText: 'too many look on' }).waitFor();
+  await state(page, 'Giving IDs');
+  enough.abort();
+  await live(page);
+  await page.context().close();
+}
+
+async function login() {
+  assert.equal(await redis('CONFIG SET requirepass geheim-ü'), 'OK');
+  const page = await open();
+  await page.locator('#login').waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'password');
+  assert.equal(await page.locator('#now').isVisible(), false);
+  await look(page, 'login');
+  await page.keyboard.type('wrong');
+  await page.keyboard.press('Enter');
+  await page.locator('#login-wrong', { hasText: 'invalid username-password pair' }).waitFor();
+  await page.keyboard.type('geheim-ü');
+  await page.keyboard.press('Enter');
+  await live(page);
+  await state(page, 'Giving IDs');
+  assert.equal(await page.locator('#login').isVisible(), false);
+  const kept = await page.evaluate(() => [localStorage.length, sessionStorage.length, document.cookie, document.getElementById('password').value]);
+  assert.deepEqual(kept, [0, 0, '', '']);
+  await page.locator('#leave').click();
+  await page.locator('#login').waitFor();
+  await page.reload();
+  await page.locator('#login').waitFor();
+  await page.context().close();
+}
+
+async function gone() {
+  const page = await open();
+  await live(page);
+  server.kill('SIGKILL');
+  await state(page, 'No answer');
+  await page.locator('#reason', { hasText: /since \d\d:\d\d:\d\d\./ }).waitFor();
+  await page.locator('#link-text', { hasText: /^No answer for \d/ }).waitFor();
+  await look(page, 'gone');
+  await start();
+  await live(page);
+  await state(page, 'Giving IDs');
+  // A server that holds its tongue is gone too, though nothing was closed.
+  server.kill('SIGSTOP');
+  await state(page, 'No answer');
+  server.kill('SIGCONT');
+  await state(page, 'Giving IDs');
+  await page.context().close();
+}
+
+try {
+  await start();
+  for (const story of [idle, full, decoder, hostile, refusing, manyViewers, gone, login]) {
+    await story();
+    assert.deepEqual(faults, [], story.name);
+  }
+  console.log('ok page');
+} finally {
+  await browser.close();
+  server.kill('SIGKILL');
+}
