@@ -25,7 +25,8 @@ async function start() {
   const words = ['serve', '--port', port, '--http-port', http, '--http-bind', '127.0.0.1', '--dir', dir,
     '--sequence-create', 'on-first-use', '--id-max-borrow-ms', '500', '--id-watermark-lead-ms', '400',
     '--generator', 'tweets twitter', '--generator', 'trace uuid7', '--generator', 'short leaf format base62 prefix S-'];
-  server = spawn(binary, words.map(String), { stdio: 'ignore' });
+  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('GETID_')));
+  server = spawn(binary, words.map(String), { stdio: 'ignore', env: { ...env, GETID_ID_MACHINE_CLAIM: 'no' } });
   await until('the server answers', () => fetch(`${url}livez`).then(answer => answer.ok, () => false));
 }
 
