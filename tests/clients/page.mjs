@@ -119,6 +119,7 @@ async function idle() {
   assert.equal(await page.title(), 'getid server 0');
   assert.equal(await page.locator('#cards .card').count(), 8);
   assert.equal(await page.locator('#generators tbody tr').count(), 4);
+  assert(!(await page.locator('#generators').textContent()).includes('gives none'));
   await page.locator('#card-claim .note', { hasText: '<img src=x onerror=hacked()>' }).waitFor();
   await look(page, 'idle');
   // Said to who listens, once, and not each second.
@@ -220,6 +221,7 @@ async function refusing() {
   fs.renameSync(dir, `${dir}.away`);
   await state(page, 'Giving no IDs');
   await page.locator('#reason', { hasText: 'claim lost' }).waitFor();
+  assert.equal(await page.locator('#generators .bad-text', { hasText: 'gives none, for the same reason' }).count(), 3);
   await page.locator('#remedy', { hasText: 'Put the state folder back' }).waitFor();
   assert.match(await page.locator('[role=status]').textContent(), /^Giving no IDs\./);
   assert.match(await page.title(), /^Giving no IDs: /);

@@ -156,7 +156,8 @@ fn texts_of_others_are_texts() {
 
 #[test]
 fn the_stream_tells_all_at_first_and_then_what_was_given_each_second() {
-    let server = HttpServer::start(&[]);
+    // A connection on which events go out is not idle.
+    let server = HttpServer::start(&["--http-timeout", "1"]);
     let mut viewer = look(&server, &[]);
     let mut redis = server.server.connect();
     let (name, first) = event(&mut viewer).unwrap();
@@ -167,6 +168,9 @@ fn the_stream_tells_all_at_first_and_then_what_was_given_each_second() {
         let (name, told) = event(&mut viewer).unwrap();
         assert_eq!((name.as_str(), &told["history"]), ("status", &Value::Null));
         given = told["rate"]["ids_per_s"].as_u64().unwrap();
+    }
+    for _ in 0..3 {
+        assert!(event(&mut viewer).is_some());
     }
     // The second may have been a little longer or shorter than one.
     let sum =

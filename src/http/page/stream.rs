@@ -80,7 +80,7 @@ impl Viewer {
         let mut permission = pin!(may_look(&self.caller, &self.headers));
         let mut is_asked = false;
         loop {
-            if self.events.send_timeout(next, TAKE_TIMEOUT).await.is_err() {
+            if !hand(&self.events, next).await {
                 return Problem::stopping();
             }
             if event.changed().await.is_err() || self.caller.is_told_to_end() {
@@ -100,6 +100,11 @@ impl Viewer {
     }
 }
 
+/// Hands an event to the connection; false if it does not take it in time, or is gone.
+async fn hand(events: &mpsc::Sender<Bytes>, event: Bytes) -> bool {
+    events.send_timeout(event, TAKE_TIMEOUT).await.is_ok()
+}
+
 /// The body of the response.
 struct Events(mpsc::Receiver<Bytes>);
 
@@ -112,5 +117,26 @@ impl hyper::body::Body for Events {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::convert::Infallible>>> {
         self.0.poll_recv(cx).map(|event| event.map(|event| Ok(Frame::data(event))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_viewer_that_takes_nothing_is_waited_for_so_long() {
+        let (events, mut taken) = mpsc::channel(1);
+        let begun = Instant::now();
+        assert!(hand(&events, Bytes::from_static(b"first")).await);
+        assert!(!hand(&events, Bytes::from_static(b"second")).await);
+        assert_eq!(begun.elapsed().as_secs(), TAKE_TIMEOUT.as_secs());
+        // What was taken makes room for the next.
+        assert_eq!(taken.recv().await.as_deref(), Some(&b"first"[..]));
+        assert!(hand(&events, Bytes::from_static(b"third")).await);
+        drop(taken);
+        assert!(!hand(&events, Bytes::from_static(b"fourth")).await);
     }
 }
