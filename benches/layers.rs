@@ -1,6 +1,6 @@
 //! What does each layer of a request cost, without the kernel?
 //!
-//! Draw, encode, decode, and a whole turn in memory. What this does not answer: what a request costs over a socket,
+//! Draw, encode, decode, a whole turn in memory, and a request of the HTTP port as far as it is a command. What this does not answer: what a request costs over a socket,
 //! where the system calls are nearly everything; nor how one machine compares with another. Compare only figures of one
 //! run.
 //!
@@ -23,6 +23,17 @@ use getid::text::name_hash::hash_of;
 use getid::text::store_url::StoreUrl;
 use getid_core::{Ask, Key, Layout, RandomCycle, Reservation, Scheme, Slot, Spec, Tick};
 use roomy::roomy_issuer;
+#[cfg(feature = "http")]
+use {
+    getid::acl::Origin,
+    getid::config::{Config, LogFormat, LogLevel, Sources},
+    getid::generators::Generators,
+    getid::logging::{Log, LogOptions},
+    getid::server::connection::LocalClient,
+    getid::server::registry::{Endpoint, Ends},
+    getid::server::settings::session_settings,
+    getid::server::{Process, Server},
+};
 
 #[path = "../tests/support/roomy.rs"]
 mod roomy;
@@ -241,5 +252,55 @@ fn sequence(c: &mut Criterion) {
     group.finish();
 }
 
+/// What the HTTP port has a client in this process do: the same as a client's socket, without the socket.
+#[cfg(feature = "http")]
+fn local_client(c: &mut Criterion) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let server = server(&runtime);
+    let address = Endpoint::Tcp(std::net::SocketAddr::from(([127, 0, 0, 1], 0)));
+    let ends = Ends { peer: address.clone(), local: address, fd: -1 };
+    let mut client = LocalClient::new(&server, Origin::ThisMachine, ends).expect("a client");
+    let mut group = c.benchmark_group("client in this process");
+    for (name, request) in
+        [("1 GETID", &b"*1\r\n$5\r\nGETID\r\n"[..]), ("1 MGETID 100", &b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n"[..])]
+    {
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                let reply = runtime.block_on(client.ask(black_box(request))).expect("a reply");
+                assert_ne!(reply[0], b'-', "{}", reply.escape_ascii());
+                reply.len()
+            });
+        });
+    }
+    group.finish();
+}
+
+#[cfg(feature = "http")]
+fn server(runtime: &tokio::runtime::Runtime) -> Arc<Server> {
+    let config = Config { layout: layout(), ..Config::default() };
+    let identity = Identity { server_id: 1, layout: layout() };
+    let issuer = roomy_issuer(runtime, SystemClock::new(), identity, 60_000);
+    let log = Log::start(LogOptions {
+        level: LogLevel::Nothing,
+        file: None,
+        format: LogFormat::Text,
+        syslog: None,
+        now_unix_ms: || SystemClock::new().wall_unix_ms(),
+    });
+    let process = Process {
+        run_id: String::new(),
+        config_file: String::new(),
+        sources: Sources::default(),
+        started_in: std::path::PathBuf::new(),
+        executable: String::new(),
+        tcp_port: 0,
+    };
+    let settings = Arc::new(session_settings(&config).expect("the default settings"));
+    Server::new(config, settings, Generators::new(issuer), process, 1, None, log.expect("the log"))
+}
+
+#[cfg(feature = "http")]
+criterion_group!(layers, draw, sequence, encode, decode, turn, local_client);
+#[cfg(not(feature = "http"))]
 criterion_group!(layers, draw, sequence, encode, decode, turn);
 criterion_main!(layers);

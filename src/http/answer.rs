@@ -11,19 +11,19 @@ use axum::extract::Request;
 use axum::http::HeaderValue;
 use axum::http::StatusCode;
 use axum::http::header::CONNECTION;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Body as _;
 use tower_service::Service as _;
 
 use super::accept::Port;
+use super::ask::{Ask, Name};
 use super::body::BODY_BYTES_MAX;
 use super::caller::Caller;
-use super::guard;
 use super::outgoing::Outgoing;
 use super::places::{Phase, Place, Told};
 use super::problem::Problem;
-use super::router;
+use super::{guard, ids, router};
 use crate::metrics::Counter;
 
 /// From how many bytes on a response counts as a large one.
@@ -60,12 +60,11 @@ impl Port {
             // What is behind the head may be large, and nobody reads it.
             return if request.body().is_end_stream() { Ok(problem.into()) } else { Err(Last(problem)) };
         }
-        let mut request = if request.body().is_end_stream() { request } else { self.with_body(request, place).await? };
-        request.extensions_mut().insert(caller);
+        let request = if request.body().is_end_stream() { request } else { self.with_body(request, place).await? };
         let is_unread = request.extensions().get::<Unread>().is_some();
-        let mut answer = pin!(self.router.clone().call(request));
+        let mut answer = pin!(self.handled(request, caller));
         poll_fn(|cx| match answer.as_mut().poll(cx) {
-            Poll::Ready(Ok(mut response)) => {
+            Poll::Ready(mut response) => {
                 if is_unread {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
@@ -78,6 +77,19 @@ impl Port {
             Poll::Pending => Poll::Pending,
         })
         .await
+    }
+
+    /// What the request's handler answers: the router finds it, but for the one that most requests are for.
+    async fn handled(&self, mut request: Request, caller: Arc<Caller>) -> Response {
+        if let Some(name) = ids::plain_name(&request) {
+            let name = Name(name.to_owned());
+            let (parts, body) = request.into_parts();
+            // Boxed, or each idle connection would keep room for it.
+            return Box::pin(ids::draw(name, Ask::new(parts, &ids::DRAW, caller), body)).await.into_response();
+        }
+        request.extensions_mut().insert(caller);
+        let Ok(response) = self.router.clone().call(request).await;
+        response
     }
 
     /// The request once its body is there.

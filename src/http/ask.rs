@@ -21,14 +21,21 @@ use super::schema::Bounds;
 pub(super) struct Ask {
     pub(super) caller: Arc<Caller>,
     row: &'static Endpoint,
+    bounds: Bounds,
     headers: HeaderMap,
     uri: Uri,
 }
 
 impl Ask {
-    /// What the configuration bounds now.
+    /// What these parts of a request for this endpoint say.
+    pub(super) fn new(parts: Parts, row: &'static Endpoint, caller: Arc<Caller>) -> Ask {
+        let bounds = Bounds::of(&caller.server.config.get());
+        Ask { caller, row, bounds, headers: parts.headers, uri: parts.uri }
+    }
+
+    /// What the configuration bounded when the request came.
     pub(super) fn bounds(&self) -> Bounds {
-        Bounds::of(&self.caller.server.config.get())
+        self.bounds
     }
 
     /// What the query says.
@@ -72,8 +79,18 @@ impl Ask {
     /// # Errors
     ///
     /// A problem for a login that is wrong, an error reply, or a server that stops.
+    #[allow(dead_code, reason = "the endpoints that use it follow")]
     pub(super) async fn run(&self, args: &[&[u8]]) -> Result<Reply, Problem> {
         self.caller.ask(&self.headers, args).await
+    }
+
+    /// The same as bytes of RESP, errors included.
+    ///
+    /// # Errors
+    ///
+    /// A problem for a login that is wrong, or a server that stops.
+    pub(super) async fn run_bytes(&self, request: &[u8]) -> Result<Vec<u8>, Problem> {
+        self.caller.ask_bytes(&self.headers, request).await
     }
 }
 
@@ -83,8 +100,9 @@ impl FromRequestParts<Served> for Ask {
     async fn from_request_parts(parts: &mut Parts, served: &Served) -> Result<Ask, Problem> {
         // It was put in when the request came.
         let caller = parts.extensions.get::<Arc<Caller>>().cloned().ok_or_else(Problem::stopping)?;
-        let (headers, uri) = (std::mem::take(&mut parts.headers), parts.uri.clone());
-        Ok(Ask { caller, row: served.row, headers, uri })
+        let (headers, uri) = (std::mem::take(&mut parts.headers), std::mem::take(&mut parts.uri));
+        let bounds = Bounds::of(&caller.server.config.get());
+        Ok(Ask { caller, row: served.row, bounds, headers, uri })
     }
 }
 

@@ -101,9 +101,11 @@ fn is_known_host(headers: &HeaderMap, known: &[String]) -> bool {
     // HTTP/1.0 may come without; a browser's requests never do.
     let Some(host) = headers.get(HOST) else { return true };
     let Ok(host) = host.to_str() else { return false };
-    let name = host_of(host).to_ascii_lowercase();
-    let name = name.strip_suffix('.').unwrap_or(&name);
-    name == "localhost" || name.parse::<IpAddr>().is_ok() || known.iter().any(|known| known == name)
+    let name = host_of(host);
+    let name = name.strip_suffix('.').unwrap_or(name);
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok()
+        || known.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// `Host` without its port, and an IPv6 address without its brackets.

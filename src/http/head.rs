@@ -319,12 +319,30 @@ fn is_host(host: &[u8]) -> bool {
 
 /// A character of a method, or of a field's name.
 fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+    const ALL: [bool; 256] = alphanumeric_or(b"!#$%&'*+-.^_`|~");
+    ALL[usize::from(byte)]
 }
 
 /// A character of a target: those of RFC 3986, and the braces, bars and carets that programs leave as they are.
 fn is_of_target(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~:/?@!$&'()*+,;=%[]{}|^".contains(&byte)
+    const ALL: [bool; 256] = alphanumeric_or(b"-._~:/?@!$&'()*+,;=%[]{}|^");
+    ALL[usize::from(byte)]
+}
+
+/// Every byte is looked up: to compare each with all of these would take longer than what hyper does with a head.
+const fn alphanumeric_or(others: &[u8]) -> [bool; 256] {
+    let mut all = [false; 256];
+    let mut byte: u8 = 0;
+    while byte < 128 {
+        all[byte as usize] = byte.is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut at = 0;
+    while at < others.len() {
+        all[others[at] as usize] = true;
+        at += 1;
+    }
+    all
 }
 
 #[cfg(test)]

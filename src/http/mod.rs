@@ -28,6 +28,7 @@ pub mod framing;
 mod gate;
 mod guard;
 pub mod head;
+mod id_list;
 mod ids;
 mod leaf;
 mod openapi;

@@ -66,8 +66,9 @@ impl Endpoint {
     /// The parameter of the query with this name.
     fn parameter(&self, name: &str) -> Result<&'static Parameter, Problem> {
         let mut known = self.parameters.iter().filter(|parameter| parameter.place != Place::Path);
-        let names: Vec<_> = known.clone().map(|parameter| parameter.name).collect();
+        let names = known.clone().map(|parameter| parameter.name);
         known.find(|parameter| parameter.name == name).ok_or_else(|| {
+            let names: Vec<_> = names.collect();
             let meant = did_you_mean(name, names.iter().copied());
             let known = match (meant, names.as_slice()) {
                 (Some(meant), _) => format!("did you mean '{meant}'?"),

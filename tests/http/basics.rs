@@ -32,3 +32,31 @@ fn the_document_tells_of_all_endpoints() {
     assert_eq!((allowed.status, allowed.header("allow")), (405, Some("POST")), "{allowed:?}");
     assert!(server.ask("GET /livez/").text().contains("but at /livez"));
 }
+
+/// Names as they are take a way past the router, which finds the same for others.
+#[test]
+fn a_name_may_be_written_with_percent_signs() {
+    let server = HttpServer::start(&["--generator", "trace", "uuid7"]);
+    let mut http = server.connect();
+    for (plain, percent) in [("-", "%2D"), ("trace", "tr%61ce"), ("nobody", "n%6fbody"), ("a:b", "a%3Ab")] {
+        for (query, body) in
+            [("", ""), ("?count=1", "{}"), ("?count=3", ""), ("?count=0", ""), ("?cuont=1", ""), ("", "[]"), ("", "{")]
+        {
+            let [plain, percent] = [plain, percent].map(|name| {
+                let mut response = http.ask(&format!("POST /v1/ids/{name}{query}"), &[], body);
+                let ids = response.json()["ids"].as_array().map(Vec::len);
+                if ids.is_some() {
+                    // They differ.
+                    response.body.clear();
+                }
+                response.headers.retain(|(name, _)| name != "date");
+                (response, ids)
+            });
+            assert_eq!(plain, percent, "{query} {body}");
+        }
+    }
+    for line in ["GET /v1/ids/-", "PATCH /v1/ids/-", "POST /v1/ids/", "POST /v1/ids/-/", "POST /v1/ids/a/b"] {
+        let status = http.ask(line, &[], "").status;
+        assert!(matches!(status, 404 | 405), "{line}: {status}");
+    }
+}

@@ -1,0 +1,155 @@
+//! The IDs of a reply, as JSON: what most requests of the HTTP port are answered with.
+//!
+//! Other replies become a tree of values first, and that tree becomes text. For one ID that would take longer than all
+//! that is done for it otherwise, so this goes from bytes to bytes, with one allocation.
+
+use super::problem::Problem;
+use super::reply;
+
+const BEGIN: &[u8] = b"{\"ids\":[";
+
+const END: &[u8] = b"]}";
+
+/// What is reserved for each ID: quotes, a comma, and the 20 digits of a large number.
+const ROOM_BYTES: usize = 23;
+
+/// `{"ids":["..."]}` of a reply to `GETID` or `MGETID`.
+///
+/// # Errors
+///
+/// The problem that an error reply means.
+pub(super) fn of_reply(reply: &[u8]) -> Result<Vec<u8>, Problem> {
+    // Written by this process, so it is whole; what it is not is an error's first byte.
+    let (count, mut rest) = match reply.first() {
+        Some(b'*') => header(reply).ok_or_else(Problem::stopping)?,
+        Some(b':' | b'$') => (1, reply),
+        _ => {
+            reply::read(reply)?;
+            return Err(Problem::stopping());
+        }
+    };
+    // Each takes more bytes there than that, so a wrong count reserves no more than there is.
+    let mut json = Vec::with_capacity(count.min(reply.len()) * ROOM_BYTES + BEGIN.len() + END.len());
+    json.extend_from_slice(BEGIN);
+    for number in 0..count {
+        let text;
+        (text, rest) = next(rest).ok_or_else(Problem::stopping)?;
+        if number > 0 {
+            json.push(b',');
+        }
+        push_text(text, &mut json);
+    }
+    json.extend_from_slice(END);
+    Ok(json)
+}
+
+/// The text that `reply` begins with, a bulk string or the digits of an integer, and what follows it.
+fn next(reply: &[u8]) -> Option<(&[u8], &[u8])> {
+    if let Some(reply) = reply.strip_prefix(b":") {
+        return line(reply);
+    }
+    let (len, rest) = header(reply)?;
+    let (text, rest) = rest.split_at_checked(len)?;
+    Some((text, rest.strip_prefix(b"\r\n")?))
+}
+
+/// The number behind the first byte, and what follows that line.
+fn header(reply: &[u8]) -> Option<(usize, &[u8])> {
+    let mut number = 0_usize;
+    for (at, byte) in reply.iter().enumerate().skip(1) {
+        match byte {
+            b'0'..=b'9' => number = number.checked_mul(10)?.checked_add(usize::from(byte - b'0'))?,
+            b'\r' if at > 1 => return Some((number, reply[at..].strip_prefix(b"\r\n")?)),
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// What stands in front of the first line end, and what behind it.
+fn line(reply: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = reply.iter().position(|&byte| byte == b'\r')?;
+    Some((&reply[..end], reply[end..].strip_prefix(b"\r\n")?))
+}
+
+/// Appends a JSON string.
+fn push_text(text: &[u8], json: &mut Vec<u8>) {
+    if is_plain(text) {
+        json.push(b'"');
+        json.extend_from_slice(text);
+        json.push(b'"');
+    } else {
+        let text = String::from_utf8_lossy(text);
+        // Neither can writing to a Vec fail, nor making JSON of a text.
+        let _ = serde_json::to_writer(json, &text);
+    }
+}
+
+/// Whether a text stands in JSON as it is. Most are digits, which is seen of many at a time as long as none ends the
+/// look.
+fn is_plain(text: &[u8]) -> bool {
+    let is_plain = |&byte: &u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
+    text.iter().fold(true, |all, byte| all & byte.is_ascii_digit()) || text.iter().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(reply: &str, ids: &[&str]) {
+        let body = of_reply(reply.as_bytes()).unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), json!({ "ids": ids }));
+        // As serde_json would have it, byte for byte.
+        assert_eq!(String::from_utf8(body).unwrap(), json!({ "ids": ids }).to_string());
+    }
+
+    #[test]
+    fn replies_become_json() {
+        check(":786827840126452656\r\n", &["786827840126452656"]);
+        check("$4\r\n-1-a\r\n", &["-1-a"]);
+        check("*0\r\n", &[]);
+        check("*1\r\n$1\r\n7\r\n", &["7"]);
+        check("*3\r\n$1\r\n7\r\n:8\r\n$0\r\n\r\n", &["7", "8", ""]);
+        check(
+            "$19\r\n\"\\\r\n\t\0\u{1}\u{7f}\u{e4}\u{20ac}\u{1f600}'/\r\n",
+            &["\"\\\r\n\t\0\u{1}\u{7f}\u{e4}\u{20ac}\u{1f600}'/"],
+        );
+    }
+
+    #[test]
+    fn errors_are_problems_and_nothing_else_becomes_ids() {
+        assert_eq!(of_reply(b"-NOPERM no\r\n").unwrap_err().code.as_deref(), Some("NOPERM"));
+        assert_eq!(of_reply(b"!10\r\nBUSY later\r\n").unwrap_err().code.as_deref(), Some("BUSY"));
+        for reply in [
+            "",
+            "*",
+            "*1",
+            "*1\r\n",
+            "*1\r\n$5\r\n1\r\n",
+            "*-1\r\n",
+            "*9999999999999\r\n:1\r\n",
+            "*99999999999999999999\r\n",
+            "*\r\n",
+            "$\r\n\r\n",
+            "$1a\r\n1\r\n",
+            ":1",
+            "$1\r\n12",
+            "+OK\r\n",
+            "%0\r\n",
+        ] {
+            assert_eq!(of_reply(reply.as_bytes()), Err(Problem::stopping()), "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_reserved_is_enough_for_numbers() {
+        let ids = vec!["18446744073709551615"; 100];
+        let reply = format!("*100\r\n{}", "$20\r\n18446744073709551615\r\n".repeat(100));
+        let body = of_reply(reply.as_bytes()).unwrap();
+        assert_eq!(body, json!({ "ids": ids }).to_string().into_bytes());
+        assert!(body.capacity() < body.len() + 64, "{} for {}", body.capacity(), body.len());
+    }
+}
