@@ -9,16 +9,18 @@ use std::net::IpAddr;
 
 use axum::extract::Request;
 use axum::http::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN, REFERRER_POLICY,
-    TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
+use hyper::body::Body as _;
 
 use super::caller::Caller;
 use super::credentials::Credentials;
 use super::problem::Problem;
 use super::router;
+use crate::config::Config;
 
 /// Whose page it is from, as far as a browser says.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -38,16 +40,16 @@ pub(super) fn check(request: &Request, caller: &Caller) -> Result<(), Problem> {
     let is_open = (is_probe && config.http.open.probes) || (router::is_metrics(path) && config.http.open.metrics);
     let headers = request.headers();
     if !is_open {
-        check_protection(caller)?;
+        check_protection(&config, caller)?;
     }
     // The page has no data: its script asks for it, with a login or by a name that is known.
     let (is_page, is_of_others) = (path == "/", router::is_of_others(path));
     if !is_probe && !is_page && !is_of_others {
-        check_host(headers, caller)?;
+        check_host(headers, &config, caller)?;
     }
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
     if changes && !is_of_others {
-        check_change(headers, &config.http.hosts)?;
+        check_change(headers, request.body().is_end_stream(), &config.http.hosts)?;
     }
     Ok(())
 }
@@ -69,13 +71,14 @@ fn check_method(method: &Method, path: &str) -> Result<(), Problem> {
 ///
 /// The problem that it is answered with.
 pub(super) fn check_admission(headers: &HeaderMap, caller: &Caller) -> Result<(), Problem> {
-    check_protection(caller)?;
-    check_host(headers, caller)
+    let config = caller.server.config.get();
+    check_protection(&config, caller)?;
+    check_host(headers, &config, caller)
 }
 
-fn check_protection(caller: &Caller) -> Result<(), Problem> {
-    let default_is_open = caller.server.settings.get().users.default_user().is_nopass();
-    if !caller.server.config.get().protection().turns_away(caller.origin, default_is_open) {
+fn check_protection(config: &Config, caller: &Caller) -> Result<(), Problem> {
+    let default_is_open = || caller.server.settings.get().users.default_user().is_nopass();
+    if !config.protection().turns_away(caller.origin, true) || !default_is_open() {
         return Ok(());
     }
     Err(Problem::new(
@@ -86,8 +89,8 @@ fn check_protection(caller: &Caller) -> Result<(), Problem> {
     ))
 }
 
-fn check_host(headers: &HeaderMap, caller: &Caller) -> Result<(), Problem> {
-    if is_known_host(headers, &caller.server.config.get().http.hosts) || proves_who_it_is(headers, caller) {
+fn check_host(headers: &HeaderMap, config: &Config, caller: &Caller) -> Result<(), Problem> {
+    if is_known_host(headers, &config.http.hosts) || proves_who_it_is(headers, caller) {
         return Ok(());
     }
     Err(Problem::new(
@@ -126,19 +129,19 @@ fn proves_who_it_is(headers: &HeaderMap, caller: &Caller) -> bool {
 }
 
 /// A form of another page's can be sent here, but not with a JSON body, and its browser says where it is from.
-fn check_change(headers: &HeaderMap, known: &[String]) -> Result<(), Problem> {
+fn check_change(headers: &HeaderMap, is_empty: bool, known: &[String]) -> Result<(), Problem> {
     let is_elsewhere = headers.get(ORIGIN).is_some_and(|origin| !is_own_origin(origin, headers.get(HOST), known))
         || headers.get(SEC_FETCH_SITE).is_some_and(|site| !matches!(site.as_bytes(), b"same-origin" | b"none"));
     if is_elsewhere {
         let detail = "the request is from a page of another site: its Origin is not this server's";
         return Err(Problem::new(StatusCode::FORBIDDEN, detail.to_owned()));
     }
-    let is_empty = !headers.contains_key(TRANSFER_ENCODING)
-        && headers.get(CONTENT_LENGTH).is_none_or(|length| length.as_bytes().iter().all(|digit| *digit == b'0'));
-    let is_json = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).is_some_and(|kind| {
-        kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
-    });
-    if is_empty || is_json {
+    let is_json = || {
+        headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).is_some_and(|kind| {
+            kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+        })
+    };
+    if is_empty || is_json() {
         return Ok(());
     }
     Err(Problem::new(

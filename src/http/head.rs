@@ -119,20 +119,27 @@ pub fn scan(bytes: &[u8], seen: usize) -> Scan {
 /// Where the head ends, if it does, once nothing is wrong that can be seen without its end.
 fn end(bytes: &[u8], skipped: usize, seen: usize) -> Result<Option<usize>, Fault> {
     let mut line = None;
+    // Who has sent a whole head has its first line read with the rest.
+    let check = |line: Option<usize>| line.map_or(Ok(()), |end| first_line(&bytes[skipped..end]).map(drop));
     for (at, _) in bytes.iter().enumerate().skip(seen.max(skipped)).filter(|(_, byte)| **byte == b'\n') {
         if at == skipped || bytes[at - 1] != b'\r' {
+            check(line)?;
             // Who speaks no HTTP at all is told so, not what is wrong with the ends of lines.
             return Err(if has_version(&bytes[skipped..at]) { Fault::LineEnd } else { not_http(&bytes[skipped..at]) });
         }
         if line.is_none() && !bytes[skipped..seen.max(skipped)].contains(&b'\n') {
             line = Some(at - 1);
-            first_line(&bytes[skipped..at - 1])?;
         }
         if at >= skipped + 3 && bytes[at - 3..at - 1] == *b"\r\n" {
             let len = at + 1;
-            return if len > HEAD_BYTES_MAX { Err(Fault::HeadTooLarge) } else { Ok(Some(len)) };
+            if len <= HEAD_BYTES_MAX {
+                return Ok(Some(len));
+            }
+            check(line)?;
+            return Err(Fault::HeadTooLarge);
         }
     }
+    check(line)?;
     let has_line = line.is_some() || bytes[skipped..].contains(&b'\n');
     if !has_line && bytes.len() > LINE_BYTES_MAX + skipped {
         return Err(Fault::LineTooLong);

@@ -111,7 +111,7 @@ fn number(text: &str) -> Option<i64> {
 
 /// Text as forms and links have it: `%2F` is a slash, and a plus is a blank.
 pub(super) fn decoded(text: &str) -> Result<Cow<'_, str>, Problem> {
-    if !text.contains(['%', '+']) {
+    if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
         return Ok(Cow::Borrowed(text));
     }
     let wrong = || {
