@@ -10,11 +10,11 @@ use axum::extract::FromRef;
 use axum::routing::{MethodFilter, MethodRouter};
 
 use super::schema::{Field, Schema};
-use super::{Http, ids, openapi, page, probes};
+use super::{Http, ids, metrics, openapi, page, probes};
 
 /// All of them, in the order in which the document has them.
 pub(super) fn all() -> impl Iterator<Item = &'static Endpoint> {
-    [ids::ENDPOINTS, page::ENDPOINTS, openapi::ENDPOINTS, probes::ENDPOINTS].into_iter().flatten()
+    [ids::ENDPOINTS, page::ENDPOINTS, metrics::ENDPOINTS, openapi::ENDPOINTS, probes::ENDPOINTS].into_iter().flatten()
 }
 
 /// One method of one path.

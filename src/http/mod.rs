@@ -31,6 +31,7 @@ pub mod head;
 mod id_list;
 mod ids;
 mod leaf;
+mod metrics;
 mod openapi;
 mod outgoing;
 mod page;

@@ -149,9 +149,10 @@ fn responses(row: &Endpoint, bounds: Bounds, components: &mut Components) -> Val
         if let Some(schema) = answer.schema {
             body["schema"] = schema.document(bounds, components);
         }
-        let mut content = Map::new();
-        content.insert(answer.media.to_owned(), body);
-        told.insert(answer.status.to_string(), json!({ "description": answer.description, "content": content }));
+        let answers = told.entry(answer.status.to_string());
+        let own = answers.or_insert_with(|| json!({ "description": answer.description, "content": {} }));
+        // Several of one status differ in their media.
+        own["content"][answer.media] = body;
     }
     let of_changes: &[u16] = if row.method == Method::Get { &[] } else { &OF_CHANGES };
     let mut problems: Vec<_> = OF_ALL.iter().chain(of_changes).chain(row.problems).copied().collect();

@@ -292,6 +292,8 @@ pub struct Family {
     pub help: Cow<'static, str>,
     /// Its labels.
     pub labels: Vec<&'static str>,
+    /// The section of INFO that has the first of its fields.
+    pub section: &'static str,
     /// The fields of INFO that it is made from.
     pub fields: Vec<String>,
 }
@@ -314,31 +316,34 @@ pub fn families() -> Vec<Family> {
     let mut families = Vec::new();
     for section in SECTIONS {
         for metric in section.metrics {
-            let generator = matches!(metric.source, Source::Generator(_)).then_some("generator");
-            let field =
-                if generator.is_some() { format!("generator_*: {}", metric.name) } else { metric.name.to_owned() };
-            match metric.export {
-                Export::Parts { label, parts } => {
-                    for part in parts {
-                        let field = format!("{}*: {}", metric.name, part.name);
-                        add(&mut families, part.kind, &part.export, part.name, Some(label), field);
-                    }
+            let (section, help) = (section.title, metric.help);
+            let own = matches!(metric.source, Source::Generator(_)).then_some("generator");
+            if let Export::Parts { label, parts } = metric.export {
+                for Part { name, kind, export } in parts {
+                    let field = format!("{}*: {name}", metric.name);
+                    add(&mut families, export, Row { section, kind: *kind, help: name, own: Some(label), field });
                 }
-                export => add(&mut families, metric.kind, &export, metric.help, generator, field),
+            } else {
+                let field =
+                    if own.is_some() { format!("generator_*: {}", metric.name) } else { metric.name.to_owned() };
+                add(&mut families, &metric.export, Row { section, kind: metric.kind, help, own, field });
             }
         }
     }
     families
 }
 
-fn add(
-    families: &mut Vec<Family>,
+/// A row, or a part of one.
+struct Row {
+    section: &'static str,
     kind: Kind,
-    export: &Export,
     help: &'static str,
     own: Option<&'static str>,
     field: String,
-) {
+}
+
+fn add(families: &mut Vec<Family>, export: &Export, row: Row) {
+    let Row { section, kind, help, own, field } = row;
     let (name, shape, help, label) = match *export {
         Export::Series(series) => {
             let shape = if kind == Kind::Counter { Shape::Counter } else { Shape::Gauge };
@@ -354,7 +359,7 @@ fn add(
         family.labels.extend(new);
         family.fields.push(field);
     } else {
-        families.push(Family { name, shape, help, labels: labels.collect(), fields: vec![field] });
+        families.push(Family { name, shape, help, labels: labels.collect(), section, fields: vec![field] });
     }
 }
 
@@ -439,7 +444,7 @@ mod tests {
             // In OpenMetrics a family has no `_total` and no `_info`.
             let base = name.strip_suffix("_total").or_else(|| name.strip_suffix("_info")).unwrap_or(name);
             assert!(bases.insert(base), "{name} has the name of another");
-            let is_plain = help.ends_with('.') && help.is_ascii() && !help.contains(['\\', '\n']);
+            let is_plain = help.ends_with('.') && help.is_ascii() && !help.contains(['\\', '\n', '"']);
             assert!(is_plain && !help.contains("  "), "{name}: {help}");
             // Names of directives, between backticks, may say a unit.
             let prose: String = help.split('`').step_by(2).collect();

@@ -171,6 +171,31 @@ impl Facts<'_> {
     }
 }
 
+#[cfg(test)]
+impl<'a> Facts<'a> {
+    /// Those of a server that has done nothing.
+    pub(super) fn of_tests(metrics: &'a Metrics) -> Facts<'a> {
+        fn lazy<'a, T: 'a>(facts: T) -> Lazy<'a, T> {
+            Lazy::new(Box::new(move || facts))
+        }
+        Facts {
+            metrics,
+            config: Arc::new(Config::default()),
+            server_id: 0,
+            layout: Layout::default(),
+            generator: lazy(IssuerStatus::default()),
+            generators: lazy(Vec::new()),
+            process: ProcessFacts { run_id: "", executable: "", config_file: "", tcp_port: 0, wall_unix_us: 0 },
+            memory: lazy(MemoryFacts { resident_bytes: 0, machine_bytes: None }),
+            cpu: lazy(CpuFacts { own: None, of_children: None }),
+            clients: lazy(ClientFacts::default()),
+            sequences: lazy(None),
+            tls: TlsFacts::default(),
+            log_lines_dropped: 0,
+        }
+    }
+}
+
 /// The value of a gauge that others keep.
 pub(super) fn load(gauge: &AtomicU64) -> Value {
     gauge.load(Relaxed).into()

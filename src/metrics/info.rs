@@ -66,16 +66,15 @@ fn generator_line(out: &mut String, facts: &Facts<'_>, section: &Section, own: &
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::cell::RefCell;
     use std::sync::Arc;
 
-    use getid_core::{Declaration, Layout, NamedGenerator};
+    use getid_core::{Declaration, NamedGenerator};
 
     use super::*;
-    use crate::config::Config;
     use crate::generators::time::IssuerStatus;
-    use crate::metrics::{ClientFacts, CpuFacts, Lazy, MemoryFacts, Metrics, ProcessFacts, TlsFacts};
+    use crate::metrics::{ClientFacts, CpuFacts, Lazy, MemoryFacts, Metrics};
 
     /// The text of these sections of a server with these generators, and what is gathered for it, in its order.
     fn told(sections: &[&str], generators: &[NamedStatus]) -> (String, Vec<&'static str>) {
@@ -87,26 +86,20 @@ mod tests {
         }
         let (metrics, by) = (Metrics::new(1), RefCell::default());
         let facts = Facts {
-            metrics: &metrics,
-            config: Arc::new(Config::default()),
-            server_id: 0,
-            layout: Layout::default(),
             generator: noted("generator", &by, IssuerStatus::default()),
             generators: noted("generators", &by, generators.to_vec()),
-            process: ProcessFacts { run_id: "", executable: "", config_file: "", tcp_port: 0, wall_unix_us: 0 },
             memory: noted("memory", &by, MemoryFacts { resident_bytes: 0, machine_bytes: None }),
             cpu: noted("cpu", &by, CpuFacts { own: None, of_children: None }),
             clients: noted("clients", &by, ClientFacts::default()),
             sequences: noted("sequences", &by, None),
-            tls: TlsFacts::default(),
-            log_lines_dropped: 0,
+            ..Facts::of_tests(&metrics)
         };
         let text = text(&facts, &sections.iter().map(|&section| section.to_owned()).collect::<Vec<_>>());
         (text, by.take())
     }
 
     /// A generator in the middle of its life.
-    fn generator(words: &str) -> NamedStatus {
+    pub(in crate::metrics) fn generator(words: &str) -> NamedStatus {
         let mut declaration = Declaration::from_text(words).expect(words);
         declaration.draw_missing(|_, _| 1);
         let generator = NamedGenerator::new(declaration, 0, None);

@@ -5,12 +5,15 @@
 //!   enough, for no counter is read together with another.
 //! - [`Facts`] is what there is to tell at one moment, as plain numbers and texts; the server gathers it in one place.
 //! - [`table`] has a row for each metric: name, kind, help, and how its value is read from the facts.
-//! - [`export`] is how each row is told to Prometheus; [`info`] writes the table as INFO's text.
+//! - [`info`] writes the table as INFO's text, `prometheus` as what Prometheus scrapes; [`export`] says how each row is
+//!   told there, or why not.
 
 mod commands;
 pub mod export;
 mod facts;
 pub mod info;
+#[cfg(feature = "http")]
+pub mod prometheus;
 mod rate;
 mod sequences;
 pub mod table;

@@ -177,12 +177,12 @@ const SERVER: &[Metric] = &[
     text("server_id", "The directive `server-id`.", |facts| facts.server_id.into())
         .told_as_label("getid_server_info", "server_id"),
     gauge("id_range", "Bits of the server id in an ID.", |facts| facts.layout.server_bits().into())
-        .told("getid_layout_bits").with("field", "server_id")
-        .saying("Bits of each field of the unnamed generator's layout."),
+        .told("getid_layout_field_width").with("field", "server_id")
+        .saying("Widths of the fields of the unnamed generator's layout, bits."),
     gauge("shard_range", "Bits of the counter in an ID.", |facts| facts.layout.shard_bits().into())
-        .told("getid_layout_bits").with("field", "shard"),
+        .told("getid_layout_field_width").with("field", "shard"),
     gauge("random_range", "Random bits in an ID.", |facts| facts.layout.random_bits().into())
-        .told("getid_layout_bits").with("field", "random"),
+        .told("getid_layout_field_width").with("field", "random"),
 ];
 
 #[rustfmt::skip]

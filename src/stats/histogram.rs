@@ -1,6 +1,8 @@
 //! Durations in buckets that grow with them: eight to each power of two, so a percentile is never more than an eighth
 //! too high, and one command's histogram is 2 KB.
 
+use std::ops::RangeInclusive;
+
 /// How many bits of a duration, behind its first, tell the buckets of one power of two apart.
 const SUB_BITS: u32 = 3;
 const SUBS: usize = 1 << SUB_BITS;
@@ -79,6 +81,23 @@ impl Histogram {
         0
     }
 
+    /// How many durations are below each of these powers of two in ns, and not below the one before; and how many are
+    /// below none.
+    pub fn between_powers(&self, octaves: RangeInclusive<u32>) -> (Vec<(u64, u64)>, u64) {
+        let mut bucket = 0;
+        let bounds = octaves.map(|octave| {
+            let bound_ns = 1_u64 << octave;
+            let mut count = 0;
+            while bucket < BUCKETS && end_ns(bucket) <= bound_ns {
+                count += self.counts[bucket];
+                bucket += 1;
+            }
+            (bound_ns, count)
+        });
+        let bounds = bounds.collect();
+        (bounds, self.counts[bucket..].iter().sum())
+    }
+
     /// Bounds in microseconds, each with how many durations are below it: those of Redis's `LATENCY HISTOGRAM`, which
     /// are powers of two in ns. A bound is there only if something came since the one before.
     pub fn cumulative_us(&self) -> Vec<(u64, u64)> {
@@ -134,6 +153,16 @@ mod tests {
         assert_eq!(histogram.percentile_ns(991), 1023);
         assert_eq!(histogram.percentile_ns(992), 1_048_575);
         assert_eq!(histogram.percentile_ns(1000), 1_048_575);
+    }
+
+    #[test]
+    fn every_duration_is_between_two_powers_or_above_all() {
+        let mut histogram = Histogram::default();
+        for ns in [0, 7, 8, 9, 63, 64, 127, 128, 1 << 40] {
+            histogram.add(bucket_of(ns), 1);
+        }
+        assert_eq!(histogram.between_powers(3..=7), (vec![(8, 2), (16, 2), (32, 0), (64, 1), (128, 2)], 2));
+        assert_eq!(histogram.between_powers(2..=2), (vec![(4, 1)], 8));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod container;
 mod examples;
 mod layering;
+mod metrics;
 mod readme;
 mod shape;
 #[path = "../support/mod.rs"]

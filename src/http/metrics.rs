@@ -1,0 +1,112 @@
+//! `GET /metrics`: what INFO tells, as Prometheus reads it.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use axum::routing::on;
+
+use super::Http;
+use super::caller::Caller;
+use super::endpoint::{Access, Answer, Endpoint, Method};
+use super::openapi::TAG_SERVER;
+use super::problem::Problem;
+use crate::generators::sequence::LISTED_MAX;
+use crate::metrics::prometheus::{self, TextFormat};
+
+pub(super) const ENDPOINTS: &[Endpoint] = &[METRICS];
+
+const METRICS: Endpoint = Endpoint {
+    method: Method::Get,
+    path: "/metrics",
+    tag: TAG_SERVER,
+    id: "getMetrics",
+    summary: "What INFO tells, for Prometheus",
+    description: "OpenMetrics for whoever prefers that by Accept, Prometheus's own text for all others.",
+    access: Access::Commands(&[("INFO", "unless http-open has metrics")]),
+    parameters: &[],
+    body: None,
+    answers: &[
+        Answer { status: 200, media: TextFormat::Prometheus.content_type(), schema: None, description: TOLD },
+        Answer { status: 200, media: TextFormat::OpenMetrics.content_type(), schema: None, description: TOLD },
+    ],
+    problems: &[],
+    route: |filter| on(filter, metrics),
+};
+
+const TOLD: &str = "Everything.";
+
+/// Whoever may run INFO may read it; with `http-open metrics`, everybody.
+async fn metrics(
+    State(http): State<Arc<Http>>,
+    Extension(caller): Extension<Arc<Caller>>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    if !http.server.config.get().http.open.metrics {
+        // The shortest section: what is asked is whether it would be answered.
+        caller.ask(&headers, &[b"INFO", b"cluster"]).await?;
+    }
+    let accept: Vec<_> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+    let format = wanted(&accept.join(","));
+    let text = prometheus::text(&http.server.facts_with(LISTED_MAX), format);
+    let headers =
+        [(CONTENT_TYPE, HeaderValue::from_static(format.content_type())), (VARY, HeaderValue::from_static("Accept"))];
+    Ok((headers, text).into_response())
+}
+
+/// OpenMetrics for whoever prefers it to text; for all others Prometheus's own text.
+fn wanted(accept: &str) -> TextFormat {
+    let [mut open, mut plain, mut any] = [0, 0, 0];
+    for range in accept.split(',') {
+        let mut words = range.split(';').map(str::trim);
+        let media = words.next().unwrap_or("").to_ascii_lowercase();
+        let weight = words.find_map(|word| word.strip_prefix("q=").or_else(|| word.strip_prefix("Q=")));
+        let weight = weight.map_or(1000, per_mille);
+        let best = match media.as_str() {
+            "application/openmetrics-text" => &mut open,
+            "text/plain" => &mut plain,
+            "*/*" | "text/*" => &mut any,
+            _ => continue,
+        };
+        *best = weight.max(*best);
+    }
+    if open > plain.max(any) { TextFormat::OpenMetrics } else { TextFormat::Prometheus }
+}
+
+/// `0.75` as 750; what is no weight is none.
+fn per_mille(weight: &str) -> u32 {
+    weight.parse::<f64>().ok().filter(|weight| (0.0..=1.0).contains(weight)).map_or(0, |weight| {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 1000")]
+        let per_mille = (weight * 1000.0) as u32;
+        per_mille
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn openmetrics_is_for_those_who_prefer_it() {
+        let of_prometheus = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;\
+            q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        let of_browsers = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8";
+        for (accept, format) in [
+            (of_prometheus, TextFormat::OpenMetrics),
+            ("application/openmetrics-text", TextFormat::OpenMetrics),
+            ("Application/OpenMetrics-Text; version=1.0.0; Q=0.9, text/plain; q=0.8", TextFormat::OpenMetrics),
+            ("", TextFormat::Prometheus),
+            ("*/*", TextFormat::Prometheus),
+            (of_browsers, TextFormat::Prometheus),
+            ("text/plain;version=0.0.4;q=1,application/openmetrics-text;q=0.9", TextFormat::Prometheus),
+            ("application/openmetrics-text;q=0", TextFormat::Prometheus),
+            ("application/openmetrics-text;q=2", TextFormat::Prometheus),
+            (";;,,q=;=\u{fffd}", TextFormat::Prometheus),
+        ] {
+            assert_eq!(wanted(accept), format, "{accept}");
+        }
+    }
+}

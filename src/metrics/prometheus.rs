@@ -1,0 +1,438 @@
+//! The text that Prometheus scrapes: the table's rows as families of samples.
+//!
+//! The crate writes OpenMetrics. Prometheus's own text format, 0.0.4, differs in names and types only: there a counter
+//! is called what its samples are, and a family whose value is always 1 is a gauge. So one collector makes both.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::encoding::{
+    CounterValueEncoder, DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeLabel as _, EncodeLabelSet,
+    GaugeValueEncoder, LabelSetEncoder, MetricEncoder, NoLabelSet,
+};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::export::{Convert, Durations, Export, Family, Series, Shape, families, unit_of};
+use super::table::{Metric, SECTIONS, Source};
+use super::{Facts, Value};
+
+/// The bounds of histograms: powers of two in ns, from 64 ns to 17 s.
+const FIRST_BOUND_OCTAVE: u32 = 6;
+const LAST_BOUND_OCTAVE: u32 = 34;
+
+/// Which of Prometheus's texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextFormat {
+    /// Its own, version 0.0.4.
+    Prometheus,
+    /// OpenMetrics, version 1.0.0.
+    OpenMetrics,
+}
+
+impl TextFormat {
+    /// Its media type.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            TextFormat::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            TextFormat::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+/// Everything that INFO tells, as Prometheus reads it.
+pub fn text(facts: &Facts<'_>, format: TextFormat) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Exposition { families: told(facts), format }));
+    let mut text = String::with_capacity(64 * 1024);
+    // Writing to a String cannot fail.
+    let _ = encode_registry(&mut text, &registry);
+    if format == TextFormat::OpenMetrics {
+        let _ = encode_eof(&mut text);
+    }
+    text
+}
+
+static FAMILIES: LazyLock<(Vec<Family>, HashMap<&'static str, usize>)> = LazyLock::new(|| {
+    let families = families();
+    let places = families.iter().enumerate().map(|(place, family)| (family.name, place)).collect();
+    (families, places)
+});
+
+/// All families, each with its samples of one moment.
+#[derive(Debug)]
+struct Exposition {
+    families: Vec<(&'static Family, Vec<Sample>)>,
+    format: TextFormat,
+}
+
+#[derive(Debug)]
+struct Sample {
+    labels: Labels,
+    said: Said,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Labels {
+    /// What it belongs to: `("command", "getid")`.
+    of: Option<(&'static str, Arc<str>)>,
+    /// What its row says.
+    fixed: Option<(&'static str, &'static str)>,
+    /// The words of a family whose value is always 1.
+    words: Vec<(&'static str, String)>,
+}
+
+#[derive(Debug)]
+enum Said {
+    Number(Number),
+    Durations(Durations),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Number {
+    Unsigned(u64),
+    Signed(i64),
+    Real(f64),
+}
+
+/// Samples by the place of their family.
+struct Samples(Vec<Vec<Sample>>);
+
+impl Samples {
+    fn of(&mut self, family: &str) -> Option<&mut Vec<Sample>> {
+        FAMILIES.1.get(family).and_then(|&place| self.0.get_mut(place))
+    }
+
+    fn add(&mut self, series: &Series, of: Option<(&'static str, Arc<str>)>, value: &Value) {
+        let Some(number) = number(value, series.convert) else { return };
+        let labels = Labels { of, fixed: series.label, words: Vec::new() };
+        if let Some(samples) = self.of(series.family) {
+            samples.push(Sample { labels, said: Said::Number(number) });
+        }
+    }
+
+    /// Adds a word to the family's sample of the same owner, which begins with the first word.
+    fn add_word(&mut self, family: &str, label: &'static str, of: Option<(&'static str, Arc<str>)>, value: &Value) {
+        let Some(samples) = self.of(family) else { return };
+        let word = (label, value.to_string());
+        match samples.last_mut().filter(|last| last.labels.of == of) {
+            Some(last) => last.labels.words.push(word),
+            None => {
+                let labels = Labels { of, fixed: None, words: vec![word] };
+                samples.push(Sample { labels, said: Said::Number(Number::Unsigned(1)) });
+            }
+        }
+    }
+
+    /// Adds what a row, or a part of one, says.
+    fn add_value(&mut self, export: &Export, of: Option<(&'static str, Arc<str>)>, value: &Value) {
+        match export {
+            Export::Series(series) => self.add(series, of, value),
+            Export::Label { family, label } => self.add_word(family, label, of, value),
+            Export::Histogram { .. } | Export::Parts { .. } | Export::Untold(_) => {}
+        }
+    }
+}
+
+/// What all rows say.
+fn told(facts: &Facts<'_>) -> Vec<(&'static Family, Vec<Sample>)> {
+    let mut samples = Samples(FAMILIES.0.iter().map(|_| Vec::new()).collect());
+    let generators: Vec<Arc<str>> =
+        facts.generators.iter().map(|own| own.generator.declaration().name().into()).collect();
+    for metric in SECTIONS.iter().flat_map(|section| section.metrics) {
+        add_row(&mut samples, facts, metric, &generators);
+    }
+    FAMILIES.0.iter().zip(samples.0).filter(|(_, samples)| !samples.is_empty()).collect()
+}
+
+fn add_row(samples: &mut Samples, facts: &Facts<'_>, metric: &Metric, generators: &[Arc<str>]) {
+    match metric.export {
+        Export::Untold(_) => return,
+        Export::Histogram { family, label, read, .. } => {
+            let Some(samples) = samples.of(family) else { return };
+            samples.extend(read(facts).into_iter().map(|(owner, durations)| Sample {
+                labels: Labels { of: Some((label, owner.into())), ..Labels::default() },
+                said: Said::Durations(durations),
+            }));
+            return;
+        }
+        _ => {}
+    }
+    let own_source = if let Export::Series(Series { source, .. }) = metric.export { source } else { None };
+    match own_source.unwrap_or(metric.source) {
+        Source::Constant(_) => {}
+        Source::Facts(read) => match (metric.export, read(facts)) {
+            (Export::Parts { label, parts }, Value::Family(entries)) => {
+                for (owner, values) in entries {
+                    let Value::Parts(values) = values else { continue };
+                    let owner: Arc<str> = owner.into();
+                    for (name, value) in &values {
+                        let Some(part) = parts.iter().find(|part| part.name == *name) else { continue };
+                        samples.add_value(&part.export, Some((label, Arc::clone(&owner))), value);
+                    }
+                }
+            }
+            (export, value) => samples.add_value(&export, None, &value),
+        },
+        Source::Generator(read) => {
+            for (own, name) in facts.generators.iter().zip(generators) {
+                samples.add_value(&metric.export, Some(("generator", Arc::clone(name))), &read(facts, own));
+            }
+        }
+    }
+}
+
+/// A value in a base unit; `None` for what is no number.
+fn number(value: &Value, convert: Convert) -> Option<Number> {
+    let decimals_more = match convert {
+        Convert::Plain => 0,
+        Convert::Ms => 3,
+        Convert::Us => 6,
+        Convert::OneIf(word) => return text_of(value).map(|text| Number::Unsigned((text == word).into())),
+        Convert::OneUnless(word) => return text_of(value).map(|text| Number::Unsigned((text != word).into())),
+    };
+    match value {
+        Value::Integer(integer) if decimals_more == 0 => Some(Number::integer(*integer)),
+        Value::Integer(integer) => Some(Number::Real(scaled(*integer, decimals_more))),
+        Value::Decimal { units, decimals } => Some(Number::Real(scaled((*units).into(), decimals + decimals_more))),
+        Value::Absent | Value::Text(_) | Value::Parts(_) | Value::Family(_) => None,
+    }
+}
+
+fn text_of(value: &Value) -> Option<&str> {
+    if let Value::Text(text) = value { Some(text) } else { None }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floating point numbers only")]
+fn scaled(units: i128, decimals: u32) -> f64 {
+    units as f64 / 10_i128.pow(decimals) as f64
+}
+
+impl Collector for Exposition {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for (family, samples) in &self.families {
+            let (name, unit, kind) = described(family, self.format);
+            let mut encoder = encoder.encode_descriptor(name, &family.help, unit.as_ref(), kind)?;
+            for sample in samples {
+                self.encode_sample(&mut encoder, family.shape, sample)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How a family is announced.
+fn described(family: &Family, format: TextFormat) -> (&'static str, Option<Unit>, MetricType) {
+    let name = family.name;
+    match (format, family.shape) {
+        (_, Shape::Histogram) | (TextFormat::OpenMetrics, _) => {}
+        (TextFormat::Prometheus, Shape::Counter) => return (name, None, MetricType::Counter),
+        (TextFormat::Prometheus, Shape::Gauge | Shape::Info) => return (name, None, MetricType::Gauge),
+    }
+    let kind = match family.shape {
+        Shape::Counter => MetricType::Counter,
+        Shape::Gauge => MetricType::Gauge,
+        Shape::Histogram => MetricType::Histogram,
+        Shape::Info => MetricType::Info,
+    };
+    let name = name.strip_suffix("_total").or_else(|| name.strip_suffix("_info")).unwrap_or(name);
+    if format == TextFormat::Prometheus {
+        return (name, None, kind);
+    }
+    let unit =
+        unit_of(family.name).and_then(|unit| name.strip_suffix(unit)?.strip_suffix('_').map(|rest| (rest, unit)));
+    match unit {
+        Some((rest, unit)) => (rest, Some(Unit::Other(unit.to_owned())), kind),
+        None => (name, None, kind),
+    }
+}
+
+impl Exposition {
+    fn encode_sample(&self, encoder: &mut MetricEncoder<'_>, shape: Shape, sample: &Sample) -> fmt::Result {
+        let Sample { labels, said } = sample;
+        if shape == Shape::Info && self.format == TextFormat::OpenMetrics {
+            return encoder.encode_info(labels);
+        }
+        if labels.is_empty() {
+            return self.encode_said(encoder, shape, said);
+        }
+        self.encode_said(&mut encoder.encode_family(labels)?, shape, said)
+    }
+
+    fn encode_said(&self, encoder: &mut MetricEncoder<'_>, shape: Shape, said: &Said) -> fmt::Result {
+        match said {
+            Said::Durations(durations) => encode_histogram(encoder, durations),
+            // In Prometheus's own text the family is called what its samples are: nothing is put behind the name.
+            Said::Number(number) if shape == Shape::Counter && self.format == TextFormat::OpenMetrics => {
+                encoder.encode_counter::<NoLabelSet, _, u64>(number, None)
+            }
+            Said::Number(number) => encoder.encode_gauge(number),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bounds are powers of two")]
+fn encode_histogram(encoder: &mut MetricEncoder<'_>, durations: &Durations) -> fmt::Result {
+    let Durations { sum_ns, histogram } = durations;
+    let (bounds, above) = histogram.between_powers(FIRST_BOUND_OCTAVE..=LAST_BOUND_OCTAVE);
+    let mut buckets: Vec<(f64, u64)> = bounds.iter().map(|&(ns, count)| (ns as f64 / 1e9, count)).collect();
+    buckets.push((f64::INFINITY, above));
+    encoder.encode_histogram::<NoLabelSet>(scaled((*sum_ns).into(), 9), histogram.total(), &buckets, None)
+}
+
+impl Labels {
+    fn is_empty(&self) -> bool {
+        self.of.is_none() && self.fixed.is_none() && self.words.is_empty()
+    }
+}
+
+impl EncodeLabelSet for Labels {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        if let Some((label, owner)) = &self.of {
+            (*label, &**owner).encode(encoder.encode_label())?;
+        }
+        if let Some(fixed) = self.fixed {
+            fixed.encode(encoder.encode_label())?;
+        }
+        self.words.iter().try_for_each(|(label, word)| (*label, word.as_str()).encode(encoder.encode_label()))
+    }
+}
+
+impl Number {
+    /// An integer as it is; beyond 64 bits as a floating point number.
+    fn integer(integer: i128) -> Number {
+        match (u64::try_from(integer), i64::try_from(integer)) {
+            (Ok(unsigned), _) => Number::Unsigned(unsigned),
+            (_, Ok(signed)) => Number::Signed(signed),
+            _ => Number::Real(scaled(integer, 0)),
+        }
+    }
+}
+
+impl EncodeGaugeValue for Number {
+    fn encode(&self, encoder: &mut GaugeValueEncoder<'_>) -> fmt::Result {
+        match self {
+            Number::Unsigned(unsigned) => EncodeGaugeValue::encode(unsigned, encoder),
+            Number::Signed(signed) => signed.encode(encoder),
+            Number::Real(real) => EncodeGaugeValue::encode(real, encoder),
+        }
+    }
+}
+
+impl EncodeCounterValue for Number {
+    fn encode(&self, encoder: &mut CounterValueEncoder<'_>) -> fmt::Result {
+        match self {
+            Number::Unsigned(unsigned) => EncodeCounterValue::encode(unsigned, encoder),
+            Number::Signed(signed) => EncodeCounterValue::encode(&scaled((*signed).into(), 0), encoder),
+            Number::Real(real) => EncodeCounterValue::encode(real, encoder),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Verb;
+    use crate::metrics::info::tests::generator;
+    use crate::metrics::{Lazy, MeasuredDraw, Metrics};
+    use crate::session::{Calls, ErrorCode};
+
+    /// The lines about a family, in this format.
+    fn lines(facts: &Facts<'_>, format: TextFormat, family: &str) -> String {
+        let text = text(facts, format);
+        let is_of = |line: &&str| line.trim_start_matches("# HELP ").trim_start_matches("# TYPE ").starts_with(family);
+        text.lines().filter(is_of).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn a_counter_is_named_by_the_rules_of_its_format() {
+        let metrics = Metrics::new(1);
+        let facts = Facts {
+            generators: Lazy::new(Box::new(|| vec![generator("orders:eu uuid4")])),
+            ..Facts::of_tests(&metrics)
+        };
+        let samples = "getid_ids_issued_total{generator=\"orders:eu\"} 7\n\
+            getid_ids_issued_total{generator=\"(unnamed)\"} 0";
+        let sorted = |text: String| {
+            let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+            lines.sort_unstable_by(|a, b| b.cmp(a));
+            lines.join("\n")
+        };
+        assert_eq!(
+            sorted(lines(&facts, TextFormat::Prometheus, "getid_ids_issued")),
+            format!(
+                "{samples}\n# TYPE getid_ids_issued_total counter\n# HELP getid_ids_issued_total IDs given in this life."
+            )
+        );
+        assert_eq!(
+            sorted(lines(&facts, TextFormat::OpenMetrics, "getid_ids_issued")),
+            format!("{samples}\n# TYPE getid_ids_issued counter\n# HELP getid_ids_issued IDs given in this life.")
+        );
+    }
+
+    #[test]
+    fn words_are_labels_of_a_gauge_or_an_info() {
+        let metrics = Metrics::new(1);
+        let facts = Facts::of_tests(&metrics);
+        let plain = lines(&facts, TextFormat::Prometheus, "getid_build");
+        assert!(plain.contains("# TYPE getid_build_info gauge\ngetid_build_info{redis_version=\""), "{plain}");
+        let open = lines(&facts, TextFormat::OpenMetrics, "getid_build");
+        assert!(open.contains("# TYPE getid_build info\ngetid_build_info{redis_version=\""), "{open}");
+        assert!(plain.ends_with("\"} 1") && open.ends_with("\"} 1"), "{plain}\n{open}");
+    }
+
+    #[test]
+    fn only_openmetrics_has_units_and_an_end() {
+        let metrics = Metrics::new(1);
+        let facts = Facts::of_tests(&metrics);
+        let open = text(&facts, TextFormat::OpenMetrics);
+        assert!(open.contains("\n# UNIT getid_borrow_seconds seconds\n"), "{open}");
+        assert!(open.ends_with("\n# EOF\n") && open.matches("# EOF").count() == 1, "{open}");
+        let plain = text(&facts, TextFormat::Prometheus);
+        assert!(!plain.contains("# EOF") && !plain.contains("# UNIT") && plain.ends_with('\n'), "{plain}");
+    }
+
+    #[test]
+    fn a_histogram_has_all_calls_in_its_last_bucket() {
+        let metrics = Metrics::new(1);
+        let counters = metrics.own_commands().unwrap();
+        let turn = [Calls { verb: Verb::GetId, calls: 3, failed: 0, rejected: 0, ns: 0, bucket: 0 }];
+        counters.add(&turn);
+        counters.charge(&turn, MeasuredDraw { ns: 300, waited: false });
+        counters.refuse(Verb::GetId, 1, ErrorCode::of(b"BUSY x"));
+        let facts = Facts::of_tests(&metrics);
+        let told = lines(&facts, TextFormat::Prometheus, "getid_command_duration_seconds");
+        for line in [
+            "# TYPE getid_command_duration_seconds histogram",
+            "getid_command_duration_seconds_sum{command=\"getid\"} 3e-7",
+            "getid_command_duration_seconds_count{command=\"getid\"} 3",
+            "getid_command_duration_seconds_bucket{le=\"6.4e-8\",command=\"getid\"} 0",
+            "getid_command_duration_seconds_bucket{le=\"1.28e-7\",command=\"getid\"} 3",
+            "getid_command_duration_seconds_bucket{le=\"+Inf\",command=\"getid\"} 3",
+        ] {
+            assert!(told.lines().any(|told| told == line), "{line} is not in\n{told}");
+        }
+        let errors = lines(&facts, TextFormat::Prometheus, "getid_errors_total{");
+        assert_eq!(errors, "getid_errors_total{code=\"BUSY\"} 1");
+    }
+
+    #[test]
+    fn numbers_are_in_base_units() {
+        let of = |value: Value, convert| number(&value, convert);
+        assert_eq!(of(1234_u64.into(), Convert::Ms), Some(Number::Real(1.234)));
+        assert_eq!(of((-5_i64).into(), Convert::Ms), Some(Number::Real(-0.005)));
+        assert_eq!(of(i64::MAX.into(), Convert::Plain), Some(Number::Unsigned(i64::MAX.unsigned_abs())));
+        assert_eq!(of(i64::MIN.into(), Convert::Plain), Some(Number::Signed(i64::MIN)));
+        assert_eq!(of(Value::Integer(i128::MIN), Convert::Plain), Some(Number::Real(-(2_f64.powi(127)))));
+        assert_eq!(of(Value::s(1_500_000), Convert::Plain), Some(Number::Real(1.5)));
+        assert_eq!(of(2_500_000_u64.into(), Convert::Us), Some(Number::Real(2.5)));
+        assert_eq!(of("up".into(), Convert::OneIf("up")), Some(Number::Unsigned(1)));
+        assert_eq!(of("down".into(), Convert::OneIf("up")), Some(Number::Unsigned(0)));
+        assert_eq!(of("no".into(), Convert::OneUnless("no")), Some(Number::Unsigned(0)));
+        assert_eq!(of(Value::Absent, Convert::OneUnless("no")), None);
+        assert_eq!(of("a word".into(), Convert::Plain), None);
+    }
+}

@@ -1,0 +1,154 @@
+//! `docs/metrics.md`, the dashboard and the alerts name metrics that there are, and all of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use getid::metrics::export::{Export, Family, Shape, Untold, families, unit_of};
+use getid::metrics::table::SECTIONS;
+
+use crate::support::program::run;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The page has, below its head, the table that `/metrics` is made from. With `GETID_WRITE_PAGES` set, writes it.
+#[test]
+fn every_metric_is_explained() {
+    let page = read("docs/metrics.md");
+    let head = page.split("\n## Families").next().expect("a head");
+    let mut text = format!("{head}\n## Families\n");
+    let mut section = "";
+    for Family { name, shape, help, labels, section: own, fields } in families() {
+        if own != section {
+            text += &format!("\n### {own}\n\n| family | type | unit | labels | what it says | INFO |\n");
+            text += "|---|---|---|---|---|---|\n";
+            section = own;
+        }
+        let kind = match shape {
+            Shape::Counter => "counter",
+            Shape::Gauge => "gauge",
+            Shape::Histogram => "histogram",
+            Shape::Info => "info",
+        };
+        let code = |words: Vec<String>| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+        let labels = code(labels.into_iter().map(str::to_owned).collect());
+        let unit = unit_of(name).unwrap_or("");
+        text += &format!("| `{name}` | {kind} | {unit} | {labels} | {help} | {} |\n", code(fields));
+    }
+    text += "\n## What Prometheus computes\n\n| INFO | expression |\n|---|---|\n";
+    let (mut computed, mut same, mut others) = (String::new(), BTreeMap::new(), String::new());
+    for (field, why) in untold() {
+        match why {
+            Untold::Computed(expression) => computed += &format!("| `{field}` | `{expression}` |\n"),
+            Untold::SameAs(other) => same.entry(other).or_insert_with(Vec::new).push(format!("`{field}`")),
+            Untold::Because(why) => others += &format!("| `{field}` | {why} |\n"),
+            Untold::Constant | Untold::NotSaid => {}
+        }
+    }
+    text += &computed;
+    text += "\n## What INFO says twice\n\n| INFO | as |\n|---|---|\n";
+    for (other, fields) in same {
+        text += &format!("| {} | `{other}` |\n", fields.join(", "));
+    }
+    text += "\n## What is in INFO only\n\nFields that [never change](info.md#fields-that-never-change), and:\n\n";
+    text += &format!("| INFO | why |\n|---|---|\n{others}");
+    if std::env::var_os("GETID_WRITE_PAGES").is_some() {
+        std::fs::write(root().join("docs/metrics.md"), &text).expect("written");
+    }
+    assert_eq!(read("docs/metrics.md"), text, "GETID_WRITE_PAGES=1 cargo test --test docs writes it");
+}
+
+/// Each field, or part of one, that is not told, and why.
+fn untold() -> Vec<(String, Untold)> {
+    let mut untold = Vec::new();
+    for metric in SECTIONS.iter().flat_map(|section| section.metrics) {
+        match metric.export {
+            Export::Untold(why) => untold.push((metric.name.to_owned(), why)),
+            Export::Parts { parts, .. } => untold.extend(parts.iter().filter_map(|part| match part.export {
+                Export::Untold(why) => Some((format!("{}*: {}", metric.name, part.name), why)),
+                _ => None,
+            })),
+            _ => {}
+        }
+    }
+    untold
+}
+
+/// Words of a text that are names of metrics.
+fn named(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|char: char| !(char.is_ascii_alphanumeric() || char == '_'));
+    words.filter(|word| word.starts_with("getid_") && !word.ends_with('_')).collect()
+}
+
+#[test]
+fn dashboard_alerts_and_page_name_metrics_that_there_are() {
+    let families = families();
+    let is_told = |name: &str| {
+        families.iter().any(|family| {
+            let rest = name.strip_prefix(family.name);
+            rest == Some("") || family.shape == Shape::Histogram && matches!(rest, Some("_sum" | "_count" | "_bucket"))
+        })
+    };
+    for file in ["dashboards/getid.json", "dashboards/alerts.yml", "dashboards/alerts_test.yml", "docs/metrics.md"] {
+        // The page's tables are compared by another test, and have fields of INFO too.
+        let text: String =
+            read(file).lines().filter(|line| !line.starts_with("| ")).map(|line| format!("{line}\n")).collect();
+        let names = named(&text);
+        assert!(names.len() > 10 || file.ends_with(".md"), "{file}: {names:?}");
+        let unknown: Vec<_> = names.into_iter().filter(|name| !is_told(name)).collect();
+        assert!(unknown.is_empty(), "{file} names metrics that are not told: {unknown:?}");
+    }
+}
+
+/// Each alert is explained, and tried: that it comes, and that it does not.
+#[test]
+fn alerts_are_explained_and_tried() {
+    let (rules, tests, page) =
+        (read("dashboards/alerts.yml"), read("dashboards/alerts_test.yml"), read("docs/metrics.md"));
+    let alerts: Vec<_> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(alerts.len() >= 8, "{alerts:?}");
+    for alert in alerts {
+        assert!(page.contains(&format!("| `{alert}` |")), "docs/metrics.md does not explain {alert}");
+        let tried: Vec<_> = tests.split(&format!("alertname: {alert}\n")).skip(1).collect();
+        assert!(tried.iter().any(|rest| rest.trim_start().starts_with("exp_alerts:\n")), "{alert} is not tried");
+        if alert != "GetidLayoutEnds" {
+            assert!(tried.iter().any(|rest| rest.trim_start().starts_with("exp_alerts: []")), "{alert} always comes");
+        }
+    }
+}
+
+fn promtool(words: &[&str], folder: &Path) -> String {
+    run(Command::new("promtool").args(words).current_dir(folder), "")
+}
+
+#[test]
+#[ignore = "needs promtool"]
+fn promtool_accepts_the_rules_and_their_tests() {
+    let folder = root().join("dashboards");
+    let said = promtool(&["check", "rules", "alerts.yml"], &folder);
+    assert!(said.contains("SUCCESS"), "{said}");
+    let said = promtool(&["test", "rules", "alerts_test.yml"], &folder);
+    assert!(said.contains("SUCCESS") && !said.contains("FAILED"), "{said}");
+}
+
+/// A rule that is wrong is found: without that the test above says nothing.
+#[test]
+#[ignore = "needs promtool"]
+fn promtool_finds_a_rule_that_is_wrong() {
+    let folder = crate::support::folder();
+    let rules = read("dashboards/alerts.yml");
+    let wrong = rules.replace("getid_refusing == 1", "getid_refusing == 2");
+    assert_ne!(rules, wrong);
+    std::fs::write(folder.path().join("alerts.yml"), wrong).expect("written");
+    std::fs::copy(root().join("dashboards/alerts_test.yml"), folder.path().join("alerts_test.yml")).expect("copied");
+    let said = crate::support::program::fails(
+        Command::new("promtool").args(["test", "rules", "alerts_test.yml"]).current_dir(folder.path()),
+    );
+    assert!(said.contains("GetidRefusing"), "{said}");
+}
