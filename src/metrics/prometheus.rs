@@ -118,12 +118,11 @@ impl Samples {
     fn add_word(&mut self, family: &str, label: &'static str, of: Option<(&'static str, Arc<str>)>, value: &Value) {
         let Some(samples) = self.of(family) else { return };
         let word = (label, value.to_string());
-        match samples.last_mut().filter(|last| last.labels.of == of) {
-            Some(last) => last.labels.words.push(word),
-            None => {
-                let labels = Labels { of, fixed: None, words: vec![word] };
-                samples.push(Sample { labels, said: Said::Number(Number::Unsigned(1)) });
-            }
+        if let Some(last) = samples.last_mut().filter(|last| last.labels.of == of) {
+            last.labels.words.push(word);
+        } else {
+            let labels = Labels { of, fixed: None, words: vec![word] };
+            samples.push(Sample { labels, said: Said::Number(Number::Unsigned(1)) });
         }
     }
 

@@ -9,6 +9,7 @@ mod bounds;
 mod guard;
 mod leaf;
 mod login;
+mod metrics;
 mod page;
 mod probes;
 mod recorded;

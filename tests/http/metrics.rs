@@ -1,0 +1,508 @@
+//! `GET /metrics`: what INFO tells, as Prometheus reads it, to whoever may have it.
+
+#![allow(clippy::float_cmp, reason = "whole numbers are exact")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use getid::metrics::export::{Convert, Export, Series, UNNAMED, families};
+use getid::metrics::table::{SECTIONS, Source};
+
+use crate::support::http::{Http, HttpServer, request};
+use crate::support::{Wire, eventually, folder, free_port, program};
+
+const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
+const OPEN: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const ACCEPT_OPEN: &str = "Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+
+/// What this request is answered with, which must be 200.
+fn scrape(server: &HttpServer, headers: &[&str]) -> String {
+    let response = server.ask_with("GET /metrics", headers, "");
+    assert_eq!(response.status, 200, "{}", response.text());
+    response.text()
+}
+
+/// Each sample: `name{labels}`, and its value.
+fn samples(text: &str) -> BTreeMap<String, f64> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let mut samples = BTreeMap::new();
+    for line in lines {
+        let (name, value) = line.rsplit_once(' ').expect(line);
+        let value = value.parse().unwrap_or_else(|_| panic!("{line}"));
+        assert!(samples.insert(name.to_owned(), value).is_none(), "{name} is there twice");
+    }
+    samples
+}
+
+/// The fields of INFO, with each part of a line as `line: part`.
+fn fields(wire: &mut Wire) -> BTreeMap<String, String> {
+    let mut fields = BTreeMap::new();
+    for line in wire.ask_bulk("INFO everything").lines() {
+        let Some((name, value)) = line.split_once(':') else { continue };
+        fields.insert(name.to_owned(), value.to_owned());
+        for (part, value) in value.split(',').filter_map(|part| part.split_once('=')) {
+            fields.insert(format!("{name}: {part}"), value.to_owned());
+        }
+    }
+    fields
+}
+
+fn converted(value: &str, convert: Convert) -> f64 {
+    let number = || value.parse::<f64>().unwrap_or_else(|_| panic!("{value} is no number"));
+    match convert {
+        Convert::Plain => number(),
+        Convert::Ms => number() / 1e3,
+        Convert::Us => number() / 1e6,
+        Convert::OneIf(word) => f64::from(value == word),
+        Convert::OneUnless(word) => f64::from(value != word),
+    }
+}
+
+fn named(series: &Series, owner: Option<(&str, &str)>) -> String {
+    let labels: Vec<_> =
+        owner.into_iter().chain(series.label).map(|(label, value)| format!("{label}=\"{value}\"")).collect();
+    if labels.is_empty() { series.family.to_owned() } else { format!("{}{{{}}}", series.family, labels.join(",")) }
+}
+
+/// All that INFO and `/metrics` both have: the field, the sample, and how one becomes the other.
+fn pairs(info: &BTreeMap<String, String>) -> Vec<(String, String, Convert)> {
+    let mut pairs = Vec::new();
+    let mut add = |export: &Export, field: String, owner: Option<(&str, &str)>| {
+        if let Export::Series(series) = export
+            && series.source.is_none()
+            && info.contains_key(&field)
+        {
+            pairs.push((field, named(series, owner), series.convert));
+        }
+    };
+    for metric in SECTIONS.iter().flat_map(|section| section.metrics) {
+        if let Export::Parts { label, parts } = metric.export {
+            let owners: Vec<_> = info
+                .keys()
+                .filter(|name| !name.contains(':'))
+                .filter_map(|name| name.strip_prefix(metric.name))
+                .collect();
+            for owner in owners {
+                for part in parts {
+                    add(&part.export, format!("{}{owner}: {}", metric.name, part.name), Some((label, owner)));
+                }
+            }
+        } else if matches!(metric.source, Source::Generator(_)) {
+            let owners: Vec<_> = info
+                .keys()
+                .filter(|name| !name.contains(':'))
+                .filter_map(|name| name.strip_prefix("generator_"))
+                .collect();
+            for owner in owners {
+                add(&metric.export, format!("generator_{owner}: {}", metric.name), Some(("generator", owner)));
+            }
+        } else {
+            add(&metric.export, metric.name.to_owned(), None);
+        }
+    }
+    pairs
+}
+
+#[test]
+fn what_info_tells_is_told() {
+    let words =
+        ["--generator", "orders", "twitter", "--generator", "trace", "uuid7", "--sequence-create", "on-first-use"];
+    let server = HttpServer::start(&words);
+    let mut wire = server.server.connect();
+    for request in
+        ["MGETID 100", "MGETID 7 orders", "GETID trace", "INCRBY invoices 3", "INCR customers", "NOSUCH", "GETID a b c"]
+    {
+        wire.send(format!("{request}\r\n"));
+        wire.reply();
+    }
+    let before = fields(&mut wire);
+    let told = samples(&scrape(&server, &[]));
+    let after = fields(&mut wire);
+
+    // What may go up and down between one look and the next.
+    let restless =
+        ["used_memory", "client_buffers_bytes", "client_recent_max_output_buffer", "client_recent_max_input_buffer"];
+    let mut compared = 0;
+    for (field, sample, convert) in pairs(&before) {
+        let own = *told.get(&sample).unwrap_or_else(|| panic!("{field} is not told as {sample}:\n{told:#?}"));
+        if restless.contains(&field.as_str()) {
+            continue;
+        }
+        let ends = [&before, &after].map(|info| converted(&info[&field], convert));
+        let (low, high) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
+        // INFO cuts what is below its unit off, and the rates of a moment fall from sample to sample.
+        let slack = if field.contains("ms") || field.contains("rate_") { 0.02 } else { 1e-9 };
+        assert!(own >= low - slack && own <= high + slack, "{field} is {low} to {high}, and {sample} is {own}");
+        compared += 1;
+    }
+    assert!(compared > 100, "{compared}");
+
+    for (sample, value) in [
+        ("getid_ids_issued_total{generator=\"(unnamed)\"}", 100.0),
+        ("getid_ids_issued_total{generator=\"orders\"}", 7.0),
+        ("getid_ids_issued_total{generator=\"trace\"}", 1.0),
+        ("getid_generator_info{generator=\"orders\",kind=\"twitter\"}", 1.0),
+        ("getid_sequence_given_total{sequence=\"invoices\"}", 3.0),
+        ("getid_sequence_last_value{sequence=\"customers\"}", 1.0),
+        ("getid_sequences_unlisted", 0.0),
+        ("getid_commands_total{command=\"mgetid\"}", 2.0),
+        ("getid_command_duration_seconds_count{command=\"mgetid\"}", 2.0),
+        ("getid_command_duration_seconds_bucket{le=\"+Inf\",command=\"mgetid\"}", 2.0),
+        ("getid_refusing{generator=\"(unnamed)\"}", 0.0),
+        ("getid_refusing{generator=\"orders\"}", 0.0),
+        ("getid_claim_held", 1.0),
+        ("getid_watermark_last_save_ok", 1.0),
+        ("getid_store_up{store=\"0\"}", 1.0),
+        ("getid_layout_field_width{field=\"shard\"}", 9.0),
+    ] {
+        assert_eq!(told.get(sample), Some(&value), "{sample}");
+    }
+    // Times that INFO has in milliseconds of another beginning, or as text.
+    let now = told["getid_time_seconds"];
+    assert!((now - told["getid_reference_timestamp_seconds"]).abs() < 5.0, "{told:?}");
+    assert!((told["getid_position_timestamp_seconds"] - now).abs() < 5.0, "{told:?}");
+    assert!(told["getid_watermark_timestamp_seconds"] > told["getid_position_timestamp_seconds"]);
+    assert!((0.0..60.0).contains(&(now - told["getid_watermark_last_save_timestamp_seconds"])));
+    let end = told[&format!("getid_layout_end_timestamp_seconds{{generator=\"{UNNAMED}\"}}")];
+    let days: f64 = after["layout_days_left"].parse().unwrap();
+    assert!(((end - now) / 86_400.0 - days).abs() < 2.0, "{end} {days}");
+}
+
+/// Every family of the table is there, but those that a server without TLS, refusals and errors has no sample of.
+#[test]
+fn every_family_is_told() {
+    let server = HttpServer::start(&["--generator", "orders", "twitter", "--sequence-create", "on-first-use"]);
+    let mut wire = server.server.connect();
+    assert_eq!(wire.ask("INCR invoices"), ":1");
+    assert!(wire.ask("NOSUCH").starts_with("-ERR"));
+    let text = scrape(&server, &[]);
+    let told: BTreeSet<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    let all: BTreeSet<_> = families().iter().map(|family| family.name).collect();
+    let missing: Vec<_> = all.difference(&told).collect();
+    assert_eq!(missing, [&"getid_tls_certificate_end_timestamp_seconds"]);
+    assert_eq!(told.difference(&all).count(), 0, "each comes from a row of the table");
+}
+
+#[test]
+fn the_format_is_what_accept_prefers() {
+    let server = HttpServer::start(&[]);
+    for (accept, media) in [("Accept: */*", PLAIN), (ACCEPT_OPEN, OPEN), ("Accept: text/html", PLAIN)] {
+        let response = server.ask_with("GET /metrics", &[accept], "");
+        assert_eq!((response.status, response.header("content-type")), (200, Some(media)), "{accept}");
+        assert_eq!(response.header("vary"), Some("Accept"));
+        assert_eq!(response.text().ends_with("# EOF\n"), media == OPEN, "{accept}");
+    }
+    let names = |text: &str| -> BTreeSet<String> { samples(text).into_keys().collect() };
+    let plain = names(&scrape(&server, &[]));
+    let open = names(&scrape(&server, &[ACCEPT_OPEN]));
+    assert!(open.is_superset(&plain), "{:?}", plain.difference(&open).collect::<Vec<_>>());
+    let mut http = server.connect();
+    http.send(request("HEAD /metrics", &[], "").as_bytes());
+    assert_eq!(http.head().unwrap().status, 200);
+    assert_eq!(server.ask("POST /metrics").status, 405);
+}
+
+/// Who may run INFO may read it.
+#[test]
+fn it_is_told_to_who_may_run_info() {
+    let server = HttpServer::start(&["--requirepass", "secret"]);
+    let mut wire = server.server.connect();
+    assert_eq!(wire.ask("AUTH secret"), "+OK");
+    assert_eq!(wire.ask("ACL SETUSER scraper on >scraping -@all +info"), "+OK");
+    assert_eq!(wire.ask("ACL SETUSER drawer on >drawing -@all +getid"), "+OK");
+    let status = |headers: &[&str]| server.ask_with("GET /metrics", headers, "").status;
+    assert_eq!(status(&[]), 401);
+    assert_eq!(status(&["Authorization: Bearer scraper:wrong"]), 401);
+    assert_eq!(status(&["Authorization: Bearer drawer:drawing"]), 403);
+    assert_eq!(status(&["Authorization: Bearer scraper:scraping"]), 200);
+    // The same by Basic.
+    assert_eq!(status(&["Authorization: Basic c2NyYXBlcjpzY3JhcGluZw=="]), 200);
+    assert_eq!(wire.ask("CONFIG SET http-open \"probes metrics\""), "+OK");
+    assert_eq!(status(&[]), 200);
+    assert_eq!(status(&["Host: 192.0.2.7:7880"]), 200);
+    assert_eq!(status(&["Host: page.example"]), 421, "a page elsewhere may not have a browser read it");
+    assert_eq!(wire.ask("CONFIG SET http-host page.example"), "+OK");
+    assert_eq!(status(&["Host: page.example"]), 200);
+    assert_eq!(wire.ask("CONFIG SET http-open probes"), "+OK");
+    assert_eq!(status(&[]), 401);
+}
+
+/// A thousand sequences are told one by one, and the others together.
+#[test]
+fn many_sequences_are_bounded() {
+    const MORE: usize = 1_200;
+    let server = HttpServer::start(&["--sequence-create", "on-first-use"]);
+    let mut wire = server.server.connect();
+    for number in 0..MORE {
+        wire.send(format!("INCRBY s:{number} 2\r\n"));
+    }
+    (0..MORE).for_each(|_| assert_eq!(wire.line(), ":2"));
+    let told = samples(&scrape(&server, &[]));
+    let of = |family: &str| -> Vec<f64> {
+        let start = format!("{family}{{sequence=");
+        told.iter().filter(|(name, _)| name.starts_with(&start)).map(|(_, value)| *value).collect()
+    };
+    assert_eq!(of("getid_sequence_given_total").len(), 1_000);
+    assert_eq!(told["getid_sequences_in_memory"], 1_200.0);
+    assert_eq!(told["getid_sequences_unlisted"], 200.0);
+    assert_eq!(told["getid_sequences_given_total"], 2_400.0);
+    assert_eq!(of("getid_sequence_given_total").iter().sum::<f64>() + told["getid_sequences_unlisted_given"], 2_400.0);
+    let held = of("getid_sequence_left").iter().sum::<f64>() + told["getid_sequences_unlisted_held"];
+    assert_eq!(held, told["getid_sequences_held"]);
+}
+
+/// A server that has lost its folder says that it refuses, and that it has lost its claim.
+#[test]
+fn a_server_that_refuses_says_so() {
+    let server = refusing();
+    let told = samples(&scrape(&server, &[]));
+    assert_eq!(told["getid_claim_held"], 0.0);
+    assert_eq!(told["getid_watermark_last_save_ok"], 0.0);
+    assert_eq!(told["getid_refusing{generator=\"orders\"}"], 1.0);
+}
+
+/// A server whose folder is gone.
+fn refusing() -> HttpServer {
+    let words = ["--generator", "orders", "twitter", "--id-max-borrow-ms", "500", "--id-watermark-lead-ms", "400"];
+    let server = HttpServer::start(&words);
+    std::fs::remove_dir_all(&server.server.dir).unwrap();
+    let mut wire = server.server.connect();
+    eventually("it refuses", || wire.ask("GETID").starts_with("-MISCONF"));
+    let mut wire = server.server.connect();
+    eventually("and says so", || wire.info("refusing").starts_with("MISCONF claim lost"));
+    server
+}
+
+/// A folder whose name has everything in it that a label escapes.
+#[test]
+fn labels_are_escaped() {
+    let server = oddly_named(&[]);
+    let text = scrape(&server, &[]);
+    assert!(text.contains("state_dir=") && text.contains(r#"odd \"name\" \\ \n ü"#), "{text}");
+}
+
+fn oddly_named(words: &[&str]) -> HttpServer {
+    let above = Box::leak(Box::new(folder()));
+    let dir = above.path().join("odd \"name\" \\ \n ü");
+    std::fs::create_dir(&dir).unwrap();
+    let port = free_port().to_string();
+    let all = [&["--http-port", &port, "--http-bind", "127.0.0.1"], words].concat();
+    HttpServer { server: crate::support::Server::start_in(&dir, &all), port: port.parse().unwrap() }
+}
+
+#[test]
+#[ignore = "needs promtool"]
+fn promtool_has_nothing_to_say() {
+    let check = |text: &str| program::run(Command::new("promtool").args(["check", "metrics"]), text);
+    let mut words = Vec::new();
+    let names: Vec<String> = (0..300).map(|number| format!("a-{number}_B.c:{number}")).collect();
+    let kinds = ["twitter", "uuid4", "uuid7", "sonyflake", "objectid", "leaf"];
+    for (name, kind) in names.iter().zip(kinds.iter().cycle()) {
+        words.extend(["--generator", name, kind]);
+    }
+    words.extend(["--sequence-create", "on-first-use"]);
+    let many = oddly_named(&words);
+    let mut wire = many.server.connect();
+    for name in &names {
+        wire.send(format!("GETID {name}\r\nINCR s:{name}\r\n"));
+        let id = wire.reply();
+        assert_ne!(id[0], b'-', "{name}: {}", String::from_utf8_lossy(&id));
+        assert_eq!(wire.line(), ":1");
+    }
+    assert!(wire.ask("NOSUCH").starts_with("-ERR"));
+    for server in [HttpServer::start(&[]), many, refusing()] {
+        let text = scrape(&server, &[]);
+        assert!(samples(&text).len() > 150);
+        assert_eq!(check(&text), "", "promtool objects");
+    }
+    // It does object to what is wrong.
+    assert_ne!(check("# TYPE getid_milliseconds gauge\ngetid_milliseconds 1\n").len(), 0);
+}
+
+/// A Prometheus in a folder of its own.
+struct Prometheus {
+    child: Child,
+    port: u16,
+    _folder: tempfile::TempDir,
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Prometheus {
+    /// Scrapes these, each as a job of its own, ten times a second.
+    fn start(jobs: &[(&str, u16, &str)]) -> Prometheus {
+        let folder = folder();
+        let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("dashboards/alerts.yml");
+        let mut config = format!(
+            "global:\n  scrape_interval: 100ms\n  scrape_timeout: 100ms\n  evaluation_interval: 200ms\n\
+             rule_files: ['{}']\nscrape_configs:\n",
+            rules.display()
+        );
+        for (job, port, more) in jobs {
+            write!(config, "  - job_name: {job}\n    static_configs: [{{targets: ['127.0.0.1:{port}']}}]\n{more}")
+                .unwrap();
+        }
+        let file = folder.path().join("prometheus.yml");
+        std::fs::write(&file, config).unwrap();
+        let port = free_port();
+        let child = Command::new("prometheus")
+            .arg(format!("--config.file={}", file.display()))
+            .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
+            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("prometheus is installed");
+        let prometheus = Prometheus { child, port, _folder: folder };
+        eventually("Prometheus answers", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        eventually("Prometheus is ready", || Http::connect(port).ask("GET /-/ready", &[], "").status == 200);
+        prometheus
+    }
+
+    /// What a query gives: labels and value of each result.
+    fn query(&self, query: &str) -> Vec<(serde_json::Value, f64)> {
+        let encoded: String = query.bytes().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "%{byte:02x}");
+            text
+        });
+        let response = Http::connect(self.port).ask(&format!("GET /api/v1/query?query={encoded}"), &[], "");
+        let json = response.json();
+        assert_eq!(json["status"], "success", "{query}: {json}");
+        let results = json["data"]["result"].as_array().unwrap();
+        results.iter().map(|one| (one["metric"].clone(), one["value"][1].as_str().unwrap().parse().unwrap())).collect()
+    }
+
+    /// The one value that a query gives; `None` without one.
+    fn one(&self, query: &str) -> Option<f64> {
+        let results = self.query(query);
+        assert!(results.len() < 2, "{query}: {results:?}");
+        results.first().map(|(_, value)| *value)
+    }
+}
+
+/// Hands each request on with `Accept: text/plain`: Prometheus itself always prefers OpenMetrics.
+fn plain_only(to: u16) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else { return };
+            std::thread::spawn(move || hand_on(stream, to));
+        }
+    });
+    port
+}
+
+fn hand_on(mut stream: TcpStream, to: u16) -> Option<()> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).ok()?;
+        head.push(byte[0]);
+    }
+    let text = String::from_utf8(head).ok()?;
+    let is_kept = |line: &&str| {
+        let line = line.to_ascii_lowercase();
+        !line.starts_with("accept") && !line.starts_with("connection") && !line.is_empty()
+    };
+    let mut lines: Vec<_> = text.split("\r\n").filter(is_kept).collect();
+    lines.extend(["Accept: text/plain", "Connection: close", "", ""]);
+    let mut server = TcpStream::connect(("127.0.0.1", to)).ok()?;
+    server.write_all(lines.join("\r\n").as_bytes()).ok()?;
+    let mut response = Vec::new();
+    server.read_to_end(&mut response).ok()?;
+    stream.write_all(&response).ok()
+}
+
+#[test]
+#[ignore = "needs Prometheus"]
+fn a_real_prometheus_reads_both_formats_and_evaluates_the_rules() {
+    let server = HttpServer::start(&[
+        "--requirepass",
+        "secret",
+        "--generator",
+        "orders",
+        "twitter",
+        "--sequence-create",
+        "on-first-use",
+        "--id-max-borrow-ms",
+        "500",
+        "--id-watermark-lead-ms",
+        "400",
+    ]);
+    let mut wire = server.server.connect();
+    assert_eq!(wire.ask("AUTH secret"), "+OK");
+    assert_eq!(wire.ask("ACL SETUSER scraper on >scraping -@all +info"), "+OK");
+    wire.send("MGETID 70\r\nMGETID 5 orders\r\nINCRBY invoices 12\r\n");
+    (0..3).for_each(|_| drop(wire.reply()));
+
+    let login = "    basic_auth: {username: scraper, password: scraping}\n";
+    let plain = plain_only(server.port);
+    let prometheus = Prometheus::start(&[("open", server.port, login), ("plain", plain, login)]);
+    for job in ["open", "plain"] {
+        eventually("it is scraped", || prometheus.one(&format!("up{{job=\"{job}\"}}")) == Some(1.0));
+        for (query, field) in [
+            ("getid_ids_issued_total{generator=\"(unnamed)\", JOB}", "ids_issued"),
+            ("getid_ids_issued_total{generator=\"orders\", JOB}", "generator_orders: issued"),
+            ("getid_sequence_given_total{sequence=\"invoices\", JOB}", "sequence_invoices: given"),
+            ("getid_sequence_left{sequence=\"invoices\", JOB}", "sequence_invoices: left"),
+            ("getid_clients_max{JOB}", "maxclients"),
+            ("getid_watermark_saves_total{JOB}", "watermark_saves"),
+            ("getid_borrow_limit_seconds{JOB} * 1000", "borrow_limit_ms"),
+            ("getid_layout_capacity_per_second{JOB}", "capacity_per_sec"),
+            ("getid_commands_total{command=\"mgetid\", JOB}", "cmdstat_mgetid: calls"),
+            ("getid_command_duration_seconds_count{command=\"mgetid\", JOB}", "cmdstat_mgetid: calls"),
+            ("getid_command_duration_seconds_bucket{command=\"mgetid\", le=\"+Inf\", JOB}", "cmdstat_mgetid: calls"),
+        ] {
+            let query = query.replace("JOB", &format!("job=\"{job}\""));
+            eventually(&format!("{query} is {field}"), || {
+                let wanted: f64 = fields(&mut wire)[field].parse().unwrap();
+                prometheus.one(&query) == Some(wanted)
+            });
+        }
+        let version = prometheus.query(&format!("getid_build_info{{job=\"{job}\"}}"));
+        assert_eq!(version[0].0["version"], env!("CARGO_PKG_VERSION"));
+    }
+    // Both are the same to whoever asks.
+    let same = prometheus.query("count by (job) ({__name__=~\"getid_.*\"})");
+    assert_eq!(same.len(), 2);
+
+    every_panel_is_a_query(&prometheus);
+
+    assert_eq!(prometheus.query("ALERTS").len(), 0);
+    std::fs::remove_dir_all(&server.server.dir).unwrap();
+    eventually("the alerts come", || {
+        wire.send("GETID\r\n");
+        wire.reply();
+        let alerts = prometheus.query("ALERTS{alertstate=\"firing\"}");
+        let names: BTreeSet<_> = alerts.iter().map(|(labels, _)| labels["alertname"].as_str().unwrap()).collect();
+        names.contains("GetidClaimLost") && names.contains("GetidSavesFailing")
+    });
+}
+
+/// Each query of the dashboard is one, and those that must have a result have.
+fn every_panel_is_a_query(prometheus: &Prometheus) {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("dashboards/getid.json")).unwrap();
+    let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let queries: Vec<_> = panels
+        .iter()
+        .flat_map(|panel| panel["targets"].as_array().into_iter().flatten())
+        .map(|target| target["expr"].as_str().unwrap())
+        .collect();
+    assert!(queries.len() > 40, "{}", queries.len());
+    for query in queries {
+        let query = query.replace("$__rate_interval", "2s").replace("$job", ".*").replace("$instance", ".*");
+        let may_be_none = query.contains(" > 0") || query.contains(" == 1") || query.contains("errors");
+        eventually(&format!("{query} has a result"), || !prometheus.query(&query).is_empty() || may_be_none);
+    }
+}
