@@ -320,7 +320,9 @@ fn promtool_has_nothing_to_say() {
         assert_eq!(check(&text), "", "promtool objects");
     }
     // It does object to what is wrong.
-    assert_ne!(check("# TYPE getid_milliseconds gauge\ngetid_milliseconds 1\n").len(), 0);
+    let mut wrong = Command::new("sh");
+    wrong.args(["-c", "printf '# TYPE getid_milliseconds gauge\\ngetid_milliseconds 1\\n' | promtool check metrics"]);
+    assert!(program::fails(&mut wrong).contains("milliseconds"));
 }
 
 /// A Prometheus in a folder of its own.
