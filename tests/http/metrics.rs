@@ -129,7 +129,8 @@ fn what_info_tells_is_told() {
     let mut compared = 0;
     for (field, sample, convert) in pairs(&before) {
         let own = *told.get(&sample).unwrap_or_else(|| panic!("{field} is not told as {sample}:\n{told:#?}"));
-        if restless.contains(&field.as_str()) {
+        // The scrape itself is a connection to the HTTP port.
+        if restless.contains(&field.as_str()) || field.starts_with("http_") {
             continue;
         }
         let ends = [&before, &after].map(|info| converted(&info[&field], convert));
@@ -182,8 +183,10 @@ fn every_family_is_told() {
     let text = scrape(&server, &[]);
     let told: BTreeSet<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     let all: BTreeSet<_> = families().iter().map(|family| family.name).collect();
-    let missing: Vec<_> = all.difference(&told).collect();
-    assert_eq!(missing, [&"getid_tls_certificate_end_timestamp_seconds"]);
+    // A sequence that holds nothing at the moment has no last value that it holds.
+    let may_be_missing = ["getid_tls_certificate_end_timestamp_seconds", "getid_sequence_reserved_until"];
+    let missing: Vec<_> = all.difference(&told).filter(|name| !may_be_missing.contains(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
     assert_eq!(told.difference(&all).count(), 0, "each comes from a row of the table");
 }
 
