@@ -38,6 +38,9 @@ REQUESTS = [
 SCRAPES, VIEWERS, GETIDS = "HTTP, GET /metrics", "HTTP, viewers of the page", "HTTP, GETID beside the port"
 NAMES = [row[0] for row in REQUESTS] + [SCRAPES, VIEWERS, GETIDS]
 
+# Servers with one server-id, on one machine, which is what a claim is there to prevent.
+SIDE_BY_SIDE = ["--id-machine-claim", "no"]
+
 SEQUENCES = 1_000
 SCRAPE_MS_MAX = 20
 VIEWER_COUNT = 20
@@ -62,7 +65,7 @@ def start(machine, kind, words=()):
     """A server with the port open; the port of its HTTP side."""
     port = free_port()
     login = ["--user", f"{USER} on >{PASSWORD} ~* +@all"]
-    server = machine.start(kind, ["--http-port", str(port), "--http-bind", "127.0.0.1", *login, *words])
+    server = machine.start(kind, ["--http-port", str(port), "--http-bind", "127.0.0.1", *login, *SIDE_BY_SIDE, *words])
     return server, port
 
 
@@ -217,7 +220,7 @@ def scraped_each_second(port):
 def measure_getids(machine, workload, seconds, results):
     """GETID on the Redis port: without an HTTP port, with one that nobody asks, with one that is scraped each second.
     `workload` is what `compare` measures of GETID elsewhere."""
-    servers = {"closed": (machine.start("getid"), 0), "open": start(machine, "getid"), "scraped": start(machine, "getid")}
+    servers = {"closed": (machine.start("getid", SIDE_BY_SIDE), 0), "open": start(machine, "getid"), "scraped": start(machine, "getid")}
     runs = results[GETIDS] = {name: [] for name in servers}
     names = list(servers)
     for number in range(machine.options.rounds):
