@@ -1,4 +1,4 @@
-//! Tinyid's paths, as its own server answers them (`http-api tinyid`): a program of Tinyid's needs only another address.
+//! Tinyid's paths, as its own server answers them (`http-api tinyid`): a program of its own needs only another address.
 //!
 //! A bizType is a sequence, and a segment is as many of its values as its `cache` says (in Tinyid's own table, its
 //! step). Who may ask for it is in `tiny_id_token`. A failure has status 200 and Tinyid's own words.
