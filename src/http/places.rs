@@ -32,8 +32,9 @@ const ANSWER_US_MAX: u64 = 60_000_000;
 /// How long a client may go on to send what is not read any more, so that it sees the answer.
 const LINGER_US_MAX: u64 = 2_000_000;
 
-/// How long a connection that is neither idle nor works may keep its place while others want it.
-const GRACE_US: u64 = 1_000_000;
+/// How long a connection that is neither idle nor works may keep its place while others want it: what a head or a body
+/// needs comes at once from whoever means it, or within a round trip.
+const GRACE_US: u64 = 100_000;
 
 /// Places that are kept for addresses with fewer than [`FEW`] connections: a quarter, and no more than so many.
 const RESERVED_MAX: usize = 16;
@@ -408,3 +409,144 @@ impl Drop for Stream {
 
 /// How often [`Places::sweep`] is to be called.
 pub(super) const SWEEP: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+
+    fn source(number: u8) -> Source {
+        Source::of(IpAddr::V4(Ipv4Addr::new(10, 0, 0, number)))
+    }
+
+    fn place(admitted: Admitted) -> Taken {
+        match admitted {
+            Admitted::Place(taken) => taken,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The place of one that made another end.
+    fn evicted(admitted: Admitted) -> Taken {
+        match admitted {
+            Admitted::Evicted(taken) => taken,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn pass(ms: u64) {
+        tokio::time::advance(Duration::from_millis(ms)).await;
+    }
+
+    fn is_cut_off(taken: &Taken) -> bool {
+        taken.place.told() == Told::CutOff
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_idle_make_room_before_the_stuck_and_who_works_never() {
+        let places = Places::new();
+        let mut all = Vec::new();
+        for number in 0..4 {
+            all.push(place(places.admit(source(number), 4)));
+            pass(10).await;
+        }
+        all[0].place.enter(Phase::Answering);
+        all[1].place.enter(Phase::Head);
+        all[3].place.enter(Phase::Idle);
+        // The second idle one became so later.
+        let one = evicted(places.admit(source(9), 4));
+        assert_eq!(all.iter().map(is_cut_off).collect::<Vec<_>>(), [false, false, true, false]);
+        one.place.begin_response();
+        let two = evicted(places.admit(source(9), 4));
+        assert!(is_cut_off(&all[3]));
+        two.place.enter(Phase::Answering);
+        // A head that has just begun is given its time.
+        assert!(matches!(places.admit(source(9), 4), Admitted::Refused));
+        pass(150).await;
+        drop(evicted(places.admit(source(9), 4)));
+        assert!(is_cut_off(&all[1]) && !is_cut_off(&all[0]) && !is_cut_off(&one) && !is_cut_off(&two));
+        // Those that were told to go count as gone, and are counted once when they are.
+        drop(all);
+        assert_eq!(places.count(), 2);
+        drop((one, two));
+        let again: Vec<_> = (0..4).map(|number| place(places.admit(source(number), 4))).collect();
+        assert_eq!(again.len(), places.count());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_address_with_much_work_keeps_nobody_out() {
+        let places = Places::new();
+        let work = |number| {
+            let taken = place(places.admit(source(number), 100));
+            taken.place.enter(Phase::Answering);
+            taken
+        };
+        let much: Vec<_> = (0..84).map(|_| work(1)).collect();
+        assert!(matches!(places.admit(source(1), 100), Admitted::Refused));
+        let probes: Vec<_> = (2..18).map(work).collect();
+        assert_eq!(places.count(), 100);
+        assert!(matches!(places.admit(source(2), 100), Admitted::Refused));
+        // Of those that are stuck, who goes is of the address that has the most.
+        probes[0].place.enter(Phase::Body);
+        pass(150).await;
+        much[7].place.enter(Phase::Body);
+        pass(150).await;
+        drop(evicted(places.admit(source(3), 100)));
+        assert!(is_cut_off(&much[7]) && !is_cut_off(&probes[0]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_phase_has_its_time() {
+        let places = Places::new();
+        let limits = Limits { idle_us: 5_000_000, output_us: 3_000_000 };
+        let phases = [Phase::Idle, Phase::Head, Phase::Body, Phase::Answering, Phase::Responding, Phase::Lingering];
+        let all = phases.map(|phase| {
+            let taken = place(places.admit(source(1), 100));
+            taken.place.enter(phase);
+            (phase, taken)
+        });
+        let stalled = place(places.admit(source(1), 100));
+        stalled.place.begin_response();
+        stalled.place.note_stalled();
+        let mut told = Vec::new();
+        for second in 1..=100 {
+            pass(1000).await;
+            places.sweep(limits, |reason| told.push((second, reason)));
+        }
+        let expected = [
+            (3, Reason::Lingers),
+            (4, Reason::OutputLate),
+            (6, Reason::Idle),
+            (11, Reason::HeadLate),
+            (31, Reason::BodyLate),
+            (61, Reason::AnswerLate),
+        ];
+        assert_eq!(told, expected);
+        for (phase, taken) in &all {
+            let expected = match phase {
+                Phase::Idle => Told::End,
+                Phase::Responding => Told::Nothing,
+                // It was told that it is late, and then it did nothing about it.
+                _ => Told::CutOff,
+            };
+            assert_eq!(taken.place.told(), expected, "{phase:?}");
+        }
+        assert_eq!(stalled.place.told(), Told::CutOff);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn streams_leave_places_for_requests_and_nobody_comes_in_after_the_end() {
+        let places = Places::new();
+        let streams: Vec<_> = (0..3).map_while(|_| places.begin_stream(4)).collect();
+        assert_eq!((streams.len(), places.streams()), (2, 2));
+        drop(streams);
+        assert_eq!(places.streams(), 0);
+        let taken = place(places.admit(source(1), 4));
+        places.end_all(Told::End);
+        assert_eq!(taken.place.told(), Told::End);
+        assert!(matches!(places.admit(source(1), 4), Admitted::Refused));
+        drop(taken);
+        places.all_gone().await;
+    }
+}
