@@ -45,7 +45,7 @@ const REFUSAL_TIMEOUT: Duration = Duration::from_millis(100);
 /// Room for hyper to read a whole head in, and to write.
 const BUFFER_BYTES_MAX: usize = HEAD_BYTES_MAX + 4096;
 
-/// Memory that large responses may take together, KiB, and from what size on a response counts as one.
+/// Memory that large requests and responses may take together, KiB.
 const LARGE_KIB_MAX: usize = 16 * 1024;
 
 /// What all connections share.
@@ -53,7 +53,7 @@ pub(super) struct Port {
     pub(super) http: Arc<Http>,
     pub(super) router: axum::Router,
     pub(super) places: Arc<Places>,
-    /// KiB that are left for large responses.
+    /// KiB that are left for large requests and responses.
     pub(super) memory: Arc<Semaphore>,
     handshakes: Arc<Handshakes>,
     /// Connections that are being told that there is no place.

@@ -12,7 +12,7 @@ use axum::http::HeaderValue;
 use axum::http::StatusCode;
 use axum::http::header::CONNECTION;
 use axum::response::{IntoResponse as _, Response};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 use tower_service::Service as _;
 
@@ -28,6 +28,15 @@ use crate::metrics::Counter;
 
 /// From how many bytes on a response counts as a large one.
 const LARGE_BYTES: u64 = 64 * 1024;
+
+/// Up to how many bytes a body takes nothing of the memory for large ones.
+const SMALL_BODY_BYTES: usize = 4 * 1024;
+
+/// What any other takes of it, KiB: twice the largest, for a body may be in two places while it grows.
+const LARGE_BODY_KIB: u32 = 128;
+
+/// A part of the memory for large requests and responses.
+type Memory = tokio::sync::OwnedSemaphorePermit;
 
 impl Port {
     /// Answers one request. What was wrong with a head comes here as a request of our own.
@@ -60,7 +69,9 @@ impl Port {
             // What is behind the head may be large, and nobody reads it.
             return if request.body().is_end_stream() { Ok(problem.into()) } else { Err(Last(problem)) };
         }
-        let request = if request.body().is_end_stream() { request } else { self.with_body(request, place).await? };
+        // What the body takes is given back when the answer is there.
+        let (request, _memory) =
+            if request.body().is_end_stream() { (request, None) } else { self.with_body(request, place).await? };
         let is_unread = request.extensions().get::<Unread>().is_some();
         let mut answer = pin!(self.handled(request, caller));
         poll_fn(|cx| match answer.as_mut().poll(cx) {
@@ -92,43 +103,58 @@ impl Port {
         response
     }
 
-    /// The request once its body is there.
-    async fn with_body(&self, request: Request, place: &Place) -> Result<Request, Last> {
+    /// The request once its body is there, and what that takes of the memory for large ones.
+    ///
+    /// It is copied as it comes: hyper gives it in the pieces that the network brought, and each of them, were it one
+    /// byte, holds the whole buffer that it was read into.
+    async fn with_body(&self, request: Request, place: &Place) -> Result<(Request, Option<Memory>), Last> {
         let metrics = &self.server().metrics;
         let too_large = || {
             metrics.count(Counter::HttpBodiesTooLarge);
             let detail = format!("the body is larger than {} KiB", BODY_BYTES_MAX / 1024);
             Last(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail))
         };
-        let (mut parts, body) = request.into_parts();
+        let (parts, mut body) = request.into_parts();
         // Leaf takes any body and looks at none; to Tinyid a form that is too long is one without parameters.
         let may_be_unread = router::is_of_others(parts.uri.path());
+        let unread = |mut parts: axum::http::request::Parts| {
+            if !may_be_unread {
+                return Err(too_large());
+            }
+            parts.extensions.insert(Unread);
+            Ok((Request::from_parts(parts, Body::empty()), None))
+        };
         if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
-            if may_be_unread {
-                parts.extensions.insert(Unread);
-                return Ok(Request::from_parts(parts, Body::empty()));
-            }
-            return Err(too_large());
+            return unread(parts);
         }
-        let mut collected = pin!(Limited::new(body, BODY_BYTES_MAX).collect());
-        let collected = poll_fn(|cx| match collected.as_mut().poll(cx) {
-            Poll::Ready(collected) => Poll::Ready(Some(collected)),
-            Poll::Pending if place.told() == Told::Late => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        });
-        match collected.await {
-            Some(Ok(body)) => Ok(Request::from_parts(parts, Body::from(body.to_bytes()))),
-            Some(Err(error)) if error.is::<LengthLimitError>() && may_be_unread => {
-                parts.extensions.insert(Unread);
-                Ok(Request::from_parts(parts, Body::empty()))
+        let (mut bytes, mut memory) = (Vec::new(), None);
+        loop {
+            let frame = poll_fn(|cx| match pin!(body.frame()).poll(cx) {
+                Poll::Pending if place.told() == Told::Late => {
+                    Poll::Ready(Err(Problem::late("the body of the request did not come within 30 s")))
+                }
+                polled => polled.map(Ok),
+            });
+            let data = match frame.await.map_err(Last)? {
+                Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+                Some(Err(_)) => {
+                    metrics.count(Counter::HttpHeadsBad);
+                    let broken = || Problem::new(StatusCode::BAD_REQUEST, "the body could not be read".to_owned());
+                    return Err(Last(place.refusal().map_or_else(broken, Problem::of_fault)));
+                }
+                None => return Ok((Request::from_parts(parts, Body::from(bytes)), memory)),
+            };
+            let len = bytes.len() + data.len();
+            if len > BODY_BYTES_MAX {
+                return unread(parts);
             }
-            Some(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-            Some(Err(_)) => {
-                metrics.count(Counter::HttpHeadsBad);
-                let unread = || Problem::new(StatusCode::BAD_REQUEST, "the body could not be read".to_owned());
-                Err(Last(place.refusal().map_or_else(unread, Problem::of_fault)))
+            if len > SMALL_BODY_BYTES && memory.is_none() {
+                memory = Arc::clone(&self.memory).try_acquire_many_owned(LARGE_BODY_KIB).ok();
+                if memory.is_none() {
+                    return Err(Last(busy("large requests and responses take as much memory as they may")));
+                }
             }
-            None => Err(Last(Problem::late("the body of the request did not come within 30 s"))),
+            bytes.extend_from_slice(&data);
         }
     }
 
@@ -140,7 +166,7 @@ impl Port {
                 let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
                 memory = Arc::clone(&self.memory).try_acquire_many_owned(kib).ok();
                 if memory.is_none() {
-                    response = busy("large responses take as much memory as they may").into();
+                    response = busy("large requests and responses take as much memory as they may").into();
                 }
             }
             Some(_) => {}
