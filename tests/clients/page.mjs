@@ -185,8 +185,10 @@ async function decoder() {
   const trace = await redis('GETID trace');
   await page.locator('#id').fill(trace);
   await page.locator('#generator').selectOption('trace');
-  await page.waitForFunction(() => document.querySelectorAll('.reading .bits i').length === 128);
-  assert.equal((await page.locator('.reading .bits i').allTextContents()).join(''), BigInt(`0x${trace.replaceAll('-', '')}`).toString(2).padStart(128, '0'));
+  // Its version and variant are no fields.
+  await page.waitForFunction(() => document.querySelectorAll('.reading').length === 1 && document.querySelectorAll('.reading .bits i').length === 122);
+  const time = (await page.locator('.reading .bits span').first().locator('i').allTextContents()).join('');
+  assert.equal(BigInt(`0b${time}`), BigInt(`0x${trace.slice(0, 8)}${trace.slice(9, 13)}`));
   await page.locator('#id').fill('<img src=x onerror=hacked()>');
   await page.keyboard.press('Enter');
   await page.locator('#decode-wrong', { hasText: '<img src=x' }).waitFor();
