@@ -16,7 +16,11 @@ fn pages() -> Vec<String> {
     let beside = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "ARCHITECTURE.md", "benches/README.md"];
     let mut pages: Vec<String> = beside.map(str::to_owned).to_vec();
     for entry in std::fs::read_dir(root().join("docs")).expect("the folder") {
-        pages.push(format!("docs/{}", entry.expect("an entry").file_name().to_str().expect("text")));
+        let entry = entry.expect("an entry");
+        // Pictures have a folder of their own.
+        if entry.path().is_file() {
+            pages.push(format!("docs/{}", entry.file_name().to_str().expect("text")));
+        }
     }
     assert!(pages.len() > 10, "{pages:?}");
     pages
