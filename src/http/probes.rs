@@ -1,8 +1,8 @@
 //! `/livez` and `/readyz`: one line each, for whoever starts, stops and balances servers.
 //!
-//! They are answered from what the server knows of itself, without a command: a probe that is asked each second is in no
-//! MONITOR, and needs no login where `http-open` says so. Why a server is not ready may tell of paths and databases, so
-//! only who is logged in is told.
+//! They are answered from what the server knows of itself, without a command: a probe that is asked each second is in
+//! no MONITOR, and needs no login where `http-open` says so. Why a server is not ready may tell of paths and databases,
+//! so only who is logged in is told.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

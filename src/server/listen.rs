@@ -417,11 +417,18 @@ pub fn files_of_a_start(config: &Config) -> u64 {
 }
 
 /// How many of them are opened behind everything else. The stores of sequences have a thread, and each of them its
-/// connections or its file with its log, and what this server notes of it; the HTTP port has a thread.
+/// connections or its file with its log, and what this server notes of it; the HTTP port has a thread, connections that
+/// are refused, and handshakes.
 pub fn files_to_come(config: &Config) -> u64 {
     let stores = config.sequence_stores().len() as u64;
     let of_stores = if stores == 0 { 0 } else { FILES_A_THREAD + FILES_A_STORE * stores };
-    of_stores + if config.http.port == 0 { 0 } else { FILES_A_THREAD }
+    of_stores + if config.http.port == 0 { 0 } else { FILES_A_THREAD + spare_of_http(config) }
+}
+
+/// How many are kept free for the HTTP port beside its places: for connections that are refused, and for handshakes.
+pub(super) fn spare_of_http(config: &Config) -> u64 {
+    let handshakes = if config.http.tls { u64::from(handshakes_max(config.http.clients_max)) } else { 0 };
+    if config.http.port == 0 { 0 } else { REFUSALS_MAX as u64 + handshakes }
 }
 
 /// Descriptors that this process has open.

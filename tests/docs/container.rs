@@ -49,6 +49,9 @@ fn check_names(file: &str) {
     }
 }
 
+/// Where the image, compose and the systemd unit have the HTTP port.
+const HTTP_PORT: &str = "7880";
+
 #[test]
 fn every_variable_sets_a_directive() {
     check_names("Dockerfile");
@@ -61,7 +64,6 @@ fn the_image_is_what_operators_were_promised() {
     assert_eq!(stages, 2, "one to build, one to run");
     assert_ne!(the_one("USER "), "root");
     assert_eq!(the_one("VOLUME "), "/data");
-    assert_eq!(the_one("EXPOSE "), "7890");
     assert_eq!(the_one("STOPSIGNAL "), "SIGTERM");
     assert_eq!(the_one("ENTRYPOINT "), r#"["getid"]"#);
     // A file that is mounted where the image has its own is read.
@@ -69,7 +71,8 @@ fn the_image_is_what_operators_were_promised() {
     assert!(instructions().contains(&"COPY config/getid.conf /etc/getid/getid.conf".to_owned()));
     assert!(variables().contains(&("GETID_DIR".to_owned(), "/data".to_owned())));
     let port = Directive::find("port").expect("the directive").default;
-    assert_eq!(the_one("EXPOSE "), port);
+    assert_eq!(the_one("EXPOSE "), format!("{port} {HTTP_PORT}"));
+    assert!(variables().contains(&("GETID_HTTP_PORT".to_owned(), HTTP_PORT.to_owned())));
 }
 
 #[test]
@@ -97,9 +100,11 @@ fn its_build_context_holds_what_it_copies() {
 #[test]
 fn the_image_serves_on_all_addresses_and_is_healthy() {
     let dir = tempfile::tempdir().expect("a folder");
+    let http = support::free_port();
     let with_variables = |command: &mut Command| {
-        // Its folder is given on the command line here, and wins.
+        // Its folder is given on the command line here, and wins; another test may have its HTTP port.
         command.envs(variables().into_iter().filter(|(name, _)| name != "GETID_DIR")).env("GETID_SERVER_ID", "3");
+        command.env("GETID_HTTP_PORT", http.to_string());
     };
     // The file of the image, with a line of one's own.
     let mounted = dir.path().join("getid.conf");
@@ -114,6 +119,9 @@ fn the_image_serves_on_all_addresses_and_is_healthy() {
     let lines: Vec<String> = (0..10).map(|_| wire.line()).collect();
     assert_eq!(lines[4], "guarded", "{lines:?}");
     assert_eq!(lines[9], "0.0.0.0 -::", "{lines:?}");
+
+    #[cfg(feature = "http")]
+    assert_eq!(support::http::Http::connect(http).ask("GET /readyz", &[], "").text(), "ready\n");
 
     let check = the_one("HEALTHCHECK ");
     let words = check.split_once("CMD ").expect("a command").1;
@@ -139,8 +147,11 @@ fn compose_starts_four_servers_that_differ() {
         assert_eq!(
             block,
             [
-                format!("    environment: {{ GETID_SERVER_ID: \"{id}\" }}"),
-                format!("    ports: [\"127.0.0.1:{}:7890\"]", 7890 + id),
+                format!(
+                    "    environment: {{ GETID_SERVER_ID: \"{id}\", GETID_HTTP_HOST: \"getid-{id}\", GETID_HTTP_OPEN: \
+                     \"probes metrics\" }}"
+                ),
+                format!("    ports: [\"127.0.0.1:{}:7890\", \"127.0.0.1:{}:{HTTP_PORT}\"]", 7890 + id, 7880 + id),
                 format!("    volumes: [\"getid-{id}:/data\"]"),
             ]
         );
@@ -152,4 +163,26 @@ fn compose_starts_four_servers_that_differ() {
     let grace: u64 = grace.trim_end_matches('s').parse().expect("seconds");
     let timeout = Directive::find("shutdown-timeout").expect("the directive").default;
     assert!(grace > timeout.parse().expect("seconds"));
+}
+
+/// What its service `prometheus` has in one folder, beside each other.
+#[test]
+#[ignore = "needs promtool"]
+fn compose_has_a_prometheus_that_scrapes_all_servers() {
+    let text = read("compose.yaml");
+    let (_, service) = text.split_once("\n  prometheus:\n").expect("the service");
+    assert!(service.contains("profiles: [\"monitoring\"]"), "{service}");
+    let dir = tempfile::tempdir().expect("a folder");
+    for line in service.lines().filter_map(|line| line.trim().strip_prefix("- ./")) {
+        let (own, there) = line.trim_end_matches(":ro").split_once(":/etc/prometheus/").expect(line);
+        std::fs::write(dir.path().join(there), read(own)).expect("written");
+    }
+    let mut promtool = Command::new("promtool");
+    promtool.args(["check", "config"]).arg(dir.path().join("prometheus.yml"));
+    let output = promtool.output().expect("promtool is installed (Debian: prometheus)");
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 rule files found"), "{output:?}");
+    for id in 0..4 {
+        assert!(read("examples/prometheus.yml").contains(&format!("\"getid-{id}:{HTTP_PORT}\"")), "getid-{id}");
+    }
 }

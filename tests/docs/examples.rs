@@ -8,6 +8,8 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+#[cfg(feature = "http")]
+use crate::support::http::{Http, HttpServer};
 use crate::support::{PATIENCE, Server, Wire, eventually, free_port};
 
 #[test]
@@ -172,6 +174,33 @@ fn haproxy_leaves_a_server_that_gives_no_ids() {
     eventually("HAProxy takes it back", || proxy.server_id() == 0);
 }
 
+/// The same over HTTP, where `haproxy` asks `/readyz`.
+#[test]
+#[cfg(feature = "http")]
+#[ignore = "needs haproxy"]
+fn haproxy_leaves_a_server_that_is_not_ready_over_http() {
+    let words = ["--id-max-borrow-ms", "500", "--id-watermark-lead-ms", "400", "--server-id"];
+    let servers = ["0", "1"].map(|id| HttpServer::start(&[&words[..], &[id]].concat()));
+    let ports = [("7889", free_port()), ("7880", servers[0].port), ("7881", servers[1].port)];
+    let proxy = Proxy::of("haproxy_http.cfg", ports);
+    let server_id = || {
+        let answer = Http::connect(proxy.port).ask("POST /v1/ids/-", &[], "");
+        if answer.status != 200 {
+            return None;
+        }
+        let id: u64 = answer.json()["ids"][0].as_str().and_then(|id| id.parse().ok()).expect("an id");
+        Some(id >> 19 & 3)
+    };
+    eventually("both are asked", || server_id() == Some(0));
+    eventually("both are asked", || server_id() == Some(1));
+    // A folder in the place of the file that a save writes.
+    while std::fs::create_dir_all(servers[0].server.dir.join("getid-0.state.tmp/x")).is_err() {}
+    eventually("HAProxy leaves a server that gives no IDs", || (0..10).all(|_| server_id() == Some(1)));
+    assert_eq!(servers[0].ask("GET /livez").status, 200, "alive all the same");
+    std::fs::remove_dir_all(servers[0].server.dir.join("getid-0.state.tmp")).expect("removed");
+    eventually("HAProxy takes it back", || server_id() == Some(0));
+}
+
 struct Proxy {
     child: Child,
     port: u16,
@@ -181,11 +210,16 @@ struct Proxy {
 impl Proxy {
     /// `examples/haproxy.cfg`, with the ports of this test.
     fn start(first: u16, second: u16) -> Proxy {
-        let shown = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/haproxy.cfg");
+        Proxy::of("haproxy.cfg", [("7899", free_port()), ("7890", first), ("7891", second)])
+    }
+
+    /// An example with other ports, of which the first one is its own.
+    fn of(example: &str, ports: [(&str, u16); 3]) -> Proxy {
+        let shown = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(example);
         let shown = std::fs::read_to_string(shown).expect("the example");
-        let port = free_port();
+        let (_, port) = ports[0];
         let mut config = shown.clone();
-        for (from, to) in [("7899", port), ("7890", first), ("7891", second)] {
+        for (from, to) in ports {
             assert!(shown.contains(&format!("127.0.0.1:{from}")), "the example has port {from}");
             config = config.replace(&format!("127.0.0.1:{from}"), &format!("127.0.0.1:{to}"));
         }

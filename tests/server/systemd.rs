@@ -54,6 +54,7 @@ fn the_command_has_directives_that_exist_and_the_folder_that_systemd_makes() {
     assert!(command.contains("--supervised systemd"), "Type=notify needs it");
     assert_eq!(the_one("ExecReload"), "/bin/kill -HUP $MAINPID");
     assert_ne!(the_one("User"), "root");
+    assert_eq!(the_one("Environment"), "GETID_HTTP_PORT=7880");
     // Where getid.conf shows a socket for those who want one.
     let socket = format!("#unixsocket /run/{}/", the_one("RuntimeDirectory"));
     assert!(read("config/getid.conf").contains(&socket));
