@@ -10,11 +10,21 @@ use axum::extract::FromRef;
 use axum::routing::{MethodFilter, MethodRouter};
 
 use super::schema::{Field, Schema};
-use super::{Http, ids, metrics, openapi, page, probes};
+use super::{Http, decode, generators, ids, metrics, openapi, page, probes, sequences};
 
 /// All of them, in the order in which the document has them.
 pub(super) fn all() -> impl Iterator<Item = &'static Endpoint> {
-    [ids::ENDPOINTS, page::ENDPOINTS, metrics::ENDPOINTS, openapi::ENDPOINTS, probes::ENDPOINTS].into_iter().flatten()
+    let rows = [
+        ids::ENDPOINTS,
+        decode::ENDPOINTS,
+        generators::ENDPOINTS,
+        sequences::ENDPOINTS,
+        page::ENDPOINTS,
+        metrics::ENDPOINTS,
+        probes::ENDPOINTS,
+        openapi::ENDPOINTS,
+    ];
+    rows.into_iter().flatten()
 }
 
 /// One method of one path.
@@ -31,6 +41,7 @@ pub(super) struct Endpoint {
     /// Sentences; may be empty.
     pub(super) description: &'static str,
     pub(super) access: Access,
+    /// Without any for a query, the router refuses queries; else the handler reads them, by [`Ask`](super::ask::Ask).
     pub(super) parameters: &'static [Parameter],
     /// The fields of its JSON body, which may be left away where none is required; `None`: it takes no body.
     pub(super) body: Option<&'static [Field]>,

@@ -22,10 +22,11 @@ mod ask;
 mod body;
 mod caller;
 pub mod credentials;
-#[allow(dead_code, reason = "the endpoints that use all of it follow")]
+mod decode;
 mod endpoint;
 pub mod framing;
 mod gate;
+mod generators;
 mod guard;
 pub mod head;
 mod id_list;
@@ -38,13 +39,12 @@ mod page;
 mod places;
 mod probes;
 mod problem;
-#[allow(dead_code, reason = "the endpoints that use all of it follow")]
 mod query;
 mod reply;
 mod request;
 mod router;
-#[allow(dead_code, reason = "the endpoints that use all of it follow")]
 mod schema;
+mod sequences;
 mod spring;
 mod tinyid;
 

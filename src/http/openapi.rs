@@ -48,7 +48,6 @@ const PROBLEM: Schema = Schema::Object(&[
 ]);
 
 async fn document(ask: Ask) -> Result<Response, Problem> {
-    ask.query()?;
     Ok(reply::json(StatusCode::OK, &whole(ask.bounds())))
 }
 

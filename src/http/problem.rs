@@ -70,12 +70,18 @@ impl Problem {
         let status = match code {
             "NOAUTH" | "WRONGPASS" => StatusCode::UNAUTHORIZED,
             "NOPERM" | "DENIED" => StatusCode::FORBIDDEN,
-            "BUSY" | "MISCONF" | "UNBLOCKED" | "LOADING" => StatusCode::SERVICE_UNAVAILABLE,
-            "NOSUCHSEQ" => StatusCode::NOT_FOUND,
-            _ => StatusCode::BAD_REQUEST,
+            "BUSY" | "MISCONF" | "UNBLOCKED" => StatusCode::SERVICE_UNAVAILABLE,
+            "WRONGTYPE" => StatusCode::CONFLICT,
+            _ => status_of(said),
         };
-        let detail = if said.is_empty() { text } else { said };
-        Problem { status, code: Some(code.to_owned()), detail: detail.to_owned() }
+        let mut detail = if said.is_empty() { text.to_owned() } else { said.to_owned() };
+        if let Some(command) = taken_away(said) {
+            detail = format!(
+                "this request is the command {command}, which this server does not have: 'rename-command' in its \
+                 configuration took it away, or gave it another name"
+            );
+        }
+        Problem { status, code: Some(code.to_owned()), detail }
     }
 }
 
@@ -106,6 +112,42 @@ pub(super) fn no_place() -> Vec<u8> {
     .into_bytes()
 }
 
+/// How texts of plain `ERR` begin that are no fault of the request.
+const BEGINNINGS: [(&str, StatusCode); 8] = [
+    ("no generator '", StatusCode::NOT_FOUND),
+    ("no such sequence '", StatusCode::NOT_FOUND),
+    ("sequences are off", StatusCode::NOT_FOUND),
+    ("server is shutting down", StatusCode::SERVICE_UNAVAILABLE),
+    ("no ids are given", StatusCode::SERVICE_UNAVAILABLE),
+    ("unknown command '", StatusCode::FORBIDDEN),
+    ("unknown subcommand '", StatusCode::FORBIDDEN),
+    ("a sequence never goes back", StatusCode::CONFLICT),
+];
+
+/// What is in those that say what is there, and does not go together with what was asked.
+const PARTS: [(&str, StatusCode); 7] = [
+    ("is there already", StatusCode::CONFLICT),
+    ("has no more values", StatusCode::CONFLICT),
+    ("has no more numbers", StatusCode::CONFLICT),
+    ("was not made: there are", StatusCode::CONFLICT),
+    (", and it is at ", StatusCode::CONFLICT),
+    ("has more digits than", StatusCode::CONFLICT),
+    ("belongs to server-id", StatusCode::CONFLICT),
+];
+
+/// The status of an error that has no code of its own.
+fn status_of(said: &str) -> StatusCode {
+    let begins = BEGINNINGS.iter().find(|(text, _)| said.starts_with(text));
+    let found = begins.or_else(|| PARTS.iter().find(|(text, _)| said.contains(text)));
+    found.map_or(StatusCode::BAD_REQUEST, |(_, status)| *status)
+}
+
+/// The name of a command that is unknown. All that are sent are in the table, so it can only have been renamed.
+fn taken_away(said: &str) -> Option<&str> {
+    let (name, _) = said.strip_prefix("unknown command '")?.split_once('\'')?;
+    Some(name)
+}
+
 impl From<Problem> for Response {
     fn from(problem: Problem) -> Response {
         problem.into_response()
@@ -123,5 +165,71 @@ impl IntoResponse for Problem {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use getid_core::{Refusal, SequenceRefusal, Spec};
+
+    use super::*;
+    use crate::generators::sequence::SequenceError;
+
+    fn status(text: &str) -> u16 {
+        Problem::of_error(text).status.as_u16()
+    }
+
+    /// The texts are those of the code that makes them, so a text that changes does not change a status unseen.
+    #[test]
+    fn errors_of_commands_have_a_status() {
+        let of_sequences = [
+            (SequenceRefusal::NoSuch, 404),
+            (SequenceRefusal::Dropped { last: 7 }, 404),
+            (SequenceRefusal::AtMax { max: 7 }, 409),
+            (SequenceRefusal::WentBack, 503),
+            (SequenceRefusal::TooLarge { values: 7, max: 6 }, 400),
+            (SequenceRefusal::Busy { waited_ms: 0 }, 503),
+            (SequenceRefusal::Busy { waited_ms: 7 }, 503),
+            (SequenceRefusal::Unconfirmed { confirm_s: 7, said: "gone".into() }, 503),
+            (SequenceRefusal::Store("gone".into()), 503),
+            (SequenceRefusal::Closed, 503),
+        ];
+        for (refusal, expected) in of_sequences {
+            assert_eq!(status(&refusal.of("orders")), expected, "{}", refusal.of("orders"));
+        }
+        let of_operators = [
+            (SequenceError::Lower { last: 7 }, 409),
+            (SequenceError::TooMany { max: 7 }, 409),
+            (SequenceError::Unknown("gone".to_owned()), 503),
+            (SequenceError::Not("its values end at 7".to_owned()), 400),
+            (SequenceError::Not("max is 7, and it is at 8 already".to_owned()), 409),
+        ];
+        for (error, expected) in of_operators {
+            assert_eq!(status(&error.of("orders")), expected, "{}", error.of("orders"));
+        }
+        let busy = Refusal::Busy { ahead_ms: 1, max_borrow_ms: 1 };
+        assert_eq!([busy, Refusal::SaveTimeout, Refusal::Closed].map(|refusal| status(&refusal.to_string())), [503; 3]);
+        let wrong = Spec::default().with(&["cache", "x"]).unwrap_err();
+        assert_eq!(status(&format!("ERR sequence 'orders': {wrong}")), 400);
+        assert_eq!(status(crate::session::SEQUENCES_OFF), 404);
+        for (text, expected) in [
+            ("NOAUTH Authentication required.", 401),
+            ("WRONGPASS invalid username-password pair or user is disabled.", 401),
+            ("NOPERM this user has no permissions to run the 'getid' command", 403),
+            ("DENIED Redis is running in protected mode", 403),
+            ("WRONGTYPE 'orders' is a generator", 409),
+            ("ERR syntax error", 400),
+            ("ERR 9 is not an id: an id has 63 bits, so it is at most 9223372036854775807", 400),
+            ("ODD", 400),
+        ] {
+            assert_eq!(status(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_was_renamed_is_told_so() {
+        let problem = Problem::of_error("ERR unknown command 'MGETID', with args beginning with: '2' ");
+        assert_eq!(problem.status, StatusCode::FORBIDDEN);
+        assert!(problem.detail.starts_with("this request is the command MGETID, which"), "{}", problem.detail);
     }
 }

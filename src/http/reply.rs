@@ -6,9 +6,10 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use redis_protocol::resp3::decode::complete::decode;
 use redis_protocol::resp3::types::OwnedFrame;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::problem::Problem;
+use super::schema::Schema;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -53,5 +54,33 @@ pub(super) fn text_of(reply: &Reply) -> Option<String> {
             Some(String::from_utf8_lossy(data).into_owned())
         }
         _ => None,
+    }
+}
+
+/// What a map has under this name.
+pub(super) fn find<'a>(reply: &'a Reply, name: &str) -> Option<&'a Reply> {
+    let OwnedFrame::Map { data, .. } = reply else { return None };
+    data.iter().find_map(|(own, value)| (text_of(own)? == name).then_some(value))
+}
+
+/// A reply as JSON of this schema: of a map the fields that the schema names, and an integer as text where it says so.
+/// What is not there, or is something else, is null.
+pub(super) fn shaped(reply: &Reply, schema: &Schema) -> Value {
+    match (schema, reply) {
+        (Schema::Named(_, of) | Schema::OrNull(of), reply) => shaped(reply, of),
+        (Schema::Object(fields), reply) => {
+            let told = fields.iter().map(|field| {
+                let value = find(reply, field.name).map_or(Value::Null, |own| shaped(own, field.schema));
+                (field.name.to_owned(), value)
+            });
+            Value::Object(told.collect::<Map<_, _>>())
+        }
+        (Schema::List { of, .. }, OwnedFrame::Array { data, .. }) => data.iter().map(|own| shaped(own, of)).collect(),
+        (Schema::Integer { .. } | Schema::Number, OwnedFrame::Number { data, .. }) => (*data).into(),
+        (Schema::Number, OwnedFrame::Double { data, .. }) => (*data).into(),
+        // A year that RFC 3339 has no digits for is told as Unix time: here it is none.
+        (Schema::Time, reply) => text_of(reply).filter(|time| time.contains('T')).map_or(Value::Null, Value::from),
+        (Schema::Text { .. } | Schema::Word(_), reply) => text_of(reply).map_or(Value::Null, Value::from),
+        _ => Value::Null,
     }
 }

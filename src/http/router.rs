@@ -3,17 +3,29 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::Request;
 use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::{Next, from_fn};
 use axum::routing::any;
 
-use super::endpoint::{self, Endpoint, Served};
+use super::endpoint::{self, Endpoint, Place, Served};
 use super::problem::Problem;
+use super::schema::Bounds;
 use super::{Http, leaf, tinyid};
 
 pub(super) fn router(http: &Arc<Http>) -> Router {
     let of_row = |row: &'static Endpoint| {
         let served = Served { http: Arc::clone(http), row };
-        (row.route)(row.method.filter()).with_state(served)
+        let route = (row.route)(row.method.filter()).with_state(served);
+        let has_query = row.parameters.iter().any(|parameter| parameter.place != Place::Path);
+        // The page is for people, who may come by a link that somebody has added words to.
+        if has_query || row.path == "/" {
+            return route;
+        }
+        route.layer(from_fn(move |request: Request, next: Next| async move {
+            row.query(request.uri().query(), Bounds::default())?;
+            Ok::<_, Problem>(next.run(request).await)
+        }))
     };
     endpoint::all()
         .fold(Router::new(), |router, row| router.route(row.path, of_row(row)))

@@ -4,8 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 #![allow(clippy::too_many_lines, reason = "a test tells its story from beginning to end")]
 
+mod api;
 mod basics;
 mod bounds;
+mod document;
 mod guard;
 mod leaf;
 mod login;

@@ -1,0 +1,301 @@
+//! The JSON API: what each endpoint does, and that its answers are as the document says.
+
+use serde_json::{Value, json};
+
+use super::document::Document;
+use crate::support::http::{HttpServer, Response};
+
+/// A server with generators of several kinds, its document, and a way to ask that checks each answer by it.
+struct Api {
+    server: HttpServer,
+    document: Document,
+}
+
+impl Api {
+    fn start(words: &[&str]) -> Api {
+        let server = HttpServer::start(words);
+        let document = Document::of(&server);
+        Api { server, document }
+    }
+
+    #[track_caller]
+    fn ask(&self, line: &str, body: &str) -> Response {
+        let response = self.server.ask_with(line, &[], body);
+        self.document.check(line, &response);
+        response
+    }
+
+    /// The JSON of an answer with this status.
+    #[track_caller]
+    fn json(&self, status: u16, line: &str, body: &str) -> Value {
+        let response = self.ask(line, body);
+        assert_eq!(response.status, status, "{line} {body}: {response:?}");
+        response.json()
+    }
+
+    /// The detail of a problem with this status.
+    #[track_caller]
+    fn problem(&self, status: u16, line: &str, body: &str) -> String {
+        self.json(status, line, body)["detail"].as_str().unwrap().to_owned()
+    }
+}
+
+const GENERATORS: [&str; 10] = [
+    "--generator",
+    "tweets twitter",
+    "--generator",
+    "trace uuid7",
+    "--generator",
+    "code twitter format base62",
+    "--generator",
+    "shop layout time:41@1ms server-id:5 tenant:4? counter:12",
+    "--generator",
+    "short sequence format base62 pad 7",
+];
+
+#[test]
+fn ids_are_drawn_and_decoded() {
+    let api = Api::start(&GENERATORS);
+    let drawn = |line: &str, body: &str| -> Vec<String> {
+        let ids = api.json(200, line, body)["ids"].as_array().unwrap().clone();
+        ids.iter().map(|id| id.as_str().unwrap().to_owned()).collect()
+    };
+    let one = drawn("POST /v1/ids/-", "").remove(0);
+    assert_eq!(drawn("POST /v1/ids/-?count=100", "").len(), 100);
+    assert_eq!(drawn("POST /v1/ids/tweets?count=2", "").len(), 2);
+    let shop = drawn("POST /v1/ids/shop", r#"{"fields":{"tenant":7}}"#).remove(0);
+    let code = drawn("POST /v1/ids/%63ode", "").remove(0);
+    assert_eq!(code.len(), 11, "{code}");
+
+    let told = api.json(200, &format!("GET /v1/ids/{one}?generator=-"), "");
+    let fields = &told["readings"][0]["fields"];
+    assert_eq!(fields.as_array().unwrap().iter().map(|own| own["bits"].as_u64().unwrap()).sum::<u64>(), 63);
+    let number = fields.as_array().unwrap().iter().fold(0_u64, |number, field| {
+        number << field["bits"].as_u64().unwrap() | field["value"].as_str().unwrap().parse::<u64>().unwrap()
+    });
+    assert_eq!(number.to_string(), one, "the fields are the whole ID");
+    let mut wire = api.server.server.connect();
+    wire.send(format!("DECODEID {one}\r\n"));
+    let reply = String::from_utf8_lossy(&wire.reply()).into_owned();
+    assert!(reply.contains(told["readings"][0]["time"].as_str().unwrap()), "{reply}");
+
+    let told = api.json(200, &format!("GET /v1/ids/{shop}?generator=shop"), "");
+    let reading = &told["readings"][0];
+    assert_eq!((reading["generator"].as_str(), reading["kind"].as_str()), (Some("shop"), Some("layout")));
+    assert_eq!(reading["fields"][2], json!({ "name": "tenant", "bits": 4, "value": "7" }));
+    let names: Vec<_> = api.json(200, &format!("GET /v1/ids/{one}"), "")["readings"].as_array().unwrap().clone();
+    assert!(names.len() >= 3 && names[0]["generator"].is_null(), "{names:?}");
+    let trace = drawn("POST /v1/ids/trace", "").remove(0);
+    let told = api.json(200, &format!("GET /v1/ids/{trace}"), "");
+    assert_eq!(told["readings"].as_array().unwrap().len(), 1, "no other kind reads it: {told}");
+    let counted = api.json(200, "GET /v1/ids/0000001?generator=short", "");
+    assert_eq!(counted["readings"][0]["fields"], json!([{ "name": "value", "bits": null, "value": "1" }]));
+
+    let span = api.json(200, "GET /v1/spans?from=2026-01-01&to=2100-01-01", "");
+    let [lowest, highest] = ["lowest", "highest"].map(|name| span[name].as_str().unwrap().parse::<u64>().unwrap());
+    assert!((lowest..=highest).contains(&one.parse().unwrap()), "{span}");
+    let span = api.json(200, "GET /v1/spans?from=2026-01-01T00:00:00%2B08:00&to=now&generator=trace", "");
+    assert_eq!(span["lowest"].as_str().unwrap().len(), 36);
+
+    let all = api.json(200, "GET /v1/generators", "");
+    let names: Vec<_> = all["generators"].as_array().unwrap().iter().map(|own| own["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["code", "shop", "trace", "tweets", "short"]);
+    assert_eq!(api.json(200, "GET /v1/generators/tweets", "")["capacity_per_sec"], 4_096_000);
+}
+
+#[test]
+fn wrong_requests_for_ids_are_named() {
+    let api = Api::start(&[&GENERATORS[..], &["--sequence-store", "none"]].concat());
+    for (status, line, body, text) in [
+        (400, "POST /v1/ids/-?count=101", "", "'count' of the query is '101', expected an integer of 1 to 100"),
+        (400, "POST /v1/ids/-?cont=1", "", "did you mean 'count'?"),
+        (400, "POST /v1/ids/-", r#"{"fields":{"x":1}}"#, "takes no fields"),
+        (400, "POST /v1/ids/shop", "", "needs a value for its field 'tenant'"),
+        (400, "POST /v1/ids/shop", r#"{"fields":{"tenant":16}}"#, "takes 0 to 15"),
+        (400, "POST /v1/ids/shop", r#"{"fields":{"tenant":-1}}"#, "field 'fields.tenant' is -1"),
+        (400, "POST /v1/ids/shop", r#"{"fields":{"tennant":1}}"#, "takes no field 'tennant'"),
+        (400, "POST /v1/ids/shop", r#"{"tenant":1}"#, "field 'tenant' is not known; known are: fields"),
+        (404, "POST /v1/ids/tweetz", "", "did you mean 'tweets'?"),
+        (404, "POST /v1/ids/tweetz?count=2", "", "did you mean 'tweets'?"),
+        (400, "POST /v1/ids/a%2Fb", "", "cannot be the name of a generator"),
+        (400, "POST /v1/ids/%ff", "", "the path is wrong"),
+        (400, "POST /v1/ids/a%00%0d%0ab", "", "cannot be the name of a generator"),
+        (404, "POST /v1/ids/short", "", "sequences are off"),
+        (400, "GET /v1/ids/abc", "", "is not an id"),
+        (400, "GET /v1/ids/-1", "", "is not an id"),
+        (400, "GET /v1/ids/9223372036854775808?generator=-", "", "it is at most 9223372036854775807"),
+        (400, "GET /v1/ids/018f2f6e-7b1a-7c3e-8000-000000000000?generator=-", "", "not an ID of the unnamed generator"),
+        (400, "GET /v1/ids/1?generator=trace", "", "expected a UUID of version 7"),
+        (404, "GET /v1/ids/1?generator=nobody", "", "no generator 'nobody'"),
+        (400, "GET /v1/ids/1?generator=", "", "'generator' of the query is empty"),
+        (400, "GET /v1/spans?from=now", "", "the query has no 'to'"),
+        (400, "GET /v1/spans?from=now&to=x", "", "'x'"),
+        (400, "GET /v1/spans?from=now&to=2020-01-01", "", "the span ends before"),
+        (400, "GET /v1/spans?from=1900-01-01T00:00:00Z&to=now", "", "before the first time"),
+        (400, "GET /v1/spans?from=now&to=now&generator=short", "", "holds no time"),
+        (404, "GET /v1/generators/tweetz", "", "did you mean 'tweets'?"),
+        (404, "GET /v1/sequences", "", "sequences are off"),
+        (404, "POST /v1/sequences/orders/values", "", "sequences are off"),
+    ] {
+        let detail = api.problem(status, line, body);
+        assert!(detail.contains(text), "{line} {body}: {detail}");
+    }
+}
+
+#[test]
+fn sequences_are_made_counted_and_changed() {
+    let api = Api::start(&[]);
+    let made = api.ask("POST /v1/sequences/orders", "");
+    assert_eq!((made.status, made.header("location")), (201, Some("/v1/sequences/orders")));
+    let options = r#"{"start":"1000","increment":10,"offset":3.0,"cache":5,"max":1093,"policy":"error"}"#;
+    assert_eq!(api.ask("POST /v1/sequences/odd:one", options).status, 201);
+    assert_eq!(api.json(200, "POST /v1/sequences/orders/values", ""), json!({ "values": ["1"] }));
+    assert_eq!(api.json(200, "POST /v1/sequences/orders/values?count=3", ""), json!({ "values": ["2", "3", "4"] }));
+    assert_eq!(api.server.server.connect().ask("INCR orders"), ":5", "it is the same sequence");
+    assert_eq!(
+        api.json(200, "POST /v1/sequences/odd:one/values?count=3", ""),
+        json!({ "values": ["1003", "1013", "1023"] })
+    );
+
+    let told = api.json(200, "GET /v1/sequences/odd:one", "");
+    for (name, value) in [
+        ("last", json!("1023")),
+        ("start", json!("1000")),
+        ("increment", json!(10)),
+        ("offset", json!(3)),
+        ("max", json!("1093")),
+        ("policy", json!("error")),
+        ("last_given_here", json!("1023")),
+    ] {
+        assert_eq!(told[name], value, "{told}");
+    }
+    assert_eq!(told["rows"][0]["state"], "live");
+
+    assert_eq!(
+        api.json(200, "PATCH /v1/sequences/odd:one", r#"{"last":1083}"#),
+        json!({ "name": "odd:one", "holds_everywhere_in_s": 0 })
+    );
+    assert_eq!(api.json(200, "POST /v1/sequences/odd:one/values", ""), json!({ "values": ["1093"] }));
+    assert!(api.problem(409, "POST /v1/sequences/odd:one/values", "").contains("has no more values"));
+    api.json(200, "PATCH /v1/sequences/odd:one", r#"{"max":"9000000000000000000","cache":0}"#);
+    assert_eq!(api.json(200, "POST /v1/sequences/odd:one/values", ""), json!({ "values": ["1103"] }));
+    assert_eq!(api.json(200, "GET /v1/sequences/odd:one", "")["cache"], 0);
+}
+
+#[test]
+fn sequences_are_listed_page_by_page() {
+    let api = Api::start(&["--sequence-create", "on-first-use"]);
+    let mut wire = api.server.server.connect();
+    for number in 0..25 {
+        wire.ask(&format!("INCR s{number:02}"));
+    }
+    let (mut names, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = api.json(200, &format!("GET /v1/sequences?limit=10{after}"), "");
+        let own = page["sequences"].as_array().unwrap();
+        names.extend(own.iter().map(|own| own["name"].as_str().unwrap().to_owned()));
+        let Some(next) = page["next"].as_str() else { break };
+        after = format!("&after={next}");
+    }
+    assert_eq!(names, (0..25).map(|number| format!("s{number:02}")).collect::<Vec<_>>());
+    let found = api.json(200, "GET /v1/sequences?match=s%3F3", "");
+    assert_eq!(found["sequences"].as_array().unwrap().len(), 3, "{found}");
+}
+
+#[test]
+fn wrong_requests_for_sequences_are_named() {
+    let api = Api::start(&["--generator", "tweets twitter", "--sequence-incrby-max", "50"]);
+    api.ask("POST /v1/sequences/orders", r#"{"start":10}"#);
+    for (status, line, body, text) in [
+        (404, "GET /v1/sequences/nobody", "", "no such sequence 'nobody'"),
+        (404, "POST /v1/sequences/nobody/values", "", "no such sequence 'nobody'"),
+        (404, "POST /v1/sequences/nobody/values?count=2", "", "no such sequence 'nobody'"),
+        (404, "PATCH /v1/sequences/nobody", r#"{"last":1}"#, "no such sequence 'nobody'"),
+        (409, "POST /v1/sequences/orders", "", "is there already"),
+        (409, "PATCH /v1/sequences/orders", r#"{"last":1}"#, "never goes back"),
+        (409, "POST /v1/sequences/tweets/values", "", "is a generator"),
+        (409, "POST /v1/sequences/tweets", "", "is a generator"),
+        (400, "POST /v1/sequences/a%20b", "", "cannot be the name of a sequence"),
+        (400, "POST /v1/sequences/a%2Fb/values", "", "cannot be the name of a sequence"),
+        (400, "POST /v1/sequences/orders/values?count=51", "", "expected an integer of 1 to 50"),
+        (400, "POST /v1/sequences/orders/values?count=0", "", "expected an integer of 1 to 50"),
+        (400, "POST /v1/sequences/orders/values", "{}", "takes no body"),
+        (400, "PATCH /v1/sequences/orders", "", "says nothing to change"),
+        (400, "PATCH /v1/sequences/orders", r#"{"last":50,"cache":1}"#, "two changes"),
+        (400, "PATCH /v1/sequences/orders", r#"{"start":50}"#, "field 'start' is not known"),
+        (400, "POST /v1/sequences/new", r#"{"start":-1}"#, "field 'start' is -1, expected"),
+        (400, "POST /v1/sequences/new", r#"{"start":"1e3"}"#, "start is '1e3'"),
+        (400, "POST /v1/sequences/new", r#"{"start":"9000000000000000001"}"#, "start is '9000000000000000001'"),
+        (400, "POST /v1/sequences/new", r#"{"max":1,"start":2}"#, "below the first value"),
+        (400, "POST /v1/sequences/new", r#"{"increment":0}"#, "expected an integer of 1 to 1000000"),
+        (400, "POST /v1/sequences/new", r#"{"increment":2,"offset":3}"#, "offset is '3'"),
+        (400, "POST /v1/sequences/new", r#"{"policy":"WAIT"}"#, "expected one of the texts wait, error"),
+        (400, "POST /v1/sequences/new", r#"{"fresh":"yes"}"#, "expected true or false"),
+        (400, "GET /v1/sequences?limit=0", "", "expected an integer of 1 to 1000"),
+        (400, "GET /v1/sequences?after=a%20b", "", "invalid cursor"),
+        (400, "GET /v1/sequences?after=a&after=b", "", "twice"),
+    ] {
+        let detail = api.problem(status, line, body);
+        assert!(detail.contains(text), "{line} {body}: {detail}");
+    }
+    assert_eq!(api.json(200, "GET /v1/sequences", "")["sequences"].as_array().unwrap().len(), 1, "nothing was made");
+}
+
+#[test]
+fn bodies_that_are_wrong_are_told_so() {
+    let api = Api::start(&[]);
+    let line = "POST /v1/sequences/orders";
+    for (status, body, text) in [
+        (400, r#"{"start":"#, "EOF while parsing a value at line 1 column 9"),
+        (400, "not json", "expected ident at line 1 column 2"),
+        (400, r#"{"start":1,"start":2}"#, "field 'start' is there twice"),
+        (400, "null", "the body is null, expected an object"),
+        (400, "[]", "the body is an array, expected an object"),
+        (400, "\"text\"", "the body is the text 'text', expected an object"),
+        (400, "{} {}", "trailing characters"),
+        (400, "{\"\u{202e}\\u0007\":1}", "field '\\u{202e}\\u{7}' is not known"),
+        (400, "{\"\u{7}\":1}", "control character"),
+    ] {
+        let detail = api.problem(status, line, body);
+        assert!(detail.contains(text), "{body}: {detail}");
+    }
+    let deep = format!("{{\"start\":{}", "[".repeat(60_000));
+    assert!(api.problem(400, line, &deep).contains("recursion limit"));
+    let edge = format!("{{\"start\":1{}}}", " ".repeat((64 << 10) - 11));
+    assert_eq!((edge.len(), api.ask(line, &edge).status), (64 << 10, 201));
+    assert!(api.problem(413, line, &format!("{edge} ")).contains("65536"));
+    let large = api.server.connect().ask(line, &["Content-Type: application/json", "Content-Length: 1000000"], "");
+    assert_eq!(large.status, 413, "it need not come for that: {large:?}");
+    let chunks = format!("{:x}\r\n{}\r\n0\r\n\r\n", 70_000, "1".repeat(70_000));
+    let large =
+        api.server.connect().ask(line, &["Content-Type: application/json", "Transfer-Encoding: chunked"], &chunks);
+    assert_eq!(large.status, 413, "{large:?}");
+    let kind = api.server.ask_with(line, &["Content-Type: text/plain"], "{}");
+    assert_eq!(kind.status, 415);
+    let other = api.server.ask_with("POST /v1/ids/-", &["Content-Type: application/json; charset=utf-8"], "{}");
+    assert_eq!(other.status, 200, "{other:?}");
+}
+
+#[test]
+fn a_command_that_was_renamed_is_no_endpoint_any_more() {
+    let api = Api::start(&["--rename-command", "MGETID", "ids", "--rename-command", "INCR", ""]);
+    assert!(api.problem(403, "POST /v1/ids/-?count=2", "").contains("'rename-command'"));
+    assert_eq!(api.ask("POST /v1/ids/-", "").status, 200);
+    assert!(api.problem(403, "POST /v1/sequences/orders/values", "").contains("the command INCR"));
+}
+
+/// Every endpoint refuses parameters that it does not know, but the page, which people come to by links, and those of
+/// probes and scrapers, which have tests of their own.
+#[test]
+fn every_endpoint_refuses_unknown_parameters() {
+    let api = Api::start(&[]);
+    let paths = api.document.0["paths"].as_object().unwrap().iter();
+    for (path, methods) in paths.filter(|(path, _)| !["/", "/readyz", "/metrics"].contains(&path.as_str())) {
+        for method in methods.as_object().unwrap().keys() {
+            let target = path.replace("{name}", "x").replace("{id}", "1");
+            let line = format!("{} {target}?surely-unknown=1", method.to_uppercase());
+            let detail = api.problem(400, &line, "");
+            assert!(detail.contains("surely-unknown"), "{line}: {detail}");
+        }
+    }
+}

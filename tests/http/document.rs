@@ -1,0 +1,160 @@
+//! Responses held against what `/openapi.json` says of them.
+
+use serde_json::Value;
+
+use crate::support::http::{HttpServer, Response};
+
+/// The document of a server.
+pub(crate) struct Document(pub(crate) Value);
+
+impl Document {
+    pub(crate) fn of(server: &HttpServer) -> Document {
+        Document(server.ask("GET /openapi.json").json())
+    }
+
+    /// Fails unless the document has this response to `line` (`POST /v1/ids/-?count=3`), with its media type and schema.
+    #[track_caller]
+    pub(crate) fn check(&self, line: &str, response: &Response) {
+        let (method, target) = line.split_once(' ').expect("a method and a path");
+        let (_, operation) = self.operation(method, target).unwrap_or_else(|| panic!("{line} is not in the document"));
+        let told = &operation["responses"][response.status.to_string()];
+        assert!(told.is_object(), "{line}: {} is not in the document: {response:?}", response.status);
+        let media = response.header("content-type").expect("a media type");
+        let Some(content) = told["content"].get(media) else { panic!("{line}: {media} is not in {told}") };
+        if let Some(schema) = content.get("schema") {
+            let fits = self.fits(schema, &response.json(), "body");
+            fits.unwrap_or_else(|error| panic!("{line}: {error}\n{}", response.text()));
+        }
+    }
+
+    /// The path as the document has it, and what it says of the method.
+    pub(crate) fn operation(&self, method: &str, target: &str) -> Option<(String, &Value)> {
+        let path = target.split('?').next()?;
+        let is_it = |template: &str| {
+            let (parts, own) = (path.split('/'), template.split('/'));
+            parts.clone().count() == own.clone().count()
+                && parts.zip(own).all(|(part, own)| part == own || (own.starts_with('{') && !part.is_empty()))
+        };
+        let (template, methods) = self.0["paths"].as_object()?.iter().find(|(template, _)| is_it(template))?;
+        Some((template.clone(), methods.get(method.to_lowercase())?))
+    }
+
+    /// The part of JSON Schema that the document uses. A keyword that is not looked at is an error.
+    fn fits(&self, schema: &Value, value: &Value, place: &str) -> Result<(), String> {
+        let wrong = |what: &str| Err(format!("{place}: {value} is not {what} of {schema}"));
+        for (keyword, told) in schema.as_object().ok_or_else(|| format!("{place}: no schema: {schema}"))? {
+            let holds = match keyword.as_str() {
+                "description" => true,
+                "$ref" => {
+                    let pointer =
+                        told.as_str().and_then(|text| text.strip_prefix('#')).ok_or("a $ref from elsewhere")?;
+                    let own = self.0.pointer(pointer).ok_or_else(|| format!("nothing at {pointer}"))?;
+                    self.fits(own, value, place)?;
+                    true
+                }
+                "type" => match told.as_str() {
+                    Some("object") => value.is_object(),
+                    Some("array") => value.is_array(),
+                    Some("string") => value.is_string(),
+                    Some("integer") => value.is_i64() || value.is_u64(),
+                    Some("number") => value.is_number(),
+                    Some("boolean") => value.is_boolean(),
+                    Some("null") => value.is_null(),
+                    _ => return Err(format!("type {told}")),
+                },
+                "enum" => told.as_array().is_some_and(|all| all.contains(value)),
+                "minimum" => value.as_f64() >= told.as_f64(),
+                "maximum" => value.as_f64() <= told.as_f64(),
+                "minLength" => value.as_str().is_none_or(|text| text.len() as u64 >= told.as_u64().unwrap()),
+                "maxLength" => value.as_str().is_none_or(|text| text.len() as u64 <= told.as_u64().unwrap()),
+                "maxItems" => value.as_array().is_none_or(|all| all.len() as u64 <= told.as_u64().unwrap()),
+                "pattern" => matches_pattern(told.as_str().unwrap(), value),
+                "format" => value.as_str().is_none_or(|text| text.parse::<jiff::Timestamp>().is_ok()),
+                "anyOf" => {
+                    told.as_array().is_some_and(|all| all.iter().any(|one| self.fits(one, value, place).is_ok()))
+                }
+                "items" => {
+                    for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+                        self.fits(told, item, &format!("{place}[{index}]"))?;
+                    }
+                    true
+                }
+                "required" => {
+                    let names = told.as_array().into_iter().flatten().filter_map(Value::as_str);
+                    names.clone().all(|name| value.get(name).is_some())
+                }
+                "properties" => {
+                    for (name, own) in told.as_object().into_iter().flatten() {
+                        if let Some(value) = value.get(name) {
+                            self.fits(own, value, &format!("{place}.{name}"))?;
+                        }
+                    }
+                    true
+                }
+                "additionalProperties" => {
+                    let known = |name: &str| schema["properties"].get(name).is_some();
+                    let more = value.as_object().into_iter().flatten().filter(|(name, _)| !known(name));
+                    if told == &Value::Bool(false) {
+                        more.clone().next().is_none()
+                    } else {
+                        for (name, value) in more {
+                            self.fits(told, value, &format!("{place}.{name}"))?;
+                        }
+                        true
+                    }
+                }
+                _ => return Err(format!("the keyword {keyword} is not looked at here")),
+            };
+            if !holds {
+                return wrong(keyword);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn matches_pattern(pattern: &str, value: &Value) -> bool {
+    let Some(text) = value.as_str() else { return true };
+    match pattern {
+        "^[0-9]+$" => !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()),
+        "^[A-Za-z0-9_.:-]+$" => {
+            !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte))
+        }
+        _ => panic!("the pattern {pattern} is not looked at here"),
+    }
+}
+
+#[test]
+fn the_checker_finds_what_does_not_fit() {
+    let document = Document(serde_json::json!({
+        "components": { "schemas": { "Name": { "type": "string", "minLength": 2, "pattern": "^[0-9]+$" } } },
+    }));
+    let schema = serde_json::json!({
+        "type": "object", "required": ["a"], "additionalProperties": false,
+        "properties": {
+            "a": { "type": "integer", "minimum": 1, "maximum": 3 },
+            "b": { "anyOf": [{ "$ref": "#/components/schemas/Name" }, { "type": "null" }] },
+            "c": { "type": "array", "maxItems": 1, "items": { "enum": ["x"] } },
+            "d": { "type": "string", "format": "date-time" },
+        },
+    });
+    let fits = |text: &str| document.fits(&schema, &serde_json::from_str(text).unwrap(), "body").is_ok();
+    assert!(fits(r#"{"a":1,"b":"12","c":["x"],"d":"2026-11-22T00:00:00.000Z"}"#));
+    assert!(fits(r#"{"a":3,"b":null}"#));
+    for wrong in [
+        "[]",
+        "{}",
+        r#"{"a":0}"#,
+        r#"{"a":4}"#,
+        r#"{"a":"1"}"#,
+        r#"{"a":1.5}"#,
+        r#"{"a":1,"e":1}"#,
+        r#"{"a":1,"b":"1"}"#,
+        r#"{"a":1,"b":"1x"}"#,
+        r#"{"a":1,"c":["y"]}"#,
+        r#"{"a":1,"c":["x","x"]}"#,
+        r#"{"a":1,"d":"yesterday"}"#,
+    ] {
+        assert!(!fits(wrong), "{wrong}");
+    }
+}
