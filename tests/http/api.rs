@@ -263,7 +263,7 @@ fn bodies_that_are_wrong_are_told_so() {
     assert!(api.problem(400, line, &deep).contains("recursion limit"));
     let edge = format!("{{\"start\":1{}}}", " ".repeat((64 << 10) - 11));
     assert_eq!((edge.len(), api.ask(line, &edge).status), (64 << 10, 201));
-    assert!(api.problem(413, line, &format!("{edge} ")).contains("65536"));
+    assert!(api.problem(413, line, &format!("{edge} ")).contains("64 KiB"));
     let large = api.server.connect().ask(line, &["Content-Type: application/json", "Content-Length: 1000000"], "");
     assert_eq!(large.status, 413, "it need not come for that: {large:?}");
     let chunks = format!("{:x}\r\n{}\r\n0\r\n\r\n", 70_000, "1".repeat(70_000));

@@ -13,6 +13,7 @@ mod leaf;
 mod login;
 mod metrics;
 mod page;
+mod permissions;
 mod probes;
 mod recorded;
 #[path = "../support/mod.rs"]

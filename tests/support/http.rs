@@ -103,17 +103,22 @@ impl Http {
         if matches!(response.status, 204 | 304) {
             return Ok(response);
         }
-        response.body = if response.header("transfer-encoding") == Some("chunked") {
+        response.body = self.body(&response)?;
+        Ok(response)
+    }
+
+    /// The body behind a head.
+    pub fn body(&mut self, response: &Response) -> io::Result<Vec<u8>> {
+        if response.header("transfer-encoding") == Some("chunked") {
             let mut body = Vec::new();
             while let Some(chunk) = self.chunk()? {
                 body.extend(chunk);
             }
-            body
+            Ok(body)
         } else {
             let length = response.header("content-length").map_or(0, |length| length.parse().expect("a length"));
-            self.take(length)?
-        };
-        Ok(response)
+            self.take(length)
+        }
     }
 
     /// A response as far as its head: what follows is read by [`Http::chunk`].

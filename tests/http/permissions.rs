@@ -1,0 +1,222 @@
+//! Who may what: 400 random users ask the same over both ports, and are answered alike.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+
+use super::document::Document;
+use crate::support::Wire;
+use crate::support::http::{Http, HttpServer};
+
+/// A request over HTTP with its body, and the command that it is.
+const CASES: [(&str, &str, &str); 20] = [
+    ("POST /v1/ids/-", "", "GETID"),
+    ("POST /v1/ids/-?count=2", "", "MGETID 2"),
+    ("POST /v1/ids/tweets", "", "GETID tweets"),
+    ("POST /v1/ids/trace?count=3", "", "MGETID 3 trace"),
+    ("GET /v1/ids/1", "", "DECODEID 1"),
+    ("GET /v1/ids/1?generator=tweets", "", "DECODEID 1 tweets"),
+    ("GET /v1/spans?from=1500000000000&to=now", "", "IDSPAN 1500000000000 now"),
+    ("GET /v1/spans?from=1500000000000&to=now&generator=trace", "", "IDSPAN 1500000000000 now trace"),
+    ("GET /v1/generators", "", "GENERATORS"),
+    ("GET /v1/generators/tweets", "", "GENERATORS"),
+    ("GET /v1/sequences", "", "SEQUENCE LIST"),
+    ("GET /v1/sequences/orders", "", "SEQUENCE INFO orders"),
+    ("POST /v1/sequences/orders", "", "SEQUENCE CREATE orders"),
+    ("PATCH /v1/sequences/orders", r#"{"last":1}"#, "SEQUENCE RAISE orders 1"),
+    ("PATCH /v1/sequences/invoices", r#"{"cache":10}"#, "SEQUENCE ALTER invoices cache 10"),
+    ("POST /v1/sequences/orders/values", "", "INCR orders"),
+    ("POST /v1/sequences/invoices/values?count=2", "", "SEQUENCE NEXT invoices COUNT 2"),
+    ("POST /v1/sequences/tweets/values", "", "INCR tweets"),
+    ("GET /v1/status", "", "INFO cluster"),
+    ("GET /v1/status/stream", "", "INFO cluster"),
+];
+
+const USERS: u64 = 400;
+
+/// Rules of which each user has some, in a random order.
+const RULES: [&str; 40] = [
+    "+@all",
+    "-@all",
+    "+@all",
+    "allcommands",
+    "nocommands",
+    "+@read",
+    "-@read",
+    "+@write",
+    "-@write",
+    "+@fast",
+    "-@slow",
+    "+@dangerous",
+    "-@dangerous",
+    "+@keyspace",
+    "-@admin",
+    "+getid",
+    "-getid",
+    "+mgetid",
+    "-mgetid",
+    "+decodeid",
+    "-idspan",
+    "+incr",
+    "-incr",
+    "+sequence",
+    "-sequence",
+    "+sequence|info",
+    "-sequence|create",
+    "+sequence|next",
+    "+generators",
+    "+info",
+    "-info",
+    "~*",
+    "~orders",
+    "~o*",
+    "~tweets",
+    "%R~invoices",
+    "%W~*",
+    "resetkeys",
+    "\"(+incr ~orders)\"",
+    "\"(+@all %R~tweets)\"",
+];
+
+/// Numbers that look random, and are the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % end
+    }
+}
+
+/// What was said of a request: the code of a refusal, or that there was none.
+type Verdict = String;
+
+fn verdict_of(code: &str) -> Verdict {
+    let is_refusal = ["NOPERM", "NOAUTH", "WRONGPASS"].contains(&code);
+    if is_refusal { code.to_owned() } else { "allowed".to_owned() }
+}
+
+fn over_resp(wire: &mut Wire, command: &str) -> Verdict {
+    wire.send(format!("{command}\r\n"));
+    let reply = String::from_utf8_lossy(&wire.reply()).into_owned();
+    verdict_of(reply.strip_prefix('-').and_then(|error| error.split(' ').next()).unwrap_or_default())
+}
+
+fn over_http(http: &mut Http, port: u16, case: (&str, &str), header: Option<&str>) -> Verdict {
+    let headers: Vec<&str> = header.into_iter().collect();
+    let mut own;
+    // A stream ends with its connection.
+    let http = if case.0.ends_with("stream") {
+        own = Http::connect(port);
+        &mut own
+    } else {
+        http
+    };
+    http.send(crate::support::http::request(case.0, &headers, case.1).as_bytes());
+    let mut response = http.head().unwrap();
+    if response.status == 200 && case.0.ends_with("stream") {
+        return verdict_of("");
+    }
+    response.body = http.body(&response).unwrap();
+    let code = response.json()["code"].as_str().unwrap_or_default().to_owned();
+    let status = match code.as_str() {
+        "NOPERM" => 403,
+        "NOAUTH" | "WRONGPASS" => 401,
+        _ => response.status,
+    };
+    assert_eq!(response.status, status, "{}: {response:?}", case.0);
+    assert!(![401, 403].contains(&status) || verdict_of(&code) != "allowed", "{}: {response:?}", case.0);
+    verdict_of(&code)
+}
+
+/// A user's rules, whether it is asked for by a login, and by which password.
+struct User {
+    name: String,
+    rules: Vec<&'static str>,
+    password: &'static str,
+    logs_in: bool,
+}
+
+fn user(seed: u64) -> User {
+    let mut dice = Dice(seed);
+    dice.0 = dice.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    // Those of the default user are asked without a login.
+    let logs_in = dice.below(10) > 0;
+    let mut rules = vec![if dice.below(16) == 0 { "off" } else { "on" }];
+    let kind = dice.below(16);
+    rules.push(if kind == 0 { "nopass" } else { ">secret" });
+    for _ in 0..dice.below(9) {
+        let rule = RULES[dice.below(RULES.len())];
+        // Behind all keys, a pattern of keys is an error.
+        if rule.starts_with(['~', '%']) {
+            rules.retain(|rule| *rule != "~*");
+        }
+        rules.push(rule);
+    }
+    let password = if dice.below(20) == 0 { "wrong" } else { "secret" };
+    if !logs_in && dice.below(2) == 0 {
+        rules.push("nopass");
+    }
+    User { name: if logs_in { format!("u{seed}") } else { "default".to_owned() }, rules, password, logs_in }
+}
+
+fn compare(server: &HttpServer, user: &User, seen: &mut BTreeMap<Verdict, usize>) {
+    let User { name, rules, password, logs_in } = user;
+    let mut wire = server.server.connect();
+    let refused = if *logs_in { over_resp(&mut wire, &format!("AUTH {name} {password}")) } else { verdict_of("") };
+    let login = format!("{name}:{password}");
+    let header = if rules.len() % 2 == 0 {
+        format!("Authorization: Bearer {login}")
+    } else {
+        format!("Authorization: Basic {}", base64::engine::general_purpose::STANDARD.encode(login))
+    };
+    let header = logs_in.then_some(header.as_str());
+    let mut http = server.connect();
+    // A login that is wrong is answered late: one is enough.
+    let cases = if refused == "allowed" { &CASES[..] } else { &CASES[..1] };
+    for (line, body, command) in cases {
+        let expected = if refused == "allowed" { over_resp(&mut wire, command) } else { refused.clone() };
+        let found = over_http(&mut http, server.port, (line, body), header);
+        assert_eq!(found, expected, "{line} and {command}, of {name} with {rules:?}, by {header:?}");
+        *seen.entry(found).or_default() += 1;
+    }
+}
+
+#[test]
+fn four_hundred_users_may_the_same_on_both_ports() {
+    let server = HttpServer::start(&["--generator", "tweets twitter", "--generator", "trace uuid7"]);
+    let mut admin = server.server.connect();
+    for line in ["SEQUENCE CREATE orders", "SEQUENCE CREATE invoices", "ACL SETUSER admin on >admin ~* +@all"] {
+        assert_eq!(admin.ask(line), "+OK", "{line}");
+    }
+    assert_eq!(admin.ask("AUTH admin admin"), "+OK");
+    let mut seen = BTreeMap::new();
+    for seed in 0..USERS {
+        let user = user(seed);
+        let set = admin.ask(&format!("ACL SETUSER {} reset {}", user.name, user.rules.join(" ")));
+        assert_eq!(set, "+OK", "{:?}", user.rules);
+        compare(&server, &user, &mut seen);
+    }
+    // Each verdict was there, and not once by chance.
+    for (verdict, times) in [("allowed", 800), ("NOPERM", 800), ("NOAUTH", 10), ("WRONGPASS", 10)] {
+        assert!(seen.get(verdict).is_some_and(|seen| *seen >= times), "{seen:?}");
+    }
+}
+
+/// What has a command stands in the cases above.
+#[test]
+fn every_endpoint_is_compared() {
+    let document = Document::of(&HttpServer::start(&[]));
+    let asked = |method: &str, path: &str| {
+        CASES.iter().any(|(line, ..)| {
+            let (own, target) = line.split_once(' ').unwrap();
+            let found = document.operation(own, target).map(|(path, _)| path);
+            own.eq_ignore_ascii_case(method) && found.as_deref() == Some(path)
+        })
+    };
+    for (path, methods) in document.0["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            assert!(operation.get("x-getid-commands").is_none() || asked(method, path), "{method} {path}");
+        }
+    }
+}
