@@ -27,6 +27,15 @@ pub(super) fn all() -> impl Iterator<Item = &'static Endpoint> {
     rows.into_iter().flatten()
 }
 
+/// Whether an endpoint is at this path.
+pub(super) fn is_known(path: &str) -> bool {
+    all().any(|row| {
+        let parts = path.split('/');
+        let is_it = |(own, part): (&str, &str)| own == part || (own.starts_with('{') && !part.is_empty());
+        row.path.split('/').count() == parts.clone().count() && row.path.split('/').zip(parts).all(is_it)
+    })
+}
+
 /// One method of one path.
 pub(super) struct Endpoint {
     pub(super) method: Method,

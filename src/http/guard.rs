@@ -18,6 +18,7 @@ use hyper::body::Body as _;
 
 use super::caller::Caller;
 use super::credentials::Credentials;
+use super::endpoint;
 use super::problem::Problem;
 use super::router;
 use crate::config::Config;
@@ -34,6 +35,10 @@ const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-
 /// The problem that it is answered with.
 pub(super) fn check(request: &Request, caller: &Caller) -> Result<(), Problem> {
     let path = request.uri().path();
+    if *request.method() == Method::OPTIONS && endpoint::is_known(path) {
+        // The router refuses it, and says which methods the path has.
+        return Ok(());
+    }
     check_method(request.method(), path)?;
     let config = caller.server.config.get();
     let is_probe = router::is_probe(path);

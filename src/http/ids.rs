@@ -5,6 +5,7 @@ use axum::extract::Request;
 use axum::http;
 use axum::response::Response;
 use axum::routing::on;
+use getid_core::NAME_BYTES_MAX;
 use serde_json::{Map, Value};
 
 use super::ask::{Ask, Name};
@@ -20,7 +21,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[DRAW];
 pub(super) const UNNAMED: &str = "-";
 
 /// The name of a generator or a sequence. What else is asked for is told to be no name.
-pub(super) const NAME: Schema = Schema::Text { chars_min: 1, chars_max: 255, pattern: "^[A-Za-z0-9_.:-]+$" };
+pub(super) const NAME: Schema = Schema::Text { chars_min: 1, chars_max: NAME_BYTES_MAX, pattern: "^[A-Za-z0-9_.:-]+$" };
 
 /// An ID: digits, or what its generator's format writes.
 pub(super) const ID: Schema = Schema::Text { chars_min: 1, chars_max: 255, pattern: "" };

@@ -30,6 +30,8 @@ fn the_document_tells_of_all_endpoints() {
     assert_eq!(server.ask("POST /v1/ids/-?count=8").status, 400);
     let allowed = server.ask("PATCH /v1/ids/-");
     assert_eq!((allowed.status, allowed.header("allow")), (405, Some("POST,GET,HEAD")), "{allowed:?}");
+    let asked = server.ask("OPTIONS /v1/sequences/x/values");
+    assert_eq!((asked.status, asked.header("allow")), (405, Some("POST")), "{asked:?}");
     assert!(server.ask("GET /livez/").text().contains("but at /livez"));
 }
 

@@ -7,6 +7,7 @@
 mod api;
 mod basics;
 mod bounds;
+mod conformance;
 mod document;
 mod guard;
 mod leaf;
