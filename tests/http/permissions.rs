@@ -9,7 +9,7 @@ use crate::support::Wire;
 use crate::support::http::{Http, HttpServer};
 
 /// A request over HTTP with its body, and the command that it is.
-const CASES: [(&str, &str, &str); 20] = [
+const CASES: [(&str, &str, &str); 21] = [
     ("POST /v1/ids/-", "", "GETID"),
     ("POST /v1/ids/-?count=2", "", "MGETID 2"),
     ("POST /v1/ids/tweets", "", "GETID tweets"),
@@ -30,6 +30,7 @@ const CASES: [(&str, &str, &str); 20] = [
     ("POST /v1/sequences/tweets/values", "", "INCR tweets"),
     ("GET /v1/status", "", "INFO cluster"),
     ("GET /v1/status/stream", "", "INFO cluster"),
+    ("GET /readyz?verbose", "", "INFO cluster"),
 ];
 
 const USERS: u64 = 400;
@@ -118,7 +119,9 @@ fn over_http(http: &mut Http, port: u16, case: (&str, &str), header: Option<&str
         return verdict_of("");
     }
     response.body = http.body(&response).unwrap();
-    let code = response.json()["code"].as_str().unwrap_or_default().to_owned();
+    let is_problem = response.header("content-type") == Some("application/problem+json");
+    let problem = if is_problem { response.json() } else { serde_json::Value::Null };
+    let code = problem["code"].as_str().unwrap_or_default().to_owned();
     let status = match code.as_str() {
         "NOPERM" => 403,
         "NOAUTH" | "WRONGPASS" => 401,
