@@ -9,7 +9,7 @@ use crate::support::Wire;
 use crate::support::http::{Http, HttpServer};
 
 /// A request over HTTP with its body, and the command that it is.
-const CASES: [(&str, &str, &str); 21] = [
+const CASES: [(&str, &str, &str); 22] = [
     ("POST /v1/ids/-", "", "GETID"),
     ("POST /v1/ids/-?count=2", "", "MGETID 2"),
     ("POST /v1/ids/tweets", "", "GETID tweets"),
@@ -30,6 +30,7 @@ const CASES: [(&str, &str, &str); 21] = [
     ("POST /v1/sequences/tweets/values", "", "INCR tweets"),
     ("GET /v1/status", "", "INFO cluster"),
     ("GET /v1/status/stream", "", "INFO cluster"),
+    ("GET /metrics", "", "INFO cluster"),
     ("GET /readyz?verbose", "", "INFO cluster"),
 ];
 
