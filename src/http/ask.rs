@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, Uri};
 
 use serde_json::{Map, Value};
 
@@ -115,9 +115,10 @@ impl FromRequestParts<Served> for Name {
     async fn from_request_parts(parts: &mut Parts, served: &Served) -> Result<Name, Problem> {
         let params = RawPathParams::from_request_parts(parts, served).await;
         let name = params.as_ref().ok().and_then(|params| params.iter().next()).map(|(_, name)| name.to_owned());
-        name.map(Name).ok_or_else(|| {
-            let detail = "the path is wrong: behind % are two hex digits, and all is UTF-8 in the end";
-            Problem::new(StatusCode::BAD_REQUEST, detail.to_owned())
-        })
+        let name = name.ok_or_else(|| {
+            Problem::bad("the path is wrong: behind % are two hex digits, and all is UTF-8 in the end".to_owned())
+        })?;
+        served.row.check_name(&name)?;
+        Ok(Name(name))
     }
 }

@@ -63,6 +63,22 @@ impl Endpoint {
         })
     }
 
+    /// Whether what stands in the path is as long as its row says. Of what it may be made, the command knows more.
+    ///
+    /// # Errors
+    ///
+    /// 400 with what is expected.
+    pub(super) fn check_name(&self, name: &str) -> Result<(), Problem> {
+        let own = self.parameters.iter().find(|parameter| parameter.place == Place::Path);
+        let Some(Parameter { schema: schema @ Schema::Text { chars_max, .. }, .. }) = own else { return Ok(()) };
+        // No character takes less than a byte.
+        if name.len() <= *chars_max || name.chars().count() <= *chars_max {
+            return Ok(());
+        }
+        let (shown, expected) = (printable_up_to(name, 40), schema.expected(Bounds::default()));
+        Err(Problem::bad(format!("'{shown}' in the path is too long, expected {expected}")))
+    }
+
     /// The parameter of the query with this name.
     fn parameter(&self, name: &str) -> Result<&'static Parameter, Problem> {
         let mut known = self.parameters.iter().filter(|parameter| parameter.place != Place::Path);

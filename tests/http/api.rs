@@ -122,6 +122,13 @@ fn wrong_requests_for_ids_are_named() {
         (400, "POST /v1/ids/a%00%0d%0ab", "", "cannot be the name of a generator"),
         (404, "POST /v1/ids/short", "", "sequences are off"),
         (400, "GET /v1/ids/abc", "", "is not an id"),
+        (
+            400,
+            &format!("GET /v1/ids/{}?generator=tweets", "0".repeat(256)),
+            "",
+            "expected a text of 1 to 255 characters",
+        ),
+        (400, &format!("POST /v1/ids/{}", "a".repeat(129)), "", "1 to 128"),
         (400, "GET /v1/ids/-1", "", "is not an id"),
         (400, "GET /v1/ids/9223372036854775808?generator=-", "", "it is at most 9223372036854775807"),
         (400, "GET /v1/ids/018f2f6e-7b1a-7c3e-8000-000000000000?generator=-", "", "not an ID of the unnamed generator"),

@@ -9,6 +9,7 @@ mod basics;
 mod bounds;
 mod conformance;
 mod document;
+mod examples;
 mod guard;
 mod leaf;
 mod login;

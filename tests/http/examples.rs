@@ -1,0 +1,55 @@
+//! What docs/http-api.md shows is what is answered.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::http::HttpServer;
+
+/// The requests of a page, each with the answer that it shows.
+fn examples(page: &str) -> Vec<(String, String)> {
+    let mut examples: Vec<(String, String)> = Vec::new();
+    let mut is_inside = false;
+    for line in page.lines() {
+        if line.starts_with("```") {
+            is_inside = line == "```console";
+        } else if let Some(command) = line.strip_prefix("$ ").filter(|_| is_inside) {
+            examples.push((command.to_owned(), String::new()));
+        } else if let Some((_, shown)) = examples.last_mut().filter(|_| is_inside) {
+            shown.push_str(line);
+        }
+    }
+    examples
+}
+
+/// Digits as zeros: IDs and times are others each time. Of a run of them one is left, for their number may differ.
+fn without_digits(text: &str) -> String {
+    let mut out = String::new();
+    for char in text.replace('-', "").chars() {
+        match char {
+            '0'..='9' if out.ends_with('0') => {}
+            '0'..='9' => out.push('0'),
+            char => out.push(char),
+        }
+    }
+    out
+}
+
+#[test]
+#[ignore = "needs curl"]
+fn the_page_shows_what_is_answered() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/http-api.md");
+    let examples = examples(&std::fs::read_to_string(page).unwrap());
+    assert!(examples.len() >= 10, "{examples:?}");
+    let server = HttpServer::start(&["--generator", "tweets twitter"]);
+    for (command, shown) in examples {
+        assert!(command.starts_with("curl "), "{command}");
+        let own = command.replace("localhost:7880", &format!("127.0.0.1:{}", server.port));
+        let output = Command::new("sh").args(["-c", &own]).output().unwrap();
+        let answered = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{own}: {}", output.status);
+        if own.contains("-d '") || own.contains("/values") {
+            assert_eq!(answered, shown, "{command}");
+        }
+        assert_eq!(without_digits(&answered), without_digits(&shown), "{command}");
+    }
+}
