@@ -26,8 +26,8 @@ use super::problem::Problem;
 use super::{guard, ids, router};
 use crate::metrics::Counter;
 
-/// From how many bytes on a response counts as a large one.
-const LARGE_BYTES: u64 = 64 * 1024;
+/// From how many bytes on a response counts as a large one. What all places may have of smaller ones is little.
+const LARGE_BYTES: u64 = 8 * 1024;
 
 /// Up to how many bytes a body takes nothing of the memory for large ones.
 const SMALL_BODY_BYTES: usize = 4 * 1024;
@@ -151,6 +151,7 @@ impl Port {
             if len > SMALL_BODY_BYTES && memory.is_none() {
                 memory = Arc::clone(&self.memory).try_acquire_many_owned(LARGE_BODY_KIB).ok();
                 if memory.is_none() {
+                    self.places.end_stuck();
                     return Err(Last(busy("large requests and responses take as much memory as they may")));
                 }
             }
@@ -166,6 +167,7 @@ impl Port {
                 let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
                 memory = Arc::clone(&self.memory).try_acquire_many_owned(kib).ok();
                 if memory.is_none() {
+                    self.places.end_stuck();
                     response = busy("large requests and responses take as much memory as they may").into();
                 }
             }

@@ -3,12 +3,18 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, Bytes};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
 use super::places::{Phase, Place, Stream, Told};
+
+/// Bytes that hyper is given of a large response at a time.
+const PIECE_BYTES: usize = 8 * 1024;
+
+/// A part of the memory for large responses.
+type Memory = tokio::sync::OwnedSemaphorePermit;
 
 /// A response's body.
 #[derive(Debug)]
@@ -18,18 +24,33 @@ pub(super) struct Outgoing {
     /// Its place among the streams, if it is one.
     stream: Option<Stream>,
     /// What it takes of the memory for large responses, if it does.
-    _memory: Option<tokio::sync::OwnedSemaphorePermit>,
+    memory: Option<Arc<Memory>>,
+    /// What of a large response hyper was not given yet.
+    rest: Bytes,
+}
+
+/// Bytes that are counted for as long as anybody has a piece of them. hyper is done with a body once all of it is
+/// in its own queue, which is long before the client has taken it.
+struct Counted {
+    bytes: Bytes,
+    _memory: Arc<Memory>,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl Outgoing {
-    pub(super) fn new(
-        body: Body,
-        place: Arc<Place>,
-        stream: Option<Stream>,
-        memory: Option<tokio::sync::OwnedSemaphorePermit>,
-    ) -> Outgoing {
+    pub(super) fn new(body: Body, place: Arc<Place>, stream: Option<Stream>, memory: Option<Memory>) -> Outgoing {
         place.begin_response();
-        Outgoing { body, place, stream, _memory: memory }
+        Outgoing { body, place, stream, memory: memory.map(Arc::new), rest: Bytes::new() }
+    }
+
+    /// The next piece of a large response: over TLS hyper copies what it is given, so it is given little at a time.
+    fn piece(&mut self) -> Frame<Bytes> {
+        Frame::data(self.rest.split_to(self.rest.len().min(PIECE_BYTES)))
     }
 }
 
@@ -53,14 +74,32 @@ impl HttpBody for Outgoing {
         if outgoing.stream.is_some() && outgoing.place.told() >= Told::End {
             return Poll::Ready(None);
         }
-        Pin::new(&mut outgoing.body).poll_frame(cx)
+        if !outgoing.rest.is_empty() {
+            return Poll::Ready(Some(Ok(outgoing.piece())));
+        }
+        let frame = ready!(Pin::new(&mut outgoing.body).poll_frame(cx));
+        let Some(memory) = outgoing.memory.clone() else { return Poll::Ready(frame) };
+        Poll::Ready(frame.map(|frame| {
+            Ok(match frame?.into_data() {
+                Ok(bytes) => {
+                    outgoing.rest = Bytes::from_owner(Counted { bytes, _memory: memory });
+                    outgoing.piece()
+                }
+                Err(trailers) => trailers,
+            })
+        }))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let rest = self.rest.len() as u64;
+        let of_body = self.body.size_hint();
+        match of_body.exact() {
+            Some(bytes) => SizeHint::with_exact(bytes + rest),
+            None => of_body,
+        }
     }
 }

@@ -36,6 +36,9 @@ const LINGER_US_MAX: u64 = 2_000_000;
 /// needs comes at once from whoever means it, or within a round trip.
 const GRACE_US: u64 = 100_000;
 
+/// How long a client may take nothing, or send nothing, while others want the memory that it keeps.
+const STUCK_US: u64 = 1_000_000;
+
 /// Places that are kept for addresses with fewer than [`FEW`] connections: a quarter, and no more than so many.
 const RESERVED_MAX: usize = 16;
 const FEW: usize = 8;
@@ -205,6 +208,15 @@ impl Place {
         is_over(since_us, ms_max).then_some((told, reason))
     }
 
+    /// Whether it keeps memory for a response of which nothing is taken, or for a body that does not come.
+    fn is_stuck(&self, now_us: u64) -> bool {
+        let had_grace = |since_us: u64| now_us.saturating_sub(since_us) >= STUCK_US;
+        match self.stalled_us.load(Relaxed) {
+            0 => self.phase() == Phase::Body && had_grace(self.since_us.load(Relaxed)),
+            since_us => had_grace(since_us),
+        }
+    }
+
     /// Whether it may be ended for another's sake, and how gladly: the smallest first.
     fn ends_before(&self, now_us: u64, of_source: usize) -> Option<(u8, usize, u64)> {
         let since_us = self.since_us.load(Relaxed);
@@ -295,6 +307,17 @@ impl Places {
                 place.tell(Told::CutOff);
             }
         }
+    }
+
+    /// Ends those that take nothing of their response, or send nothing of their request, for the sake of others that
+    /// need the memory. Once a second is enough for whoever is only slow.
+    pub(super) fn end_stuck(&self) {
+        let now_us = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX).saturating_add(1);
+        self.lock()
+            .by_number
+            .values()
+            .filter(|place| place.is_stuck(now_us))
+            .for_each(|place| place.tell(Told::CutOff));
     }
 
     /// Tells all to end, and lets nobody in any more.

@@ -1,9 +1,10 @@
 //! What bounds the port: places, time, sizes, and heads that could be read in two ways.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use nix::sys::signal::Signal;
+use socket2::{Domain, Socket, Type};
 
 use crate::support::eventually;
 use crate::support::http::{Http, HttpServer, request};
@@ -278,4 +279,30 @@ fn a_client_that_sends_and_never_reads_is_held_back() {
     let mut rest = Vec::new();
     let _ = (&stream).read_to_end(&mut rest);
     assert_eq!(server.ask("GET /livez").status, 200);
+}
+
+#[test]
+fn what_nobody_takes_counts_as_memory_until_its_client_is_gone() {
+    let server = HttpServer::start(&["--id-mgetid-max", "10000"]);
+    // 200 KB each, of which a socket takes little.
+    let greedy: Vec<_> = (0..150)
+        .map(|_| {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            socket.set_recv_buffer_size(2048).unwrap();
+            socket.connect(&SocketAddr::from(([127, 0, 0, 1], server.port)).into()).unwrap();
+            let mut stream = TcpStream::from(socket);
+            stream.write_all(request("POST /v1/ids/-?count=10000", &[], "").as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    eventually("all are answered", || {
+        told(&server, "http_requests_2xx") + told(&server, "http_requests_5xx") >= greedy.len() as u64
+    });
+    // There is memory for 80 of them at a time. Who keeps it without taking anything makes room for others.
+    assert!(told(&server, "http_requests_5xx") > 0);
+    eventually("there is room again", || server.ask("POST /v1/ids/-?count=10000").status == 200);
+    assert!(told(&server, "http_connected_clients") < greedy.len() as u64);
+    let mut all = server.connect();
+    assert_eq!(all.ask("POST /v1/ids/-?count=10000", &[], "").json()["ids"].as_array().unwrap().len(), 10_000);
+    assert_eq!(all.ask("GET /livez", &[], "").status, 200);
 }
