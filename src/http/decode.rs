@@ -1,5 +1,6 @@
-//! What an ID says, and which IDs a span of time has: `GET /v1/ids/{name}` and `GET /v1/spans`. (Of one path, `POST` has
-//! the name of a generator in the place where `GET` has an ID, so the place has one name.)
+//! What an ID says, and which IDs a span of time has: `GET /v1/ids/{name}` and `GET /v1/spans`.
+//!
+//! Of the first path, `POST` has the name of a generator where `GET` has an ID, so the place has one name.
 
 use std::sync::Arc;
 

@@ -12,7 +12,8 @@ impl Document {
         Document(server.ask("GET /openapi.json").json())
     }
 
-    /// Fails unless the document has this response to `line` (`POST /v1/ids/-?count=3`), with its media type and schema.
+    /// Fails unless the document has this response to `line` (`POST /v1/ids/-?count=3`), with its media type and its
+    /// schema.
     #[track_caller]
     pub(crate) fn check(&self, line: &str, response: &Response) {
         let (method, target) = line.split_once(' ').expect("a method and a path");
