@@ -225,7 +225,7 @@ mod tests {
         );
         assert_eq!(
             text(i64::MIN, &TimeZone::UTC),
-            r#"{"timestamp":"-910188280895(1941-02-27 10:35:19.105)","sequenceId":"0","workerId":"0"}"#
+            r#"{"timestamp":"-910188280895(1941-02-27 09:55:19.105)","sequenceId":"0","workerId":"0"}"#
         );
     }
 
