@@ -77,7 +77,8 @@ pub fn start(server: Arc<Server>, listeners: Vec<TcpListener>, thread: usize) ->
     let runtime = io_threads::runtime()?;
     std::thread::Builder::new().name("getid-http".to_owned()).spawn(move || {
         io_threads::set_current(thread);
-        let http = Arc::new(Http { server, page: page::Page::new() });
+        let page = page::Page::new(&server);
+        let http = Arc::new(Http { server, page });
         runtime.block_on(async {
             drop(tokio::spawn(page::Page::run(Arc::clone(&http))));
             accept::run(http, listeners).await;

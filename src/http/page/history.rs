@@ -50,9 +50,9 @@ pub(super) struct Rates {
 }
 
 /// The last ten minutes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct History {
-    before: Option<Point>,
+    before: Point,
     seconds: VecDeque<Second>,
 }
 
@@ -71,10 +71,14 @@ impl Point {
 }
 
 impl History {
+    /// That of what is given from this point on.
+    pub(super) fn since(point: Point) -> History {
+        History { before: point, seconds: VecDeque::new() }
+    }
+
     /// Takes the next point; what was given a second since the one before.
     pub(super) fn note(&mut self, point: &Point) -> Second {
-        // The first one says nothing: IDs may have been given before anybody counted.
-        let Some(before) = self.before.replace(*point) else { return Second::default() };
+        let before = std::mem::replace(&mut self.before, *point);
         let ms = point.at.duration_since(before.at).as_millis().max(1);
         let per_s = |of: fn(&Counts) -> u64| {
             let more = u128::from(of(&point.counts).saturating_sub(of(&before.counts)));
@@ -120,8 +124,7 @@ mod tests {
             at: start + Duration::from_millis(ms),
             counts: Counts { ids, values: 2 * ids, refused },
         };
-        let mut history = History::default();
-        assert_eq!(history.note(&point(0, 5_000_000, 7)), Second::default());
+        let mut history = History::since(point(0, 5_000_000, 7));
         assert_eq!(history.rates(), Rates::default());
         let second = history.note(&point(2000, 5_001_000, 8));
         assert_eq!(second, Second { ids_per_s: 500, values_per_s: 1000, refused_per_s: 1 });

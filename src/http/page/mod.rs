@@ -72,9 +72,10 @@ struct Whole<'a> {
 }
 
 impl Page {
-    pub(super) fn new() -> Page {
+    /// To be made before the first client comes: what is given from now on is counted.
+    pub(super) fn new(server: &Server) -> Page {
         Page {
-            history: Mutex::default(),
+            history: Mutex::new(History::since(Point::of(server))),
             latest: Mutex::default(),
             event: watch::Sender::new(Arc::from("")),
             viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
@@ -84,7 +85,7 @@ impl Page {
     /// Notes what is given each second, and tells the viewers, until the server stops.
     pub(super) async fn run(http: Arc<Http>) {
         let (page, server) = (&http.page, &http.server);
-        let mut ticks = tokio::time::interval(STEP);
+        let mut ticks = tokio::time::interval_at(Instant::now() + STEP, STEP);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
