@@ -209,6 +209,10 @@ fn unready(config: &Config, name: &str) -> Option<Mistake> {
     let (sentence, help) = if is_counter {
         let why = "a database that is down must not take this server out of service";
         (format!("http-ready names '{name}', which is a counter: {why}"), "take it out of http-ready".to_owned())
+    } else if name == "-" {
+        // As paths have it, but a directive has no word for it.
+        let help = "write 'http-ready \"\"' for the unnamed generator".to_owned();
+        (format!("http-ready names '{name}', which no generator line declares"), help)
     } else {
         let help = did_you_mean(name, names).map(|meant| format!("did you mean '{meant}'?"));
         let help =
@@ -227,7 +231,8 @@ fn unknown_user(config: &Config, user: &str) -> Option<Mistake> {
     Some(Mistake {
         directives: &["http-api", "user"],
         sentence: format!("http-api names the user '{user}', which no user line defines"),
-        help: help.unwrap_or_else(|| format!("define it ('user {user} on nopass resetchannels -@all ...')")),
+        // Without a password and without nopass nobody can log in as it.
+        help: help.unwrap_or_else(|| format!("define it ('user {user} on ~PATTERN +incr ...')")),
     })
 }
 

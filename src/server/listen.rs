@@ -60,7 +60,8 @@ fn listen_remedy(error: &io::Error, directive: &str) -> String {
         io::ErrorKind::AddrInUse => format!("Another program has this port: stop it, or set another with {directive}"),
         io::ErrorKind::PermissionDenied => format!("Ports below 1024 need a privilege: set another with {directive}"),
         io::ErrorKind::AddrNotAvailable => {
-            "This machine has no such address: correct bind, or write it as -ADDRESS".to_owned()
+            let bind = if directive == "http-port" { "http-bind, or bind where that is not set" } else { "bind" };
+            format!("This machine has no such address: correct {bind}; or write it as -ADDRESS")
         }
         _ => format!("Check bind and {directive}"),
     }
