@@ -212,6 +212,12 @@ fn check_config_refuses_what_a_start_could_not_open() {
     ] {
         refused_by_both(dir.path(), &words, |_| {});
     }
+    #[cfg(feature = "http")]
+    {
+        let output = support::getid().args(["check-config", "--http-port=7880", "--http-bind=192.0.2.1"]).output();
+        let said = String::from_utf8_lossy(&output.expect("done").stderr).into_owned();
+        assert!(said.contains("correct http-bind"), "{said}");
+    }
     // No reason not to serve, and said all the same.
     let words = ["check-config", "--dir", dir.path().to_str().expect("done"), "--pidfile", &at("none/pid")];
     let output = support::getid().args(words).output().expect("done");
