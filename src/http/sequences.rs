@@ -87,7 +87,8 @@ async fn list(ask: Ask) -> Result<Response, Problem> {
     let query = ask.query()?;
     let limit = query.number("limit").unwrap_or(100).to_string();
     let mut args: Vec<&[u8]> = vec![b"SEQUENCE", b"LIST"];
-    args.extend(query.text("match").map(str::as_bytes));
+    let pattern = query.text("match").map(pattern);
+    args.extend(pattern.as_ref().map(String::as_bytes));
     args.extend([&b"CURSOR"[..], query.text("after").unwrap_or_default().as_bytes()]);
     args.extend([&b"COUNT"[..], limit.as_bytes()]);
     let told = ask.run(&args).await?;
@@ -95,6 +96,12 @@ async fn list(ask: Ask) -> Result<Response, Problem> {
     let next = data.first().and_then(reply::text_of).filter(|next| !next.is_empty());
     let all = data.get(1).map(|all| reply::shaped(all, &Schema::List { of: &LISTED, items_max: usize::MAX }));
     Ok(reply::json(StatusCode::OK, &json!({ "sequences": all, "next": next })))
+}
+
+/// A pattern that is not read as a word of the command, whose patterns have no place of their own.
+fn pattern(text: &str) -> String {
+    let is_word = ["cursor", "count"].iter().any(|word| text.eq_ignore_ascii_case(word));
+    if is_word { format!("\\{text}") } else { text.to_owned() }
 }
 
 const TELL: Endpoint = Endpoint {

@@ -207,6 +207,12 @@ fn sequences_are_listed_page_by_page() {
     assert_eq!(names, (0..25).map(|number| format!("s{number:02}")).collect::<Vec<_>>());
     let found = api.json(200, "GET /v1/sequences?match=s%3F3", "");
     assert_eq!(found["sequences"].as_array().unwrap().len(), 3, "{found}");
+    // A pattern is one, though the command has a word of that name.
+    for name in ["count", "CURSOR"] {
+        wire.ask(&format!("INCR {name}"));
+        let found = api.json(200, &format!("GET /v1/sequences?match={name}"), "");
+        assert_eq!(found["sequences"][0]["name"], name, "{found}");
+    }
 }
 
 #[test]
