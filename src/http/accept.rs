@@ -45,16 +45,21 @@ const REFUSAL_TIMEOUT: Duration = Duration::from_millis(100);
 /// Room for hyper to read a whole head in, and to write.
 const BUFFER_BYTES_MAX: usize = HEAD_BYTES_MAX + 4096;
 
-/// Memory that large requests and responses may take together, KiB.
+/// Memory that large responses may take together, KiB.
 const LARGE_KIB_MAX: usize = 16 * 1024;
+
+/// The same for large requests. It is apart, so that bodies which come slowly keep no page and no metrics from others.
+const LARGE_BODIES_KIB_MAX: usize = 8 * 1024;
 
 /// What all connections share.
 pub(super) struct Port {
     pub(super) http: Arc<Http>,
     pub(super) router: axum::Router,
     pub(super) places: Arc<Places>,
-    /// KiB that are left for large requests and responses.
+    /// KiB that are left for large responses.
     pub(super) memory: Arc<Semaphore>,
+    /// KiB that are left for large requests.
+    pub(super) body_memory: Arc<Semaphore>,
     handshakes: Arc<Handshakes>,
     /// Connections that are being told that there is no place.
     refusals: AtomicUsize,
@@ -69,6 +74,7 @@ pub(super) async fn run(http: Arc<Http>, listeners: Vec<std::net::TcpListener>) 
         http,
         places: Places::new(),
         memory: Arc::new(Semaphore::new(LARGE_KIB_MAX)),
+        body_memory: Arc::new(Semaphore::new(LARGE_BODIES_KIB_MAX)),
         handshakes: Arc::default(),
         refusals: AtomicUsize::new(0),
         fails: AtomicBool::new(false),

@@ -35,7 +35,7 @@ const SMALL_BODY_BYTES: usize = 4 * 1024;
 /// What any other takes of it, KiB: twice the largest, for a body may be in two places while it grows.
 const LARGE_BODY_KIB: u32 = 128;
 
-/// A part of the memory for large requests and responses.
+/// A part of the memory for large requests, or for large responses.
 type Memory = tokio::sync::OwnedSemaphorePermit;
 
 impl Port {
@@ -149,10 +149,10 @@ impl Port {
                 return unread(parts);
             }
             if len > SMALL_BODY_BYTES && memory.is_none() {
-                memory = Arc::clone(&self.memory).try_acquire_many_owned(LARGE_BODY_KIB).ok();
+                memory = Arc::clone(&self.body_memory).try_acquire_many_owned(LARGE_BODY_KIB).ok();
                 if memory.is_none() {
                     self.places.end_stuck();
-                    return Err(Last(busy("large requests and responses take as much memory as they may")));
+                    return Err(Last(busy("large requests take as much memory as they may")));
                 }
             }
             bytes.extend_from_slice(&data);
@@ -168,7 +168,7 @@ impl Port {
                 memory = Arc::clone(&self.memory).try_acquire_many_owned(kib).ok();
                 if memory.is_none() {
                     self.places.end_stuck();
-                    response = busy("large requests and responses take as much memory as they may").into();
+                    response = busy("large responses take as much memory as they may").into();
                 }
             }
             Some(_) => {}

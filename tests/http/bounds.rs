@@ -306,3 +306,25 @@ fn what_nobody_takes_counts_as_memory_until_its_client_is_gone() {
     assert_eq!(all.ask("POST /v1/ids/-?count=10000", &[], "").json()["ids"].as_array().unwrap().len(), 10_000);
     assert_eq!(all.ask("GET /livez", &[], "").status, 200);
 }
+
+#[test]
+fn bodies_that_come_slowly_keep_nothing_from_others() {
+    let server = HttpServer::start(&[]);
+    let body = format!(
+        "{}{}",
+        request("POST /v1/ids/-", &["Content-Type: application/json", "Content-Length: 9000"], ""),
+        " ".repeat(8000)
+    );
+    let slow: Vec<_> = (0..150)
+        .map(|_| {
+            let mut client = server.connect();
+            client.send(body.as_bytes());
+            client
+        })
+        .collect();
+    // Those for whose bodies there is no memory are refused; the rest waits.
+    eventually("some are refused", || told(&server, "http_requests_5xx") > 0);
+    assert_eq!(server.ask("GET /openapi.json").status, 200);
+    assert_eq!(server.ask("GET /metrics").status, 200);
+    drop(slow);
+}
