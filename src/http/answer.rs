@@ -96,7 +96,9 @@ impl Port {
             let name = Name(name.to_owned());
             let (parts, body) = request.into_parts();
             // Boxed, or each idle connection would keep room for it.
-            return Box::pin(ids::draw(name, Ask::new(parts, &ids::DRAW, caller), body)).await.into_response();
+            return Box::pin(ids::draw(name, Ask::new(parts.headers, parts.uri, &ids::DRAW, caller), body))
+                .await
+                .into_response();
         }
         request.extensions_mut().insert(caller);
         let Ok(response) = self.router.clone().call(request).await;

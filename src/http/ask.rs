@@ -28,9 +28,9 @@ pub(super) struct Ask {
 
 impl Ask {
     /// What these parts of a request for this endpoint say.
-    pub(super) fn new(parts: Parts, row: &'static Endpoint, caller: Arc<Caller>) -> Ask {
+    pub(super) fn new(headers: HeaderMap, uri: Uri, row: &'static Endpoint, caller: Arc<Caller>) -> Ask {
         let bounds = Bounds::of(&caller.server.config.get());
-        Ask { caller, row, bounds, headers: parts.headers, uri: parts.uri }
+        Ask { caller, row, bounds, headers, uri }
     }
 
     /// What the configuration bounded when the request came.
@@ -79,7 +79,6 @@ impl Ask {
     /// # Errors
     ///
     /// A problem for a login that is wrong, an error reply, or a server that stops.
-    #[allow(dead_code, reason = "the endpoints that use it follow")]
     pub(super) async fn run(&self, args: &[&[u8]]) -> Result<Reply, Problem> {
         self.caller.ask(&self.headers, args).await
     }
@@ -101,8 +100,7 @@ impl FromRequestParts<Served> for Ask {
         // It was put in when the request came.
         let caller = parts.extensions.get::<Arc<Caller>>().cloned().ok_or_else(Problem::stopping)?;
         let (headers, uri) = (std::mem::take(&mut parts.headers), std::mem::take(&mut parts.uri));
-        let bounds = Bounds::of(&caller.server.config.get());
-        Ok(Ask { caller, row: served.row, bounds, headers, uri })
+        Ok(Ask::new(headers, uri, served.row, caller))
     }
 }
 

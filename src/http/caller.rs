@@ -56,9 +56,12 @@ impl Caller {
     ///
     /// A problem for a login that is wrong, an error reply, or a server that stops.
     pub(super) async fn ask(&self, headers: &HeaderMap, args: &[&[u8]]) -> Result<Reply, Problem> {
-        let mut words = Vec::new();
-        request::encode(args, &mut words);
-        reply::read(&self.ask_bytes(headers, &words).await?)
+        reply::read(&self.ask_bytes(headers, &request::of(args)).await?)
+    }
+
+    /// The same as bytes of RESP, errors included.
+    pub(super) async fn ask_bytes(&self, headers: &HeaderMap, request: &[u8]) -> Result<Vec<u8>, Problem> {
+        self.ask_at(self.desk(headers).await?, request).await
     }
 
     /// The same by this user, whose password nobody has to know; without one, by whoever the headers are of.
@@ -73,12 +76,13 @@ impl Caller {
         args: &[&[u8]],
     ) -> Result<Reply, Problem> {
         let Some(user) = user else { return self.ask(headers, args).await };
-        let mut words = Vec::new();
-        request::encode(args, &mut words);
-        let mut desk = self.desk_of(user)?;
-        let reply = desk.client.ask(&words).await.map_err(|_| Problem::stopping())?;
+        reply::read(&self.ask_at(self.desk_of(user)?, &request::of(args)).await?)
+    }
+
+    async fn ask_at(&self, mut desk: Box<Desk>, request: &[u8]) -> Result<Vec<u8>, Problem> {
+        let reply = desk.client.ask(request).await.map_err(|_| Problem::stopping())?;
         self.keep(desk);
-        reply::read(&reply)
+        Ok(reply)
     }
 
     /// Whether whoever these headers are of is logged in, or needs no login.
@@ -93,22 +97,16 @@ impl Caller {
         Ok(is_logged_in)
     }
 
-    /// The same as bytes of RESP, errors included.
-    pub(super) async fn ask_bytes(&self, headers: &HeaderMap, request: &[u8]) -> Result<Vec<u8>, Problem> {
-        let mut desk = self.desk(headers).await?;
-        let reply = desk.client.ask(request).await.map_err(|_| Problem::stopping())?;
-        self.keep(desk);
-        Ok(reply)
+    /// The desk of the last request, if it is of use for this one.
+    fn kept(&self, is_same: impl FnOnce(&Desk) -> bool) -> Option<Box<Desk>> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        idle.filter(|desk| is_same(desk) && desk.client.client().stopping() == Stop::No)
     }
 
     /// The desk of a user that nobody logs in as.
     fn desk_of(&self, user: &str) -> Result<Box<Desk>, Problem> {
         let settings = self.server.settings.version();
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let is_same = |desk: &Desk| desk.settings == settings && desk.acts_as.as_deref() == Some(user);
-        if let Some(desk) = idle.filter(|desk| is_same(desk))
-            && desk.client.client().stopping() == Stop::No
-        {
+        if let Some(desk) = self.kept(|desk| desk.settings == settings && desk.acts_as.as_deref() == Some(user)) {
             return Ok(desk);
         }
         let mut desk = self.open(settings)?;
@@ -126,13 +124,10 @@ impl Caller {
     async fn desk(&self, headers: &HeaderMap) -> Result<Box<Desk>, Problem> {
         let login = headers.get(AUTHORIZATION).map_or(&[][..], |value| value.as_bytes());
         let settings = self.server.settings.version();
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
         let is_same = |desk: &Desk| {
             desk.acts_as.is_none() && desk.settings == settings && bool::from(desk.login.as_slice().ct_eq(login))
         };
-        if let Some(desk) = idle.filter(|desk| is_same(desk))
-            && desk.client.client().stopping() == Stop::No
-        {
+        if let Some(desk) = self.kept(is_same) {
             return Ok(desk);
         }
         let mut desk = self.open(settings)?;
@@ -145,10 +140,9 @@ impl Caller {
         } else {
             let Credentials { user, password } =
                 Credentials::read(login).map_err(|malformed| Problem::unauthorized(malformed.to_string()))?;
-            let mut words = Vec::new();
-            request::encode(&[b"AUTH", user.as_bytes(), password.as_bytes()], &mut words);
+            let request = request::of(&[b"AUTH", user.as_bytes(), password.as_bytes()]);
             desk.client.set_wrong_logins(*self.wrong_logins.lock().unwrap_or_else(PoisonError::into_inner));
-            let reply = desk.client.ask(&words).await.map_err(|_| Problem::stopping())?;
+            let reply = desk.client.ask(&request).await.map_err(|_| Problem::stopping())?;
             *self.wrong_logins.lock().unwrap_or_else(PoisonError::into_inner) = desk.client.wrong_logins();
             reply::read(&reply)?;
             desk.login = login.to_vec();

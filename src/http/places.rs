@@ -121,7 +121,7 @@ pub(super) struct Place {
 impl Place {
     /// Microseconds of the port's own time, never 0.
     fn now_us(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX).saturating_add(1)
+        us_since(self.begun)
     }
 
     pub(super) fn phase(&self) -> Phase {
@@ -240,6 +240,11 @@ pub(super) struct Limits {
     pub(super) output_us: u64,
 }
 
+/// The time since `begun`, µs; never 0, which stands for no time.
+fn us_since(begun: Instant) -> u64 {
+    u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX).saturating_add(1)
+}
+
 /// What a new connection gets.
 #[derive(Debug)]
 pub(super) enum Admitted {
@@ -296,7 +301,7 @@ impl Places {
 
     /// Tells those that are late so. To be called once a second.
     pub(super) fn sweep(&self, limits: Limits, mut note: impl FnMut(Reason)) {
-        let now_us = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX).saturating_add(1);
+        let now_us = us_since(self.begun);
         for place in self.lock().by_number.values() {
             let Some((told, reason)) = place.due(now_us, limits) else { continue };
             if told > place.told() {
@@ -312,7 +317,7 @@ impl Places {
     /// Ends those that take nothing of their response, or send nothing of their request, for the sake of others that
     /// need the memory. Once a second is enough for whoever is only slow.
     pub(super) fn end_stuck(&self) {
-        let now_us = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX).saturating_add(1);
+        let now_us = us_since(self.begun);
         self.lock()
             .by_number
             .values()
@@ -383,7 +388,7 @@ impl All {
 
     /// Who makes room, of this source if only that may.
     fn victim(&self, begun: Instant, of: Option<Source>) -> Option<Arc<Place>> {
-        let now_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX).saturating_add(1);
+        let now_us = us_since(begun);
         self.by_number
             .values()
             .filter(|place| place.told() < Told::CutOff && of.is_none_or(|source| source == place.source))

@@ -46,7 +46,6 @@ pub(super) fn json_text(body: Vec<u8>) -> Response {
 }
 
 /// The text of an ID, of a value or of a word: an integer becomes its digits.
-#[allow(dead_code, reason = "the endpoints that use it follow")]
 pub(super) fn text_of(reply: &Reply) -> Option<String> {
     match reply {
         OwnedFrame::Number { data, .. } => Some(data.to_string()),

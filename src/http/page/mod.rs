@@ -40,6 +40,7 @@ use self::stream::stream;
 use super::Http;
 use super::caller::Caller;
 use super::problem::Problem;
+use super::reply;
 use crate::server::Server;
 
 /// The page.
@@ -50,8 +51,6 @@ const STEP: Duration = Duration::from_secs(1);
 
 /// Viewers at a time.
 const VIEWERS_MAX: usize = 32;
-
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// What all viewers share.
 pub(super) struct Page {
@@ -167,7 +166,7 @@ async fn status(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     may_look(&caller, &headers).await?;
-    Ok(([(CONTENT_TYPE, JSON)], http.page.whole(&http.server)).into_response())
+    Ok(reply::json_text(http.page.whole(&http.server).into_bytes()))
 }
 
 /// Whoever may ask for INFO may; asked as the cheapest section of it.
