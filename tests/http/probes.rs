@@ -182,8 +182,9 @@ fn a_server_that_stops_is_not_ready() {
     let mut half = Http::connect(port);
     half.send(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n");
     server.signal(Signal::SIGTERM);
-    server.wait_log("stopping");
-    // Whoever asks anew, or goes on, may find the door closed; nobody is told that it is ready.
+    // The first line says that the signal came; from this one on the server stops.
+    server.wait_log("stopping: no new clients");
+    // Whoever asks again, or goes on, may find the door closed; nobody is told that it is ready.
     let is_left = |http: &mut Http, rest: &[u8]| {
         let _ = http.stream.write_all(rest);
         let said = http.try_response();
