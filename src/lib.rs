@@ -10,6 +10,7 @@ pub mod generators;
 pub mod http;
 pub mod logging;
 pub mod metrics;
+pub mod records;
 pub mod resp;
 pub mod server;
 pub mod session;

@@ -18,6 +18,7 @@ pub(crate) mod lock;
 pub mod machine;
 pub mod record;
 mod saver;
+pub mod status;
 
 use std::future::Future;
 use std::sync::Arc;

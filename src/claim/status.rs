@@ -1,0 +1,121 @@
+//! What a server says of its claim in a cluster store: to INFO, ROLE, `/readyz`, the page and metrics.
+//!
+//! The claim's driver writes it, about ten times a second; everybody else reads.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Shared by the claim's driver, which writes, and whoever tells of it.
+#[derive(Debug, Default)]
+pub struct ClaimView {
+    /// Whether IDs, sequences and leases are refused because another server has the claim, or none has it yet.
+    is_standby: AtomicBool,
+    status: Mutex<Arc<ClaimStatus>>,
+}
+
+impl ClaimView {
+    /// One atomic, for every request.
+    #[inline]
+    pub fn is_standby(&self) -> bool {
+        self.is_standby.load(Relaxed)
+    }
+
+    /// What was told last.
+    pub fn status(&self) -> Arc<ClaimStatus> {
+        Arc::clone(&self.status.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Tells this from now on.
+    pub fn tell(&self, status: ClaimStatus) {
+        self.is_standby.store(status.role != ClaimRole::Holder, Relaxed);
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(status);
+    }
+
+    /// Why a standby refuses, without `LOADING `; `None`: it is none.
+    pub fn refusal(&self) -> Option<String> {
+        self.is_standby().then(|| self.status().why.clone())
+    }
+}
+
+/// What a server is to its server-id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClaimRole {
+    /// It waits for a claim: another server has it, or the store has not answered yet.
+    #[default]
+    Standby,
+    /// It has the claim. Whether IDs are given is the issuer's to say: not while the store is away for too long.
+    Holder,
+}
+
+/// All that is told of a claim. Times are Unix ms by this machine's wall clock; 0 stands for no time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimStatus {
+    /// The claim store's address, without a password.
+    pub store: String,
+    /// Its product and version, once it has said so.
+    pub product: String,
+    /// What this server is.
+    pub role: ClaimRole,
+    /// Which server-id; `None`: `server-id auto`, and none has come free.
+    pub server_id: Option<u32>,
+    /// This server's name (`instance-name`).
+    pub instance_name: String,
+    /// This process: 32 hex digits.
+    pub instance: String,
+    /// Who has the claim; `None`: nobody, or nobody knows.
+    pub holder: Option<HolderStatus>,
+    /// Why a standby refuses IDs, as in "standby for server-id 3: held by host-a (10.1.0.7), ..."; empty for a holder.
+    pub why: String,
+    /// Why this standby would not take the claim over even if it could; `None`: it would.
+    pub not_eligible: Option<String>,
+    /// `claim-timeout-ms`.
+    pub timeout_ms: u64,
+    /// Of a holder: how long IDs go on if the store does not answer from now on, ms: what is left of three quarters of
+    /// the time-out, or of the watermark, whichever ends first.
+    pub ride_through_ms: u64,
+    /// When the store last answered.
+    pub last_answer_unix_ms: u64,
+    /// Writes that were acknowledged.
+    pub beats: u64,
+    /// Calls of the store that failed.
+    pub errors: u64,
+    /// What the last failure was; empty once the store answers again.
+    pub error: String,
+    /// How long the last beat took, µs.
+    pub last_beat_us: u64,
+    /// Claims that this process took over from others, or took after a start.
+    pub takeovers: u64,
+    /// Claims that it had and lost.
+    pub losses: u64,
+    /// How it came to have the claim the last time.
+    pub last_takeover: Option<TakeoverStatus>,
+}
+
+/// Who has a claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HolderStatus {
+    /// 32 hex digits.
+    pub instance: String,
+    /// Its `instance-name`.
+    pub name: String,
+    /// Its machine.
+    pub host: String,
+    /// Where its clients reach it, as in `10.1.0.7:7890`; empty: unknown.
+    pub address: String,
+    /// Since when it has the claim, by its own clock.
+    pub since_unix_ms: u64,
+    /// Until when at the latest it gives IDs if it writes no more, by this machine's clock.
+    pub until_unix_ms: u64,
+}
+
+/// How a claim was taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TakeoverStatus {
+    /// When.
+    pub at_unix_ms: u64,
+    /// As in "its holder host-a was silent for 2.0 s", "released by host-a", "first use".
+    pub cause: String,
+    /// From the moment at which the cause was seen (silence began, release was read) to the first ID that could be
+    /// given, ms.
+    pub took_ms: u64,
+}
