@@ -76,6 +76,7 @@ extern crate std;
 mod advice;
 #[doc(hidden)]
 pub mod checks;
+pub mod claim;
 mod clock;
 mod clock_event;
 mod composer;

@@ -4,7 +4,7 @@ use crate::limits::LIMIT_MS_MAX;
 use crate::time::Tick;
 
 /// How far IDs may have come when it was saved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SavePoint {
     /// Every tick given out is below it.
     pub watermark: Tick,
