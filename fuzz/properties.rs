@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use getid::acl::{User, Users, parse_file};
-use getid::claim::record::Record;
+use getid::claim::record::{MarkedRecord, Record};
 use getid::command::Vocabulary;
 use getid::config::{Config, Files, Sources};
 use getid::resp::Value;
@@ -210,8 +210,9 @@ pub(crate) fn state(bytes: &[u8]) {
 }
 
 fn check_state(bytes: &[u8]) {
-    match Record::parse(bytes) {
-        Ok(record) => {
+    match MarkedRecord::parse(bytes) {
+        Ok(read) => {
+            assert_eq!(Record::parse(bytes).is_ok(), read.mark.is_none());
             let facts = |text: &[u8]| -> Vec<u8> {
                 let lines = text.split_inclusive(|byte| *byte == b'\n');
                 lines
@@ -219,7 +220,7 @@ fn check_state(bytes: &[u8]) {
                     .collect::<Vec<_>>()
                     .concat()
             };
-            let text = if bytes.starts_with(b"getid state 1\n") { record.to_text_v1() } else { record.to_text() };
+            let text = if bytes.starts_with(b"getid state 1\n") { read.record.to_text_v1() } else { read.to_text() };
             assert_eq!(facts(bytes), facts(text.as_bytes()));
         }
         Err(error) => {

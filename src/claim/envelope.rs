@@ -17,15 +17,21 @@
 //!
 //! The parser is strict: a file that was cut, edited or rotted is refused with what is wrong with it, because a record
 //! believed wrongly gives IDs twice. First and last line keep their form in every version, so that a newer file can be
-//! told from a damaged one. Version 1 knew one kind, and neither owner nor B; version 2 knew no named generators. Both
-//! are read, and a record that needs no newer version is written as version 2, which an older getid reads.
+//! told from a damaged one. Version 1 knew one kind, and neither owner nor B; version 2 knew no named generators, and
+//! version 3 neither marks nor claims in a cluster store. All are read, and a record is written as the oldest version
+//! from 2 on that knows all it says, which an older getid reads.
 //!
 //! Pure. Reading and writing files is `claim`'s.
 
 use std::fmt::{self, Write as _};
 
+use super::mark::{Mark, PLACE_BYTES_MAX};
+
 /// The newest version this code reads and writes.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
+
+/// The oldest version that knows named generators.
+pub const VERSION_GENERATORS: u32 = 3;
 
 /// The oldest version this code writes: of a record that says nothing that only newer ones know.
 pub const VERSION_WRITTEN_MIN: u32 = 2;
@@ -36,7 +42,7 @@ pub const VERSION_MIN: u32 = 1;
 /// The longest text that is looked at, in bytes: 4,096 for the lines that every record has, which are less than 800 and
 /// room for longer comments, and the longest lines about named generators: 17 MB, where a record of twenty has 3 KB.
 pub const TEXT_BYTES_MAX: usize =
-    4096 + DECLARATIONS_MAX * (GENERATOR_LINE_BYTES_MAX + 1 + FORGOTTEN_LINE_BYTES_MAX + 1);
+    4096 + PLACE_BYTES_MAX + DECLARATIONS_MAX * (GENERATOR_LINE_BYTES_MAX + 1 + FORGOTTEN_LINE_BYTES_MAX + 1);
 
 /// The most declarations of a record, and the most names that it says were forgotten.
 pub const DECLARATIONS_MAX: usize = 1000;
@@ -329,6 +335,9 @@ pub enum RecordError {
         /// The version in the file.
         version: u32,
     },
+    /// Intact, but another one counts.
+    #[error("{0}")]
+    Marked(Mark),
     /// Intact, but a record of something else.
     #[error("it is a record of kind '{found}' where '{expected}' is expected")]
     Kind {

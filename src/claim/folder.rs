@@ -36,8 +36,9 @@ use super::envelope::salvaged_borrow_ms;
 use super::lock::{LockedFolder, Lost, Names};
 use super::saver::SaverThread;
 use super::{
-    Claim, Conflict, Declarations, Identity, Mismatch, Record, RecordError, SaveError, TakeError, Taken, Term,
+    Claim, Conflict, Declarations, Identity, Mismatch, Place, Record, RecordError, SaveError, TakeError, Taken, Term,
 };
+use crate::text::shell::shell_word;
 
 const DAY_MS: u64 = 86_400_000;
 
@@ -301,7 +302,8 @@ fn usable(bytes: &[u8], dir: &Path, path: &Path, folder: &Folder) -> Result<Reco
         |recorded_ms: u64, old_epoch| advance_command(dir, identity, max_borrow_ms.max(recorded_ms), old_epoch);
     let record = Record::parse(bytes).map_err(|source| {
         let remedy = remedy(salvaged_borrow_ms(bytes, BORROW_MS_MAX), None);
-        let remedy = match source {
+        let remedy = match &source {
+            RecordError::Marked(mark) => mark.remedy(identity.server_id, &Place::of_folder(dir)),
             RecordError::Newer { .. } => format!("start the newer getid that wrote it, or run {remedy}"),
             _ => format!("run {remedy}"),
         };
@@ -375,12 +377,6 @@ pub(crate) fn generator_remedy(dir: &Path, server_id: u32, conflict: &Conflict) 
             format!("take it out of the configuration, or let go of one that was removed: {}", forget("NAME"))
         }
     }
-}
-
-/// `text` as one word for a shell.
-fn shell_word(text: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,".contains(c);
-    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 #[cfg(test)]

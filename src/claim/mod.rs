@@ -16,6 +16,7 @@ mod error;
 pub mod folder;
 pub(crate) mod lock;
 pub mod machine;
+pub mod mark;
 pub mod record;
 mod saver;
 pub mod status;
@@ -31,7 +32,8 @@ pub use self::error::{SaveError, TakeError};
 pub use self::folder::{Folder, FolderClaim, check_record};
 pub use self::lock::SaveStep;
 pub use self::machine::{MachineClaim, MachineError};
-pub use self::record::{Identity, Mismatch, Record};
+pub use self::mark::{Mark, Place};
+pub use self::record::{Identity, MarkedRecord, Mismatch, Record};
 
 /// The right to write one record, and the way to do it.
 ///

@@ -19,8 +19,8 @@
 //!
 //! The first lines and the last are the [envelope](super::envelope)'s, which every kind of record has; the key is the
 //! server-id. The body's first four lines are told here, as strictly: what is read is compared with what would be
-//! written. Those behind them are [declarations](super::declarations), which only version 3 has: a record without them
-//! is of version 2.
+//! written. Behind them there may be a [mark](super::mark), which only version 4 has, and there may be
+//! [declarations](super::declarations), which version 3 has as well: a record without either is of version 2.
 //!
 //! Pure. Reading and writing files is `claim`'s; what to do about the answer is the caller's.
 
@@ -31,8 +31,10 @@ use getid_core::{Epoch, Layout, SavePoint, Tick, UtcMs};
 
 use super::declarations::{Conflict, Declarations};
 use super::envelope::{
-    Envelope, Owner, RecordError, TEXT_BYTES_MAX, VERSION, VERSION_WRITTEN_MIN, number, quoted, sealed,
+    Envelope, Owner, RecordError, TEXT_BYTES_MAX, VERSION, VERSION_GENERATORS, VERSION_WRITTEN_MIN, number, quoted,
+    sealed,
 };
+use super::mark::Mark;
 
 /// The kind of these records.
 pub const KIND: &str = "time";
@@ -65,43 +67,57 @@ pub struct Identity {
 impl Record {
     /// The text that goes to disk.
     pub fn to_text(&self) -> String {
+        self.text_with(None)
+    }
+
+    fn text_with(&self, mark: Option<&Mark>) -> String {
         Envelope {
-            version: self.version(),
+            version: self.version(mark),
             kind: KIND.to_owned(),
             key: self.identity.server_id.to_string(),
             owner: self.owner,
             max_borrow_ms: self.point.max_borrow_ms,
-            body: self.body(),
+            body: self.body(mark),
         }
-        .to_text(&self.comments())
+        .to_text(&self.comments(mark))
     }
 
     /// The text as version 1 had it, for tests: without owner and B.
     #[doc(hidden)]
     pub fn to_text_v1(&self) -> String {
         let mut lines = vec![format!("server-id {}", self.identity.server_id)];
-        lines.extend(self.body());
-        sealed(1, &self.comments(), lines.iter())
+        lines.extend(self.body(None));
+        sealed(1, &self.comments(None), lines.iter())
     }
 
     /// The version that its lines need.
-    fn version(&self) -> u32 {
-        if self.declarations.is_empty() { VERSION_WRITTEN_MIN } else { VERSION }
+    fn version(&self, mark: Option<&Mark>) -> u32 {
+        match mark {
+            Some(_) => VERSION,
+            None if self.declarations.is_empty() => VERSION_WRITTEN_MIN,
+            None => VERSION_GENERATORS,
+        }
     }
 
-    fn comments(&self) -> [String; 2] {
-        [
-            format!(
-                "server-id {} has given no ID at or past the watermark, and after a restart gives none before it.",
-                self.identity.server_id
+    fn comments(&self, mark: Option<&Mark>) -> [String; 2] {
+        let server_id = self.identity.server_id;
+        let what = match mark {
+            Some(_) => {
+                format!("server-id {server_id} gives no ID from this record any more, but from where it was moved.")
+            }
+            None => format!(
+                "server-id {server_id} has given no ID at or past the watermark, and after a restart gives none before it."
             ),
+        };
+        [
+            what,
             "Never delete or edit this file, or IDs are given twice. \
              To read it: getid state show. To mend: getid state advance."
                 .to_owned(),
         ]
     }
 
-    fn body(&self) -> Vec<String> {
+    fn body(&self, mark: Option<&Mark>) -> Vec<String> {
         let layout = self.identity.layout;
         let epoch = layout.epoch();
         let tick = |name: &str, tick: Tick| tick_line(name, tick, epoch);
@@ -116,49 +132,17 @@ impl Record {
             tick("watermark", self.point.watermark),
             tick("reference", self.point.reference),
         ];
-        lines.into_iter().chain(self.declarations.lines()).collect()
+        lines.into_iter().chain(mark.map(Mark::to_line)).chain(self.declarations.lines()).collect()
     }
 
     /// The record in a file's bytes, of this version or an older one.
     ///
     /// # Errors
     ///
-    /// [`RecordError`] for anything but the exact text of a whole record.
+    /// [`RecordError`] for anything but the exact text of a whole record that was not moved.
     pub fn parse(bytes: &[u8]) -> Result<Record, RecordError> {
-        let opened = Envelope::parse(bytes)?;
-        let Envelope { version, kind, key, owner, max_borrow_ms, body } = opened.envelope;
-        if kind != KIND {
-            return Err(RecordError::Kind { found: kind, expected: KIND });
-        }
-        let server_id = number(&key).and_then(|id| u32::try_from(id).ok()).ok_or(RecordError::Range)?;
-        let mut fields = Fields { lines: body.iter().map(String::as_str).zip(opened.body_line..) };
-        let [epoch] = fields.numbers("epoch", ["epoch"], "a Unix time in ms")?;
-        let [id_range, shard_range, random_range] =
-            fields.numbers("layout", ["layout id-range", "shard-range", "random-range"], "widths that sum to 21")?;
-        let [watermark] = fields.numbers("watermark", ["watermark"], "a tick")?;
-        let [reference] = fields.numbers("reference", ["reference"], "a tick")?;
-        let (_, more) = body.split_at(OWN_LINES);
-        let declarations = Arc::new(Declarations::parse(more, opened.body_line + OWN_LINES)?);
-
-        let record = (|| {
-            let width = |value: u64| u32::try_from(value).ok();
-            let epoch = Epoch::from_unix_ms(epoch)?;
-            let layout = Layout::new(epoch, width(id_range)?, width(shard_range)?, width(random_range)?).ok()?;
-            let server_id = Some(server_id).filter(|&id| layout.has_server(id))?;
-            let point = SavePoint { watermark: Tick(watermark), reference: Tick(reference), max_borrow_ms };
-            let fits = point.watermark <= Tick::END && point.reference <= Tick::END;
-            fits.then_some(Record { identity: Identity { server_id, layout }, point, declarations, owner })
-        })()
-        .ok_or(RecordError::Range)?;
-        let mut lines = record.body();
-        match version.cmp(&record.version()) {
-            Ordering::Less => lines.truncate(OWN_LINES),
-            Ordering::Equal => {}
-            // Whoever writes a newer version has a reason.
-            Ordering::Greater => return Err(RecordError::Missing { name: "generator" }),
-        }
-        same_lines(&body, opened.body_line, &lines)?;
-        Ok(record)
+        let MarkedRecord { record, mark } = MarkedRecord::parse(bytes)?;
+        mark.map_or(Ok(record), |mark| Err(RecordError::Marked(mark)))
     }
 
     /// This record for a server with the `configured` identity: the same instants, in its ticks.
@@ -191,6 +175,67 @@ impl Record {
         // Past the 42 bits both stop at Tick::END, where no ID is left to give.
         let point = self.point.in_earlier_epoch(shift_ms);
         Ok(Record { identity: configured, point, ..self.clone() })
+    }
+}
+
+/// A record, and where it was moved to: what tools look at. A server has [`Record::parse`], which refuses marks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MarkedRecord {
+    /// What it says; once it is marked nothing changes in it.
+    pub record: Record,
+    /// Where it went.
+    pub mark: Option<Mark>,
+}
+
+impl MarkedRecord {
+    /// The text that goes to disk.
+    pub fn to_text(&self) -> String {
+        self.record.text_with(self.mark.as_ref())
+    }
+
+    /// The record in a file's bytes, of this version or an older one.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError`] for anything but the exact text of a whole record.
+    pub fn parse(bytes: &[u8]) -> Result<MarkedRecord, RecordError> {
+        let opened = Envelope::parse(bytes)?;
+        let Envelope { version, kind, key, owner, max_borrow_ms, body } = opened.envelope;
+        if kind != KIND {
+            return Err(RecordError::Kind { found: kind, expected: KIND });
+        }
+        let server_id = number(&key).and_then(|id| u32::try_from(id).ok()).ok_or(RecordError::Range)?;
+        let mut fields = Fields { lines: body.iter().map(String::as_str).zip(opened.body_line..) };
+        let [epoch] = fields.numbers("epoch", ["epoch"], "a Unix time in ms")?;
+        let [id_range, shard_range, random_range] =
+            fields.numbers("layout", ["layout id-range", "shard-range", "random-range"], "widths that sum to 21")?;
+        let [watermark] = fields.numbers("watermark", ["watermark"], "a tick")?;
+        let [reference] = fields.numbers("reference", ["reference"], "a tick")?;
+        let (_, more) = body.split_at(OWN_LINES);
+        let mark = more.first().filter(|_| version >= VERSION).and_then(|line| Mark::from_line(line));
+        let lines_before = OWN_LINES + usize::from(mark.is_some());
+        let declarations = Arc::new(Declarations::parse(&body[lines_before..], opened.body_line + lines_before)?);
+
+        let record = (|| {
+            let width = |value: u64| u32::try_from(value).ok();
+            let epoch = Epoch::from_unix_ms(epoch)?;
+            let layout = Layout::new(epoch, width(id_range)?, width(shard_range)?, width(random_range)?).ok()?;
+            let server_id = Some(server_id).filter(|&id| layout.has_server(id))?;
+            let point = SavePoint { watermark: Tick(watermark), reference: Tick(reference), max_borrow_ms };
+            let fits = point.watermark <= Tick::END && point.reference <= Tick::END;
+            fits.then_some(Record { identity: Identity { server_id, layout }, point, declarations, owner })
+        })()
+        .ok_or(RecordError::Range)?;
+        let mut lines = record.body(mark.as_ref());
+        match version.cmp(&record.version(mark.as_ref())) {
+            Ordering::Less => lines.truncate(OWN_LINES),
+            Ordering::Equal => {}
+            // Whoever writes a newer version has a reason.
+            Ordering::Greater if version == VERSION => return Err(RecordError::Missing { name: "mark" }),
+            Ordering::Greater => return Err(RecordError::Missing { name: "generator" }),
+        }
+        same_lines(&body, opened.body_line, &lines)?;
+        Ok(MarkedRecord { record, mark })
     }
 }
 
@@ -405,12 +450,47 @@ mod tests {
         assert_eq!(error.to_string(), "the line 'generator ...' is missing");
     }
 
-    /// As a getid refuses version 3 that knows versions 1 and 2.
+    /// As a getid refuses version 4 that knows versions 1 to 3.
     #[test]
     fn a_newer_version_is_refused_by_name() {
-        let text = sealed(&body(&sample_v3()).replace("state 3", "state 4"));
+        let text = sealed(&body(&sample_v3()).replace("state 3", "state 5"));
         let refused = Record::parse(text.as_bytes()).unwrap_err();
-        assert_eq!(refused.to_string(), "it is of format version 4, this getid reads versions 1 to 3");
+        assert_eq!(refused.to_string(), "it is of format version 5, this getid reads versions 1 to 4");
+    }
+
+    /// A server refuses a record that was moved, and a tool reads all of it. An older getid refuses its version.
+    #[test]
+    fn a_record_that_was_moved() {
+        let place = crate::claim::Place::of_store("etcd://a:2379,b:2379/getid");
+        for (mark, words) in [
+            (Mark::MovingTo(place.clone()), "it is being moved to etcd://a:2379,b:2379/getid, and no server"),
+            (Mark::MovedTo(place.clone()), "it was moved to etcd://a:2379,b:2379/getid, and no server"),
+        ] {
+            for record in [sample(), sample_v3()] {
+                let marked = MarkedRecord { record, mark: Some(mark.clone()) };
+                let text = marked.to_text();
+                assert!(text.starts_with("getid state 4\n"), "{text}");
+                assert!(text.contains(&format!("\n{}\n", mark.to_line())), "{text}");
+                assert_eq!(MarkedRecord::parse(text.as_bytes()), Ok(marked));
+                let refused = Record::parse(text.as_bytes()).unwrap_err();
+                assert!(refused.to_string().starts_with(words), "{refused}");
+                assert_eq!(
+                    crate::claim::mark::salvaged_mark(text.replace("nonce 9f86", "nonce ????").as_bytes()).as_ref(),
+                    Some(&mark)
+                );
+            }
+        }
+        // The mark is in one place, in one version.
+        let marked = MarkedRecord { record: sample_v3(), mark: Some(Mark::MovedTo(place)) };
+        let body = marked.to_text().split_once("checksum").unwrap().0.to_owned();
+        let error = |text: &str| MarkedRecord::parse(sealed(text).as_bytes()).unwrap_err().to_string();
+        let older = error(&body.replace("state 4", "state 3"));
+        assert!(older.starts_with("line 13 is 'mark moved-to etcd:") && older.ends_with("'the checksum' is expected"));
+        let line = "mark moved-to etcd://a:2379,b:2379/getid\n";
+        let moved_down = error(&(body.replace(line, "") + line));
+        assert!(moved_down.ends_with("'the checksum' is expected"), "{moved_down}");
+        assert_eq!(error(&body.replace(line, "")), "the line 'mark ...' is missing");
+        assert!(error(&body.replace("moved-to", "gone-to")).ends_with("'the checksum' is expected"));
     }
 
     #[test]
@@ -515,10 +595,10 @@ mod tests {
         );
         check(&[0; 512], "byte 0x00 at offset 0 is no printable ASCII");
         check("gétid".as_bytes(), "byte 0xc3 at offset 1 is no printable ASCII");
-        check(b"port 7890\n", "it starts with 'port 7890' where 'getid state 3' is expected");
+        check(b"port 7890\n", "it starts with 'port 7890' where 'getid state 4' is expected");
         check(
             format!("{}\n", "y".repeat(100)).as_bytes(),
-            &format!("it starts with '{}...' where 'getid state 3' is expected", "y".repeat(80)),
+            &format!("it starts with '{}...' where 'getid state 4' is expected", "y".repeat(80)),
         );
         check(&text.as_bytes()[..text.len() - 1], "it ends in the middle of the line 'checksum crc32 52184934'");
         check(
@@ -536,7 +616,7 @@ mod tests {
         );
         check(&sealed("getid state 1\n").into_bytes(), "the line 'server-id ...' is missing");
         check(&sealed("getid state 2\n").into_bytes(), "the line 'kind ...' is missing");
-        check(&resealed("state 2", "state 4"), "it is of format version 4, this getid reads versions 1 to 3");
+        check(&resealed("state 2", "state 5"), "it is of format version 5, this getid reads versions 1 to 4");
         check(&resealed("kind time", "kind sequence"), "it is a record of kind 'sequence' where 'time' is expected");
         for (from, to) in [
             ("key 3\n", "key 4\n"),
@@ -550,8 +630,8 @@ mod tests {
         let wrong_watermark = "watermark 375145820123 2026-11-20T15:10:21.123Z";
         for (from, to, line, found, expected) in [
             ("state 2", "state 1", 4, "kind time", "server-id with a number"),
-            ("state 2", "state 0", 1, "getid state 0", "getid state 3"),
-            ("state 2", "state 01", 1, "getid state 01", "getid state 3"),
+            ("state 2", "state 0", 1, "getid state 0", "getid state 4"),
+            ("state 2", "state 01", 1, "getid state 01", "getid state 4"),
             ("kind time", "kind Time", 4, "kind Time", "kind with lower-case letters"),
             ("term 7", "term 07", 6, "term 07", "term with a number"),
             ("nonce 9f86", "nonce 9F86", 7, "nonce 9F86d081884c7d65", "nonce with 16 hex digits"),

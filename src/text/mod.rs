@@ -5,6 +5,7 @@ pub mod glob;
 pub mod name_hash;
 pub(crate) mod plural;
 pub(crate) mod printable;
+pub(crate) mod shell;
 pub mod store_url;
 pub mod suggest;
 pub mod timestamp;

@@ -345,7 +345,7 @@ fn records_that_are_none() {
             let body = "getid state 7\n";
             fs::write(state, format!("{body}checksum crc32 {:08x}\n", crc32fast::hash(body.as_bytes()))).unwrap();
         },
-        "cannot use the record STATE: it is of format version 7, this getid reads versions 1 to 3; to go on, start the newer \
+        "cannot use the record STATE: it is of format version 7, this getid reads versions 1 to 4; to go on, start the newer \
          getid that wrote it, or run REMEDY",
     );
     check(

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Parser;
-use getid::claim::{Folder as Place, FolderClaim, Identity, Owner, Record, Term};
+use getid::claim::{Folder as Place, FolderClaim, Identity, Mark, MarkedRecord, Owner, Record, Term};
 use getid::cli::state::{StateArgs, run_at};
 use getid_core::{Epoch, Layout, SavePoint, Tick};
 use tempfile::TempDir;
@@ -414,6 +414,50 @@ fn advance_mends_and_keeps_a_copy() {
         assert!(text.contains(&format!("copy       DIR/{copy}\n")), "{text}");
         assert_eq!(fs::read_to_string(folder.path().join(copy)).unwrap(), damaged);
         assert_eq!(folder.point(), (9000, 6000));
+    }
+}
+
+/// A record that was moved is shown, and nothing changes it: neither is one that was damaged after it was marked.
+#[test]
+fn a_record_that_was_moved_is_left_alone() {
+    let folder = Folder::new();
+    let record = folder.put(0, 0);
+    let place = getid::claim::Place::of_store("etcd://10.0.0.1:2379/getid");
+    for (mark, said, word, remedy) in [
+        (
+            Mark::MovingTo(place.clone()),
+            "it is being moved to etcd://10.0.0.1:2379/getid, and no server may start with it here",
+            "moving_to",
+            "finish the move: run `getid state move --server-id 0 --from DIR --to etcd://10.0.0.1:2379/getid` once more",
+        ),
+        (
+            Mark::MovedTo(place.clone()),
+            "it was moved to etcd://10.0.0.1:2379/getid, and no server may start with it here",
+            "moved_to",
+            "start the server with claim-store etcd://10.0.0.1:2379/getid; or, to have it here again, run `getid state \
+             move --server-id 0 --from etcd://10.0.0.1:2379/getid --to DIR`",
+        ),
+    ] {
+        let text = MarkedRecord { record: record.clone(), mark: Some(mark) }.to_text();
+        fs::write(folder.state(0), &text).unwrap();
+        let (shown, good) = folder.run("show DIR").unwrap();
+        assert!(!good && shown.contains(&format!("  mark       {said}\n  remedy     {remedy}\n")), "{shown}");
+        assert!(shown.contains("  watermark  2026-11-21T00:00:00.000Z"), "{shown}");
+        let json: serde_json::Value = serde_json::from_str(&folder.run("show DIR --json").unwrap().0).unwrap();
+        assert_eq!((&json[0][word], &json[0]["error"]), (&place.as_str().into(), &serde_json::Value::Null));
+
+        let advance = format!("advance DIR --server-id 0 --force --to {}", NOW + 9000);
+        folder.check_refusal(&advance, &format!("DIR/getid-0.state: {said}. To go on, {remedy}"));
+        let refused = folder.run("forget tweets DIR --server-id 0 --past-id 1").unwrap_err();
+        assert!(refused.starts_with(&format!("cannot use the record DIR/getid-0.state: {said};")), "{refused}");
+        fs::write(folder.state(0), text.replace("nonce 0", "nonce 1")).unwrap();
+        folder.check_refusal(&advance, &format!("DIR/getid-0.state: {said}. To go on, {remedy}"));
+        fs::write(folder.state(0), &text).unwrap();
+        let identity = record.identity;
+        let start = Place { dir: folder.path().to_owned(), identity, max_borrow_ms: 3000, generators: Vec::new() };
+        let refused = FolderClaim::take_blocking(&start).unwrap_err().to_string();
+        let refused = refused.replace(folder.path().to_str().unwrap(), "DIR");
+        assert_eq!(refused, format!("cannot use the record DIR/getid-0.state: {said}; to go on, {remedy}"));
     }
 }
 

@@ -13,8 +13,9 @@ use super::texts::{describe, describe_layout, duration, first_id, push_line};
 use crate::claim::envelope::salvaged_borrow_ms;
 use crate::claim::folder::BORROW_MS_MAX;
 use crate::claim::lock::{LockedFolder, Names};
+use crate::claim::mark::salvaged_mark;
 use crate::claim::record::{salvaged_declarations, salvaged_ticks};
-use crate::claim::{Declarations, Identity, MachineClaim, MachineError, Record};
+use crate::claim::{Declarations, Identity, MachineClaim, MachineError, Mark, Place, Record, RecordError};
 use crate::text::timestamp::Time;
 
 const DAY_MS: u64 = 86_400_000;
@@ -108,6 +109,16 @@ impl Before {
         }
     }
 
+    /// Where the record went, also one that is damaged since.
+    fn mark(bytes: Option<&[u8]>) -> Option<Mark> {
+        let bytes = bytes?;
+        match Record::parse(bytes) {
+            Ok(_) => None,
+            Err(RecordError::Marked(mark)) => Some(mark),
+            Err(_) => salvaged_mark(bytes),
+        }
+    }
+
     fn describe(&self, now_unix_ms: i64) -> String {
         match self {
             Before::Nothing => "no record".to_owned(),
@@ -131,7 +142,12 @@ pub(super) fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configu
         return Err(held.to_string());
     }
     let mut locked = LockedFolder::lock(&dir.path, Names::of(server_id)).map_err(|error| error.to_string())?;
-    let before = Before::of(locked.read().map_err(|error| error.to_string())?, server_id);
+    let bytes = locked.read().map_err(|error| error.to_string())?;
+    if let Some(mark) = Before::mark(bytes.as_deref()) {
+        let (path, remedy) = (locked.state_path(), mark.remedy(server_id, &Place::of_folder(locked.dir())));
+        return Err(format!("{}: {mark}. To go on, {remedy}", path.display()));
+    }
+    let before = Before::of(bytes, server_id);
     let layout = layout_of(args, configured, &before, server_id)?;
     let identity = Identity { server_id, layout };
     let target = args.target.target(layout.epoch(), now_unix_ms)?;

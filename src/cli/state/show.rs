@@ -11,7 +11,7 @@ use super::texts::{describe, describe_layout, first_id, push_line};
 use super::{Answer, Configured};
 use crate::claim::folder::advance_command;
 use crate::claim::lock::{self, Names, holder_of};
-use crate::claim::{Identity, Record};
+use crate::claim::{Identity, Mark, MarkedRecord, Place, Record};
 use crate::config::Config;
 
 pub(super) const SHOW_EXAMPLES: &str = "\
@@ -41,7 +41,9 @@ struct Sight {
     path: PathBuf,
     /// The record, or why a server would not start with it.
     record: Result<Record, String>,
-    /// What makes a record of one that is of no use.
+    /// Where it went; then too no server starts with it.
+    mark: Option<Mark>,
+    /// What helps where no server would start with it.
     remedy: String,
     /// "pid 123", or why that is not known.
     holder: Result<Option<String>, String>,
@@ -57,7 +59,7 @@ pub(super) fn show(args: &ShowArgs, now_unix_ms: i64, configured: &Configured) -
         .filter(|&server_id| args.server_id.is_none_or(|wanted| wanted == server_id))
         .map(|server_id| look(&dir, server_id, config))
         .collect();
-    let good = !sights.is_empty() && sights.iter().all(|sight| sight.record.is_ok());
+    let good = !sights.is_empty() && sights.iter().all(|sight| sight.record.is_ok() && sight.mark.is_none());
     if args.json {
         let list: Vec<_> = sights.iter().map(|sight| sight.to_json(now_unix_ms)).collect();
         return Ok(Answer { text: format!("{:#}\n", serde_json::Value::Array(list)), good });
@@ -85,16 +87,21 @@ fn server_ids(dir: &Path) -> io::Result<Vec<u32>> {
 
 fn look(dir: &Path, server_id: u32, config: &Config) -> Sight {
     let path = dir.join(Names::of(server_id).state);
-    let record = lock::read(&path)
+    let found = lock::read(&path)
         .map_err(|error| error.to_string())
-        .and_then(|bytes| Record::parse(&bytes.unwrap_or_default()).map_err(|error| error.to_string()))
-        .and_then(|record| {
-            let named = Identity { server_id, layout: record.identity.layout };
-            record.adopted_by(named).map_err(|error| error.to_string())
-        });
+        .and_then(|bytes| MarkedRecord::parse(&bytes.unwrap_or_default()).map_err(|error| error.to_string()));
+    let mark = found.as_ref().ok().and_then(|found| found.mark.clone());
+    let record = found.and_then(|MarkedRecord { record, .. }| {
+        let named = Identity { server_id, layout: record.identity.layout };
+        record.adopted_by(named).map_err(|error| error.to_string())
+    });
     let holder = holder_of(dir, server_id).map_err(|error| error.to_string());
     let remedy = advance_command(dir, Identity { server_id, layout: config.layout }, config.id_max_borrow_ms, None);
-    Sight { server_id, path, record, remedy, holder }
+    let remedy = match &mark {
+        Some(mark) => mark.remedy(server_id, &Place::of_folder(dir)),
+        None => format!("run {remedy}; do not delete the file"),
+    };
+    Sight { server_id, path, record, mark, remedy, holder }
 }
 
 impl Sight {
@@ -128,8 +135,12 @@ impl Sight {
             }
             Err(error) => {
                 line("unusable", error);
-                line("remedy", &format_args!("run {}; do not delete the file", self.remedy));
+                line("remedy", &self.remedy);
             }
+        }
+        if let Some(mark) = &self.mark {
+            line("mark", mark);
+            line("remedy", &self.remedy);
         }
         match &self.holder {
             Ok(Some(holder)) => line("in use by", holder),
@@ -145,6 +156,10 @@ impl Sight {
             "path": self.path.display().to_string(),
             "in_use_by": self.holder.as_ref().ok().and_then(Option::as_ref),
         });
+        if let Some(mark) = &self.mark {
+            let name = if matches!(mark, Mark::MovedTo(_)) { "moved_to" } else { "moving_to" };
+            value[name] = serde_json::json!(mark.place().as_str());
+        }
         let more = match &self.record {
             Ok(record) => {
                 let layout = record.identity.layout;

@@ -1,0 +1,226 @@
+//! Marks: what a record says that was moved, or is being moved, to another place.
+//!
+//! A record of which two copies are believed gives IDs twice. So `getid state move` marks the one that it moves before
+//! it makes the other, and the mark stays: whoever meets it (a start, a standby, a tool) refuses, and names the place.
+//!
+//! A place is an address of a store as it may be shown, or `file:PATH` for a folder.
+//!
+//! Pure.
+
+use std::fmt::{self, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::text::shell::shell_word;
+
+/// The longest place, bytes: any address of a store, or a path in which every byte is written with three.
+pub const PLACE_BYTES_MAX: usize = 3 * 4096 + 16;
+
+const MARK: &str = "mark ";
+const MOVING_TO: &str = "moving-to";
+const MOVED_TO: &str = "moved-to";
+const FOLDER: &str = "file:";
+
+/// Where a record went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Somebody has begun to move it there, and the one that is there may be complete or not.
+    MovingTo(Place),
+    /// It is there.
+    MovedTo(Place),
+}
+
+impl Mark {
+    /// Where to.
+    pub fn place(&self) -> &Place {
+        match self {
+            Mark::MovingTo(place) | Mark::MovedTo(place) => place,
+        }
+    }
+
+    /// The line of a record.
+    pub fn to_line(&self) -> String {
+        let word = match self {
+            Mark::MovingTo(_) => MOVING_TO,
+            Mark::MovedTo(_) => MOVED_TO,
+        };
+        format!("{MARK}{word} {}", self.place())
+    }
+
+    /// What such a line says; `None` for any other.
+    pub fn from_line(line: &str) -> Option<Mark> {
+        let (word, place) = line.strip_prefix(MARK)?.split_once(' ')?;
+        let place = Place::read(place)?;
+        match word {
+            MOVING_TO => Some(Mark::MovingTo(place)),
+            MOVED_TO => Some(Mark::MovedTo(place)),
+            _ => None,
+        }
+    }
+
+    /// What helps who meets this mark in the record of `server_id` at `here`: the end of a sentence.
+    pub fn remedy(&self, server_id: u32, here: &Place) -> String {
+        let command = |from: &Place, to: &Place| {
+            let [from, to] = [from, to].map(Place::argument);
+            format!("`getid state move --server-id {server_id} --from {from} --to {to}`")
+        };
+        let place = self.place();
+        match self {
+            Mark::MovingTo(_) => format!("finish the move: run {} once more", command(here, place)),
+            Mark::MovedTo(_) => {
+                let directive = match place.folder() {
+                    Some(dir) => format!("dir {}", dir.display()),
+                    None => format!("claim-store {place}"),
+                };
+                format!("start the server with {directive}; or, to have it here again, run {}", command(place, here))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Mark {
+    /// Goes on after the record's name and ": ".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mark::MovingTo(place) => write!(f, "it is being moved to {place}, and no server may start with it here"),
+            Mark::MovedTo(place) => write!(f, "it was moved to {place}, and no server may start with it here"),
+        }
+    }
+}
+
+/// Where records are: printable ASCII without blanks, and without a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place(String);
+
+impl Place {
+    /// A store, by its address as it may be shown.
+    pub fn of_store(shown: &str) -> Place {
+        Place(percent_encoded(shown.as_bytes(), b""))
+    }
+
+    /// A folder, by its absolute path.
+    pub fn of_folder(dir: &Path) -> Place {
+        Place(format!("{FOLDER}{}", percent_encoded(dir.as_os_str().as_bytes(), b"%")))
+    }
+
+    /// The folder, if it is one.
+    pub fn folder(&self) -> Option<PathBuf> {
+        let path = self.0.strip_prefix(FOLDER)?.as_bytes();
+        let mut bytes = Vec::with_capacity(path.len());
+        let mut rest = path;
+        while let [first, tail @ ..] = rest {
+            rest = tail;
+            let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+            let pair = |high: u8, low: u8| digit(high).zip(digit(low)).map(|(high, low)| high << 4 | low);
+            match (*first, tail) {
+                (b'%', [high, low, tail @ ..]) => {
+                    bytes.push(pair(*high, *low)?);
+                    rest = tail;
+                }
+                (byte, _) => bytes.push(byte),
+            }
+        }
+        Some(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+    }
+
+    /// As it is written in a record; `None` for what is no place.
+    fn read(text: &str) -> Option<Place> {
+        let fits = (1..=PLACE_BYTES_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+        fits.then(|| Place(text.to_owned()))
+    }
+
+    /// As it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// As an argument in a shell.
+    pub fn argument(&self) -> String {
+        match self.folder() {
+            Some(dir) => shell_word(&dir.display().to_string()),
+            None => shell_word(&self.0),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// `bytes` with all that is no printable ASCII, blanks, and those of `also` as `%20` and the like.
+fn percent_encoded(bytes: &[u8], also: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for &byte in bytes {
+        if byte.is_ascii_graphic() && !also.contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            // Writing to a String does not fail.
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    text
+}
+
+/// The mark that a damaged record seems to have: it is better to ask an operator about a mark too many than to start
+/// with a record that was moved.
+pub(crate) fn salvaged_mark(bytes: &[u8]) -> Option<Mark> {
+    let bytes = &bytes[..bytes.len().min(super::envelope::TEXT_BYTES_MAX)];
+    bytes.split(|&byte| byte == b'\n').find_map(|line| Mark::from_line(std::str::from_utf8(line).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn folders_of_any_name_are_places() {
+        for (path, place) in [
+            (&b"/var/lib/getid"[..], "file:/var/lib/getid"),
+            (b"/a b/100%", "file:/a%20b/100%25"),
+            ("/tür".as_bytes(), "file:/t%C3%BCr"),
+            (b"/\xff\n", "file:/%FF%0A"),
+        ] {
+            let path = Path::new(OsStr::from_bytes(path));
+            let found = Place::of_folder(path);
+            assert_eq!((found.as_str(), found.folder().as_deref()), (place, Some(path)));
+            let mark = Mark::MovedTo(found);
+            assert_eq!(Mark::from_line(&mark.to_line()), Some(mark));
+        }
+        let long = Place::of_folder(Path::new(OsStr::from_bytes(&[0xff; 4096])));
+        assert_eq!(Place::read(long.as_str()).as_ref(), Some(&long), "the longest path");
+        assert_eq!(Place::of_store("etcd://a,b/p%20").folder(), None);
+        assert_eq!(Place::of_store("etcd://a,b/p%20").as_str(), "etcd://a,b/p%20");
+    }
+
+    #[test]
+    fn only_lines_of_marks_are_marks() {
+        let moving = Mark::MovingTo(Place::of_store("etcd://a:2379/getid"));
+        assert_eq!(moving.to_line(), "mark moving-to etcd://a:2379/getid");
+        assert_eq!(Mark::from_line(&moving.to_line()), Some(moving));
+        for other in
+            ["", "mark", "mark moved-to", "mark moved-to ", "mark moved to x", "mark moved-to a b", "moved-to x"]
+        {
+            assert_eq!(Mark::from_line(other), None, "{other}");
+        }
+        assert_eq!(Mark::from_line(&format!("mark moved-to {}", "x".repeat(PLACE_BYTES_MAX + 1))), None);
+    }
+
+    #[test]
+    fn remedies_are_commands() {
+        let (folder, store) = (Place::of_folder(Path::new("/my ids")), Place::of_store("etcd://a/x"));
+        assert_eq!(
+            Mark::MovingTo(store.clone()).remedy(3, &folder),
+            "finish the move: run `getid state move --server-id 3 --from '/my ids' --to etcd://a/x` once more"
+        );
+        assert_eq!(
+            Mark::MovedTo(store.clone()).remedy(3, &folder),
+            "start the server with claim-store etcd://a/x; or, to have it here again, run `getid state move --server-id 3 \
+             --from etcd://a/x --to '/my ids'`"
+        );
+        assert!(Mark::MovedTo(folder).remedy(3, &store).starts_with("start the server with dir /my ids; or"));
+    }
+}
