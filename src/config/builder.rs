@@ -5,6 +5,7 @@ use std::collections::hash_map::{Entry, HashMap};
 
 use getid_core::{Layout, is_name};
 
+use super::claim;
 use super::directive::{Directive, Secrecy, known_names};
 use super::enums::{SequenceTable, TlsAuthClients, TlsAuthClientsUser};
 use super::generators::{self, GENERATORS_MAX, RANDOM_VALUES_MAX, doubt, doubt_of_counter};
@@ -168,6 +169,7 @@ impl Builder {
         self.check_access();
         self.check_generators();
         self.check_stores();
+        self.check_claim();
         self.check_http();
         if self.problems.is_empty() { Ok((self.values.config, self.warnings)) } else { Err(self.problems) }
     }
@@ -441,11 +443,26 @@ impl Builder {
         }
         let Some(place) = self.place_of("sequence-store").cloned() else { return };
         for url in stores.iter().filter(|url| url.is_in_clear()) {
-            let sentence = format!(
-                "{} is on another machine and has tls=no: who is on the network may read the password and change what is said; leave tls=no out",
-                url.shown()
-            );
+            let sentence = claim::in_clear(url);
             self.warnings.push(Warning { place: place.clone(), subject: "sequence-store".to_owned(), sentence });
+        }
+    }
+
+    fn check_claim(&mut self) {
+        for mistake in claim::mistakes(&self.values.config) {
+            if self.any_refused(mistake.directives) {
+                continue;
+            }
+            let places = self.places(mistake.directives);
+            self.problems.push(Problem::new(places, "", mistake.sentence).with_help(Some(mistake.help)));
+        }
+        if self.any_refused(&["claim-store"]) {
+            return;
+        }
+        for (name, sentence) in claim::doubts(&self.values.config) {
+            if let Some(place) = self.set_at.get(name).cloned() {
+                self.warnings.push(Warning { place, subject: name.to_owned(), sentence });
+            }
         }
     }
 
@@ -494,11 +511,16 @@ impl Builder {
     }
 }
 
+/// The environment's name of a directive.
+fn variable_of(directive: &str) -> String {
+    format!("GETID_{}", directive.to_ascii_uppercase().replace('-', "_"))
+}
+
 /// What is said of a secret on a command line.
 fn seen_by_all(directive: &str) -> String {
     let (file, variable) = match Directive::find(directive).map(|row| row.secrecy) {
-        Some(Secrecy::Addresses) => ("the file that password-file= names", "GETID_SEQUENCE_STORE"),
-        _ => ("requirepass-file", "GETID_REQUIREPASS"),
+        Some(Secrecy::Addresses) => ("the file that password-file= names", variable_of(directive)),
+        _ => ("requirepass-file", variable_of("requirepass")),
     };
     format!(
         "everybody on this machine sees the command line, with ps: a password belongs into {file}, into {variable} or into a \

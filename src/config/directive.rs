@@ -7,6 +7,7 @@
 
 use getid_core::LOW_BITS;
 
+use super::claim;
 use super::enums::{
     BorrowPolicy, LogFormat, LogLevel, SequenceCreate, SequencePolicy, SequenceTable, StateKind, Supervised,
     SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
@@ -76,6 +77,12 @@ const MB: u64 = 1024 * 1024;
 
 /// 400 days: farther ahead the clock is never followed, whatever is configured.
 const CLOCK_JUMP_MS_MAX: i64 = 400 * 24 * 3600 * 1000;
+
+/// Ten minutes: as long as a claim may be silent, so that IDs can go on for all of it.
+const LEAD_MS_MAX: i64 = 600_000;
+
+/// Ten minutes. So long a claim that is lost stays without a holder.
+const CLAIM_TIMEOUT_MS_MAX: i64 = 600_000;
 
 /// An hour. Without a record a server starts this far ahead of the clock.
 const BORROW_MS_MAX: i64 = 3_600_000;
@@ -248,7 +255,7 @@ const DIRECTIVES: &[Directive] = &[
     row("id-range", "2", bits!(id_range), "Bits for the server-id.").at_start(),
     row("shard-range", "9", bits!(shard_range), "Bits for the counter inside a millisecond.").at_start(),
     row("random-range", "10", bits!(random_range), "Bits for the random part.").at_start(),
-    row("server-id", "0", SERVER_ID, "This server's number, below 2^id-range.").at_start(),
+    row("server-id", "0", SERVER_ID, "This server's number, below 2^id-range; auto: one that is free.").at_start(),
     row("id-generator", "server-id 0 id-range 2 shard-range 9 random-range 10", ID_GENERATOR,
         "The four in one line.").at_start(),
     row("generator", "", GENERATOR, "A named generator: its kind and options.").change(Change::Reload),
@@ -257,7 +264,7 @@ const DIRECTIVES: &[Directive] = &[
     row("id-mgetid-max", "100", number!(1, MGETID_MAX, "", id_mgetid_max), "IDs of one MGETID."),
     row("id-max-borrow-ms", "3000", number!(100, BORROW_MS_MAX, "ms", id_max_borrow_ms),
         "How far IDs may run ahead of the clock.").change(Change::BorrowLimit),
-    row("id-watermark-lead-ms", "3000", number!(100, 60_000, "ms", id_watermark_lead_ms),
+    row("id-watermark-lead-ms", "3000", number!(100, LEAD_MS_MAX, "ms", id_watermark_lead_ms),
         "How far the watermark is kept ahead; at most id-max-borrow-ms."),
     row("id-borrow-policy", "wait", word!(BorrowPolicy, id_borrow_policy), "At the borrow limit: wait, or -BUSY."),
     row("id-max-wait-ms", "5000", number!(100, WAIT_MS_MAX, "ms", id_max_wait_ms),
@@ -267,6 +274,15 @@ const DIRECTIVES: &[Directive] = &[
         "Whether one server on this machine may have this server-id.").at_start(),
     row("id-max-clock-jump-ms", "3600000", number!(0, CLOCK_JUMP_MS_MAX, "ms", id_max_clock_jump_ms),
         "Jump of the clock that is followed at once; 0: any."),
+    // Claims
+    row("claim-store", "file", CLAIM_STORE,
+        "Where claims of server-ids are kept: file, or a store that servers share.")
+            .at_start().secrecy(Secrecy::Addresses),
+    row("claim-timeout-ms", "2000", number!(500, CLAIM_TIMEOUT_MS_MAX, "ms", claim.timeout_ms),
+        "Silence after which another server takes a claim.").at_start(),
+    row("claim-takeover", "checked", CLAIM_TAKEOVER,
+        "Whether a standby compares its clock with the claim's first: checked, any.").at_start(),
+    row("instance-name", "", INSTANCE_NAME, "This server's name in its claim; \"\": the host's.").at_start(),
     // Sequences
     row("sequence-store", "", SEQUENCE_STORE,
         "Where sequences are kept; \"\": a file in dir, none: nowhere.").at_start().secrecy(Secrecy::Addresses),
@@ -568,15 +584,34 @@ const CLIENT_OUTPUT_BUFFER_LIMIT: Shape = Shape::Table {
 
 const BUFFER_LIMIT: &str = "a class (normal, replica, pubsub), hard limit, soft limit and seconds";
 
-const SERVER_ID: Shape = Shape::Number {
+const SERVER_ID: Shape = Shape::NumberOr {
+    word: "auto",
     min: 0,
     max: (1 << LOW_BITS) - 1,
-    unit: "",
     set: |values, number| {
-        values.config.server_id = fit(number);
+        values.config.server_id = number.map_or(0, fit);
+        values.config.server_id_auto = number.is_none();
         values.config.server_id_given = true;
     },
-    get: |values| values.config.server_id.into(),
+    get: |values| (!values.config.server_id_auto).then_some(values.config.server_id.into()),
+};
+
+const CLAIM_STORE: Shape = Shape::Custom {
+    expected: "file, or one address",
+    set: |values, word| claim::set_store(&mut values.config.claim, word),
+    get: |values| claim::store_text(&values.config.claim),
+};
+
+const CLAIM_TAKEOVER: Shape = Shape::Word {
+    words: claim::TAKEOVER_WORDS,
+    set: |values, word| values.config.claim.takes_any = word.eq_ignore_ascii_case("any"),
+    get: |values| if values.config.claim.takes_any { "any" } else { "checked" },
+};
+
+const INSTANCE_NAME: Shape = Shape::Custom {
+    expected: "one name",
+    set: |values, word| claim::set_name(&mut values.config.claim, word),
+    get: |values| values.config.claim.instance_name.clone().unwrap_or_default(),
 };
 
 const ID_GENERATOR: Shape = Shape::Parts {
@@ -584,7 +619,7 @@ const ID_GENERATOR: Shape = Shape::Parts {
     expected: "server-id, id-range, shard-range and random-range, each with its number",
     get: |values| {
         let Values { config, id_range, shard_range, random_range, .. } = values;
-        let server_id = config.server_id;
+        let server_id = config.shown_server_id();
         format!("server-id {server_id} id-range {id_range} shard-range {shard_range} random-range {random_range}")
     },
 };

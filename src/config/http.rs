@@ -1,6 +1,7 @@
 //! The directives of the HTTP port that have words of their own.
 
 use super::parse::address;
+use super::report::Mistake;
 use super::value_error::ValueError;
 use super::values::{BIND_ADDRESSES_MAX, BindAddr, Config};
 use crate::acl::DEFAULT_USER;
@@ -148,13 +149,6 @@ pub(super) fn api_words(http: &HttpConfig) -> Vec<String> {
         words.extend(api.user.iter().flat_map(|user| ["user".to_owned(), user.clone()]));
     }
     words
-}
-
-/// Directives that do not go together.
-pub(super) struct Mistake {
-    pub(super) directives: &'static [&'static str],
-    pub(super) sentence: String,
-    pub(super) help: String,
 }
 
 /// What of the HTTP port does not go with the rest of a configuration.

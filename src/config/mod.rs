@@ -6,6 +6,7 @@
 
 mod builder;
 mod change;
+mod claim;
 mod conf_syntax;
 mod dir;
 pub mod directive;
@@ -35,6 +36,7 @@ use getid_core::Layout;
 
 use self::builder::Builder;
 pub use self::change::{Changed, Pair, SetError};
+pub use self::claim::{ClaimConfig, INSTANCE_NAME_BYTES_MAX};
 pub use self::conf_syntax::quote;
 pub use self::dir::Dir;
 use self::directive::{Directive, Secrecy};
@@ -99,7 +101,8 @@ impl Config {
                 set(&mut values, Some(path));
             }
         }
-        values.config.sequences.stores.iter_mut().for_each(|url| url.resolve_paths(dir));
+        let stores = values.config.sequences.stores.iter_mut().chain(&mut values.config.claim.store);
+        stores.for_each(|url| url.resolve_paths(dir));
         *self = values.config;
     }
 }

@@ -31,6 +31,13 @@ const SENTENCE_CHARS_MAX: usize = 400;
 /// Characters of a path: Linux has no longer ones.
 const PATH_CHARS_MAX: usize = 4096;
 
+/// Directives that do not go together.
+pub(super) struct Mistake {
+    pub(super) directives: &'static [&'static str],
+    pub(super) sentence: String,
+    pub(super) help: String,
+}
+
 /// Everything that is wrong; never empty.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Report {

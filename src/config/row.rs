@@ -74,6 +74,14 @@ pub(super) enum Shape {
         set: fn(&mut Values, i64),
         get: fn(&Values) -> i64,
     },
+    /// A number, or one word in its place (`None`).
+    NumberOr {
+        word: &'static str,
+        min: i64,
+        max: i64,
+        set: fn(&mut Values, Option<i64>),
+        get: fn(&Values) -> Option<i64>,
+    },
     Memory {
         min: u64,
         set: fn(&mut Values, u64),
@@ -184,6 +192,7 @@ impl Directive {
         match self.shape {
             Shape::Number { min, max: i64::MAX, unit, .. } => format!("{min} or more {unit}").trim_end().to_owned(),
             Shape::Number { min, max, unit, .. } => format!("{min} to {max} {unit}").trim_end().to_owned(),
+            Shape::NumberOr { word, min, max, .. } => format!("{min} to {max} or {word}"),
             Shape::Memory { min, .. } => format!("{min} or more bytes"),
             Shape::YesNo { .. } => "yes, no".to_owned(),
             Shape::Word { words, .. } => words.join(", "),
@@ -217,6 +226,9 @@ impl Directive {
     pub(super) fn shown(&self, values: &Values) -> Option<String> {
         Some(match self.shape {
             Shape::Number { get, .. } => get(values).to_string(),
+            Shape::NumberOr { word, get, .. } => {
+                get(values).map_or_else(|| word.to_owned(), |number| number.to_string())
+            }
             Shape::Memory { get, .. } => get(values).to_string(),
             Shape::YesNo { get, .. } => yes_no(get(values)).to_owned(),
             Shape::Word { get, .. } => get(values).to_owned(),
@@ -276,6 +288,11 @@ impl Directive {
         let word = words.first().map_or("", String::as_str);
         match self.shape {
             Shape::Number { min, max, unit, set, .. } => set(values, number(word, min, max, unit)?),
+            Shape::NumberOr { word: other, set, .. } if word.eq_ignore_ascii_case(other) => set(values, None),
+            Shape::NumberOr { word: other, min, max, set, .. } => match number(word, min, max, "") {
+                Ok(number) => set(values, Some(number)),
+                Err(error) => return Err(ValueError::Or { error: Box::new(error), word: other }.into()),
+            },
             Shape::Memory { min, set, .. } => set(values, memory(word, min)?),
             Shape::YesNo { set, .. } => set(values, choice(word, YES_NO)? == "yes"),
             Shape::Word { words, set, .. } => set(values, choice(word, words)?),
@@ -370,12 +387,12 @@ impl Directive {
 
     /// Whether its value is a whole number.
     pub(super) fn is_integer(&self) -> bool {
-        matches!(self.shape, Shape::Number { .. })
+        matches!(self.shape, Shape::Number { .. } | Shape::NumberOr { .. })
     }
 
     /// Whether its value is a number, or a size.
     pub(super) fn is_number(&self) -> bool {
-        matches!(self.shape, Shape::Number { .. } | Shape::Memory { .. } | Shape::Mode { .. })
+        matches!(self.shape, Shape::Number { .. } | Shape::NumberOr { .. } | Shape::Memory { .. } | Shape::Mode { .. })
     }
 
     /// Whether a number in a TOML file keeps its octal digits.

@@ -13,8 +13,12 @@ use super::files::Files;
 use super::read::Sources;
 use super::report::{Place, Problem, Warning};
 use super::row::Shape;
-use super::values::{Config, Values};
+use super::values::{Config, SequenceConfig, Values};
 use crate::acl::PASSWORD_BYTES_MAX;
+
+/// The directives with addresses of stores.
+const SEQUENCES: &str = "sequence-store";
+const CLAIMS: &str = "claim-store";
 
 /// The name of systemd's credential (`LoadCredential=`, `SetCredentialEncrypted=`) that holds the password.
 const CREDENTIAL: &str = "getid.requirepass";
@@ -105,15 +109,17 @@ pub(super) fn read_password(sources: &Sources, files: &dyn Files, builder: &mut 
 
 /// Reads the passwords that addresses of stores name by their files.
 pub(super) fn read_store_passwords(files: &dyn Files, builder: &mut Builder) {
-    let place = builder.place_of("sequence-store").cloned();
+    let [sequences, claims] = [SEQUENCES, CLAIMS].map(|name| (name, builder.place_of(name).cloned()));
+    let Config { sequences: SequenceConfig { stores, .. }, claim, .. } = &mut builder.values.config;
+    let stores = stores.iter_mut().map(|url| (url, &sequences));
     let mut problems = Vec::new();
-    for url in &mut builder.values.config.sequences.stores {
+    for (url, (name, place)) in stores.chain(claim.store.iter_mut().map(|url| (url, &claims))) {
         let Some(path) = url.password_file() else { continue };
         match read_password_file(path, files) {
             Ok(password) => url.set_password(password),
             Err(error) => {
                 let places = place.clone().into_iter().collect();
-                problems.push(Problem::new(places, "sequence-store", format!("{}: {error}", url.shown())));
+                problems.push(Problem::new(places, *name, format!("{}: {error}", url.shown())));
             }
         }
     }
@@ -142,11 +148,13 @@ pub(super) fn exposed(builder: &Builder, files: &dyn Files) -> Vec<Warning> {
         let place = builder.place_of(name).cloned().unwrap_or_else(|| Place::in_environment(""));
         warnings.push(Warning { place, subject: name.to_owned(), sentence });
     }
-    let password_files = builder.values.config.sequences.stores.iter().filter_map(|url| url.password_file());
-    let place = builder.place_of("sequence-store");
-    for sentence in password_files.filter_map(|path| is_open(path, "a password", files)) {
-        let place = place.cloned().unwrap_or_else(|| Place::in_environment(""));
-        warnings.push(Warning { place, subject: "sequence-store".to_owned(), sentence });
+    let Config { sequences, claim, .. } = &builder.values.config;
+    let stores = sequences.stores.iter().map(|url| (SEQUENCES, url));
+    for (name, url) in stores.chain(claim.store.iter().map(|url| (CLAIMS, url))) {
+        if let Some(sentence) = url.password_file().and_then(|path| is_open(path, "a password", files)) {
+            let place = builder.place_of(name).cloned().unwrap_or_else(|| Place::in_environment(""));
+            warnings.push(Warning { place, subject: name.to_owned(), sentence });
+        }
     }
     warnings
 }

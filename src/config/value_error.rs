@@ -3,6 +3,7 @@
 use getid_core::{COUNTER_KINDS, CounterError, DeclarationError, LayoutError, OPTIONS, Radix, kind_words};
 
 use crate::acl::{RuleError, SetUserError};
+use crate::text::printable::printable_up_to;
 use crate::text::store_url::StoreUrlError;
 use crate::text::suggest::did_you_mean;
 use crate::text::timestamp::TimeError;
@@ -75,6 +76,16 @@ pub(super) enum ValueError {
     Counter(CounterError),
     #[error("'{found}' is not the name of a host; must be such as ids.example.com, without a scheme and a port")]
     HttpHost { found: String },
+    #[error("{error}, or {word}")]
+    Or { error: Box<ValueError>, word: &'static str },
+    #[error("{0}; or file, for the folder of the state")]
+    ClaimStore(StoreUrlError),
+    #[error(
+        "'{}' is not the name of a server; must have at most {} letters, digits, '.', '_' and '-'",
+        printable_up_to(.found, 64),
+        super::claim::INSTANCE_NAME_BYTES_MAX
+    )]
+    InstanceName { found: String },
     #[error("'user' must stand behind leaf or tinyid, with the name of an ACL user behind it")]
     HttpApiUser,
 }
@@ -122,7 +133,16 @@ impl ValueError {
                 "the defaults are id-range 2, shard-range 9, random-range 10".to_owned()
             }
             ValueError::Declaration(error) => declaration_help(error)?,
-            ValueError::Store(error) => error.help()?.to_owned(),
+            ValueError::Store(error) | ValueError::ClaimStore(error) => error.help()?.to_owned(),
+            ValueError::Or { error, word } => match &**error {
+                ValueError::Number { found, .. } => {
+                    match did_you_mean(&found.to_ascii_lowercase(), [*word].into_iter()) {
+                        Some(meant) => format!("did you mean '{meant}'?"),
+                        None => error.help()?,
+                    }
+                }
+                error => error.help()?,
+            },
             ValueError::Counter(CounterError::Radix { text }) => {
                 let meant = did_you_mean(&text.to_ascii_lowercase(), Radix::ALL.iter().map(|radix| radix.word()))?;
                 format!("did you mean '{meant}'?")

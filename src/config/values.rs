@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use getid_core::{CounterDeclaration, Declaration, Epoch, Layout};
 
+use super::claim::ClaimConfig;
 use super::enums::{
     BorrowPolicy, LogFormat, LogLevel, SequenceCreate, SequencePolicy, SequenceTable, StateKind, Supervised,
     SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
@@ -147,8 +148,11 @@ unset! {
         pub syslog_facility: SyslogFacility,
         /// Background rounds a second: timeouts, statistics (`hz`).
         pub hz: u32,
-        /// This server's number, below `2^id-range` (`server-id`).
+        /// This server's number, below `2^id-range`; 0 with [`Config::server_id_auto`], until one is claimed
+        /// (`server-id`).
         pub server_id: u32,
+        /// The number is the one that the claim store has free (`server-id auto`).
+        pub server_id_auto: bool,
         /// Whether anybody set `server-id`; a start warns when nobody did.
         pub server_id_given: bool,
         /// Bit widths and epoch (`id-range`, `shard-range`, `random-range`, `id-epoch`).
@@ -175,6 +179,8 @@ unset! {
         pub id_machine_claim: bool,
         /// Milliseconds the clock may jump ahead and be followed at once; 0: any (`id-max-clock-jump-ms`).
         pub id_max_clock_jump_ms: u64,
+        /// Where claims of server-ids are kept, and when one is taken (`claim-...`, `instance-name`).
+        pub claim: ClaimConfig,
         /// Everything about sequences (`sequence-...`).
         pub sequences: SequenceConfig,
         /// Everything about the HTTP port (`http-...`).
@@ -222,11 +228,18 @@ impl Config {
         self.protected_mode.unwrap_or(Protection::without_word(self.bind_given))
     }
 
-    /// The stores of sequences, in their order. Where none is named it is the file in `dir`, which goes with a state;
-    /// empty where there are no sequences.
+    /// The server-id as it was written: a number, or `auto`.
+    pub fn shown_server_id(&self) -> String {
+        if self.server_id_auto { "auto".to_owned() } else { self.server_id.to_string() }
+    }
+
+    /// The stores of sequences, in their order. Where none is named it is the file in `dir`, which goes with the state
+    /// there: a claim that another machine may take has none, for its next holder would count from the start again.
+    /// Empty where there are no sequences.
     pub fn sequence_stores(&self) -> Vec<StoreUrl> {
         let SequenceConfig { stores, is_off, .. } = &self.sequences;
-        let has_default = self.id_state != StateKind::None && cfg!(feature = "sqlite");
+        let has_state = self.id_state != StateKind::None && self.claim.store.is_none();
+        let has_default = has_state && cfg!(feature = "sqlite");
         match stores.is_empty() {
             _ if *is_off => Vec::new(),
             true if has_default => vec![StoreUrl::default_file()],

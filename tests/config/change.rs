@@ -341,7 +341,7 @@ fn a_file_with_any_secret_is_known_to_hold_one() {
     for name in own.chain(known) {
         let value = match name {
             "user" => "app on >hunter2",
-            "sequence-store" => "mysql://app:hunter2@db/ids",
+            "sequence-store" | "claim-store" => "mysql://app:hunter2@db/ids",
             _ => "hunter2",
         };
         for (path, text) in [("t.conf", format!("{name} {value}\n")), ("t.toml", format!("{name} = \"{value}\"\n"))] {

@@ -359,7 +359,7 @@ fn mistakes_in_the_environment_are_told() {
     check(
         ("GETID_SERVER_ID", "four"),
         "Reading the environment\n>>> 'GETID_SERVER_ID=four'\nenvironment: server-id: 'four' is not a whole number; must be 0 \
-         to 2097151\n",
+         to 2097151, or auto\n",
     );
     check(
         ("GETID_SERVERID", "1"),

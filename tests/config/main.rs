@@ -4,5 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod change;
+mod claim;
 mod load;
 mod reload;

@@ -1,0 +1,147 @@
+//! The directives of claims: where they are kept, whose they may become, and what must hold beside other directives.
+//!
+//! What an address may say is decided in [`StoreUrl`].
+
+use super::enums::StateKind;
+use super::report::Mistake;
+use super::value_error::ValueError;
+use super::values::Config;
+use crate::text::store_url::{StoreKind, StoreUrl};
+
+/// What is configured of claims.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimConfig {
+    /// The store that servers share; `None`: the folder of the state (`claim-store`).
+    pub store: Option<StoreUrl>,
+    /// Silence after which another server takes a claim, ms (`claim-timeout-ms`).
+    pub timeout_ms: u64,
+    /// Whether a claim is taken whatever the clocks say (`claim-takeover any`).
+    pub takes_any: bool,
+    /// This server's name; `None`: the host's (`instance-name`).
+    pub instance_name: Option<String>,
+}
+
+/// The word in place of an address: claims are kept in the folder of the state.
+const FILE: &str = "file";
+
+/// What `claim-takeover` may be.
+pub(super) const TAKEOVER_WORDS: &[&str] = &["checked", "any"];
+
+/// Bytes of a name: RFC 1035's bound of a host name.
+pub const INSTANCE_NAME_BYTES_MAX: usize = 253;
+
+/// Of a time-out, IDs are given for three quarters after a beat was sent.
+const HOLD_QUARTERS: u64 = 3;
+
+pub(super) fn set_store(claim: &mut ClaimConfig, word: &str) -> Result<(), ValueError> {
+    claim.store = match word {
+        "" => return Err(ValueError::Empty),
+        word if word.eq_ignore_ascii_case(FILE) => None,
+        // `/var/lib/getid` and the like are addresses of nothing.
+        word => Some(StoreUrl::parse(word).map_err(ValueError::ClaimStore)?),
+    };
+    Ok(())
+}
+
+/// As it was written.
+pub(super) fn store_text(claim: &ClaimConfig) -> String {
+    claim.store.as_ref().map_or(FILE, StoreUrl::text).to_owned()
+}
+
+pub(super) fn set_name(claim: &mut ClaimConfig, word: &str) -> Result<(), ValueError> {
+    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    if word.len() > INSTANCE_NAME_BYTES_MAX || !word.bytes().all(is_known) {
+        return Err(ValueError::InstanceName { found: word.to_owned() });
+    }
+    claim.instance_name = (!word.is_empty()).then(|| word.to_owned());
+    Ok(())
+}
+
+/// What of claims does not go with the rest of a configuration.
+pub(super) fn mistakes(config: &Config) -> Vec<Mistake> {
+    let Some(store) = &config.claim.store else {
+        return config.server_id_auto.then(auto_without_store).into_iter().collect();
+    };
+    let mut found = Vec::new();
+    if !cfg!(feature = "fleet") {
+        found.push(Mistake {
+            directives: &["claim-store"],
+            sentence: format!("claim-store is {}, but this getid was built without the feature 'fleet'", store.shown()),
+            help: "set claim-store file, or build getid with the features that it has by default".to_owned(),
+        });
+    }
+    if config.id_state == StateKind::None {
+        found.push(Mistake {
+            directives: &["id-state", "claim-store"],
+            sentence: format!(
+                "id-state is none, but claim-store is {}: a claim is a record of the watermark in that store",
+                store.shown()
+            ),
+            help: "take the line id-state none out, or set claim-store file".to_owned(),
+        });
+    }
+    found
+}
+
+fn auto_without_store() -> Mistake {
+    Mistake {
+        directives: &["server-id", "claim-store"],
+        sentence: "server-id is auto, but claim-store is file: only a store that servers share tells which server-ids are free"
+            .to_owned(),
+        help: "name that store, such as 'claim-store postgres://USER@HOST/DATABASE', or give this server a number of \
+               its own"
+            .to_owned(),
+    }
+}
+
+/// What may not be meant, each with its directive.
+pub(super) fn doubts(config: &Config) -> Vec<(&'static str, String)> {
+    let claim = &config.claim;
+    let Some(store) = &claim.store else {
+        let built_in = Config::default().claim;
+        let said = [
+            ("claim-timeout-ms", claim.timeout_ms != built_in.timeout_ms),
+            ("claim-takeover", claim.takes_any),
+            ("instance-name", claim.instance_name.is_some()),
+        ];
+        let idle = said.into_iter().filter(|(_, is_said)| *is_said);
+        return idle.map(|(name, _)| (name, "has no effect: claim-store is file".to_owned())).collect();
+    };
+    let mut found = Vec::new();
+    if store.is_in_clear() {
+        found.push(("claim-store", in_clear(store)));
+    }
+    let hold_ms = claim.timeout_ms * HOLD_QUARTERS / 4;
+    let lead_ms = config.id_watermark_lead_ms;
+    if hold_ms > lead_ms {
+        found.push((
+            "claim-timeout-ms",
+            format!(
+                "is {}, so that IDs could go on for {hold_ms} ms while the store is away, but id-watermark-lead-ms is \
+                 {lead_ms}: they end then; set it, and id-max-borrow-ms, to {hold_ms} or more",
+                claim.timeout_ms
+            ),
+        ));
+    }
+    let is_file = |url: &StoreUrl| matches!(url.kind(), StoreKind::Sqlite { .. });
+    if let Some(file) = config.sequence_stores().iter().find(|url| is_file(url)).filter(|_| !is_file(store)) {
+        found.push((
+            "sequence-store",
+            format!(
+                "{} is a file of this machine: a server on another one that takes the claim over does not have it, and \
+                 counts its sequences from their start; name a store that both reach",
+                file.shown()
+            ),
+        ));
+    }
+    found
+}
+
+/// What is said of an address on another machine that is spoken with in clear.
+pub(super) fn in_clear(url: &StoreUrl) -> String {
+    format!(
+        "{} is on another machine and has tls=no: who is on the network may read the password and change what is said; \
+         leave tls=no out",
+        url.shown()
+    )
+}

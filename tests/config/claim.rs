@@ -1,0 +1,108 @@
+//! The directives of claims. What of them is a mistake by itself is in `mistakes/claim-*.conf`.
+
+use getid::config::directive::Directive;
+use getid::config::{ClaimConfig, Config};
+use getid::text::store_url::{StoreKind, StoreUrl};
+
+use crate::change::{files, sources};
+
+fn load(text: &str, words: &[&str]) -> (Config, Vec<String>) {
+    let given = files(&[("t.conf", text), ("p", "hunter2\n")]);
+    let (config, warnings) =
+        Config::load(&sources("t.conf", &[], words), &given).unwrap_or_else(|report| panic!("{report}"));
+    (config, warnings.iter().map(ToString::to_string).collect())
+}
+
+fn shown(config: &Config, name: &str) -> String {
+    Directive::find(name).unwrap().get(config).unwrap()
+}
+
+const STORE: &str = "claim-store postgres://getid@db/ids?password-file=p\n";
+
+#[test]
+fn a_claim_store_is_file_or_an_address() {
+    let (config, _) = load("claim-store FILE\n", &[]);
+    assert_eq!(config, Config::default());
+    let (config, warnings) = load(STORE, &["--claim-timeout-ms", "600000", "--claim-takeover", "ANY"]);
+    let ClaimConfig { store: Some(store), timeout_ms: 600_000, takes_any: true, instance_name: None } = &config.claim
+    else {
+        panic!("{:?}", config.claim)
+    };
+    let StoreKind::Postgres(server) = store.kind() else { panic!("{store:?}") };
+    assert_eq!(server.password.as_deref(), Some("hunter2"));
+    assert_eq!(shown(&config, "claim-store"), "postgres://getid@db/ids?password-file=p");
+    assert!(!format!("{config:?}").contains("hunter2"));
+    // IDs could go on for 450 s, but the watermark is 3 s ahead.
+    assert!(warnings.len() == 1 && warnings[0].contains("450000 ms"), "{warnings:?}");
+    let long = ["--claim-timeout-ms", "60000", "--id-watermark-lead-ms", "45000", "--id-max-borrow-ms", "45000"];
+    assert_eq!(load(STORE, &long).1, [""; 0]);
+}
+
+#[test]
+fn a_password_of_a_claim_store_is_kept_from_those_who_must_not_see_it() {
+    let (config, warnings) = load("", &["--claim-store", "mysql://a:hunter2@h/b?tls=no"]);
+    assert!(warnings.len() == 2 && !warnings.concat().contains("hunter"), "{warnings:?}");
+    assert!(
+        warnings.concat().contains("GETID_CLAIM_STORE") && warnings.concat().contains("has tls=no"),
+        "{warnings:?}"
+    );
+    let value = shown(&config, "claim-store");
+    assert_eq!(getid::config::secrets::hidden(b"claim-store", value), "mysql://a:***@h/b?tls=no");
+}
+
+#[test]
+fn what_is_said_of_claims_without_a_store_is_warned_of() {
+    let (_, warnings) = load("claim-timeout-ms 5000\nclaim-takeover any\ninstance-name a\n", &[]);
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
+    assert!(warnings.iter().all(|warning| warning.ends_with("has no effect: claim-store is file")), "{warnings:?}");
+}
+
+#[test]
+fn a_server_id_may_be_any_that_is_free() {
+    for text in ["server-id auto\n", "server-id AUTO\n", "id-generator server-id auto id-range 10 shard-range 1\n"] {
+        let (config, warnings) = load(&format!("{STORE}{text}"), &[]);
+        assert_eq!(warnings, [""; 0]);
+        assert!(config.server_id_auto && config.server_id_given && config.server_id == 0);
+        assert_eq!(shown(&config, "server-id"), "auto");
+        assert!(shown(&config, "id-generator").starts_with("server-id auto id-range "));
+        // The last line counts.
+        let (config, _) = load(&format!("{STORE}{text}server-id 1\n"), &[]);
+        assert!(!config.server_id_auto && config.server_id == 1);
+    }
+    let given = files(&[("t.toml", "claim-store = \"sqlite:claims.db\"\nserver-id = \"auto\"\n")]);
+    let all = sources("t.toml", &[], &[]);
+    let (config, _) = Config::load(&all, &given).unwrap();
+    assert_eq!((config.server_id_auto, config.shown_server_id()), (true, "auto".to_owned()));
+    let rewritten =
+        config.rewritten("t.toml".as_ref(), &sources("t.toml", &[], &[]), &files(&[("t.toml", "")])).unwrap();
+    let text = String::from_utf8(rewritten.text).unwrap();
+    assert!(text.contains("server-id = \"auto\"\n") && text.contains("claim-store = \"sqlite:claims.db\"\n"), "{text}");
+}
+
+/// The file in `dir` stays behind when another machine takes the claim over, which would count from the start again.
+#[test]
+fn sequences_are_in_no_file_of_the_machine_unless_that_is_said() {
+    let stores =
+        |config: &Config| config.sequence_stores().iter().map(StoreUrl::text).map(str::to_owned).collect::<Vec<_>>();
+    let (config, _) = load(STORE, &[]);
+    assert_eq!(stores(&config), [""; 0]);
+    let (config, warnings) = load(STORE, &["--sequence-store", "sqlite:a.db"]);
+    assert_eq!(stores(&config), ["sqlite:a.db"]);
+    assert!(warnings.len() == 1 && warnings[0].contains("is a file of this machine"), "{warnings:?}");
+    // Servers of one machine may share both.
+    let (_, warnings) = load("claim-store sqlite:c.db\nsequence-store sqlite:a.db\n", &[]);
+    assert_eq!(warnings, [""; 0]);
+}
+
+#[test]
+fn a_name_is_one_that_a_host_may_have() {
+    let (config, _) = load(STORE, &["--instance-name", "ids-1.example_com"]);
+    assert_eq!(config.claim.instance_name.as_deref(), Some("ids-1.example_com"));
+    assert_eq!(load(STORE, &["--instance-name", ""]).0.claim.instance_name, None);
+    let longest = "a".repeat(253);
+    assert_eq!(load(STORE, &["--instance-name", &longest]).0.claim.instance_name, Some(longest));
+    let too_long = format!("{STORE}instance-name {}\n", "a".repeat(254));
+    let given = files(&[("t.conf", &too_long), ("p", "x\n")]);
+    let report = Config::load(&sources("t.conf", &[], &[]), &given).unwrap_err().to_string();
+    assert!(report.contains("must have at most 253 letters"), "{report}");
+}
