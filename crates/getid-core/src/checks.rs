@@ -214,6 +214,20 @@ listed! {
         PoisonedCloseIsStored,
         /// A keeper that is gone leaves the issuer open.
         DroppedKeeperDoesNotClose,
+        /// A save of a claim counts though the record is another holder's.
+        SaveIsNotFenced,
+        /// A holder gives IDs for its whole time-out.
+        HoldWithoutMargin,
+        /// A holder counts from the reply to its beat, not from when it sent it.
+        HoldFromTheReply,
+        /// Time in which a standby could not read counts as silence.
+        CutOffCountsAsSilence,
+        /// A takeover of which nobody knows what became of it counts.
+        UnknownTakeoverCounts,
+        /// A record with a lower beat than one that was there before is taken for good.
+        LowerBeatIsAccepted,
+        /// A claim that was taken from this server on purpose is taken back at once.
+        TakesBackAtOnce,
     }
 }
 
@@ -251,6 +265,17 @@ impl Fault {
         Fault::RaiseIsForgotten,
         Fault::FloorIsForgotten,
         Fault::MaxRefusesEverybody,
+    ];
+
+    /// Those of claims: the model and the scenes of claims find them.
+    pub const OF_CLAIMS: &[Fault] = &[
+        Fault::SaveIsNotFenced,
+        Fault::HoldWithoutMargin,
+        Fault::HoldFromTheReply,
+        Fault::CutOffCountsAsSilence,
+        Fault::UnknownTakeoverCounts,
+        Fault::LowerBeatIsAccepted,
+        Fault::TakesBackAtOnce,
     ];
 }
 

@@ -1,0 +1,67 @@
+//! Which server-id a server takes that has none of its own (`server-id auto`).
+
+use super::watch::Watch;
+
+/// One server-id of the cluster record's list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Candidate {
+    /// The server-id.
+    pub server_id: u32,
+    /// What is known of its record; `None`: it has none, nobody ever had it.
+    pub watch: Option<Watch>,
+    /// Whether its record has this server's name (`instance-name`).
+    pub is_own_name: bool,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Choice {
+    /// Take this one.
+    Take(u32),
+    /// Look again: it is not known yet whether the record in this server's own name is silent.
+    Look,
+    /// None is free: wait for the first to come free.
+    Wait,
+}
+
+/// Chooses a server-id: the one in this server's own name if that is silent, or was its own in this very folder; a
+/// released one, its own before others; one that nobody ever had; the one that has been silent longest.
+///
+/// Where several are equal, `spread` decides, a number that is different on each server: a fleet that starts at once
+/// does not run for the same one.
+pub fn choose(candidates: &[Candidate], spread: u64) -> Choice {
+    let usable = |candidate: &&Candidate| !candidate.watch.is_some_and(|watch| watch.seen().is_moved);
+    let held = |candidate: &Candidate| candidate.watch.filter(|watch| watch.seen().holder.is_some());
+    let own = || candidates.iter().filter(usable).filter(|candidate| candidate.is_own_name);
+    let is_over = |watch: &Watch| watch.is_silent() || watch.seen().is_this_folder;
+    if let Some(own) = own().find(|own| held(own).is_some_and(|watch| is_over(&watch))) {
+        return Choice::Take(own.server_id);
+    }
+    if own().any(|own| held(own).is_some_and(|watch| !watch.is_fresh())) {
+        return Choice::Look;
+    }
+    let is_released = |candidate: &&Candidate| candidate.watch.is_some() && held(candidate).is_none();
+    let taken = own()
+        .find(|own| is_released(own))
+        .or_else(|| one_of(candidates, spread, |candidate| usable(&candidate) && is_released(&candidate)))
+        .or_else(|| one_of(candidates, spread, |candidate| candidate.watch.is_none()))
+        .or_else(|| longest_silent(candidates.iter().filter(usable)));
+    taken.map_or(Choice::Wait, |taken| Choice::Take(taken.server_id))
+}
+
+/// Whether a record in this server's own name is somebody else's: the server-id of one that beats.
+pub fn own_name_in_use(candidates: &[Candidate]) -> Option<u32> {
+    let beats = |watch: Watch| watch.is_fresh() && watch.seen().holder.is_some() && !watch.seen().is_this_folder;
+    candidates.iter().find(|own| own.is_own_name && own.watch.is_some_and(beats)).map(|own| own.server_id)
+}
+
+fn one_of(candidates: &[Candidate], spread: u64, fits: impl Fn(&Candidate) -> bool) -> Option<&Candidate> {
+    let count = candidates.iter().filter(|candidate| fits(candidate)).count();
+    let nth = u64::try_from(count).ok().filter(|count| *count > 0).map(|count| spread % count)?;
+    candidates.iter().filter(|candidate| fits(candidate)).nth(usize::try_from(nth).ok()?)
+}
+
+fn longest_silent<'a>(candidates: impl Iterator<Item = &'a Candidate>) -> Option<&'a Candidate> {
+    let silent_ns = |candidate: &&Candidate| candidate.watch.filter(Watch::is_silent).map(|watch| watch.silent_ns());
+    candidates.filter(|candidate| silent_ns(candidate).is_some()).max_by_key(|candidate| silent_ns(candidate))
+}

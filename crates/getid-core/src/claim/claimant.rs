@@ -1,0 +1,397 @@
+//! The machine: one server and one claim.
+
+use super::clocks::{Clocks, Hold};
+use super::record::{Act, Ask, Cause, Event, Loss, Read, Seen, Stamp, Waiting, Wish, Write, Wrote};
+use super::watch::Watch;
+use crate::checks::{Fault, planted};
+use crate::save_point::SavePoint;
+use crate::time::Epoch;
+
+/// A standby looks this often, ms.
+const POLL_MS: u64 = 100;
+
+/// What may change while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// How long this server may be silent as a holder, ms (`claim-timeout-ms`): what it writes into its records.
+    pub timeout_ms: u64,
+    /// A wall clock further than this from the record's time does not take a claim over, ms; 0: however far
+    /// (`id-max-clock-jump-ms`).
+    pub max_clock_jump_ms: u64,
+    /// The same, whatever the other says (`claim-takeover any`).
+    pub takes_any: bool,
+    /// Whether a record that is missing may be made (`server-id auto`, for ids of the cluster record's list).
+    pub creates: bool,
+    /// What ticks count from.
+    pub epoch: Epoch,
+}
+
+/// One server and one claim: it has it, or waits for it.
+///
+/// The driver asks [`Claimant::wish`], does it, and tells what came of it; one thing at a time.
+///
+/// Invariants: it says [`Event::Saved`] only of a point that the store held under a stamp of this process, so two
+/// processes never save to the same record at once, whatever clocks and networks do. It takes a claim from somebody
+/// else only by a write that names the stamp it has watched.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Claimant {
+    me: u128,
+    options: Options,
+    /// The highest beat that the store is known to have had.
+    noted_beat: u64,
+    /// The highest beat of a write that was sent.
+    tried_beat: u64,
+    /// How many times the claim was taken.
+    term: u64,
+    /// The write that was sent last, until its answer is known.
+    attempt: Option<Attempt>,
+    state: State,
+}
+
+/// A write that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Attempt {
+    write: Write,
+    /// It has ended, and nobody knows whether it was done. When it was sent.
+    unknown_since: Option<Clocks>,
+}
+
+#[expect(clippy::large_enum_variant, reason = "a process has one")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum State {
+    Standby(Standby),
+    Holder(Holder),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Standby {
+    watch: Option<Watch>,
+    /// The claim may be taken, says the newest read.
+    ready: Option<Cause>,
+    waiting: Waiting,
+    /// While the record has this stamp, others go first for a time-out.
+    stepped_aside: Option<Stamp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Holder {
+    /// The record's stamp, as far as it is known.
+    stamp: Stamp,
+    /// What was found when the claim was taken.
+    found: Option<SavePoint>,
+    hold: Option<Hold>,
+}
+
+impl Claimant {
+    /// A process that has no claim yet. `me`: a number that no other process ever had. `noted_beat`: the highest beat
+    /// of this claim that is noted in the server's folder, or 0. `watch`: what is known of the record already.
+    pub fn new(me: u128, options: Options, noted_beat: u64, watch: Option<Watch>) -> Claimant {
+        let standby = Standby { watch, ready: None, waiting: Waiting::Unread, stepped_aside: None };
+        Claimant { me, options, noted_beat, tried_beat: 0, term: 0, attempt: None, state: State::Standby(standby) }
+    }
+
+    /// Other options, from the next wish on.
+    pub fn set_options(&mut self, options: Options) {
+        self.options = options;
+    }
+
+    /// What is to be done now.
+    pub fn wish(&mut self, ask: Ask) -> Wish {
+        let is_unsure = self.attempt.is_some();
+        match &mut self.state {
+            State::Standby(standby) => {
+                let (watch, ready) = (standby.watch, standby.ready.take());
+                match (ask, ready) {
+                    (Ask::Release { .. }, _) if !is_unsure => Wish::Nothing,
+                    (Ask::Watch | Ask::Save { .. }, Some(cause)) if !is_unsure => self.take(cause, watch),
+                    _ => Wish::Read,
+                }
+            }
+            State::Holder(_) if is_unsure => Wish::Read,
+            State::Holder(holder) => {
+                let (expect, found) = (Some(holder.stamp), holder.found.unwrap_or(SavePoint::NOTHING));
+                match ask {
+                    Ask::Save { point, term } if term == self.term => self.send(expect, Act::Save, point),
+                    Ask::Save { .. } | Ask::Watch => Wish::Nothing,
+                    Ask::Release { point, term } => {
+                        let point = if term == self.term { point } else { found };
+                        self.send(expect, Act::Release, point)
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, cause: Cause, watch: Option<Watch>) -> Wish {
+        let expect = watch.map(|watch| watch.stamp());
+        let found = watch.map_or(SavePoint::NOTHING, |watch| watch.seen().point);
+        self.send(expect, Act::Take(cause), found)
+    }
+
+    fn send(&mut self, expect: Option<Stamp>, act: Act, point: SavePoint) -> Wish {
+        let beat = self.noted_beat.max(self.tried_beat).saturating_add(1);
+        if beat > Stamp::BEAT_MAX {
+            return Wish::Nothing;
+        }
+        self.tried_beat = beat;
+        let new = Stamp { writer: self.me, beat };
+        let write = Write { expect, new, act, point, timeout_ms: self.options.timeout_ms };
+        self.attempt = Some(Attempt { write, unknown_since: None });
+        Wish::Write(write)
+    }
+
+    /// The answer to [`Wish::Read`], which was sent at `sent` and came at `now`.
+    pub fn read(&mut self, sent: Clocks, now: Clocks, answer: Read) -> Event {
+        match answer {
+            Read::Record(seen) => self.sees(sent, now, seen),
+            Read::Missing => self.sees_nothing(),
+            Read::Failed => {
+                if let State::Standby(Standby { watch: Some(watch), .. }) = &mut self.state {
+                    watch.failed(sent);
+                }
+                Event::Away
+            }
+        }
+    }
+
+    /// The answer to [`Wish::Write`], which was sent at `sent` and came at `now`.
+    pub fn wrote(&mut self, sent: Clocks, now: Clocks, answer: Wrote) -> Event {
+        let Some(attempt) = self.attempt else { return Event::Again };
+        let done = |this: &mut Claimant| this.acknowledged(attempt.write, sent, now);
+        match answer {
+            Wrote::Done => done(self),
+            Wrote::Conflict(_) if attempt.write.act == Act::Save && planted(Fault::SaveIsNotFenced) => done(self),
+            // The reply was late, and the write was sent again: it had been done.
+            Wrote::Conflict(Some(seen)) if seen.stamp == attempt.write.new => done(self),
+            Wrote::Conflict(Some(seen)) => {
+                self.attempt = None;
+                self.sees(sent, now, seen)
+            }
+            Wrote::Conflict(None) => self.sees_nothing(),
+            Wrote::NotDone => {
+                self.attempt = None;
+                Event::Away
+            }
+            Wrote::Unknown if matches!(attempt.write.act, Act::Take(_)) && planted(Fault::UnknownTakeoverCounts) => {
+                done(self)
+            }
+            Wrote::Unknown => {
+                self.attempt = Some(Attempt { unknown_since: Some(sent), ..attempt });
+                Event::Away
+            }
+        }
+    }
+
+    /// A write stands in the store.
+    fn acknowledged(&mut self, write: Write, sent: Clocks, now: Clocks) -> Event {
+        self.attempt = None;
+        self.noted_beat = self.noted_beat.max(write.new.beat);
+        match (write.act, &mut self.state) {
+            (Act::Take(cause), _) => self.has_taken(write.new, write.expect.map(|_| write.point), cause),
+            (Act::Save, State::Holder(holder)) => {
+                holder.stamp = write.new;
+                let sent = if planted(Fault::HoldFromTheReply) { now } else { sent };
+                let hold = Hold { sent, for_ms: hold_ms(write.timeout_ms) };
+                holder.hold = Some(hold);
+                Event::Saved { point: write.point, hold }
+            }
+            (Act::Release, State::Holder(_)) => {
+                self.step_aside(write.leaves(), now);
+                Event::Released
+            }
+            // Whoever has lost the claim has no write under way.
+            (Act::Save | Act::Release, State::Standby(_)) => Event::Again,
+        }
+    }
+
+    fn has_taken(&mut self, stamp: Stamp, found: Option<SavePoint>, cause: Cause) -> Event {
+        self.term += 1;
+        // No hold before a first save: the mint gives nothing before it either.
+        self.state = State::Holder(Holder { stamp, found, hold: None });
+        Event::Taken { found, cause }
+    }
+
+    /// The claim is free, and others go first.
+    fn step_aside(&mut self, seen: Seen, now: Clocks) {
+        self.state = State::Standby(Standby {
+            watch: Some(Watch::of_new(now, seen)),
+            ready: None,
+            waiting: Waiting::SteppedAside,
+            stepped_aside: Some(seen.stamp),
+        });
+    }
+
+    /// The store has shown the record, by a read or a conflict.
+    fn sees(&mut self, sent: Clocks, now: Clocks, seen: Seen) -> Event {
+        let attempt = self.attempt.take();
+        if let Some(Attempt { write, unknown_since: Some(sent) }) = attempt
+            && write.new == seen.stamp
+        {
+            return self.acknowledged(write, sent, now);
+        }
+        match self.state {
+            State::Holder(holder) => self.holder_sees(holder, now, seen),
+            State::Standby(standby) => self.standby_sees(standby, sent, now, seen),
+        }
+    }
+
+    fn holder_sees(&mut self, holder: Holder, now: Clocks, seen: Seen) -> Event {
+        let (noted, found) = (self.noted_beat, seen.stamp.beat);
+        let is_mine = seen.is_held_by(self.me) && !seen.is_moved;
+        let went_back = (found < holder.stamp.beat || (found == holder.stamp.beat && seen.stamp != holder.stamp))
+            && !planted(Fault::LowerBeatIsAccepted);
+        if is_mine && !went_back {
+            // The write has not been done, or an earlier one was done late: it stands, though not for its time.
+            self.noted_beat = noted.max(found);
+            self.state = State::Holder(Holder { stamp: seen.stamp, ..holder });
+            return Event::Again;
+        }
+        let is_within_hold = holder.hold.is_some_and(|hold| !hold.is_over(now));
+        if is_mine && is_within_hold {
+            self.state = State::Holder(Holder { stamp: seen.stamp, ..holder });
+            return Event::WritesItselfIn { noted, found };
+        }
+        self.noted_beat = noted.max(found);
+        self.step_aside(seen, now);
+        if seen.is_moved {
+            Event::Lost(Loss::Moved)
+        } else if went_back {
+            Event::Lost(Loss::WentBack { noted, found })
+        } else if let Some(by) = seen.holder {
+            Event::Lost(Loss::TakenBy(by))
+        } else if seen.stamp.writer == self.me {
+            Event::Released
+        } else {
+            Event::Lost(Loss::ReleasedBy(seen.stamp.writer))
+        }
+    }
+
+    fn standby_sees(&mut self, mut standby: Standby, sent: Clocks, now: Clocks, seen: Seen) -> Event {
+        match &mut standby.watch {
+            Some(watch) => watch.saw(sent, now, seen),
+            None => standby.watch = Some(Watch::new(now, seen)),
+        }
+        let went_back = seen.stamp.beat < self.noted_beat && !planted(Fault::LowerBeatIsAccepted);
+        self.noted_beat = self.noted_beat.max(seen.stamp.beat);
+        if seen.is_held_by(self.me) && !went_back && !seen.is_moved {
+            return self.has_taken(seen.stamp, Some(seen.point), Cause::Late);
+        }
+        let watch = standby.watch.unwrap_or(Watch::new(now, seen));
+        let may_take = if went_back {
+            Err(Waiting::WentBack { noted: self.noted_beat, found: seen.stamp.beat })
+        } else {
+            self.may_take(&watch, standby.stepped_aside, now)
+        };
+        standby.ready = may_take.ok();
+        standby.waiting = may_take.err().unwrap_or(standby.waiting);
+        self.state = State::Standby(standby);
+        may_take.map_or_else(Event::Standby, |_| Event::Again)
+    }
+
+    /// Why the record that was read may be taken, or why not.
+    fn may_take(&self, watch: &Watch, stepped_aside: Option<Stamp>, now: Clocks) -> Result<Cause, Waiting> {
+        let seen = watch.seen();
+        if seen.is_moved {
+            return Err(Waiting::Moved);
+        }
+        if self.noted_beat.max(self.tried_beat) >= Stamp::BEAT_MAX {
+            return Err(Waiting::BeatsUsedUp);
+        }
+        let is_silent = watch.is_silent();
+        let cause = match seen.holder {
+            Some(_) if seen.is_this_folder => return Ok(Cause::SameFolder),
+            Some(_) if is_silent => Cause::Silent(watch.silent_ns()),
+            Some(by) => {
+                return Err(Waiting::Held { by, silent_ns: watch.silent_ns(), timeout_ms: seen.timeout_ms });
+            }
+            None if stepped_aside == Some(seen.stamp) && !is_silent && !planted(Fault::TakesBackAtOnce) => {
+                return Err(Waiting::SteppedAside);
+            }
+            None => Cause::Free,
+        };
+        self.apart_by_ms(watch, now).map_or(Ok(cause), |by_ms| Err(Waiting::Apart { by_ms }))
+    }
+
+    /// How far the wall clock is from the record's time, carried on, if that is too far.
+    ///
+    /// A record that was not written while this server looked may be of any age: then a wall clock that is ahead of it
+    /// says nothing.
+    fn apart_by_ms(&self, watch: &Watch, now: Clocks) -> Option<i64> {
+        let (seen, max_ms) = (watch.seen(), self.options.max_clock_jump_ms);
+        if max_ms == 0 || self.options.takes_any || seen.point.is_nothing() {
+            return None;
+        }
+        let carried_on = seen.point.reference.unix_ms(self.options.epoch).saturating_add_unsigned(watch.age_ms(now));
+        let by_ms = now.wall_ms.saturating_sub(carried_on);
+        let is_too_far = by_ms.unsigned_abs() > max_ms && (by_ms < 0 || watch.is_fresh());
+        is_too_far.then_some(by_ms)
+    }
+
+    fn sees_nothing(&mut self) -> Event {
+        self.attempt = None;
+        let standby = |ready, waiting| State::Standby(Standby { watch: None, ready, waiting, stepped_aside: None });
+        if let State::Holder(_) = self.state {
+            self.state = standby(None, Waiting::Missing);
+            return Event::Lost(Loss::Gone);
+        }
+        let waiting = match self.noted_beat {
+            0 => Waiting::Missing,
+            noted => Waiting::WentBack { noted, found: 0 },
+        };
+        let ready = (self.options.creates && waiting == Waiting::Missing).then_some(Cause::New);
+        self.state = standby(ready, waiting);
+        if ready.is_some() { Event::Again } else { Event::Standby(waiting) }
+    }
+
+    /// This process.
+    pub fn me(&self) -> u128 {
+        self.me
+    }
+
+    /// Whether this process has the claim, as far as it knows.
+    pub fn is_holder(&self) -> bool {
+        matches!(self.state, State::Holder(_))
+    }
+
+    /// Of which term a holder is: one more with each [`Event::Taken`]. What a mint wants saved that does not know of
+    /// this term is not saved.
+    pub fn term(&self) -> u64 {
+        self.term
+    }
+
+    /// What a holder found when it took the claim.
+    pub fn found(&self) -> Option<SavePoint> {
+        if let State::Holder(holder) = self.state { holder.found } else { None }
+    }
+
+    /// For how long a holder may give IDs.
+    pub fn hold(&self) -> Option<Hold> {
+        if let State::Holder(holder) = self.state { holder.hold } else { None }
+    }
+
+    /// The highest beat that the store is known to have had: what a server notes in its folder.
+    pub fn noted_beat(&self) -> u64 {
+        self.noted_beat
+    }
+
+    /// What a standby has watched.
+    pub fn watch(&self) -> Option<&Watch> {
+        if let State::Standby(standby) = &self.state { standby.watch.as_ref() } else { None }
+    }
+
+    /// What a standby waits for; `None`: it is a holder.
+    pub fn waiting(&self) -> Option<Waiting> {
+        if let State::Standby(standby) = &self.state { Some(standby.waiting) } else { None }
+    }
+
+    /// How long to wait before it is asked again, ms: a holder beats each quarter of its time-out.
+    pub fn pace_ms(&self) -> u64 {
+        if self.is_holder() { (self.options.timeout_ms / 4).max(1) } else { POLL_MS }
+    }
+}
+
+/// For how much of its time-out a holder gives IDs after a beat, ms: three quarters. The rest is for clocks that run at
+/// different rates.
+fn hold_ms(timeout_ms: u64) -> u64 {
+    if planted(Fault::HoldWithoutMargin) { timeout_ms } else { timeout_ms.saturating_mul(3) / 4 }
+}

@@ -1,0 +1,102 @@
+//! How long a record has been silent, as one reader saw it.
+
+use super::clocks::Clocks;
+use super::record::{Seen, Stamp};
+use crate::checks::{Fault, planted};
+
+const NS_PER_MS: u64 = 1_000_000;
+
+/// Two reads may be this far apart, ns, or a quarter of the record's time-out if that is longer, and the time between
+/// them still counts as watched. A process that was paused has not watched.
+const GAP_NS: u64 = 1_000_000_000;
+
+/// What a reader knows of one record, and for how long the record has stayed the same.
+///
+/// Silence is counted from the reply that first showed the record's stamp to the newest read that showed it, by the
+/// slower of the boot and the raw clock. Time in which the store could not be read does not count: nobody could beat
+/// in it. So a store that comes back after an outage is given a whole time-out again for its holders to beat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Watch {
+    seen: Seen,
+    /// When a reply first showed this stamp.
+    first: Clocks,
+    /// To here silence has been counted.
+    counted_to: Clocks,
+    /// The first read since then that failed was sent here.
+    failing_since: Option<Clocks>,
+    silent_ns: u64,
+    /// The stamp before it was seen too, shortly before: this one is new.
+    is_fresh: bool,
+}
+
+impl Watch {
+    /// Begins to watch what a reply has shown just now.
+    pub fn new(now: Clocks, seen: Seen) -> Watch {
+        Watch { seen, first: now, counted_to: now, failing_since: None, silent_ns: 0, is_fresh: false }
+    }
+
+    /// The same of a record of which it is known that it was written just now.
+    pub(super) fn of_new(now: Clocks, seen: Seen) -> Watch {
+        Watch { is_fresh: true, ..Watch::new(now, seen) }
+    }
+
+    /// A read that was sent at `sent` has shown `seen` at `now`.
+    pub fn saw(&mut self, sent: Clocks, now: Clocks, seen: Seen) {
+        if seen.stamp != self.seen.stamp {
+            let is_fresh = self.passed_ns(now).is_some();
+            *self = Watch { is_fresh, ..Watch::new(now, seen) };
+            return;
+        }
+        self.silent_ns = self.silent_ns.saturating_add(self.passed_ns(sent).unwrap_or(0));
+        self.counted_to = sent;
+        self.failing_since = None;
+        self.seen = seen;
+    }
+
+    /// A read that was sent at `sent` has failed.
+    pub fn failed(&mut self, sent: Clocks) {
+        self.failing_since.get_or_insert(sent);
+    }
+
+    /// The part of the time from where silence has been counted to `sent` that was watched, ns; `None`: too much of it
+    /// was not.
+    fn passed_ns(&self, sent: Clocks) -> Option<u64> {
+        if planted(Fault::CutOffCountsAsSilence) {
+            return Some(sent.least_since(self.counted_to));
+        }
+        let end = self.failing_since.unwrap_or(sent);
+        let gap_ns = end.most_since(self.counted_to)?;
+        let limit_ns = GAP_NS.max(self.seen.timeout_ns() / 4);
+        (gap_ns <= limit_ns).then(|| end.least_since(self.counted_to))
+    }
+
+    /// What the newest read has shown.
+    pub fn seen(&self) -> Seen {
+        self.seen
+    }
+
+    /// The record's stamp.
+    pub fn stamp(&self) -> Stamp {
+        self.seen.stamp
+    }
+
+    /// For how long the record has been the same, ns, as far as it was watched.
+    pub fn silent_ns(&self) -> u64 {
+        self.silent_ns
+    }
+
+    /// Whether it has been silent for its whole time-out.
+    pub fn is_silent(&self) -> bool {
+        self.silent_ns >= self.seen.timeout_ns()
+    }
+
+    /// Whether it was written while it was watched: somebody who lives has it, or had it a moment ago.
+    pub fn is_fresh(&self) -> bool {
+        self.is_fresh
+    }
+
+    /// How long ago its stamp was first seen, ms, by the boot clock, watched or not.
+    pub(super) fn age_ms(&self, now: Clocks) -> u64 {
+        now.boot_ns.saturating_sub(self.first.boot_ns) / NS_PER_MS
+    }
+}
