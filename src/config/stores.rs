@@ -22,7 +22,7 @@ pub(super) fn set(config: &mut SequenceConfig, words: &[String]) -> Result<(), V
     if word.eq_ignore_ascii_case(NONE) {
         config.is_off = true;
     } else {
-        let url = StoreUrl::parse(word).map_err(ValueError::Store)?;
+        let url = StoreUrl::parse_for_sequences(word).map_err(ValueError::Store)?;
         if config.stores.contains(&url) {
             return Err(ValueError::StoreTwice { shown: url.shown().to_owned() }.into());
         }

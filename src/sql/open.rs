@@ -31,6 +31,7 @@ pub fn open(url: &StoreUrl, table: Table, dir: &Path, server_id: u32) -> Result<
         }
         StoreKind::Mysql(address) => mysql(address, table, url),
         StoreKind::Postgres(address) => postgres(address, table, url),
+        StoreKind::Etcd(_) => Err(format!("'{}' is etcd, which keeps claims and no sequences", url.shown())),
     }
 }
 

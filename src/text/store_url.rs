@@ -10,8 +10,11 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+mod etcd;
+
 use super::printable::printable_up_to;
 use super::suggest::did_you_mean;
+pub use etcd::EtcdAddress;
 
 /// The longest address, bytes.
 pub const STORE_URL_BYTES_MAX: usize = 2048;
@@ -37,6 +40,8 @@ pub enum StoreKind {
     Mysql(ServerAddress),
     /// `postgres://`: PostgreSQL.
     Postgres(ServerAddress),
+    /// `etcd://`: etcd, which keeps claims and no sequences.
+    Etcd(EtcdAddress),
 }
 
 /// A database on a server, and how it is reached.
@@ -80,10 +85,11 @@ impl StoreTls {
 }
 
 /// The schemes and what they mean; of those that mean the same, the first is the one that errors name.
-const SCHEMES: [(&str, Scheme); 5] = [
+const SCHEMES: [(&str, Scheme); 6] = [
     ("sqlite", Scheme::Sqlite),
     ("mysql", Scheme::Mysql),
     ("postgres", Scheme::Postgres),
+    ("etcd", Scheme::Etcd),
     ("mariadb", Scheme::Mysql),
     ("postgresql", Scheme::Postgres),
 ];
@@ -93,9 +99,10 @@ enum Scheme {
     Sqlite,
     Mysql,
     Postgres,
+    Etcd,
 }
 
-/// What may stand behind the `?`.
+/// What may stand behind the `?` of a database's address.
 const OPTIONS: [&str; 4] = ["password-file", "tls", "ca-file", "socket"];
 
 impl StoreUrl {
@@ -105,15 +112,37 @@ impl StoreUrl {
         StoreUrl { shown: text.clone(), text, has_password: false, kind: StoreKind::Sqlite { path: None } }
     }
 
-    /// Reads `sqlite:PATH`, `mysql://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS` or `postgres://...`.
+    /// Reads `sqlite:PATH`, `mysql://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS`, `postgres://...` or
+    /// `etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX?OPTIONS`.
     ///
     /// # Errors
     ///
     /// [`StoreUrlError`]; no password is in it.
     pub fn parse(text: &str) -> Result<StoreUrl, StoreUrlError> {
+        StoreUrl::parse_as(text, ALL)
+    }
+
+    /// The address of a store that keeps sequences, which etcd does not.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreUrlError`]; no password is in it.
+    pub fn parse_for_sequences(text: &str) -> Result<StoreUrl, StoreUrlError> {
+        let url = StoreUrl::parse_as(text, OF_SEQUENCES)?;
+        if matches!(url.kind, StoreKind::Etcd(_)) {
+            let forms = OF_SEQUENCES.forms;
+            let what = format!("is etcd, which keeps claims (claim-store) and no sequences; must be {forms}");
+            return Err(StoreUrlError { shown: url.shown, what, help: None });
+        }
+        Ok(url)
+    }
+
+    /// `expected` is what errors name.
+    fn parse_as(text: &str, expected: Expected) -> Result<StoreUrl, StoreUrlError> {
+        let Expected { schemes, forms } = expected;
         let fail = |what: String| StoreUrlError { shown: without_password(text), what, help: None };
         if text.is_empty() {
-            return Err(fail(format!("is empty, must be {FORMS}")));
+            return Err(fail(format!("is empty, must be {forms}")));
         }
         if text.len() > STORE_URL_BYTES_MAX {
             return Err(fail(format!("has {} bytes, must have at most {STORE_URL_BYTES_MAX}", text.len())));
@@ -122,22 +151,24 @@ impl StoreUrl {
             return Err(fail("has a blank or a control character in it; write a blank as %20".to_owned()));
         }
         let Some((scheme, rest)) = text.split_once(':') else {
-            return Err(fail(format!("has no scheme, must be {FORMS}")));
+            return Err(fail(format!("has no scheme, must be {forms}")));
         };
         let Some(scheme) = scheme_of(scheme) else {
             let meant = did_you_mean(&scheme.to_ascii_lowercase(), SCHEMES.iter().map(|(word, _)| *word));
             let help = meant.map(|meant| format!("did you mean '{meant}:'?"));
-            let sentence = format!("has none of the schemes sqlite, mysql and postgres; must be {FORMS}");
+            let sentence = format!("has none of the schemes {schemes}; must be {forms}");
             return Err(StoreUrlError { help, ..fail(sentence) });
         };
         let kind = match scheme {
             Scheme::Sqlite => StoreKind::Sqlite { path: sqlite_path(rest).map_err(fail)? },
             Scheme::Mysql => StoreKind::Mysql(server(rest, "mysql", 3306).map_err(fail)?),
             Scheme::Postgres => StoreKind::Postgres(server(rest, "postgres", 5432).map_err(fail)?),
+            Scheme::Etcd => StoreKind::Etcd(etcd::address(rest).map_err(fail)?),
         };
         let has_password = match &kind {
             StoreKind::Sqlite { .. } => false,
             StoreKind::Mysql(server) | StoreKind::Postgres(server) => server.password.is_some(),
+            StoreKind::Etcd(etcd) => etcd.password.is_some(),
         };
         Ok(StoreUrl { text: text.to_owned(), shown: without_password(text), has_password, kind })
     }
@@ -169,6 +200,7 @@ impl StoreUrl {
             StoreKind::Mysql(server) | StoreKind::Postgres(server) => {
                 server.tls == StoreTls::No && server.socket.is_none() && !is_loopback(&server.host)
             }
+            StoreKind::Etcd(etcd) => etcd.tls == StoreTls::No && !etcd.is_here(),
         }
     }
 
@@ -177,17 +209,19 @@ impl StoreUrl {
         match &self.kind {
             StoreKind::Sqlite { .. } => None,
             StoreKind::Mysql(server) | StoreKind::Postgres(server) => server.password_file.as_deref(),
+            StoreKind::Etcd(etcd) => etcd.password_file.as_deref(),
         }
     }
 
     /// Makes the paths that begin in `dir` absolute, for a process that does not enter it: the file of SQLite, and
-    /// `ca-file`.
+    /// those of certificates.
     pub fn resolve_paths(&mut self, dir: &Path) {
-        let path = match &mut self.kind {
-            StoreKind::Sqlite { path } => path,
-            StoreKind::Mysql(server) | StoreKind::Postgres(server) => &mut server.ca_file,
+        let paths = match &mut self.kind {
+            StoreKind::Sqlite { path } => [Some(path), None, None],
+            StoreKind::Mysql(server) | StoreKind::Postgres(server) => [Some(&mut server.ca_file), None, None],
+            StoreKind::Etcd(etcd) => [Some(&mut etcd.ca_file), Some(&mut etcd.cert_file), Some(&mut etcd.key_file)],
         };
-        if let Some(path) = path {
+        for path in paths.into_iter().flatten().flatten() {
             *path = dir.join(&*path);
         }
     }
@@ -197,6 +231,7 @@ impl StoreUrl {
         match &mut self.kind {
             StoreKind::Sqlite { .. } => {}
             StoreKind::Mysql(server) | StoreKind::Postgres(server) => server.password = Some(read),
+            StoreKind::Etcd(etcd) => etcd.password = Some(read),
         }
     }
 }
@@ -216,7 +251,22 @@ impl fmt::Debug for StoreUrl {
     }
 }
 
-const FORMS: &str = "sqlite:PATH, mysql://USER@HOST/DATABASE or postgres://USER@HOST/DATABASE";
+/// What an address is expected to be.
+#[derive(Clone, Copy)]
+struct Expected {
+    schemes: &'static str,
+    forms: &'static str,
+}
+
+const ALL: Expected = Expected {
+    schemes: "sqlite, mysql, postgres and etcd",
+    forms: "sqlite:PATH, mysql://USER@HOST/DATABASE, postgres://USER@HOST/DATABASE or etcd://HOST,HOST/PREFIX",
+};
+
+const OF_SEQUENCES: Expected = Expected {
+    schemes: "sqlite, mysql and postgres",
+    forms: "sqlite:PATH, mysql://USER@HOST/DATABASE or postgres://USER@HOST/DATABASE",
+};
 
 /// Why an address is none. `Display` has no password in it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -246,7 +296,8 @@ pub fn without_password(text: &str) -> String {
         }
         _ => ("", text),
     };
-    if scheme_of(scheme.trim_end_matches(':')) == Some(Scheme::Sqlite) {
+    let known = scheme_of(scheme.trim_end_matches(':'));
+    if known == Some(Scheme::Sqlite) {
         return printable_up_to(text, CHARS_MAX);
     }
     let slashes = rest.len() - rest.trim_start_matches('/').len();
@@ -259,20 +310,25 @@ pub fn without_password(text: &str) -> String {
     };
     let (before, options) = place.split_once('?').map_or((place, None), |(before, options)| (before, Some(options)));
     let authority = before.split('/').next().unwrap_or(before);
-    let before = match port_of(authority) {
-        // Where a port stands, and is none, somebody may have left the host out.
-        Some(port) if !port.bytes().all(|byte| byte.is_ascii_digit()) => {
-            let bytes_before = authority.len() - port.len();
-            format!("{}{HIDDEN}{}", &before[..bytes_before], &before[authority.len()..])
+    let (mut hosts, behind) = (String::new(), &before[authority.len()..]);
+    let commas = if known == Some(Scheme::Etcd) { usize::MAX } else { 1 };
+    for (index, place) in authority.splitn(commas, ',').enumerate() {
+        hosts += if index == 0 { "" } else { "," };
+        match port_of(place) {
+            // Where a port stands, and is none, somebody may have left the host out; and a password may have commas.
+            Some(port) if !port.bytes().all(|byte| byte.is_ascii_digit()) => {
+                hosts = hosts + &place[..place.len() - port.len()] + HIDDEN;
+                break;
+            }
+            _ => hosts += place,
         }
-        _ => before.to_owned(),
-    };
+    }
     let option = |pair: &str| match pair.split_once('=') {
-        Some((name, _)) if !OPTIONS.contains(&name) => format!("{name}={HIDDEN}"),
+        Some((name, _)) if !OPTIONS.contains(&name) && !etcd::OPTIONS.contains(&name) => format!("{name}={HIDDEN}"),
         _ => pair.to_owned(),
     };
     let options = options.map(|options| format!("?{}", options.split('&').map(option).collect::<Vec<_>>().join("&")));
-    printable_up_to(&format!("{scheme}{slashes}{login}{before}{}", options.unwrap_or_default()), CHARS_MAX)
+    printable_up_to(&format!("{scheme}{slashes}{login}{hosts}{behind}{}", options.unwrap_or_default()), CHARS_MAX)
 }
 
 /// What stands behind the colon of `HOST:PORT`, of which an IPv6 address in brackets has others.
@@ -309,18 +365,7 @@ fn sqlite_path(rest: &str) -> Result<Option<PathBuf>, String> {
 /// What stands behind the scheme of a server's address.
 fn server(rest: &str, scheme: &str, default_port: u16) -> Result<ServerAddress, String> {
     let form = format!("must be {scheme}://USER:PASSWORD@HOST:PORT/DATABASE");
-    let rest = rest.strip_prefix("//").ok_or_else(|| format!("has no // behind the scheme, {form}"))?;
-    let (rest, options) = rest.split_once('?').map_or((rest, ""), |(rest, options)| (rest, options));
-    let (authority, database) = rest.split_once('/').map_or((rest, ""), |(authority, database)| (authority, database));
-    if database.contains('@') || options.contains('@') && !authority.contains('@') {
-        return Err(
-            "has a '/' or '?' before its '@': in a user or password, '/' is written %2F, '?' %3F, '#' %23, '@' %40"
-                .to_owned(),
-        );
-    }
-    if rest.contains('#') {
-        return Err("has a '#' in it, which is written %23".to_owned());
-    }
+    let Divided { authority, path: database, options } = divided(rest, &form)?;
     let Some((login, place)) = authority.rsplit_once('@') else {
         return Err(format!("names no user, {form}"));
     };
@@ -370,30 +415,61 @@ fn complete(address: &mut ServerAddress, tls: Option<StoreTls>, is_here: bool, f
 }
 
 fn set_option(address: &mut ServerAddress, tls: &mut Option<StoreTls>, pair: &str) -> Result<(), String> {
+    let (name, value) = option(pair, &OPTIONS)?;
+    match name {
+        "tls" => set_once(tls, tls_of(&value)?, name),
+        "password-file" => set_once(&mut address.password_file, value.into(), name),
+        "ca-file" => set_once(&mut address.ca_file, value.into(), name),
+        _ => set_once(&mut address.socket, value.into(), name),
+    }
+}
+
+/// The parts of a server's address behind its scheme, as they are written.
+struct Divided<'a> {
+    authority: &'a str,
+    path: &'a str,
+    options: &'a str,
+}
+
+fn divided<'a>(rest: &'a str, form: &str) -> Result<Divided<'a>, String> {
+    let rest = rest.strip_prefix("//").ok_or_else(|| format!("has no // behind the scheme, {form}"))?;
+    let (rest, options) = rest.split_once('?').map_or((rest, ""), |(rest, options)| (rest, options));
+    let (authority, path) = rest.split_once('/').map_or((rest, ""), |(authority, path)| (authority, path));
+    if path.contains('@') || options.contains('@') && !authority.contains('@') {
+        return Err(
+            "has a '/' or '?' before its '@': in a user or password, '/' is written %2F, '?' %3F, '#' %23, '@' %40"
+                .to_owned(),
+        );
+    }
+    if rest.contains('#') {
+        return Err("has a '#' in it, which is written %23".to_owned());
+    }
+    Ok(Divided { authority, path, options })
+}
+
+/// `NAME=VALUE` where the name is one of these.
+fn option(pair: &str, names: &[&'static str]) -> Result<(&'static str, String), String> {
     let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-    let Some(name) = OPTIONS.iter().find(|known| **known == name) else {
-        let meant = did_you_mean(name, OPTIONS.iter().copied());
+    let Some(name) = names.iter().find(|known| **known == name) else {
+        let meant = did_you_mean(name, names.iter().copied());
         let help = meant.map_or_else(String::new, |meant| format!("; did you mean '{meant}'?"));
         let name = printable_up_to(name, 64);
-        return Err(format!("has the option '{name}', must be one of {}{help}", OPTIONS.join(", ")));
+        return Err(format!("has the option '{name}', must be one of {}{help}", names.join(", ")));
     };
     let value = decoded(value, name)?;
     if value.is_empty() || value.contains('\0') {
         return Err(format!("has no value behind '{name}='"));
     }
-    let path = match *name {
-        "tls" => {
-            let found = StoreTls::WORDS.iter().find(|(word, _)| *word == value);
-            let (_, found) = found.ok_or_else(|| {
-                format!("has tls={}, must be tls=no, tls=yes or tls=verify", printable_up_to(&value, 64))
-            })?;
-            return if tls.replace(*found).is_none() { Ok(()) } else { Err("has the option 'tls' twice".to_owned()) };
-        }
-        "password-file" => &mut address.password_file,
-        "ca-file" => &mut address.ca_file,
-        _ => &mut address.socket,
-    };
-    match path.replace(PathBuf::from(value)) {
+    Ok((*name, value))
+}
+
+fn tls_of(value: &str) -> Result<StoreTls, String> {
+    let found = StoreTls::WORDS.iter().find(|(word, _)| *word == value).map(|(_, tls)| *tls);
+    found.ok_or_else(|| format!("has tls={}, must be tls=no, tls=yes or tls=verify", printable_up_to(value, 64)))
+}
+
+fn set_once<T>(place: &mut Option<T>, value: T, name: &str) -> Result<(), String> {
+    match place.replace(value) {
         None => Ok(()),
         Some(_) => Err(format!("has the option '{name}' twice")),
     }
@@ -457,7 +533,7 @@ mod tests {
     fn server_of(text: &str) -> ServerAddress {
         match StoreUrl::parse(text).unwrap().kind {
             StoreKind::Mysql(server) | StoreKind::Postgres(server) => server,
-            StoreKind::Sqlite { .. } => panic!("{text} is a file"),
+            StoreKind::Sqlite { .. } | StoreKind::Etcd(_) => panic!("{text} is no database server"),
         }
     }
 

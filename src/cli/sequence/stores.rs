@@ -68,7 +68,7 @@ impl StoreArgs {
     fn config(&self) -> Result<Config, String> {
         let mut words = Vec::new();
         for url in &self.stores {
-            let parsed = if url.eq_ignore_ascii_case("none") { None } else { Some(StoreUrl::parse(url)) };
+            let parsed = if url.eq_ignore_ascii_case("none") { None } else { Some(StoreUrl::parse_for_sequences(url)) };
             parsed.transpose().map_err(|error| {
                 let help = error.help().map(|help| format!(" ({help})"));
                 format!("--store: {error}{}", help.unwrap_or_default())

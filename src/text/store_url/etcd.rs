@@ -1,0 +1,269 @@
+//! Addresses of etcd: several places that are one store, and keys below a prefix.
+
+use std::path::PathBuf;
+
+use super::{Divided, StoreTls, decoded, divided, host_and_port, is_loopback, option, set_once, tls_of};
+
+/// Members that one address names at most.
+const ENDPOINTS_MAX: usize = 16;
+
+/// Bytes of a prefix at most.
+const PREFIX_BYTES_MAX: usize = 128;
+
+/// Where keys are that no prefix was said for.
+const PREFIX_DEFAULT: &str = "getid";
+
+const PORT: u16 = 2379;
+
+/// What may stand behind the `?`.
+pub(super) const OPTIONS: [&str; 5] = ["password-file", "tls", "ca-file", "cert-file", "key-file"];
+
+/// An etcd cluster, and how it is reached.
+#[derive(Clone, PartialEq, Eq)]
+pub struct EtcdAddress {
+    /// Its members, or some of them: a name, or an IP address without brackets, and a port, 2379 unless it is said. At
+    /// least one.
+    pub endpoints: Vec<(String, u16)>,
+    /// What every key begins with, before a `/`.
+    pub prefix: String,
+    /// Who logs in, where etcd's users are switched on.
+    pub user: Option<String>,
+    /// The password in the address, or the one that was read from its file.
+    pub password: Option<String>,
+    /// The file that has it (`password-file=`), relative to the folder of the start.
+    pub password_file: Option<PathBuf>,
+    /// How connections are encrypted (`tls=`).
+    pub tls: StoreTls,
+    /// Who may have signed the members' certificates, PEM (`ca-file=`), relative to `dir`; `None`: whom this system
+    /// trusts.
+    pub ca_file: Option<PathBuf>,
+    /// The certificate that is shown to them, PEM (`cert-file=`), relative to `dir`.
+    pub cert_file: Option<PathBuf>,
+    /// Its key, PEM (`key-file=`), relative to `dir`.
+    pub key_file: Option<PathBuf>,
+}
+
+impl EtcdAddress {
+    /// Whether all of its members are on this machine.
+    pub(super) fn is_here(&self) -> bool {
+        self.endpoints.iter().all(|(host, _)| is_loopback(host))
+    }
+}
+
+/// What stands behind `etcd:`.
+pub(super) fn address(rest: &str) -> Result<EtcdAddress, String> {
+    const FORM: &str = "must be etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX";
+    let Divided { authority, path, options } = divided(rest, FORM)?;
+    let (login, places) = authority.rsplit_once('@').map_or((None, authority), |(login, rest)| (Some(login), rest));
+    let (user, password) = match login.map(|login| login.split_once(':').unwrap_or((login, ""))) {
+        None => (None, None),
+        Some(("", _)) => return Err(format!("has an '@' and names no user before it, {FORM}")),
+        Some((user, "")) => (Some(decoded(user, "user")?), None),
+        Some((user, password)) => (Some(decoded(user, "user")?), Some(decoded(password, "password")?)),
+    };
+    let endpoints: Vec<_> = places.split(',').map(|place| host_and_port(place, PORT)).collect::<Result<_, _>>()?;
+    if let Some(index) = endpoints.iter().position(|(host, _)| host.is_empty()) {
+        let which = if endpoints.len() == 1 { String::new() } else { format!(" as number {}", index + 1) };
+        return Err(format!("names no host{which}, {FORM}"));
+    }
+    if endpoints.len() > ENDPOINTS_MAX {
+        return Err(format!("names {} hosts, must name at most {ENDPOINTS_MAX}", endpoints.len()));
+    }
+    if let Some((host, port)) =
+        endpoints.iter().enumerate().find_map(|(at, one)| endpoints[..at].contains(one).then_some(one))
+    {
+        return Err(format!("names {host}:{port} twice"));
+    }
+    let mut found = EtcdAddress {
+        endpoints,
+        prefix: prefix(path)?,
+        user,
+        password,
+        password_file: None,
+        tls: StoreTls::No,
+        ca_file: None,
+        cert_file: None,
+        key_file: None,
+    };
+    let mut tls = None;
+    for pair in options.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = option(pair, &OPTIONS)?;
+        match name {
+            "tls" => set_once(&mut tls, tls_of(&value)?, name)?,
+            "password-file" => set_once(&mut found.password_file, value.into(), name)?,
+            "ca-file" => set_once(&mut found.ca_file, value.into(), name)?,
+            "cert-file" => set_once(&mut found.cert_file, value.into(), name)?,
+            _ => set_once(&mut found.key_file, value.into(), name)?,
+        }
+    }
+    found.tls = tls.unwrap_or(if found.is_here() { StoreTls::No } else { StoreTls::Verify });
+    check(&found)?;
+    Ok(found)
+}
+
+/// What must hold between the parts.
+fn check(found: &EtcdAddress) -> Result<(), String> {
+    let sentence = match found {
+        EtcdAddress { password: Some(_), password_file: Some(_), .. } => {
+            "has a password and a password-file, must have one of them"
+        }
+        EtcdAddress { user: None, password_file: Some(_), .. } => {
+            "has a password-file, and names no user before an '@'"
+        }
+        EtcdAddress { user: Some(_), password: None, password_file: None, .. } => {
+            "names a user without a password; write USER:PASSWORD@ or password-file=PATH"
+        }
+        EtcdAddress { ca_file: Some(_), tls: StoreTls::No | StoreTls::Yes, .. } => {
+            "has a ca-file, which only tls=verify looks at"
+        }
+        EtcdAddress { cert_file: Some(_), key_file: None, .. } => "has a cert-file without its key-file",
+        EtcdAddress { cert_file: None, key_file: Some(_), .. } => "has a key-file without its cert-file",
+        EtcdAddress { cert_file: Some(_), tls: StoreTls::No, .. } => "has a cert-file, which tls=no does not show",
+        _ => return Ok(()),
+    };
+    Err(sentence.to_owned())
+}
+
+fn prefix(path: &str) -> Result<String, String> {
+    let found = decoded(path.strip_suffix('/').unwrap_or(path), "prefix")?;
+    if found.is_empty() && path.is_empty() {
+        return Ok(PREFIX_DEFAULT.to_owned());
+    }
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:/".contains(&byte);
+    if found.bytes().all(allowed) && found.split('/').all(|part| !part.is_empty()) && found.len() <= PREFIX_BYTES_MAX {
+        return Ok(found);
+    }
+    Err(format!(
+        "has a prefix that is none, must be 1 to {PREFIX_BYTES_MAX} letters, digits, '.', '_', '-' and ':', in parts \
+         that single '/' divide"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{StoreKind, StoreUrl, without_password};
+    use super::*;
+
+    #[track_caller]
+    fn read(text: &str) -> EtcdAddress {
+        match StoreUrl::parse(text).unwrap().kind {
+            StoreKind::Etcd(found) => found,
+            _ => panic!("{text} is no etcd"),
+        }
+    }
+
+    #[test]
+    fn members_and_their_defaults() {
+        let found = read("etcd://localhost");
+        assert!(
+            found
+                == EtcdAddress {
+                    endpoints: vec![("localhost".to_owned(), 2379)],
+                    prefix: "getid".to_owned(),
+                    user: None,
+                    password: None,
+                    password_file: None,
+                    tls: StoreTls::No,
+                    ca_file: None,
+                    cert_file: None,
+                    key_file: None,
+                }
+        );
+        let found = read("etcd://ids:s%40%3a%2f@a:1,[::1],c.example:3/team/ids?ca-file=a&cert-file=b&key-file=c");
+        let expected = [("a", 1), ("::1", 2379), ("c.example", 3)].map(|(host, port)| (host.to_owned(), port));
+        assert_eq!(found.endpoints, expected);
+        assert_eq!((found.prefix.as_str(), found.tls), ("team/ids", StoreTls::Verify));
+        assert_eq!((found.user.as_deref(), found.password.as_deref()), (Some("ids"), Some("s@:/")));
+        let files = [found.ca_file, found.cert_file, found.key_file];
+        assert_eq!(files, [Some("a".into()), Some("b".into()), Some("c".into())]);
+        assert_eq!(read("etcd://127.0.0.1,h/p/").prefix, "p");
+        for (text, tls) in [
+            ("etcd://localhost,127.0.0.1,[::1]", StoreTls::No),
+            ("etcd://localhost,db1", StoreTls::Verify),
+            ("etcd://db1?tls=no", StoreTls::No),
+            ("etcd://localhost?tls=yes&cert-file=a&key-file=b", StoreTls::Yes),
+        ] {
+            assert_eq!(read(text).tls, tls, "{text}");
+        }
+        for (text, is_in_clear) in
+            [("etcd://localhost", false), ("etcd://h", false), ("etcd://h?tls=no", true), ("etcd://h?tls=yes", false)]
+        {
+            assert_eq!(StoreUrl::parse(text).unwrap().is_in_clear(), is_in_clear, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (text, expected) in [
+            ("etcd:a/b", "has no // behind the scheme, must be etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX"),
+            ("etcd://", "names no host, must be"),
+            ("etcd:///p", "names no host, must be"),
+            ("etcd://a,,b", "names no host as number 2"),
+            ("etcd://a,b:2379,b", "names b:2379 twice"),
+            ("etcd://a:0", "has no port behind the ':'"),
+            ("etcd://::1", "an IPv6 address is in brackets"),
+            ("etcd://@a", "names no user before it"),
+            ("etcd://:x@a", "names no user before it"),
+            ("etcd://u@a", "names a user without a password; write USER:PASSWORD@ or password-file=PATH"),
+            ("etcd://a?password-file=p", "has a password-file, and names no user"),
+            ("etcd://u:p@a?password-file=p", "has a password and a password-file"),
+            ("etcd://localhost?ca-file=p", "has a ca-file, which only tls=verify looks at"),
+            ("etcd://a?cert-file=p", "has a cert-file without its key-file"),
+            ("etcd://a?key-file=p", "has a key-file without its cert-file"),
+            ("etcd://localhost?key-file=p&cert-file=p", "has a cert-file, which tls=no does not show"),
+            ("etcd://a?socket=/s", "has the option 'socket', must be one of password-file, tls, ca-file, cert-file"),
+            ("etcd://a?tls=no&tls=no", "has the option 'tls' twice"),
+            ("etcd://a?tls=maybe", "has tls=maybe, must be tls=no, tls=yes or tls=verify"),
+            ("etcd://a//p", "has a prefix that is none"),
+            ("etcd://a/p%20q", "has a prefix that is none"),
+            ("etcd://a/p#q", "has a '#' in it"),
+        ] {
+            let error = StoreUrl::parse(text).err().unwrap_or_else(|| panic!("{text} is taken")).to_string();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+        let many = (0..=ENDPOINTS_MAX).map(|number| format!("h{number}")).collect::<Vec<_>>().join(",");
+        let error = StoreUrl::parse(&format!("etcd://{many}")).unwrap_err().to_string();
+        assert!(error.contains("names 17 hosts, must name at most 16"), "{error}");
+        assert_eq!(StoreUrl::parse("etdc://a").unwrap_err().help(), Some("did you mean 'etcd:'?"));
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        for (text, shown) in [
+            ("etcd://a:hunter2@h,i:1,[::1]:2/p?tls=no", "etcd://a:***@h,i:1,[::1]:2/p?tls=no"),
+            ("etcd://a:hun,ter2@h,i/p", "etcd://a:***@h,i/p"),
+            ("etcd://a:hun/ter2@h,i/p", "etcd://a:***@h,i/p"),
+            ("etcd://a:hunter2/p", "etcd://a:***/p"),
+            ("etcd://a:hun,ter2/p", "etcd://a:***/p"),
+            ("etcd://h:1,a:hun,ter2/p", "etcd://h:1,a:***/p"),
+            ("etcd:a:hunter2@h,i", "etcd:a:***@h,i"),
+            ("ectd://a:hunter2@h,i:1", "ectd://a:***@h,i:1"),
+            ("etcd://h/p?password=hunter2&key-file=k", "etcd://h/p?password=***&key-file=k"),
+        ] {
+            assert_eq!(without_password(text), shown, "{text}");
+            let told = match StoreUrl::parse(text) {
+                Ok(url) => format!("{url:?} {}", url.shown()),
+                Err(error) => format!("{error} {error:?}"),
+            };
+            assert!(!told.contains("hun") && !told.contains("ter2"), "{text}: {told}");
+        }
+        let mut url = StoreUrl::parse("etcd://a@h/b?password-file=p&ca-file=c").unwrap();
+        url.set_password("hunter2".to_owned());
+        assert!(!format!("{url:?}{}{}", url.shown(), url.text()).contains("hunter2") && !url.has_password());
+        url.resolve_paths("/d".as_ref());
+        let StoreKind::Etcd(found) = url.kind() else { panic!("{url:?}") };
+        assert_eq!((found.password.as_deref(), found.ca_file.as_deref()), (Some("hunter2"), Some("/d/c".as_ref())));
+    }
+
+    #[test]
+    fn sequences_are_not_in_etcd() {
+        let error = StoreUrl::parse_for_sequences("etcd://u:hunter2@h/p").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "'etcd://u:***@h/p' is etcd, which keeps claims (claim-store) and no sequences; must be sqlite:PATH, \
+             mysql://USER@HOST/DATABASE or postgres://USER@HOST/DATABASE"
+        );
+        assert!(!StoreUrl::parse_for_sequences("").unwrap_err().to_string().contains("etcd"));
+        assert!(StoreUrl::parse_for_sequences("sqlite:").is_ok());
+    }
+}
