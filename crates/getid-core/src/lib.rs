@@ -64,6 +64,7 @@
 //! | **line** | where a named generator is: unit and counter as one number, with an epoch and a unit of its own |
 //! | **mint** | slots, lines, R, borrow limit and watermark policy as one value |
 //! | **sequence**, **segment**, **run** | a named counter that a store keeps; a range of it that this server has reserved; values out of it for one request, or several alike |
+//! | **pool**, **lease** | worker ids for other programs; the right to make IDs with one of them in an interval of milliseconds |
 //! | **refusal** | why no ID is given now, as one sentence |
 
 #![no_std]
@@ -99,6 +100,7 @@ mod status;
 mod time;
 mod unit;
 mod watermark;
+pub mod worker;
 
 pub use advice::{Evenness, IDS_PER_S_MAX, MODULUS_MAX, NoProposal, Proposal, SERVERS_MAX, evenness, propose};
 pub use clock::{Reading, ReferenceClock};

@@ -20,3 +20,4 @@ mod serial;
 mod support;
 mod texts;
 mod vectors;
+mod workers;

@@ -1,0 +1,177 @@
+//! Which worker id a program gets.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::fmt;
+
+use super::{BEGINS_SOON_MS, Lease, LeaseState, Pool, PoolRules, TokenDigest, end_of};
+
+/// How many groups of holders are told of.
+const HOLDERS_MAX: usize = 3;
+
+/// The lease that is given, once it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// Of which worker id.
+    pub id: u32,
+    /// It takes the place of what was kept of the id.
+    pub lease: Lease,
+}
+
+/// Why there is none. `Display` goes on after "pool orders ".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoLease {
+    /// What was leased of it before is not known, and may go on until it opens.
+    NotOpen {
+        /// When it does, Unix ms.
+        opens_ms: u64,
+        /// R.
+        now_ms: u64,
+    },
+    /// All are leased.
+    Exhausted {
+        /// Ids that are leased, or not free yet.
+        leased: u32,
+        /// Who holds most of them.
+        holders: Vec<Holders>,
+        /// When the next falls free if nobody renews it, Unix ms.
+        next_free_ms: u64,
+        /// R.
+        now_ms: u64,
+    },
+}
+
+impl fmt::Display for NoLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoLease::NotOpen { opens_ms, now_ms } => {
+                write!(f, "leases nothing before {opens_ms}, {} ms from now: ", opens_ms.saturating_sub(*now_ms))?;
+                f.write_str("it is new here, or its records were lost, and leases of before may still last")
+            }
+            NoLease::Exhausted { leased, holders, next_free_ms, now_ms } => {
+                write!(f, "is used up: all {leased} ids are leased")?;
+                for Holders { name, count } in holders {
+                    match name.as_str() {
+                        "" => write!(f, ", {count} by holders without a name")?,
+                        name => write!(f, ", {count} by '{name}'")?,
+                    }
+                }
+                let in_ms = next_free_ms.saturating_sub(*now_ms);
+                write!(f, "; the next falls free in {in_ms} ms, unless it is renewed. ")?;
+                f.write_str("Make the pool larger (worker-pool), release ids at a clean stop, or try again then")
+            }
+        }
+    }
+}
+
+/// Holders of one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holders {
+    /// Their name; empty: those that do not say.
+    pub name: String,
+    /// How many ids they hold.
+    pub count: u32,
+}
+
+/// How good it is to give an id; the least is taken.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// It had this name before.
+    Own,
+    /// Nobody ever had it.
+    New,
+    /// It is free: the one that has been for longest comes first.
+    Free,
+    /// It was released, and its next lease begins a while ahead.
+    Later,
+}
+
+/// Chooses an id and makes its lease. `leases` are all that are kept, in the order of their ids; `None` is an id that
+/// somebody else is being given right now. Ids past the pool's size are passed over.
+///
+/// A name gets its id back if that lease was released or is over; then an id that nobody ever had is taken, then the
+/// one that has been free for longest.
+///
+/// # Errors
+///
+/// [`NoLease`]: all are leased, or the pool is not open yet.
+pub fn choose<'a>(
+    rules: &PoolRules,
+    pool: &Pool,
+    leases: impl Iterator<Item = (u32, Option<&'a Lease>)> + Clone,
+    asked: &Asked<'_>,
+    now_ms: u64,
+) -> Result<Chosen, NoLease> {
+    if now_ms < pool.opens_ms {
+        return Err(NoLease::NotOpen { opens_ms: pool.opens_ms, now_ms });
+    }
+    let soon_ms = BEGINS_SOON_MS.min(rules.longest_ms / 2);
+    let ttl_ms = asked.ttl_ms.unwrap_or(rules.lease_ms).min(rules.longest_ms);
+    let mut best: Option<(Rank, u64, u32, Option<&Lease>)> = None;
+    let mut take = |found: (Rank, u64, u32, Option<&'a Lease>)| {
+        if best.is_none_or(|best| (found.0, found.1, found.2) < (best.0, best.1, best.2)) {
+            best = Some(found);
+        }
+    };
+    let mut new = 0;
+    for (id, lease) in leases.clone().filter(|(id, _)| *id < rules.size) {
+        // They come in order: the first that is left out was never leased.
+        if id == new {
+            new += 1;
+        }
+        let Some(lease) = lease.filter(|lease| !lease.is_live(now_ms)) else { continue };
+        let from_ms = lease.not_after_ms.max(pool.opens_ms);
+        let is_own = !asked.name.is_empty() && lease.name == asked.name;
+        let reaches = from_ms.saturating_add(ttl_ms) <= now_ms.saturating_add(rules.longest_ms);
+        let begins_soon = from_ms <= now_ms.saturating_add(soon_ms);
+        match (is_own, begins_soon, reaches) {
+            (true, _, true) | (true, true, _) => take((Rank::Own, from_ms, id, Some(lease))),
+            (false, true, _) => take((Rank::Free, from_ms, id, Some(lease))),
+            (false, false, true) => take((Rank::Later, from_ms, id, Some(lease))),
+            (_, false, false) => {}
+        }
+    }
+    if new < rules.size {
+        take((Rank::New, pool.opens_ms, new, None));
+    }
+    let Some((_, not_before_ms, id, before)) = best else { return Err(exhausted(rules, leases, now_ms)) };
+    let lease = Lease {
+        name: asked.name.into(),
+        token: asked.token,
+        token_before: before.map(|before| before.token),
+        state: LeaseState::Held,
+        not_before_ms,
+        not_after_ms: end_of(rules, not_before_ms, ttl_ms, now_ms).max(not_before_ms),
+        ttl_ms,
+    };
+    Ok(Chosen { id, lease })
+}
+
+/// What a program asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// As it calls itself; empty: it does not say.
+    pub name: &'a str,
+    /// For how long; `None`: as the pool has it.
+    pub ttl_ms: Option<u64>,
+    /// What it will show.
+    pub token: TokenDigest,
+}
+
+fn exhausted<'a>(rules: &PoolRules, kept: impl Iterator<Item = (u32, Option<&'a Lease>)>, now_ms: u64) -> NoLease {
+    let mut names = Vec::new();
+    let mut next_free_ms = u64::MAX;
+    for (_, lease) in kept.filter(|(id, _)| *id < rules.size) {
+        names.push(lease.filter(|lease| lease.is_live(now_ms)).map_or("", |lease| lease.name.as_str()));
+        next_free_ms = next_free_ms.min(lease.map_or(u64::MAX, |lease| lease.not_after_ms));
+    }
+    let count_of = |names: &[&str]| u32::try_from(names.len()).unwrap_or(u32::MAX);
+    let leased = count_of(&names);
+    names.sort_unstable();
+    let groups = names.chunk_by(|one, other| one == other);
+    let mut holders: Vec<_> = groups.map(|same| Holders { name: same[0].into(), count: count_of(same) }).collect();
+    holders.sort_by_key(|holders| Reverse(holders.count));
+    holders.truncate(HOLDERS_MAX);
+    NoLease::Exhausted { leased, holders, next_free_ms, now_ms }
+}

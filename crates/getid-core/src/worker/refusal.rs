@@ -1,0 +1,79 @@
+//! Why a lease is not given, or does not go on.
+
+/// Why a lease does not go on. `Display` goes on after "worker id 7 of pool orders: ".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeaseRefusal {
+    /// What was shown belongs to no lease of this id that is known.
+    WrongToken,
+    /// R has passed its end.
+    Over {
+        /// The end, Unix ms.
+        not_after_ms: u64,
+        /// R.
+        now_ms: u64,
+        /// Whether another lease of this id was given since.
+        is_leased_again: bool,
+    },
+    /// Its holder has given it back.
+    Released,
+    /// An operator has ended it.
+    Revoked {
+        /// Until when the holder may make IDs by it, Unix ms.
+        not_after_ms: u64,
+    },
+    /// The pool was made smaller, and has no such id any more.
+    PoolSmaller {
+        /// Ids are below it.
+        size: u32,
+        /// Until when the holder may make IDs by it, Unix ms.
+        not_after_ms: u64,
+    },
+    /// The newest ID of the holder lies too far ahead.
+    LastAhead {
+        /// Its time, Unix ms.
+        last_ms: u64,
+        /// R.
+        now_ms: u64,
+    },
+}
+
+impl core::fmt::Display for LeaseRefusal {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            LeaseRefusal::WrongToken => f.write_str(
+                "the token is not the one of its lease: send the one that WORKERID LEASE has answered, or lease an id",
+            ),
+            LeaseRefusal::Over { not_after_ms, is_leased_again: true, .. } => {
+                write!(
+                    f,
+                    "this lease ended by {not_after_ms}, and the id was leased again: make no IDs with it, and "
+                )?;
+                f.write_str("lease another one")
+            }
+            LeaseRefusal::Over { not_after_ms, now_ms, is_leased_again: false } => {
+                let ago_ms = now_ms.saturating_sub(*not_after_ms);
+                write!(f, "this lease ended at {not_after_ms}, {ago_ms} ms ago: make no IDs by it, and lease anew; ")?;
+                f.write_str("with the same NAME it is the same id, if that is still free")
+            }
+            LeaseRefusal::Released => f.write_str("this lease was released: lease anew"),
+            LeaseRefusal::Revoked { not_after_ms } => {
+                write!(
+                    f,
+                    "this lease was revoked by an operator: IDs may be made until {not_after_ms}, then lease anew"
+                )
+            }
+            LeaseRefusal::PoolSmaller { size, not_after_ms } => {
+                write!(
+                    f,
+                    "the pool has {size} ids now, and no such one any more: IDs may be made until {not_after_ms}, "
+                )?;
+                f.write_str("then lease anew")
+            }
+            LeaseRefusal::LastAhead { last_ms, now_ms } => {
+                let ahead_s = last_ms.saturating_sub(*now_ms) / 1000;
+                write!(f, "LAST is {last_ms}, {ahead_s} s ahead of this server's time {now_ms}, must be at most an ")?;
+                f.write_str("hour ahead: look at the clock of the machine that made this ID")
+            }
+        }
+    }
+}

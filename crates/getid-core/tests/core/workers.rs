@@ -1,0 +1,352 @@
+//! Worker ids: no two holders have one millisecond of an id, whatever their clocks say, and what is refused.
+
+use std::collections::BTreeMap;
+
+use getid_core::worker::{
+    Asked, Chosen, LAST_AHEAD_MS_MAX, Lease, LeaseRefusal, NoLease, Pool, PoolRules, TokenDigest, choose,
+};
+use proptest::prelude::*;
+
+const NOW: u64 = 1_800_000_000_000;
+const RULES: PoolRules = PoolRules { size: 4, lease_ms: 30_000, longest_ms: 60_000 };
+const OPEN: Pool = Pool { opens_ms: NOW, longest_ms: 60_000 };
+
+type Leases = BTreeMap<u32, Lease>;
+
+fn token(number: u64) -> TokenDigest {
+    TokenDigest(u128::from(number).to_le_bytes())
+}
+
+fn asked(name: &str, number: u64) -> Asked<'_> {
+    Asked { name, ttl_ms: None, token: token(number) }
+}
+
+/// Leases an id, and keeps the lease.
+fn lease(leases: &mut Leases, name: &str, number: u64, now_ms: u64) -> Result<(u32, Lease), NoLease> {
+    let kept = leases.clone();
+    let Chosen { id, lease } =
+        choose(&RULES, &OPEN, kept.iter().map(|(id, lease)| (*id, Some(lease))), &asked(name, number), now_ms)?;
+    leases.insert(id, lease.clone());
+    Ok((id, lease))
+}
+
+#[test]
+fn a_lease_begins_where_the_one_before_ended() {
+    let mut leases = Leases::new();
+    let (id, first) = lease(&mut leases, "a", 1, NOW).unwrap();
+    assert_eq!((id, first.not_before_ms, first.not_after_ms), (0, NOW, NOW + 30_000));
+
+    // LAST counts as R does.
+    let renewed = first.renewed(&RULES, id, token(1), Some(NOW + 20_000), NOW + 10_000).unwrap();
+    assert_eq!((renewed.not_before_ms, renewed.not_after_ms), (NOW, NOW + 20_001 + 30_000));
+
+    // Given back with LAST: the next begins right behind it, and the name has its id again.
+    let released = renewed.released(token(1), Some(NOW + 20_500), NOW + 21_000).unwrap();
+    leases.insert(id, released);
+    let (id, second) = lease(&mut leases, "a", 2, NOW + 21_000).unwrap();
+    assert_eq!((id, second.not_before_ms, second.not_after_ms), (0, NOW + 20_501, NOW + 51_000));
+
+    // Without it: where it would have ended. The holder is told that it has to wait.
+    leases.insert(id, second.released(token(2), None, NOW + 22_000).unwrap());
+    let (id, third) = lease(&mut leases, "a", 3, NOW + 22_000).unwrap();
+    assert_eq!((id, third.not_before_ms, third.not_after_ms), (0, NOW + 51_000, NOW + 81_000));
+}
+
+#[test]
+fn a_name_has_its_id_back_only_when_that_is_free() {
+    let mut leases = Leases::new();
+    assert_eq!(lease(&mut leases, "web", 1, NOW).unwrap().0, 0);
+    assert_eq!(lease(&mut leases, "web", 2, NOW).unwrap().0, 1, "containers share names");
+    assert_eq!(lease(&mut leases, "", 3, NOW).unwrap().0, 2);
+    let over = NOW + 30_000;
+    assert_eq!(lease(&mut leases, "other", 4, over).unwrap().0, 3, "what nobody ever had comes first");
+    assert_eq!(lease(&mut leases, "web", 5, over).unwrap().0, 0);
+    assert_eq!(lease(&mut leases, "", 6, over).unwrap().0, 1, "then what has been free for longest");
+}
+
+#[test]
+fn a_pool_that_is_used_up_says_who_holds_it() {
+    let mut leases = Leases::new();
+    for (number, name) in [(1, "api"), (2, "api"), (3, ""), (4, "cron")] {
+        lease(&mut leases, name, number, NOW + number).unwrap();
+    }
+    let text = lease(&mut leases, "late", 9, NOW + 1_000).unwrap_err().to_string();
+    assert_eq!(
+        text,
+        "is used up: all 4 ids are leased, 2 by 'api', 1 by holders without a name, 1 by 'cron'; the next falls free \
+         in 29001 ms, unless it is renewed. Make the pool larger (worker-pool), release ids at a clean stop, or try \
+         again then"
+    );
+}
+
+#[test]
+fn a_pool_that_is_new_or_went_back_waits_for_its_longest_lease() {
+    let pool = Pool::opened(&RULES, None, NOW);
+    assert_eq!(pool, Pool { opens_ms: NOW + 60_000, longest_ms: 60_000 });
+    let nothing = std::iter::empty::<(u32, Option<&Lease>)>();
+    let early = choose(&RULES, &pool, nothing.clone(), &asked("a", 1), NOW + 59_999);
+    assert_eq!(early, Err(NoLease::NotOpen { opens_ms: NOW + 60_000, now_ms: NOW + 59_999 }));
+    let chosen = choose(&RULES, &pool, nothing, &asked("a", 1), NOW + 60_000).unwrap();
+    assert_eq!(chosen.lease.not_before_ms, NOW + 60_000);
+
+    // A longer one that it had once counts for ever; a shorter one changes nothing.
+    let longer = PoolRules { longest_ms: 90_000, ..RULES };
+    let raised = pool.with(&longer).unwrap();
+    assert_eq!((raised.longest_ms, raised.with(&RULES)), (90_000, None));
+    assert_eq!(Pool::opened(&RULES, Some(&raised), NOW).opens_ms, NOW + 90_000);
+}
+
+#[test]
+fn what_is_refused() {
+    let mut leases = Leases::new();
+    let (id, held) = lease(&mut leases, "a", 1, NOW).unwrap();
+    let renewed = |lease: &Lease, number, last, now| lease.renewed(&RULES, id, token(number), last, now);
+
+    assert_eq!(renewed(&held, 2, None, NOW), Err(LeaseRefusal::WrongToken));
+    assert_eq!(held.released(token(2), None, NOW), Err(LeaseRefusal::WrongToken));
+    let ahead = NOW + LAST_AHEAD_MS_MAX + 1;
+    assert_eq!(renewed(&held, 1, Some(ahead), NOW), Err(LeaseRefusal::LastAhead { last_ms: ahead, now_ms: NOW }));
+    assert!(renewed(&held, 1, Some(ahead - 1), NOW).is_ok());
+    assert!(held.released(token(1), Some(ahead), NOW).is_err());
+    assert!(held.released(token(1), Some(u64::MAX), NOW).is_err());
+
+    let over = NOW + 30_000;
+    let refused = LeaseRefusal::Over { not_after_ms: over, now_ms: over, is_leased_again: false };
+    assert_eq!(renewed(&held, 1, None, over), Err(refused));
+    // Leased to another, the one before is told so, and everybody else nothing.
+    leases.insert(0, Lease { name: "b".to_owned(), token: token(7), token_before: Some(token(1)), ..held.clone() });
+    assert!(matches!(renewed(&leases[&0], 1, None, over), Err(LeaseRefusal::Over { is_leased_again: true, .. })));
+    assert_eq!(renewed(&leases[&0], 2, None, over), Err(LeaseRefusal::WrongToken));
+
+    let revoked = held.revoked(NOW + 1);
+    assert_eq!(renewed(&revoked, 1, None, NOW + 2), Err(LeaseRefusal::Revoked { not_after_ms: over }));
+    assert!(revoked.is_live(over - 1) && !revoked.is_live(over));
+    assert_eq!(held.revoked(over), held, "what is over is not revoked");
+
+    let released = held.released(token(1), Some(NOW + 5), NOW + 6).unwrap();
+    assert_eq!(renewed(&released, 1, None, NOW + 7), Err(LeaseRefusal::Released));
+    assert_eq!(released.released(token(1), Some(NOW + 5), NOW + 8), Ok(released.clone()), "sent once more");
+
+    let smaller = PoolRules { size: 0, ..RULES };
+    let refused = LeaseRefusal::PoolSmaller { size: 0, not_after_ms: over };
+    assert_eq!(held.renewed(&smaller, 0, token(1), None, NOW), Err(refused));
+    assert!(held.released(token(1), None, NOW).is_ok());
+}
+
+#[test]
+fn a_lease_never_reaches_farther_than_the_pool_says_and_never_shrinks() {
+    let mut leases = Leases::new();
+    let (id, held) = lease(&mut leases, "a", 1, NOW).unwrap();
+    let renewed = held.renewed(&RULES, id, token(1), Some(NOW + 29_999), NOW).unwrap();
+    assert_eq!(renewed.not_after_ms, NOW + 60_000);
+    let renewed = renewed.renewed(&RULES, id, token(1), Some(NOW + 59_999), NOW + 1).unwrap();
+    assert_eq!(renewed.not_after_ms, NOW + 60_001);
+    // A server whose R is behind.
+    let again = renewed.renewed(&RULES, id, token(1), None, NOW - 20_000).unwrap();
+    assert_eq!(again.not_after_ms, renewed.not_after_ms);
+    // One that made IDs past its lease has broken the contract; nobody has these milliseconds again.
+    let broken = held.renewed(&RULES, id, token(1), Some(NOW + 100_000), NOW).unwrap();
+    assert_eq!(broken.not_after_ms, NOW + 100_001);
+}
+
+/// What happens to programs, servers and the store.
+#[derive(Clone, Debug)]
+enum Step {
+    Lease {
+        program: usize,
+        named: bool,
+        ttl_ms: Option<u64>,
+        is_lost: bool,
+    },
+    Renew {
+        program: usize,
+        says_last: bool,
+        is_lost: bool,
+    },
+    Release {
+        program: usize,
+        says_last: bool,
+        is_lost: bool,
+    },
+    Revoke {
+        id: u32,
+    },
+    /// A program makes an ID, at so many percent of the time that it may use: its clock may say anything.
+    Make {
+        program: usize,
+        percent: u64,
+    },
+    Pass {
+        ms: u64,
+    },
+    Resize {
+        size: u32,
+    },
+    /// What the store has is noted, to come back.
+    Snapshot,
+    /// It loses what was written since, or everything.
+    GoBack {
+        all: bool,
+    },
+}
+
+const PROGRAMS: usize = 4;
+
+fn step() -> impl Strategy<Value = Step> {
+    let program = 0..PROGRAMS;
+    let lost = prop::bool::weighted(0.2);
+    let ttl = prop::option::of(1_000_u64..90_000);
+    prop_oneof![
+        4 => (program.clone(), any::<bool>(), ttl, lost)
+            .prop_map(|(program, named, ttl_ms, is_lost)| Step::Lease { program, named, ttl_ms, is_lost }),
+        4 => (program.clone(), any::<bool>(), lost)
+            .prop_map(|(program, says_last, is_lost)| Step::Renew { program, says_last, is_lost }),
+        3 => (program.clone(), any::<bool>(), lost)
+            .prop_map(|(program, says_last, is_lost)| Step::Release { program, says_last, is_lost }),
+        1 => (0..4_u32).prop_map(|id| Step::Revoke { id }),
+        6 => (program, 0_u64..100).prop_map(|(program, percent)| Step::Make { program, percent }),
+        5 => prop_oneof![1_u64..50, 1_000_u64..70_000].prop_map(|ms| Step::Pass { ms }),
+        1 => (1..5_u32).prop_map(|size| Step::Resize { size }),
+        1 => Just(Step::Snapshot),
+        1 => any::<bool>().prop_map(|all| Step::GoBack { all }),
+    ]
+}
+
+/// The milliseconds of an id that a program may use, as it was told, by a token.
+#[derive(Clone, Debug)]
+struct Right {
+    id: u32,
+    token: u64,
+    from_ms: u64,
+    until_ms: u64,
+}
+
+/// A program that keeps the contract.
+#[derive(Clone, Default)]
+struct Program {
+    /// Its place among all rights.
+    held: Option<usize>,
+    last_ms: Option<u64>,
+}
+
+struct World {
+    now_ms: u64,
+    rules: PoolRules,
+    pool: Pool,
+    leases: Leases,
+    snapshot: Leases,
+    programs: Vec<Program>,
+    rights: Vec<Right>,
+    tokens: u64,
+}
+
+impl World {
+    fn new() -> World {
+        World {
+            now_ms: NOW,
+            rules: RULES,
+            pool: OPEN,
+            leases: Leases::new(),
+            snapshot: Leases::new(),
+            programs: vec![Program::default(); PROGRAMS],
+            rights: Vec::new(),
+            tokens: 0,
+        }
+    }
+
+    fn lease(&mut self, program: usize, named: bool, ttl_ms: Option<u64>, is_lost: bool) {
+        self.tokens += 1;
+        let name = if named { format!("p{program}") } else { String::new() };
+        let asked = Asked { name: &name, ttl_ms, token: token(self.tokens) };
+        let kept = self.leases.iter().map(|(id, lease)| (*id, Some(lease)));
+        let Ok(Chosen { id, lease }) = choose(&self.rules, &self.pool, kept, &asked, self.now_ms) else { return };
+        assert!(id < self.rules.size && lease.not_before_ms < lease.not_after_ms);
+        assert!(lease.not_after_ms <= self.now_ms + self.rules.longest_ms);
+        if !is_lost {
+            let (from_ms, until_ms) = (lease.not_before_ms, lease.not_after_ms);
+            self.rights.push(Right { id, token: self.tokens, from_ms, until_ms });
+            self.programs[program] = Program { held: Some(self.rights.len() - 1), last_ms: None };
+        }
+        self.leases.insert(id, lease);
+    }
+
+    fn renew(&mut self, program: usize, says_last: bool, is_lost: bool) {
+        let Program { held: Some(held), last_ms } = self.programs[program] else { return };
+        let right = &mut self.rights[held];
+        let Some(lease) = self.leases.get(&right.id) else { return };
+        let last_ms = last_ms.filter(|_| says_last);
+        let Ok(renewed) = lease.renewed(&self.rules, right.id, token(right.token), last_ms, self.now_ms) else {
+            return;
+        };
+        assert!(renewed.not_after_ms >= lease.not_after_ms);
+        if !is_lost {
+            right.until_ms = right.until_ms.max(renewed.not_after_ms);
+        }
+        self.leases.insert(right.id, renewed);
+    }
+
+    fn release(&mut self, program: usize, says_last: bool, is_lost: bool) {
+        // It makes no more, whether or not it hears the answer.
+        let Program { held: Some(held), last_ms } = std::mem::take(&mut self.programs[program]) else { return };
+        let right = &mut self.rights[held];
+        let last_ms = if says_last { Some(last_ms.unwrap_or(right.from_ms.saturating_sub(1))) } else { None };
+        if let Some(last_ms) = last_ms {
+            right.until_ms = last_ms + 1;
+        }
+        let released =
+            self.leases.get(&right.id).and_then(|lease| lease.released(token(right.token), last_ms, self.now_ms).ok());
+        if let Some(released) = released.filter(|_| !is_lost) {
+            self.leases.insert(right.id, released);
+        }
+    }
+
+    fn make(&mut self, program: usize, percent: u64) {
+        let Program { held: Some(held), last_ms } = &mut self.programs[program] else { return };
+        let Right { from_ms, until_ms, .. } = self.rights[*held];
+        *last_ms = (*last_ms).max(Some(from_ms + (until_ms - from_ms) * percent / 100));
+    }
+
+    fn play(&mut self, step: &Step) {
+        match *step {
+            Step::Lease { program, named, ttl_ms, is_lost } => self.lease(program, named, ttl_ms, is_lost),
+            Step::Renew { program, says_last, is_lost } => self.renew(program, says_last, is_lost),
+            Step::Release { program, says_last, is_lost } => self.release(program, says_last, is_lost),
+            Step::Revoke { id } => {
+                let now_ms = self.now_ms;
+                self.leases.entry(id).and_modify(|lease| *lease = lease.revoked(now_ms));
+            }
+            Step::Make { program, percent } => self.make(program, percent),
+            Step::Pass { ms } => self.now_ms += ms,
+            Step::Resize { size } => self.rules.size = size,
+            Step::Snapshot => self.snapshot = self.leases.clone(),
+            Step::GoBack { all } => {
+                self.leases = if all { Leases::new() } else { self.snapshot.clone() };
+                // Nothing is known of the pool's record either.
+                self.pool = Pool::opened(&self.rules, None, self.now_ms);
+            }
+        }
+    }
+
+    /// That no two rights have a millisecond.
+    fn check(&self) -> Result<(), TestCaseError> {
+        let mut rights = self.rights.clone();
+        rights.retain(|right| right.from_ms < right.until_ms);
+        rights.sort_by_key(|right| (right.id, right.from_ms));
+        for pair in rights.windows(2) {
+            let meet = pair[0].id == pair[1].id && pair[1].from_ms < pair[0].until_ms;
+            prop_assert!(!meet, "two holders have one millisecond: {pair:?}");
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_two_holders_have_one_millisecond(steps in prop::collection::vec(step(), 1..120)) {
+        let mut world = World::new();
+        for step in &steps {
+            world.play(step);
+            world.check()?;
+        }
+    }
+}
