@@ -162,6 +162,28 @@ impl Declarations {
         Ok(all)
     }
 
+    /// Adds a declaration as it is, of a name that is not there; what was forgotten of it is no longer said.
+    ///
+    /// # Errors
+    ///
+    /// There are as many as there may be.
+    pub(super) fn push(&mut self, declaration: Arc<Declaration>) -> Result<(), ()> {
+        if self.generators.len() == DECLARATIONS_MAX {
+            return Err(());
+        }
+        self.forgotten.retain(|forgotten| forgotten.name != declaration.name());
+        self.generators.push(declaration);
+        Ok(())
+    }
+
+    /// These without any word of `name`.
+    pub(super) fn without_trace(&self, name: &str) -> Declarations {
+        let mut all = self.clone();
+        all.generators.retain(|known| known.name() != name);
+        all.forgotten.retain(|forgotten| forgotten.name != name);
+        all
+    }
+
     /// The lines of a record.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
         let generators = self.generators.iter().map(|known| format!("{GENERATOR}{}", known.to_text()));

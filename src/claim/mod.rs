@@ -13,6 +13,7 @@
 pub mod declarations;
 pub mod envelope;
 mod error;
+pub mod fleet;
 pub mod folder;
 pub(crate) mod lock;
 pub mod machine;

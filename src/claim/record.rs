@@ -40,7 +40,7 @@ use super::mark::Mark;
 pub const KIND: &str = "time";
 
 /// The lines of a body before those about named generators.
-const OWN_LINES: usize = 4;
+pub(super) const OWN_LINES: usize = 4;
 
 /// What one server has on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,10 +118,15 @@ impl Record {
     }
 
     fn body(&self, mark: Option<&Mark>) -> Vec<String> {
+        self.own_lines().into_iter().chain(mark.map(Mark::to_line)).chain(self.declarations.lines()).collect()
+    }
+
+    /// The lines of a body before the mark and those about named generators.
+    pub(super) fn own_lines(&self) -> [String; OWN_LINES] {
         let layout = self.identity.layout;
         let epoch = layout.epoch();
         let tick = |name: &str, tick: Tick| tick_line(name, tick, epoch);
-        let lines = [
+        [
             format!("epoch {} {}", epoch.unix_ms(), UtcMs(Tick(0).unix_ms(epoch))),
             format!(
                 "layout id-range {} shard-range {} random-range {}",
@@ -131,8 +136,36 @@ impl Record {
             ),
             tick("watermark", self.point.watermark),
             tick("reference", self.point.reference),
-        ];
-        lines.into_iter().chain(mark.map(Mark::to_line)).chain(self.declarations.lines()).collect()
+        ]
+    }
+
+    /// What the lines of a body say, with the number of the first of each part: its own lines, and those about named
+    /// generators. That they are written as this record would write them is for the caller to compare.
+    pub(super) fn of_lines(
+        key: &str,
+        owner: Owner,
+        max_borrow_ms: u64,
+        [(own, own_line), (generators, generators_line)]: [(&[String], usize); 2],
+    ) -> Result<Record, RecordError> {
+        let server_id = number(key).and_then(|id| u32::try_from(id).ok()).ok_or(RecordError::Range)?;
+        let mut fields = Fields { lines: own.iter().map(String::as_str).zip(own_line..) };
+        let [epoch] = fields.numbers("epoch", ["epoch"], "a Unix time in ms")?;
+        let [id_range, shard_range, random_range] =
+            fields.numbers("layout", ["layout id-range", "shard-range", "random-range"], "widths that sum to 21")?;
+        let [watermark] = fields.numbers("watermark", ["watermark"], "a tick")?;
+        let [reference] = fields.numbers("reference", ["reference"], "a tick")?;
+        let declarations = Arc::new(Declarations::parse(generators, generators_line)?);
+        let width = |value: u64| u32::try_from(value).ok();
+        let identity = Epoch::from_unix_ms(epoch).and_then(|epoch| {
+            let layout = Layout::new(epoch, width(id_range)?, width(shard_range)?, width(random_range)?).ok()?;
+            layout.has_server(server_id).then_some(Identity { server_id, layout })
+        });
+        let identity = identity.ok_or(RecordError::Range)?;
+        let point = SavePoint { watermark: Tick(watermark), reference: Tick(reference), max_borrow_ms };
+        if point.watermark > Tick::END || point.reference > Tick::END {
+            return Err(RecordError::Range);
+        }
+        Ok(Record { identity, point, declarations, owner })
     }
 
     /// The record in a file's bytes, of this version or an older one.
@@ -204,28 +237,12 @@ impl MarkedRecord {
         if kind != KIND {
             return Err(RecordError::Kind { found: kind, expected: KIND });
         }
-        let server_id = number(&key).and_then(|id| u32::try_from(id).ok()).ok_or(RecordError::Range)?;
-        let mut fields = Fields { lines: body.iter().map(String::as_str).zip(opened.body_line..) };
-        let [epoch] = fields.numbers("epoch", ["epoch"], "a Unix time in ms")?;
-        let [id_range, shard_range, random_range] =
-            fields.numbers("layout", ["layout id-range", "shard-range", "random-range"], "widths that sum to 21")?;
-        let [watermark] = fields.numbers("watermark", ["watermark"], "a tick")?;
-        let [reference] = fields.numbers("reference", ["reference"], "a tick")?;
-        let (_, more) = body.split_at(OWN_LINES);
+        let (own, more) = body.split_at(OWN_LINES.min(body.len()));
         let mark = more.first().filter(|_| version >= VERSION).and_then(|line| Mark::from_line(line));
-        let lines_before = OWN_LINES + usize::from(mark.is_some());
-        let declarations = Arc::new(Declarations::parse(&body[lines_before..], opened.body_line + lines_before)?);
-
-        let record = (|| {
-            let width = |value: u64| u32::try_from(value).ok();
-            let epoch = Epoch::from_unix_ms(epoch)?;
-            let layout = Layout::new(epoch, width(id_range)?, width(shard_range)?, width(random_range)?).ok()?;
-            let server_id = Some(server_id).filter(|&id| layout.has_server(id))?;
-            let point = SavePoint { watermark: Tick(watermark), reference: Tick(reference), max_borrow_ms };
-            let fits = point.watermark <= Tick::END && point.reference <= Tick::END;
-            fits.then_some(Record { identity: Identity { server_id, layout }, point, declarations, owner })
-        })()
-        .ok_or(RecordError::Range)?;
+        let (_, generators) = more.split_at(usize::from(mark.is_some()));
+        let generators_line = opened.body_line + OWN_LINES + usize::from(mark.is_some());
+        let lines = [(own, opened.body_line), (generators, generators_line)];
+        let record = Record::of_lines(&key, owner, max_borrow_ms, lines)?;
         let mut lines = record.body(mark.as_ref());
         match version.cmp(&record.version(mark.as_ref())) {
             Ordering::Less => lines.truncate(OWN_LINES),
@@ -302,7 +319,7 @@ impl<'a, I: Iterator<Item = (&'a str, usize)>> Fields<'a, I> {
 ///
 /// This is what makes the parser strict in one place: leading zeros, second blanks, times that contradict their tick
 /// and further lines are all differences.
-fn same_lines(found: &[String], first_line: usize, canonical: &[String]) -> Result<(), RecordError> {
+pub(super) fn same_lines(found: &[String], first_line: usize, canonical: &[String]) -> Result<(), RecordError> {
     for (at, found) in found.iter().enumerate() {
         let expected = canonical.get(at).map_or("the checksum", String::as_str);
         if found != expected {

@@ -54,6 +54,16 @@ impl Declaration {
 
     /// The same as a configuration may say it: without what only the record knows of lives before.
     pub fn declared_text(&self) -> String {
+        self.words(true)
+    }
+
+    /// What all servers of a fleet have to say alike: [`Declaration::declared_text`] with a `*` for the value of each
+    /// constant, and without those of drawn fields. They may be a server's own.
+    pub fn common_text(&self) -> String {
+        self.words(false)
+    }
+
+    fn words(&self, with_values: bool) -> String {
         let mut text = format!("{} {}", self.name, self.kind.word);
         let mut add = |part: String| {
             text.push(' ');
@@ -67,8 +77,9 @@ impl Declaration {
         }
         for field in self.layout.fields() {
             match field.role {
+                Role::Constant(_) if !with_values => add(format!("{} *", field.name)),
                 Role::Constant(value) => add(format!("{} {value}", field.name)),
-                Role::Drawn => {
+                Role::Drawn if with_values => {
                     if let Some(value) = self.drawn_value(&field.name) {
                         add(format!("{} {value}", field.name));
                     }

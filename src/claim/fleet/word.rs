@@ -1,0 +1,85 @@
+//! Texts that people chose (names, addresses) as one word of a record.
+//!
+//! What is no printable ASCII, a blank and `%` are written as `%` and two hex digits for each byte; an empty text is
+//! `-`, so a text that is a `-` is written as `%2D`.
+
+use std::fmt::Write as _;
+
+/// The longest text that becomes a word, in bytes: what is longer is cut.
+pub(super) const WORD_TEXT_BYTES_MAX: usize = 512;
+
+/// `text` as a word, cut at [`WORD_TEXT_BYTES_MAX`].
+pub(super) fn word(text: &str) -> String {
+    let text = cut(text);
+    match text {
+        "" => return "-".to_owned(),
+        "-" => return "%2D".to_owned(),
+        _ => {}
+    }
+    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
+        if byte.is_ascii_graphic() && byte != b'%' {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a String does not fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+        out
+    })
+}
+
+/// As much of a text as a word holds.
+pub(super) fn cut(text: &str) -> &str {
+    let end = (0..=text.len().min(WORD_TEXT_BYTES_MAX)).rev().find(|&at| text.is_char_boundary(at));
+    text.get(..end.unwrap_or(0)).unwrap_or_default()
+}
+
+/// The text of a word; `None` for what [`word`] does not write.
+pub(super) fn text_of(found: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(found.len());
+    let mut rest = found.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(if byte == b'%' {
+            let mut digit = || char::from(rest.next()?).to_digit(16);
+            u8::try_from(digit()? << 4 | digit()?).ok()?
+        } else {
+            byte
+        });
+    }
+    let text = if found == "-" { String::new() } else { String::from_utf8(bytes).ok()? };
+    (word(&text) == found).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn words_have_no_blanks_and_say_all() {
+        for (text, written) in [
+            ("host-a", "host-a"),
+            ("", "-"),
+            ("-", "%2D"),
+            ("a b%", "a%20b%25"),
+            ("ü\n", "%C3%BC%0A"),
+            ("%2D", "%252D"),
+        ] {
+            assert_eq!(word(text), written);
+            assert_eq!(text_of(written).as_deref(), Some(text));
+        }
+        for wrong in ["a b", "%", "%2", "%zz", "%2d", "%41", "%FF", "--%2D%", "+%+1"] {
+            assert_eq!(text_of(wrong), None, "{wrong}");
+        }
+        assert_eq!(cut(&"ü".repeat(400)).len(), WORD_TEXT_BYTES_MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_word(text in "\\PC{0,40}|[ -~\\n%]{0,40}") {
+            let written = word(&text);
+            prop_assert!(!written.is_empty() && written.bytes().all(|byte| byte.is_ascii_graphic()));
+            prop_assert_eq!(text_of(&written), Some(text));
+        }
+    }
+}
