@@ -24,6 +24,19 @@ pub enum SaveError<P = SavePoint> {
         #[source]
         source: Arc<io::Error>,
     },
+    /// The claim store did not take it, or nobody knows whether it did.
+    #[error("{text}")]
+    Store {
+        /// Which store, what it said, and what helps.
+        text: String,
+    },
+    /// Another server has the claim, or nobody has it yet. Nothing was written. This one waits for it, and asks again
+    /// at each save.
+    #[error("{what}")]
+    Standby {
+        /// Who has it, as in "standby for server-id 3: held by host-a ...".
+        what: String,
+    },
     /// Lock file or folder are no longer the ones that were opened, another process holds the new ones, or the record
     /// there is another process's. Nothing was written. The store looks again at each save.
     #[error("claim lost: {what}")]

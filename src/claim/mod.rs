@@ -24,8 +24,9 @@ pub mod status;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
-use getid_core::SavePoint;
+use getid_core::{Hold, SavePoint};
 
 pub use self::declarations::{Conflict, Declarations, Forgotten};
 pub use self::envelope::{Owner, RecordError, Term};
@@ -46,6 +47,10 @@ pub trait Claim: Sized + Send + 'static {
     type Place: Send + 'static;
     /// What is saved: where the next run starts.
     type Point: Copy + Send + 'static;
+
+    /// Whether a server may run without having it: a standby, which waits for it. Then [`Claim::take`] finds nothing,
+    /// saves tell [`SaveError::Standby`] until the claim is there, and [`SaveError::ClaimRetaken`] once it is.
+    const MAY_COME_LATER: bool = false;
 
     /// Takes the claim, and reads what the last holder left.
     ///
@@ -74,6 +79,24 @@ pub trait Claim: Sized + Send + 'static {
         declarations: Arc<Declarations>,
         term: Term,
     ) -> impl Future<Output = Result<(), SaveError<Self::Point>>> + Send;
+
+    /// How long after a save began the next one is to begin at the latest, whether there is anything to store or not: a
+    /// beat of a holder, a look of a standby. `None`: there is no need for it.
+    fn pace(&self) -> Option<Duration> {
+        None
+    }
+
+    /// How long IDs may be given since the last save that succeeded; `None`: until the claim is lost.
+    fn hold(&self) -> Option<Hold> {
+        None
+    }
+
+    /// Gives the claim up for a while, because IDs cannot be given with it: the clock is absurd, as `why` says. To be
+    /// called at the [pace](Claim::pace) in the place of saves, as long as that is so. Not for a claim that does not end
+    /// by silence.
+    fn step_down(&mut self, _why: &str) -> impl Future<Output = ()> + Send {
+        async {}
+    }
 
     /// The last act: saves as [`Claim::save`] does, and gives the claim up whatever comes of that, so that the
     /// next holder need not wait. Dropping a claim gives it up without a word: a lock ends with it, and a claim that

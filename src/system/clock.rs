@@ -5,7 +5,7 @@
 //!
 //! Deliberately not here: any judgement. What a clock that jumps means is for [`getid_core::ReferenceClock`].
 
-use getid_core::Reading;
+use getid_core::{Clocks, Reading};
 use nix::time::ClockId;
 
 /// A source of time: the system's, or a simulated one.
@@ -20,6 +20,16 @@ pub trait Clock: Send + Sync + 'static {
     /// The wall clock, Unix time in milliseconds.
     fn wall_unix_ms(&self) -> i64 {
         self.wall_unix_us().div_euclid(1000)
+    }
+
+    /// Nanoseconds of a clock that nobody slews or sets (`CLOCK_MONOTONIC_RAW`); 0: it could not be read.
+    fn raw_ns(&self) -> u64 {
+        self.boot_ns()
+    }
+
+    /// Three clocks, one right after the other.
+    fn clocks(&self) -> Clocks {
+        Clocks { boot_ns: self.boot_ns(), raw_ns: self.raw_ns(), wall_unix_ms: self.wall_unix_ms() }
     }
 
     /// Both clocks, one right after the other.
@@ -55,11 +65,12 @@ impl Clock for SystemClock {
     #[inline]
     fn boot_ns(&self) -> u64 {
         // The clock was there at `new`. Should it ever fail, IDs borrow and at last wait, they do not repeat.
-        self.carrier.now().map_or(0, |t| {
-            let seconds = t.tv_sec().max(0).cast_unsigned();
-            let nanos = t.tv_nsec().max(0).cast_unsigned();
-            seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
-        })
+        read_ns(self.carrier)
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn raw_ns(&self) -> u64 {
+        read_ns(ClockId::CLOCK_MONOTONIC_RAW)
     }
 
     fn wall_unix_us(&self) -> i64 {
@@ -68,6 +79,15 @@ impl Clock for SystemClock {
             .now()
             .map_or(i64::MIN, |t| t.tv_sec().saturating_mul(1_000_000).saturating_add(t.tv_nsec() / 1000))
     }
+}
+
+#[inline]
+fn read_ns(clock: ClockId) -> u64 {
+    clock.now().map_or(0, |t| {
+        let seconds = t.tv_sec().max(0).cast_unsigned();
+        let nanos = t.tv_nsec().max(0).cast_unsigned();
+        seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+    })
 }
 
 /// The wall clock, Unix time in milliseconds, for the tools: a server asks its own [`Clock`].
@@ -80,10 +100,7 @@ pub fn wall_unix_ms() -> i64 {
 #[inline]
 pub fn stopwatch_ns() -> u64 {
     // There is no machine without it; on one, everything would take no time.
-    ClockId::CLOCK_MONOTONIC.now().map_or(0, |t| {
-        let seconds = t.tv_sec().max(0).cast_unsigned();
-        seconds.saturating_mul(1_000_000_000).saturating_add(t.tv_nsec().max(0).cast_unsigned())
-    })
+    read_ns(ClockId::CLOCK_MONOTONIC)
 }
 
 /// Nanoseconds since [`stopwatch_ns`] was `began_ns`.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use getid_core::checks::{Fault, plant};
 
 use getid_core::{
-    Blocked, Declaration, Layout, Limits, LineSpec, Mint, NamedGenerator, Reading, Refusal, SavePoint, Tick, no_dates,
+    Blocked, Clocks, Declaration, Hold, Layout, Limits, LineSpec, Mint, NamedGenerator, Reading, Refusal, SavePoint, Tick, no_dates,
 };
 
 use crate::clock::START_UNIX_MS;
@@ -49,6 +49,7 @@ fn scene(fault: Fault) -> Option<fn()> {
         Fault::LowersLate | Fault::StaleSaveCounts | Fault::NeverLowers => a_wrong_clock_at_boot,
         Fault::FailedSaveCounts | Fault::RefusesForEver => a_save_that_fails,
         Fault::LostClaimKeepsGate | Fault::LostForEver => a_claim_that_is_lost,
+        Fault::GivesPastItsHold => a_beat_that_nobody_answers,
         Fault::RetakeForgetsPosition
         | Fault::RetakeWithoutSlack
         | Fault::RetakeForgetsReference
@@ -100,6 +101,24 @@ fn every_planted_fault_is_found() {
         }
     }
     assert!(missed.is_empty(), "{missed:?}");
+}
+
+fn a_beat_that_nobody_answers() {
+    let mut small = Small::running();
+    let clocks = |small: &Small| Clocks {
+        boot_ns: small.boot_ns,
+        raw_ns: small.boot_ns,
+        wall_unix_ms: small.wall_unix_ms,
+    };
+    small.mint.held(Hold { sent: clocks(&small), for_ms: 1500 }, clocks(&small));
+    // The process is stopped: nobody looks at the clocks but the draw itself.
+    small.boot_ns += 1_500_000_000;
+    assert!(small.mint.draw(small.boot_ns, 1, false).is_ok());
+    small.boot_ns += 1;
+    assert_eq!(small.mint.draw(small.boot_ns, 1, false), Err(Blocked::Watermark));
+    small.wall_unix_ms += 1500;
+    small.mint.held(Hold { sent: clocks(&small), for_ms: 1500 }, clocks(&small));
+    assert!(small.mint.draw(small.boot_ns, 1, false).is_ok());
 }
 
 /// A mint whose disk answers at once.

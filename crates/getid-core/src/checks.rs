@@ -25,6 +25,8 @@ macro_rules! listed {
 listed! {
     /// What can be forgotten, by what is then done instead.
     Fault {
+        /// A claim that ends by silence is believed for ever once it was had.
+        GivesPastItsHold,
         /// A draw of a sequence passes those who wait.
         PassesThoseWhoWait,
         /// The end of a sequence's row is given back though a fetch of it has failed.

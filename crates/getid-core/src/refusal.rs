@@ -74,8 +74,12 @@ pub enum Refusal {
     },
     /// The watermark is reached and a save has been hanging for a second. Made by the owner of the timer.
     SaveTimeout,
+    /// As [`Refusal::SaveTimeout`], where the watermark is kept in a claim store.
+    StoreTimeout,
     /// Lock or state folder are no longer ours.
     ClaimLost(Arc<str>),
+    /// Another server has the claim to this server-id, or nobody has it yet: this one waits for it.
+    Standby(Arc<str>),
     /// Its generator has been declared in another way since it was asked for. Made by the owner of the registry.
     Redeclared,
     /// The server is stopping.
@@ -127,7 +131,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::Save { error } => write!(f, "MISCONF state can't be saved: {error}"),
             Refusal::SaveTimeout => write!(f, "MISCONF state can't be saved: the disk has not answered for 1 s"),
+            Refusal::StoreTimeout => write!(f, "MISCONF state can't be saved: the claim store has not answered for 1 s"),
             Refusal::ClaimLost(text) => write!(f, "MISCONF claim lost: {text}"),
+            Refusal::Standby(text) => write!(f, "LOADING {text}"),
             Refusal::Redeclared => write!(f, "BUSY the generator has just been declared in another way; ask again"),
             Refusal::Closed => write!(f, "ERR server is shutting down"),
         }

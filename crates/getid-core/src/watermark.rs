@@ -57,7 +57,8 @@ pub(crate) struct Watermark {
     retry_at_ns: u64,
     saves: u64,
     save_error: Option<Arc<str>>,
-    claim_lost: Option<Arc<str>>,
+    /// Why nobody gets IDs: the claim is not, or no longer, this server's.
+    claim_lost: Option<Refusal>,
     /// IDs given when the last save began: whether this is a busy server.
     issued_at_save: u64,
     /// A save has begun in this life.
@@ -125,15 +126,18 @@ impl Watermark {
     /// That is when a third of the lead that can be had is used up, half of it on an idle server: with the default lead
     /// a write a second, two in three seconds when idle. When the watermark is reached it is always wanted, unless one
     /// is in flight or failed a moment ago.
-    pub(crate) fn wanted(&self, progress: &Progress, boot_ns: u64) -> Option<Tick> {
+    ///
+    /// `beat`: the claim has to be kept by a save now, whatever else there is to say.
+    pub(crate) fn wanted(&self, progress: &Progress, boot_ns: u64, beat: bool) -> Option<Tick> {
         // A longer pause was not set by this time: the boot-time clock has gone back.
-        let pauses = (1..=SAVE_RETRY_NS).contains(&self.retry_at_ns.saturating_sub(boot_ns));
+        let pauses = (1..=SAVE_RETRY_NS).contains(&self.retry_at_ns.saturating_sub(boot_ns)) && !beat;
         let gives_up = planted(Fault::RefusesForEver) && self.save_error.is_some();
         if self.saving.is_some() || pauses || gives_up {
             return None;
         }
         let target = progress.target();
-        let must = self.saves == 0
+        let must = beat
+            || self.saves == 0
             || self.lowering
             || progress.undeclared
             || progress.max_borrow_ms > self.lowest_borrow_ms
@@ -228,10 +232,10 @@ impl Watermark {
         }
     }
 
-    /// The claim is somebody else's: no IDs until a save has succeeded. Ends a save in flight.
-    pub(crate) fn claim_lost(&mut self, text: Arc<str>) {
+    /// The claim is not this server's, for this reason: no IDs until a save has succeeded. Ends a save in flight.
+    pub(crate) fn claim_lost(&mut self, why: Refusal) {
         self.saving = None;
-        self.claim_lost = Some(text);
+        self.claim_lost = Some(why);
     }
 
     /// The claim was taken again, with `watermark` on the disk: as at a start, but this life's figures go on.
@@ -239,7 +243,7 @@ impl Watermark {
         *self = Watermark {
             saves: self.saves,
             save_error: self.save_error.take(),
-            claim_lost: Some(text),
+            claim_lost: Some(Refusal::ClaimLost(text)),
             issued_at_save: self.issued_at_save,
             has_begun: self.has_begun,
             ..Watermark::new(watermark)
@@ -289,8 +293,8 @@ impl Watermark {
         self.save_error.as_ref()
     }
 
-    /// Why there are no IDs, while the claim is somebody else's.
-    pub(crate) fn claim_lost_text(&self) -> Option<&Arc<str>> {
+    /// Why there are no IDs, while the claim is not this server's.
+    pub(crate) fn claim_refusal(&self) -> Option<&Refusal> {
         self.claim_lost.as_ref()
     }
 }
@@ -323,7 +327,7 @@ mod tests {
     /// A policy whose first save, of 13,000, has succeeded; the gate is there.
     fn running() -> Watermark {
         let mut watermark = Watermark::new(Tick(0));
-        let wanted = watermark.wanted(&progress(10_000, 10_000, 0), 1).expect("a first save");
+        let wanted = watermark.wanted(&progress(10_000, 10_000, 0), 1, false).expect("a first save");
         assert_eq!((wanted, watermark.gate()), (Tick(13_000), Tick(0)));
         watermark.begin(point(wanted), 0, 1);
         assert_eq!((watermark.gate(), watermark.due_from(Tick(10_000), 3000)), (Tick(0), None), "in flight");
@@ -336,15 +340,28 @@ mod tests {
     fn a_third_of_the_lead_is_worth_a_save_and_half_of_it_when_idle() {
         let watermark = running();
         for (issued, first) in [(1, 11_000), (0, 11_500)] {
-            assert_eq!(watermark.wanted(&progress(first - 1, first - 1, issued), 1), None);
-            assert_eq!(watermark.wanted(&progress(first, first, issued), 1), Some(Tick(first + 3000)));
+            assert_eq!(watermark.wanted(&progress(first - 1, first - 1, issued), 1, false), None);
+            assert_eq!(watermark.wanted(&progress(first, first, issued), 1, false), Some(Tick(first + 3000)));
         }
         // At the borrow limit: 200 ms past it, and not for less than 100.
-        assert_eq!(watermark.wanted(&progress(9899, 12_899, 1), 1), None);
-        assert_eq!(watermark.wanted(&progress(9900, 12_900, 1), 1), Some(Tick(13_100)));
+        assert_eq!(watermark.wanted(&progress(9899, 12_899, 1), 1, false), None);
+        assert_eq!(watermark.wanted(&progress(9900, 12_900, 1), 1, false), Some(Tick(13_100)));
         // B is raised on the disk before it is in force.
         let raised = Progress { max_borrow_ms: 3001, ..progress(10_000, 10_000, 0) };
-        assert_eq!(watermark.wanted(&raised, 1), Some(Tick(13_000)));
+        assert_eq!(watermark.wanted(&raised, 1, false), Some(Tick(13_000)));
+    }
+
+    #[test]
+    fn a_beat_is_wanted_though_the_watermark_need_not_move_and_does_not_pause() {
+        let mut watermark = running();
+        let at = progress(10_100, 10_100, 1);
+        assert_eq!(watermark.wanted(&at, 1, false), None);
+        assert_eq!(watermark.wanted(&at, 1, true), Some(Tick(13_100)));
+        watermark.begin(point(Tick(13_100)), 1, 1);
+        assert_eq!(watermark.wanted(&at, 1, true), None, "one is in flight");
+        watermark.failed("the store is away".into());
+        assert_eq!(watermark.wanted(&at, 2, false), None, "it pauses");
+        assert_eq!(watermark.wanted(&at, 2, true), Some(Tick(13_100)));
     }
 
     #[test]
@@ -355,8 +372,8 @@ mod tests {
         assert_eq!(watermark.gate(), Tick(13_000));
         assert!(matches!(watermark.blocked(), Blocked::Refused(Refusal::Save { .. })));
         let at = progress(11_500, 11_500, 1);
-        assert_eq!(watermark.wanted(&at, RETRY), None, "it pauses");
-        assert_eq!(watermark.wanted(&at, 1 + RETRY), Some(Tick(14_500)));
+        assert_eq!(watermark.wanted(&at, RETRY, false), None, "it pauses");
+        assert_eq!(watermark.wanted(&at, 1 + RETRY, false), Some(Tick(14_500)));
         watermark.begin(point(Tick(14_500)), 1, 1 + RETRY);
         watermark.saved(point(Tick(14_500)));
         assert_eq!((watermark.gate(), watermark.blocked()), (Tick(14_500), Blocked::Watermark));
@@ -365,10 +382,10 @@ mod tests {
     #[test]
     fn without_the_claim_the_gate_is_shut_until_a_save_succeeds() {
         let mut watermark = running();
-        watermark.claim_lost("taken".into());
+        watermark.claim_lost(Refusal::ClaimLost("taken".into()));
         assert_eq!(watermark.gate(), Tick(0));
         watermark.claim_retaken(Tick(20_000), "taken again".into());
-        let wanted = watermark.wanted(&progress(10_000, 20_000, 1), 1).expect("a save");
+        let wanted = watermark.wanted(&progress(10_000, 20_000, 1), 1, false).expect("a save");
         assert_eq!((wanted, watermark.gate()), (Tick(20_000), Tick(0)));
         watermark.begin(point(wanted), 1, 1);
         watermark.saved(point(wanted));
@@ -407,7 +424,7 @@ mod tests {
                 match step {
                     Step::Want { now, ahead, max_borrow_ms } => {
                         let progress = Progress { max_borrow_ms, ..progress(now, now + ahead, i) };
-                        let Some(wanted) = watermark.wanted(&progress, i * RETRY) else { continue };
+                        let Some(wanted) = watermark.wanted(&progress, i * RETRY, false) else { continue };
                         let point = SavePoint { max_borrow_ms, ..point(wanted) };
                         watermark.begin(point, i, i * RETRY);
                         flight = Some(point);

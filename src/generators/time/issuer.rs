@@ -47,6 +47,8 @@ pub struct Issuer<C: Clock = SystemClock> {
     saving_since_ns: AtomicU64,
     /// Whether the lock was found poisoned: a draw has ended in a panic.
     panicked: AtomicBool,
+    /// Whether saves go to a claim store.
+    saves_to_a_store: AtomicBool,
     stats: Stats,
 }
 
@@ -132,6 +134,7 @@ impl<C: Clock> Issuer<C> {
             born: Instant::now(),
             saving_since_ns: AtomicU64::new(0),
             panicked: AtomicBool::new(false),
+            saves_to_a_store: AtomicBool::new(false),
             stats: Stats::default(),
         }
     }
@@ -311,7 +314,7 @@ impl<C: Clock> Issuer<C> {
                 return Next::After(left.max(TIMER_STEP));
             }
             source.note_refused(missing);
-            wakers.extend(source.queue.leave(ticket).and_then(|seat| seat.end(Err(Refusal::SaveTimeout))));
+            wakers.extend(source.queue.leave(ticket).and_then(|seat| seat.end(Err(self.save_timeout()))));
         }
         Next::Idle
     }
@@ -347,6 +350,7 @@ impl<C: Clock> Issuer<C> {
             last_save_ok: self.stats.last_save.load(Relaxed) == SaveOutcome::Saved as u8,
             claim_lost: self.stats.last_save.load(Relaxed) == SaveOutcome::ClaimLost as u8,
             saving_ms: 0,
+            held_for_ms: mint.held_for_ms(boot_ns),
         };
         drop(state);
         status.refusing = self.refusing_for(status.refusing, awaits_save);
@@ -358,7 +362,11 @@ impl<C: Clock> Issuer<C> {
     pub(super) fn refusing_for(&self, refusing: Option<Refusal>, awaits_save: bool) -> Option<Refusal> {
         // It would wait for this save, which has used up the time already.
         let hangs = awaits_save && self.saving_for() >= SAVE_WAIT_MAX;
-        refusing.or(hangs.then_some(Refusal::SaveTimeout))
+        refusing.or_else(|| hangs.then(|| self.save_timeout()))
+    }
+
+    fn save_timeout(&self) -> Refusal {
+        if self.saves_to_a_store.load(Relaxed) { Refusal::StoreTimeout } else { Refusal::SaveTimeout }
     }
 
     /// Why a draw of one ID would be refused now; `None`: it would be served, perhaps after a wait. Draws nothing.
@@ -421,6 +429,8 @@ impl<C: Clock> Issuer<C> {
         self.saving_since_ns.store(ns(began - self.born).max(1), Relaxed);
         claim.declarations = Arc::clone(&declarations);
         let result = claim.save(point).await;
+        let hold = claim.claim.hold();
+        self.saves_to_a_store.store(hold.is_some(), Relaxed);
         self.saving_since_ns.store(0, Relaxed);
         let took = began.elapsed();
         self.stats.longest_save_us.fetch_max((ns(took) / 1000).max(1), Relaxed);
@@ -430,11 +440,17 @@ impl<C: Clock> Issuer<C> {
         }
         let mint = &mut state.mint;
         match &result {
-            Ok(()) => mint.saved(point),
+            Ok(()) => {
+                mint.saved(point);
+                if let Some(hold) = hold {
+                    mint.held(hold, self.clock.clocks());
+                }
+            }
             Err(error) => {
                 let text = error.to_string().into();
                 match error {
-                    SaveError::Io { .. } => mint.save_failed(text),
+                    SaveError::Io { .. } | SaveError::Store { .. } => mint.save_failed(text),
+                    SaveError::Standby { .. } => mint.stand_by(text),
                     SaveError::ClaimLost { what } => mint.claim_lost(what.as_str().into()),
                     SaveError::ClaimRetaken { found, .. } => mint.claim_retaken(self.clock.boot_ns(), *found, text),
                 }
@@ -450,7 +466,7 @@ impl<C: Clock> Issuer<C> {
             self.stats.saves.fetch_add(1, Relaxed);
             self.stats.last_save_us.store(ns(took) / 1000, Relaxed);
             self.stats.last_save_unix_ms.store(self.clock.wall_unix_ms().max(0).cast_unsigned(), Relaxed);
-        } else {
+        } else if !matches!(result, Err(SaveError::Standby { .. })) {
             self.stats.save_failures.fetch_add(1, Relaxed);
         }
         self.log_save(&result);
@@ -463,6 +479,9 @@ impl<C: Clock> Issuer<C> {
         let before = self.stats.last_save.swap(outcome, Relaxed);
         match result {
             _ if before == outcome => {}
+            // The driver of a claim store says so itself, with who has the claim and why.
+            _ if self.saves_to_a_store.load(Relaxed) || before == SaveOutcome::StoodBy as u8 => {}
+            Err(SaveError::Standby { .. } | SaveError::Store { .. }) => {}
             Ok(()) => tracing::warn!("the watermark can be saved again; IDs go on"),
             Err(error @ SaveError::Io { .. }) => tracing::error!(
                 "saving the watermark failed: {error}. IDs go on up to the watermark on disk, then requests are refused \
@@ -485,6 +504,7 @@ impl<C: Clock> Issuer<C> {
         let mut state = self.lock();
         let events = state.mint.sample(reading);
         let (mint, sources) = state.sources();
+        mint.watch_hold(self.clock.clocks());
         sources.for_each(|source| source.sample(mint, reading.boot_ns));
         drop(state);
         for event in &events {
@@ -511,6 +531,23 @@ impl<C: Clock> Issuer<C> {
         let mut state = self.lock();
         let point = state.mint.wanted_save(self.clock.boot_ns())?;
         Some(Wanted { point, declarations: Arc::clone(&state.declarations) })
+    }
+
+    /// The same where the claim is kept by saves at regular times and one is due: see [`Mint::wanted_beat`].
+    pub(crate) fn wanted_beat(&self) -> Option<Wanted> {
+        let mut state = self.lock();
+        let point = state.mint.wanted_beat(self.clock.boot_ns())?;
+        Some(Wanted { point, declarations: Arc::clone(&state.declarations) })
+    }
+
+    /// Whether IDs have to wait for the next beat, because the time since the last one is over.
+    pub(crate) fn is_past_its_hold(&self) -> bool {
+        self.lock().mint.held_for_ms(self.clock.boot_ns()) == Some(0)
+    }
+
+    /// The claim was given up, for this reason: no IDs until it is taken again.
+    pub(crate) fn stand_by(&self, why: &str) {
+        self.lock().mint.stand_by(why.into());
     }
 
     /// What the last act stores of named generators.

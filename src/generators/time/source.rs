@@ -63,6 +63,9 @@ impl Source {
             Place::Slots => mint.draw(boot_ns, n, begun),
             Place::Line(line) => mint.draw_line(boot_ns, *line, n, begun),
             Place::Count(given) => {
+                if let Some(refusal) = mint.standby() {
+                    return Err(Blocked::Refused(refusal.clone()));
+                }
                 let count = *given;
                 *given = given.wrapping_add(u64::from(n));
                 Ok(Reservation { first: Slot(0), count, len: n })
@@ -75,7 +78,7 @@ impl Source {
         match self.place {
             Place::Slots => mint.can_draw(boot_ns),
             Place::Line(line) => mint.can_draw_line(boot_ns, line),
-            Place::Count(_) => Ok(()),
+            Place::Count(_) => mint.standby().map_or(Ok(()), |refusal| Err(Blocked::Refused(refusal.clone()))),
             Place::Retired => Err(Blocked::Refused(Refusal::Redeclared)),
         }
     }

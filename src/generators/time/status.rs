@@ -27,15 +27,18 @@ pub(super) enum SaveOutcome {
     Failed,
     ClaimLost,
     ClaimRetaken,
+    /// Another server has the claim.
+    StoodBy,
 }
 
 impl SaveOutcome {
     pub(super) fn of<P>(result: &Result<(), SaveError<P>>) -> SaveOutcome {
         match result {
             Ok(()) => SaveOutcome::Saved,
-            Err(SaveError::Io { .. }) => SaveOutcome::Failed,
+            Err(SaveError::Io { .. } | SaveError::Store { .. }) => SaveOutcome::Failed,
             Err(SaveError::ClaimLost { .. }) => SaveOutcome::ClaimLost,
             Err(SaveError::ClaimRetaken { .. }) => SaveOutcome::ClaimRetaken,
+            Err(SaveError::Standby { .. }) => SaveOutcome::StoodBy,
         }
     }
 }
@@ -75,6 +78,9 @@ pub struct IssuerStatus {
     pub claim_lost: bool,
     /// How long the save in flight has been under way, in ms; 0: none.
     pub saving_ms: u64,
+    /// How long IDs go on if the claim store does not answer any more, ms, as far as the claim's time goes; `None`: the
+    /// claim does not end by silence.
+    pub held_for_ms: Option<u64>,
     /// Why a draw of one ID would be refused now, if it would.
     pub refusing: Option<Refusal>,
 }

@@ -33,6 +33,7 @@ use alloc::vec::Vec;
 use crate::checks::{Fault, Rare, any_planted, planted, saw};
 use crate::clock::{Reading, ReferenceClock};
 use crate::clock_event::ClockEvent;
+use crate::hold::{Clocks, Hold, Watch};
 use crate::layout::Layout;
 use crate::limits::{BorrowPolicy, Limits};
 use crate::refusal::{Blocked, Overload, Refusal};
@@ -75,6 +76,9 @@ pub struct Mint {
     piece_max: u32,
     /// The watermark, or 0 while no IDs may be given: the one bound that a draw looks at beside R + B.
     gate: Tick,
+    /// The boot time up to which the claim allows IDs, ns: `u64::MAX` for a claim that does not end by silence.
+    held_until_ns: u64,
+    hold: Option<Watch>,
     /// A draw past this slot makes a save due.
     save_from: Slot,
     closed: bool,
@@ -121,6 +125,8 @@ impl Mint {
             highest_borrow_limit_ms: limits.max_borrow_ms,
             piece_max: 1,
             gate: Tick(0),
+            held_until_ns: u64::MAX,
+            hold: None,
             save_from: Slot(u64::MAX),
             closed: false,
             highest_borrow_ms: 0,
@@ -160,6 +166,10 @@ impl Mint {
     fn ceiling(&self, now: Tick) -> Tick {
         if planted(Fault::NoBorrowLimit) {
             return self.gate;
+        }
+        // On the issuing path and never on a timer: a process that was stopped finds out here.
+        if self.clock.seen_boot_ns() > self.held_until_ns && !planted(Fault::GivesPastItsHold) {
+            return Tick(0);
         }
         Tick(now.0 + self.max_borrow_ms).min(self.gate)
     }
@@ -221,7 +231,7 @@ impl Mint {
     /// Whether anybody gets IDs at all.
     fn check_open(&self) -> Result<(), Blocked> {
         let fault = self.clock.fault().map(Refusal::Clock);
-        let claim_lost = || self.watermark.claim_lost_text().map(|text| Refusal::ClaimLost(Arc::clone(text)));
+        let claim_lost = || self.watermark.claim_refusal().cloned();
         let refusal = if self.closed { Some(Refusal::Closed) } else { fault.or_else(claim_lost) };
         refusal.map_or(Ok(()), |refusal| Err(Blocked::Refused(refusal)))
     }
@@ -350,13 +360,23 @@ impl Mint {
     /// The point to save now, if one is wanted. The caller saves it and reports the outcome by [`Mint::saved`],
     /// [`Mint::save_failed`], [`Mint::claim_lost`] or [`Mint::claim_retaken`]; until then no other is wanted.
     pub fn wanted_save(&mut self, boot_ns: u64) -> Option<SavePoint> {
+        self.save_wanted(boot_ns, false)
+    }
+
+    /// The same where the claim is kept by saves at regular times, and one of them is due: `None` while a save is under
+    /// way, the clock is absurd, or after [`Mint::close`].
+    pub fn wanted_beat(&mut self, boot_ns: u64) -> Option<SavePoint> {
+        self.save_wanted(boot_ns, true)
+    }
+
+    fn save_wanted(&mut self, boot_ns: u64, beat: bool) -> Option<SavePoint> {
         let reference = self.clock.advance(boot_ns);
         self.save_from = Slot(u64::MAX);
         self.lines.set_due_from(None);
         if self.closed || self.clock.fault().is_some() {
             return None;
         }
-        let watermark = self.watermark.wanted(&self.progress(reference), self.clock.seen_boot_ns())?;
+        let watermark = self.watermark.wanted(&self.progress(reference), self.clock.seen_boot_ns(), beat)?;
         let point = SavePoint { watermark, reference, max_borrow_ms: self.borrow_to_store(reference) };
         let stores_found = planted(Fault::FreshSaveStoresFound) && self.is_fresh() && !self.found.is_nothing();
         let point = if stores_found { self.found } else { point };
@@ -398,8 +418,41 @@ impl Mint {
 
     /// Lock or folder are no longer ours: no IDs until a later save succeeds. Ends a save in flight.
     pub fn claim_lost(&mut self, text: Arc<str>) {
-        self.watermark.claim_lost(text);
+        self.watermark.claim_lost(Refusal::ClaimLost(text));
         self.set_gate();
+    }
+
+    /// Another server has the claim, or nobody has it yet, and this one waits for it: no IDs until it was taken
+    /// ([`Mint::claim_retaken`]) and a save has succeeded. Ends a save in flight.
+    pub fn stand_by(&mut self, text: Arc<str>) {
+        self.watermark.claim_lost(Refusal::Standby(text));
+        self.set_gate();
+    }
+
+    /// Why this server, as a standby, gives nothing at all: not even IDs that no watermark has to hold for.
+    pub fn standby(&self) -> Option<&Refusal> {
+        self.watermark.claim_refusal().filter(|refusal| matches!(refusal, Refusal::Standby(_)))
+    }
+
+    /// A beat was acknowledged: IDs may be given until this hold ends. Without a call they may be for ever, as with a
+    /// claim that does not end by silence.
+    pub fn held(&mut self, hold: Hold, now: Clocks) {
+        self.hold = Some(Watch::new(hold));
+        self.watch_hold(now);
+    }
+
+    /// Looks at the clocks, about ten times a second: one that went further than the one that draws are made by ends
+    /// the hold sooner, and one that went back at once.
+    pub fn watch_hold(&mut self, now: Clocks) {
+        if let Some(hold) = &mut self.hold {
+            self.held_until_ns = hold.until_boot_ns(now);
+        }
+    }
+
+    /// How long IDs may be given if no other beat is acknowledged, ms; `None`: for ever.
+    pub fn held_for_ms(&self, boot_ns: u64) -> Option<u64> {
+        self.hold?;
+        Some(self.held_until_ns.saturating_sub(self.clock.seen_boot_ns().max(boot_ns)) / 1_000_000)
     }
 
     /// The claim was lost and has been taken again, with `found` on the disk. Ends a save in flight.
