@@ -41,6 +41,7 @@ fn settings(needs_password: bool) -> Settings {
     Settings {
         vocabulary: Vocabulary::default(),
         scheme: Arc::new(Scheme::new(layout, 0, cycle).expect("server 0 fits")),
+        has_server_id: true,
         generators: Arc::default(),
         counters: Arc::default(),
         id_mgetid_max: 100,

@@ -26,7 +26,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid_core::{Hold, SavePoint};
+use getid_core::SavePoint;
+use getid_core::claim::Hold;
 
 pub use self::declarations::{Conflict, Declarations, Forgotten};
 pub use self::envelope::{Owner, RecordError, Term};

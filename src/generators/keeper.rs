@@ -13,7 +13,7 @@ use getid_core::checks::{Fault, planted};
 use getid_core::{Limits, SAVE_SLACK_MS, SavePoint};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-use super::time::{Issuer, Next};
+use super::time::{Issuer, Next, Wanted};
 use crate::claim::{Claim, Identity, SaveError, Taken};
 use crate::stats::{RefusalNews, Refusals};
 use crate::system::clock::Clock;
@@ -62,11 +62,15 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
     /// before must not be giving IDs any more.
     pub async fn prepare(clock: C, identity: Identity, limits: Limits, claim: Taken<S>) -> (Arc<Issuer<C>>, Self) {
         let is_copy = claim.is_copy && !planted(Fault::NoPauseForACopy);
-        if (claim.point.is_none() || is_copy) && !planted(Fault::NoPause) {
+        // A claim that may come later is not there yet, and leaves such a pause by its own rules.
+        if !S::MAY_COME_LATER && (claim.point.is_none() || is_copy) && !planted(Fault::NoPause) {
             tokio::time::sleep(LOST_RUN_PAUSE).await;
         }
         let declarations = Arc::clone(&claim.declarations);
         let issuer = Arc::new(Issuer::with_declarations(clock, identity, limits, claim.point, declarations));
+        if S::MAY_COME_LATER {
+            issuer.stand_by("standby: the claim store was not asked yet");
+        }
         let keeper = Keeper { issuer: CloseOnDrop(Arc::clone(&issuer)), claim };
         (issuer, keeper)
     }
@@ -76,8 +80,12 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
     ///
     /// # Errors
     ///
-    /// The first write must succeed: a server that cannot keep its promise does not start.
+    /// The first write must succeed: a server that cannot keep its promise does not start. With a claim that may come
+    /// later nothing is written yet.
     pub async fn first_save(&mut self) -> Result<(), SaveError<SavePoint>> {
+        if S::MAY_COME_LATER {
+            return Ok(());
+        }
         let issuer = &self.issuer.0;
         match issuer.wanted_save() {
             Some(point) => issuer.save(&mut self.claim, point).await,
@@ -112,8 +120,11 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
         let mut stopping = false;
         let mut pace = Pace::new(issuer.sample_interval_ms());
         let mut retry_at: Option<Instant> = None;
+        // When the claim wants to be kept next, whatever there is to save.
+        let mut beat_at = claim.claim.pace().map(|_| Instant::now());
         let mut reported = None;
         let mut refusals = Refusals::default();
+        let mut began = Instant::now();
         // The claim, or `None` while a save is under way, which hands it back.
         let mut idle = Some(claim);
         let mut save: Option<Pin<Box<_>>> = None;
@@ -126,16 +137,13 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
                 }
                 stopping = true;
             }
-            if idle.is_some()
-                && !stopping
+            if !stopping
                 && retry_at.is_none_or(|at| Instant::now() >= at)
-                && let Some(point) = issuer.wanted_save()
-                && let Some(mut claim) = idle.take()
+                && let Some(act) = idle.is_some().then(|| next_act::<C, S>(issuer, beat_at)).flatten()
+                && let Some(claim) = idle.take()
             {
-                save = Some(Box::pin(async move {
-                    let result = issuer.save(&mut claim, point).await;
-                    (claim, result)
-                }));
+                began = Instant::now();
+                save = Some(Box::pin(perform(issuer, claim, act)));
             }
             if stopping && idle.is_some() {
                 break;
@@ -145,9 +153,11 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
                 biased;
                 (claim, result) = in_flight(&mut save) => {
                     save = None;
+                    let pace = claim.claim.pace();
                     idle = Some(claim);
                     let pauses = !matches!(result, Ok(()) | Err(SaveError::ClaimRetaken { .. }));
-                    retry_at = pauses.then(|| Instant::now() + SAVE_RETRY);
+                    beat_at = pace.map(|pace| began + pace);
+                    retry_at = pauses.then(|| beat_at.unwrap_or_else(|| Instant::now() + SAVE_RETRY));
                 }
                 () = &mut stop, if !stopping => {
                     stopping = true;
@@ -162,6 +172,7 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
                     pace.follow(issuer.sample_interval_ms());
                 }
                 () = at(serve_after) => {}
+                () = at(beat_at), if idle.is_some() => {}
             }
         }
         last_act(issuer, idle).await
@@ -182,6 +193,38 @@ async fn last_act<C: Clock, S: Claim<Point = SavePoint>>(
         }
         _ => Ok(()),
     }
+}
+
+/// What the keeper does with the claim next.
+enum Act {
+    Save(Wanted),
+    /// No ID can be given, for this reason: the claim is another's to take.
+    StepDown(String),
+}
+
+fn next_act<C: Clock, S: Claim>(issuer: &Issuer<C>, beat_at: Option<Instant>) -> Option<Act> {
+    let is_due = beat_at.is_some_and(|at| Instant::now() >= at) || (beat_at.is_some() && issuer.is_past_its_hold());
+    if !is_due {
+        return issuer.wanted_save().map(Act::Save);
+    }
+    let absurd = || issuer.clock_fault().map(Act::StepDown);
+    issuer.wanted_beat().map(Act::Save).or_else(absurd)
+}
+
+async fn perform<C: Clock, S: Claim<Point = SavePoint>>(
+    issuer: &Issuer<C>,
+    mut claim: Taken<S>,
+    act: Act,
+) -> (Taken<S>, Result<(), SaveError<SavePoint>>) {
+    let result = match act {
+        Act::Save(wanted) => issuer.save(&mut claim, wanted).await,
+        Act::StepDown(why) => {
+            issuer.stand_by(&why);
+            claim.claim.step_down(&why).await;
+            Err(SaveError::Standby { what: why })
+        }
+    };
+    (claim, result)
 }
 
 /// The save under way; never, if there is none.

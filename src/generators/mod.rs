@@ -95,6 +95,21 @@ impl Generators {
         Ok(Arc::clone(&named))
     }
 
+    /// The server-id of this life, where it was not known at the start: see [`Issuer::set_server_id`]. The named
+    /// generators as they are with it.
+    ///
+    /// # Errors
+    ///
+    /// [`DeclareError`], and nothing has changed.
+    pub fn set_server_id(&self, server_id: u32) -> Result<Arc<NamedGenerators>, DeclareError> {
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.issuer.set_server_id(server_id)?;
+        // Those that were taken out of the configuration stay so.
+        let configured = named.iter().filter_map(|(index, _)| Some((index, Arc::clone(&all.get(index - 1)?.1))));
+        *named = Arc::new(NamedGenerators::new(configured));
+        Ok(Arc::clone(&named))
+    }
+
     /// The named generators, each with its index.
     pub fn table(&self) -> Arc<NamedGenerators> {
         Arc::clone(&self.named.lock().unwrap_or_else(PoisonError::into_inner))

@@ -3,12 +3,13 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use getid_core::NamedCounters;
+use getid_core::{NamedCounters, Scheme};
 
 use super::Server;
 use crate::claim::folder::generator_remedy;
 use crate::config::Config;
-use crate::generators::DeclareError;
+use crate::generators::{DeclareError, random_cycle};
+use crate::session::Settings;
 
 impl Server {
     /// Makes these the named generators from now on: in the registry, for sessions and in the configuration. Not beside
@@ -40,6 +41,26 @@ impl Server {
             let (generators, counters) = (configured.clone(), counters.clone());
             Ok::<_, Infallible>(Config { generators, counters, ..Config::clone(now) })
         });
+        Ok(())
+    }
+
+    /// Makes this its server-id, which was not known at the start (`server-id auto`): before the first ID, and not
+    /// beside another change. Requests that were read before are answered without IDs.
+    ///
+    /// # Errors
+    ///
+    /// The sentence for the log; nothing has changed.
+    pub fn set_server_id(&self, server_id: u32) -> Result<(), String> {
+        let layout = self.issuer().identity().layout;
+        let scheme = Scheme::new(layout, server_id, random_cycle(layout.random_bits()))
+            .ok_or_else(|| format!("server-id {server_id} does not fit id-range {}", layout.server_bits()))?;
+        let scheme = Arc::new(scheme);
+        let generators = self.generators.set_server_id(server_id).map_err(|error| error.to_string())?;
+        let Ok(()) = self.settings.update(|now| {
+            let scheme = Arc::clone(&scheme);
+            Ok::<_, Infallible>(Settings { scheme, has_server_id: true, ..now.clone().with_generators(generators) })
+        });
+        let Ok(()) = self.config.update(|now| Ok::<_, Infallible>(Config { server_id, ..Config::clone(now) }));
         Ok(())
     }
 }

@@ -54,6 +54,7 @@ impl Settings {
         Settings {
             vocabulary,
             scheme,
+            has_server_id: true,
             generators,
             counters: Arc::new(NamedCounters::new(config.counters.iter().cloned())),
             id_mgetid_max: config.id_mgetid_max,
@@ -260,7 +261,8 @@ impl Server {
                 Arc::clone(&settings.users)
             };
             let (scheme, generators) = (Arc::clone(&settings.scheme), Arc::clone(&settings.generators));
-            Ok::<_, Infallible>(Settings::of(&new, settings.vocabulary.clone(), scheme, generators, users))
+            let changed = Settings::of(&new, settings.vocabulary.clone(), scheme, generators, users);
+            Ok::<_, Infallible>(Settings { has_server_id: settings.has_server_id, ..changed })
         });
         let Ok(()) = self.config.update(|_| Ok::<_, Infallible>(new));
     }

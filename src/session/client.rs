@@ -58,7 +58,8 @@ impl NotAllowed {
 }
 
 fn named_getid(settings: &Settings) -> Option<&'static Command> {
-    settings.vocabulary.find(b"GETID").filter(|command| command.verb == Verb::GetId)
+    let command = settings.vocabulary.find(b"GETID").filter(|command| command.verb == Verb::GetId);
+    command.filter(|_| settings.has_server_id)
 }
 
 /// What `ACL LOG` shows of a key or a channel.

@@ -19,6 +19,9 @@ pub struct Settings {
     pub vocabulary: Vocabulary,
     /// How a reservation becomes IDs.
     pub scheme: Arc<Scheme>,
+    /// Whether the scheme is this server's own. Not while a server waits for a server-id (`server-id auto`): nobody may
+    /// draw by such settings, and `GETID` answers `LOADING`.
+    pub has_server_id: bool,
     /// Those that have names: see [`Settings::with_generators`].
     pub generators: Arc<NamedGenerators>,
     /// Those whose numbers sequences count: see [`Settings::with_counters`].
@@ -68,6 +71,12 @@ impl Settings {
         let has_names = !generators.is_empty() || !self.counters.is_empty();
         let vocabulary = self.vocabulary.naming_generators(has_names);
         Settings { vocabulary, generators, ..self }
+    }
+
+    /// The same for a server that has no server-id yet.
+    #[must_use]
+    pub fn without_server_id(self) -> Settings {
+        Settings { has_server_id: false, ..self }
     }
 
     /// The same for those whose numbers sequences count.

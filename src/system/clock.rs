@@ -5,7 +5,8 @@
 //!
 //! Deliberately not here: any judgement. What a clock that jumps means is for [`getid_core::ReferenceClock`].
 
-use getid_core::{Clocks, Reading};
+use getid_core::Reading;
+use getid_core::claim::Clocks;
 use nix::time::ClockId;
 
 /// A source of time: the system's, or a simulated one.
@@ -29,7 +30,7 @@ pub trait Clock: Send + Sync + 'static {
 
     /// Three clocks, one right after the other.
     fn clocks(&self) -> Clocks {
-        Clocks { boot_ns: self.boot_ns(), raw_ns: self.raw_ns(), wall_unix_ms: self.wall_unix_ms() }
+        Clocks { boot_ns: self.boot_ns(), raw_ns: self.raw_ns(), wall_ms: self.wall_unix_ms() }
     }
 
     /// Both clocks, one right after the other.

@@ -20,6 +20,7 @@ fn allocations(input: &[u8]) -> u64 {
     let settings = Arc::new(Settings {
         vocabulary: Vocabulary::default(),
         scheme: Arc::new(Scheme::new(layout, 0, cycle).expect("it fits")),
+        has_server_id: true,
         generators: Arc::default(),
         counters: Arc::default(),
         id_mgetid_max: 100,

@@ -28,6 +28,8 @@ pub(crate) struct Options {
     pub(crate) refuses: bool,
     /// `rename-command config "hidden"` and `rename-command shutdown ""`.
     pub(crate) renamed: bool,
+    /// `server-id auto`, and none has come free.
+    pub(crate) unclaimed: bool,
     /// There are named generators.
     pub(crate) generators: bool,
     /// There is a store for sequences.
@@ -42,6 +44,7 @@ impl Default for Options {
             password: false,
             refuses: false,
             renamed: false,
+            unclaimed: false,
             generators: false,
             sequences: false,
             request_bytes_max: 1 << 30,
@@ -57,6 +60,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
     let settings = Settings {
         vocabulary,
         scheme: Arc::new(Scheme::new(Layout::default(), 0, cycle).unwrap()),
+        has_server_id: !options.unclaimed,
         generators: Arc::default(),
         counters: Arc::default(),
         id_mgetid_max: 100,
@@ -467,6 +471,7 @@ fn read_line(line: &str, place: &str, all: &mut Vec<Conversation>) {
                 "password" => conversation.options.password = true,
                 "refuses" => conversation.options.refuses = true,
                 "renamed" => conversation.options.renamed = true,
+                "unclaimed" => conversation.options.unclaimed = true,
                 "generators" => conversation.options.generators = true,
                 "sequences" => conversation.options.sequences = true,
                 _ => panic!("{place}: what is '{mark}'?"),

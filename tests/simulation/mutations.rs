@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use getid_core::checks::{Fault, plant};
+use getid_core::claim::{Clocks, Hold};
 
 use getid_core::{
-    Blocked, Clocks, Declaration, Hold, Layout, Limits, LineSpec, Mint, NamedGenerator, Reading, Refusal, SavePoint, Tick, no_dates,
+    Blocked, Declaration, Layout, Limits, LineSpec, Mint, NamedGenerator, Reading, Refusal, SavePoint, Tick, no_dates,
 };
 
 use crate::clock::START_UNIX_MS;
@@ -108,11 +109,11 @@ fn a_beat_that_nobody_answers() {
     let clocks = |small: &Small| Clocks {
         boot_ns: small.boot_ns,
         raw_ns: small.boot_ns,
-        wall_unix_ms: small.wall_unix_ms,
+        wall_ms: small.wall_unix_ms,
     };
     small.mint.held(Hold { sent: clocks(&small), for_ms: 1500 }, clocks(&small));
     // The process is stopped: nobody looks at the clocks but the draw itself.
-    small.boot_ns += 1_500_000_000;
+    small.boot_ns += 1_499_999_999;
     assert!(small.mint.draw(small.boot_ns, 1, false).is_ok());
     small.boot_ns += 1;
     assert_eq!(small.mint.draw(small.boot_ns, 1, false), Err(Blocked::Watermark));

@@ -740,14 +740,14 @@ impl RefusalsAllowed {
     fn has(self, refusal: &Refusal) -> bool {
         match refusal {
             Refusal::Clock(_) | Refusal::EndOfTime { .. } | Refusal::BeforeEpoch { .. } => self.clock,
-            Refusal::Save { .. } | Refusal::SaveTimeout => self.disk,
+            Refusal::Save { .. } | Refusal::SaveTimeout | Refusal::StoreTimeout => self.disk,
             // That it is true is seen to where the queue is tested by itself.
             Refusal::Overload { wait_ms, max_wait_ms, .. } | Refusal::NamedOverload { wait_ms, max_wait_ms, .. } => {
                 wait_ms > max_wait_ms
             }
             // The policy may have been changed by now.
             Refusal::Busy { .. } | Refusal::Redeclared | Refusal::Closed => true,
-            Refusal::ClaimLost(_) => self.claim,
+            Refusal::ClaimLost(_) | Refusal::Standby(_) => self.claim,
         }
     }
 }

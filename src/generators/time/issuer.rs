@@ -3,12 +3,12 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use getid_core::checks::{Fault, planted};
-use getid_core::{Blocked, BorrowPolicy, ClockEvent, Limits, Mint, Refusal, Reservation, SavePoint, Severity};
+use getid_core::{Blocked, BorrowPolicy, ClockEvent, Layout, Limits, Mint, Refusal, Reservation, SavePoint, Severity};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -36,7 +36,9 @@ const TIMER_STEP: Duration = Duration::from_millis(1);
 /// Gives IDs to all connections of a process. Cheap to share by [`Arc`].
 pub struct Issuer<C: Clock = SystemClock> {
     pub(super) clock: C,
-    pub(super) identity: Identity,
+    layout: Layout,
+    /// It changes at most once, before the first ID: `server-id auto`.
+    server_id: AtomicU32,
     state: Mutex<State>,
     /// Notified when there is something for the keeper to do: the watermark is near, or a draw waits.
     pub(super) for_keeper: Notify,
@@ -122,7 +124,8 @@ impl<C: Clock> Issuer<C> {
         let ids_per_s = identity.layout.capacity_per_s();
         Issuer {
             clock,
-            identity,
+            layout: identity.layout,
+            server_id: AtomicU32::new(identity.server_id),
             state: Mutex::new(State {
                 mint: Mint::new(identity.layout, limits, found, reading),
                 unnamed: Source::new(Place::Slots, ids_per_s, MAX_WAIT_MS, reading.boot_ns),
@@ -322,7 +325,7 @@ impl<C: Clock> Issuer<C> {
     /// R, Unix ms.
     pub fn reference_unix_ms(&self) -> i64 {
         let status = self.lock().mint.status(self.clock.boot_ns());
-        status.reference.unix_ms(self.identity.layout.epoch())
+        status.reference.unix_ms(self.layout.epoch())
     }
 
     /// What INFO says.
@@ -401,9 +404,13 @@ impl<C: Clock> Issuer<C> {
         &self.clock
     }
 
+    pub(super) fn note_server_id(&self, server_id: u32) {
+        self.server_id.store(server_id, Relaxed);
+    }
+
     /// Layout and server-id.
     pub fn identity(&self) -> Identity {
-        self.identity
+        Identity { server_id: self.server_id.load(Relaxed), layout: self.layout }
     }
 
     /// The time by which waits are measured, ns.
@@ -548,6 +555,14 @@ impl<C: Clock> Issuer<C> {
     /// The claim was given up, for this reason: no IDs until it is taken again.
     pub(crate) fn stand_by(&self, why: &str) {
         self.lock().mint.stand_by(why.into());
+    }
+
+    /// Why the clock allows no IDs now.
+    pub(crate) fn clock_fault(&self) -> Option<String> {
+        match self.lock().mint.can_draw(self.clock.boot_ns()) {
+            Err(Blocked::Refused(Refusal::Clock(fault))) => Some(format!("standby: clock {fault}")),
+            _ => None,
+        }
     }
 
     /// What the last act stores of named generators.

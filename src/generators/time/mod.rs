@@ -34,7 +34,7 @@ mod seat;
 mod source;
 mod status;
 
-pub(crate) use self::issuer::Next;
+pub(crate) use self::issuer::{Next, Wanted};
 pub use self::issuer::{Issuer, MAX_WAIT_MS};
 pub use self::named::{DeclareError, random_cycle};
 pub use self::named_status::NamedStatus;

@@ -112,7 +112,7 @@ impl<C: Clock> Issuer<C> {
     /// A time, Unix ms, before which a generator that is added now gives no ID.
     fn start_unix_ms(&self) -> i64 {
         let status = self.lock().mint.status(self.clock.boot_ns());
-        status.position.max(status.reference).unix_ms(self.identity.layout.epoch())
+        status.position.max(status.reference).unix_ms(self.identity().layout.epoch())
     }
 
     /// The generator of this name, if it is declared so.
@@ -127,12 +127,33 @@ impl<C: Clock> Issuer<C> {
     }
 
     fn generator_of(&self, declaration: &Declaration) -> Result<Arc<NamedGenerator>, DeclareError> {
-        let random_bits = declaration.layout().bits_of(Role::Random);
-        let cycle = (random_bits > 0).then(|| random_cycle(random_bits));
-        let server_id = self.identity.server_id;
-        let generator = NamedGenerator::new(declaration.clone(), server_id, cycle);
-        let name = || declaration.name().to_owned();
-        generator.map(Arc::new).ok_or_else(|| DeclareError::ServerId { name: name(), server_id })
+        generator_of(declaration, self.identity().server_id)
+    }
+
+    /// The server-id of this life, where it was not known at the start (`server-id auto`), and the named generators as
+    /// they are with it. Only before the first ID: whoever holds generators of before must not draw from them.
+    ///
+    /// # Errors
+    ///
+    /// [`DeclareError::ServerId`], and nothing has changed.
+    pub fn set_server_id(&self, server_id: u32) -> Result<Vec<(usize, Arc<NamedGenerator>)>, DeclareError> {
+        loop {
+            let before: Vec<_> = self.lock().named.iter().map(|named| Arc::clone(&named.generator)).collect();
+            // Random cycles are large: they are made without the lock.
+            let after = before.iter().map(|known| generator_of(known.declaration(), server_id));
+            let after = after.collect::<Result<Vec<_>, _>>()?;
+            let mut state = self.lock();
+            let is_same = |(named, known): (&Named, &Arc<NamedGenerator>)| Arc::ptr_eq(&named.generator, known);
+            // Somebody else has declared others meanwhile.
+            if state.named.len() != before.len() || !state.named.iter().zip(&before).all(is_same) {
+                continue;
+            }
+            for (named, generator) in state.named.iter_mut().zip(&after) {
+                named.generator = Arc::clone(generator);
+            }
+            self.note_server_id(server_id);
+            return Ok(after.into_iter().enumerate().collect());
+        }
     }
 
     /// As [`Issuer::try_draw`], from the named generator of this index.
@@ -186,7 +207,7 @@ impl<C: Clock> Issuer<C> {
     pub fn named_status(&self, indices: impl IntoIterator<Item = usize>) -> Vec<NamedStatus> {
         let boot_ns = self.clock.boot_ns();
         let state = self.lock();
-        let reference_unix_ms = state.mint.status(boot_ns).reference.unix_ms(self.identity.layout.epoch());
+        let reference_unix_ms = state.mint.status(boot_ns).reference.unix_ms(self.identity().layout.epoch());
         let status = indices.into_iter().map(|index| state.named_status(index, boot_ns, reference_unix_ms));
         let statuses: Vec<_> = status.collect();
         drop(state);
@@ -196,6 +217,14 @@ impl<C: Clock> Issuer<C> {
         };
         statuses.into_iter().map(hangs).collect()
     }
+}
+
+fn generator_of(declaration: &Declaration, server_id: u32) -> Result<Arc<NamedGenerator>, DeclareError> {
+    let random_bits = declaration.layout().bits_of(Role::Random);
+    let cycle = (random_bits > 0).then(|| random_cycle(random_bits));
+    let generator = NamedGenerator::new(declaration.clone(), server_id, cycle);
+    let name = || declaration.name().to_owned();
+    generator.map(Arc::new).ok_or_else(|| DeclareError::ServerId { name: name(), server_id })
 }
 
 impl State {

@@ -84,6 +84,10 @@ fn remedy(refusal: &Refusal) -> &'static str {
         Refusal::SaveTimeout => {
             "Mend the disk. If it is lost: start with another dir, after 'getid state advance --past-id'."
         }
+        Refusal::StoreTimeout => {
+            "Mend the claim store, or the network on the way to it. IDs are given again as soon as it answers."
+        }
+        Refusal::Standby(_) => "Ask the server that has the claim. This one takes it over once that one is silent.",
         Refusal::ClaimLost(_) => {
             "Put the state folder back as it was, and stop any other server with this server-id; then IDs are given again."
         }

@@ -18,6 +18,7 @@ use crate::text::suggest::is_near;
 /// `GETID [name [field value ...]]` that did not come by the fast path.
 #[inline]
 pub(super) fn getid(call: &mut Call<'_>) -> Outcome {
+    check_server_id(call, Verb::GetId)?;
     if call.args.len() > 1 {
         return named(call, 1, 1);
     }
@@ -29,6 +30,7 @@ pub(super) fn getid(call: &mut Call<'_>) -> Outcome {
 /// `MGETID count [name [field value ...]]`
 #[inline]
 pub(super) fn mgetid(call: &mut Call<'_>) -> Outcome {
+    check_server_id(call, Verb::MGetId)?;
     let counted = parse_integer(call.arg(1));
     match counted.map(u32::try_from) {
         Some(Ok(count @ 1..)) if count <= call.client.settings.id_mgetid_max => {
@@ -43,6 +45,19 @@ pub(super) fn mgetid(call: &mut Call<'_>) -> Outcome {
     }
     Err(counted.map_or(NOT_AN_INTEGER.into(), |count| format!("ERR parameters error! argv[1] = {count}").into()))
 }
+
+/// Without a server-id nothing is drawn: what a turn has drawn is written by the settings that it was read by.
+#[inline]
+fn check_server_id(call: &mut Call<'_>, verb: Verb) -> Result<(), ErrorText> {
+    if call.client.settings.has_server_id {
+        return Ok(());
+    }
+    call.turn.tally.ids(verb, 1, 1);
+    Err(NO_SERVER_ID.into())
+}
+
+/// What a server says for which no server-id has come free.
+const NO_SERVER_ID: &str = "LOADING standby: no server-id has come free for this server (server-id auto)";
 
 /// The name of a generator is the argument at `at`, and values of its fields follow.
 #[inline(never)]

@@ -23,11 +23,13 @@
 mod choice;
 mod claimant;
 mod clocks;
+mod held;
 mod record;
 mod watch;
 
 pub use self::choice::{Candidate, Choice, choose, own_name_in_use};
 pub use self::claimant::{Claimant, Options};
 pub use self::clocks::{Clocks, Hold};
+pub(crate) use self::held::HoldWatch;
 pub use self::record::{Act, Ask, Cause, Event, Loss, Read, Seen, Stamp, Waiting, Wish, Write, Wrote};
 pub use self::watch::Watch;

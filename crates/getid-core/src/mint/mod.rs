@@ -31,9 +31,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::checks::{Fault, Rare, any_planted, planted, saw};
+use crate::claim::{Clocks, Hold, HoldWatch};
 use crate::clock::{Reading, ReferenceClock};
 use crate::clock_event::ClockEvent;
-use crate::hold::{Clocks, Hold, Watch};
 use crate::layout::Layout;
 use crate::limits::{BorrowPolicy, Limits};
 use crate::refusal::{Blocked, Overload, Refusal};
@@ -76,9 +76,9 @@ pub struct Mint {
     piece_max: u32,
     /// The watermark, or 0 while no IDs may be given: the one bound that a draw looks at beside R + B.
     gate: Tick,
-    /// The boot time up to which the claim allows IDs, ns: `u64::MAX` for a claim that does not end by silence.
+    /// The boot time until which the claim allows IDs, ns, exclusive: `u64::MAX` for a claim that does not end by silence.
     held_until_ns: u64,
-    hold: Option<Watch>,
+    hold: Option<HoldWatch>,
     /// A draw past this slot makes a save due.
     save_from: Slot,
     closed: bool,
@@ -168,7 +168,7 @@ impl Mint {
             return self.gate;
         }
         // On the issuing path and never on a timer: a process that was stopped finds out here.
-        if self.clock.seen_boot_ns() > self.held_until_ns && !planted(Fault::GivesPastItsHold) {
+        if self.clock.seen_boot_ns() >= self.held_until_ns && !planted(Fault::GivesPastItsHold) {
             return Tick(0);
         }
         Tick(now.0 + self.max_borrow_ms).min(self.gate)
@@ -437,7 +437,7 @@ impl Mint {
     /// A beat was acknowledged: IDs may be given until this hold ends. Without a call they may be for ever, as with a
     /// claim that does not end by silence.
     pub fn held(&mut self, hold: Hold, now: Clocks) {
-        self.hold = Some(Watch::new(hold));
+        self.hold = Some(HoldWatch::new(hold));
         self.watch_hold(now);
     }
 
