@@ -93,8 +93,8 @@ pub trait Claim: Sized + Send + 'static {
     }
 
     /// Gives the claim up for a while, because IDs cannot be given with it: the clock is absurd, as `why` says. To be
-    /// called at the [pace](Claim::pace) in the place of saves, as long as that is so. Not for a claim that does not end
-    /// by silence.
+    /// called at the [pace](Claim::pace) in the place of saves, as long as that is so. Not for a claim that does not
+    /// end by silence.
     fn step_down(&mut self, _why: &str) -> impl Future<Output = ()> + Send {
         async {}
     }

@@ -76,7 +76,7 @@ pub struct Mint {
     piece_max: u32,
     /// The watermark, or 0 while no IDs may be given: the one bound that a draw looks at beside R + B.
     gate: Tick,
-    /// The boot time until which the claim allows IDs, ns, exclusive: `u64::MAX` for a claim that does not end by silence.
+    /// The boot time until which the claim allows IDs, ns, exclusive: `u64::MAX` for one that does not end by silence.
     held_until_ns: u64,
     hold: Option<HoldWatch>,
     /// A draw past this slot makes a save due.
