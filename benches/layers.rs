@@ -152,6 +152,7 @@ fn turn(c: &mut Criterion) {
     let settings = Arc::new(Settings {
         vocabulary: Vocabulary::new(&[]).expect("no renames"),
         scheme: scheme(),
+        has_server_id: true,
         generators: Arc::default(),
         counters: Arc::default(),
         id_mgetid_max: 100,

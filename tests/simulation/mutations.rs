@@ -106,11 +106,7 @@ fn every_planted_fault_is_found() {
 
 fn a_beat_that_nobody_answers() {
     let mut small = Small::running();
-    let clocks = |small: &Small| Clocks {
-        boot_ns: small.boot_ns,
-        raw_ns: small.boot_ns,
-        wall_ms: small.wall_unix_ms,
-    };
+    let clocks = |small: &Small| Clocks { boot_ns: small.boot_ns, raw_ns: small.boot_ns, wall_ms: small.wall_unix_ms };
     small.mint.held(Hold { sent: clocks(&small), for_ms: 1500 }, clocks(&small));
     // The process is stopped: nobody looks at the clocks but the draw itself.
     small.boot_ns += 1_499_999_999;

@@ -131,7 +131,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::Save { error } => write!(f, "MISCONF state can't be saved: {error}"),
             Refusal::SaveTimeout => write!(f, "MISCONF state can't be saved: the disk has not answered for 1 s"),
-            Refusal::StoreTimeout => write!(f, "MISCONF state can't be saved: the claim store has not answered for 1 s"),
+            Refusal::StoreTimeout => {
+                write!(f, "MISCONF state can't be saved: the claim store has not answered for 1 s")
+            }
             Refusal::ClaimLost(text) => write!(f, "MISCONF claim lost: {text}"),
             Refusal::Standby(text) => write!(f, "LOADING {text}"),
             Refusal::Redeclared => write!(f, "BUSY the generator has just been declared in another way; ask again"),

@@ -34,8 +34,8 @@ mod seat;
 mod source;
 mod status;
 
-pub(crate) use self::issuer::{Next, Wanted};
 pub use self::issuer::{Issuer, MAX_WAIT_MS};
+pub(crate) use self::issuer::{Next, Wanted};
 pub use self::named::{DeclareError, random_cycle};
 pub use self::named_status::NamedStatus;
 pub use self::status::IssuerStatus;
