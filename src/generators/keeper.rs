@@ -139,7 +139,7 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
             }
             if !stopping
                 && retry_at.is_none_or(|at| Instant::now() >= at)
-                && let Some(act) = idle.is_some().then(|| next_act::<C, S>(issuer, beat_at)).flatten()
+                && let Some(act) = idle.is_some().then(|| next_act(issuer, beat_at)).flatten()
                 && let Some(claim) = idle.take()
             {
                 began = Instant::now();
@@ -202,7 +202,7 @@ enum Act {
     StepDown(String),
 }
 
-fn next_act<C: Clock, S: Claim>(issuer: &Issuer<C>, beat_at: Option<Instant>) -> Option<Act> {
+fn next_act<C: Clock>(issuer: &Issuer<C>, beat_at: Option<Instant>) -> Option<Act> {
     let is_due = beat_at.is_some_and(|at| Instant::now() >= at) || (beat_at.is_some() && issuer.is_past_its_hold());
     if !is_due {
         return issuer.wanted_save().map(Act::Save);
