@@ -10,6 +10,8 @@
 //! Invariant: of two writes that name the same stamp, one is done at most. A read shows every write whose answer came
 //! before the read was sent (it is linearizable, never a replica's).
 
+#[cfg(feature = "fleet")]
+pub mod etcd;
 pub mod memory;
 
 use std::fmt;

@@ -1,0 +1,215 @@
+//! What etcd's errors mean, each with its remedy.
+
+use crate::text::printable::printable_up_to;
+
+/// Characters of what was said that are shown.
+const SHOWN_CHARS: usize = 200;
+
+/// Why one member gave no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The cluster says so itself, and nothing was done: another member would say the same.
+    Refused(String),
+    /// Nothing was done, and this member cannot be used before somebody changes something; another may do it.
+    Unfit(String),
+    /// Nothing was done; another member may do it, and this one later.
+    Away(String),
+    /// It was asked, and nobody knows what it did.
+    Unknown(String),
+    /// The answer is longer than was allowed.
+    TooLong(String),
+    /// Nothing was done: the login is over.
+    LoginIsOver(String),
+    /// Nothing was done: its users are switched off.
+    UsersAreOff(String),
+}
+
+impl Failure {
+    /// What happened, and the remedy.
+    pub(super) fn text(self) -> String {
+        match self {
+            Failure::Refused(text)
+            | Failure::Unfit(text)
+            | Failure::Away(text)
+            | Failure::Unknown(text)
+            | Failure::TooLong(text)
+            | Failure::LoginIsOver(text)
+            | Failure::UsersAreOff(text) => text,
+        }
+    }
+}
+
+/// Whom its errors are about.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    /// The member, such as `etcd at db1:2379`.
+    pub(super) place: &'a str,
+    /// The path that was asked.
+    pub(super) path: &'a str,
+    /// The user that logs in.
+    pub(super) user: Option<&'a str>,
+    /// What its keys begin with.
+    pub(super) prefix: &'a str,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Refused,
+    Away,
+    Unknown,
+    /// Who asks is not known, or may not do this.
+    Right,
+    LoginIsOver,
+    UsersAreOff,
+}
+
+/// What etcd says, what it means for a request, and the remedy.
+///
+/// Of those that are [`Kind::Unknown`] some look as if nothing was done: the write by which the database becomes too
+/// large is done and refused in one (`quotaApplierV3.Txn` of etcd), and `no leader` is also said of a write that was on
+/// its way.
+const SAID: [(&str, Kind, &str); 15] = [
+    ("authentication failed", Kind::Refused, "the user or the password is wrong"),
+    ("user name is empty", Kind::LoginIsOver, ""),
+    ("permission denied", Kind::Right, ""),
+    ("invalid auth token", Kind::LoginIsOver, ""),
+    ("revision of auth store is old", Kind::LoginIsOver, ""),
+    ("authentication is not enabled", Kind::UsersAreOff, ""),
+    ("request is too large", Kind::Refused, TOO_LARGE),
+    ("message larger than max", Kind::Refused, TOO_LARGE),
+    ("too many requests", Kind::Refused, "it has more to write than its disk takes: look at its load"),
+    ("not supported for learner", Kind::Away, "it is a learner: name the other members"),
+    (
+        "database space exceeded",
+        Kind::Unknown,
+        "its database is full: compact and defragment it (etcdctl compact, etcdctl defrag) or raise \
+         --quota-backend-bytes, then etcdctl alarm disarm",
+    ),
+    (
+        "corrupt cluster",
+        Kind::Unknown,
+        "its members have different data: restore it from a snapshot, or ask who runs it",
+    ),
+    ("no leader", Kind::Unknown, MAJORITY),
+    ("leader changed", Kind::Unknown, MAJORITY),
+    ("request timed out", Kind::Unknown, MAJORITY),
+];
+
+const TOO_LARGE: &str = "its --max-request-bytes must be 1572864, which is the default, or more";
+
+const MAJORITY: &str = "its members elect a leader, or most of them are not reached: it comes back by itself if more \
+                        than half of them run and reach each other";
+
+/// What an answer other than 200 means.
+pub(super) fn of_answer(asked: Asked<'_>, status: u16, body: &[u8]) -> Failure {
+    let Asked { place, path, user, prefix } = asked;
+    let text = String::from_utf8_lossy(body);
+    let Some(said) = message(body) else {
+        let shown = printable_up_to(text.trim(), SHOWN_CHARS);
+        if text.contains("HTTPS server") {
+            return Failure::Unfit(format!("{place} takes TLS alone: write tls=verify, or leave tls=no out"));
+        }
+        let sentence = format!("{place} answered {path} with status {status} and '{shown}'");
+        let expected = "an etcd of 3.4 or newer with its JSON gateway is expected there (--enable-grpc-gateway, which \
+                        etcd 3.4 leaves out when it has a configuration file)";
+        return match status {
+            404 | 405 | 501 => Failure::Unfit(format!("{sentence}; {expected}")),
+            _ => Failure::Unknown(format!("{sentence}; {expected}")),
+        };
+    };
+    let shown = printable_up_to(&said, SHOWN_CHARS);
+    let Some((_, kind, remedy)) = SAID.iter().find(|(known, _, _)| said.contains(known)) else {
+        return Failure::Unknown(format!("{place} said '{shown}'"));
+    };
+    let because = |remedy: &str| format!("{place} said '{shown}': {remedy}");
+    match (kind, user) {
+        (Kind::Refused, _) => Failure::Refused(because(remedy)),
+        (Kind::Away, _) => Failure::Away(because(remedy)),
+        (Kind::Unknown, _) => Failure::Unknown(because(remedy)),
+        (Kind::UsersAreOff, _) => Failure::UsersAreOff(because("leave the user out, or etcdctl auth enable")),
+        (Kind::LoginIsOver, Some(_)) => Failure::LoginIsOver(because("it forgot the login, and forgets it again")),
+        (Kind::LoginIsOver | Kind::Right, None) => {
+            Failure::Refused(because("it wants a user and a password: write etcd://USER:PASSWORD@HOST/PREFIX"))
+        }
+        (Kind::Right, Some(user)) => Failure::Refused(because(&format!(
+            "the user '{}' may not read and write there: etcdctl role grant-permission ROLE --prefix=true readwrite \
+             {prefix}/",
+            printable_up_to(user, 64)
+        ))),
+    }
+}
+
+/// What an error says, which 3.4 and 3.5 say twice.
+fn message(body: &[u8]) -> Option<String> {
+    let found: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(body).ok()?;
+    let text = ["message", "error"].iter().find_map(|name| found.get(*name)?.as_str());
+    Some(text?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASKED: Asked<'_> =
+        Asked { place: "etcd at db1:2379", path: "/v3/kv/txn", user: Some("ids"), prefix: "getid" };
+
+    fn said(message: &str, status: u16) -> Failure {
+        let body = format!(r#"{{"error":"{message}","message":"{message}","code":3}}"#);
+        of_answer(ASKED, status, body.as_bytes())
+    }
+
+    #[test]
+    fn each_error_has_its_meaning_and_its_remedy() {
+        for (message, expected) in [
+            (
+                "etcdserver: authentication failed, invalid user ID or password",
+                Failure::Refused(
+                    "etcd at db1:2379 said 'etcdserver: authentication failed, invalid user ID or password': the user \
+                     or the password is wrong"
+                        .to_owned(),
+                ),
+            ),
+            (
+                "etcdserver: permission denied",
+                Failure::Refused(
+                    "etcd at db1:2379 said 'etcdserver: permission denied': the user 'ids' may not read and write \
+                     there: etcdctl role grant-permission ROLE --prefix=true readwrite getid/"
+                        .to_owned(),
+                ),
+            ),
+            ("something new", Failure::Unknown("etcd at db1:2379 said 'something new'".to_owned())),
+        ] {
+            assert_eq!(said(message, 400), expected);
+        }
+        for (message, remedy) in [
+            ("etcdserver: mvcc: database space exceeded", "etcdctl alarm disarm"),
+            ("etcdserver: no leader", "more than half of them"),
+            ("etcdserver: leader changed", "more than half of them"),
+            ("etcdserver: request timed out, possibly due to previous leader failure", "more than half of them"),
+        ] {
+            let found = said(message, 503);
+            assert!(matches!(&found, Failure::Unknown(text) if text.contains(remedy)), "{found:?}");
+        }
+        for message in ["etcdserver: invalid auth token", "etcdserver: user name is empty"] {
+            assert!(matches!(said(message, 401), Failure::LoginIsOver(_)), "{message}");
+            let body = format!(r#"{{"code":16,"message":"{message}","details":[]}}"#);
+            let found = of_answer(Asked { user: None, ..ASKED }, 401, body.as_bytes());
+            assert!(matches!(&found, Failure::Refused(text) if text.contains("USER:PASSWORD@")), "{found:?}");
+        }
+        assert!(matches!(said("etcdserver: rpc not supported for learner", 400), Failure::Away(_)));
+        assert!(matches!(said("etcdserver: authentication is not enabled", 400), Failure::UsersAreOff(_)));
+    }
+
+    #[test]
+    fn what_is_no_etcd_is_told_and_shown_as_one_line() {
+        let found = of_answer(ASKED, 404, b"<html>\n\x1b[2J");
+        let Failure::Unfit(text) = &found else { panic!("{found:?}") };
+        assert!(text.contains(r"status 404 and '<html>\n\u{1b}[2J'; an etcd of 3.4 or newer"), "{text}");
+        assert!(matches!(of_answer(ASKED, 502, b"bad gateway"), Failure::Unknown(_)));
+        assert!(matches!(of_answer(ASKED, 500, b"[]"), Failure::Unknown(_)));
+        let found = of_answer(ASKED, 400, b"Client sent an HTTP request to an HTTPS server.\n");
+        assert!(matches!(&found, Failure::Unfit(text) if text.contains("tls=verify")), "{found:?}");
+        let found = said(&"x".repeat(1000), 500);
+        assert!(matches!(&found, Failure::Unknown(text) if text.len() < 300), "{found:?}");
+    }
+}

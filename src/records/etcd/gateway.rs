@@ -1,0 +1,378 @@
+//! What is said to etcd's JSON gateway, and what it answers.
+//!
+//! A record is one key, `PREFIX/KEY`. Its value is a line with the stamp, and the text behind it:
+//!
+//! ```text
+//! beat 17 of 4bf92f3577b34da6a3ce929d0e0e4736
+//! getid state 4
+//! ...
+//! ```
+//!
+//! A write is one transaction. It compares the value with that line and nothing else: a value that is greater than the
+//! line and less than the line with its end counted up begins with the line. So no text has to be known or sent in
+//! order to compare, and no read comes first. The number of the revision that last changed the key (`mod_revision`) is
+//! not compared: a store that was restored from a snapshot counts the same numbers again for other writes, and no two
+//! writes have one stamp.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::super::{Key, Row, Stamp, Written};
+use crate::text::printable::printable_up_to;
+
+/// A path of the gateway.
+pub(super) const READ: &str = "/v3/kv/range";
+pub(super) const WRITE: &str = "/v3/kv/txn";
+pub(super) const LOGIN: &str = "/v3/auth/authenticate";
+pub(super) const STATUS: &str = "/v3/maintenance/status";
+
+/// Between the line of the stamp and the text.
+const LINE_END: u8 = b'\n';
+
+/// The request for one record.
+pub(super) fn read(prefix: &str, key: &Key) -> Vec<u8> {
+    body(&json!({ "key": coded(&name(prefix, key.as_str())) }))
+}
+
+/// The request for the records whose keys begin with `begin`, those after the key `after`. `None`: there are none.
+pub(super) fn list(prefix: &str, begin: &str, after: &str, limit: usize) -> Option<Vec<u8>> {
+    let first = name(prefix, begin).into_bytes();
+    let mut end = first.clone();
+    // The first key that does not begin so: no key has a byte that cannot be counted up.
+    *end.last_mut()? += 1;
+    let mut next = name(prefix, after).into_bytes();
+    next.push(0);
+    let start = if after.is_empty() { first } else { first.max(next) };
+    (start < end).then(|| body(&json!({ "key": coded(&start), "range_end": coded(&end), "limit": limit })))
+}
+
+/// The request that writes a record where one with the stamp `expect` is, or none.
+pub(super) fn write(prefix: &str, key: &Key, expect: Option<Stamp>, new: &Row) -> Vec<u8> {
+    let key = coded(&name(prefix, key.as_str()));
+    let compare = match expect {
+        None => json!([{ "key": key, "target": "CREATE", "result": "EQUAL", "create_revision": "0" }]),
+        Some(stamp) => {
+            let value = |end: u8| {
+                let mut line = stamp_line(stamp).into_bytes();
+                line.push(end);
+                coded(&line)
+            };
+            json!([
+                { "key": key, "target": "VALUE", "result": "GREATER", "value": coded(&stamp_line(stamp)) },
+                { "key": key, "target": "VALUE", "result": "LESS", "value": value(LINE_END + 1) },
+            ])
+        }
+    };
+    body(&json!({
+        "compare": compare,
+        "success": [{ "request_put": { "key": key, "value": coded(&value_of(new)) } }],
+        "failure": [{ "request_range": { "key": key } }],
+    }))
+}
+
+/// The request for a token.
+pub(super) fn login(user: &str, password: &str) -> Vec<u8> {
+    body(&json!({ "name": user, "password": password }))
+}
+
+/// The request for what the member says of itself.
+pub(super) fn status() -> Vec<u8> {
+    body(&json!({}))
+}
+
+/// The key of a record in etcd.
+pub(super) fn name(prefix: &str, key: &str) -> String {
+    format!("{prefix}/{key}")
+}
+
+/// What an etcd says in each answer.
+#[derive(Deserialize)]
+struct Header {
+    #[serde(rename = "cluster_id", alias = "clusterId")]
+    _cluster_id: String,
+}
+
+#[derive(Deserialize)]
+struct RangeAnswer {
+    #[serde(rename = "header")]
+    _header: Header,
+    #[serde(default)]
+    kvs: Vec<KeyValue>,
+}
+
+#[derive(Deserialize)]
+struct KeyValue {
+    key: String,
+    #[serde(default)]
+    value: String,
+}
+
+#[derive(Deserialize)]
+struct WriteAnswer {
+    #[serde(rename = "header")]
+    _header: Header,
+    #[serde(default)]
+    succeeded: bool,
+    #[serde(default)]
+    responses: Vec<Operation>,
+}
+
+#[derive(Deserialize)]
+struct Operation {
+    #[serde(alias = "responseRange")]
+    response_range: Option<Found>,
+}
+
+#[derive(Deserialize)]
+struct Found {
+    #[serde(default)]
+    kvs: Vec<KeyValue>,
+}
+
+#[derive(Deserialize)]
+struct LoginAnswer {
+    #[serde(rename = "header")]
+    _header: Header,
+    token: String,
+}
+
+/// What a member says of itself.
+#[derive(Deserialize)]
+pub(super) struct StatusAnswer {
+    #[serde(rename = "header")]
+    _header: Header,
+    /// Such as `3.5.28`.
+    pub(super) version: String,
+    /// Its alarms, and whether it has no leader.
+    #[serde(default)]
+    pub(super) errors: Vec<String>,
+}
+
+/// What is wrong with an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It is none of etcd's.
+    NoAnswer(String),
+    /// Somebody else wrote the key.
+    NoRecord(String),
+}
+
+/// The record that was read.
+pub(super) fn read_answer(prefix: &str, key: &Key, body: &[u8]) -> Result<Option<Row>, Fault> {
+    one(prefix, key, parsed::<RangeAnswer>(body)?.kvs)
+}
+
+/// The records that were listed, in the order of their keys.
+pub(super) fn list_answer(prefix: &str, body: &[u8]) -> Result<Vec<(Key, Row)>, Fault> {
+    parsed::<RangeAnswer>(body)?.kvs.iter().map(|found| record(prefix, found)).collect()
+}
+
+/// What became of a write.
+pub(super) fn write_answer(prefix: &str, key: &Key, body: &[u8]) -> Result<Written, Fault> {
+    let answer = parsed::<WriteAnswer>(body)?;
+    if answer.succeeded {
+        return Ok(Written::Done);
+    }
+    let found = answer.responses.into_iter().next().and_then(|operation| operation.response_range);
+    let found = found.ok_or_else(|| Fault::NoAnswer("it does not say what the record is".to_owned()))?;
+    Ok(Written::Conflict(one(prefix, key, found.kvs)?))
+}
+
+/// The token of a login.
+pub(super) fn login_answer(body: &[u8]) -> Result<String, Fault> {
+    Ok(parsed::<LoginAnswer>(body)?.token)
+}
+
+/// What the member says of itself.
+pub(super) fn status_answer(body: &[u8]) -> Result<StatusAnswer, Fault> {
+    parsed(body)
+}
+
+fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
+    serde_json::from_slice(body).map_err(|error| Fault::NoAnswer(error.to_string()))
+}
+
+fn one(prefix: &str, key: &Key, found: Vec<KeyValue>) -> Result<Option<Row>, Fault> {
+    let mut found = found.into_iter();
+    match (found.next(), found.next()) {
+        (None, _) => Ok(None),
+        (Some(one), None) => match record(prefix, &one)? {
+            (other, row) if other == *key => Ok(Some(row)),
+            (other, _) => Err(Fault::NoAnswer(format!("it is about the key '{other}'"))),
+        },
+        _ => Err(Fault::NoAnswer("it has more than one record".to_owned())),
+    }
+}
+
+fn record(prefix: &str, found: &KeyValue) -> Result<(Key, Row), Fault> {
+    let key = decoded(&found.key)?;
+    let value = decoded(&found.value)?;
+    let shown = || printable_up_to(&String::from_utf8_lossy(&key), 100);
+    let own = key.strip_prefix(prefix.as_bytes()).and_then(|rest| rest.strip_prefix(b"/"));
+    let own = own.and_then(|rest| str::from_utf8(rest).ok()).and_then(Key::new);
+    let own = own.ok_or_else(|| Fault::NoRecord(format!("the key '{}' is none of getid's", shown())))?;
+    let row = row_of(&value)
+        .ok_or_else(|| Fault::NoRecord(format!("the value of the key '{}' does not begin with a stamp", shown())))?;
+    Ok((own, row))
+}
+
+fn stamp_line(stamp: Stamp) -> String {
+    format!("beat {} of {:032x}", stamp.beat, stamp.writer)
+}
+
+fn value_of(row: &Row) -> Vec<u8> {
+    let mut value = stamp_line(row.stamp).into_bytes();
+    value.push(LINE_END);
+    value.extend_from_slice(row.text.as_bytes());
+    value
+}
+
+/// `None` unless it is written as [`value_of`] writes it.
+fn row_of(value: &[u8]) -> Option<Row> {
+    let (line, text) = str::from_utf8(value).ok()?.split_once(char::from(LINE_END))?;
+    let (beat, writer) = line.strip_prefix("beat ")?.split_once(" of ")?;
+    let stamp = Stamp { writer: u128::from_str_radix(writer, 16).ok()?, beat: beat.parse().ok()? };
+    (stamp_line(stamp) == line && stamp.beat <= Stamp::BEAT_MAX).then(|| Row { stamp, text: text.to_owned() })
+}
+
+fn body(value: &Value) -> Vec<u8> {
+    value.to_string().into_bytes()
+}
+
+fn coded(bytes: &(impl AsRef<[u8]> + ?Sized)) -> String {
+    BASE64_STANDARD.encode(bytes)
+}
+
+fn decoded(text: &str) -> Result<Vec<u8>, Fault> {
+    BASE64_STANDARD.decode(text).map_err(|error| Fault::NoAnswer(format!("a key or value is no Base64: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(beat: u64, text: &str) -> Row {
+        Row { stamp: Stamp { writer: 0xabc, beat }, text: text.to_owned() }
+    }
+
+    /// What etcd's comparison says of a value that is there.
+    fn is_equal_by_compare(request: &[u8], value: &[u8]) -> bool {
+        let request: Value = serde_json::from_slice(request).unwrap();
+        request["compare"].as_array().unwrap().iter().all(|compare| {
+            let bound = BASE64_STANDARD.decode(compare["value"].as_str().unwrap()).unwrap();
+            match compare["result"].as_str().unwrap() {
+                "GREATER" => value > bound.as_slice(),
+                "LESS" => value < bound.as_slice(),
+                other => panic!("{other}"),
+            }
+        })
+    }
+
+    #[test]
+    fn a_stamp_is_compared_whatever_the_text_is() {
+        let key = Key::of_claim(3);
+        let request = write("p", &key, Some(row(17, "").stamp), &row(18, "new"));
+        for text in ["", "\0", "a", "\n", "\u{10ffff}", "getid state 4\n..."] {
+            assert!(is_equal_by_compare(&request, &value_of(&row(17, text))), "{text:?}");
+        }
+        for other in [16, 18, 1, 170, 171, 177] {
+            assert!(!is_equal_by_compare(&request, &value_of(&row(other, "a"))), "{other}");
+        }
+        let mut other = row(17, "a");
+        for writer in [0xabb, 0xabd, 0, u128::MAX] {
+            other.stamp.writer = writer;
+            assert!(!is_equal_by_compare(&request, &value_of(&other)), "{writer}");
+        }
+        for strange in ["", "beat 17 of 00000000000000000000000000000abc", "beat", "\u{10ffff}"] {
+            assert!(!is_equal_by_compare(&request, strange.as_bytes()), "{strange:?}");
+        }
+    }
+
+    #[test]
+    fn values_are_read_as_they_are_written_and_not_otherwise() {
+        for text in ["", "a\nb\n", "\0"] {
+            let row = row(Stamp::BEAT_MAX, text);
+            assert_eq!(row_of(&value_of(&row)), Some(row));
+        }
+        let writer = "0000000000000000000000000000000a";
+        for bad in [
+            String::new(),
+            format!("beat 1 of {writer}"),
+            format!("beat 01 of {writer}\n"),
+            format!("beat +1 of {writer}\n"),
+            format!("beat 1 of {}\n", writer.to_uppercase()),
+            format!("beat 1 of {}\n", &writer[1..]),
+            format!("beat 9223372036854775808 of {writer}\n"),
+            format!("beat x of {writer}\n"),
+            "getid state 3\n".to_owned(),
+        ] {
+            assert_eq!(row_of(bad.as_bytes()), None, "{bad:?}");
+        }
+        assert_eq!(row_of(format!("beat 1 of {writer}\n\u{e4}").as_bytes()).unwrap().text, "\u{e4}");
+        assert_eq!(row_of(&[format!("beat 1 of {writer}\n").as_bytes(), b"\xff"].concat()), None);
+    }
+
+    #[test]
+    fn pages_begin_behind_a_key_and_end_with_the_prefix() {
+        let range = |begin, after| {
+            let request: Value = serde_json::from_slice(&list("p", begin, after, 7)?).unwrap();
+            assert_eq!(request["limit"], 7);
+            let text = |name: &str| {
+                let bytes = BASE64_STANDARD.decode(request[name].as_str().unwrap()).unwrap();
+                String::from_utf8(bytes).unwrap()
+            };
+            Some((text("key"), text("range_end")))
+        };
+        let pair = |key: &str, end: &str| Some((key.to_owned(), end.to_owned()));
+        assert_eq!(range("claim/", ""), pair("p/claim/", "p/claim0"));
+        assert_eq!(range("claim/", "claim/17"), pair("p/claim/17\0", "p/claim0"));
+        assert_eq!(range("claim/", "a"), pair("p/claim/", "p/claim0"));
+        assert_eq!(range("claim/", "cluster"), None);
+        assert_eq!(range("", ""), pair("p/", "p0"));
+    }
+
+    #[test]
+    fn answers_are_read_strictly() {
+        let key = Key::of_claim(3);
+        let header = r#""header":{"cluster_id":"1","member_id":"2","revision":"3","raft_term":"4"}"#;
+        let kv = |name: &str, value: &[u8]| {
+            format!(r#"{{"key":"{}","value":"{}","version":"1","lease":"0"}}"#, coded(name), coded(value))
+        };
+        let (good, stamp) = (row(1, "text"), row(1, "").stamp);
+        let ranged = |kvs: &str| format!(r#"{{{header},"kvs":[{kvs}],"count":"1"}}"#);
+        let one = kv("p/claim/3", &value_of(&good));
+        assert_eq!(read_answer("p", &key, ranged(&one).as_bytes()), Ok(Some(good.clone())));
+        assert_eq!(read_answer("p", &key, format!("{{{header}}}").as_bytes()), Ok(None));
+        assert_eq!(list_answer("p", ranged(&one).as_bytes()), Ok(vec![(key.clone(), good.clone())]));
+        let conflict = format!(r#"{{{header},"responses":[{{"response_range":{{"header":{{}},"kvs":[{one}]}}}}]}}"#);
+        assert_eq!(write_answer("p", &key, conflict.as_bytes()), Ok(Written::Conflict(Some(good))));
+        let gone = format!(r#"{{{header},"responses":[{{"response_range":{{"header":{{}}}}}}]}}"#);
+        assert_eq!(write_answer("p", &key, gone.as_bytes()), Ok(Written::Conflict(None)));
+        let done = format!(r#"{{{header},"succeeded":true,"responses":[{{"response_put":{{}}}}]}}"#);
+        assert_eq!(write_answer("p", &key, done.as_bytes()), Ok(Written::Done));
+        // What no etcd says, and what no getid wrote.
+        for none in ["", "{}", "[]", "<html>", r#"{"succeeded":true}"#, &format!("{{{header}}}"), "{\"header\":{}}"] {
+            assert!(matches!(write_answer("p", &key, none.as_bytes()), Err(Fault::NoAnswer(_))), "{none}");
+        }
+        for none in [
+            ranged(r#"{"key":"?","value":""}"#),
+            ranged(&format!("{one},{one}")),
+            ranged(&kv("p/claim/4", &value_of(&row(1, "text")))),
+        ] {
+            assert!(matches!(read_answer("p", &key, none.as_bytes()), Err(Fault::NoAnswer(_))), "{none}");
+        }
+        for (name, value, expected) in [
+            ("p/claim/3", &b"hello"[..], "the value of the key 'p/claim/3' does not begin with a stamp"),
+            ("p/claim/3", b"", "the value of the key 'p/claim/3' does not begin with a stamp"),
+            ("q/claim/3", b"", "the key 'q/claim/3' is none of getid's"),
+            ("p/cl im\n", b"", "the key 'p/cl im\\n' is none of getid's"),
+        ] {
+            let found = read_answer("p", &key, ranged(&kv(name, value)).as_bytes());
+            assert_eq!(found, Err(Fault::NoRecord(expected.to_owned())));
+        }
+        assert_eq!(stamp_line(stamp), stamp.to_string());
+    }
+}

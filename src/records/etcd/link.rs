@@ -1,0 +1,229 @@
+//! One connection to a member: TCP, perhaps TLS, HTTP/1.1, one request at a time.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::Request;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::runtime;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{self, AlertDescription, ClientConfig};
+
+use super::failure::Failure;
+use crate::system::trust::{Trust, TrustError, certificates, read_pem};
+use crate::text::store_url::{EtcdAddress, StoreTls};
+
+/// Bytes of an answer's head at most.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// What a member answered.
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) body: Bytes,
+    /// Whether the connection takes another request.
+    pub(super) goes_on: bool,
+}
+
+/// A connection that nobody else uses meanwhile.
+pub(super) struct Link {
+    sender: SendRequest<Full<Bytes>>,
+    /// Moves the bytes; it is polled while a request is under way, so no task of its own is needed. `None` after its
+    /// end.
+    io: Option<Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>>,
+    /// Where its socket is waited for.
+    runtime: runtime::Id,
+    /// Whether it had an answer before.
+    is_proven: bool,
+}
+
+/// What went wrong with a request.
+pub(super) enum Broken {
+    /// It was not sent.
+    Unsent(String),
+    /// It may have been sent.
+    Sent(String),
+    /// The member does not take this client's certificate, or the lack of one; nothing was done.
+    NoCertificate(String),
+    /// The answer is longer than was allowed.
+    TooLong,
+}
+
+impl Link {
+    /// Connects. `place` is how errors name the member.
+    pub(super) async fn open(address: &EtcdAddress, host: &str, port: u16, place: &str) -> Result<Link, Failure> {
+        let socket = TcpStream::connect((host, port)).await;
+        let socket = socket.map_err(|error| Failure::Away(format!("{place} is not reached: {error}")))?;
+        // A request is one write, and its answer is waited for.
+        let _ = socket.set_nodelay(true);
+        if address.tls == StoreTls::No {
+            return Link::of(socket, place).await;
+        }
+        let config = tls_config(address).await.map_err(Failure::Unfit)?;
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| Failure::Unfit(format!("{place}: a certificate cannot have the name '{host}'")))?;
+        match TlsConnector::from(config).connect(name, socket).await {
+            Ok(socket) => Link::of(socket, place).await,
+            Err(error) => Err(tls_failure(&error, place)),
+        }
+    }
+
+    async fn of(socket: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, place: &str) -> Result<Link, Failure> {
+        let made = http1::Builder::new().max_buf_size(HEAD_BYTES_MAX).handshake(TokioIo::new(socket)).await;
+        let (sender, io) = made.map_err(|error| Failure::Away(format!("{place}: {error}")))?;
+        Ok(Link { sender, io: Some(Box::pin(io)), runtime: runtime::Handle::current().id(), is_proven: false })
+    }
+
+    /// Whether it may be used here: its socket wakes nobody on another runtime.
+    pub(super) fn is_of_this_runtime(&self) -> bool {
+        self.runtime == runtime::Handle::current().id()
+    }
+
+    /// Whether the member has not ended it meanwhile.
+    pub(super) async fn is_open(&mut self) -> bool {
+        // The runtime looks at its sockets.
+        tokio::task::yield_now().await;
+        let Some(io) = &mut self.io else { return false };
+        poll_fn(|context| Poll::Ready(io.as_mut().poll(context).is_pending())).await
+    }
+
+    /// Asks, and waits for the whole answer of at most `bytes_max` bytes. Who stops waiting must drop the link.
+    pub(super) async fn ask(&mut self, request: Request<Full<Bytes>>, bytes_max: usize) -> Result<Reply, Broken> {
+        let Link { sender, io, is_proven, .. } = self;
+        let mut talk = pin!(talk(sender, request, bytes_max, !*is_proven));
+        let reply = loop {
+            let Some(running) = io else { break talk.await };
+            tokio::select! {
+                biased;
+                reply = &mut talk => break reply,
+                // Dropped, so that `talk` learns that nothing will come.
+                _ = running => *io = None,
+            }
+        }?;
+        *is_proven = true;
+        Ok(Reply { goes_on: reply.goes_on && io.is_some(), ..reply })
+    }
+}
+
+async fn talk(
+    sender: &mut SendRequest<Full<Bytes>>,
+    request: Request<Full<Bytes>>,
+    bytes_max: usize,
+    is_first: bool,
+) -> Result<Reply, Broken> {
+    sender.ready().await.map_err(|error| broken(&error, true, is_first))?;
+    let response = sender.try_send_request(request).await;
+    let response = response.map_err(|mut failed| {
+        let is_unsent = failed.take_message().is_some();
+        broken(failed.error(), is_unsent, is_first)
+    })?;
+    let status = response.status().as_u16();
+    let closes = response.headers().get_all(hyper::header::CONNECTION).iter().any(|value| value == "close");
+    match Limited::new(response.into_body(), bytes_max).collect().await {
+        Ok(body) => Ok(Reply { status, body: body.to_bytes(), goes_on: !closes }),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(Broken::TooLong),
+        Err(error) => Err(Broken::Sent(with_sources(error.as_ref()))),
+    }
+}
+
+fn broken(error: &hyper::Error, is_unsent: bool, is_first: bool) -> Broken {
+    let tls = std::iter::successors(std::error::Error::source(error), |error| error.source())
+        .find_map(|error| error.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref::<rustls::Error>());
+    match tls {
+        // With TLS 1.3 a client's certificate is judged after the client's part of the handshake.
+        Some(rustls::Error::AlertReceived(alert)) if is_first && is_about_certificate(*alert) => {
+            Broken::NoCertificate(format!("{alert:?}"))
+        }
+        _ if is_unsent => Broken::Unsent(with_sources(error)),
+        _ => Broken::Sent(with_sources(error)),
+    }
+}
+
+fn with_sources(error: &(dyn std::error::Error + 'static)) -> String {
+    let all = std::iter::successors(Some(error), |error| error.source());
+    all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+fn is_about_certificate(alert: AlertDescription) -> bool {
+    use AlertDescription::{
+        AccessDenied, BadCertificate, CertificateExpired, CertificateRequired, CertificateRevoked, CertificateUnknown,
+        UnknownCA, UnsupportedCertificate,
+    };
+    let known = [
+        AccessDenied,
+        BadCertificate,
+        CertificateExpired,
+        CertificateRequired,
+        CertificateRevoked,
+        CertificateUnknown,
+        UnknownCA,
+        UnsupportedCertificate,
+    ];
+    known.contains(&alert)
+}
+
+/// Reads files, so that whoever replaces a certificate need not start the server again.
+async fn tls_config(address: &EtcdAddress) -> Result<Arc<ClientConfig>, String> {
+    let (verifies, ca_file) = (address.tls == StoreTls::Verify, address.ca_file.clone());
+    let own = address.cert_file.clone().zip(address.key_file.clone());
+    let made = tokio::task::spawn_blocking(move || load(verifies, ca_file.as_deref(), own.as_ref()));
+    made.await.map_err(|_| "the certificates could not be read: the runtime ends".to_owned())?
+}
+
+fn load(verifies: bool, ca_file: Option<&Path>, own: Option<&(PathBuf, PathBuf)>) -> Result<Arc<ClientConfig>, String> {
+    let trust = match ca_file {
+        _ if !verifies => Trust::Anybody,
+        Some(path) => Trust::Authorities(path),
+        None => Trust::System,
+    };
+    let told = |error: TrustError| match error {
+        TrustError::NoAuthorities(_) => format!("{error}: ca-file= names who signed those of etcd's members"),
+        _ => error.to_string(),
+    };
+    let builder = trust.builder().map_err(told)?;
+    let config = match own {
+        None => builder.with_no_client_auth(),
+        Some((cert, key)) => {
+            let content = |_| TrustError::Content { path: key.clone(), what: "private key" };
+            let pem = read_pem(key).map_err(told)?;
+            let key = PrivateKeyDer::from_pem_slice(&pem).map_err(content).map_err(told)?;
+            let made = builder.with_client_auth_cert(certificates(cert).map_err(told)?, key);
+            made.map_err(|error| format!("{}: {error}; key-file= must be this certificate's key", cert.display()))?
+        }
+    };
+    Ok(Arc::new(config))
+}
+
+fn tls_failure(error: &io::Error, place: &str) -> Failure {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidCertificate(_)) => Failure::Unfit(format!(
+            "{place} has a certificate that is not good: {error}; ca-file= names who signed it, and its name is the \
+             address's"
+        )),
+        Some(rustls::Error::InvalidMessage(_)) => {
+            Failure::Unfit(format!("{place} does not speak TLS ({error}): write tls=no, or have etcd speak TLS"))
+        }
+        Some(rustls::Error::AlertReceived(alert)) if is_about_certificate(*alert) => {
+            Failure::Unfit(no_certificate(place, &format!("{alert:?}")))
+        }
+        _ => Failure::Away(format!("{place} ended the TLS handshake: {error}")),
+    }
+}
+
+/// What is said where a member does not take this client's certificate, or the lack of one.
+pub(super) fn no_certificate(place: &str, alert: &str) -> String {
+    format!(
+        "{place} does not take this client's certificate ({alert}): cert-file= and key-file= name one that its \
+         --trusted-ca-file has signed"
+    )
+}

@@ -1,0 +1,216 @@
+//! One member of the cluster: its idle connections, its login, and a request to it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{Method, Request};
+use tokio::time::{Instant, timeout_at};
+
+use super::failure::{self, Asked, Failure};
+use super::link::{Broken, Link, Reply, no_certificate};
+use super::{ANSWER_BYTES_MAX, gateway};
+use crate::text::printable::printable;
+use crate::text::store_url::EtcdAddress;
+
+/// Connections that are kept for later.
+const IDLE_MAX: usize = 8;
+
+/// How long a refused login is not tried again: to judge a password is work that etcd does slowly on purpose.
+const REFUSED_FOR: Duration = Duration::from_secs(1);
+
+/// A member, by one of the places that the address names.
+pub(super) struct Member {
+    address: EtcdAddress,
+    host: String,
+    port: u16,
+    /// How errors name it.
+    place: String,
+    idle: Mutex<Vec<Link>>,
+    /// Held while somebody logs in, so that others wait for the same token.
+    login: tokio::sync::Mutex<Login>,
+    users_are_off: AtomicBool,
+}
+
+/// What is known of a login.
+enum Login {
+    /// There was none, or it is over.
+    None,
+    Token(Arc<HeaderValue>),
+    /// It was refused; whoever asks before this moment is told the same.
+    Refused(String, Instant),
+}
+
+/// A request, and how long it may take.
+pub(super) struct Asking {
+    pub(super) path: &'static str,
+    pub(super) body: Bytes,
+    /// Bytes of its answer at most.
+    pub(super) bytes_max: usize,
+    /// Until when it must have been sent.
+    pub(super) connected_by: Instant,
+    pub(super) answer_by: Instant,
+}
+
+impl Member {
+    pub(super) fn new(address: &EtcdAddress, host: &str, port: u16) -> Member {
+        let shown = if host.contains(':') { format!("[{host}]") } else { printable(host).into_owned() };
+        Member {
+            address: address.clone(),
+            host: host.to_owned(),
+            port,
+            place: format!("etcd at {shown}:{port}"),
+            idle: Mutex::new(Vec::new()),
+            login: tokio::sync::Mutex::new(Login::None),
+            users_are_off: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Whether a login was wanted here, and it was said that nobody needs one.
+    pub(super) fn users_are_off(&self) -> bool {
+        self.users_are_off.load(Ordering::Relaxed)
+    }
+
+    /// Asks once; twice if the login was over.
+    pub(super) async fn ask(&self, asking: Asking) -> Result<Bytes, Failure> {
+        let mut tries = 0;
+        loop {
+            let token = self.before(asking.connected_by, self.token(asking.connected_by)).await?;
+            match self.exchange(&asking, token.as_deref()).await {
+                Err(Failure::LoginIsOver(_)) if tries == 0 => {
+                    tries = 1;
+                    self.forget(token.as_ref()).await;
+                }
+                Err(Failure::LoginIsOver(text)) => return Err(Failure::Refused(text)),
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Sends a request, and waits for its answer.
+    async fn exchange(&self, asking: &Asking, token: Option<&HeaderValue>) -> Result<Bytes, Failure> {
+        let mut link = self.before(asking.connected_by, self.link()).await?;
+        let request = self.request(asking, token);
+        let Ok(reply) = timeout_at(asking.answer_by, link.ask(request, asking.bytes_max)).await else {
+            return Err(Failure::Unknown(format!("{} has not answered in time", self.place)));
+        };
+        let Reply { status, body, goes_on } = reply.map_err(|broken| match broken {
+            Broken::Unsent(what) => Failure::Away(format!("{} ended the connection: {what}", self.place)),
+            Broken::Sent(what) => Failure::Unknown(format!("{} ended the connection: {what}", self.place)),
+            Broken::NoCertificate(alert) => Failure::Unfit(no_certificate(&self.place, &alert)),
+            Broken::TooLong => {
+                let (path, max) = (asking.path, asking.bytes_max);
+                Failure::TooLong(format!("{} answered {path} with more than {max} bytes", self.place))
+            }
+        })?;
+        if goes_on {
+            self.keep(link);
+        }
+        if status == 200 { Ok(body) } else { Err(failure::of_answer(self.asked(asking.path), status, &body)) }
+    }
+
+    fn request(&self, asking: &Asking, token: Option<&HeaderValue>) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(asking.body.clone()));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = hyper::Uri::from_static(asking.path);
+        let headers = request.headers_mut();
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        if let Ok(host) = HeaderValue::try_from(format!("{host}:{}", self.port)) {
+            headers.insert(HOST, host);
+        }
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(token) = token {
+            headers.insert(AUTHORIZATION, token.clone());
+        }
+        request
+    }
+
+    /// The token of a login, where there is a user and etcd wants one.
+    async fn token(&self, by: Instant) -> Result<Option<Arc<HeaderValue>>, Failure> {
+        let (Some(user), false) = (&self.address.user, self.users_are_off()) else { return Ok(None) };
+        let mut login = self.login.lock().await;
+        match &*login {
+            Login::Token(token) => return Ok(Some(Arc::clone(token))),
+            Login::Refused(text, until) if Instant::now() < *until => return Err(Failure::Refused(text.clone())),
+            Login::Refused(..) | Login::None => {}
+        }
+        let path = gateway::LOGIN;
+        let password = self.address.password.as_deref().unwrap_or_default();
+        let body = Bytes::from(gateway::login(user, password));
+        let asking = Asking { path, body, bytes_max: ANSWER_BYTES_MAX, connected_by: by, answer_by: by };
+        let answer = match self.exchange(&asking, None).await {
+            Err(Failure::UsersAreOff(_)) => {
+                self.users_are_off.store(true, Ordering::Relaxed);
+                return Ok(None);
+            }
+            Err(Failure::Refused(text)) => {
+                *login = Login::Refused(text.clone(), Instant::now() + REFUSED_FOR);
+                return Err(Failure::Refused(text));
+            }
+            // A login changes no record.
+            Err(Failure::Unknown(text) | Failure::TooLong(text)) => return Err(Failure::Away(text)),
+            answer => answer?,
+        };
+        let found = gateway::login_answer(&answer).ok().and_then(|token| HeaderValue::try_from(token).ok());
+        let Some(mut token) = found else {
+            return Err(Failure::Unfit(format!("{} answered {path} without a token", self.place)));
+        };
+        token.set_sensitive(true);
+        let token = Arc::new(token);
+        *login = Login::Token(Arc::clone(&token));
+        Ok(Some(token))
+    }
+
+    /// Has the next one log in again, unless somebody did meanwhile.
+    async fn forget(&self, used: Option<&Arc<HeaderValue>>) {
+        self.users_are_off.store(false, Ordering::Relaxed);
+        let mut login = self.login.lock().await;
+        if let (Login::Token(token), Some(used)) = (&*login, used)
+            && Arc::ptr_eq(token, used)
+        {
+            *login = Login::None;
+        }
+    }
+
+    /// A connection that nobody uses, an open one if there is.
+    async fn link(&self) -> Result<Link, Failure> {
+        loop {
+            let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            match idle {
+                None => return Box::pin(Link::open(&self.address, &self.host, self.port, &self.place)).await,
+                Some(mut link) => {
+                    if link.is_of_this_runtime() && link.is_open().await {
+                        return Ok(link);
+                    }
+                }
+            }
+        }
+    }
+
+    fn keep(&self, link: Link) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE_MAX {
+            idle.push(link);
+        }
+    }
+
+    /// What comes before anything is sent.
+    async fn before<T>(&self, end: Instant, step: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        match timeout_at(end, step).await {
+            Ok(done) => done,
+            Err(_) => Err(Failure::Away(format!("{} is not reached in time", self.place))),
+        }
+    }
+
+    fn asked(&self, path: &'static str) -> Asked<'_> {
+        let user = self.address.user.as_deref();
+        Asked { place: &self.place, path, user, prefix: &self.address.prefix }
+    }
+}

@@ -1,0 +1,267 @@
+//! Records in etcd, 3.4 or newer, through its JSON gateway.
+//!
+//! Any member that an address names does. A request goes to the one that answered last; when that fails, the next is
+//! asked, as long as nothing was done there. A write that was sent and has no answer is not sent again: whoever asked
+//! reads, and knows by the stamp.
+//!
+//! What is said and what it means is in `gateway` and `failure`, which are pure.
+//!
+//! Invariant: an answer that says that a write was not done ([`Written::Conflict`], [`RecordStoreError::Refused`],
+//! [`RecordStoreError::Away`]) is given only where etcd said so or the request was not sent.
+
+mod failure;
+mod gateway;
+mod link;
+mod member;
+mod versions;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+
+use super::{About, Answer, Key, LIST_MAX, RecordStore, RecordStoreError, Row, Stamp, TEXT_BYTES_MAX, Written};
+use crate::text::store_url::EtcdAddress;
+use failure::Failure;
+use gateway::Fault;
+use member::{Asking, Member};
+
+/// Requests under way at once; others wait for their turn.
+const REQUESTS_MAX: usize = 32;
+
+/// Bytes of an answer at most: one record of the longest text, in Base64 and with what is around it.
+const ANSWER_BYTES_MAX: usize = TEXT_BYTES_MAX / 3 * 4 + 64 * 1024;
+
+/// Bytes of a page of records at most; fewer are asked for if they are longer.
+const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Records that are asked for at once.
+const PAGE_ROWS: usize = 200;
+
+/// Records in an etcd cluster, below a prefix.
+pub struct EtcdStore {
+    shown: String,
+    prefix: String,
+    deadline: Duration,
+    members: Vec<Member>,
+    /// The member that is asked first.
+    first: AtomicUsize,
+    requests: Semaphore,
+}
+
+/// Whether a request changes something.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Does {
+    Read,
+    Write,
+}
+
+impl EtcdStore {
+    /// Opens nothing. `shown` is the address as it may be shown, and `deadline` how long a call may take.
+    pub fn new(address: &EtcdAddress, shown: &str, deadline: Duration) -> EtcdStore {
+        let members = address.endpoints.iter().map(|(host, port)| Member::new(address, host, *port)).collect();
+        EtcdStore {
+            shown: shown.to_owned(),
+            prefix: address.prefix.clone(),
+            deadline,
+            members,
+            first: AtomicUsize::new(0),
+            requests: Semaphore::new(REQUESTS_MAX),
+        }
+    }
+
+    /// The answer of the first member that has one, of at most `bytes_max` bytes.
+    async fn ask(&self, does: Does, request: Asked, bytes_max: usize, end: Instant) -> Result<Bytes, Failure> {
+        let Ok(Ok(_turn)) = timeout_at(end, self.requests.acquire()).await else {
+            return Err(Failure::Away(format!("{REQUESTS_MAX} requests to etcd are under way, too long for another")));
+        };
+        let first = self.first.load(Ordering::Relaxed);
+        let mut failed = Vec::new();
+        for step in 0..self.members.len() {
+            let index = (first + step) % self.members.len();
+            let share = share_of(end, self.members.len() - step);
+            // Whoever wrote waits as long as it may: nobody else can say what became of it.
+            let answer_by = if does == Does::Write { end } else { share };
+            let (path, body) = (request.path, request.body.clone());
+            let asking = Asking { path, body, bytes_max, connected_by: share, answer_by };
+            let failure = match Box::pin(self.members[index].ask(asking)).await {
+                Err(failure @ (Failure::Refused(_) | Failure::TooLong(_))) => return Err(failure),
+                Err(failure) => failure,
+                answer => return answer,
+            };
+            // Who comes next begins with the next one; unless somebody has moved on already.
+            let next = (index + 1) % self.members.len();
+            let _ = self.first.compare_exchange(index, next, Ordering::Relaxed, Ordering::Relaxed);
+            match failure {
+                Failure::Unknown(_) if does == Does::Write => return Err(failure),
+                failure => failed.push(failure),
+            }
+        }
+        Err(summary(failed))
+    }
+
+    /// The answer to a request that changes nothing.
+    async fn ask_again(&self, request: Asked, bytes_max: usize, end: Instant) -> Result<Bytes, RecordStoreError> {
+        let answer = self.ask(Does::Read, request, bytes_max, end).await;
+        answer.map_err(|failure| error_of(failure, Does::Read))
+    }
+
+    /// A page of records, of fewer than `limit` if they are long.
+    async fn page(&self, prefix: &str, after: &str, limit: usize, end: Instant) -> Result<Page, RecordStoreError> {
+        let mut limit = limit;
+        loop {
+            let Some(body) = gateway::list(&self.prefix, prefix, after, limit) else {
+                return Ok(Page { rows: Vec::new(), is_last: true });
+            };
+            match self.ask(Does::Read, Asked::new(gateway::READ, body), PAGE_BYTES_MAX, end).await {
+                Err(Failure::TooLong(_)) if limit > 1 => limit = (limit / 8).max(1),
+                Err(failure) => return Err(error_of(failure, Does::Read)),
+                Ok(answer) => {
+                    let rows = self.read_as(&answer, gateway::list_answer)?;
+                    return Ok(Page { is_last: rows.len() < limit, rows });
+                }
+            }
+        }
+    }
+
+    fn end(&self) -> Instant {
+        Instant::now() + self.deadline
+    }
+
+    /// What an answer to a request that changes nothing says.
+    fn read_as<T>(&self, answer: &[u8], read: impl Fn(&str, &[u8]) -> Result<T, Fault>) -> Result<T, RecordStoreError> {
+        read(&self.prefix, answer).map_err(|fault| RecordStoreError::Refused(self.told(fault)))
+    }
+
+    fn told(&self, fault: Fault) -> String {
+        let shown = &self.shown;
+        match fault {
+            Fault::NoAnswer(what) => {
+                format!("{shown} answered what no etcd answers ({what}): an etcd of 3.4 or newer is expected there")
+            }
+            Fault::NoRecord(what) => format!(
+                "{shown}: {what}; nobody else may write below '{}/': name another prefix, or take the key away",
+                self.prefix
+            ),
+        }
+    }
+}
+
+/// What is asked.
+struct Asked {
+    path: &'static str,
+    body: Bytes,
+}
+
+impl Asked {
+    fn new(path: &'static str, body: Vec<u8>) -> Asked {
+        Asked { path, body: body.into() }
+    }
+}
+
+struct Page {
+    rows: Vec<(Key, Row)>,
+    is_last: bool,
+}
+
+impl RecordStore for EtcdStore {
+    fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    fn read<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Row>> {
+        Box::pin(async move {
+            let request = Asked::new(gateway::READ, gateway::read(&self.prefix, key));
+            let answer = self.ask_again(request, ANSWER_BYTES_MAX, self.end()).await?;
+            self.read_as(&answer, |prefix, answer| gateway::read_answer(prefix, key, answer))
+        })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Vec<(Key, Row)>> {
+        Box::pin(async move {
+            let (limit, end) = (limit.min(LIST_MAX), self.end());
+            let mut rows: Vec<(Key, Row)> = Vec::new();
+            while rows.len() < limit {
+                let after = rows.last().map_or(after, |(key, _)| key.as_str());
+                let page = self.page(prefix, after, (limit - rows.len()).min(PAGE_ROWS), end).await?;
+                rows.extend(page.rows);
+                if page.is_last {
+                    break;
+                }
+            }
+            Ok(rows)
+        })
+    }
+
+    fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> Answer<'a, Written> {
+        Box::pin(async move {
+            if new.text.len() > TEXT_BYTES_MAX {
+                let sentence = format!("'{key}' has {} bytes, must have at most {TEXT_BYTES_MAX}", new.text.len());
+                return Err(RecordStoreError::Refused(sentence));
+            }
+            let request = Asked::new(gateway::WRITE, gateway::write(&self.prefix, key, expect, new));
+            let answer = self.ask(Does::Write, request, ANSWER_BYTES_MAX, self.end()).await;
+            let answer = answer.map_err(|failure| error_of(failure, Does::Write))?;
+            gateway::write_answer(&self.prefix, key, &answer).map_err(|fault| match fault {
+                // It was not done: etcd read the key in its place.
+                Fault::NoRecord(_) => RecordStoreError::Refused(self.told(fault)),
+                Fault::NoAnswer(_) => RecordStoreError::Unknown(self.told(fault)),
+            })
+        })
+    }
+
+    fn about(&self) -> Answer<'_, About> {
+        Box::pin(async move {
+            let end = self.end();
+            let mut said = Vec::new();
+            for (index, member) in self.members.iter().enumerate() {
+                let by = share_of(end, self.members.len() - index);
+                let Asked { path, body } = Asked::new(gateway::STATUS, gateway::status());
+                let asking = Asking { path, body, bytes_max: ANSWER_BYTES_MAX, connected_by: by, answer_by: by };
+                let answer = member.ask(asking).await.and_then(|answer| {
+                    gateway::status_answer(&answer).map_err(|fault| Failure::Unfit(self.told(fault)))
+                });
+                said.push((member, answer));
+            }
+            if said.iter().all(|(_, answer)| answer.is_err()) {
+                let failed = said.into_iter().filter_map(|(_, answer)| answer.err()).collect();
+                return Err(error_of(summary(failed), Does::Read));
+            }
+            let mut about = versions::about(said.iter().map(|(member, answer)| (member.place(), answer)));
+            for (member, _) in said.iter().filter(|(member, _)| member.users_are_off()) {
+                about.warnings.push(format!(
+                    "{} has its users switched off, and takes whoever reaches it: etcdctl auth enable",
+                    member.place()
+                ));
+            }
+            Ok(about)
+        })
+    }
+}
+
+/// Until when the first of so many members may take.
+fn share_of(end: Instant, members: usize) -> Instant {
+    let now = Instant::now();
+    now + end.saturating_duration_since(now) / u32::try_from(members).unwrap_or(u32::MAX).max(1)
+}
+
+/// What is said of several members of which none did anything.
+fn summary(failed: Vec<Failure>) -> Failure {
+    // What will not be well again by itself is told as that only where no member may be well again.
+    let is_unfit = failed.iter().all(|failure| matches!(failure, Failure::Refused(_) | Failure::Unfit(_)));
+    let mut texts: Vec<_> = failed.into_iter().map(Failure::text).collect();
+    texts.dedup();
+    let text = texts.join("; ");
+    if is_unfit { Failure::Unfit(text) } else { Failure::Away(text) }
+}
+
+/// What a request comes to that has no answer.
+fn error_of(failure: Failure, does: Does) -> RecordStoreError {
+    match failure {
+        Failure::Unknown(text) | Failure::TooLong(text) if does == Does::Write => RecordStoreError::Unknown(text),
+        Failure::Refused(text) | Failure::Unfit(text) | Failure::TooLong(text) => RecordStoreError::Refused(text),
+        other => RecordStoreError::Away(other.text()),
+    }
+}
