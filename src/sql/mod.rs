@@ -1,4 +1,5 @@
-//! Where sequences are kept: SQLite, MySQL and PostgreSQL behind one trait, and what each of them says in SQL.
+//! Where sequences, and records that servers share, are kept: SQLite, MySQL and PostgreSQL behind one trait for each,
+//! and what each of them says in SQL.
 //!
 //! A [`Store`] is a database that is named by its address; a [`Connection`] to it runs one statement at a time. What
 //! the database itself has decided comes back as a value: done, or a [`Verdict`], or [`StoreError::Refused`], and then
@@ -16,6 +17,10 @@ mod native;
 mod open;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod purpose;
+#[cfg(feature = "sqlite")]
+mod records;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
@@ -24,7 +29,7 @@ use std::pin::Pin;
 
 use getid_core::{Key, Spec, VALUE_MAX};
 
-pub use self::open::open;
+pub use self::open::{open, open_records};
 
 /// What a database answers, later.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -323,4 +328,19 @@ pub enum StoreError {
     /// Nobody knows whether it was done.
     #[error("{0}")]
     Unknown(String),
+}
+
+/// Why there is no connection to a server.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+struct NotConnected {
+    error: StoreError,
+    /// Whether nobody has answered who could refuse it: the same address may do in a moment.
+    is_away: bool,
+}
+
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+impl NotConnected {
+    fn refused(error: StoreError) -> NotConnected {
+        NotConnected { error, is_away: false }
+    }
 }

@@ -1,8 +1,11 @@
 //! Which store an address means.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Store, Table};
+use crate::records::RecordStore;
 use crate::text::store_url::{ServerAddress, StoreKind, StoreUrl};
 
 /// The store of this address. Nothing is opened yet.
@@ -33,6 +36,66 @@ pub fn open(url: &StoreUrl, table: Table, dir: &Path, server_id: u32) -> Result<
         StoreKind::Postgres(address) => postgres(address, table, url),
         StoreKind::Etcd(_) => Err(format!("'{}' is etcd, which keeps claims and no sequences", url.shown())),
     }
+}
+
+/// The records that servers share in the database of this address. Nothing is opened yet; each call ends within
+/// `deadline`.
+///
+/// In `dir` is the file of `sqlite:`, which is `records.sqlite`, or `PATH.records` beside the sequences in `PATH`.
+///
+/// # Errors
+///
+/// A sentence: this program was built without such stores, or there is no thread to be had for it.
+pub fn open_records(url: &StoreUrl, dir: &Path, deadline: Duration) -> Result<Arc<dyn RecordStore>, String> {
+    match url.kind() {
+        StoreKind::Sqlite { path } => sqlite_records(path.as_deref(), dir, url, deadline),
+        StoreKind::Mysql(address) => mysql_records(address, url, deadline),
+        StoreKind::Postgres(address) => postgres_records(address, url, deadline),
+    }
+}
+
+#[cfg(feature = "sqlite")]
+fn kept(server: Box<dyn super::records::RecordServer>, deadline: Duration) -> Result<Arc<dyn RecordStore>, String> {
+    Ok(Arc::new(super::records::SqlRecords::new(server, deadline)?))
+}
+
+#[cfg(feature = "sqlite")]
+fn sqlite_records(
+    path: Option<&Path>,
+    dir: &Path,
+    _: &StoreUrl,
+    deadline: Duration,
+) -> Result<Arc<dyn RecordStore>, String> {
+    kept(Box::new(super::sqlite::SqliteRecords::new(path, dir)), deadline)
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn sqlite_records(_: Option<&Path>, _: &Path, url: &StoreUrl, _: Duration) -> Result<Arc<dyn RecordStore>, String> {
+    Err(not_built(url, "sqlite"))
+}
+
+#[cfg(feature = "mysql")]
+fn mysql_records(address: &ServerAddress, url: &StoreUrl, deadline: Duration) -> Result<Arc<dyn RecordStore>, String> {
+    kept(Box::new(super::mysql::MysqlRecords::new(address, url.shown())), deadline)
+}
+
+#[cfg(not(feature = "mysql"))]
+fn mysql_records(_: &ServerAddress, url: &StoreUrl, _: Duration) -> Result<Arc<dyn RecordStore>, String> {
+    Err(not_built(url, "mysql"))
+}
+
+#[cfg(feature = "postgres")]
+fn postgres_records(
+    address: &ServerAddress,
+    url: &StoreUrl,
+    deadline: Duration,
+) -> Result<Arc<dyn RecordStore>, String> {
+    kept(Box::new(super::postgres::PostgresRecords::new(address, url.shown())?), deadline)
+}
+
+#[cfg(not(feature = "postgres"))]
+fn postgres_records(_: &ServerAddress, url: &StoreUrl, _: Duration) -> Result<Arc<dyn RecordStore>, String> {
+    Err(not_built(url, "postgres"))
 }
 
 #[cfg(feature = "sqlite")]

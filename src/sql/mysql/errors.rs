@@ -11,6 +11,7 @@ use std::io;
 use mysql_async::{DriverError, Error, IoError, ServerError};
 
 use crate::sql::StoreError;
+use crate::sql::purpose::Purpose;
 use crate::text::printable::printable_up_to;
 use crate::text::store_url::{ServerAddress, StoreTls};
 
@@ -26,11 +27,13 @@ pub(super) struct Who {
     pub(super) place: String,
     pub(super) user: String,
     pub(super) database: String,
+    /// Whose tables are spoken of.
+    pub(super) purpose: Purpose,
     tls: StoreTls,
 }
 
 impl Who {
-    pub(super) fn new(shown: &str, address: &ServerAddress) -> Who {
+    pub(super) fn new(shown: &str, address: &ServerAddress, purpose: Purpose) -> Who {
         let place = match &address.socket {
             Some(socket) => socket.display().to_string(),
             None if address.host.contains(':') => format!("[{}]:{}", address.host, address.port),
@@ -41,6 +44,7 @@ impl Who {
             place,
             user: printable_up_to(&address.user, 80),
             database: printable_up_to(&address.database, 80),
+            purpose,
             tls: address.tls,
         }
     }
@@ -112,7 +116,8 @@ impl Who {
             ),
             1044 => format!(
                 "'{user}' may not use the database '{database}': {said}; \
-                 GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON `{database}`.* TO '{user}'"
+                 GRANT {}, CREATE ON `{database}`.* TO '{user}'",
+                self.purpose.rights()
             ),
             1049 => format!("{place} has no database '{database}': {said}; make it, or correct the name"),
             1040 | 1203 | 1226 => format!("{place} has as many connections as it may: {said}"),
@@ -138,17 +143,30 @@ impl Who {
 
     fn remedy(&self, code: u16) -> String {
         let Who { shown, user, database, .. } = self;
+        let (rights, schema) = (self.purpose.rights(), self.purpose.schema_command());
         match code {
             1205 => "; another transaction has held the row, or a table, for a second".to_owned(),
-            1142 | 1143 => format!("; GRANT SELECT, INSERT, UPDATE, DELETE ON `{database}`.* TO '{user}'"),
-            1146 => format!("; `getid sequence schema --store '{shown}'` prints the SQL that makes it"),
-            1054 => format!(
-                "; this table is of another version, `getid sequence schema --store '{shown}'` prints it as it must be"
-            ),
+            1142 | 1143 => format!("; GRANT {rights} ON `{database}`.* TO '{user}'"),
+            1146 => format!("; `{schema} --store '{shown}'` prints the SQL that makes it"),
+            1054 => {
+                format!("; this table is of another version, `{schema} --store '{shown}'` prints it as it must be")
+            }
             1290 | 1792 | 1836 => "; the server is read-only, perhaps a replica: name the primary".to_owned(),
             1021 | 1114 => "; its disk is full".to_owned(),
             1264 | 1690 => "; the row has a number that has no room for more: correct it by hand".to_owned(),
             _ => String::new(),
+        }
+    }
+
+    /// Whether an error of connecting leaves hope that the same address answers in a moment: nobody was there, or who
+    /// was there has no time.
+    pub(super) fn is_away(error: &Error) -> bool {
+        match error {
+            // As many connections as may be, or it shuts down.
+            Error::Server(error) => matches!(error.code, 1040 | 1053 | 1203 | 1226),
+            Error::Io(IoError::Io(error)) => error.kind() != io::ErrorKind::InvalidData,
+            Error::Driver(DriverError::ConnectionClosed) => true,
+            _ => false,
         }
     }
 }
@@ -184,7 +202,7 @@ mod tests {
     fn who(url: &str) -> Who {
         let url = StoreUrl::parse(url).unwrap();
         let StoreKind::Mysql(address) = url.kind() else { panic!("no MySQL") };
-        Who::new(url.shown(), address)
+        Who::new(url.shown(), address, Purpose::Sequences)
     }
 
     fn server(code: u16, message: &str) -> Error {

@@ -15,6 +15,7 @@ mod errors;
 mod leaf;
 mod link;
 mod native;
+mod records;
 mod settings;
 mod tinyid;
 
@@ -25,8 +26,10 @@ use tokio_rustls::rustls;
 
 use self::errors::Who;
 use self::link::{Link, Packet, hex, text};
+pub(super) use self::records::MysqlRecords;
 use super::native as native_rows;
-use super::{Answer, Connection, Store, StoreError, Table};
+use super::purpose::Purpose;
+use super::{Answer, Connection, NotConnected, Store, StoreError, Table};
 use crate::system::trust::{Trust, TrustError};
 use crate::system::{files, noise};
 use crate::text::store_url::{ServerAddress, StoreTls};
@@ -53,13 +56,11 @@ pub(super) struct Mysql {
 impl Mysql {
     /// Opens nothing.
     pub(super) fn new(address: &ServerAddress, shown: &str, table: Table) -> Mysql {
-        Mysql { address: address.clone(), table, who: Who::new(shown, address) }
+        Mysql { address: address.clone(), table, who: Who::new(shown, address, Purpose::Sequences) }
     }
 
     async fn open(&self) -> Result<Box<dyn Connection>, StoreError> {
-        let options = self.options().await?;
-        let conn = Conn::new(options).await.map_err(|error| self.who.not_connected(&error))?;
-        let mut link = Link::new(conn, self.who.clone());
+        let mut link = self.link().await.map_err(|failure| failure.error)?;
         let mut about = settings::of(&mut link).await?;
         match self.table {
             Table::Native => {
@@ -81,6 +82,15 @@ impl Mysql {
                 Ok(Box::new(tinyid::TinyidConnection::new(link, about)))
             }
         }
+    }
+
+    /// A connection that was let in.
+    async fn link(&self) -> Result<Link, NotConnected> {
+        let options = self.options().await.map_err(NotConnected::refused)?;
+        let connected = Conn::new(options)
+            .await
+            .map_err(|error| NotConnected { error: self.who.not_connected(&error), is_away: Who::is_away(&error) });
+        Ok(Link::new(connected?, self.who.clone()))
     }
 
     async fn options(&self) -> Result<OptsBuilder, StoreError> {

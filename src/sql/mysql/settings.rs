@@ -6,6 +6,7 @@ use mysql_async::Error;
 
 use super::errors::said;
 use super::link::{Link, NOW, Packet, number, text};
+use crate::sql::purpose::Purpose;
 use crate::sql::{About, StoreError};
 
 /// What is read of a server's settings. A server without one of them leaves it out.
@@ -41,7 +42,7 @@ pub(super) async fn of(link: &mut Link) -> Result<About, StoreError> {
         product: format!("{product} {}", version.split('-').next().unwrap_or_default()),
         uuid: String::new(),
         unix_ms: done[0].rows.first().and_then(|row| number(row, 1)).unwrap_or(0),
-        warnings: warnings(&settings),
+        warnings: warnings(&settings, link.who.purpose),
     };
     if replicates(link).await? {
         about.warnings.push(
@@ -75,21 +76,21 @@ async fn set(link: &mut Link, is_mariadb: bool, logs_statements: bool) -> Result
 }
 
 /// By what this server may lose a commit, each with its remedy.
-fn warnings(settings: &BTreeMap<String, String>) -> Vec<String> {
+fn warnings(settings: &BTreeMap<String, String>, purpose: Purpose) -> Vec<String> {
+    let lost = purpose.what_is_lost();
     let value = |name: &str| settings.get(name).map_or("", String::as_str);
     let mut warnings = Vec::new();
     let flush = value("innodb_flush_log_at_trx_commit");
     if matches!(flush, "0" | "2") {
         warnings.push(format!(
-            "innodb_flush_log_at_trx_commit is {flush}: a crash of the machine may take back values that were given; \
-             set it to 1"
+            "innodb_flush_log_at_trx_commit is {flush}: a crash of the machine may take back {lost}; set it to 1"
         ));
     }
     let sync = value("sync_binlog");
     if value("log_bin") == "ON" && sync != "1" && !sync.is_empty() {
         warnings.push(format!(
-            "sync_binlog is {sync} with log_bin: a crash of the machine may take back values that were given, here or \
-             on its replicas; set it to 1"
+            "sync_binlog is {sync} with log_bin: a crash of the machine may take back {lost}, here or on its \
+             replicas; set it to 1"
         ));
     }
     if matches!(value("innodb_doublewrite"), "OFF" | "0" | "DETECT_ONLY") {
@@ -139,8 +140,9 @@ pub(super) async fn look_at_tables(
         let (table, engine) = (text(row, 0).unwrap_or_default(), text(row, 1).unwrap_or_default());
         if !engine.eq_ignore_ascii_case("InnoDB") {
             about.warnings.push(format!(
-                "{table} is a table of {engine}, which has no transactions, and a crash may take back values that were \
-                 given: ALTER TABLE {table} ENGINE=InnoDB"
+                "{table} is a table of {engine}, which has no transactions, and a crash may take back {}: ALTER TABLE {table} \
+                 ENGINE=InnoDB",
+                link.who.purpose.what_is_lost()
             ));
         }
     }

@@ -1,15 +1,13 @@
-//! A session: its statements, and what their answers say.
+//! What a session is asked of sequences, and what its answers say.
 
 use std::collections::HashSet;
-use std::sync::{Arc, OnceLock};
 
 use getid_core::Key;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, ToSql, Type};
 use tokio_postgres::{Client, Row as SqlRow};
 
+use super::session::Session;
 use super::{failures, opening, statements};
 use crate::sql::native::{self, RawRow, column, policy_word, state_word};
 use crate::sql::{
@@ -24,16 +22,11 @@ const ROWS_MAX: i64 = 1000;
 /// A value of a statement, and its type.
 type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// An open connection, and the task that serves its socket.
+/// An open connection to the tables of sequences.
 pub(super) struct PostgresConnection {
-    client: Client,
-    task: JoinHandle<()>,
-    /// Why the connection has ended, once it has.
-    end: Arc<OnceLock<String>>,
+    session: Session,
     about: About,
     counted: Option<Counted>,
-    /// Whether nothing more may be said on it: a statement is under way, or had no answer.
-    is_spent: bool,
 }
 
 /// How many rows there were.
@@ -45,58 +38,12 @@ struct Counted {
 }
 
 impl PostgresConnection {
-    pub(super) fn new<S, T>(client: Client, socket: tokio_postgres::Connection<S, T>) -> PostgresConnection
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let end = Arc::new(OnceLock::new());
-        let said = Arc::clone(&end);
-        let mut socket = socket;
-        let task = tokio::spawn(async move {
-            // Said before the socket is dropped, which is when those who wait for answers hear of the end.
-            if let Err(error) = (&mut socket).await {
-                let _ = said.set(failures::of_end(&error));
-            }
-        });
-        PostgresConnection { client, task, end, about: About::default(), counted: None, is_spent: false }
-    }
-
     /// Makes the session ours, and looks at what it found.
-    pub(super) async fn open(&mut self, address: &ServerAddress) -> Result<(), StoreError> {
-        self.begin()?;
-        let opened = opening::open(&self.client, address).await;
-        self.about = self.finish(opened)?;
-        Ok(())
-    }
-
-    /// Before each statement: from now on it is spent, until [`PostgresConnection::finish`] says that it is not.
-    fn begin(&mut self) -> Result<(), StoreError> {
-        if self.is_spent {
-            let said = self.end.get().map_or("somebody let go of its last statement", String::as_str);
-            return Err(StoreError::Unknown(format!("the connection cannot be used any more: {said}")));
-        }
-        self.is_spent = true;
-        Ok(())
-    }
-
-    fn finish<T>(&mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
-        self.is_spent = matches!(answer, Err(StoreError::Unknown(_)));
-        answer.map_err(|error| match (error, self.end.get()) {
-            (StoreError::Unknown(said), Some(end)) if !said.contains(end.as_str()) => {
-                StoreError::Unknown(format!("{said}: {end}"))
-            }
-            (error, _) => error,
-        })
-    }
-}
-
-impl Drop for PostgresConnection {
-    /// Who has no answer to wait for closes the socket at once; else the session is ended in order.
-    fn drop(&mut self) {
-        if self.is_spent {
-            self.task.abort();
-        }
+    pub(super) async fn open(mut session: Session, address: &ServerAddress) -> Result<PostgresConnection, StoreError> {
+        session.begin()?;
+        let opened = opening::open(&session.client, address).await;
+        let about = session.finish(opened)?;
+        Ok(PostgresConnection { session, about, counted: None })
     }
 }
 
@@ -107,102 +54,102 @@ impl Connection for PostgresConnection {
 
     fn reserve<'a>(&'a mut self, asks: &'a [Reserve]) -> Answer<'a, Vec<Result<Reserved, Verdict>>> {
         Box::pin(async move {
-            self.begin()?;
-            let answer = reserve(&self.client, asks).await;
-            self.finish(answer)
+            self.session.begin()?;
+            let answer = reserve(&self.session.client, asks).await;
+            self.session.finish(answer)
         })
     }
 
     fn give_back<'a>(&'a mut self, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
         Box::pin(async move {
-            self.begin()?;
-            let answer = give_back(&self.client, ends).await;
-            self.finish(answer)
+            self.session.begin()?;
+            let answer = give_back(&self.session.client, ends).await;
+            self.session.finish(answer)
         })
     }
 
     fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>> {
         Box::pin(async move {
-            self.begin()?;
-            let answer = create(&self.client, new, &mut self.counted).await;
-            let answer = settle(&self.client, answer).await;
-            self.finish(answer)
+            self.session.begin()?;
+            let answer = create(&self.session.client, new, &mut self.counted).await;
+            let answer = settle(&self.session.client, answer).await;
+            self.session.finish(answer)
         })
     }
 
     fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>> {
         Box::pin(async move {
-            self.begin()?;
-            let answer = change_row(&self.client, key, change).await;
-            let answer = settle(&self.client, answer).await;
-            self.finish(answer)
+            self.session.begin()?;
+            let answer = change_row(&self.session.client, key, change).await;
+            let answer = settle(&self.session.client, answer).await;
+            self.session.finish(answer)
         })
     }
 
     fn row<'a>(&'a mut self, key: &'a Key) -> Answer<'a, Option<Row>> {
         Box::pin(async move {
-            self.begin()?;
-            let answer = row(&self.client, statements::ROW, key).await;
-            self.finish(answer.and_then(|row| row.transpose().map_err(StoreError::Refused)))
+            self.session.begin()?;
+            let answer = row(&self.session.client, statements::ROW, key).await;
+            self.session.finish(answer.and_then(|row| row.transpose().map_err(StoreError::Refused)))
         })
     }
 
     fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> Answer<'a, Vec<Row>> {
         Box::pin(async move {
-            self.begin()?;
-            let answer = list(&self.client, after, limit, periods).await;
-            self.finish(answer)
+            self.session.begin()?;
+            let answer = list(&self.session.client, after, limit, periods).await;
+            self.session.finish(answer)
         })
     }
 
     fn count(&mut self) -> Answer<'_, u64> {
         Box::pin(async move {
-            self.begin()?;
-            let answer = number(&self.client, statements::COUNT, &[]).await;
-            self.finish(answer)
+            self.session.begin()?;
+            let answer = number(&self.session.client, statements::COUNT, &[]).await;
+            self.session.finish(answer)
         })
     }
 
     fn maximum<'a>(&'a mut self, table: &'a str, id: i64) -> Answer<'a, Result<Option<i64>, Verdict>> {
         Box::pin(async move {
-            self.begin()?;
+            self.session.begin()?;
             let sql = format!("SELECT current_max_id::bigint FROM {table} WHERE id = $1");
-            let rows = query(&self.client, &sql, &[(&id, Type::INT8)]).await;
-            self.finish(rows.and_then(|rows| rows.first().map(|row| get(row, 0)).transpose().map(Ok)))
+            let rows = query(&self.session.client, &sql, &[(&id, Type::INT8)]).await;
+            self.session.finish(rows.and_then(|rows| rows.first().map(|row| get(row, 0)).transpose().map(Ok)))
         })
     }
 
     fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {
         Box::pin(async move {
-            self.begin()?;
-            let answer = tokens(&self.client).await;
-            self.finish(answer)
+            self.session.begin()?;
+            let answer = tokens(&self.session.client).await;
+            self.session.finish(answer)
         })
     }
 
     fn changes(&mut self, seen: Option<u64>) -> Answer<'_, Changes> {
         Box::pin(async move {
-            self.begin()?;
-            let answer = changes(&self.client, seen).await;
-            self.finish(answer)
+            self.session.begin()?;
+            let answer = changes(&self.session.client, seen).await;
+            self.session.finish(answer)
         })
     }
 
     fn highest_of_other_periods<'a>(&'a mut self, key: &'a Key) -> Answer<'a, i64> {
         Box::pin(async move {
-            self.begin()?;
+            self.session.begin()?;
             let params: &[Param<'_>] = &[(&key.name(), Type::TEXT), (&key.period(), Type::TEXT)];
-            let answer = number(&self.client, statements::HIGHEST_OF_OTHER_PERIODS, params).await;
-            self.finish(answer.map(|highest| i64::try_from(highest).unwrap_or(i64::MAX)))
+            let answer = number(&self.session.client, statements::HIGHEST_OF_OTHER_PERIODS, params).await;
+            self.session.finish(answer.map(|highest| i64::try_from(highest).unwrap_or(i64::MAX)))
         })
     }
 
     fn tidy(&mut self, before_unix_ms: i64) -> Answer<'_, u64> {
         Box::pin(async move {
-            self.begin()?;
+            self.session.begin()?;
             let params: &[Param<'_>] = &[(&before_unix_ms, Type::INT8), (&ROWS_MAX, Type::INT8)];
-            let tidied = self.client.execute_typed(statements::TIDY, params).await;
-            self.finish(tidied.map_err(|error| failures::of_statement(&error)))
+            let tidied = self.session.client.execute_typed(statements::TIDY, params).await;
+            self.session.finish(tidied.map_err(|error| failures::of_statement(&error)))
         })
     }
 }

@@ -9,6 +9,7 @@ use std::error::Error as _;
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::sql::StoreError;
+use crate::sql::purpose::Purpose;
 use crate::text::printable::printable_up_to;
 use crate::text::store_url::{ServerAddress, StoreTls};
 
@@ -20,8 +21,13 @@ const SAID_CHARS_MAX: usize = 300;
 /// An error that ends a statement rolls its transaction back, and the session goes on. One that ends the session may
 /// come after the commit; so may what a pooler between us says of the way behind it (class 08).
 pub(super) fn of_statement(error: &tokio_postgres::Error) -> StoreError {
+    of_statement_on(error, Purpose::Sequences)
+}
+
+/// The same, where the tables are those of `purpose`.
+pub(super) fn of_statement_on(error: &tokio_postgres::Error, purpose: Purpose) -> StoreError {
     let Some(db) = error.as_db_error() else { return StoreError::Unknown(chain(error)) };
-    let said = said(db) + statement_remedy(db.code());
+    let said = said(db) + &statement_remedy(db.code(), purpose);
     let ends_session = match db.parsed_severity() {
         Some(severity) => severity != Severity::Error,
         None => db.severity() != "ERROR",
@@ -69,6 +75,19 @@ pub(super) fn of_connect(error: &tokio_postgres::Error, address: &ServerAddress)
     StoreError::Unknown(format!("{place} cannot be reached: {why}{remedy}"))
 }
 
+/// Whether an error of connecting leaves hope that the same address answers in a moment: nobody was there, or who was
+/// there has no time.
+pub(super) fn is_away(error: &tokio_postgres::Error) -> bool {
+    match error.as_db_error() {
+        // Starting, stopping, too many connections; what a pooler says of the way behind it.
+        Some(db) => ["57", "53", "08"].iter().any(|class| db.code().code().starts_with(class)),
+        None => {
+            let why = chain(error);
+            !["certificate", "TLS", "password"].iter().any(|word| why.contains(word))
+        }
+    }
+}
+
 /// The connection's own last words, for a statement that found it closed.
 pub(super) fn of_end(error: &tokio_postgres::Error) -> String {
     error.as_db_error().map_or_else(|| chain(error), said)
@@ -103,24 +122,26 @@ fn said(db: &DbError) -> String {
     printable_up_to(&format!("{}{detail} [{}]", db.message(), db.code().code()), SAID_CHARS_MAX)
 }
 
-fn statement_remedy(code: &SqlState) -> &'static str {
-    let known = [
-        (
-            SqlState::INSUFFICIENT_PRIVILEGE,
-            ": its owner may GRANT SELECT, INSERT, UPDATE, DELETE ON getid_store, getid_sequence to the user of \
-             sequence-store",
-        ),
-        (SqlState::UNDEFINED_TABLE, ": 'getid sequence schema --store URL' prints the SQL that makes it"),
-        (
-            SqlState::UNDEFINED_COLUMN,
-            ": 'getid sequence schema --store URL' prints the tables as they must be; ALTER them, or let another \
-             schema come first in search_path",
-        ),
-        (SqlState::READ_ONLY_SQL_TRANSACTION, ": name a server that can be written, the primary"),
-        (SqlState::LOCK_NOT_AVAILABLE, ": another transaction has it for over a second (pg_stat_activity names it)"),
-        (SqlState::DISK_FULL, ": its disk is full"),
-    ];
-    known.into_iter().find(|(known, _)| known == code).map_or("", |(_, remedy)| remedy)
+fn statement_remedy(code: &SqlState, purpose: Purpose) -> String {
+    let (tables, schema) = (purpose.tables(), purpose.schema_command());
+    if *code == SqlState::INSUFFICIENT_PRIVILEGE {
+        format!(": its owner may GRANT {} ON {tables} TO the user of the address", purpose.rights())
+    } else if *code == SqlState::UNDEFINED_TABLE {
+        format!(": '{schema} --store URL' prints the SQL that makes it")
+    } else if *code == SqlState::UNDEFINED_COLUMN {
+        format!(
+            ": '{schema} --store URL' prints {tables} as they must be; ALTER what is there, or let another schema come \
+             first in search_path"
+        )
+    } else if *code == SqlState::READ_ONLY_SQL_TRANSACTION {
+        ": name a server that can be written, the primary".to_owned()
+    } else if *code == SqlState::LOCK_NOT_AVAILABLE {
+        ": another transaction has it for over a second (pg_stat_activity names it)".to_owned()
+    } else if *code == SqlState::DISK_FULL {
+        ": its disk is full".to_owned()
+    } else {
+        String::new()
+    }
 }
 
 fn connect_remedy(code: &SqlState, address: &ServerAddress) -> String {

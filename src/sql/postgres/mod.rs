@@ -12,6 +12,8 @@
 mod connection;
 mod failures;
 mod opening;
+mod records;
+mod session;
 mod statements;
 
 use std::path::Path;
@@ -21,10 +23,12 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::{Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::{Answer, Connection, Store, StoreError, Table};
+use super::{Answer, Connection, NotConnected, Store, StoreError, Table};
 use crate::system::trust::{Trust, TrustError};
 use crate::text::store_url::{ServerAddress, StoreTls};
 use connection::PostgresConnection;
+pub(super) use records::PostgresRecords;
+use session::Session;
 
 /// A peer that says nothing for so long is asked whether it is there, that often, that many times.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(10), Duration::from_secs(3), 3);
@@ -53,24 +57,32 @@ impl Postgres {
     }
 
     async fn open(&self) -> Result<Box<dyn Connection>, StoreError> {
+        let session = self.session().await.map_err(|failure| failure.error)?;
+        Ok(Box::new(PostgresConnection::open(session, &self.address).await?))
+    }
+
+    /// A session that was let in.
+    async fn session(&self) -> Result<Session, NotConnected> {
         let is_socket = self.address.socket.is_some();
-        let mut connection = match self.address.tls {
+        match self.address.tls {
             StoreTls::No => {
                 let connected = self.config.connect(NoTls).await;
-                connected.map(|(client, socket)| PostgresConnection::new(client, socket))
+                connected.map(|(client, socket)| Session::new(client, socket))
             }
             _ if is_socket => {
                 let place = failures::place(&self.address);
-                return Err(StoreError::Refused(format!("{place}: there is no TLS on a socket; leave out tls=")));
+                let said = format!("{place}: there is no TLS on a socket; leave out tls=");
+                return Err(NotConnected::refused(StoreError::Refused(said)));
             }
             StoreTls::Yes | StoreTls::Verify => {
-                let connected = self.config.connect(self.tls().await?).await;
-                connected.map(|(client, socket)| PostgresConnection::new(client, socket))
+                let connected = self.config.connect(self.tls().await.map_err(NotConnected::refused)?).await;
+                connected.map(|(client, socket)| Session::new(client, socket))
             }
         }
-        .map_err(|error| failures::of_connect(&error, &self.address))?;
-        connection.open(&self.address).await?;
-        Ok(Box::new(connection))
+        .map_err(|error| NotConnected {
+            is_away: failures::is_away(&error),
+            error: failures::of_connect(&error, &self.address),
+        })
     }
 
     /// Reads files, so that whoever replaces a certificate need not start the server again.

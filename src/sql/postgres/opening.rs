@@ -39,7 +39,8 @@ pub(super) async fn open(client: &Client, address: &ServerAddress) -> Result<Abo
     Ok(about)
 }
 
-async fn server(client: &Client, address: &ServerAddress) -> Result<About, StoreError> {
+/// What the server is. One that cannot be written is refused.
+pub(super) async fn server(client: &Client, address: &ServerAddress) -> Result<About, StoreError> {
     let row = first(client, statements::SERVER).await?;
     let version: String = get(&row, 1)?;
     let version = printable_up_to(&version, 40);

@@ -68,6 +68,8 @@ macro_rules! safe {
     };
 }
 
+pub(super) use safe;
+
 /// The columns of `RawRow` in its order. The casts make other types of integers and texts readable, too.
 macro_rules! row {
     () => {

@@ -446,7 +446,7 @@ impl File {
 }
 
 /// What an error means, for who reads it in a log or a reply.
-fn said(path: &Path, error: &rusqlite::Error) -> StoreError {
+pub(super) fn said(path: &Path, error: &rusqlite::Error) -> StoreError {
     let shown = path.display();
     let folder = path.parent().unwrap_or(Path::new(".")).display();
     let Some(code) = error.sqlite_error_code() else {
@@ -479,18 +479,18 @@ fn said(path: &Path, error: &rusqlite::Error) -> StoreError {
     })
 }
 
-fn unwritable(path: &Path, why: &str) -> String {
+pub(super) fn unwritable(path: &Path, why: &str) -> String {
     let folder = path.parent().unwrap_or(Path::new(".")).display();
     let shown = path.display();
     format!("'{shown}' cannot be written ({why}): give this user the right to write the file and in {folder}")
 }
 
-fn cannot(path: &Path, what: &str, error: &io::Error) -> StoreError {
+pub(super) fn cannot(path: &Path, what: &str, error: &io::Error) -> StoreError {
     StoreError::Refused(format!("'{}' cannot be {what}: {error}", path.display()))
 }
 
 /// The name of a file that SQLite has beside another one.
-fn beside(path: &Path, ending: &str) -> PathBuf {
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
@@ -503,7 +503,7 @@ fn unclean_since(path: &Path) -> Option<i64> {
 }
 
 /// Has a new file's name on disk.
-fn sync_folder(path: &Path) -> io::Result<()> {
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::File::open(folder)?.sync_all()
 }

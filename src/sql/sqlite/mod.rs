@@ -8,6 +8,7 @@
 //! Invariant: one process at a time has the file open, and it has it locked.
 
 mod file;
+mod records;
 mod rows;
 
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use getid_core::Key;
 use tokio::sync::oneshot;
 
 use self::file::File;
+pub(super) use self::records::SqliteRecords;
 use super::{
     About, Answer, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, Store, StoreError, Table,
     Token, Verdict,

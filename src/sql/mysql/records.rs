@@ -1,0 +1,292 @@
+//! Records that servers share, in the table `getid_record`.
+//!
+//! A write is one packet with a transaction: an UPDATE that names the stamp it replaces, or an INSERT. The new stamp is
+//! never the old one, so a row that was found is a row that was changed, whichever of both a server counts.
+//!
+//! Each packet asks first whether the server takes no writes by now: an old primary keeps its connections when it
+//! becomes a replica, and a user with all rights writes to it nevertheless.
+
+use mysql_async::Error;
+
+use super::errors::{Who, said};
+use super::link::{Link, Packet, hex, number, text};
+use super::{Mysql, settings};
+use crate::records::{self, About, Key, RecordStoreError, Row, Stamp, TEXT_BYTES_MAX};
+use crate::sql::purpose::Purpose;
+use crate::sql::records::{COLUMNS, Range, RawRecord, RecordConnection, RecordServer, beat_column, writer_column};
+use crate::sql::{Answer, StoreError, Table};
+use crate::text::store_url::ServerAddress;
+
+/// The table. (Keys are ASCII and compare byte for byte.)
+const SCHEMA: &str = "\
+CREATE TABLE IF NOT EXISTS getid_record (
+  record_key VARCHAR(200) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
+  writer     CHAR(32)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  beat       BIGINT       NOT NULL,
+  text       MEDIUMTEXT   CHARACTER SET utf8mb4 NOT NULL,
+  written_at DATETIME(3)  NOT NULL
+) ENGINE=InnoDB;
+";
+
+/// Whether the server takes writes. (MariaDB has words for `read_only`.)
+const TAKES_WRITES: &str = "SELECT @@global.read_only, @@global.innodb_read_only";
+
+/// What a packet has beside the text of a record, bytes at most.
+const PACKET_BYTES: usize = 4096;
+
+/// The error of a key that is there already.
+const DUPLICATE: u16 = 1062;
+
+/// A database with records.
+pub(in crate::sql) struct MysqlRecords(Mysql);
+
+impl MysqlRecords {
+    /// Opens nothing.
+    pub(in crate::sql) fn new(address: &ServerAddress, shown: &str) -> MysqlRecords {
+        let who = Who::new(shown, address, Purpose::Records);
+        MysqlRecords(Mysql { address: address.clone(), table: Table::Native, who })
+    }
+
+    async fn open(&self) -> Result<Box<dyn RecordConnection>, RecordStoreError> {
+        let mut link = self.0.link().await.map_err(|failure| {
+            let said = failure.error.to_string();
+            if failure.is_away { RecordStoreError::Away(said) } else { RecordStoreError::Refused(said) }
+        })?;
+        let looked = self.look(&mut link).await;
+        let (about, packet_max) = looked.map_err(|error| match error {
+            StoreError::Refused(said) => RecordStoreError::Refused(said),
+            StoreError::Unknown(said) => RecordStoreError::Away(said),
+        })?;
+        Ok(Box::new(MysqlConnection { link, about, packet_max }))
+    }
+
+    /// Makes the session ours, and looks at what is there; the largest packet that the server takes, too.
+    async fn look(&self, link: &mut Link) -> Result<(About, usize), StoreError> {
+        let mut found = settings::of(link).await?;
+        if !self.0.is_there(link, "getid_record").await? {
+            self.make_table(link).await?;
+        }
+        let mut packet = Packet::new();
+        packet.add(format_args!("SELECT {COLUMNS}, written_at FROM getid_record LIMIT 0"));
+        let collation = packet.add(format_args!(
+            "SELECT collation_name FROM information_schema.columns WHERE table_schema = DATABASE() \
+             AND table_name = 'getid_record' AND column_name = 'record_key'"
+        ));
+        let largest = packet.add(format_args!("SELECT @@global.max_allowed_packet"));
+        let status = packet.add(format_args!(
+            "SHOW GLOBAL STATUS WHERE Variable_name IN \
+             ('Slaves_connected', 'Rpl_semi_sync_master_status', 'Rpl_semi_sync_source_status')"
+        ));
+        // On a node of a Galera cluster a read is to see what was acknowledged by another node.
+        let galera = packet.add(format_args!("SHOW VARIABLES LIKE 'wsrep_sync_wait'"));
+        let done = link.run(&packet).await?;
+        let collation = done[collation].rows.first().and_then(|row| text(row, 0)).unwrap_or_default();
+        if !collation.ends_with("_bin") && collation != "binary" {
+            return Err(StoreError::Refused(format!(
+                "the column record_key of the table getid_record compares by {collation}, must compare byte for byte: \
+                 `getid claim schema --store '{}'` prints the table as it must be",
+                self.0.who.shown
+            )));
+        }
+        if !done[galera].rows.is_empty() {
+            let mut wait = Packet::new();
+            wait.add(format_args!("SET SESSION wsrep_sync_wait = 1"));
+            link.run(&wait).await?;
+        }
+        let packet_max = done[largest].number().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(1 << 24);
+        settings::look_at_tables(link, &[("getid_record", "beat", "record_key = ''")], &mut found).await?;
+        may_insert(link).await?;
+        if packet_max < 2 * TEXT_BYTES_MAX + PACKET_BYTES {
+            found.warnings.push(format!(
+                "max_allowed_packet is {packet_max} bytes: a large record cannot be written; set it to 16M"
+            ));
+        }
+        let status: Vec<(String, String)> = done[status]
+            .rows
+            .iter()
+            .map(|row| (text(row, 0).unwrap_or_default(), text(row, 1).unwrap_or_default()))
+            .collect();
+        found.warnings.extend(of_replicas(&status));
+        Ok((About { product: found.product, warnings: found.warnings }, packet_max))
+    }
+
+    async fn make_table(&self, link: &mut Link) -> Result<(), StoreError> {
+        let mut make = Packet::new();
+        make.add(format_args!("{}", SCHEMA.trim_end().trim_end_matches(';')));
+        match link.run_raw(&make).await {
+            Ok(_) => Ok(()),
+            Err((_, Error::Server(error))) => {
+                let Who { shown, user, database, .. } = &self.0.who;
+                Err(StoreError::Refused(format!(
+                    "the table getid_record is missing in the database '{database}', and '{user}' cannot make it: {}; \
+                     somebody who may runs what `getid claim schema --store '{shown}'` prints",
+                    said(&error)
+                )))
+            }
+            Err((_, error)) => Err(self.0.who.failed(&error, false)),
+        }
+    }
+}
+
+impl RecordServer for MysqlRecords {
+    fn shown(&self) -> &str {
+        &self.0.who.shown
+    }
+
+    fn schema(&self) -> &'static str {
+        SCHEMA
+    }
+
+    fn connect(&self) -> records::Answer<'_, Box<dyn RecordConnection>> {
+        Box::pin(self.open())
+    }
+}
+
+/// That records may be made: one that changes nothing is refused where the user may not.
+async fn may_insert(link: &mut Link) -> Result<(), StoreError> {
+    let mut packet = Packet::new();
+    packet.add(format_args!("INSERT INTO getid_record SELECT * FROM getid_record WHERE record_key = ''"));
+    link.run(&packet).await.map(|_| ())
+}
+
+/// A warning, where a failover may lose the last writes.
+fn of_replicas(status: &[(String, String)]) -> Option<String> {
+    let is = |name: &str, value: &str| status.iter().any(|(found, is)| found == name && is == value);
+    let replicas: u64 = status.iter().find(|(name, _)| name == "Slaves_connected")?.1.parse().ok()?;
+    let waits = is("Rpl_semi_sync_master_status", "ON") || is("Rpl_semi_sync_source_status", "ON");
+    (replicas > 0 && !waits).then(|| {
+        format!(
+            "it has {replicas} replicas, and a commit waits for none of them: a failover may lose the last writes; set \
+             semi-synchronous replication up"
+        )
+    })
+}
+
+/// An open connection.
+struct MysqlConnection {
+    link: Link,
+    about: About,
+    packet_max: usize,
+}
+
+impl MysqlConnection {
+    /// What a packet found whose first statement is [`TAKES_WRITES`].
+    async fn select(&mut self, sql: &str) -> Result<Vec<(Key, Row)>, StoreError> {
+        let mut packet = Packet::new();
+        let takes = packet.add(format_args!("{TAKES_WRITES}"));
+        let rows = packet.add(format_args!("{sql}"));
+        let done = self.link.run(&packet).await?;
+        self.takes_writes(&done[takes])?;
+        done[rows].rows.iter().map(|row| raw(row).read()).collect()
+    }
+
+    async fn write_row(&mut self, key: &Key, expect: Option<Stamp>, new: &Row) -> Result<bool, StoreError> {
+        let bytes = 2 * new.text.len() + PACKET_BYTES;
+        if bytes > self.packet_max {
+            return Err(StoreError::Refused(format!(
+                "the record '{key}' needs a packet of {bytes} bytes, and max_allowed_packet is {}: set it to 16M",
+                self.packet_max
+            )));
+        }
+        let (writer, beat, text) = (writer_column(new.stamp), beat_column(new.stamp), hex(new.text.as_bytes()));
+        let mut packet = Packet::transaction();
+        let takes = packet.add(format_args!("{TAKES_WRITES}"));
+        let written = match expect {
+            Some(was) => packet.add(format_args!(
+                "UPDATE getid_record SET writer = '{writer}', beat = {beat}, text = _utf8mb4 x'{text}', \
+                 written_at = UTC_TIMESTAMP(3) WHERE record_key = '{key}' AND writer = '{}' AND beat = {}",
+                writer_column(was),
+                beat_column(was)
+            )),
+            None => packet.add(format_args!(
+                "INSERT INTO getid_record ({COLUMNS}, written_at) \
+                 VALUES ('{key}', '{writer}', {beat}, _utf8mb4 x'{text}', UTC_TIMESTAMP(3))"
+            )),
+        };
+        packet.commit();
+        match self.link.run_raw(&packet).await {
+            Ok(done) => {
+                let affected = done[written].affected;
+                if affected > 0 {
+                    self.takes_writes(&done[takes])?;
+                }
+                Ok(affected == 1)
+            }
+            Err((at, Error::Server(error))) if at == written && expect.is_none() && error.code == DUPLICATE => {
+                Ok(false)
+            }
+            Err((at, error)) => Err(self.link.who.failed(&error, at > written)),
+        }
+    }
+
+    /// Whoever goes on asking a server that takes no writes is told old things.
+    fn takes_writes(&self, done: &super::link::Done) -> Result<(), StoreError> {
+        let on =
+            |at| done.rows.first().and_then(|row| text(row, at)).is_some_and(|value| value != "0" && value != "OFF");
+        if on(0) || on(1) {
+            return Err(StoreError::Unknown(format!(
+                "{} takes no writes any more (read_only): it is a replica, perhaps; name the primary",
+                self.link.who.place
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl RecordConnection for MysqlConnection {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn read(&mut self, key: Key) -> Answer<'_, Option<Row>> {
+        Box::pin(async move {
+            let sql = format!("SELECT {COLUMNS} FROM getid_record WHERE record_key = '{key}'");
+            Ok(self.select(&sql).await?.pop().map(|(_, row)| row))
+        })
+    }
+
+    fn list(&mut self, range: Range) -> Answer<'_, Vec<(Key, Row)>> {
+        Box::pin(async move {
+            // (What somebody has typed is no key, perhaps: in hexadecimal digits it ends no literal.)
+            let literal = |text: &str| format!("CONVERT(x'{}' USING ascii)", hex(text.as_bytes()));
+            let sql = format!(
+                "SELECT {COLUMNS} FROM getid_record WHERE record_key >= {} AND record_key < {} AND record_key > {} \
+                 ORDER BY record_key LIMIT {}",
+                literal(&range.from),
+                literal(&range.below),
+                literal(&range.after),
+                range.limit
+            );
+            self.select(&sql).await
+        })
+    }
+
+    fn write(&mut self, key: Key, expect: Option<Stamp>, new: Row) -> Answer<'_, bool> {
+        Box::pin(async move { self.write_row(&key, expect, &new).await })
+    }
+}
+
+/// A row in the order of [`COLUMNS`]. What is no number becomes one that no row has, for [`RawRecord::read`] to name.
+fn raw(row: &mysql_async::Row) -> RawRecord {
+    let text = |at| text(row, at).unwrap_or_else(|| "NULL".to_owned());
+    RawRecord { key: text(0), writer: text(1), beat: number(row, 2).unwrap_or(i64::MIN), text: text(3) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_that_nobody_waits_for_are_warned_of() {
+        let status = |rows: &[(&str, &str)]| {
+            rows.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
+        };
+        let said = of_replicas(&status(&[("Slaves_connected", "2")])).unwrap();
+        assert!(said.starts_with("it has 2 replicas"), "{said}");
+        for sound in
+            [&[("Slaves_connected", "0")][..], &[("Slaves_connected", "1"), ("Rpl_semi_sync_master_status", "ON")], &[]]
+        {
+            assert_eq!(of_replicas(&status(sound)), None, "{sound:?}");
+        }
+    }
+}

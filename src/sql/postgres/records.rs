@@ -1,0 +1,272 @@
+//! Records that servers share, in the table `getid_record`.
+//!
+//! A write is one statement and one transaction: an UPDATE that names the stamp it replaces, or an INSERT that does
+//! nothing where the record is there. Of two at a time the second one waits for the first, and finds another stamp.
+//!
+//! Each answer says whether the server is a standby by now: an old primary may have become one behind the same address.
+
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row as SqlRow};
+
+use super::session::Session;
+use super::statements::safe;
+use super::{Postgres, failures, opening, statements};
+use crate::records::{self, About, Key, RecordStoreError, Row, Stamp};
+use crate::sql::purpose::Purpose;
+use crate::sql::records::{Range, RawRecord, RecordConnection, RecordServer, beat_column, writer_column};
+use crate::sql::{Answer, StoreError, Table};
+use crate::text::printable::printable_up_to;
+use crate::text::store_url::ServerAddress;
+
+/// The table. Room is left in its pages: each row is written twice a second, and an UPDATE that stays in its page
+/// changes no index.
+const SCHEMA: &str = "\
+CREATE TABLE IF NOT EXISTS getid_record (
+  record_key text COLLATE \"C\" PRIMARY KEY CHECK (record_key <> ''),
+  writer text COLLATE \"C\" NOT NULL CHECK (writer ~ '^[0-9a-f]{32}$'),
+  beat bigint NOT NULL CHECK (beat > 0),
+  text text NOT NULL,
+  written_at timestamptz NOT NULL DEFAULT clock_timestamp()
+) WITH (fillfactor = 50);
+";
+
+/// Whether the table is there, how it is kept, what may be done with it, and its columns named once.
+const TABLE: &str = "\
+SELECT c.relpersistence::text, has_table_privilege(c.oid, 'SELECT'), has_table_privilege(c.oid, 'INSERT'),
+  has_table_privilege(c.oid, 'UPDATE')
+FROM pg_class c WHERE c.oid = to_regclass('getid_record')";
+
+/// Its columns, named once, so that one that is missing is found when a connection is opened.
+const COLUMNS: &str =
+    "SELECT r.record_key::text, r.writer::text, r.beat::bigint, r.text::text, r.written_at FROM getid_record r LIMIT 0";
+
+/// How many replicas there are, and which of them a commit waits for.
+const REPLICAS: &str = "SELECT count(*), current_setting('synchronous_standby_names') FROM pg_stat_replication";
+
+/// The record of `$1`: always a row.
+const READ: &str = "\
+SELECT pg_is_in_recovery(), r.record_key::text, r.writer::text, r.beat::bigint, r.text::text
+FROM (SELECT 1) AS one LEFT JOIN getid_record r ON r.record_key = $1";
+
+/// The records from `$1` on, below `$2`, behind `$3`, `$4` at most: a row without a record if there are none.
+const LIST: &str = "\
+SELECT pg_is_in_recovery(), r.record_key::text, r.writer::text, r.beat::bigint, r.text::text
+FROM (SELECT 1) AS one LEFT JOIN (
+  SELECT * FROM getid_record WHERE record_key >= $1 AND record_key < $2 AND record_key > $3
+  ORDER BY record_key LIMIT $4
+) AS r ON true ORDER BY r.record_key";
+
+/// Writes the record of `$1` if its stamp is `$5` and `$6`.
+const UPDATE: &str = concat!(
+    "WITH safe AS MATERIALIZED (SELECT ",
+    safe!(),
+    ") UPDATE getid_record r SET writer = $2, beat = $3, text = $4, written_at = clock_timestamp() \
+     FROM safe WHERE r.record_key = $1 AND r.writer = $5 AND r.beat = $6"
+);
+
+/// Makes the record of `$1` if there is none.
+const INSERT: &str = concat!(
+    "WITH safe AS MATERIALIZED (SELECT ",
+    safe!(),
+    ") INSERT INTO getid_record (record_key, writer, beat, text, written_at) \
+     SELECT $1, $2, $3, $4, clock_timestamp() FROM safe ON CONFLICT (record_key) DO NOTHING"
+);
+
+/// A value of a statement, and its type.
+type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// A database with records.
+pub(in crate::sql) struct PostgresRecords(Postgres);
+
+impl PostgresRecords {
+    /// Opens nothing. `Err` is a sentence.
+    pub(in crate::sql) fn new(address: &ServerAddress, shown: &str) -> Result<PostgresRecords, String> {
+        Postgres::new(address, shown, Table::Native).map(PostgresRecords)
+    }
+
+    async fn open(&self) -> Result<Box<dyn RecordConnection>, RecordStoreError> {
+        let mut session = self.0.session().await.map_err(|failure| {
+            let said = failure.error.to_string();
+            if failure.is_away { RecordStoreError::Away(said) } else { RecordStoreError::Refused(said) }
+        })?;
+        let opened = match session.begin() {
+            Ok(()) => look(&session.client, &self.0.address).await,
+            Err(error) => Err(error),
+        };
+        let about = session.finish(opened).map_err(|error| match error {
+            StoreError::Refused(said) => RecordStoreError::Refused(said),
+            StoreError::Unknown(said) => RecordStoreError::Away(said),
+        })?;
+        Ok(Box::new(PostgresConnection { session, about }))
+    }
+}
+
+impl RecordServer for PostgresRecords {
+    fn shown(&self) -> &str {
+        &self.0.shown
+    }
+
+    fn schema(&self) -> &'static str {
+        SCHEMA
+    }
+
+    fn connect(&self) -> records::Answer<'_, Box<dyn RecordConnection>> {
+        Box::pin(self.open())
+    }
+}
+
+/// Makes the session ours, and looks at what is there.
+async fn look(client: &Client, address: &ServerAddress) -> Result<About, StoreError> {
+    client.batch_execute(statements::SETTINGS).await.map_err(|error| failed(&error))?;
+    let found = opening::server(client, address).await?;
+    let mut about = About { product: found.product, warnings: found.warnings };
+    let mut tables = query(client, TABLE, &[]).await?;
+    if tables.is_empty() {
+        make_table(client, address).await?;
+        tables = query(client, TABLE, &[]).await?;
+    }
+    let Some(table) = tables.first() else {
+        return Err(StoreError::Refused(format!(
+            "the database '{}' has no table getid_record in the search_path of '{}': run what 'getid claim schema \
+             --store URL' prints",
+            address.database, address.user
+        )));
+    };
+    let (persistence, has) = (get::<&str>(table, 0)?, [get::<bool>(table, 1)?, get(table, 2)?, get(table, 3)?]);
+    if let Some((right, _)) = ["SELECT", "INSERT", "UPDATE"].iter().zip(has).find(|(_, has)| !has) {
+        let (user, database) = (&address.user, &address.database);
+        return Err(StoreError::Refused(format!(
+            "'{user}' may not {right} the table getid_record of the database '{database}': its owner may GRANT SELECT, \
+             INSERT, UPDATE ON getid_record TO \"{user}\""
+        )));
+    }
+    query(client, COLUMNS, &[]).await?;
+    if persistence != "p" {
+        about.warnings.push(
+            "the table getid_record is not logged: a crash of the database empties it; ALTER TABLE getid_record SET \
+             LOGGED"
+                .to_owned(),
+        );
+    }
+    about.warnings.extend(of_replicas(client).await?);
+    Ok(about)
+}
+
+/// Makes it, if the user may.
+async fn make_table(client: &Client, address: &ServerAddress) -> Result<(), StoreError> {
+    let script = format!("BEGIN; {}; {SCHEMA} COMMIT", statements::SCHEMA_LOCK);
+    let Err(error) = client.batch_execute(&script).await else { return Ok(()) };
+    match failed(&error) {
+        StoreError::Refused(said) => Err(StoreError::Refused(format!(
+            "the database '{}' has no table getid_record, and '{}' may not make it: {said}; let its owner run what \
+             'getid claim schema --store URL' prints",
+            address.database, address.user
+        ))),
+        unknown @ StoreError::Unknown(_) => Err(unknown),
+    }
+}
+
+/// A warning, where a failover may lose the last writes.
+async fn of_replicas(client: &Client) -> Result<Option<String>, StoreError> {
+    let rows = query(client, REPLICAS, &[]).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let (replicas, waits_for) = (get::<i64>(row, 0)?, get::<&str>(row, 1)?);
+    Ok((replicas > 0 && waits_for.is_empty()).then(|| {
+        format!(
+            "it has {replicas} replicas, and a commit waits for none of them: a failover may lose the last writes; set \
+             synchronous_standby_names"
+        )
+    }))
+}
+
+/// An open connection.
+struct PostgresConnection {
+    session: Session,
+    about: About,
+}
+
+impl RecordConnection for PostgresConnection {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn has_ended(&self) -> bool {
+        self.session.has_ended()
+    }
+
+    fn read(&mut self, key: Key) -> Answer<'_, Option<Row>> {
+        Box::pin(async move {
+            self.session.begin()?;
+            let rows = query(&self.session.client, READ, &[(&key.as_str(), Type::TEXT)]).await;
+            let found = rows.and_then(|rows| Ok(records_of(&rows)?.pop().map(|(_, row)| row)));
+            self.session.finish(found)
+        })
+    }
+
+    fn list(&mut self, range: Range) -> Answer<'_, Vec<(Key, Row)>> {
+        Box::pin(async move {
+            self.session.begin()?;
+            let limit = i64::from(range.limit);
+            let params: &[Param<'_>] = &[
+                (&range.from, Type::TEXT),
+                (&range.below, Type::TEXT),
+                (&range.after, Type::TEXT),
+                (&limit, Type::INT8),
+            ];
+            let rows = query(&self.session.client, LIST, params).await;
+            self.session.finish(rows.and_then(|rows| records_of(&rows)))
+        })
+    }
+
+    fn write(&mut self, key: Key, expect: Option<Stamp>, new: Row) -> Answer<'_, bool> {
+        Box::pin(async move {
+            self.session.begin()?;
+            let (writer, beat) = (writer_column(new.stamp), beat_column(new.stamp));
+            let (was_writer, was_beat) = (expect.map(writer_column), expect.map(beat_column));
+            let key = key.as_str();
+            let mut params: Vec<Param<'_>> =
+                vec![(&key, Type::TEXT), (&writer, Type::TEXT), (&beat, Type::INT8), (&new.text, Type::TEXT)];
+            let statement = if expect.is_some() {
+                params.push((&was_writer, Type::TEXT));
+                params.push((&was_beat, Type::INT8));
+                UPDATE
+            } else {
+                INSERT
+            };
+            let written = self.session.client.execute_typed(statement, &params).await;
+            self.session.finish(written.map(|rows| rows == 1).map_err(|error| failed(&error)))
+        })
+    }
+}
+
+/// The records in rows of [`READ`] and [`LIST`].
+fn records_of(rows: &[SqlRow]) -> Result<Vec<(Key, Row)>, StoreError> {
+    let mut records = Vec::new();
+    for row in rows {
+        if get::<bool>(row, 0)? {
+            // Whoever goes on asking here is told old things.
+            return Err(StoreError::Unknown(
+                "the server has become a standby (pg_is_in_recovery): name the primary".to_owned(),
+            ));
+        }
+        let Some(key) = get::<Option<String>>(row, 1)? else { continue };
+        records.push(RawRecord { key, writer: get(row, 2)?, beat: get(row, 3)?, text: get(row, 4)? }.read()?);
+    }
+    Ok(records)
+}
+
+async fn query(client: &Client, sql: &str, params: &[Param<'_>]) -> Result<Vec<SqlRow>, StoreError> {
+    client.query_typed(sql, params).await.map_err(|error| failed(&error))
+}
+
+fn failed(error: &tokio_postgres::Error) -> StoreError {
+    failures::of_statement_on(error, Purpose::Records)
+}
+
+/// A column of an answer of a statement that changes nothing.
+fn get<'a, T: tokio_postgres::types::FromSql<'a>>(row: &'a SqlRow, index: usize) -> Result<T, StoreError> {
+    row.try_get(index).map_err(|error| {
+        let said = printable_up_to(&error.to_string(), 200);
+        StoreError::Refused(format!("the database has answered without column {index} ({said})"))
+    })
+}

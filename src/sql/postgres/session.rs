@@ -1,0 +1,74 @@
+//! A session: a socket that a task serves, and whether anything more may be said on it.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinHandle;
+use tokio_postgres::Client;
+
+use super::failures;
+use crate::sql::StoreError;
+
+/// An open session, and the task that serves its socket.
+pub(super) struct Session {
+    pub(super) client: Client,
+    task: JoinHandle<()>,
+    /// Why the connection has ended, once it has.
+    end: Arc<OnceLock<String>>,
+    /// Whether nothing more may be said on it: a statement is under way, or had no answer.
+    is_spent: bool,
+}
+
+impl Session {
+    pub(super) fn new<S, T>(client: Client, socket: tokio_postgres::Connection<S, T>) -> Session
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let end = Arc::new(OnceLock::new());
+        let said = Arc::clone(&end);
+        let mut socket = socket;
+        let task = tokio::spawn(async move {
+            // Said before the socket is dropped, which is when those who wait for answers hear of the end.
+            if let Err(error) = (&mut socket).await {
+                let _ = said.set(failures::of_end(&error));
+            }
+        });
+        Session { client, task, end, is_spent: false }
+    }
+
+    /// Before each statement: from now on it is spent, until [`Session::finish`] says that it is not.
+    pub(super) fn begin(&mut self) -> Result<(), StoreError> {
+        if self.is_spent {
+            let said = self.end.get().map_or("somebody let go of its last statement", String::as_str);
+            return Err(StoreError::Unknown(format!("the connection cannot be used any more: {said}")));
+        }
+        self.is_spent = true;
+        Ok(())
+    }
+
+    /// After each statement: after an answer, the next one may come.
+    pub(super) fn finish<T>(&mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        self.is_spent = matches!(answer, Err(StoreError::Unknown(_)));
+        answer.map_err(|error| match (error, self.end.get()) {
+            (StoreError::Unknown(said), Some(end)) if !said.contains(end.as_str()) => {
+                StoreError::Unknown(format!("{said}: {end}"))
+            }
+            (error, _) => error,
+        })
+    }
+
+    /// Whether it is known that nobody answers on it any more.
+    pub(super) fn has_ended(&self) -> bool {
+        self.is_spent || self.client.is_closed()
+    }
+}
+
+impl Drop for Session {
+    /// Who has no answer to wait for closes the socket at once; else the session is ended in order.
+    fn drop(&mut self) {
+        if self.is_spent {
+            self.task.abort();
+        }
+    }
+}

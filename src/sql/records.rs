@@ -1,0 +1,384 @@
+//! Records that servers share ([`crate::records`]), in the table `getid_record` of a SQL database: what SQLite, MySQL
+//! and PostgreSQL have in common.
+//!
+//! Everything that is asked is done on a thread of its own, to its end or to its deadline. So it does not matter on
+//! which runtime a caller waits, or whether he still does, and nothing else that this process does delays a beat. One
+//! or two connections are kept. A connection without an answer in time is used no more: what it was told may still be
+//! done.
+//!
+//! Not here: what a database is told (`records` of each).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::{Answer, StoreError};
+use crate::records::{self, About, Key, LIST_MAX, RecordStore, RecordStoreError, Row, Stamp, TEXT_BYTES_MAX, Written};
+use crate::text::printable::printable_up_to;
+
+/// Connections at most, one of them for beats while the other one waits.
+const CONNECTIONS_MAX: usize = 2;
+
+/// Opening a connection may take longer than a call: it goes on, and is there for the next one.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// A connection that nobody has used for so long may have been cut by what is between: it is not used for a write.
+const IDLE_MAX: Duration = Duration::from_secs(30);
+
+/// So long nobody asks again who was refused: a wrong password is not tried ten times a second.
+const REFUSED: Duration = Duration::from_secs(1);
+
+/// How many columns a row of records has, and their order wherever one is read.
+pub(super) const COLUMNS: &str = "record_key, writer, beat, text";
+
+/// A database with that table. Making one opens nothing.
+pub(super) trait RecordServer: Send + Sync + 'static {
+    /// Its address as it may be shown: without a password.
+    fn shown(&self) -> &str;
+
+    /// The SQL that makes the table.
+    fn schema(&self) -> &'static str;
+
+    /// How many connections there may be.
+    fn connections_max(&self) -> usize {
+        CONNECTIONS_MAX
+    }
+
+    /// Opens a connection, looks at what is there, and makes the table where it is missing and the user may.
+    fn connect(&self) -> records::Answer<'_, Box<dyn RecordConnection>>;
+}
+
+/// An open connection to it, for one statement at a time. After [`StoreError::Unknown`] it is used no more.
+pub(super) trait RecordConnection: Send + 'static {
+    /// What was found when it was opened.
+    fn about(&self) -> &About;
+
+    /// Whether it is known that nobody answers on it any more.
+    fn has_ended(&self) -> bool {
+        false
+    }
+
+    /// [`RecordStore::read`].
+    fn read(&mut self, key: Key) -> Answer<'_, Option<Row>>;
+
+    /// [`RecordStore::list`]; `below` is past all keys that begin with `prefix`.
+    fn list(&mut self, range: Range) -> Answer<'_, Vec<(Key, Row)>>;
+
+    /// [`RecordStore::write`]: whether it was done.
+    fn write(&mut self, key: Key, expect: Option<Stamp>, new: Row) -> Answer<'_, bool>;
+}
+
+/// Which records a list has.
+#[derive(Clone, Debug)]
+pub(super) struct Range {
+    /// From this key on.
+    pub(super) from: String,
+    /// Up to this one, exclusive.
+    pub(super) below: String,
+    /// Those behind this one.
+    pub(super) after: String,
+    /// How many at most.
+    pub(super) limit: u32,
+}
+
+impl Range {
+    fn new(prefix: &str, after: &str, limit: usize) -> Range {
+        // No character of a key is past 'z', which is before '~'.
+        let limit = u32::try_from(limit.min(LIST_MAX)).unwrap_or(u32::MAX);
+        Range { from: prefix.to_owned(), below: format!("{prefix}~"), after: after.to_owned(), limit }
+    }
+}
+
+/// A row as a database has it.
+#[derive(Clone, Debug)]
+pub(super) struct RawRecord {
+    pub(super) key: String,
+    pub(super) writer: String,
+    pub(super) beat: i64,
+    pub(super) text: String,
+}
+
+impl RawRecord {
+    /// The record, or what is wrong with the row and what to do.
+    pub(super) fn read(self) -> Result<(Key, Row), StoreError> {
+        let shown = printable_up_to(&self.key, 80);
+        let bad = |what: String| {
+            StoreError::Refused(format!(
+                "the row '{shown}' of the table getid_record {what}: put back what was there before somebody edited it"
+            ))
+        };
+        let writer = Some(&self.writer).filter(|text| text.len() == 32 && !text.starts_with('+'));
+        let writer = writer.and_then(|text| u128::from_str_radix(text, 16).ok()).ok_or_else(|| {
+            let found = printable_up_to(&self.writer, 40);
+            bad(format!("has the writer '{found}', which is no 32 hexadecimal digits"))
+        })?;
+        let beat = u64::try_from(self.beat).ok().filter(|beat| *beat > 0);
+        let beat = beat.ok_or_else(|| bad(format!("has the beat {}, which must be 1 at least", self.beat)))?;
+        let Some(key) = Key::new(self.key) else {
+            return Err(StoreError::Refused(format!(
+                "the table getid_record has a row whose record_key is '{shown}', which is no key: delete that row"
+            )));
+        };
+        Ok((key, Row { stamp: Stamp { writer, beat }, text: self.text }))
+    }
+}
+
+/// How a writer stands in the table.
+pub(super) fn writer_column(stamp: Stamp) -> String {
+    format!("{:032x}", stamp.writer)
+}
+
+/// How a beat stands there.
+pub(super) fn beat_column(stamp: Stamp) -> i64 {
+    i64::try_from(stamp.beat).unwrap_or(i64::MAX)
+}
+
+/// Records in a database. The thread ends when this is dropped.
+pub(super) struct SqlRecords {
+    shared: Arc<Shared>,
+    runtime: Handle,
+    /// Never sent: the thread hears of its end.
+    _end: oneshot::Sender<()>,
+}
+
+/// What calls have in common.
+struct Shared {
+    server: Box<dyn RecordServer>,
+    deadline: Duration,
+    idle: Mutex<Vec<Idle>>,
+    places: Arc<Semaphore>,
+    refused: Mutex<Option<(Instant, RecordStoreError)>>,
+}
+
+/// A connection that nobody uses.
+struct Idle {
+    connection: Box<dyn RecordConnection>,
+    since: Instant,
+}
+
+/// A connection that a call uses, and its place.
+struct Lent {
+    connection: Box<dyn RecordConnection>,
+    /// Whether it was opened before this call.
+    was_idle: bool,
+    _place: OwnedSemaphorePermit,
+}
+
+impl SqlRecords {
+    /// # Errors
+    ///
+    /// A sentence: there is no thread to be had.
+    pub(super) fn new(server: Box<dyn RecordServer>, deadline: Duration) -> Result<SqlRecords, String> {
+        let failed = |error: std::io::Error| format!("no thread could be made for '{}': {error}", server.shown());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let handle = runtime.handle().clone();
+        let places = Arc::new(Semaphore::new(server.connections_max()));
+        let (end, ended) = oneshot::channel::<()>();
+        let builder = thread::Builder::new().name("getid-records".to_owned());
+        let run = move || {
+            runtime.block_on(async {
+                // It ends with an error: nothing is ever sent.
+                let _ = ended.await;
+            });
+        };
+        builder.spawn(run).map_err(failed)?;
+        let shared = Shared { server, deadline, idle: Mutex::default(), places, refused: Mutex::default() };
+        Ok(SqlRecords { shared: Arc::new(shared), runtime: handle, _end: end })
+    }
+
+    /// Has `work` done on the thread.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, RecordStoreError>> + Send + 'static,
+        ended: fn(String) -> RecordStoreError,
+    ) -> Result<T, RecordStoreError> {
+        let done = self.runtime.spawn(work).await;
+        done.unwrap_or_else(|_| Err(ended(format!("the thread of '{}' has ended", self.shared.server.shown()))))
+    }
+}
+
+impl Drop for SqlRecords {
+    /// What ends a connection may need its runtime.
+    fn drop(&mut self) {
+        let _inside = self.runtime.enter();
+        lock(&self.shared.idle).clear();
+    }
+}
+
+impl RecordStore for SqlRecords {
+    fn shown(&self) -> &str {
+        self.shared.server.shown()
+    }
+
+    fn read<'a>(&'a self, key: &'a Key) -> records::Answer<'a, Option<Row>> {
+        let (shared, key) = (Arc::clone(&self.shared), key.clone());
+        let work = async move { shared.ask(move |connection| connection.read(key.clone())).await };
+        Box::pin(self.run(work, RecordStoreError::Away))
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> records::Answer<'a, Vec<(Key, Row)>> {
+        let (shared, range) = (Arc::clone(&self.shared), Range::new(prefix, after, limit));
+        let work = async move { shared.ask(move |connection| connection.list(range.clone())).await };
+        Box::pin(self.run(work, RecordStoreError::Away))
+    }
+
+    fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> records::Answer<'a, Written> {
+        let (shared, key, new) = (Arc::clone(&self.shared), key.clone(), new.clone());
+        Box::pin(self.run(async move { shared.write(key, expect, new).await }, RecordStoreError::Unknown))
+    }
+
+    fn schema(&self) -> String {
+        self.shared.server.schema().to_owned()
+    }
+
+    fn about(&self) -> records::Answer<'_, About> {
+        let shared = Arc::clone(&self.shared);
+        let work = async move {
+            let lent = shared.lend(Instant::now() + shared.deadline).await?;
+            let about = lent.connection.about().clone();
+            shared.put_back(lent);
+            Ok(about)
+        };
+        Box::pin(self.run(work, RecordStoreError::Away))
+    }
+}
+
+impl Shared {
+    /// Asks for what changes nothing. Where a connection was cut while nobody used it, another one is asked.
+    async fn ask<T>(
+        self: &Arc<Self>,
+        question: impl for<'c> Fn(&'c mut dyn RecordConnection) -> Answer<'c, T>,
+    ) -> Result<T, RecordStoreError> {
+        let end = Instant::now() + self.deadline;
+        loop {
+            let mut lent = self.lend(end).await?;
+            match timeout_at(end, question(&mut *lent.connection)).await {
+                Ok(Err(StoreError::Unknown(_))) if lent.was_idle => {}
+                Ok(Err(StoreError::Unknown(said))) => return Err(RecordStoreError::Away(said)),
+                Ok(answer) => {
+                    self.put_back(lent);
+                    return answer.map_err(|error| RecordStoreError::Refused(error.to_string()));
+                }
+                Err(_) => return Err(RecordStoreError::Away(self.late("has not answered"))),
+            }
+        }
+    }
+
+    async fn write(self: &Arc<Self>, key: Key, expect: Option<Stamp>, new: Row) -> Result<Written, RecordStoreError> {
+        may_be_written(&key, &new)?;
+        let end = Instant::now() + self.deadline;
+        let mut lent = self.lend(end).await?;
+        match timeout_at(end, lent.connection.write(key.clone(), expect, new)).await {
+            Ok(Ok(true)) => {
+                self.put_back(lent);
+                return Ok(Written::Done);
+            }
+            Ok(Ok(false)) => {}
+            Ok(Err(StoreError::Refused(said))) => {
+                self.put_back(lent);
+                return Err(RecordStoreError::Refused(said));
+            }
+            Ok(Err(StoreError::Unknown(said))) => return Err(RecordStoreError::Unknown(said)),
+            Err(_) => return Err(RecordStoreError::Unknown(self.late("has not answered"))),
+        }
+        // It was not done, whatever becomes of the question why.
+        match timeout_at(end, lent.connection.read(key)).await {
+            Ok(Ok(found)) => {
+                self.put_back(lent);
+                Ok(Written::Conflict(found))
+            }
+            Ok(Err(StoreError::Refused(said))) => {
+                self.put_back(lent);
+                Err(RecordStoreError::Refused(said))
+            }
+            Ok(Err(StoreError::Unknown(said))) => Err(RecordStoreError::Away(said)),
+            Err(_) => Err(RecordStoreError::Away(self.late("has not answered"))),
+        }
+    }
+
+    /// A connection that is free, or a new one.
+    async fn lend(self: &Arc<Self>, end: Instant) -> Result<Lent, RecordStoreError> {
+        let place = match timeout_at(end, Arc::clone(&self.places).acquire_owned()).await {
+            Ok(Ok(place)) => place,
+            _ => return Err(RecordStoreError::Away(self.late("has answered nobody on any connection"))),
+        };
+        if let Some(connection) = self.take_idle() {
+            return Ok(Lent { connection, was_idle: true, _place: place });
+        }
+        if let Some((at, error)) = &*lock(&self.refused)
+            && at.elapsed() < REFUSED
+        {
+            return Err(error.clone());
+        }
+        let (told, opened) = oneshot::channel();
+        tokio::spawn(Arc::clone(self).connect(place, told));
+        match timeout_at(end, opened).await {
+            Ok(Ok(lent)) => lent,
+            Ok(Err(_)) => Err(RecordStoreError::Away("the runtime ends".to_owned())),
+            Err(_) => Err(RecordStoreError::Away(self.late("let nobody in"))),
+        }
+    }
+
+    /// Opens a connection for who waits for it; if nobody does any more, for the next one.
+    async fn connect(
+        self: Arc<Self>,
+        place: OwnedSemaphorePermit,
+        told: oneshot::Sender<Result<Lent, RecordStoreError>>,
+    ) {
+        let connected = timeout(CONNECT, self.server.connect()).await;
+        let connected = connected
+            .unwrap_or_else(|_| Err(RecordStoreError::Away(format!("it let nobody in for {} s", CONNECT.as_secs()))));
+        if let Err(error @ RecordStoreError::Refused(_)) = &connected {
+            *lock(&self.refused) = Some((Instant::now(), error.clone()));
+        }
+        let lent = connected.map(|connection| Lent { connection, was_idle: false, _place: place });
+        if let Err(Ok(lent)) = told.send(lent) {
+            self.put_back(lent);
+        }
+    }
+
+    fn take_idle(&self) -> Option<Box<dyn RecordConnection>> {
+        let mut idle = lock(&self.idle);
+        while let Some(Idle { connection, since }) = idle.pop() {
+            if since.elapsed() < IDLE_MAX && !connection.has_ended() {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
+    fn put_back(&self, lent: Lent) {
+        lock(&self.idle).push(Idle { connection: lent.connection, since: Instant::now() });
+    }
+
+    fn late(&self, what: &str) -> String {
+        format!("{} {what} within {} ms", self.server.shown(), self.deadline.as_millis())
+    }
+}
+
+/// What no store takes is refused before it is sent, by the same words everywhere.
+fn may_be_written(key: &Key, new: &Row) -> Result<(), RecordStoreError> {
+    let bytes = new.text.len();
+    if bytes > TEXT_BYTES_MAX {
+        return Err(RecordStoreError::Refused(format!(
+            "the record '{key}' has {bytes} bytes, must have at most {TEXT_BYTES_MAX}"
+        )));
+    }
+    if new.text.contains('\0') {
+        return Err(RecordStoreError::Refused(format!(
+            "the record '{key}' has a NUL in it, which PostgreSQL never has"
+        )));
+    }
+    if !(1..=Stamp::BEAT_MAX).contains(&new.stamp.beat) {
+        return Err(RecordStoreError::Refused(format!("the record '{key}' would have the beat {}", new.stamp.beat)));
+    }
+    Ok(())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

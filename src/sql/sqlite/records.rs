@@ -1,0 +1,348 @@
+//! Records that servers of one machine share, in a SQLite file of their own beside that of sequences.
+//!
+//! Unlike that one it is not locked for good: each statement is a transaction that waits for others to end theirs. What
+//! is written is in the log (WAL) on disk before the answer. The file is made by the first write.
+//!
+//! Invariant: once this process has opened a file, another one in its place is refused until it ends.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row as Found, TransactionBehavior, params};
+
+use super::file::{beside, cannot, said, sync_folder, unwritable};
+use crate::records::{self, About, Key, RecordStoreError, Row, Stamp};
+use crate::sql::records::{COLUMNS, Range, RawRecord, RecordConnection, RecordServer, beat_column, writer_column};
+use crate::sql::{Answer, StoreError};
+use crate::system::files::{self, FileId};
+
+/// The table.
+const SCHEMA: &str = "\
+CREATE TABLE IF NOT EXISTS getid_record (
+  record_key TEXT    NOT NULL PRIMARY KEY CHECK (record_key <> ''),
+  writer     TEXT    NOT NULL CHECK (length(writer) = 32),
+  beat       INTEGER NOT NULL CHECK (beat > 0),
+  text       TEXT    NOT NULL,
+  written_at TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;
+PRAGMA application_id = 1734702194;
+PRAGMA user_version = 1;
+";
+
+/// `getr`, as above: in the file's header, so that no other SQLite file is taken for one of ours.
+const APPLICATION_ID: i64 = 0x6765_7472;
+
+/// The version of the table.
+const VERSION: i64 = 1;
+
+/// How long a statement waits for those of others.
+const BUSY: Duration = Duration::from_secs(1);
+
+/// A file with records.
+pub(in crate::sql) struct SqliteRecords {
+    path: PathBuf,
+    shown: String,
+    seen: Arc<OnceLock<FileId>>,
+}
+
+impl SqliteRecords {
+    /// Opens nothing. The records of `sqlite:PATH` are in `PATH.records`: PATH itself is that of sequences, and locked.
+    pub(in crate::sql) fn new(path: Option<&Path>, dir: &Path) -> SqliteRecords {
+        let path = match path {
+            Some(path) => {
+                let mut name: OsString = dir.join(path).into();
+                name.push(".records");
+                name.into()
+            }
+            None => dir.join("records.sqlite"),
+        };
+        SqliteRecords { shown: format!("sqlite:{}", path.display()), path, seen: Arc::default() }
+    }
+
+    async fn open(&self) -> Result<Box<dyn RecordConnection>, RecordStoreError> {
+        let (path, seen) = (self.path.clone(), Arc::clone(&self.seen));
+        let opened = tokio::task::spawn_blocking(move || File::open(&path, seen)).await;
+        let file = opened
+            .map_err(|_| RecordStoreError::Away("the runtime ends".to_owned()))?
+            .map_err(|error| RecordStoreError::Refused(error.to_string()))?;
+        let about = About { product: format!("SQLite {}", rusqlite::version()), warnings: Vec::new() };
+        Ok(Box::new(SqliteConnection { about, file: Some(file) }))
+    }
+}
+
+impl RecordServer for SqliteRecords {
+    fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    fn schema(&self) -> &'static str {
+        SCHEMA
+    }
+
+    /// They would wait for each other.
+    fn connections_max(&self) -> usize {
+        1
+    }
+
+    fn connect(&self) -> records::Answer<'_, Box<dyn RecordConnection>> {
+        Box::pin(self.open())
+    }
+}
+
+/// An open file.
+struct SqliteConnection {
+    about: About,
+    /// Not here while a statement runs.
+    file: Option<File>,
+}
+
+impl SqliteConnection {
+    /// Has `statement` done where it may block. Whoever does not wait for its end has no file afterwards.
+    async fn run<T: Send + 'static>(
+        &mut self,
+        statement: impl FnOnce(&mut File) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let ended = || StoreError::Unknown("the last statement has not ended".to_owned());
+        let mut file = self.file.take().ok_or_else(ended)?;
+        let done = tokio::task::spawn_blocking(move || {
+            let done = statement(&mut file);
+            (file, done)
+        });
+        let (file, done) = done.await.map_err(|_| ended())?;
+        self.file = Some(file);
+        done
+    }
+}
+
+impl RecordConnection for SqliteConnection {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn has_ended(&self) -> bool {
+        self.file.is_none()
+    }
+
+    fn read(&mut self, key: Key) -> Answer<'_, Option<Row>> {
+        Box::pin(self.run(move |file| file.read(&key)))
+    }
+
+    fn list(&mut self, range: Range) -> Answer<'_, Vec<(Key, Row)>> {
+        Box::pin(self.run(move |file| file.list(&range)))
+    }
+
+    fn write(&mut self, key: Key, expect: Option<Stamp>, new: Row) -> Answer<'_, bool> {
+        Box::pin(self.run(move |file| file.write(&key, expect, &new)))
+    }
+}
+
+/// A place for a file, and the file if there is one; every call blocks.
+struct File {
+    path: PathBuf,
+    seen: Arc<OnceLock<FileId>>,
+    open: Option<Connection>,
+}
+
+impl File {
+    fn open(path: &Path, seen: Arc<OnceLock<FileId>>) -> Result<File, StoreError> {
+        let path = files::behind_links(path).map_err(|error| cannot(path, "opened", &error))?;
+        let mut file = File { path, seen, open: None };
+        file.find()?;
+        Ok(file)
+    }
+
+    /// Opens the file if there is one. Another server may have made it just now.
+    fn find(&mut self) -> Result<(), StoreError> {
+        match std::fs::symlink_metadata(&self.path) {
+            Ok(_) => self.open_it(),
+            Err(error) if error.kind() == ErrorKind::NotFound => self.may_be_absent(),
+            Err(error) => Err(cannot(&self.path, "opened", &error)),
+        }
+    }
+
+    /// Whether it may be that there is no file: none was there before, and one can be made.
+    fn may_be_absent(&self) -> Result<(), StoreError> {
+        if self.seen.get().is_some() {
+            return Err(self.replaced());
+        }
+        let log = beside(&self.path, "-wal");
+        if std::fs::metadata(&log).is_ok_and(|found| found.len() > 0) {
+            return Err(StoreError::Refused(format!(
+                "'{}' is missing, and its log '{}' is there: put the file back that it belongs to",
+                self.path.display(),
+                log.display()
+            )));
+        }
+        files::can_make(&self.path, None).map_err(|error| cannot(&self.path, "made", &error))
+    }
+
+    fn replaced(&self) -> StoreError {
+        StoreError::Refused(format!(
+            "'{}' was removed or replaced while this process had it: what an older copy says is no longer so. Put the \
+             file back, or restart",
+            self.path.display()
+        ))
+    }
+
+    fn make(&mut self) -> Result<(), StoreError> {
+        self.may_be_absent()?;
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path);
+        if let Err(error) = made.and_then(|_| sync_folder(&self.path))
+            && error.kind() != ErrorKind::AlreadyExists
+        {
+            return Err(cannot(&self.path, "made", &error));
+        }
+        self.open_it()
+    }
+
+    fn open_it(&mut self) -> Result<(), StoreError> {
+        let id = files::id_of(&self.path);
+        if self.seen.get().is_some_and(|seen| Some(*seen) != id) {
+            return Err(self.replaced());
+        }
+        let opened = self.prepare().map_err(|error| self.said(&error))?;
+        self.open = Some(opened.map_err(StoreError::Refused)?);
+        if let Some(id) = id {
+            let _ = self.seen.set(id);
+        }
+        Ok(())
+    }
+
+    /// A file that is checked, and has its table; or why it cannot be used.
+    fn prepare(&self) -> rusqlite::Result<Result<Connection, String>> {
+        let flags =
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
+        let mut sqlite = Connection::open_with_flags(&self.path, flags)?;
+        if sqlite.is_readonly("main")? {
+            return Ok(Err(unwritable(&self.path, "it can only be read")));
+        }
+        sqlite.busy_timeout(BUSY)?;
+        sqlite.pragma_update(None, "trusted_schema", false)?;
+        let path = self.path.display();
+        // Before anything in it is changed.
+        if let Err(other) = self.is_new(&sqlite)? {
+            return Ok(Err(other));
+        }
+        let mode: String = sqlite.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+        if mode != "wal" {
+            return Ok(Err(format!("'{path}' cannot have a log beside it (journal_mode is {mode}): use a local disk")));
+        }
+        sqlite.pragma_update(None, "synchronous", "FULL")?;
+        sqlite.pragma_update(None, "fullfsync", true)?;
+        // Who else opens the file sees it without the table, or with it.
+        let transaction = sqlite.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let is_new = match self.is_new(&transaction)? {
+            Ok(is_new) => is_new,
+            Err(other) => return Ok(Err(other)),
+        };
+        if is_new {
+            transaction.execute_batch(SCHEMA)?;
+        }
+        transaction.commit()?;
+        // What an earlier life left in the log may come from a write that was never synced. Others may be at work with
+        // it: then it is theirs, and synced by them.
+        sqlite.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        Ok(Ok(sqlite))
+    }
+
+    /// Whether there is nothing in it yet; or why it is none of ours.
+    fn is_new(&self, sqlite: &Connection) -> rusqlite::Result<Result<bool, String>> {
+        let path = self.path.display();
+        let number = |name: &str| sqlite.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        let (application, version) = (number("application_id")?, number("user_version")?);
+        let tables: i64 = sqlite.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+        let is_new = application == 0 && version == 0 && tables == 0;
+        if !is_new && application != APPLICATION_ID {
+            return Ok(Err(format!("'{path}' is a SQLite file of another program: name another file")));
+        }
+        if version > VERSION {
+            return Ok(Err(format!(
+                "'{path}' was written by a newer getid (a table of version {version}, this one knows {VERSION}): \
+                 start that one"
+            )));
+        }
+        Ok(Ok(is_new))
+    }
+
+    /// The open file; `None` if there is none yet.
+    fn database(&mut self) -> Result<Option<&mut Connection>, StoreError> {
+        if self.open.is_none() {
+            self.find()?;
+        } else if self.seen.get().copied() != files::id_of(&self.path) {
+            return Err(self.replaced());
+        }
+        Ok(self.open.as_mut())
+    }
+
+    fn read(&mut self, key: &Key) -> Result<Option<Row>, StoreError> {
+        let range = Range { from: key.to_string(), below: format!("{key}~"), after: String::new(), limit: 1 };
+        let first = self.list(&range)?.pop();
+        Ok(first.filter(|(found, _)| found == key).map(|(_, row)| row))
+    }
+
+    fn list(&mut self, range: &Range) -> Result<Vec<(Key, Row)>, StoreError> {
+        let Some(sqlite) = self.database()? else { return Ok(Vec::new()) };
+        let found: rusqlite::Result<Vec<RawRecord>> = (|| {
+            let mut statement = sqlite.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM getid_record WHERE record_key >= ?1 AND record_key < ?2 AND record_key > ?3 \
+                 ORDER BY record_key LIMIT ?4"
+            ))?;
+            statement.query_map(params![range.from, range.below, range.after, range.limit], raw)?.collect()
+        })();
+        found.map_err(|error| self.said(&error))?.into_iter().map(RawRecord::read).collect()
+    }
+
+    fn write(&mut self, key: &Key, expect: Option<Stamp>, new: &Row) -> Result<bool, StoreError> {
+        if self.database()?.is_none() {
+            if expect.is_some() {
+                return Ok(false);
+            }
+            self.make()?;
+        }
+        let Some(sqlite) = self.database()? else { return Err(self.replaced()) };
+        let (writer, beat) = (writer_column(new.stamp), beat_column(new.stamp));
+        let (key, now) = (key.as_str(), "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')");
+        let written = match expect {
+            Some(was) => sqlite.execute(
+                &format!(
+                    "UPDATE getid_record SET writer = ?2, beat = ?3, text = ?4, written_at = {now} \
+                     WHERE record_key = ?1 AND writer = ?5 AND beat = ?6"
+                ),
+                params![key, writer, beat, new.text, writer_column(was), beat_column(was)],
+            ),
+            None => sqlite.execute(
+                &format!(
+                    "INSERT INTO getid_record ({COLUMNS}, written_at) VALUES (?1, ?2, ?3, ?4, {now}) \
+                     ON CONFLICT (record_key) DO NOTHING"
+                ),
+                params![key, writer, beat, new.text],
+            ),
+        };
+        written.map(|rows| rows == 1).map_err(|error| self.said(&error))
+    }
+
+    fn said(&self, error: &rusqlite::Error) -> StoreError {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Refused(format!(
+                "'{}' is locked by another process for over {} s: see which one has it open",
+                self.path.display(),
+                BUSY.as_secs()
+            )),
+            Some(ErrorCode::DatabaseCorrupt) => StoreError::Refused(format!(
+                "'{}' is damaged ({error}): put a copy back, and see what was written since",
+                self.path.display()
+            )),
+            _ => said(&self.path, error),
+        }
+    }
+}
+
+/// A row in the order of [`COLUMNS`].
+fn raw(row: &Found<'_>) -> rusqlite::Result<RawRecord> {
+    Ok(RawRecord { key: row.get(0)?, writer: row.get(1)?, beat: row.get(2)?, text: row.get(3)? })
+}
