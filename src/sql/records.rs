@@ -302,9 +302,8 @@ impl Shared {
 
     /// A connection that is free, or a new one.
     async fn lend(self: &Arc<Self>, end: Instant) -> Result<Lent, RecordStoreError> {
-        let place = match timeout_at(end, Arc::clone(&self.places).acquire_owned()).await {
-            Ok(Ok(place)) => place,
-            _ => return Err(RecordStoreError::Away(self.late("has answered nobody on any connection"))),
+        let Ok(Ok(place)) = timeout_at(end, Arc::clone(&self.places).acquire_owned()).await else {
+            return Err(RecordStoreError::Away(self.late("has answered on none of its connections")));
         };
         if let Some(connection) = self.take_idle() {
             return Ok(Lent { connection, was_idle: true, _place: place });

@@ -78,14 +78,12 @@ pub(super) fn of_connect(error: &tokio_postgres::Error, address: &ServerAddress)
 /// Whether an error of connecting leaves hope that the same address answers in a moment: nobody was there, or who was
 /// there has no time.
 pub(super) fn is_away(error: &tokio_postgres::Error) -> bool {
-    match error.as_db_error() {
+    if let Some(db) = error.as_db_error() {
         // Starting, stopping, too many connections; what a pooler says of the way behind it.
-        Some(db) => ["57", "53", "08"].iter().any(|class| db.code().code().starts_with(class)),
-        None => {
-            let why = chain(error);
-            !["certificate", "TLS", "password"].iter().any(|word| why.contains(word))
-        }
+        return ["57", "53", "08"].iter().any(|class| db.code().code().starts_with(class));
     }
+    let why = chain(error);
+    !["certificate", "TLS", "password"].iter().any(|word| why.contains(word))
 }
 
 /// The connection's own last words, for a statement that found it closed.
