@@ -8,6 +8,7 @@ pub mod mariadb;
 pub mod postgres;
 pub mod preload;
 pub mod program;
+pub mod proxy;
 #[path = "../../crates/getid-core/tests/core/random.rs"]
 mod random;
 pub mod redis;

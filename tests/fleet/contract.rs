@@ -1,0 +1,377 @@
+//! What every store of records does (`getid::records::RecordStore`): scenarios by name, each in a store that is empty
+//! before.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use getid::records::memory::MemoryStore;
+use getid::records::{
+    About, KEY_BYTES_MAX, Key, LIST_MAX, RecordStore, RecordStoreError, Row, Stamp, TEXT_BYTES_MAX, Written,
+};
+
+/// A place for records that scenarios may do anything with.
+pub(crate) trait Place: Sync {
+    /// Takes all records away.
+    fn clear(&self);
+
+    /// The store, as one process has it.
+    fn store(&self) -> Arc<dyn RecordStore>;
+}
+
+/// How long a call may take before its test fails. Not a measure of speed: a disk may be busy.
+const DEADLINE: Duration = Duration::from_mins(1);
+
+/// A store as the tests use it: one call, one answer, no `await`.
+#[derive(Clone)]
+pub(crate) struct Records(pub(crate) Arc<dyn RecordStore>);
+
+impl Records {
+    pub(crate) fn read(&self, key: &str) -> Result<Option<Row>, RecordStoreError> {
+        wait(self.0.read(&self::key(key)))
+    }
+
+    pub(crate) fn list(&self, prefix: &str, after: &str, limit: usize) -> Vec<(String, Row)> {
+        let rows = wait(self.0.list(prefix, after, limit)).unwrap();
+        rows.into_iter().map(|(key, row)| (key.to_string(), row)).collect()
+    }
+
+    pub(crate) fn write(&self, key: &str, expect: Option<Stamp>, new: &Row) -> Result<Written, RecordStoreError> {
+        wait(self.0.write(&self::key(key), expect, new))
+    }
+
+    pub(crate) fn about(&self) -> Result<About, RecordStoreError> {
+        wait(self.0.about())
+    }
+
+    /// A write that must be done.
+    #[track_caller]
+    pub(crate) fn put(&self, key: &str, expect: Option<Stamp>, new: &Row) {
+        assert_eq!(self.write(key, expect, new), Ok(Written::Done), "{key}");
+    }
+}
+
+fn wait<T>(answer: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { tokio::time::timeout(DEADLINE, answer).await.expect("a call hangs") })
+}
+
+#[track_caller]
+pub(crate) fn key(text: &str) -> Key {
+    Key::new(text).unwrap()
+}
+
+pub(crate) fn stamp(writer: u128, beat: u64) -> Stamp {
+    Stamp { writer, beat }
+}
+
+pub(crate) fn row(writer: u128, beat: u64, text: &str) -> Row {
+    Row { stamp: stamp(writer, beat), text: text.to_owned() }
+}
+
+type Scenario = fn(&dyn Place);
+
+macro_rules! scenarios {
+    ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name as Scenario)),*] };
+}
+
+const SCENARIOS: &[(&str, Scenario)] = scenarios![
+    nothing_is_there_at_first,
+    what_was_written_is_read,
+    a_record_is_made_once,
+    a_write_names_the_stamp_that_it_replaces,
+    a_record_that_is_gone_is_a_conflict,
+    keys_are_compared_byte_for_byte,
+    any_text_comes_back_as_it_was,
+    the_largest_stamp_and_text_fit,
+    lists_are_in_the_order_of_keys,
+    a_list_is_read_page_by_page,
+    of_many_who_write_at_a_time_one_is_first,
+    writers_beside_each_other_lose_nothing,
+    a_caller_may_let_go,
+    what_it_says_of_itself,
+];
+
+/// Tries a store with all of them.
+pub(crate) fn check_all(place: &dyn Place) {
+    let only = std::env::var("GETID_STORE_SCENARIO").unwrap_or_default();
+    for (name, scenario) in SCENARIOS {
+        if name.contains(&only) {
+            println!("{}: {name}", place.store().shown());
+            place.clear();
+            scenario(place);
+        }
+    }
+}
+
+fn nothing_is_there_at_first(place: &dyn Place) {
+    let store = Records(place.store());
+    assert_eq!(store.read("claim/1"), Ok(None));
+    assert_eq!(store.list("", "", LIST_MAX), []);
+    assert_eq!(store.list("claim/", "claim/5", 10), []);
+}
+
+fn what_was_written_is_read(place: &dyn Place) {
+    let store = Records(place.store());
+    let mut before = None;
+    for beat in 1..=5 {
+        let new = row(u128::from(beat) << 99, beat, &format!("it says {beat}"));
+        store.put("claim/1", before, &new);
+        assert_eq!(store.read("claim/1"), Ok(Some(new.clone())));
+        assert_eq!(Records(place.store()).read("claim/1"), Ok(Some(new.clone())), "another process sees it");
+        before = Some(new.stamp);
+    }
+    assert_eq!(store.read("claim/2"), Ok(None));
+}
+
+fn a_record_is_made_once(place: &dyn Place) {
+    let store = Records(place.store());
+    let first = row(1, 1, "first");
+    store.put("cluster", None, &first);
+    let second = store.write("cluster", None, &row(2, 1, "second"));
+    assert_eq!(second, Ok(Written::Conflict(Some(first.clone()))));
+    assert_eq!(store.read("cluster"), Ok(Some(first)));
+}
+
+fn a_write_names_the_stamp_that_it_replaces(place: &dyn Place) {
+    let store = Records(place.store());
+    let found = row(7, 3, "found");
+    store.put("claim/1", None, &found);
+    for wrong in [stamp(7, 2), stamp(7, 4), stamp(8, 3), stamp(0, 3), stamp(7 << 64, 3)] {
+        let refused = store.write("claim/1", Some(wrong), &row(9, 9, "late"));
+        assert_eq!(refused, Ok(Written::Conflict(Some(found.clone()))), "{wrong}");
+    }
+    assert_eq!(store.read("claim/1"), Ok(Some(found.clone())), "a refused write changes nothing");
+    let mine = row(9, 4, "mine");
+    store.put("claim/1", Some(found.stamp), &mine);
+    let again = store.write("claim/1", Some(found.stamp), &row(7, 4, "the old holder"));
+    assert_eq!(again, Ok(Written::Conflict(Some(mine.clone()))));
+    let same = store.write("claim/1", Some(found.stamp), &mine);
+    assert_eq!(same, Ok(Written::Conflict(Some(mine))), "done twice it is a conflict that shows whose it is");
+}
+
+fn a_record_that_is_gone_is_a_conflict(place: &dyn Place) {
+    let store = Records(place.store());
+    assert_eq!(store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "")), Ok(Written::Conflict(None)));
+    assert_eq!(store.read("claim/1"), Ok(None), "nothing is made by a write that replaces");
+}
+
+fn keys_are_compared_byte_for_byte(place: &dyn Place) {
+    let store = Records(place.store());
+    let longest = format!("worker/{}", "x".repeat(KEY_BYTES_MAX - 7));
+    let nearly = format!("worker/{}y", "x".repeat(KEY_BYTES_MAX - 8));
+    let names =
+        ["claim/1", "claim/10", "Claim/1", "CLAIM/1", "claim/1.", "claim/1-", "claim/1_", &longest, &nearly, "claim:1"];
+    for (at, name) in (1..).zip(&names) {
+        store.put(name, None, &row(at, 1, name));
+    }
+    for (at, name) in (1..).zip(&names) {
+        assert_eq!(store.read(name), Ok(Some(row(at, 1, name))), "{name}");
+    }
+    assert_eq!(store.read("claim/2"), Ok(None));
+    assert_eq!(store.read("cLaim/1"), Ok(None));
+    let mut sorted = names.map(str::to_owned);
+    sorted.sort();
+    let listed: Vec<String> = store.list("", "", LIST_MAX).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(listed, sorted, "the order is that of bytes");
+}
+
+fn any_text_comes_back_as_it_was(place: &dyn Place) {
+    let store = Records(place.store());
+    let texts = [
+        "",
+        " ",
+        "a line\nand another\r\n\n",
+        "'; DROP TABLE getid_record; --",
+        "\\' \\\\ \" `$1` %s ?",
+        "ä ß € 😀 \u{1} \u{7f} \u{feff}",
+        "trailing blanks   ",
+    ];
+    let mut before = None;
+    for (beat, text) in (1..).zip(texts) {
+        let new = row(1, beat, text);
+        store.put("cluster", before, &new);
+        assert_eq!(store.read("cluster"), Ok(Some(new.clone())), "{text:?}");
+        before = Some(new.stamp);
+    }
+}
+
+fn the_largest_stamp_and_text_fit(place: &dyn Place) {
+    let store = Records(place.store());
+    let last = row(u128::MAX, Stamp::BEAT_MAX, &"ä".repeat(TEXT_BYTES_MAX / 2));
+    store.put("cluster", None, &row(0, Stamp::BEAT_MAX - 1, "0"));
+    store.put("cluster", Some(stamp(0, Stamp::BEAT_MAX - 1)), &last);
+    assert!(store.read("cluster") == Ok(Some(last.clone())), "it is another one");
+    assert_eq!(store.write("cluster", Some(last.stamp), &row(u128::MAX, 1, "below")), Ok(Written::Done));
+}
+
+fn lists_are_in_the_order_of_keys(place: &dyn Place) {
+    let store = Records(place.store());
+    let keys = ["claim/1", "claim/10", "claim/2", "cluster", "worker/a", "worker/a/1", "worker/a/10", "worker/ab/1"];
+    for key in keys.iter().rev() {
+        store.put(key, None, &row(1, 1, key));
+    }
+    let list = |prefix: &str, after: &str, limit| -> Vec<String> {
+        let rows = store.list(prefix, after, limit);
+        assert!(rows.iter().all(|(key, row)| row.text == *key && row.stamp == stamp(1, 1)), "{rows:?}");
+        rows.into_iter().map(|(key, _)| key).collect()
+    };
+    assert_eq!(list("", "", LIST_MAX), keys);
+    assert_eq!(list("claim/", "", LIST_MAX), ["claim/1", "claim/10", "claim/2"]);
+    assert_eq!(list("claim/", "claim/1", LIST_MAX), ["claim/10", "claim/2"]);
+    assert_eq!(list("claim/", "claim/15", LIST_MAX), ["claim/2"], "what is not there is a place, too");
+    assert_eq!(list("claim/", "claim/2", LIST_MAX), [""; 0]);
+    assert_eq!(list("worker/a/", "", LIST_MAX), ["worker/a/1", "worker/a/10"]);
+    assert_eq!(list("worker/a", "", 2), ["worker/a", "worker/a/1"]);
+    assert_eq!(list("worker/", "claim/1", 1), ["worker/a"]);
+    assert_eq!(list("CLAIM/", "", LIST_MAX), [""; 0]);
+    assert_eq!(list("claim/", "", 0), [""; 0]);
+}
+
+fn a_list_is_read_page_by_page(place: &dyn Place) {
+    let store = Records(place.store());
+    for at in 0..25 {
+        store.put(&format!("worker/orders/{at:02}"), None, &row(1, 1, "leased"));
+    }
+    let (mut after, mut found) = (String::new(), Vec::new());
+    loop {
+        let page = store.list("worker/orders/", &after, 10);
+        let Some((last, _)) = page.last() else { break };
+        after.clone_from(last);
+        found.extend(page.into_iter().map(|(key, _)| key));
+    }
+    assert_eq!(found, (0..25).map(|at| format!("worker/orders/{at:02}")).collect::<Vec<_>>());
+}
+
+fn of_many_who_write_at_a_time_one_is_first(place: &dyn Place) {
+    for expect in [None, Some(stamp(100, 1))] {
+        place.clear();
+        let store = Records(place.store());
+        if let Some(was) = expect {
+            store.put("claim/1", None, &row(was.writer, was.beat, "lost"));
+        }
+        let start = Barrier::new(8);
+        let answers: Vec<Result<Written, RecordStoreError>> = std::thread::scope(|scope| {
+            let writers: Vec<_> = (1..=8_u128)
+                .map(|writer| {
+                    // Some of them are of one process.
+                    let store = if writer % 2 == 0 { store.clone() } else { Records(place.store()) };
+                    let start = &start;
+                    scope.spawn(move || {
+                        start.wait();
+                        store.write("claim/1", expect, &row(writer, 2, &format!("taken by {writer}")))
+                    })
+                })
+                .collect();
+            writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+        });
+        let found = store.read("claim/1").unwrap().unwrap();
+        let mut done = 0;
+        for (writer, answer) in (1..).zip(answers) {
+            match answer {
+                Ok(Written::Done) => {
+                    done += 1;
+                    assert_eq!(found, row(writer, 2, &format!("taken by {writer}")));
+                }
+                Ok(Written::Conflict(Some(now))) => assert_eq!(now, found, "{writer}"),
+                // Two transactions may be in each other's way: then it says that nothing was done.
+                Err(RecordStoreError::Refused(_)) => assert_ne!(found.stamp.writer, writer),
+                other => panic!("{writer}: {other:?}"),
+            }
+        }
+        assert_eq!(done, 1, "one of them has it");
+    }
+}
+
+/// Each adds to one of two records, whichever is its turn, and nothing that was said to be done is missing in the end.
+fn writers_beside_each_other_lose_nothing(place: &dyn Place) {
+    const ADDED: u64 = 25;
+    let store = Records(place.store());
+    for key in ["worker/a", "worker/b"] {
+        store.put(key, None, &row(1, 1, "0"));
+    }
+    std::thread::scope(|scope| {
+        for writer in 2..6_u128 {
+            let store = Records(place.store());
+            scope.spawn(move || {
+                for round in 0..ADDED {
+                    let key = if (round + u64::try_from(writer).unwrap()) % 2 == 0 { "worker/a" } else { "worker/b" };
+                    let mut found = store.read(key).unwrap().unwrap();
+                    loop {
+                        let text = (found.text.parse::<u64>().unwrap() + 1).to_string();
+                        match store.write(key, Some(found.stamp), &row(writer, found.stamp.beat + 1, &text)) {
+                            Ok(Written::Done) => break,
+                            Ok(Written::Conflict(now)) => found = now.unwrap(),
+                            Err(RecordStoreError::Refused(_)) => found = store.read(key).unwrap().unwrap(),
+                            Err(error) => panic!("{error:?}"),
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let sum: u64 = store.list("worker/", "", 10).iter().map(|(_, row)| row.text.parse::<u64>().unwrap()).sum();
+    assert_eq!(sum, 4 * ADDED);
+    let beats: u64 = store.list("worker/", "", 10).iter().map(|(_, row)| row.stamp.beat - 1).sum();
+    assert_eq!(beats, 4 * ADDED);
+}
+
+/// Whoever lets go of an answer leaves a store that answers the next one.
+fn a_caller_may_let_go(place: &dyn Place) {
+    let store = Records(place.store());
+    store.put("claim/1", None, &row(1, 1, "1"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut known: BTreeMap<u64, &str> = BTreeMap::from([(1, "1")]);
+    runtime.block_on(async {
+        for beat in 2..12_u64 {
+            let now = store.0.read(&key("claim/1")).await.unwrap().unwrap();
+            let new = row(1, now.stamp.beat + 1, "let go");
+            let key = key("claim/1");
+            let let_go = store.0.write(&key, Some(now.stamp), &new);
+            // The first time it is not even asked for.
+            if beat > 2 {
+                let _ = tokio::time::timeout(Duration::from_micros(beat * 50), let_go).await;
+            }
+            known.insert(new.stamp.beat, "let go");
+        }
+    });
+    let found = store.read("claim/1").unwrap().unwrap();
+    assert_eq!(known.get(&found.stamp.beat).copied(), Some(found.text.as_str()));
+    // One that was let go of may still be done: then the next one says so.
+    let mut expect = found.stamp;
+    for beat in 100..104 {
+        match store.write("claim/1", Some(expect), &row(2, beat, "after")).unwrap() {
+            Written::Done => return,
+            Written::Conflict(now) => expect = now.unwrap().stamp,
+        }
+    }
+    panic!("none of the writes after that is done");
+}
+
+fn what_it_says_of_itself(place: &dyn Place) {
+    let store = Records(place.store());
+    let about = store.about().unwrap();
+    assert!(!about.product.is_empty());
+    for warning in &about.warnings {
+        assert!(!warning.ends_with('.') && !warning.contains('\n'), "{warning}");
+    }
+    assert!(!store.0.shown().is_empty() && !store.0.shown().contains("secret"), "{}", store.0.shown());
+}
+
+struct Memory(std::sync::Mutex<Arc<MemoryStore>>);
+
+impl Place for Memory {
+    fn clear(&self) {
+        *self.0.lock().unwrap() = Arc::default();
+    }
+
+    fn store(&self) -> Arc<dyn RecordStore> {
+        Arc::clone(&self.0.lock().unwrap()) as Arc<dyn RecordStore>
+    }
+}
+
+#[test]
+fn memory_keeps_the_contract() {
+    check_all(&Memory(std::sync::Mutex::default()));
+}

@@ -1,0 +1,16 @@
+//! The fleet: servers that share claims in a store, and the stores that keep them.
+//!
+//! A real database or etcd is needed by many of these, so they are ignored by default:
+//!
+//! ```text
+//! cargo test --test fleet -- --ignored
+//! ```
+
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+#![allow(clippy::too_many_lines, reason = "a test tells its story from beginning to end")]
+
+mod contract;
+#[cfg(all(feature = "sqlite", feature = "mysql", feature = "postgres"))]
+mod sql;
+#[path = "../support/mod.rs"]
+mod support;

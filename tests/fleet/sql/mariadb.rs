@@ -1,0 +1,186 @@
+//! What MySQL adds, tried with a real MariaDB: it is killed, paused, cut off; its settings, its rights and its errors.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use getid::records::{RecordStore, RecordStoreError};
+
+use super::{DEADLINE, SHORT, cut_after_sending, cut_cable, is_away, killed_under_writes, open, records, says};
+use crate::contract::{Place, Records, check_all, row, stamp};
+use crate::support::mariadb::{MariadbServer, PASSWORD};
+use crate::support::proxy::{Proxy, Target};
+use crate::support::{eventually, free_port};
+
+struct Database(MariadbServer);
+
+impl Place for Database {
+    fn clear(&self) {
+        self.0.sql("DROP TABLE IF EXISTS getid_record");
+    }
+
+    fn store(&self) -> Arc<dyn RecordStore> {
+        open(&self.0.url(), Path::new("."), DEADLINE)
+    }
+}
+
+fn through(proxy: &Proxy) -> String {
+    format!("mysql://getid:{PASSWORD}@127.0.0.1:{}/ids", proxy.port)
+}
+
+#[test]
+#[ignore = "needs mariadb"]
+fn mysql_keeps_the_contract() {
+    check_all(&Database(MariadbServer::start(&[])));
+}
+
+/// Where statements are replicated as they are, another isolation is set.
+#[test]
+#[ignore = "needs mariadb"]
+fn mysql_that_logs_statements_keeps_the_contract() {
+    check_all(&Database(MariadbServer::start(&["--log-bin=bin", "--binlog-format=STATEMENT", "--server-id=1"])));
+}
+
+#[test]
+#[ignore = "needs mariadb"]
+fn mysql_is_killed_under_writes() {
+    let mut server = MariadbServer::start(&[]);
+    let url = server.url();
+    killed_under_writes(&url, || {
+        server.kill();
+        server.start_again();
+    });
+}
+
+#[test]
+#[ignore = "needs mariadb"]
+fn the_way_to_mysql_is_cut() {
+    let server = MariadbServer::start(&[]);
+    let proxy = Proxy::to(Target::Socket(server.socket()));
+    cut_after_sending(&proxy, &through(&proxy));
+    server.sql("DROP TABLE getid_record");
+    cut_cable(&proxy, &through(&proxy));
+}
+
+#[test]
+#[ignore = "needs mariadb"]
+fn a_row_that_somebody_has_locked() {
+    let server = MariadbServer::start(&[]);
+    let store = records(&server.url());
+    store.put("claim/1", None, &row(1, 1, "1"));
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.sql("START TRANSACTION; SELECT * FROM getid_record FOR UPDATE; SELECT SLEEP(4); COMMIT"));
+        eventually("the lock", || {
+            server.sql("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_rows_locked > 0") != "0"
+        });
+        let error = store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "2")).unwrap_err();
+        assert!(
+            matches!(&error, RecordStoreError::Refused(said) if said.contains("another transaction has held")),
+            "{error:?}"
+        );
+        assert_eq!(store.read("claim/1"), Ok(Some(row(1, 1, "1"))));
+    });
+    store.put("claim/1", Some(stamp(1, 1)), &row(1, 2, "2"));
+}
+
+#[test]
+#[ignore = "needs mariadb"]
+fn mysql_stands_still() {
+    let server = MariadbServer::start(&[]);
+    let store = Records(open(&server.url(), Path::new("."), SHORT));
+    eventually("a first answer", || store.read("claim/1").is_ok());
+    server.pause();
+    let error = store.write("claim/1", None, &row(1, 1, "")).unwrap_err();
+    assert!(matches!(&error, RecordStoreError::Unknown(said) if said.contains("within 500 ms")), "{error:?}");
+    for _ in 0..2 {
+        let error = store.read("claim/1").unwrap_err();
+        assert!(matches!(&error, RecordStoreError::Away(said) if said.contains("within 500 ms")), "{error:?}");
+    }
+    server.resume();
+    eventually("an answer", || store.read("claim/1").is_ok());
+}
+
+#[test]
+#[ignore = "needs mariadb"]
+fn what_mysql_refuses_has_a_remedy() {
+    let server = MariadbServer::start(&[]);
+    server.sql("CREATE USER app@localhost IDENTIFIED BY 'app-secret'; GRANT SELECT ON ids.* TO app@localhost");
+    let app = server.url_of("app:app-secret", "ids", "");
+    says(&app, &["the table getid_record is missing", "'app' cannot make it", "`getid claim schema --store 'mysql://"]);
+    says(&server.url_of("app:wrong-secret", "ids", ""), &["does not let 'app' in"]);
+    says(&server.url_of("app:app-secret", "absent", ""), &["absent", "GRANT SELECT, INSERT, UPDATE, CREATE ON"]);
+    // What is printed is enough.
+    server.sql(&records(&server.url()).0.schema());
+    says(&app, &["UPDATE command denied", "GRANT SELECT, INSERT, UPDATE ON `ids`.* TO 'app'"]);
+    server.sql("GRANT UPDATE ON ids.* TO app@localhost");
+    says(&app, &["INSERT command denied", "GRANT SELECT, INSERT, UPDATE ON `ids`.* TO 'app'"]);
+    server.sql("GRANT INSERT ON ids.* TO app@localhost");
+    let store = records(&app);
+    store.put("claim/1", None, &row(1, 1, "1"));
+    // The table goes away, and comes back as somebody else made it.
+    server.sql("DROP TABLE getid_record");
+    let error = store.read("claim/1").unwrap_err();
+    assert!(matches!(&error, RecordStoreError::Refused(said) if said.contains("getid claim schema")), "{error:?}");
+    server.sql("CREATE TABLE getid_record (record_key VARCHAR(200) PRIMARY KEY)");
+    says(&app, &["prints it as it must be"]);
+    let schema = records(&server.url()).0.schema();
+    server.sql(&format!("DROP TABLE getid_record; {}", schema.replacen("ascii_bin", "ascii_general_ci", 1)));
+    says(&app, &["compares by ascii_general_ci, must compare byte for byte"]);
+}
+
+#[test]
+#[ignore = "needs mariadb"]
+fn mysql_is_not_there() {
+    let nobody = format!("mysql://a:a-secret@127.0.0.1:{}/b", free_port());
+    is_away(&records(&nobody), "cannot be reached");
+    is_away(&records("mysql://a:a-secret@no-such-host.invalid/b?tls=no"), "is not found");
+    let mut server = MariadbServer::start(&[]);
+    let store = records(&server.url());
+    store.put("claim/1", None, &row(1, 1, "1"));
+    server.kill();
+    let error = store.read("claim/1").unwrap_err();
+    assert!(matches!(error, RecordStoreError::Away(_)), "{error:?}");
+    server.start_again();
+    eventually("an answer", || store.read("claim/1") == Ok(Some(row(1, 1, "1"))));
+}
+
+/// A server that takes no writes any more is named so, also by a user whom that does not stop.
+#[test]
+#[ignore = "needs mariadb"]
+fn mysql_becomes_a_replica() {
+    let server = MariadbServer::start(&[]);
+    server.sql("GRANT ALL ON *.* TO getid@localhost");
+    let store = records(&server.url());
+    store.put("claim/1", None, &row(1, 1, "1"));
+    server.sql("SET GLOBAL read_only = 1");
+    let error = store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "2")).unwrap_err();
+    assert!(
+        matches!(&error, RecordStoreError::Unknown(said) if said.contains("takes no writes any more")),
+        "{error:?}"
+    );
+    let error = store.read("claim/1").unwrap_err();
+    assert!(matches!(&error, RecordStoreError::Refused(said) if said.contains("has read_only on")), "{error:?}");
+    server.sql("SET GLOBAL read_only = 0");
+    eventually("an answer", || store.read("claim/1").is_ok());
+    server.sql("SET GLOBAL read_only = 1");
+    let error = store.read("claim/1").unwrap_err();
+    assert!(matches!(error, RecordStoreError::Refused(_)), "nothing is read of a replica: {error:?}");
+}
+
+#[test]
+#[ignore = "needs mariadb"]
+fn weak_settings_of_mysql_are_warned_of() {
+    let server = MariadbServer::start(&["--innodb-flush-log-at-trx-commit=2", "--max-allowed-packet=1M"]);
+    let store = records(&server.url());
+    let about = store.about().unwrap();
+    assert!(about.product.starts_with("MariaDB "), "{about:?}");
+    let expected = ["may take back records that were written; set it to 1", "max_allowed_packet is 1048576 bytes"];
+    for expected in expected {
+        assert!(about.warnings.iter().any(|warning| warning.contains(expected)), "{about:?}");
+    }
+    let error = store.write("cluster", None, &row(1, 1, &"x".repeat(512 * 1024))).unwrap_err();
+    assert!(matches!(&error, RecordStoreError::Refused(said) if said.contains("set it to 16M")), "{error:?}");
+    store.put("cluster", None, &row(1, 1, &"x".repeat(256 * 1024)));
+    server.sql("ALTER TABLE getid_record ENGINE=MyISAM");
+    let warnings = records(&server.url()).about().unwrap().warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("is a table of MyISAM")), "{warnings:?}");
+}

@@ -1,0 +1,113 @@
+//! What SQLite adds: one file that servers of a machine share.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use getid::records::{RecordStore, RecordStoreError};
+
+use super::{DEADLINE, open};
+use crate::contract::{Place, Records, check_all, row, stamp};
+use crate::support::folder;
+
+struct Folder(tempfile::TempDir);
+
+impl Place for Folder {
+    fn clear(&self) {
+        if let Ok(sqlite) = rusqlite::Connection::open(self.0.path().join("records.sqlite")) {
+            // There may be no table yet.
+            let _ = sqlite.execute("DELETE FROM getid_record", []);
+        }
+    }
+
+    fn store(&self) -> Arc<dyn RecordStore> {
+        open("sqlite:", self.0.path(), DEADLINE)
+    }
+}
+
+fn records(url: &str, dir: &Path) -> Records {
+    Records(open(url, dir, DEADLINE))
+}
+
+#[test]
+fn sqlite_keeps_the_contract() {
+    let folder = Folder(folder());
+    // Made by nobody who only asks.
+    assert_eq!(Records(folder.store()).read("claim/1"), Ok(None));
+    assert!(!folder.0.path().join("records.sqlite").exists());
+    Records(folder.store()).put("claim/1", None, &row(1, 1, ""));
+    check_all(&folder);
+}
+
+#[test]
+fn records_are_beside_the_sequences() {
+    let folder = folder();
+    records("sqlite:orders.db", folder.path()).put("worker/a", None, &row(1, 1, "here"));
+    assert!(folder.path().join("orders.db.records").exists() && !folder.path().join("orders.db").exists());
+    let again = records("sqlite:orders.db", folder.path());
+    assert_eq!(again.read("worker/a"), Ok(Some(row(1, 1, "here"))));
+    assert!(again.0.schema().contains("CREATE TABLE IF NOT EXISTS getid_record"));
+}
+
+#[test]
+fn a_file_that_was_replaced_is_refused() {
+    let folder = folder();
+    let store = records("sqlite:", folder.path());
+    store.put("claim/1", None, &row(1, 1, "1"));
+    let (file, old) = (folder.path().join("records.sqlite"), folder.path().join("old"));
+    fs::copy(&file, &old).unwrap();
+    fs::rename(&old, &file).unwrap();
+    for error in [store.read("claim/1").unwrap_err(), store.write("a", None, &row(1, 1, "")).unwrap_err()] {
+        assert!(matches!(&error, RecordStoreError::Refused(said) if said.contains("replaced")), "{error:?}");
+    }
+    fs::remove_file(&file).unwrap();
+    let error = store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "2")).unwrap_err();
+    assert!(matches!(&error, RecordStoreError::Refused(said) if said.contains("removed")), "{error:?}");
+}
+
+#[test]
+fn what_is_no_file_of_ours_is_left_as_it_is() {
+    let folder = folder();
+    let file = folder.path().join("records.sqlite");
+    let other = rusqlite::Connection::open(&file).unwrap();
+    other.execute_batch("CREATE TABLE theirs (a); INSERT INTO theirs VALUES (1);").unwrap();
+    drop(other);
+    let before = fs::read(&file).unwrap();
+    let said = records("sqlite:", folder.path()).read("claim/1").unwrap_err().to_string();
+    assert!(said.contains("is a SQLite file of another program"), "{said}");
+    assert_eq!(fs::read(&file).unwrap(), before);
+    fs::write(&file, "no SQLite file at all, but long enough to be looked at ".repeat(20)).unwrap();
+    let said = records("sqlite:", folder.path()).read("claim/1").unwrap_err().to_string();
+    assert!(said.contains("is not a SQLite file"), "{said}");
+}
+
+#[test]
+fn a_row_that_somebody_edited_is_refused_by_name() {
+    let folder = folder();
+    let store = records("sqlite:", folder.path());
+    store.put("claim/1", None, &row(1, 1, "1"));
+    let sqlite = rusqlite::Connection::open(folder.path().join("records.sqlite")).unwrap();
+    sqlite.execute("UPDATE getid_record SET writer = 'x2345678901234567890123456789012'", []).unwrap();
+    let said = store.read("claim/1").unwrap_err().to_string();
+    assert!(said.contains("the row 'claim/1' of the table getid_record has the writer 'x234"), "{said}");
+    sqlite.execute("UPDATE getid_record SET writer = ?1, record_key = 'a b'", [format!("{:032x}", 1)]).unwrap();
+    let said = Records(Arc::clone(&store.0)).0;
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let said = runtime.block_on(said.list("", "", 10)).unwrap_err().to_string();
+    assert!(said.contains("record_key is 'a b'"), "{said}");
+}
+
+#[test]
+fn what_no_store_takes_is_refused_before() {
+    let folder = folder();
+    let store = records("sqlite:", folder.path());
+    for (new, expected) in [
+        (row(1, 0, ""), "would have the beat 0"),
+        (row(1, 1, "a\0b"), "has a NUL in it"),
+        (row(1, 1, &"x".repeat(512 * 1024 + 1)), "has 524289 bytes, must have at most 524288"),
+    ] {
+        let said = store.write("claim/1", None, &new).unwrap_err().to_string();
+        assert!(said.contains(expected), "{said}");
+    }
+    assert_eq!(store.read("claim/1"), Ok(None));
+}
