@@ -18,6 +18,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Answer, StoreError};
 use crate::records::{self, About, Key, LIST_MAX, RecordStore, RecordStoreError, Row, Stamp, TEXT_BYTES_MAX, Written};
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+use crate::text::plural::counted;
 use crate::text::printable::printable_up_to;
 
 /// Connections at most, one of them for beats while the other one waits.
@@ -125,6 +127,15 @@ impl RawRecord {
         };
         Ok((key, Row { stamp: Stamp { writer, beat }, text: self.text }))
     }
+}
+
+/// The warning of a server whose replicas may lack what it has acknowledged.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(super) fn replicas_lag(replicas: u64, remedy: &str) -> String {
+    format!(
+        "it has {}, and a commit waits for none: a failover may lose the last writes; {remedy}",
+        counted(replicas, "replica")
+    )
 }
 
 /// How a writer stands in the table.

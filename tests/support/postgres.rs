@@ -100,6 +100,23 @@ impl PostgresServer {
         }
     }
 
+    /// Starts it as a standby, which can be read only.
+    pub fn start_as_standby(&mut self) {
+        fs::write(self.dir().join("data/standby.signal"), "").expect("a file");
+        self.own("data/standby.signal");
+        self.start_again();
+    }
+
+    /// Who reads its log as a replica does, until it is killed.
+    pub fn replica(&self) -> Child {
+        let folder = self.dir().join("replica");
+        fs::create_dir_all(&folder).expect("a folder");
+        let mut replica = Command::new(bin("pg_receivewal"));
+        replica.args(["-U", "postgres", "-h"]).arg(self.dir()).args(["-p", &self.port.to_string(), "-D"]).arg(folder);
+        replica.env("PGPASSWORD", OWNER_PASSWORD).stdout(Stdio::null()).stderr(Stdio::null());
+        replica.spawn().expect("postgres is installed")
+    }
+
     /// Nothing of it moves until [`PostgresServer::resume`].
     pub fn pause(&self) {
         signal_all(self.process.as_ref().expect("it runs"), Signal::SIGSTOP);

@@ -13,7 +13,9 @@ use super::link::{Link, Packet, hex, number, text};
 use super::{Mysql, settings};
 use crate::records::{self, About, Key, RecordStoreError, Row, Stamp, TEXT_BYTES_MAX};
 use crate::sql::purpose::Purpose;
-use crate::sql::records::{COLUMNS, Range, RawRecord, RecordConnection, RecordServer, beat_column, writer_column};
+use crate::sql::records::{
+    COLUMNS, Range, RawRecord, RecordConnection, RecordServer, beat_column, replicas_lag, writer_column,
+};
 use crate::sql::{Answer, StoreError, Table};
 use crate::text::store_url::ServerAddress;
 
@@ -154,12 +156,7 @@ fn of_replicas(status: &[(String, String)]) -> Option<String> {
     let is = |name: &str, value: &str| status.iter().any(|(found, is)| found == name && is == value);
     let replicas: u64 = status.iter().find(|(name, _)| name == "Slaves_connected")?.1.parse().ok()?;
     let waits = is("Rpl_semi_sync_master_status", "ON") || is("Rpl_semi_sync_source_status", "ON");
-    (replicas > 0 && !waits).then(|| {
-        format!(
-            "it has {replicas} replicas, and a commit waits for none of them: a failover may lose the last writes; set \
-             semi-synchronous replication up"
-        )
-    })
+    (replicas > 0 && !waits).then(|| replicas_lag(replicas, "set semi-synchronous replication up"))
 }
 
 /// An open connection.

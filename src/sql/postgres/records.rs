@@ -13,7 +13,7 @@ use super::statements::safe;
 use super::{Postgres, failures, opening, statements};
 use crate::records::{self, About, Key, RecordStoreError, Row, Stamp};
 use crate::sql::purpose::Purpose;
-use crate::sql::records::{Range, RawRecord, RecordConnection, RecordServer, beat_column, writer_column};
+use crate::sql::records::{Range, RawRecord, RecordConnection, RecordServer, beat_column, replicas_lag, writer_column};
 use crate::sql::{Answer, StoreError, Table};
 use crate::text::printable::printable_up_to;
 use crate::text::store_url::ServerAddress;
@@ -171,12 +171,8 @@ async fn of_replicas(client: &Client) -> Result<Option<String>, StoreError> {
     let rows = query(client, REPLICAS, &[]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let (replicas, waits_for) = (get::<i64>(row, 0)?, get::<&str>(row, 1)?);
-    Ok((replicas > 0 && waits_for.is_empty()).then(|| {
-        format!(
-            "it has {replicas} replicas, and a commit waits for none of them: a failover may lose the last writes; set \
-             synchronous_standby_names"
-        )
-    }))
+    let lag = replicas > 0 && waits_for.is_empty();
+    Ok(lag.then(|| replicas_lag(replicas.unsigned_abs(), "set synchronous_standby_names")))
 }
 
 /// An open connection.

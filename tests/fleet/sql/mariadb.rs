@@ -173,6 +173,10 @@ fn weak_settings_of_mysql_are_warned_of() {
     let store = records(&server.url());
     let about = store.about().unwrap();
     assert!(about.product.starts_with("MariaDB "), "{about:?}");
+    // What tells of replicas is there under these names.
+    for name in ["Slaves_connected", "Rpl_semi_sync_master_status"] {
+        assert_ne!(server.sql(&format!("SHOW GLOBAL STATUS LIKE '{name}'")), "", "{name}");
+    }
     let expected = ["may take back records that were written; set it to 1", "max_allowed_packet is 1048576 bytes"];
     for expected in expected {
         assert!(about.warnings.iter().any(|warning| warning.contains(expected)), "{about:?}");

@@ -154,9 +154,9 @@ fn cut_after_sending(proxy: &Proxy, url: &str) {
             let new = row(1, last.beat + 1, &format!("round {round}"));
             let dropped = proxy.dropped();
             if drops_replies {
-                proxy.drop_replies(true)
+                proxy.drop_replies(true);
             } else {
-                proxy.drop_requests(true)
+                proxy.drop_requests(true);
             }
             let error = store.write("claim/1", Some(last), &new).unwrap_err();
             assert!(matches!(error, RecordStoreError::Unknown(_)), "{error:?}");

@@ -161,7 +161,30 @@ fn postgres_is_not_there() {
     eventually("an answer", || store.read("claim/1") == Ok(Some(row(1, 1, "1"))));
 }
 
-/// A standby is refused, also where it has become one behind an open connection; and a weak setting is told.
+#[test]
+#[ignore = "needs postgresql"]
+fn postgres_becomes_a_standby() {
+    let mut server = PostgresServer::start(&[]);
+    let store = records(&server.url());
+    store.put("claim/1", None, &row(1, 1, "1"));
+    server.stop_immediate();
+    server.start_as_standby();
+    says(&server.url(), &["is a standby (pg_is_in_recovery)", "name the primary"]);
+    eventually("its refusal", || matches!(store.read("claim/1"), Err(RecordStoreError::Refused(_))));
+}
+
+#[test]
+#[ignore = "needs postgresql"]
+fn a_replica_that_no_commit_waits_for_is_warned_of() {
+    let server = PostgresServer::start(&[]);
+    let about = || records(&server.url()).about().unwrap();
+    assert_eq!(about().warnings, [""; 0]);
+    let mut replica = server.replica();
+    eventually("a warning", || about().warnings.iter().any(|warning| warning.contains("it has 1 replica, and")));
+    replica.kill().unwrap();
+    replica.wait().unwrap();
+}
+
 #[test]
 #[ignore = "needs postgresql"]
 fn weak_settings_of_postgres_are_warned_of() {
