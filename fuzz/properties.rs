@@ -54,6 +54,7 @@ fn settings(needs_password: bool) -> Settings {
         bulk_bytes_max: BULK_BYTES_MAX,
         request_bytes_max: REQUEST_BYTES_MAX,
         timing: getid::session::Timing::default(),
+        is_standby: false,
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! The claim's driver writes it, about ten times a second; everybody else reads.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Shared by the claim's driver, which writes, and whoever tells of it.
 #[derive(Debug, Default)]
@@ -11,6 +12,16 @@ pub struct ClaimView {
     /// Whether IDs, sequences and leases are refused because another server has the claim, or none has it yet.
     is_standby: AtomicBool,
     status: Mutex<Arc<ClaimStatus>>,
+    listener: OnceLock<Listener>,
+}
+
+/// Who hears of each change of the role.
+struct Listener(Box<dyn Fn(ClaimRole) + Send + Sync>);
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Listener")
+    }
 }
 
 impl ClaimView {
@@ -27,13 +38,32 @@ impl ClaimView {
 
     /// Tells this from now on.
     pub fn tell(&self, status: ClaimStatus) {
-        self.is_standby.store(status.role != ClaimRole::Holder, Relaxed);
+        let role = status.role;
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(status);
+        let was_standby = self.is_standby.swap(role == ClaimRole::Standby, Relaxed);
+        if was_standby != (role == ClaimRole::Standby)
+            && let Some(Listener(listener)) = self.listener.get()
+        {
+            listener(role);
+        }
     }
 
-    /// Why a standby refuses, without `LOADING `; `None`: it is none.
+    /// Calls this with the role now, and at each change of it: on the thread that tells, which must not wait. Once.
+    pub fn on_role(&self, listener: impl Fn(ClaimRole) + Send + Sync + 'static) {
+        let Listener(listener) = self.listener.get_or_init(|| Listener(Box::new(listener)));
+        listener(self.status().role);
+    }
+
+    /// Why a standby refuses, as the error reply has it; `None`: it is none.
     pub fn refusal(&self) -> Option<String> {
-        self.is_standby().then(|| self.status().why.clone())
+        self.is_standby().then(|| format!("LOADING {}", self.status().reason()))
+    }
+}
+
+impl ClaimStatus {
+    /// Why a standby refuses IDs, in a sentence that is never empty.
+    pub fn reason(&self) -> &str {
+        if self.why.is_empty() { "standby: the claim store has not answered yet" } else { &self.why }
     }
 }
 

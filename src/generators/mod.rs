@@ -25,6 +25,7 @@ use self::periods::Periods;
 use self::sequence::Sequences;
 use self::time::Issuer;
 pub use self::time::{DeclareError, NamedStatus, random_cycle};
+use crate::claim::status::ClaimView;
 
 /// The generators of a server, by index.
 pub struct Generators {
@@ -32,12 +33,36 @@ pub struct Generators {
     named: Mutex<Arc<NamedGenerators>>,
     sequences: OnceLock<Arc<Sequences>>,
     periods: Periods,
+    claim: OnceLock<Arc<ClaimView>>,
 }
 
 impl Generators {
     /// The registry of a server that has no named generators yet.
     pub fn new(issuer: Arc<Issuer>) -> Generators {
-        Generators { issuer, named: Mutex::default(), sequences: OnceLock::new(), periods: Periods::default() }
+        Generators {
+            issuer,
+            named: Mutex::default(),
+            sequences: OnceLock::new(),
+            periods: Periods::default(),
+            claim: OnceLock::new(),
+        }
+    }
+
+    /// Gives only while this claim of a cluster store is held. Once, before anybody asks.
+    pub fn set_claim(&self, claim: Arc<ClaimView>) {
+        // A second time would be a mistake of the start's.
+        let _ = self.claim.set(claim);
+    }
+
+    /// The claim in a cluster store; `None`: it is kept in a folder, or nowhere.
+    pub fn claim(&self) -> Option<&Arc<ClaimView>> {
+        self.claim.get()
+    }
+
+    /// The error reply to whoever asks a standby for what only a holder gives; `None`: this is none. The issuer refuses
+    /// IDs by itself.
+    pub fn standby_refusal(&self) -> Option<String> {
+        self.claim.get().and_then(|claim| claim.refusal())
     }
 
     /// Makes these its sequences, once.

@@ -24,7 +24,7 @@ use crate::session::SEQUENCES_OFF;
 /// Leaf's own failures, by the number that it writes in the place of an ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
-    /// It is not ready: there is no store, or the server stops.
+    /// It is not ready: there is no store, or the server stops, or is a standby.
     NotReady = -1,
     /// There is no such key.
     NoSuchKey = -2,
@@ -129,9 +129,10 @@ impl Asker<'_> {
     }
 }
 
-/// Whether it is the server that goes, or was told to let nobody in: no command was refused.
+/// Whether it is the server that goes, waits for its claim, or was told to let nobody in: no command of its own was
+/// refused.
 fn is_going(problem: &Problem) -> bool {
-    problem.code.is_none() && problem.status == StatusCode::SERVICE_UNAVAILABLE
+    problem.status == StatusCode::SERVICE_UNAVAILABLE && matches!(problem.code.as_deref(), None | Some("LOADING"))
 }
 
 fn id_of(reply: Reply) -> Result<String, Problem> {

@@ -44,7 +44,7 @@ const PROBLEM: Schema = Schema::Object(&[
     field("status", &Schema::Integer { min: 400, max: 599 }, "The status of the response."),
     field("title", &TEXT, "What the status means."),
     field("detail", &TEXT, "What was wrong, and what to do."),
-    maybe("code", &TEXT, "The first word of the command's error, such as NOPERM, BUSY or MISCONF."),
+    maybe("code", &TEXT, "The first word of the command's error, such as NOPERM, BUSY, LOADING or MISCONF."),
 ]);
 
 async fn document(ask: Ask) -> Result<Response, Problem> {

@@ -64,7 +64,7 @@ const READYZ: Endpoint = Endpoint {
 
 const READYZ_PARAMETERS: &[Parameter] = &[
     optional("verbose", &Schema::Flag, "A line for each generator and each store, with what it says of itself."),
-    optional("standby", &Schema::Word(&["ok"]), "A standby is ready too. No server is one yet, so it changes nothing."),
+    optional("standby", &Schema::Word(&["ok"]), "A standby is ready too."),
 ];
 
 /// The process works: it answers.
@@ -90,10 +90,13 @@ async fn readyz(State(http): State<Arc<Http>>, ask: Ask) -> Result<Response, Pro
         ask.run(&[b"INFO", b"cluster"]).await?;
         checks.verbose(&http)
     } else {
-        checks.line(is_known)
+        checks.line(is_known, query.text("standby").is_some())
     };
-    let status = if checks.refusing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    Ok(answer(status, body))
+    let is_ready = match &checks.standby {
+        None => checks.refusing.is_empty(),
+        Some(_) => query.text("standby").is_some(),
+    };
+    Ok(answer(if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, body))
 }
 
 /// Whether whoever asks is logged in.
@@ -117,6 +120,8 @@ fn answer(status: StatusCode, body: String) -> Response {
 
 /// What `/readyz` goes by.
 struct Checks {
+    /// Why this server waits for the claim of its server-id, if it does.
+    standby: Option<String>,
     /// What is looked at and refuses, each with why.
     refusing: Vec<(String, String)>,
     /// `http-ready`.
@@ -140,11 +145,18 @@ impl Checks {
             });
             told.collect()
         };
-        Checks { refusing, names }
+        let standby = http.server.claim().filter(|claim| claim.is_standby());
+        let standby = standby.map(|claim| printable(claim.status().reason()).into_owned());
+        Checks { standby, refusing, names }
     }
 
-    /// One line; `tells_why`, or only who.
-    fn line(&self, tells_why: bool) -> String {
+    /// One line; `tells_why`, or only who. `takes_standby`: a standby is ready.
+    fn line(&self, tells_why: bool, takes_standby: bool) -> String {
+        if let Some(why) = &self.standby {
+            let ready = if takes_standby { "ready" } else { "not ready" };
+            let why = if tells_why { why } else { "this server is a standby; who logs in is told more" };
+            return format!("{ready}: {why}\n");
+        }
         let told = |(name, why): &(String, String)| match (tells_why, name.as_str()) {
             (true, UNNAMED) => why.clone(),
             (true, name) => format!("{name}: {why}"),
@@ -168,6 +180,17 @@ impl Checks {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "[{sign}]{name} {said}{note}");
         };
+        if let Some(claim) = http.server.claim() {
+            let status = claim.status();
+            let (store, reason) = (printable(&status.store), printable(status.reason()).into_owned());
+            let said = match (&self.standby, status.error.as_str()) {
+                (None, "") => "held".to_owned(),
+                (None, error) => format!("held, but the store does not answer: {}", printable(error)),
+                (Some(_), "") => reason,
+                (Some(_), error) => format!("{reason}; the store does not answer: {}", printable(error)),
+            };
+            line(self.standby.is_none(), &format!("claim in {store}"), &said, true);
+        }
         let own = http.server.issuer().refusing().and_then(|refusal| reason(&refusal));
         line(own.is_none(), UNNAMED, own.as_deref().unwrap_or("gives ids"), self.names.is_empty());
         for status in http.server.named_generators() {
@@ -184,7 +207,11 @@ impl Checks {
             };
             line(store.is_up != Some(false), &format!("store {}", printable(&store.shown)), &said, false);
         }
-        text + if self.refusing.is_empty() { "ready\n" } else { "not ready\n" }
+        text + match (&self.standby, self.refusing.is_empty()) {
+            (Some(_), _) => "standby\n",
+            (None, true) => "ready\n",
+            (None, false) => "not ready\n",
+        }
     }
 }
 

@@ -70,7 +70,7 @@ impl Problem {
         let status = match code {
             "NOAUTH" | "WRONGPASS" => StatusCode::UNAUTHORIZED,
             "NOPERM" | "DENIED" => StatusCode::FORBIDDEN,
-            "BUSY" | "MISCONF" | "UNBLOCKED" => StatusCode::SERVICE_UNAVAILABLE,
+            "BUSY" | "LOADING" | "MISCONF" | "UNBLOCKED" => StatusCode::SERVICE_UNAVAILABLE,
             "WRONGTYPE" => StatusCode::CONFLICT,
             _ => status_of(said),
         };
@@ -218,6 +218,7 @@ mod tests {
             ("NOPERM this user has no permissions to run the 'getid' command", 403),
             ("DENIED Redis is running in protected mode", 403),
             ("WRONGTYPE 'orders' is a generator", 409),
+            ("LOADING standby for server-id 3: held by host-a", 503),
             ("ERR syntax error", 400),
             ("ERR 9 is not an id: an id has 63 bits, so it is at most 9223372036854775807", 400),
             ("ODD", 400),

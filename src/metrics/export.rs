@@ -272,6 +272,7 @@ pub const INFOS: &[(&str, &str)] = &[
     ("getid_process_info", "The process: what it is, and where it came from."),
     ("getid_server_info", "Settings of the server that are words."),
     ("getid_generator_info", "Each named generator: what it is declared as."),
+    ("getid_claim_info", "The claim in a cluster store: where it is, whose it is, and who this server is."),
     ("getid_store_info", "Each store of sequences: its address without a password, and its database."),
 ];
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use getid_core::{Layout, Tick};
 
 use super::{Counter, Metrics, Value};
+use crate::claim::status::{ClaimRole, ClaimStatus};
 use crate::config::Config;
 use crate::generators::sequence::{SequenceTotals, SequencesStatus};
 use crate::generators::time::IssuerStatus;
@@ -25,8 +26,10 @@ pub struct Facts<'a> {
     pub metrics: &'a Metrics,
     /// The configuration in force.
     pub config: Arc<Config>,
-    /// The directive `server-id`.
-    pub server_id: u32,
+    /// Which server-id this is; `None`: `server-id auto`, and none is claimed.
+    pub server_id: Option<u32>,
+    /// What is said of the claim in a cluster store; `None`: it is kept in a folder, or nowhere.
+    pub claim: Option<Arc<ClaimStatus>>,
     /// Epoch and bit widths of the IDs.
     pub layout: Layout,
     /// The generator of IDs, whose lock is taken.
@@ -135,6 +138,25 @@ impl Facts<'_> {
         self.config.io_threads > 1
     }
 
+    /// What this server is to its server-id.
+    pub(super) fn role(&self) -> &'static str {
+        if self.is_standby() { "standby" } else { "master" }
+    }
+
+    /// Whether it waits for the claim of its server-id.
+    pub fn is_standby(&self) -> bool {
+        self.claim.as_ref().is_some_and(|claim| claim.role == ClaimRole::Standby)
+    }
+
+    /// Whether it has the right to give IDs with its server-id.
+    pub(super) fn claim_state(&self) -> &'static str {
+        match (self.is_standby(), self.generator.claim_lost) {
+            (true, _) => "standby",
+            (false, true) => "lost",
+            (false, false) => "held",
+        }
+    }
+
     /// Of all sequences; all zero without a store.
     pub(super) fn sequence_totals(&self) -> SequenceTotals {
         self.sequences.as_ref().map(|own| own.totals).unwrap_or_default()
@@ -181,7 +203,8 @@ impl<'a> Facts<'a> {
         Facts {
             metrics,
             config: Arc::new(Config::default()),
-            server_id: 0,
+            server_id: Some(0),
+            claim: None,
             layout: Layout::default(),
             generator: lazy(IssuerStatus::default()),
             generators: lazy(Vec::new()),

@@ -7,8 +7,8 @@ use super::{Facts, Value};
 use crate::generators::NamedStatus;
 
 /// INFO with the sections named, in any letter case: the default ones when none or `default` is, every one with `all`
-/// or `everything`. The sections of the named generators, of sequences and of the HTTP port are left out where
-/// there are none, unless they are named.
+/// or `everything`. The sections of the named generators, of sequences, of the HTTP port and of a claim in a cluster
+/// store are left out where there are none, unless they are named.
 pub fn text(facts: &Facts<'_>, names: &[String]) -> String {
     let asked = |name: &str| names.iter().any(|asked| asked.eq_ignore_ascii_case(name));
     let all = asked("all") || asked("everything");
@@ -18,6 +18,7 @@ pub fn text(facts: &Facts<'_>, names: &[String]) -> String {
         let has_lines = || {
             (!section.is_of_generators() || !facts.generators.is_empty())
                 && (!section.is_of_sequences() || facts.sequences.is_some())
+                && (!section.is_of_claim() || facts.claim.is_some())
                 && (!section.is_of_http() || facts.config.http.port != 0)
         };
         if !(asked(section.title) || (all || default && section.is_default) && has_lines()) {

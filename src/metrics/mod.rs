@@ -8,6 +8,7 @@
 //! - [`info`] writes the table as INFO's text, `prometheus` as what Prometheus scrapes; [`export`] says how each row is
 //!   told there, or why not.
 
+mod claim;
 mod commands;
 pub mod export;
 mod facts;

@@ -3,13 +3,14 @@
 //! Sections, fields and their order are Redis 7.2's where Redis has them, so that redis-cli --stat, exporters and
 //! agents find what they look for. `Generator` is getid's own. Fields of things that getid does not have are left out,
 //! unless something that is used with many a Redis reads them and would complain, or lack a graph, without: clients
-//! when they connect (`loading:0` for ioredis, `role:master` for glide), prometheus-redis-exporter and its dashboards,
+//! when they connect (`loading:0` for ioredis), prometheus-redis-exporter and its dashboards,
 //! the templates of Zabbix, and the modules of Datadog, Telegraf and Metricbeat. Those are constants, with what Redis
 //! says when there is no data.
 //!
 //! A new metric is a row here. What it reads is a [`Counter`], or something that [`Facts`] has. Each row says behind it
 //! how it is told to Prometheus, or why not ([`super::export`]): nothing is told in one and not in the other.
 
+use super::claim;
 use super::export::{Durations, Export, Part, Untold};
 use super::facts::load;
 use super::{CommandTotals, Counter, Facts, Value, sequences};
@@ -32,6 +33,11 @@ impl Section {
     /// Whether it is about the HTTP port.
     pub fn is_of_http(&self) -> bool {
         self.title == "Http"
+    }
+
+    /// Whether it is about the claim in a cluster store.
+    pub fn is_of_claim(&self) -> bool {
+        self.title == "Claim"
     }
 
     /// Whether it is about sequences.
@@ -86,15 +92,15 @@ type Read = fn(&Facts<'_>) -> Value;
 
 const NOT_SAID: Export = Export::Untold(Untold::NotSaid);
 
-const fn counter(name: &'static str, help: &'static str, read: Read) -> Metric {
+pub(super) const fn counter(name: &'static str, help: &'static str, read: Read) -> Metric {
     Metric { name, kind: Kind::Counter, help, source: Source::Facts(read), export: NOT_SAID }
 }
 
-const fn gauge(name: &'static str, help: &'static str, read: Read) -> Metric {
+pub(super) const fn gauge(name: &'static str, help: &'static str, read: Read) -> Metric {
     Metric { name, kind: Kind::Gauge, help, source: Source::Facts(read), export: NOT_SAID }
 }
 
-const fn text(name: &'static str, help: &'static str, read: Read) -> Metric {
+pub(super) const fn text(name: &'static str, help: &'static str, read: Read) -> Metric {
     Metric { name, kind: Kind::Text, help, source: Source::Facts(read), export: NOT_SAID }
 }
 
@@ -132,6 +138,7 @@ pub const SECTIONS: &[Section] = &[
     section("Cluster", &[constant("cluster_enabled", "0")]),
     section("Keyspace", &[]),
     section("Generator", GENERATOR),
+    section("Claim", claim::ROWS),
     section("Generators", GENERATORS),
     section("Sequences", SEQUENCES),
     section("Http", HTTP),
@@ -174,7 +181,8 @@ const SERVER: &[Metric] = &[
     gauge("io_threads_active", "1 with several `io-threads`.", |facts| facts.is_threaded().into())
         .told("getid_io_threads_active"),
     // The fork's four lines.
-    text("server_id", "The directive `server-id`.", |facts| facts.server_id.into())
+    text("server_id", "The directive `server-id`; with `auto` the one that is claimed, or `none`.",
+        |facts| facts.server_id.map_or_else(|| "none".into(), Value::from))
         .told_as_label("getid_server_info", "server_id"),
     gauge("id_range", "Bits of the server id in an ID.", |facts| facts.layout.server_bits().into())
         .told("getid_layout_field_width").with("field", "server_id")
@@ -467,7 +475,8 @@ const STATS: &[Metric] = &[
 
 #[rustfmt::skip]
 const REPLICATION: &[Metric] = &[
-    constant("role", "master"),
+    text("role", "`master`, or `standby` while another server has the claim of its server-id, or nobody.",
+        |facts| facts.role().into()).same_as("claim_role"),
     constant("connected_slaves", "0"),
     constant("master_failover_state", "no-failover"),
     constant("master_repl_offset", "0"),
@@ -667,8 +676,8 @@ const GENERATOR: &[Metric] = &[
         .told_if("getid_watermark_last_save_ok", "ok").saying("1 if the last save succeeded."),
     gauge("watermark_saving_ms", "How long the save that is under way has taken, ms; 0: none is.",
         |facts| facts.generator.saving_ms.into()).told_of_ms("getid_watermark_saving_seconds"),
-    text("claim", "Whether this server has the right to give IDs with its server-id: `held` or `lost`.",
-        |facts| if facts.generator.claim_lost { "lost" } else { "held" }.into())
+    text("claim", "Whether this server has the right to give IDs with its server-id: `held`, `lost`, or `standby` while \
+        it waits for it.", |facts| facts.claim_state().into())
         .told_if("getid_claim_held", "held").saying("1 while this server has the right to give IDs with its server-id."),
 ];
 

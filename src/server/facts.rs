@@ -18,10 +18,15 @@ impl Server {
     /// The same with so many sequences one by one, at most.
     pub fn facts_with(&self, sequences_max: usize) -> Facts<'_> {
         let identity = self.issuer().identity();
+        let claim = self.claim().map(|claim| claim.status());
         Facts {
             metrics: &self.metrics,
             config: self.config.get(),
-            server_id: identity.server_id,
+            server_id: match &claim {
+                Some(claim) => claim.server_id,
+                None => Some(identity.server_id),
+            },
+            claim,
             layout: identity.layout,
             generator: Lazy::new(Box::new(|| self.issuer().status())),
             generators: Lazy::new(Box::new(|| self.named_generators())),

@@ -32,6 +32,7 @@ pub mod snapshot;
 pub mod tls;
 pub mod transport;
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -39,6 +40,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
 use crate::acl::{AclLog, LoginLimiter};
+use crate::claim::status::{ClaimRole, ClaimView};
 use crate::config::{Config, Sources};
 use crate::generators::Generators;
 use crate::generators::time::Issuer;
@@ -123,7 +125,7 @@ impl Server {
     ) -> Arc<Server> {
         let clients = Arc::new(Clients::default());
         clients.set_held_bytes_max(config.maxmemory_clients.bytes(usage::memory_limit_bytes()));
-        Arc::new(Server {
+        let server = Arc::new(Server {
             config: Snapshot::new(Arc::new(config)),
             settings: Snapshot::new(settings),
             generators,
@@ -145,7 +147,27 @@ impl Server {
             listing: tokio::sync::Mutex::default(),
             stopping: AtomicBool::new(false),
             stop: Notify::new(),
-        })
+        });
+        server.follow_claim();
+        server
+    }
+
+    /// The claim of the server-id in a cluster store; `None`: it is kept in a folder, or nowhere.
+    pub fn claim(&self) -> Option<&Arc<ClaimView>> {
+        self.generators.claim()
+    }
+
+    /// Has sessions know at once what the server is to its server-id.
+    fn follow_claim(self: &Arc<Server>) {
+        let Some(claim) = self.claim() else { return };
+        let server = Arc::downgrade(self);
+        claim.on_role(move |role| {
+            let Some(server) = server.upgrade() else { return };
+            let is_standby = role == ClaimRole::Standby;
+            let Ok(()) = server
+                .settings
+                .update(|settings| Ok::<_, Infallible>(Settings { is_standby, ..Settings::clone(settings) }));
+        });
     }
 
     /// The issuer of the unnamed generator: the server's clock, watermark and limits.

@@ -67,6 +67,7 @@ impl Settings {
             request_bytes_max: config.client_query_buffer_limit,
             sequences: sequence_settings(config),
             timing: timing(config),
+            is_standby: false,
         }
     }
 }
@@ -262,7 +263,8 @@ impl Server {
             };
             let (scheme, generators) = (Arc::clone(&settings.scheme), Arc::clone(&settings.generators));
             let changed = Settings::of(&new, settings.vocabulary.clone(), scheme, generators, users);
-            Ok::<_, Infallible>(Settings { has_server_id: settings.has_server_id, ..changed })
+            let (has_server_id, is_standby) = (settings.has_server_id, settings.is_standby);
+            Ok::<_, Infallible>(Settings { has_server_id, is_standby, ..changed })
         });
         let Ok(()) = self.config.update(|_| Ok::<_, Infallible>(new));
     }

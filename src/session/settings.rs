@@ -47,6 +47,8 @@ pub struct Settings {
     pub request_bytes_max: usize,
     /// How commands are timed, and which are told one by one.
     pub timing: Timing,
+    /// Whether the server waits for the claim of its server-id, and gives nothing.
+    pub is_standby: bool,
 }
 
 /// What holds for all sequences.
@@ -84,6 +86,11 @@ impl Settings {
     pub fn with_counters(self, counters: Arc<NamedCounters>) -> Settings {
         let generators = Arc::clone(&self.generators);
         Settings { counters, ..self }.with_generators(generators)
+    }
+
+    /// What the server is to its server-id, in one word.
+    pub(super) fn role(&self) -> &'static str {
+        if self.is_standby { "standby" } else { "master" }
     }
 
     /// What the decoder allows a client that has authenticated.

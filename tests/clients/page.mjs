@@ -204,12 +204,16 @@ async function hostile() {
   const status = put(await (await fetch(`${url}v1/status`)).json());
   status.notices = [{ text: bad }];
   status.giving = { state: 'refusing', reason: bad, remedy: bad };
-  status.claim.standbys = [bad];
+  status.claim.cluster = {
+    role: 'standby', store: bad, product: bad, instance_name: bad, holder: { name: bad, host: bad, address: bad, is_this: false, since: null, until: null },
+    not_eligible: bad, timeout_ms: 2000, ride_through_ms: 0, last_answer: null, beats: 0, last_beat_us: 0, errors: 1, error: bad, takeovers: 0, losses: 0,
+    last_takeover: { at: null, cause: bad, took_ms: 1 },
+  };
   const page = await open();
   await page.route('**/v1/status/stream', route => route.fulfill({ contentType: 'text/event-stream', body: `event: status\ndata: ${JSON.stringify(status)}\n\n` }));
   await page.reload();
   await page.locator('#notices li', { hasText: '<img src=x' }).waitFor();
-  await page.locator('#card-standbys').waitFor();
+  await page.locator('#card-claim-store').waitFor();
   assert.equal(await page.locator('main img, main script, svg[onload]').count(), 0);
   assert.equal(await page.evaluate(() => window.wasHacked), undefined);
   assert(!(await page.locator('main').innerText()).includes('\u202e'), 'what turns the direction is shown as its number');

@@ -53,6 +53,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "http",
         &[
             "acl",
+            "claim",
             "command",
             "config",
             "generators",
@@ -65,7 +66,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "text",
         ],
     ),
-    ("metrics", &["command", "config", "generators", "session", "stats", "system", "text"]),
+    ("metrics", &["claim", "command", "config", "generators", "session", "stats", "system", "text"]),
     ("logging", &["config", "system", "text"]),
     ("generators", &["claim", "sql", "stats", "sync", "system", "text"]),
     ("claim", &["records", "text"]),

@@ -119,7 +119,7 @@ fn the_status_says_what_is_given() {
     assert_eq!(told["giving"], json!({ "state": "giving", "reason": null, "remedy": null }));
     assert_eq!((&told["server"]["version"], &told["notices"]), (&json!(env!("CARGO_PKG_VERSION")), &json!([])));
     assert_eq!((&told["ids"]["issued"], &told["borrow"]["limit_ms"]), (&json!(7), &json!(3000)));
-    assert_eq!((&told["claim"]["standbys"], &told["clients"]["over_http"]), (&json!([]), &json!(1)));
+    assert_eq!((&told["claim"]["cluster"], &told["clients"]["over_http"]), (&json!(null), &json!(1)));
     let tweets = &told["generators"]["busiest"][0];
     assert_eq!(
         (&told["generators"]["count"], &tweets["name"], &tweets["kind"]),

@@ -33,6 +33,7 @@ fn allocations(input: &[u8]) -> u64 {
         bulk_bytes_max: 1 << 20,
         request_bytes_max: 1 << 20,
         timing: Timing::default(),
+        is_standby: false,
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     // Room for every ID of the test: the keeper does not run during it.

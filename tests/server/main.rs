@@ -28,6 +28,7 @@ mod sequences;
 mod sequences_store;
 mod sequences_told;
 mod settings;
+mod standby;
 mod startup;
 #[path = "../support/mod.rs"]
 mod support;

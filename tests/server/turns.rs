@@ -6,8 +6,8 @@
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use crate::support::roomy::roomy_issuer;
@@ -87,13 +87,6 @@ fn server(runtime: &tokio::runtime::Runtime) -> Arc<Server> {
     let layout = Layout::new(Epoch::default(), 1, 19, 1).expect("a layout");
     let config = Config { layout, ..Config::default() };
     let issuer = roomy_issuer(runtime, SystemClock::new(), Identity { server_id: 0, layout }, 60_000);
-    let options = LogOptions {
-        level: LogLevel::Nothing,
-        file: None,
-        format: LogFormat::Text,
-        syslog: None,
-        now_unix_ms: || SystemClock::new().wall_unix_ms(),
-    };
     let process = Process {
         run_id: String::new(),
         config_file: String::new(),
@@ -103,7 +96,20 @@ fn server(runtime: &tokio::runtime::Runtime) -> Arc<Server> {
         tcp_port: 0,
     };
     let settings = Arc::new(session_settings(&config).expect("the default settings"));
-    Server::new(config, settings, Generators::new(issuer), process, 1, None, Log::start(options).expect("the log"))
+    Server::new(config, settings, Generators::new(issuer), process, 1, None, log())
+}
+
+/// The log of all servers in this process, of which there may be one: it says nothing.
+pub(crate) fn log() -> Log {
+    static LOG: OnceLock<Log> = OnceLock::new();
+    let options = || LogOptions {
+        level: LogLevel::Nothing,
+        file: None,
+        format: LogFormat::Text,
+        syslog: None,
+        now_unix_ms: || SystemClock::new().wall_unix_ms(),
+    };
+    LOG.get_or_init(|| Log::start(options()).expect("the log")).clone()
 }
 
 #[test]

@@ -90,7 +90,7 @@ const FIELDS: &[Field] = &[
 
 #[rustfmt::skip]
 const GIVING: &[Field] = &[
-    field("state", &Schema::Word(&["giving", "busy", "paused", "refusing", "stopping"]), "In one word."),
+    field("state", &Schema::Word(&["giving", "busy", "paused", "standby", "refusing", "stopping"]), "In one word."),
     field("reason", &TEXT_OR_NULL, "The error that a request would get, or what else there is to say."),
     field("remedy", &TEXT_OR_NULL, "What to do."),
 ];
@@ -114,7 +114,7 @@ const HISTORY: &[Field] = &[
 #[rustfmt::skip]
 const SERVER: &[Field] = &[
     field("version", &TEXT, "Of getid."),
-    field("server_id", &AMOUNT, "The directive server-id."),
+    field("server_id", &AMOUNT_OR_NULL, "The directive server-id; null with auto, while none is claimed."),
     field("run_id", &TEXT, "40 hex digits, new at each start."),
     field("uptime_s", &AMOUNT, "Seconds since the start."),
     field("requests_per_s", &AMOUNT, "Requests a second, of both ports."),
@@ -175,7 +175,44 @@ const LAYOUT: &[Field] = &[
 const CLAIM: &[Field] = &[
     field("state", &TEXT, "The directive id-state."),
     field("folder", &TEXT, "Where the state is."),
-    field("standbys", &Schema::List { of: &TEXT, items_max: usize::MAX }, "Servers that wait to take it over."),
+    field("cluster", &Schema::OrNull(&Schema::Object(CLUSTER_CLAIM)), "Null where the claim is in that folder."),
+];
+
+#[rustfmt::skip]
+const CLUSTER_CLAIM: &[Field] = &[
+    field("role", &Schema::Word(&["holder", "standby"]), "What this server is."),
+    field("store", &TEXT, "The directive claim-store, without a password."),
+    field("product", &TEXT, "What the store calls itself; empty until it has answered."),
+    field("instance_name", &TEXT, "This server's name in the claim."),
+    field("holder", &Schema::OrNull(&Schema::Object(HOLDER)), "Null while nobody has it, or nobody knows."),
+    field("not_eligible", &TEXT_OR_NULL, "Why this standby would not take it over."),
+    field("timeout_ms", &AMOUNT, "The directive claim-timeout-ms."),
+    field("ride_through_ms", &AMOUNT, "For how long IDs go on if the store does not answer from now on, ms."),
+    field("last_answer", &Schema::OrNull(&Schema::Time), "When the store last answered."),
+    field("beats", &AMOUNT, "Writes that were acknowledged."),
+    field("last_beat_us", &AMOUNT, "How long the last of them took, microseconds."),
+    field("errors", &AMOUNT, "Calls of the store that failed."),
+    field("error", &TEXT_OR_NULL, "The last failure; null once the store has answered again."),
+    field("takeovers", &AMOUNT, "How often this process has taken a claim."),
+    field("losses", &AMOUNT, "How often it had one and lost it."),
+    field("last_takeover", &Schema::OrNull(&Schema::Object(TAKEOVER)), "The last time that it took one."),
+];
+
+#[rustfmt::skip]
+const HOLDER: &[Field] = &[
+    field("name", &TEXT, "Its instance-name."),
+    field("host", &TEXT, "Its machine."),
+    field("address", &TEXT, "Where its clients reach it; empty where that is not known."),
+    field("is_this", &Schema::Bool, "Whether it is this process."),
+    field("since", &Schema::OrNull(&Schema::Time), "Since when, by its own clock."),
+    field("until", &Schema::OrNull(&Schema::Time), "Until when at the latest it gives IDs if it writes no more."),
+];
+
+#[rustfmt::skip]
+const TAKEOVER: &[Field] = &[
+    field("at", &Schema::OrNull(&Schema::Time), "When."),
+    field("cause", &TEXT, "Why it could."),
+    field("took_ms", &AMOUNT, "How long it took from the moment at which the cause was seen to the first ID, ms."),
 ];
 
 #[rustfmt::skip]

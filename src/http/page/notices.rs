@@ -6,9 +6,13 @@ use serde::Serialize;
 use crate::generators::end_of_life;
 use crate::metrics::Facts;
 use crate::text::plural::counted;
+use crate::text::printable::printable_up_to;
 
 /// A certificate with fewer days left than this is warned of.
 const CERTIFICATE_DAYS: i64 = 30;
+
+/// Characters of what a store, or another server, has said.
+const TEXT_CHARS_MAX: usize = 300;
 
 /// Stores that do not answer have a sentence each, up to so many.
 const STORES_MAX: usize = 4;
@@ -32,6 +36,8 @@ pub(super) enum State {
     Busy,
     /// `CLIENT PAUSE` holds requests.
     Paused,
+    /// None are: another server has the claim, or nobody has it yet.
+    Standby,
     /// None are.
     Refusing,
     /// The server stops.
@@ -42,6 +48,10 @@ impl Giving {
     pub(super) fn of(facts: &Facts<'_>, is_stopping: bool) -> Giving {
         if is_stopping {
             return Giving { state: State::Stopping, reason: None, remedy: Some(remedy(&Refusal::Closed)) };
+        }
+        if let Some(claim) = facts.claim.as_ref().filter(|_| facts.is_standby()) {
+            let remedy = if claim.not_eligible.is_some() { NOT_ELIGIBLE } else { STANDBY };
+            return Giving { state: State::Standby, reason: Some(shown(claim.reason())), remedy: Some(remedy) };
         }
         if let Some(refusal) = &facts.generator.refusing {
             let state = if refusal.is_overload() { State::Busy } else { State::Refusing };
@@ -61,6 +71,15 @@ impl Giving {
         }
         Giving { state: State::Giving, reason: None, remedy: None }
     }
+}
+
+/// What there is to do about a standby.
+const STANDBY: &str = "It takes over by itself. For IDs, ask the server that has the claim.";
+const NOT_ELIGIBLE: &str = "It would not take over: see below. For IDs, ask the server that has the claim.";
+
+/// In one line, of bounded length.
+fn shown(text: &str) -> String {
+    printable_up_to(text, TEXT_CHARS_MAX)
 }
 
 /// What an operator does about a refusal, as docs/operating.md has it.
@@ -107,6 +126,7 @@ impl Notice {
     pub(super) fn all(facts: &Facts<'_>) -> Vec<Notice> {
         let mut texts = Vec::new();
         of_saves_and_clock(facts, &mut texts);
+        of_claim(facts, &mut texts);
         of_stores(facts, &mut texts);
         let now_unix_ms = facts.process.wall_unix_us.div_euclid(1000);
         texts.extend(end_of_life::warning(facts.layout, &facts.config.generators, now_unix_ms));
@@ -143,12 +163,29 @@ fn of_saves_and_clock(facts: &Facts<'_>, texts: &mut Vec<String>) {
     }
 }
 
+fn of_claim(facts: &Facts<'_>, texts: &mut Vec<String>) {
+    let Some(claim) = &facts.claim else { return };
+    if let Some(why) = &claim.not_eligible {
+        texts.push(format!("this standby would not take the claim over: {}", shown(why)));
+    }
+    if claim.error.is_empty() {
+        return;
+    }
+    let error = shown(&claim.error);
+    texts.push(if facts.is_standby() {
+        format!("the claim store {} does not answer, so this standby cannot take over: {error}", claim.store)
+    } else {
+        let left = counted(claim.ride_through_ms / 1000, "second");
+        format!("the claim store {} does not answer, and IDs end in {left}: {error}", claim.store)
+    });
+}
+
 fn of_stores(facts: &Facts<'_>, texts: &mut Vec<String>) {
     let Some(sequences) = facts.sequences.as_ref() else { return };
     let down: Vec<_> = sequences.stores.iter().filter(|store| store.is_up == Some(false)).collect();
     for store in down.iter().take(STORES_MAX) {
         let said = store.said.as_deref().unwrap_or("it does not answer");
-        let said = crate::text::printable::printable_up_to(said, 300);
+        let said = shown(said);
         let seconds = counted(store.for_ms / 1000, "second");
         texts.push(format!("the sequence store {} has been down for {seconds}: {said}", store.shown));
     }

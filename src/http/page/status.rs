@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::history::Second;
 use super::notices::{Giving, Notice};
+use crate::claim::status as claim;
 use crate::generators::NamedStatus;
 use crate::generators::sequence::{BUSIEST_MAX, StoreStatus};
 use crate::metrics::Facts;
@@ -43,7 +44,7 @@ pub(super) struct Status {
 #[derive(Debug, Serialize)]
 struct ServerStatus {
     version: &'static str,
-    server_id: u32,
+    server_id: Option<u32>,
     run_id: String,
     uptime_s: u64,
     requests_per_s: u64,
@@ -107,8 +108,45 @@ struct LayoutStatus {
 struct ClaimStatus {
     state: &'static str,
     folder: String,
-    /// Servers that wait to take it over: there are none where the claim is a folder.
-    standbys: [String; 0],
+    /// Where the claim is in a store that servers share.
+    cluster: Option<ClusterClaimStatus>,
+}
+
+#[derive(Debug, Serialize)]
+struct ClusterClaimStatus {
+    role: &'static str,
+    store: String,
+    product: String,
+    instance_name: String,
+    holder: Option<HolderStatus>,
+    not_eligible: Option<String>,
+    timeout_ms: u64,
+    ride_through_ms: u64,
+    last_answer: Option<String>,
+    beats: u64,
+    last_beat_us: u64,
+    errors: u64,
+    error: Option<String>,
+    takeovers: u64,
+    losses: u64,
+    last_takeover: Option<TakeoverStatus>,
+}
+
+#[derive(Debug, Serialize)]
+struct HolderStatus {
+    name: String,
+    host: String,
+    address: String,
+    is_this: bool,
+    since: Option<String>,
+    until: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct TakeoverStatus {
+    at: Option<String>,
+    cause: String,
+    took_ms: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -225,7 +263,7 @@ impl Status {
             claim: ClaimStatus {
                 state: facts.config.id_state.word(),
                 folder: facts.config.state_dir.display().to_string(),
-                standbys: [],
+                cluster: facts.claim.as_deref().map(ClusterClaimStatus::of),
             },
             clients: ClientsStatus::of(&facts, server.clients.over_http()),
             memory: MemoryStatus {
@@ -276,6 +314,54 @@ impl WatermarkStatus {
             saving_ms: own.saving_ms,
         }
     }
+}
+
+impl ClusterClaimStatus {
+    fn of(claim: &claim::ClaimStatus) -> ClusterClaimStatus {
+        ClusterClaimStatus {
+            role: match claim.role {
+                claim::ClaimRole::Holder => "holder",
+                claim::ClaimRole::Standby => "standby",
+            },
+            store: short(&claim.store),
+            product: short(&claim.product),
+            instance_name: short(&claim.instance_name),
+            holder: claim.holder.as_ref().map(|holder| HolderStatus {
+                name: short(&holder.name),
+                host: short(&holder.host),
+                address: short(&holder.address),
+                is_this: holder.instance == claim.instance,
+                since: time_at(holder.since_unix_ms),
+                until: time_at(holder.until_unix_ms),
+            }),
+            not_eligible: claim.not_eligible.as_deref().map(short),
+            timeout_ms: claim.timeout_ms,
+            ride_through_ms: claim.ride_through_ms,
+            last_answer: time_at(claim.last_answer_unix_ms),
+            beats: claim.beats,
+            last_beat_us: claim.last_beat_us,
+            errors: claim.errors,
+            error: Some(claim.error.as_str()).filter(|error| !error.is_empty()).map(short),
+            takeovers: claim.takeovers,
+            losses: claim.losses,
+            last_takeover: claim.last_takeover.as_ref().map(|taken| TakeoverStatus {
+                at: time_at(taken.at_unix_ms),
+                cause: short(&taken.cause),
+                took_ms: taken.took_ms,
+            }),
+        }
+    }
+}
+
+/// The beginning of a text that others have a part in.
+fn short(text: &str) -> String {
+    text.chars().take(SAID_CHARS_MAX).collect()
+}
+
+/// A Unix time in ms, of which 0 is none.
+fn time_at(unix_ms: u64) -> Option<String> {
+    let unix_ms = i64::try_from(unix_ms).ok().filter(|&unix_ms| unix_ms > 0)?;
+    Some(timestamp::format_rfc3339(unix_ms))
 }
 
 impl ClientsStatus {
@@ -419,7 +505,6 @@ impl OneSequence {
 
 impl OneStore {
     fn of(store: &StoreStatus) -> OneStore {
-        let short = |text: &str| text.chars().take(SAID_CHARS_MAX).collect::<String>();
         OneStore {
             address: store.shown.clone(),
             state: match store.is_up {

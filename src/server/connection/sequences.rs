@@ -22,6 +22,12 @@ impl<T: Transport> Connection<T> {
     pub(super) fn draw_values_now(&self, turn: &Turn, values: &mut SequencesDrawn) -> bool {
         let draws = turn.sequence_draws();
         values.begin(draws.len());
+        if !draws.is_empty()
+            && let Some(text) = self.server.generators.standby_refusal()
+        {
+            values.parts_mut().iter_mut().for_each(|part| part.refused = Some(text.clone()));
+            return true;
+        }
         let Some(sequences) = self.server.generators.sequences().filter(|_| !draws.is_empty()) else {
             values.parts_mut().iter_mut().for_each(|part| part.refused = Some(SEQUENCES_OFF.to_owned()));
             return true;

@@ -100,6 +100,11 @@ fn describe(own: &NamedStatus) -> Value {
 /// Whether IDs are given. At the borrow limit they are, though not to everybody at once: a load balancer that took such
 /// a server out would take away one after the other.
 fn ready(server: &Server, tells_why: bool) -> Value {
+    match server.generators.standby_refusal() {
+        Some(text) if tells_why => return Value::error(text),
+        Some(_) => return Value::error("LOADING this server is a standby; who logs in is told why"),
+        None => {}
+    }
     match server.issuer().refusing().filter(|refusal| !refusal.is_overload()) {
         None => Value::Simple("READY".into()),
         Some(refusal) if tells_why => Value::error(refusal.to_string()),

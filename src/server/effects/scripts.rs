@@ -21,6 +21,9 @@ const REDISSON_ALLOCATION: u32 = 5000;
 type Outcome = Result<Value, String>;
 
 pub(super) async fn perform(server: &Arc<Server>, effect: ScriptEffect, client: &Client) -> Answer {
+    if let Some(text) = server.generators.standby_refusal() {
+        return Value::error(text).into();
+    }
     let Some(sequences) = server.generators.sequences() else { return Value::error(SEQUENCES_OFF).into() };
     let outcome = match effect {
         ScriptEffect::Count { key, values, only_if_there } => count(sequences, &key, values, only_if_there).await,

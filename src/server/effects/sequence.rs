@@ -21,6 +21,12 @@ type Outcome = Result<Value, String>;
 const PAGE_ROWS: u32 = 1000;
 
 pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client: &Client) -> Answer {
+    // A standby tells of sequences, and changes them for operators; it gives nothing of them.
+    if matches!(effect, SequenceEffect::Next { .. })
+        && let Some(text) = server.generators.standby_refusal()
+    {
+        return Value::error(text).into();
+    }
     let Some(sequences) = server.generators.sequences() else { return Value::error(SEQUENCES_OFF).into() };
     let act = |what: &'static str, key: &Key| server.audit(Act::Sequence { what, name: key.as_str() }, client);
     let outcome = match effect {

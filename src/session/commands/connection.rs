@@ -104,7 +104,7 @@ pub(super) fn hello(call: &mut Call<'_>) -> Outcome {
         ("proto", Value::Integer(if view.protocol == Protocol::Resp3 { 3 } else { 2 })),
         ("id", Value::Integer(view.id.cast_signed())),
         ("mode", Value::from("standalone")),
-        ("role", Value::from("master")),
+        ("role", Value::from(call.client.settings.role())),
         ("modules", Value::Array(Vec::new())),
     ])))
 }

@@ -54,8 +54,8 @@ pub(super) fn time(_: &mut Call<'_>) -> Outcome {
 }
 
 /// `ROLE`
-pub(super) fn role(_: &mut Call<'_>) -> Outcome {
-    let role = [Value::from("master"), Value::Integer(0), Value::Array(Vec::new())];
+pub(super) fn role(call: &mut Call<'_>) -> Outcome {
+    let role = [Value::from(call.client.settings.role()), Value::Integer(0), Value::Array(Vec::new())];
     Ok(Answer::Value(Value::Array(role.into())))
 }
 

@@ -14,7 +14,7 @@ use crate::text::name_hash::hash_of;
 pub(in crate::session) const HASH_FIELD: &str = "cur";
 
 /// The answer of a server that has no store for sequences.
-pub const SEQUENCES_OFF: &str = "ERR sequences are off: the server has no store for them. 'sequence-store sqlite:' in \
+pub const SEQUENCES_OFF: &str = "ERR sequences are off: the server has no store for them. 'sequence-store' in \
                                  its configuration, and a restart, turn them on";
 
 /// `INCR name`

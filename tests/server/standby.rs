@@ -1,0 +1,197 @@
+//! What a server gives, and what it says, while it waits for the claim of its server-id. The claim here is one that the
+//! test tells of; with a store and another server it is in `tests/fleet`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use getid::acl::Origin;
+use getid::claim::Identity;
+use getid::claim::status::{ClaimRole, ClaimStatus, ClaimView, HolderStatus, TakeoverStatus};
+use getid::config::{Config, Sources};
+use getid::generators::Generators;
+use getid::server::connection::LocalClient;
+use getid::server::registry::{Endpoint, Ends};
+use getid::server::settings::session_settings;
+use getid::server::{Process, Server};
+use getid::system::clock::SystemClock;
+use getid::system::io_threads::runtime;
+use getid_core::{Epoch, Layout};
+
+use crate::support::roomy::roomy_issuer;
+use crate::turns::log;
+
+const WHY: &str = "standby for server-id 3: held by host-a (10.1.0.7:7890)";
+
+fn standby() -> ClaimStatus {
+    ClaimStatus {
+        store: "postgres://getid:***@db/ids".to_owned(),
+        product: "PostgreSQL 15".to_owned(),
+        role: ClaimRole::Standby,
+        server_id: Some(3),
+        instance_name: "host-b".to_owned(),
+        instance: "b".repeat(32),
+        holder: Some(HolderStatus {
+            instance: "a".repeat(32),
+            name: "host-a".to_owned(),
+            host: "host-a".to_owned(),
+            address: "10.1.0.7:7890".to_owned(),
+            since_unix_ms: 1_700_000_000_000,
+            until_unix_ms: 1_700_000_001_500,
+        }),
+        why: WHY.to_owned(),
+        timeout_ms: 2000,
+        ..ClaimStatus::default()
+    }
+}
+
+fn holder() -> ClaimStatus {
+    ClaimStatus {
+        role: ClaimRole::Holder,
+        why: String::new(),
+        ride_through_ms: 1_480,
+        beats: 7,
+        takeovers: 1,
+        last_takeover: Some(TakeoverStatus {
+            at_unix_ms: 1_700_000_004_000,
+            cause: "its holder host-a was\nsilent for 2.0 s".to_owned(),
+            took_ms: 2_140,
+        }),
+        ..standby()
+    }
+}
+
+/// A server whose claim is this, and a client of it.
+struct Told {
+    runtime: tokio::runtime::Runtime,
+    claim: Arc<ClaimView>,
+    client: LocalClient,
+}
+
+impl Told {
+    fn new(status: ClaimStatus) -> Told {
+        let runtime = runtime().expect("a runtime");
+        let layout = Layout::new(Epoch::default(), 2, 9, 10).expect("a layout");
+        let config = Config { layout, ..Config::default() };
+        let issuer = roomy_issuer(&runtime, SystemClock::new(), Identity { server_id: 3, layout }, 60_000);
+        let process = Process {
+            run_id: String::new(),
+            config_file: String::new(),
+            sources: Sources::default(),
+            started_in: PathBuf::new(),
+            executable: String::new(),
+            tcp_port: 0,
+        };
+        let settings = Arc::new(session_settings(&config).expect("the default settings"));
+        let claim = Arc::new(ClaimView::default());
+        claim.tell(status);
+        let generators = Generators::new(issuer);
+        generators.set_claim(Arc::clone(&claim));
+        let server = Server::new(config, settings, generators, process, 1, None, log());
+        let end = || Endpoint::Unix(Arc::default());
+        let ends = Ends { peer: end(), local: end(), fd: 0 };
+        let client = LocalClient::new(&server, Origin::ThisMachine, ends).expect("a client");
+        Told { runtime, claim, client }
+    }
+
+    fn ask(&mut self, line: &str) -> String {
+        let reply = self.runtime.block_on(self.client.ask(format!("{line}\r\n").as_bytes()));
+        String::from_utf8(reply.expect("an answer")).expect("text")
+    }
+}
+
+#[test]
+fn a_standby_refuses_what_only_a_holder_gives() {
+    let mut told = Told::new(standby());
+    for line in ["INCR orders", "INCRBY orders 7", "SEQUENCE NEXT orders", "IDREADY"] {
+        assert_eq!(told.ask(line), format!("-LOADING {WHY}\r\n"), "{line}");
+    }
+    for (line, begins) in [
+        ("PING", "+PONG"),
+        ("DECODEID 1", "%"),
+        ("CONFIG GET server-id", "%1"),
+        ("CLIENT ID", ":"),
+        ("SEQUENCE INFO orders", "-ERR sequences are off"),
+    ] {
+        let reply = told.ask(line);
+        assert!(reply.starts_with(begins), "{line}: {reply}");
+    }
+    // It takes over: from the next request on.
+    told.claim.tell(holder());
+    assert_eq!(told.ask("IDREADY"), "+READY\r\n");
+    assert!(told.ask("INCR orders").starts_with("-ERR sequences are off"));
+}
+
+#[test]
+fn role_is_told_at_once_wherever_clients_ask_for_it() {
+    let mut told = Told::new(standby());
+    for (status, word) in [(standby(), "standby"), (holder(), "master"), (standby(), "standby")] {
+        told.claim.tell(status);
+        let bulk = format!("${}\r\n{word}\r\n", word.len());
+        assert_eq!(told.ask("ROLE"), format!("*3\r\n{bulk}:0\r\n*0\r\n"));
+        assert!(told.ask("HELLO 3").contains(&format!("$4\r\nrole\r\n{bulk}")));
+        assert!(told.ask("INFO replication").contains(&format!("\r\nrole:{word}\r\n")));
+    }
+    // A change of settings keeps it.
+    assert_eq!(told.ask("CONFIG SET timeout 7"), "+OK\r\n");
+    assert!(told.ask("ROLE").contains("standby"));
+}
+
+#[test]
+fn info_tells_all_of_the_claim() {
+    let mut told = Told::new(standby());
+    let lines = |told: &mut Told| -> Vec<String> {
+        told.ask("INFO claim").lines().filter(|line| line.starts_with("claim_")).map(str::to_owned).collect()
+    };
+    let of_standby = lines(&mut told);
+    for line in [
+        "claim_role:standby",
+        "claim_server_id:3",
+        "claim_store:postgres://getid:***@db/ids",
+        "claim_holder:host-a",
+        "claim_holder_address:10.1.0.7:7890",
+        "claim_holder_since:1700000000",
+        "claim_holder_until:1700000001",
+        &format!("claim_why:{WHY}"),
+        "claim_not_eligible:no",
+        "claim_timeout_ms:2000",
+        "claim_ride_through_ms:0",
+        "claim_error:no",
+    ] {
+        assert!(of_standby.iter().any(|own| own == line), "{line} is not in {of_standby:#?}");
+    }
+    assert!(!of_standby.iter().any(|line| line.starts_with("claim_last_takeover")), "{of_standby:#?}");
+    told.claim.tell(holder());
+    let of_holder = lines(&mut told);
+    for line in [
+        "claim_role:holder",
+        "claim_why:no",
+        "claim_ride_through_ms:1480",
+        "claim_beats:7",
+        "claim_takeovers:1",
+        "claim_last_takeover_time:1700000004",
+        "claim_last_takeover_ms:2140",
+        "claim_last_takeover_cause:its holder host-a was\\nsilent for 2.0 s",
+    ] {
+        assert!(of_holder.iter().any(|own| own == line), "{line} is not in {of_holder:#?}");
+    }
+    assert!(told.ask("INFO").contains("# Claim\r\n") && told.ask("INFO generator").contains("\r\nclaim:held\r\n"));
+}
+
+#[test]
+fn without_a_server_id_nothing_pretends_to_be_one() {
+    let none = ClaimStatus {
+        server_id: None,
+        holder: None,
+        why: "standby: server-id is auto, and none is free".to_owned(),
+        ..standby()
+    };
+    let mut told = Told::new(none);
+    assert!(told.ask("INFO server").contains("\r\nserver_id:none\r\n"));
+    let claim = told.ask("INFO claim");
+    assert!(claim.contains("\r\nclaim_server_id:none\r\n") && claim.contains("\r\nclaim_holder:none\r\n"), "{claim}");
+    assert_eq!(told.ask("INCR orders"), "-LOADING standby: server-id is auto, and none is free\r\n");
+    assert!(told.ask("DECODEID 1").starts_with('%') && !told.ask("IDSPAN 2026-01-01 2026-01-02").starts_with('-'));
+    // Before the first word of the claim, there is one all the same.
+    let mut silent = Told::new(ClaimStatus::default());
+    assert_eq!(silent.ask("INCR orders"), "-LOADING standby: the claim store has not answered yet\r\n");
+}
