@@ -162,6 +162,7 @@ fn turn(c: &mut Criterion) {
         databases: 16,
         users: Arc::default(),
         protection: getid::acl::Protection::Nothing,
+        is_standby: false,
         bulk_bytes_max: 512 << 20,
         request_bytes_max: 1 << 30,
         timing: Timing::default(),
