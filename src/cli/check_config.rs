@@ -73,7 +73,7 @@ fn load(words: Vec<String>) -> Result<Startup, Report> {
         startup.warnings.extend(PidFile::check(path, soon).err().map(|error| format!("pidfile: {error}")));
     }
     listen::check_listening(config, soon).map_err(|error| Report::from_sentence(error.to_string()))?;
-    if config.id_state == StateKind::File && !startup.makes_dir {
+    if config.id_state == StateKind::File && config.claim.store.is_none() && !startup.makes_dir {
         let dir = config.state_dir.clone();
         let identity = Identity { server_id: config.server_id, layout: config.layout };
         check_record(&Folder {
@@ -98,7 +98,7 @@ fn describe(out: &mut dyn Write, startup: &Startup) -> io::Result<()> {
     writeln!(
         out,
         "server-id {}, id-range {} shard-range {} random-range {}",
-        config.server_id,
+        config.shown_server_id(),
         layout.server_bits(),
         layout.shard_bits(),
         layout.random_bits()
@@ -107,11 +107,21 @@ fn describe(out: &mut dyn Write, startup: &Startup) -> io::Result<()> {
         writeln!(out, "{line}")?;
     }
     let dir = config.state_dir.display();
+    if let Some(store) = &config.claim.store {
+        let hold_s = seconds(config.claim.timeout_ms / 4 * 3);
+        writeln!(out, "the claim of the server-id in {}: without it IDs go on for {hold_s} s at most", store.shown())?;
+        return writeln!(out, "notes of it in {dir}{}", if startup.makes_dir { ", which will be made" } else { "" });
+    }
     match config.id_state {
         StateKind::File if startup.makes_dir => writeln!(out, "state in {dir}, which will be made"),
         StateKind::File => writeln!(out, "state in {dir}"),
         StateKind::None => writeln!(out, "no state is kept (id-state none)"),
     }
+}
+
+/// Milliseconds as seconds.
+fn seconds(ms: u64) -> String {
+    format!("{}.{:03}", ms / 1000, ms % 1000).trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Says where sequences are kept, and with `connects` what is found there; how many stores are of no use.

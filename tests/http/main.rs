@@ -18,6 +18,7 @@ mod page;
 mod permissions;
 mod probes;
 mod recorded;
+mod standby;
 #[path = "../support/mod.rs"]
 mod support;
 mod tables;

@@ -55,7 +55,7 @@ pub(super) fn banner(server: &Server, found: Option<SavePoint>) {
     let days_left = end_of_life::days_left(layout.last_unix_ms(), now_ms);
     tracing::info!(
         "server-id {} of {}; layout id-range {} shard-range {} random-range {}: {} ids a second without borrowing, until {} ({} left)",
-        config.server_id,
+        config.shown_server_id(),
         1_u64 << layout.server_bits(),
         layout.server_bits(),
         layout.shard_bits(),

@@ -10,6 +10,7 @@ use super::notifier::{Notifier, watchdog_every};
 use super::pid_file::PidFile;
 use super::warn_on_error;
 use crate::server::Server;
+use crate::text::printable::printable;
 
 pub(super) struct Supervision {
     pid_file: Option<PidFile>,
@@ -26,14 +27,15 @@ impl Supervision {
             warn_on_error("pidfile", Err::<(), _>(error));
             None
         });
+        let told = status_of(server);
         let (notifier, warning) = Notifier::open(config.supervised, std::env::var_os("NOTIFY_SOCKET"));
         if let Some(warning) = warning {
             tracing::warn!("{warning}");
         }
-        warn_on_error("systemd was not told of the start", notifier.ready(SERVING).await);
+        warn_on_error("systemd was not told of the start", notifier.ready(&told).await);
         let notifier = Arc::new(notifier);
         tokio::spawn(keep_watchdog_quiet(Arc::clone(&notifier)));
-        let status = tokio::spawn(keep_status(Arc::clone(&notifier), Arc::clone(server)));
+        let status = tokio::spawn(keep_status(Arc::clone(&notifier), Arc::clone(server), told));
         Supervision { pid_file, notifier, status }
     }
 
@@ -53,25 +55,32 @@ impl Supervision {
 const SERVING: &str = "Serving IDs";
 
 /// Keeps what `systemctl status` shows true: that IDs are given, or why not.
-async fn keep_status(notifier: Arc<Notifier>, server: Arc<Server>) {
+async fn keep_status(notifier: Arc<Notifier>, server: Arc<Server>, mut told: String) {
     if !notifier.is_heard() {
         return;
     }
     let mut tick = tokio::time::interval(Duration::from_secs(1));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut told = SERVING.to_owned();
     loop {
         tick.tick().await;
-        // Overload may begin and end a thousand times a second.
-        let status = match server.issuer().refusing().filter(|refusal| !refusal.is_overload()) {
-            None => SERVING.to_owned(),
-            Some(refusal) => format!("No IDs: {refusal}"),
-        };
+        let status = status_of(&server);
         if status != told {
             // Said again the next time it changes.
             let _ = notifier.status(&status).await;
             told = status;
         }
+    }
+}
+
+fn status_of(server: &Server) -> String {
+    if let Some(claim) = server.claim().filter(|claim| claim.is_standby()) {
+        // It begins with "standby for server-id 3".
+        return format!("Waiting, {}", printable(claim.status().reason()));
+    }
+    // Overload may begin and end a thousand times a second.
+    match server.issuer().refusing().filter(|refusal| !refusal.is_overload()) {
+        None => SERVING.to_owned(),
+        Some(refusal) => format!("No IDs: {refusal}"),
     }
 }
 

@@ -1,0 +1,174 @@
+//! What the HTTP port says of a server that waits for the claim of its server-id. The claim here is one that the test
+//! tells of, in a server of this process; with a store and another server it is in `tests/fleet`.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use getid::claim::Identity;
+use getid::claim::status::{ClaimRole, ClaimStatus, ClaimView, HolderStatus};
+use getid::config::{Config, HttpApi, LogFormat, LogLevel, Sources};
+use getid::generators::Generators;
+use getid::logging::{Log, LogOptions};
+use getid::server::settings::session_settings;
+use getid::server::{Process, Server};
+use getid::system::clock::{Clock as _, SystemClock};
+use getid::system::io_threads::runtime;
+use getid_core::{Epoch, Layout};
+use serde_json::{Value, json};
+
+use crate::support::eventually;
+use crate::support::http::{Http, Response};
+use crate::support::roomy::roomy_issuer;
+
+const WHY: &str = "standby for server-id 3: held by host-a (10.1.0.7:7890)";
+
+fn standby() -> ClaimStatus {
+    ClaimStatus {
+        store: "postgres://getid:***@db/ids".to_owned(),
+        product: "PostgreSQL 15".to_owned(),
+        server_id: Some(3),
+        instance_name: "host-b".to_owned(),
+        instance: "b".repeat(32),
+        holder: Some(HolderStatus {
+            instance: "a".repeat(32),
+            name: "host-a".to_owned(),
+            host: "host-a".to_owned(),
+            address: "10.1.0.7:7890".to_owned(),
+            since_unix_ms: 1_700_000_000_000,
+            until_unix_ms: 1_700_000_001_500,
+        }),
+        why: WHY.to_owned(),
+        timeout_ms: 2000,
+        ..ClaimStatus::default()
+    }
+}
+
+fn holder() -> ClaimStatus {
+    let taken = standby();
+    let own = HolderStatus { instance: taken.instance.clone(), name: "host-b".to_owned(), ..HolderStatus::default() };
+    ClaimStatus {
+        role: ClaimRole::Holder,
+        holder: Some(own),
+        why: String::new(),
+        ride_through_ms: 1_480,
+        beats: 7,
+        takeovers: 1,
+        ..taken
+    }
+}
+
+/// The port of a server whose claim this is. It lives as long as the process.
+fn serve(claim: &Arc<ClaimView>) -> u16 {
+    let runtime = runtime().unwrap();
+    let layout = Layout::new(Epoch::default(), 2, 9, 10).unwrap();
+    let mut config = Config { layout, ..Config::default() };
+    config.http.port = 1;
+    config.http.apis.leaf = Some(HttpApi::default());
+    let issuer = roomy_issuer(&runtime, SystemClock::new(), Identity { server_id: 3, layout }, 60_000);
+    let options = LogOptions {
+        level: LogLevel::Nothing,
+        file: None,
+        format: LogFormat::Text,
+        syslog: None,
+        now_unix_ms: || SystemClock::new().wall_unix_ms(),
+    };
+    let process = Process {
+        run_id: String::new(),
+        config_file: String::new(),
+        sources: Sources::default(),
+        started_in: PathBuf::new(),
+        executable: String::new(),
+        tcp_port: 0,
+    };
+    let settings = Arc::new(session_settings(&config).unwrap());
+    let generators = Generators::new(issuer);
+    generators.set_claim(Arc::clone(claim));
+    // The only server of this process.
+    let log = Log::start(options).unwrap();
+    let server = Server::new(config, settings, generators, process, 2, None, log);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    getid::http::start(server, vec![listener], 1).unwrap();
+    port
+}
+
+fn ask(port: u16, line: &str) -> Response {
+    Http::connect(port).ask(line, &[], "")
+}
+
+#[track_caller]
+fn told(port: u16, path: &str) -> (u16, String) {
+    let response = ask(port, &format!("GET {path}"));
+    (response.status, response.text())
+}
+
+/// One test, because a process has one log.
+#[test]
+fn a_standby_says_so_wherever_it_is_asked() {
+    let claim = Arc::new(ClaimView::default());
+    claim.tell(standby());
+    let port = serve(&claim);
+
+    assert_eq!(told(port, "/readyz"), (503, format!("not ready: {WHY}\n")));
+    assert_eq!(told(port, "/readyz?standby=ok"), (200, format!("ready: {WHY}\n")));
+    let (status, text) = told(port, "/readyz?verbose");
+    assert!(status == 503 && text.ends_with("\nstandby\n"), "{text}");
+    assert!(text.starts_with(&format!("[-]claim in postgres://getid:***@db/ids {WHY}\n")), "{text}");
+    assert_eq!(told(port, "/livez"), (200, "ok\n".to_owned()));
+
+    let refused = ask(port, "POST /v1/sequences/orders/values");
+    let problem = refused.json();
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")), "{refused:?}");
+    assert_eq!((&problem["code"], &problem["detail"]), (&json!("LOADING"), &json!(WHY)));
+    let leaf = ask(port, "GET /api/segment/get/orders");
+    assert!(leaf.status == 500 && leaf.text().contains("Result{id=-1, status=EXCEPTION}"), "{leaf:?}");
+    assert_eq!(ask(port, "GET /v1/ids/786829717956198794").status, 200, "IDs are looked at by whoever asks");
+
+    let status = ask(port, "GET /v1/status").json();
+    assert_eq!((&status["giving"]["state"], &status["giving"]["reason"]), (&json!("standby"), &json!(WHY)));
+    let own = &status["claim"]["cluster"];
+    assert_eq!((&own["role"], &own["timeout_ms"], &own["error"]), (&json!("standby"), &json!(2000), &Value::Null));
+    assert_eq!((&own["holder"]["name"], &own["holder"]["is_this"]), (&json!("host-a"), &json!(false)));
+    assert_eq!(own["holder"]["since"], json!("2023-11-14T22:13:20Z"));
+    let (_, metrics) = told(port, "/metrics");
+    for line in [
+        "getid_claim_standby 1\n",
+        "getid_claim_held 0\n",
+        "getid_claim_timeout_seconds 2.0\n",
+        "getid_claim_holder_until_timestamp_seconds 1700000001.5\n",
+        "getid_claim_info{server_id=\"3\",store=\"postgres://getid:***@db/ids\",product=\"PostgreSQL 15\",\
+         instance_name=\"host-b\",instance_id=\"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\",holder=\"host-a\",",
+    ] {
+        assert!(metrics.contains(line), "{line} is not in {metrics}");
+    }
+
+    // It takes over.
+    claim.tell(holder());
+    eventually("it is ready", || told(port, "/readyz") == (200, "ready\n".to_owned()));
+    assert_eq!(told(port, "/readyz?standby=ok"), (200, "ready\n".to_owned()));
+    eventually("the page says so", || ask(port, "GET /v1/status").json()["giving"]["state"] == "giving");
+    let status = ask(port, "GET /v1/status").json();
+    let own = &status["claim"]["cluster"];
+    assert_eq!((&own["role"], &own["holder"]["is_this"]), (&json!("holder"), &json!(true)));
+    assert!(told(port, "/metrics").1.contains("getid_claim_ride_through_seconds 1.48\n"));
+
+    // The store is away.
+    claim.tell(ClaimStatus { error: "connection refused".to_owned(), ..holder() });
+    eventually("the page warns", || {
+        let status = ask(port, "GET /v1/status").json();
+        status["notices"][0]["text"].as_str().is_some_and(|text| text.ends_with("IDs end in 1 second: connection refused"))
+    });
+    let (code, text) = told(port, "/readyz?verbose");
+    assert!(code == 200 && text.contains(" held, but the store does not answer: connection refused\n"), "{text}");
+
+    // No server-id has come free.
+    let why = "standby: server-id is auto, and none is free";
+    claim.tell(ClaimStatus { server_id: None, holder: None, why: why.to_owned(), ..standby() });
+    assert_eq!(told(port, "/readyz"), (503, format!("not ready: {why}\n")));
+    eventually("the page says so", || {
+        let status = ask(port, "GET /v1/status").json();
+        (&status["server"]["server_id"], &status["claim"]["cluster"]["holder"]) == (&Value::Null, &Value::Null)
+    });
+}
