@@ -4,6 +4,7 @@
 
 mod container;
 mod examples;
+mod fleet_examples;
 mod layering;
 mod metrics;
 mod readme;
