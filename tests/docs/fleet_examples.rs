@@ -29,10 +29,7 @@ impl Files for Mounted {
 
 /// The variables that a file sets, with what Kubernetes puts in from the pod.
 fn variables(text: &str) -> Vec<(String, String)> {
-    let of_pod = [
-        ("metadata.labels['apps.kubernetes.io/pod-index']", "2"),
-        ("metadata.name", "getid-2"),
-    ];
+    let of_pod = [("metadata.labels['apps.kubernetes.io/pod-index']", "2"), ("metadata.name", "getid-2")];
     let mut found: Vec<(String, String)> = Vec::new();
     for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
         if let Some((_, rest)) = line.split_once("name: GETID_") {
@@ -63,8 +60,7 @@ fn what_kubernetes_sets_is_a_configuration() {
         // The image has the rest.
         let image = [("GETID_HTTP_PORT", "7880")].map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let sources = Sources { environment: environment.chain(image).collect(), ..Sources::default() };
-        let (config, warnings) =
-            Config::load(&sources, &Mounted).unwrap_or_else(|report| panic!("{name}: {report}"));
+        let (config, warnings) = Config::load(&sources, &Mounted).unwrap_or_else(|report| panic!("{name}: {report}"));
         assert_eq!(warnings.iter().map(ToString::to_string).collect::<Vec<_>>(), [""; 0], "{name}");
         assert!(config.claim.store.is_some() && config.server_id_auto == is_auto, "{name}");
         assert_eq!(config.claim.instance_name.as_deref(), Some("getid-2"), "{name}");
@@ -95,7 +91,8 @@ fn ports_and_probes_are_the_servers() {
         // Somebody has to be able to reach it, and a pod to be told its name.
         assert!(text.contains("GETID_BIND, value: \"*\"") && text.contains("GETID_HTTP_BIND, value: \"*\""), "{name}");
     }
-    for (name, probe) in [("haproxy.cfg", "httpchk GET /readyz"), ("envoy.yaml", "http_health_check: { path: /readyz")] {
+    for (name, probe) in [("haproxy.cfg", "httpchk GET /readyz"), ("envoy.yaml", "http_health_check: { path: /readyz")]
+    {
         let text = read(name);
         for part in [probe, port, "7891", "7880", "7881", "7899"] {
             assert!(text.contains(part), "{name}: {part}");

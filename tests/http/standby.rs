@@ -91,6 +91,8 @@ fn serve(claim: &Arc<ClaimView>) -> u16 {
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
     getid::http::start(server, vec![listener], 1).unwrap();
+    // The issuer's keeper needs it.
+    std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
     port
 }
 
@@ -131,7 +133,7 @@ fn a_standby_says_so_wherever_it_is_asked() {
     let own = &status["claim"]["cluster"];
     assert_eq!((&own["role"], &own["timeout_ms"], &own["error"]), (&json!("standby"), &json!(2000), &Value::Null));
     assert_eq!((&own["holder"]["name"], &own["holder"]["is_this"]), (&json!("host-a"), &json!(false)));
-    assert_eq!(own["holder"]["since"], json!("2023-11-14T22:13:20Z"));
+    assert_eq!(own["holder"]["since"], json!("2023-11-14T22:13:20.000Z"));
     let (_, metrics) = told(port, "/metrics");
     for line in [
         "getid_claim_standby 1\n",
@@ -158,7 +160,9 @@ fn a_standby_says_so_wherever_it_is_asked() {
     claim.tell(ClaimStatus { error: "connection refused".to_owned(), ..holder() });
     eventually("the page warns", || {
         let status = ask(port, "GET /v1/status").json();
-        status["notices"][0]["text"].as_str().is_some_and(|text| text.ends_with("IDs end in 1 second: connection refused"))
+        status["notices"][0]["text"]
+            .as_str()
+            .is_some_and(|text| text.ends_with("IDs end in 1 second: connection refused"))
     });
     let (code, text) = told(port, "/readyz?verbose");
     assert!(code == 200 && text.contains(" held, but the store does not answer: connection refused\n"), "{text}");
