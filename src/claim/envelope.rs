@@ -175,10 +175,15 @@ impl Envelope {
 ///
 /// `bound_ms` is the largest that is believed.
 pub(crate) fn salvaged_borrow_ms(bytes: &[u8], bound_ms: u64) -> u64 {
+    salvaged_number(bytes, "max-borrow-ms ", bound_ms)
+}
+
+/// The largest number up to `bound` in the lines of a damaged record that begin with `name`; 0: none.
+pub(crate) fn salvaged_number(bytes: &[u8], name: &str, bound: u64) -> u64 {
     let bytes = &bytes[..bytes.len().min(TEXT_BYTES_MAX)];
-    let said = bytes.split(|&byte| byte == b'\n').filter_map(|line| {
-        number(std::str::from_utf8(line).ok()?.strip_prefix("max-borrow-ms ")?).filter(|&ms| ms <= bound_ms)
-    });
+    let said = bytes
+        .split(|&byte| byte == b'\n')
+        .filter_map(|line| number(std::str::from_utf8(line).ok()?.strip_prefix(name)?).filter(|&found| found <= bound));
     said.max().unwrap_or(0)
 }
 

@@ -6,6 +6,9 @@
 
 mod bench;
 mod check_config;
+mod claim;
+mod claim_store;
+mod cluster;
 mod decode;
 mod generator_args;
 mod get;
@@ -44,6 +47,8 @@ pub fn run() -> ExitCode {
         Command::Get(args) => get::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Sequence(args) => sequence::run(&args),
+        Command::Claim(args) => claim::run(&args),
+        Command::Cluster(args) => cluster::run(&args),
         Command::State(args) => state::run(args),
         Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(&args),
@@ -123,7 +128,11 @@ enum Command {
     ///
     /// Says of each what was done with it, or why it was left out, and exits 1 if one was.
     Import(Box<import::ImportArgs>),
-    /// Show or advance the state a server keeps on disk
+    /// Look at claims of server-ids in a claim store, release them, or take them from their holder
+    Claim(claim::ClaimArgs),
+    /// Make a claim store ready for a fleet, and say what its servers have in common
+    Cluster(cluster::ClusterArgs),
+    /// Show, advance or move the state a server keeps on disk or in a claim store
     State(state::StateArgs),
     /// Draw IDs as clients do and check that none comes twice, and all come in order
     ///

@@ -5,6 +5,7 @@
 mod bench_tool;
 mod cli;
 mod cli_redis;
+mod fleet;
 mod layouts;
 #[path = "../../benches/null_server.rs"]
 mod null_server;

@@ -9,13 +9,14 @@ use getid_core::{Epoch, Id, JUMP_MS_MAX, Layout, SAVE_SLACK_MS, SavePoint, Tick,
 
 use super::super::layout_args::LayoutArgs;
 use super::Configured;
+use super::stored::StoredArgs;
 use super::texts::{describe, describe_layout, duration, first_id, push_line};
 use crate::claim::envelope::salvaged_borrow_ms;
 use crate::claim::folder::BORROW_MS_MAX;
 use crate::claim::lock::{LockedFolder, Names};
 use crate::claim::mark::salvaged_mark;
 use crate::claim::record::{salvaged_declarations, salvaged_ticks};
-use crate::claim::{Declarations, Identity, MachineClaim, MachineError, Mark, Place, Record, RecordError};
+use crate::claim::{Declarations, Identity, MachineClaim, MachineError, Mark, Owner, Place, Record, RecordError};
 use crate::text::timestamp::Time;
 
 const DAY_MS: u64 = 86_400_000;
@@ -24,16 +25,19 @@ pub(super) const ADVANCE_EXAMPLES: &str = "\
 Examples:
   getid state advance --config /etc/getid/getid.conf --past-id 144182328657192148
   getid state advance /var/lib/getid --server-id 0 --past-id 144182328657192148
-  getid state advance --server-id 1 --to 2026-11-21T00:00:00Z";
+  getid state advance --server-id 1 --to 2026-11-21T00:00:00Z
+  getid state advance --server-id 1 --to now --store etcd://10.0.0.1,10.0.0.2,10.0.0.3/getid";
 
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub(super) struct AdvanceArgs {
     /// The folder, as the server has it in dir; without it, the one that the configuration names
-    #[arg(value_name = "DIR")]
-    dir: Option<PathBuf>,
+    #[arg(value_name = "DIR", conflicts_with = "store")]
+    pub(super) dir: Option<PathBuf>,
     /// Whose record; without it, the one that the configuration names
     #[arg(long, value_name = "N")]
     server_id: Option<u32>,
+    #[command(flatten)]
+    pub(super) stored: StoredArgs,
     #[command(flatten)]
     target: TargetArgs,
     /// The largest id-max-borrow-ms that the server has had; the record's and the configuration's count too
@@ -48,7 +52,7 @@ pub(super) struct AdvanceArgs {
     pub(super) layout: LayoutArgs,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args)]
 #[group(required = true, multiple = false)]
 struct TargetArgs {
     /// Every new ID will be above this one: the largest in any table, whichever server gave it
@@ -59,14 +63,13 @@ struct TargetArgs {
     to: Option<String>,
 }
 
-enum Before {
+/// What there is before it is moved ahead.
+pub(super) enum Before {
+    /// No record.
     Nothing,
     /// `is_ours`: it is damaged, and not another server's.
-    Unusable {
-        bytes: Vec<u8>,
-        error: String,
-        is_ours: bool,
-    },
+    Unusable { bytes: Vec<u8>, error: String, is_ours: bool },
+    /// One that is whole.
     Record(Record),
 }
 
@@ -110,7 +113,7 @@ impl Before {
     }
 
     /// Where the record went, also one that is damaged since.
-    fn mark(bytes: Option<&[u8]>) -> Option<Mark> {
+    pub(super) fn mark(bytes: Option<&[u8]>) -> Option<Mark> {
         let bytes = bytes?;
         match Record::parse(bytes) {
             Ok(_) => None,
@@ -119,7 +122,7 @@ impl Before {
         }
     }
 
-    fn describe(&self, now_unix_ms: i64) -> String {
+    pub(super) fn describe(&self, now_unix_ms: i64) -> String {
         match self {
             Before::Nothing => "no record".to_owned(),
             Before::Unusable { error, .. } => format!("a record of no use: {error}"),
@@ -131,7 +134,7 @@ impl Before {
 
 pub(super) fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configured) -> Result<String, String> {
     let config = &configured.config;
-    let server_id = configured.server_id(args.server_id)?;
+    let server_id = args.server_id(configured)?;
     // Made as a start makes it: this is the first step of moving over, before any start.
     let dir = configured.dir(args.dir.as_ref())?;
     dir.make().map_err(|report| report.sentences())?;
@@ -148,19 +151,9 @@ pub(super) fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configu
         return Err(format!("{}: {mark}. To go on, {remedy}", path.display()));
     }
     let before = Before::of(bytes, server_id);
-    let layout = layout_of(args, configured, &before, server_id)?;
-    let identity = Identity { server_id, layout };
-    let target = args.target.target(layout.epoch(), now_unix_ms)?;
-    let floor = before.floor(identity);
-    let max_borrow_ms = floor.max_borrow_ms.max(config.id_max_borrow_ms).max(args.max_borrow.unwrap_or(0));
-    let is_known = before.known(identity).is_some();
-    let point = advanced(floor, is_known, target, max_borrow_ms, layout.epoch(), now_unix_ms);
-    if point.watermark == Tick::END {
-        let last = UtcMs(Tick::LAST.unix_ms(layout.epoch()));
-        return Err(format!("there would be no IDs past this record: the time of IDs ends {last}"));
-    }
-    let declarations = before.declarations();
-    let record = Record { identity, point, declarations, owner: locked.owner() };
+    let Plan { floor, mut record } = plan(args, &before, server_id, configured, now_unix_ms)?;
+    record.owner = locked.owner();
+    let Record { identity, point, .. } = record;
 
     let mut text = format!("server-id {server_id}: {}\n", locked.state_path().display());
     push_line(&mut text, "before", &before.describe(now_unix_ms));
@@ -169,12 +162,57 @@ pub(super) fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configu
         push_line(&mut text, "after", &same);
         return Ok(text);
     }
-    check_distance(point, layout.epoch(), now_unix_ms, args.force)?;
+    args.check_distance(&record, now_unix_ms)?;
     if let Some(copy) = write(&mut locked, &before, &record, now_unix_ms)? {
         push_line(&mut text, "copy", &copy.display());
     }
     describe_written(&mut text, &before, floor, &record, now_unix_ms);
     Ok(text)
+}
+
+/// What a record is to be.
+pub(super) struct Plan {
+    /// What there was, as far as it is known.
+    pub(super) floor: SavePoint,
+    /// The new one, but for its owner.
+    pub(super) record: Record,
+}
+
+pub(super) fn plan(
+    args: &AdvanceArgs,
+    before: &Before,
+    server_id: u32,
+    configured: &Configured,
+    now_unix_ms: i64,
+) -> Result<Plan, String> {
+    let layout = layout_of(args, configured, before, server_id)?;
+    let identity = Identity { server_id, layout };
+    let target = args.target.target(layout.epoch(), now_unix_ms)?;
+    let floor = before.floor(identity);
+    let max_borrow_ms = floor.max_borrow_ms.max(configured.config.id_max_borrow_ms).max(args.max_borrow.unwrap_or(0));
+    let is_known = before.known(identity).is_some();
+    let point = advanced(floor, is_known, target, max_borrow_ms, layout.epoch(), now_unix_ms);
+    if point.watermark == Tick::END {
+        let last = UtcMs(Tick::LAST.unix_ms(layout.epoch()));
+        return Err(format!("there would be no IDs past this record: the time of IDs ends {last}"));
+    }
+    let owner = match before {
+        Before::Record(record) => record.owner,
+        Before::Nothing | Before::Unusable { .. } => Owner::default(),
+    };
+    Ok(Plan { floor, record: Record { identity, point, declarations: before.declarations(), owner } })
+}
+
+impl AdvanceArgs {
+    /// Refuses a record that a server would not give IDs with, or that no one can have meant.
+    pub(super) fn check_distance(&self, record: &Record, now_unix_ms: i64) -> Result<(), String> {
+        check_distance(record.point, record.identity.layout.epoch(), now_unix_ms, self.force)
+    }
+
+    /// Whose record is meant.
+    pub(super) fn server_id(&self, configured: &Configured) -> Result<u32, String> {
+        configured.server_id(self.server_id)
+    }
 }
 
 /// The layout of the new record: as the flags say over the configuration's, or over the record's own where that says
@@ -211,7 +249,14 @@ fn write(
     }
 }
 
-fn describe_written(text: &mut String, before: &Before, floor: SavePoint, record: &Record, now_unix_ms: i64) {
+/// What became of it, as lines.
+pub(super) fn describe_written(
+    text: &mut String,
+    before: &Before,
+    floor: SavePoint,
+    record: &Record,
+    now_unix_ms: i64,
+) {
     let (point, layout) = (record.point, record.identity.layout);
     let mut line = |name: &str, value: &dyn Display| push_line(text, name, value);
     line("after", &describe(point.watermark, layout, now_unix_ms));

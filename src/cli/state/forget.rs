@@ -18,7 +18,7 @@ Examples:
 /// How many generators an error names.
 const NAMED_MAX: usize = 10;
 
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub(super) struct ForgetArgs {
     /// The generator
     #[arg(value_name = "NAME")]
@@ -64,7 +64,7 @@ pub(super) fn forget(args: &ForgetArgs, configured: &Configured) -> Result<Strin
 }
 
 /// An ID of this generator as it writes it.
-fn canonical(declaration: &Declaration, id: &str) -> Option<String> {
+pub(in crate::cli) fn canonical(declaration: &Declaration, id: &str) -> Option<String> {
     let mut text = Vec::new();
     let is_written = declaration.write(declaration.read(id)?, &mut text);
     String::from_utf8(text).ok().filter(|_| is_written)

@@ -1,4 +1,5 @@
-//! `getid state`: look at the records in a folder, move one ahead, and let go of a named generator.
+//! `getid state`: look at the records in a folder or a claim store, move one ahead or to another place, and let go of a
+//! named generator.
 //!
 //! Moving ahead is the remedy that errors name: for a record that is damaged, that a newer getid or another epoch
 //! wrote, or that was lost with its disk; and the first step when a server takes over from one that kept no record. It
@@ -15,8 +16,10 @@
 
 mod advance;
 mod forget;
+mod move_;
 mod show;
-mod texts;
+mod stored;
+pub(super) mod texts;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -25,7 +28,9 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use self::advance::{ADVANCE_EXAMPLES, AdvanceArgs, advance};
+pub(super) use self::forget::canonical;
 use self::forget::{FORGET_EXAMPLES, ForgetArgs, forget};
+use self::move_::{MOVE_EXAMPLES, MoveArgs, move_};
 use self::show::{SHOW_EXAMPLES, ShowArgs, show};
 use super::output;
 use crate::config::{Config, Sources, StateKind};
@@ -37,15 +42,15 @@ const LAYOUT_VARIABLES: [&str; 5] =
     ["GETID_ID_GENERATOR", "GETID_ID_RANGE", "GETID_SHARD_RANGE", "GETID_RANDOM_RANGE", "GETID_ID_EPOCH"];
 
 /// Arguments of `getid state`.
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub struct StateArgs {
     #[command(subcommand)]
     command: StateCommand,
 }
 
-#[derive(Subcommand, Debug)]
+#[derive(Subcommand)]
 enum StateCommand {
-    /// Print the records in a folder
+    /// Print the records in a folder, or in a claim store
     ///
     /// Says for each server-id how far its IDs may have come, how that stands to the clock, and which process holds it.
     /// Exits 1 when there is no record, or one that a server would not start with.
@@ -63,6 +68,12 @@ enum StateCommand {
     /// not be running.
     #[command(after_help = FORGET_EXAMPLES)]
     Forget(ForgetArgs),
+    /// Move a server's record from a folder to a claim store, from there to a folder, or between two of either
+    ///
+    /// The record that stays behind is marked, so that no server starts with it. Interrupted at any moment it can be run
+    /// again. The server must not be running.
+    #[command(after_help = MOVE_EXAMPLES)]
+    Move(MoveArgs),
 }
 
 /// Does what `args` say, by this machine's clock.
@@ -105,14 +116,28 @@ type Environment = Vec<(OsString, OsString)>;
 
 fn answer(command: &StateCommand, now_unix_ms: i64, environment: Environment) -> Result<Answer, String> {
     match command {
-        StateCommand::Show(args) => show(args, now_unix_ms, &configured(args.config.clone(), environment)?),
+        StateCommand::Show(args) => {
+            let configured = configured(args.config.clone(), environment)?;
+            match args.stored.store(&configured, args.dir.is_some())? {
+                None => show(args, now_unix_ms, &configured),
+                Some(store) => stored::show(&store, args.server_id, args.json, now_unix_ms),
+            }
+        }
         StateCommand::Advance(args) => {
             let configured = configured(args.layout.config(), environment)?;
-            advance(args, now_unix_ms, &configured).map(|text| Answer { text, good: true })
+            let text = match args.stored.store(&configured, args.dir.is_some())? {
+                None => advance(args, now_unix_ms, &configured),
+                Some(store) => stored::advance(args, &store, now_unix_ms, &configured),
+            };
+            text.map(|text| Answer { text, good: true })
         }
         StateCommand::Forget(args) => {
             let configured = configured(args.config.clone(), environment)?;
             forget(args, &configured).map(|text| Answer { text, good: true })
+        }
+        StateCommand::Move(args) => {
+            let configured = configured(args.config.clone(), environment)?;
+            move_(args, &configured, now_unix_ms).map(|text| Answer { text, good: true })
         }
     }
 }
@@ -143,8 +168,13 @@ impl Configured {
     }
 }
 
+/// Whether the environment says which layout a server here has.
+pub(super) fn says_layout(environment: &[(OsString, OsString)]) -> bool {
+    environment.iter().any(|(name, _)| LAYOUT_VARIABLES.iter().any(|v| name == v))
+}
+
 fn configured(file: Option<PathBuf>, environment: Environment) -> Result<Configured, String> {
-    let says_layout = file.is_some() || environment.iter().any(|(name, _)| LAYOUT_VARIABLES.iter().any(|v| name == v));
+    let says_layout = file.is_some() || says_layout(&environment);
     let sources = Sources { file, environment, words: Vec::new() };
     // Warnings are for who starts the server.
     let (config, _) = Config::load(&sources, &RealFiles).map_err(|report| format!("configuration:\n{report}"))?;

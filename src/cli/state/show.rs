@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use getid_core::{SavePoint, UtcMs};
 
-use super::texts::{describe, describe_layout, first_id, push_line};
+use super::stored::StoredArgs;
+use super::texts::{push_line, push_record, record_json};
 use super::{Answer, Configured};
 use crate::claim::folder::advance_command;
 use crate::claim::lock::{self, Names, holder_of};
@@ -17,22 +17,25 @@ use crate::config::Config;
 pub(super) const SHOW_EXAMPLES: &str = "\
 Examples:
   getid state show /var/lib/getid
-  getid state show --server-id 0 --json";
+  getid state show --server-id 0 --json
+  getid state show --server-id 0 --store etcd://10.0.0.1,10.0.0.2,10.0.0.3/getid";
 
-#[derive(Args, Debug)]
+#[derive(Args)]
 pub(super) struct ShowArgs {
     /// The folder, as the server has it in dir; without it, the one that the configuration names
-    #[arg(value_name = "DIR")]
-    dir: Option<PathBuf>,
+    #[arg(value_name = "DIR", conflicts_with = "store")]
+    pub(super) dir: Option<PathBuf>,
     /// The server's configuration file
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Only this server's
     #[arg(long, value_name = "N")]
-    server_id: Option<u32>,
+    pub(super) server_id: Option<u32>,
     /// As JSON, an array with one object for each record
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) stored: StoredArgs,
 }
 
 /// What is in a folder about one server.
@@ -107,36 +110,13 @@ fn look(dir: &Path, server_id: u32, config: &Config) -> Sight {
 impl Sight {
     fn to_text(&self, now_unix_ms: i64) -> String {
         let mut text = format!("server-id {}: {}\n", self.server_id, self.path.display());
+        if let Ok(record) = &self.record {
+            push_record(&mut text, record, now_unix_ms);
+        }
         let mut line = |name: &str, value: &dyn Display| push_line(&mut text, name, value);
-        match &self.record {
-            Ok(record) => {
-                let layout = record.identity.layout;
-                let SavePoint { watermark, reference, max_borrow_ms } = record.point;
-                if record.point.is_nothing() {
-                    line("ids", &"none was given");
-                } else {
-                    for (name, tick) in [("watermark", watermark), ("reference", reference)] {
-                        line(name, &describe(tick, layout, now_unix_ms));
-                    }
-                    line("ids", &format_args!("given: below {}; after a restart: none below it", first_id(watermark)));
-                }
-                line("layout", &describe_layout(layout));
-                match max_borrow_ms {
-                    0 => line("borrow", &"not known: an older getid has written this"),
-                    ms => line("borrow", &format_args!("IDs were at most {ms} ms ahead of the reference")),
-                }
-                line("term", &format_args!("{}, the number of this life", record.owner.term));
-                for declaration in record.declarations.generators() {
-                    line("generator", &declaration.to_text());
-                }
-                for forgotten in record.declarations.forgotten() {
-                    line("forgotten", &format_args!("{} past-id {}", forgotten.name, forgotten.past_id));
-                }
-            }
-            Err(error) => {
-                line("unusable", error);
-                line("remedy", &self.remedy);
-            }
+        if let Err(error) = &self.record {
+            line("unusable", error);
+            line("remedy", &self.remedy);
         }
         if let Some(mark) = &self.mark {
             line("mark", mark);
@@ -161,36 +141,7 @@ impl Sight {
             value[name] = serde_json::json!(mark.place().as_str());
         }
         let more = match &self.record {
-            Ok(record) => {
-                let layout = record.identity.layout;
-                let epoch = layout.epoch();
-                let SavePoint { watermark, reference, max_borrow_ms } = record.point;
-                let declarations = &record.declarations;
-                let generators: Vec<_> = declarations.generators().iter().map(|known| known.to_text()).collect();
-                let forgotten: Vec<_> = declarations
-                    .forgotten()
-                    .iter()
-                    .map(|forgotten| serde_json::json!({ "name": forgotten.name, "past_id": forgotten.past_id }))
-                    .collect();
-                serde_json::json!({
-                    "epoch_unix_ms": epoch.unix_ms(),
-                    "id_range": layout.server_bits(),
-                    "shard_range": layout.shard_bits(),
-                    "random_range": layout.random_bits(),
-                    "watermark_tick": watermark.0,
-                    "watermark_time": UtcMs(watermark.unix_ms(epoch)).to_string(),
-                    "watermark_ahead_ms": watermark.unix_ms(epoch) - now_unix_ms,
-                    "reference_tick": reference.0,
-                    "reference_time": UtcMs(reference.unix_ms(epoch)).to_string(),
-                    "reference_ahead_ms": reference.unix_ms(epoch) - now_unix_ms,
-                    "max_borrow_ms": max_borrow_ms,
-                    "term": record.owner.term.0,
-                    // A string, as 63 bits are more than a JSON number safely holds.
-                    "ids_below": first_id(watermark),
-                    "generators": generators,
-                    "forgotten": forgotten,
-                })
-            }
+            Ok(record) => record_json(record, now_unix_ms),
             Err(error) => serde_json::json!({ "error": error }),
         };
         if let (Some(value), serde_json::Value::Object(more)) = (value.as_object_mut(), more) {

@@ -1,16 +1,18 @@
-//! Ticks, layouts and durations as both commands print them.
+//! Records, ticks, layouts and durations as the commands print them.
 
 use std::fmt::{Display, Write as _};
 
-use getid_core::{Layout, Tick, UtcMs};
+use getid_core::{Layout, SavePoint, Tick, UtcMs};
 
-pub(super) fn push_line(text: &mut String, name: &str, value: &dyn Display) {
+use crate::claim::Record;
+
+pub(in crate::cli) fn push_line(text: &mut String, name: &str, value: &dyn Display) {
     // Writing to a String does not fail.
     let _ = writeln!(text, "  {name:<10} {value}");
 }
 
 /// A tick as an operator needs it: its time, and how far that is from the clock.
-pub(super) fn describe(tick: Tick, layout: Layout, now_unix_ms: i64) -> String {
+pub(in crate::cli) fn describe(tick: Tick, layout: Layout, now_unix_ms: i64) -> String {
     let unix_ms = tick.unix_ms(layout.epoch());
     let distance = match unix_ms.saturating_sub(now_unix_ms) {
         0 => "now".to_owned(),
@@ -20,7 +22,7 @@ pub(super) fn describe(tick: Tick, layout: Layout, now_unix_ms: i64) -> String {
     format!("{} (tick {}), {distance}", UtcMs(unix_ms), tick.0)
 }
 
-pub(super) fn describe_layout(layout: Layout) -> String {
+pub(in crate::cli) fn describe_layout(layout: Layout) -> String {
     format!(
         "id-range {} shard-range {} random-range {}, epoch {} ({})",
         layout.server_bits(),
@@ -32,7 +34,7 @@ pub(super) fn describe_layout(layout: Layout) -> String {
 }
 
 /// The smallest ID that any server could give at `watermark`: all before it are smaller, all from it on are not.
-pub(super) fn first_id(watermark: Tick) -> String {
+pub(in crate::cli) fn first_id(watermark: Tick) -> String {
     match Layout::default().span(watermark.min(Tick::LAST), watermark.min(Tick::LAST)) {
         (first, _) if watermark <= Tick::LAST => first.to_string(),
         _ => "2^63, past the last of all".to_owned(),
@@ -40,7 +42,7 @@ pub(super) fn first_id(watermark: Tick) -> String {
 }
 
 /// Milliseconds in the two largest units that say something.
-pub(super) fn duration(ms: u64) -> String {
+pub(in crate::cli) fn duration(ms: u64) -> String {
     let (s, min, h) = (1000, 60_000, 3_600_000);
     let day = 24 * h;
     match ms {
@@ -50,4 +52,64 @@ pub(super) fn duration(ms: u64) -> String {
         ms if ms < 2 * day => format!("{} h {} min", ms / h, ms % h / min),
         ms => format!("{} days", ms / day),
     }
+}
+
+/// What a record says of its server, as lines.
+pub(in crate::cli) fn push_record(text: &mut String, record: &Record, now_unix_ms: i64) {
+    let mut line = |name: &str, value: &dyn Display| push_line(text, name, value);
+    let layout = record.identity.layout;
+    let SavePoint { watermark, reference, max_borrow_ms } = record.point;
+    if record.point.is_nothing() {
+        line("ids", &"none was given");
+    } else {
+        for (name, tick) in [("watermark", watermark), ("reference", reference)] {
+            line(name, &describe(tick, layout, now_unix_ms));
+        }
+        line("ids", &format_args!("given: below {}; after a restart: none below it", first_id(watermark)));
+    }
+    line("layout", &describe_layout(layout));
+    match max_borrow_ms {
+        _ if record.point.is_nothing() => {}
+        0 => line("borrow", &"not known: an older getid has written this"),
+        ms => line("borrow", &format_args!("IDs were at most {ms} ms ahead of the reference")),
+    }
+    line("term", &format_args!("{}, the number of this life", record.owner.term));
+    for declaration in record.declarations.generators() {
+        line("generator", &declaration.to_text());
+    }
+    for forgotten in record.declarations.forgotten() {
+        line("forgotten", &format_args!("{} past-id {}", forgotten.name, forgotten.past_id));
+    }
+}
+
+/// The same as JSON.
+pub(in crate::cli) fn record_json(record: &Record, now_unix_ms: i64) -> serde_json::Value {
+    let layout = record.identity.layout;
+    let epoch = layout.epoch();
+    let SavePoint { watermark, reference, max_borrow_ms } = record.point;
+    let declarations = &record.declarations;
+    let generators: Vec<_> = declarations.generators().iter().map(|known| known.to_text()).collect();
+    let forgotten: Vec<_> = declarations
+        .forgotten()
+        .iter()
+        .map(|forgotten| serde_json::json!({ "name": forgotten.name, "past_id": forgotten.past_id }))
+        .collect();
+    serde_json::json!({
+        "epoch_unix_ms": epoch.unix_ms(),
+        "id_range": layout.server_bits(),
+        "shard_range": layout.shard_bits(),
+        "random_range": layout.random_bits(),
+        "watermark_tick": watermark.0,
+        "watermark_time": UtcMs(watermark.unix_ms(epoch)).to_string(),
+        "watermark_ahead_ms": watermark.unix_ms(epoch) - now_unix_ms,
+        "reference_tick": reference.0,
+        "reference_time": UtcMs(reference.unix_ms(epoch)).to_string(),
+        "reference_ahead_ms": reference.unix_ms(epoch) - now_unix_ms,
+        "max_borrow_ms": max_borrow_ms,
+        "term": record.owner.term.0,
+        // A string, as 63 bits are more than a JSON number safely holds.
+        "ids_below": first_id(watermark),
+        "generators": generators,
+        "forgotten": forgotten,
+    })
 }

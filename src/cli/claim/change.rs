@@ -1,0 +1,168 @@
+//! `getid claim release` and `take`: a claim has no holder any more.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write};
+
+use clap::Args;
+
+use super::{freed, told, told_free, unclaimed, unusable};
+use crate::claim::Place;
+use crate::claim::fleet::{ClaimRecord, Holding, WhyFree};
+use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, new_stamp};
+use crate::cli::sequence::Stop;
+use crate::cli::state::texts::{duration, push_line};
+use crate::records::{Key, Row, Written};
+
+pub(super) const RELEASE_EXAMPLES: &str = "\
+Example:
+  getid claim release 3 --store etcd://10.0.0.1,10.0.0.2,10.0.0.3/getid";
+
+pub(super) const TAKE_EXAMPLES: &str = "\
+Examples:
+  getid claim take 3 --config /etc/getid/getid.conf
+  getid claim take 3 --store etcd://10.0.0.1/getid --yes";
+
+/// How often a claim is read and written whose holder beats in between.
+const TAKES_MAX: u32 = 20;
+
+#[derive(Args)]
+pub(super) struct ReleaseArgs {
+    /// The server-id
+    #[arg(value_name = "ID")]
+    pub(super) server_id: u32,
+    #[command(flatten)]
+    pub(super) at: ClaimStoreArgs,
+}
+
+#[derive(Args)]
+pub(super) struct TakeArgs {
+    /// The server-id
+    #[arg(value_name = "ID")]
+    pub(super) server_id: u32,
+    /// Do not ask
+    #[arg(long)]
+    pub(super) yes: bool,
+    #[command(flatten)]
+    pub(super) at: ClaimStoreArgs,
+}
+
+/// The claim of a server-id that is there, is whole, and was not moved.
+pub(in crate::cli) fn usable(store: &ClaimStore, server_id: u32) -> Result<(Row, ClaimRecord), Stop> {
+    let Some((row, claim)) = store.claim(server_id)? else {
+        return Err(Stop::No(format!(
+            "{}: there is no record of server-id {server_id}. One that never gave an ID gets it from `getid cluster init \
+             --new {server_id}`, one that has a state file from `getid state move`",
+            store.shown()
+        )));
+    };
+    let claim = claim.map_err(|error| Stop::No(unusable(store, server_id, &error)))?;
+    if let Some(mark) = &claim.mark {
+        let remedy = mark.remedy(server_id, &Place::of_store(store.shown()));
+        return Err(Stop::No(format!("{}: server-id {server_id}: {mark}. To go on, {remedy}", store.shown())));
+    }
+    Ok((row, claim))
+}
+
+pub(super) fn release(
+    args: &ReleaseArgs,
+    store: &ClaimStore,
+    now_unix_ms: i64,
+    out: &mut dyn Write,
+) -> Result<(), Stop> {
+    let server_id = args.server_id;
+    let (row, claim) = usable(store, server_id)?;
+    let holder = match &claim.holding {
+        Holding::Held(holder) => told(holder),
+        Holding::Free(free) => {
+            writeln!(out, "server-id {server_id}: {}", store.shown())?;
+            out.write_all(line("free", &format!("already: {}", told_free(free))).as_bytes())?;
+            return Ok(());
+        }
+    };
+    let why = format!(
+        "so it is left alone: stop that server, which releases it; or run `getid claim take {server_id}`, which says what \
+         it risks"
+    );
+    unclaimed(store, server_id, &row, &claim, &why).map_err(Stop::No)?;
+    let new = freed(&claim, WhyFree::Operator, 1, now_unix_ms).to_row(new_stamp(0).writer).map_err(Stop::No)?;
+    match store.write(&Key::of_claim(server_id), Some(row.stamp), &new)? {
+        Written::Done => {}
+        Written::Conflict(_) => {
+            return Err(Stop::No(format!(
+                "server-id {server_id}: somebody has written it in this moment: its holder beats again, or a standby has \
+                 taken it; `getid claim show {server_id}` says who"
+            )));
+        }
+    }
+    writeln!(out, "server-id {server_id}: {}", store.shown())?;
+    let silent = super::timeout_words(&claim);
+    out.write_all(line("released", &format!("{holder} was silent for {silent}; any server may take it")).as_bytes())?;
+    Ok(())
+}
+
+pub(super) fn take(args: &TakeArgs, store: &ClaimStore, now_unix_ms: i64, out: &mut dyn Write) -> Result<(), Stop> {
+    let server_id = args.server_id;
+    let (row, claim) = usable(store, server_id)?;
+    let Some(holder) = claim.holder().cloned() else {
+        return Err(Stop::No(format!("server-id {server_id} has no holder: any server that waits takes it at once")));
+    };
+    if !args.yes {
+        confirm(&risks(server_id, &claim), io::stdin().is_terminal(), &mut io::stdin().lock())?;
+    }
+    let (mut row, mut claim) = (row, claim);
+    for _ in 0..TAKES_MAX {
+        let new = freed(&claim, WhyFree::Operator, 1, now_unix_ms).to_row(new_stamp(0).writer).map_err(Stop::No)?;
+        if store.write(&Key::of_claim(server_id), Some(row.stamp), &new)? == Written::Done {
+            writeln!(out, "server-id {server_id}: {}", store.shown())?;
+            let text = format!("from {}; a server that waits takes it at once", told(&holder));
+            out.write_all(line("taken", &text).as_bytes())?;
+            return Ok(());
+        }
+        // It has beaten in between.
+        (row, claim) = usable(store, server_id)?;
+        match claim.holder() {
+            Some(found) if found.instance == holder.instance => {}
+            Some(found) => {
+                let found = told(found);
+                return Err(Stop::No(format!("server-id {server_id} is held by {found} now, which has just taken it")));
+            }
+            None => return Err(Stop::No(format!("server-id {server_id} has been released in this moment"))),
+        }
+    }
+    Err(Stop::No(format!(
+        "server-id {server_id}: its holder wrote it each time between a read and a write of this tool, {TAKES_MAX} times; \
+         the store is too far away or too slow for this"
+    )))
+}
+
+fn line(name: &str, value: &str) -> String {
+    let mut text = String::new();
+    push_line(&mut text, name, &value);
+    text
+}
+
+/// What taking a claim away risks, and what it does not.
+pub(super) fn risks(server_id: u32, claim: &ClaimRecord) -> String {
+    let holder = claim.holder().map(told).unwrap_or_default();
+    let hold = duration(super::timeout_ms(claim) * 3 / 4);
+    format!(
+        "server-id {server_id} is held by {holder}.\n\
+         No ID is given twice, whatever happens: what {holder} saves is refused from now on, and the next holder begins \
+         past all that it saved.\n\
+         The order is at risk: {holder} may give IDs until its next beat, for {hold} at most, that are smaller than those \
+         of the next holder.\n\
+         Where {holder} can be stopped, stop it instead: then its claim is free at once, and the order is kept."
+    )
+}
+
+/// Asks whoever sits at the terminal.
+pub(super) fn confirm(risks: &str, is_terminal: bool, answer: &mut impl io::BufRead) -> Result<(), Stop> {
+    if !is_terminal {
+        return Err(Stop::Failed(format!("{risks}\nNobody is there to be asked: add --yes if this is meant")));
+    }
+    let mut err = io::stderr().lock();
+    write!(err, "{risks}\nTake the claim away? Type yes: ")?;
+    err.flush()?;
+    let mut line = String::new();
+    answer.take(64).read_line(&mut line)?;
+    if line.trim() == "yes" { Ok(()) } else { Err(Stop::No("nothing was done".to_owned())) }
+}

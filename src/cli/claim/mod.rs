@@ -1,0 +1,160 @@
+//! `getid claim`: the right to each server-id, as a claim store has it.
+//!
+//! What a tool writes names no holder, and replaces exactly what the tool has read: so it may end a claim, and never
+//! has one. Who holds it is told by its beats, which are watched here for its time-out as a standby watches them.
+
+mod change;
+mod show;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use self::change::{RELEASE_EXAMPLES, ReleaseArgs, TAKE_EXAMPLES, TakeArgs};
+pub(super) use self::show::look;
+use self::show::{SHOW_EXAMPLES, ShowArgs};
+use super::claim_store::{CLAIM_STORE_HELP, ClaimStore, ClaimStoreArgs, TIMEOUT_MS_MAX, Watched};
+use super::sequence::{Stop, run_and_tell};
+use super::state::texts::duration;
+use crate::claim::fleet::{ClaimRecord, Freed, Holder, Holding, WhyFree};
+use crate::records::{Row, Stamp};
+use crate::system::clock::wall_unix_ms;
+use crate::text::printable::printable_up_to;
+
+/// Arguments of `getid claim`.
+#[derive(Args)]
+pub(super) struct ClaimArgs {
+    #[command(subcommand)]
+    command: ClaimCommand,
+}
+
+#[derive(Subcommand)]
+enum ClaimCommand {
+    /// Say who holds server-ids, since when, and how far their IDs may have come
+    ///
+    /// With --watch it looks on for a time-out and says who beats. Exits 1 when there is no record, or one that no
+    /// server would take.
+    #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{SHOW_EXAMPLES}"))]
+    Show(ShowArgs),
+    /// End the claim of a holder that has been silent for its whole time-out
+    ///
+    /// It watches for that time first, and a holder that beats is left alone. A standby does the same by itself.
+    #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{RELEASE_EXAMPLES}"))]
+    Release(ReleaseArgs),
+    /// End the claim of a holder that beats, so that a server that waits takes it at once
+    ///
+    /// No ID is given twice: what the old holder saves is refused from then on, and the next one begins past all that
+    /// was saved. The order of IDs is at risk: the old holder may give IDs until its next beat, and three quarters of its
+    /// time-out if it cannot reach the store, which are smaller than those of the new one.
+    #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{TAKE_EXAMPLES}"))]
+    Take(TakeArgs),
+    /// Print the SQL that makes the table of a claim store, for who may do so; connects to nothing
+    #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{SCHEMA_EXAMPLES}"))]
+    Schema(SchemaArgs),
+}
+
+const SCHEMA_EXAMPLES: &str = "\
+Example:
+  getid claim schema --store postgres://getid@db/ids | psql -U postgres ids";
+
+#[derive(Args)]
+struct SchemaArgs {
+    #[command(flatten)]
+    at: ClaimStoreArgs,
+}
+
+pub(super) fn run(args: &ClaimArgs) -> ExitCode {
+    let opened = |at: &ClaimStoreArgs| at.open(&at.config()?);
+    run_and_tell(|out| match &args.command {
+        ClaimCommand::Show(args) => show::show(args, &opened(&args.at)?, wall_unix_ms(), out),
+        ClaimCommand::Release(args) => change::release(args, &opened(&args.at)?, wall_unix_ms(), out),
+        ClaimCommand::Take(args) => change::take(args, &opened(&args.at)?, wall_unix_ms(), out),
+        ClaimCommand::Schema(args) => schema(&opened(&args.at)?, out),
+    })
+}
+
+fn schema(store: &ClaimStore, out: &mut dyn Write) -> Result<(), Stop> {
+    match store.schema().trim_end() {
+        "" => writeln!(out, "-- {}: nothing needs to be made", store.shown())?,
+        schema => writeln!(out, "{schema}")?,
+    }
+    Ok(())
+}
+
+/// That nobody holds a claim: it is free, or its holder was silent for its whole time-out. Else the sentence, with `why`
+/// behind who holds it.
+pub(super) fn unclaimed(
+    store: &ClaimStore,
+    server_id: u32,
+    row: &Row,
+    claim: &ClaimRecord,
+    why: &str,
+) -> Result<(), String> {
+    let Some(holder) = claim.holder() else { return Ok(()) };
+    let timeout_ms = timeout_ms(claim);
+    let watched = store.watch(&BTreeMap::from([(server_id, (row.clone(), timeout_ms))]))?;
+    match watched.get(&server_id) {
+        Some(Watched::Silent(_)) => Ok(()),
+        _ => Err(format!("server-id {server_id} is held by {}, which has written it just now, {why}", told(holder))),
+    }
+}
+
+/// How long a record's holder may be silent, ms.
+pub(super) fn timeout_ms(claim: &ClaimRecord) -> u64 {
+    claim.timeout_ms.clamp(1, TIMEOUT_MS_MAX)
+}
+
+/// A holder, as people know it.
+pub(super) fn told(holder: &Holder) -> String {
+    let shown = |text: &str| printable_up_to(text, 200);
+    let name = if holder.name.is_empty() { "a server without a name".to_owned() } else { shown(&holder.name) };
+    let places: Vec<_> = [&holder.address, &holder.host]
+        .into_iter()
+        .filter(|place| !place.is_empty() && **place != holder.name)
+        .map(|place| shown(place))
+        .collect();
+    if places.is_empty() { name } else { format!("{name} ({})", places.join(", ")) }
+}
+
+/// Why a claim has no holder.
+pub(super) fn told_free(freed: &Freed) -> String {
+    let by = if freed.by.is_empty() { "its holder".to_owned() } else { printable_up_to(&freed.by, 200) };
+    match freed.why {
+        WhyFree::New => "nobody ever had it".to_owned(),
+        WhyFree::Stopped => format!("{by} stopped"),
+        WhyFree::Clock => format!("{by} gave it up, as its clock was absurd"),
+        WhyFree::Operator => format!("an operator took it from {by}"),
+        WhyFree::Advanced => "it was advanced by an operator".to_owned(),
+        WhyFree::Moved => "it was moved here".to_owned(),
+    }
+}
+
+/// This claim without a holder, as the next write of it.
+pub(super) fn freed(claim: &ClaimRecord, why: WhyFree, beats: u64, now_unix_ms: i64) -> ClaimRecord {
+    let by = match &claim.holding {
+        Holding::Held(holder) => holder.name.clone(),
+        Holding::Free(freed) => freed.by.clone(),
+    };
+    let beat = claim.beat.saturating_add(beats).min(Stamp::BEAT_MAX);
+    let holding = Holding::Free(Freed { why, by, since_unix_ms: now_unix_ms });
+    ClaimRecord { beat, holding, ..claim.clone() }
+}
+
+/// What a record says that cannot be used, with what helps.
+fn unusable(store: &ClaimStore, server_id: u32, error: &impl std::fmt::Display) -> String {
+    format!(
+        "{}: cannot use the record of server-id {server_id}: {error}; to go on, run `getid state advance --store {} \
+         --server-id {server_id} --past-id ID`, ID being the largest in any table",
+        store.shown(),
+        store.shown()
+    )
+}
+
+/// A time-out in words.
+pub(super) fn timeout_words(claim: &ClaimRecord) -> String {
+    duration(timeout_ms(claim))
+}

@@ -1,0 +1,577 @@
+//! A claim store as tools use it: which one is meant, what is read and written there, and for how long a record is
+//! silent.
+//!
+//! A tool does one thing after the other, and each call of the store has a deadline of its own. A write whose answer was
+//! lost is sent again as it was: it names the record that it replaces, so it is done once at most, and what is there
+//! then tells whether it was.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use getid_core::claim::{self as core_claim, Clocks, Seen, Watch};
+use tokio::runtime::{Builder, Runtime};
+
+use super::output::complain;
+use super::server_args::TIMEOUT_MS_DEFAULT;
+use super::state::texts::duration;
+use crate::claim::RecordError;
+use crate::claim::fleet::{ClaimRecord, ClusterRecord};
+use crate::config::{Config, Dir, RealFiles, Sources};
+#[cfg(feature = "fleet")]
+use crate::records::etcd::EtcdStore;
+use crate::records::{CLAIMS, Key, LIST_MAX, RecordStore, RecordStoreError, Row, Stamp, Written};
+use crate::system::clock::{Clock as _, SystemClock};
+use crate::text::store_url::{StoreKind, StoreUrl};
+
+/// For the help of each tool.
+pub(super) const CLAIM_STORE_HELP: &str = "\
+The claim store is named by --store: etcd://HOST,HOST/PREFIX, postgres://USER@HOST/DATABASE?password-file=PATH or
+mysql://... Without it, it is that of a server with the same configuration (--config FILE) and environment
+(GETID_CLAIM_STORE). A password in a command line shows in `ps`; password-file=PATH, a file and the environment do not.";
+
+/// How often a write is sent again whose answer was lost, and how long after.
+const WRITES_MAX: u32 = 4;
+const WRITE_PAUSE: Duration = Duration::from_millis(300);
+
+/// How often records are looked at that are watched.
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
+
+/// A record that is watched for longer than this is told of first, ms.
+const WATCH_UNTOLD_MS: u64 = 3000;
+
+/// What a watch may take beside the time-outs, for a store that does not answer meanwhile: that time does not count.
+const WATCH_GRACE: Duration = Duration::from_secs(15);
+
+/// As many records are watched one by one; more are listed.
+const WATCHED_ONE_BY_ONE_MAX: usize = 8;
+
+/// Longest time-out that is believed of a record, ms: that of the directive.
+pub(super) const TIMEOUT_MS_MAX: u64 = 600_000;
+
+/// Flags that say which claim store.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Claim store")]
+pub(super) struct ClaimStoreArgs {
+    /// Address of the claim store [default: claim-store of the configuration]
+    #[arg(long, value_name = "URL")]
+    pub(super) store: Option<String>,
+    /// The servers' configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Milliseconds for each call of the store [default: 10000]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+    pub(super) store_timeout_ms: Option<u64>,
+}
+
+impl ClaimStoreArgs {
+    /// What a server has that starts with the same file and environment, and this store.
+    pub(super) fn config(&self) -> Result<Config, String> {
+        if let Some(url) = &self.store {
+            parse_url("--store", url)?;
+        }
+        let words = self.store.iter().flat_map(|url| ["--claim-store".to_owned(), url.clone()]).collect();
+        let sources = Sources { file: self.config.clone(), environment: std::env::vars_os().collect(), words };
+        // Warnings are for who starts the server.
+        Config::load(&sources, &RealFiles).map(|(config, _)| config).map_err(|report| report.sentences())
+    }
+
+    /// The store that is meant; nothing is asked of it yet.
+    pub(super) fn open(&self, config: &Config) -> Result<ClaimStore, String> {
+        let url = config.claim.store.as_ref().ok_or(
+            "there is no claim store here: claim-store is file; name one with --store etcd://..., postgres://... or \
+             mysql://..., or with --config FILE",
+        )?;
+        open_url(url, config, self.deadline())
+    }
+
+    pub(super) fn deadline(&self) -> Duration {
+        Duration::from_millis(self.store_timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT))
+    }
+}
+
+/// An address as it was given with a flag.
+pub(super) fn parse_url(flag: &str, url: &str) -> Result<StoreUrl, String> {
+    StoreUrl::parse(url).map_err(|error| {
+        let help = error.help().map(|help| format!(" ({help})"));
+        format!("{flag}: {error}{}", help.unwrap_or_default())
+    })
+}
+
+/// The store of an address as a server with this configuration would open it.
+pub(super) fn open_url(url: &StoreUrl, config: &Config, deadline: Duration) -> Result<ClaimStore, String> {
+    let here = std::env::current_dir().map_err(|error| format!("the working folder: {error}"))?;
+    let environment: Vec<_> = std::env::vars_os().collect();
+    let dir = match Dir::find(config, &environment, &here) {
+        Ok(dir) => dir.path,
+        Err(report) if matches!(url.kind(), StoreKind::Sqlite { .. }) => return Err(report.sentences()),
+        Err(_) => here,
+    };
+    let mut url = url.clone();
+    url.resolve_paths(&dir);
+    ClaimStore::new(open_record_store(&url, &dir, deadline)?, url.shown())
+}
+
+/// The records in the store of this address. Nothing is opened yet; each call ends within `deadline`.
+///
+/// # Errors
+///
+/// A sentence: this program was built without such stores.
+pub(in crate::cli) fn open_record_store(
+    url: &StoreUrl,
+    dir: &Path,
+    deadline: Duration,
+) -> Result<Arc<dyn RecordStore>, String> {
+    match url.kind() {
+        #[cfg(feature = "fleet")]
+        StoreKind::Etcd(address) => Ok(Arc::new(EtcdStore::new(address, url.shown(), deadline))),
+        #[cfg(not(feature = "fleet"))]
+        StoreKind::Etcd(_) => {
+            Err(format!("'{}' is etcd: this getid was built without the feature 'fleet'", url.shown()))
+        }
+        StoreKind::Sqlite { .. } | StoreKind::Mysql(_) | StoreKind::Postgres(_) => {
+            crate::sql::open_records(url, dir, deadline)
+        }
+    }
+}
+
+/// A claim store, and what its calls run on.
+pub(super) struct ClaimStore {
+    runtime: Runtime,
+    store: Arc<dyn RecordStore>,
+    /// Its address as servers are told it, without a password: of a file it is not that of the records in it.
+    shown: String,
+}
+
+/// What watching a record came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Watched {
+    /// It stayed as it was for its whole time-out, ms.
+    Silent(u64),
+    /// Somebody wrote it: it is this now.
+    Written(Option<Row>),
+}
+
+impl ClaimStore {
+    pub(super) fn new(store: Arc<dyn RecordStore>, shown: &str) -> Result<ClaimStore, String> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| format!("cannot wait for the network: {error}"))?;
+        Ok(ClaimStore { runtime, store, shown: shown.to_owned() })
+    }
+
+    /// Its address without a password.
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    pub(super) fn schema(&self) -> String {
+        self.store.schema()
+    }
+
+    pub(super) fn read(&self, key: &Key) -> Result<Option<Row>, String> {
+        self.runtime.block_on(self.store.read(key)).map_err(|error| self.failed(&error))
+    }
+
+    /// What is unsound about the store, a sentence each.
+    pub(super) fn warnings(&self) -> Result<Vec<String>, String> {
+        let about = self.runtime.block_on(self.store.about()).map_err(|error| self.failed(&error))?;
+        Ok(about.warnings)
+    }
+
+    /// What the claim store says of all servers; `None`: it was never made.
+    pub(super) fn cluster(&self) -> Result<Option<(Row, ClusterRecord)>, String> {
+        let Some(row) = self.read(&Key::of_cluster())? else { return Ok(None) };
+        let record = ClusterRecord::parse(row.text.as_bytes())
+            .map_err(|error| format!("{}: cannot use the record 'cluster': {error}", self.shown()))?;
+        Ok(Some((row, record)))
+    }
+
+    /// The claim of a server-id, or why it cannot be used.
+    pub(super) fn claim(&self, server_id: u32) -> Result<Option<(Row, Result<ClaimRecord, RecordError>)>, String> {
+        let row = self.read(&Key::of_claim(server_id))?;
+        Ok(row.map(|row| {
+            let claim = ClaimRecord::of_row(&row, server_id);
+            (row, claim)
+        }))
+    }
+
+    /// All claims, ascending.
+    pub(super) fn claims(&self) -> Result<BTreeMap<u32, Row>, String> {
+        let mut claims = BTreeMap::new();
+        let mut after = String::new();
+        loop {
+            let page = self.runtime.block_on(self.store.list(CLAIMS, &after, LIST_MAX));
+            let page = page.map_err(|error| self.failed(&error))?;
+            let Some((last, _)) = page.last() else { return Ok(claims) };
+            last.as_str().clone_into(&mut after);
+            claims.extend(page.into_iter().filter_map(|(key, row)| Some((key.server_id()?, row))));
+        }
+    }
+
+    /// Writes `new` if the record has the stamp `expect`. An unknown outcome is settled.
+    pub(super) fn write(&self, key: &Key, expect: Option<Stamp>, new: &Row) -> Result<Written, String> {
+        let mut unknown: Option<RecordStoreError> = None;
+        for _ in 0..WRITES_MAX {
+            match self.runtime.block_on(self.store.write(key, expect, new)) {
+                Ok(Written::Conflict(Some(found))) if found.stamp == new.stamp => return Ok(Written::Done),
+                Ok(Written::Conflict(found)) if unknown.is_some() => {
+                    // An answer was lost, and somebody has written since: before this write, or behind it.
+                    let now = found.map_or_else(|| "gone".to_owned(), |found| format!("at {}", found.stamp));
+                    return Err(format!(
+                        "{}: somebody else has written {key} meanwhile, it is {now}; look at it, then run this again",
+                        self.shown()
+                    ));
+                }
+                Ok(written) => return Ok(written),
+                Err(error @ RecordStoreError::Unknown(_)) => unknown = Some(error),
+                Err(error) if unknown.is_none() => return Err(self.failed(&error)),
+                Err(_) => {}
+            }
+            self.runtime.block_on(async { tokio::time::sleep(WRITE_PAUSE).await });
+        }
+        let error = unknown.map_or_else(String::new, |error| error.to_string());
+        Err(format!(
+            "{}: {error}. Nobody knows whether {key} was written; run this again once the store answers",
+            self.shown()
+        ))
+    }
+
+    /// Watches claims that somebody holds, each until it is written or was silent for its time-out, ms.
+    pub(super) fn watch(&self, claims: &BTreeMap<u32, (Row, u64)>) -> Result<BTreeMap<u32, Watched>, String> {
+        let longest_ms = claims.values().map(|(_, timeout_ms)| *timeout_ms).max().unwrap_or(0);
+        if longest_ms > WATCH_UNTOLD_MS {
+            complain(&format!("watching for up to {}, the longest time-out", duration(longest_ms)));
+        }
+        self.runtime.block_on(self.watched(claims, Duration::from_millis(longest_ms) * 2 + WATCH_GRACE))
+    }
+
+    async fn watched(
+        &self,
+        claims: &BTreeMap<u32, (Row, u64)>,
+        at_most: Duration,
+    ) -> Result<BTreeMap<u32, Watched>, String> {
+        let clock = SystemClock::new();
+        let began = clocks(&clock);
+        let begin = |row: &Row, timeout_ms: u64| Watch::new(began, seen(row, timeout_ms));
+        let mut left: BTreeMap<u32, Watch> =
+            claims.iter().map(|(id, (row, timeout_ms))| (*id, begin(row, *timeout_ms))).collect();
+        let mut done = BTreeMap::new();
+        let mut failed = None;
+        let ends = tokio::time::Instant::now() + at_most;
+        while !left.is_empty() {
+            if tokio::time::Instant::now() > ends {
+                return Err(failed.unwrap_or_else(|| {
+                    format!("{}: the store answers too slowly to tell whether a holder is silent", self.shown())
+                }));
+            }
+            tokio::time::sleep(LOOK_PAUSE).await;
+            let sent = clocks(&clock);
+            let found = match self.look_at(&left).await {
+                Ok(found) => found,
+                Err(error) => {
+                    failed = Some(self.failed(&error));
+                    left.values_mut().for_each(|watch| watch.failed(sent));
+                    continue;
+                }
+            };
+            let now = clocks(&clock);
+            left.retain(|id, watch| {
+                let row = found.get(id);
+                let timeout_ms = watch.seen().timeout_ms;
+                let Some(row) = row.filter(|row| stamp(row.stamp) == watch.stamp()) else {
+                    done.insert(*id, Watched::Written(row.cloned()));
+                    return false;
+                };
+                watch.saw(sent, now, seen(row, timeout_ms));
+                if watch.is_silent() {
+                    done.insert(*id, Watched::Silent(timeout_ms));
+                }
+                !watch.is_silent()
+            });
+        }
+        Ok(done)
+    }
+
+    /// The records of these claims as they are now.
+    async fn look_at(&self, claims: &BTreeMap<u32, Watch>) -> Result<BTreeMap<u32, Row>, RecordStoreError> {
+        let mut found = BTreeMap::new();
+        if claims.len() <= WATCHED_ONE_BY_ONE_MAX {
+            for &server_id in claims.keys() {
+                let row = self.store.read(&Key::of_claim(server_id)).await?;
+                found.extend(row.map(|row| (server_id, row)));
+            }
+            return Ok(found);
+        }
+        let mut after = String::new();
+        loop {
+            let page = self.store.list(CLAIMS, &after, LIST_MAX).await?;
+            let Some((last, _)) = page.last() else { return Ok(found) };
+            last.as_str().clone_into(&mut after);
+            found.extend(page.into_iter().filter_map(|(key, row)| Some((key.server_id()?, row))));
+        }
+    }
+
+    fn failed(&self, error: &RecordStoreError) -> String {
+        format!("{}: {error}", self.shown())
+    }
+}
+
+/// The stamp of a write that nobody else makes.
+pub(super) fn new_stamp(beat: u64) -> Stamp {
+    Stamp { writer: rand::random::<u128>().max(1), beat: beat.min(Stamp::BEAT_MAX) }
+}
+
+fn clocks(clock: &SystemClock) -> Clocks {
+    Clocks { boot_ns: clock.boot_ns(), raw_ns: clock.raw_ns(), wall_ms: clock.wall_unix_ms() }
+}
+
+fn stamp(stamp: Stamp) -> core_claim::Stamp {
+    core_claim::Stamp { writer: stamp.writer, beat: stamp.beat }
+}
+
+/// A record for a watch, which looks at stamp and time-out alone.
+fn seen(row: &Row, timeout_ms: u64) -> Seen {
+    let (holder, point) = (Some(row.stamp.writer), getid_core::SavePoint::NOTHING);
+    Seen { stamp: stamp(row.stamp), holder, timeout_ms, point, is_this_folder: false, is_moved: false }
+}
+
+/// What the tests of tools have in common: a store in memory with claims in it, and holders that beat.
+#[cfg(test)]
+pub(super) mod testing {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::thread;
+
+    use clap::FromArgMatches;
+    use getid_core::{Layout, SavePoint};
+
+    use super::*;
+    use crate::claim::Identity;
+    use crate::claim::fleet::{Holder, Holding, IdRanges};
+    use crate::cli::sequence::Stop;
+    use crate::records::memory::MemoryStore;
+
+    /// 2026-11-21T00:00:00Z.
+    pub(in crate::cli) const NOW: i64 = 1_795_219_200_000;
+
+    /// The instance of the holder in [`held`].
+    pub(in crate::cli) const HOLDER: u128 = 0x1234;
+
+    /// The arguments that these words are.
+    pub(in crate::cli) fn parsed<A: Args + FromArgMatches>(words: &str) -> Result<A, String> {
+        let command = A::augment_args(clap::Command::new("tool"));
+        let matches = command.try_get_matches_from(std::iter::once("tool").chain(words.split_whitespace()));
+        matches.and_then(|matches| A::from_arg_matches(&matches)).map_err(|error| error.to_string())
+    }
+
+    /// A store with the record of a fleet of four server-ids, of which `auto` may take 3.
+    pub(in crate::cli) fn fleet() -> (Arc<MemoryStore>, ClaimStore) {
+        let (memory, store) = empty();
+        let record = ClusterRecord::new(Layout::default(), IdRanges::parse("3").unwrap());
+        memory.set(Key::of_cluster(), Some(record.to_row(new_stamp(1)).unwrap()));
+        (memory, store)
+    }
+
+    pub(in crate::cli) fn empty() -> (Arc<MemoryStore>, ClaimStore) {
+        let memory = Arc::new(MemoryStore::default());
+        (Arc::clone(&memory), ClaimStore::new(memory, "memory").unwrap())
+    }
+
+    /// A claim with a watermark 2.5 s ahead of [`NOW`], that nobody has.
+    pub(in crate::cli) fn free(server_id: u32) -> ClaimRecord {
+        let layout = Layout::default();
+        let tick = |ms| layout.epoch().tick_at(NOW + ms).unwrap();
+        let mut claim = ClaimRecord::new(Identity { server_id, layout }, 20, NOW);
+        claim.record.point = SavePoint { watermark: tick(2500), reference: tick(0), max_borrow_ms: 3000 };
+        claim.beat = 7;
+        claim
+    }
+
+    /// The same, held by host-a, with a time-out of 20 ms.
+    pub(in crate::cli) fn held(server_id: u32) -> ClaimRecord {
+        let holder = Holder {
+            instance: HOLDER,
+            name: "host-a".to_owned(),
+            host: "a.example".to_owned(),
+            address: "10.1.0.7:7890".to_owned(),
+            since_unix_ms: NOW - 60_000,
+            ..Holder::default()
+        };
+        ClaimRecord { holding: Holding::Held(holder), ..free(server_id) }
+    }
+
+    /// Puts it there.
+    pub(in crate::cli) fn put(memory: &MemoryStore, claim: &ClaimRecord) {
+        memory.set(Key::of_claim(claim.record.identity.server_id), Some(row_of(claim)));
+    }
+
+    fn row_of(claim: &ClaimRecord) -> Row {
+        let writer = claim.holder().map_or(1, |holder| holder.instance);
+        claim.to_row(writer).unwrap()
+    }
+
+    /// What is there.
+    #[track_caller]
+    pub(in crate::cli) fn got(memory: &MemoryStore, server_id: u32) -> ClaimRecord {
+        let row = memory.get(&Key::of_claim(server_id)).expect("a record");
+        ClaimRecord::of_row(&row, server_id).expect("a whole one")
+    }
+
+    /// A thread that beats as the holder does, as long as this lives.
+    pub(in crate::cli) struct Beating(Arc<AtomicBool>, Option<thread::JoinHandle<()>>);
+
+    impl Beating {
+        pub(in crate::cli) fn of(memory: &Arc<MemoryStore>, mut claim: ClaimRecord) -> Beating {
+            // However late this thread comes, it is never taken for silent; and in no time once it has ended.
+            let timeout_ms = std::mem::replace(&mut claim.timeout_ms, TIMEOUT_MS_MAX);
+            put(memory, &claim);
+            let ends = Arc::new(AtomicBool::new(false));
+            let (memory, end) = (Arc::clone(memory), Arc::clone(&ends));
+            let thread = thread::spawn(move || {
+                loop {
+                    let ends = end.load(Relaxed);
+                    let expect = row_of(&claim).stamp;
+                    claim.beat += 1;
+                    if ends {
+                        claim.timeout_ms = timeout_ms;
+                    }
+                    let key = Key::of_claim(claim.record.identity.server_id);
+                    if memory.write_now(&key, Some(expect), &row_of(&claim)) != Written::Done || ends {
+                        return;
+                    }
+                    thread::sleep(Duration::from_millis(2));
+                }
+            });
+            Beating(ends, Some(thread))
+        }
+    }
+
+    impl Drop for Beating {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+            self.1.take().map(thread::JoinHandle::join);
+        }
+    }
+
+    /// What a tool printed, or the sentence with which it ended.
+    pub(in crate::cli) fn told(
+        work: impl FnOnce(&mut dyn std::io::Write) -> Result<(), Stop>,
+    ) -> Result<String, String> {
+        let mut out = Vec::new();
+        let result = work(&mut out);
+        let text = String::from_utf8(out).unwrap();
+        match result {
+            Ok(()) => Ok(text),
+            Err(Stop::No(said) | Stop::Failed(said)) => Err(text + &said),
+            Err(Stop::Print(error)) => panic!("{error}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    use super::testing::*;
+    use super::*;
+    use crate::records::memory::MemoryStore;
+    use crate::records::{About, Answer};
+
+    /// A store that loses answers: of writes that it did, or did not.
+    struct Lossy {
+        store: Arc<MemoryStore>,
+        writes: AtomicU32,
+        lost: u32,
+        does: bool,
+    }
+
+    impl RecordStore for Lossy {
+        fn shown(&self) -> &str {
+            "lossy"
+        }
+        fn read<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Row>> {
+            self.store.read(key)
+        }
+        fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Vec<(Key, Row)>> {
+            self.store.list(prefix, after, limit)
+        }
+        fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> Answer<'a, Written> {
+            Box::pin(async move {
+                let is_lost = self.writes.fetch_add(1, Relaxed) < self.lost;
+                if !is_lost || self.does {
+                    let written = self.store.write_now(key, expect, new);
+                    if !is_lost {
+                        return Ok(written);
+                    }
+                }
+                Err(RecordStoreError::Unknown("no answer".to_owned()))
+            })
+        }
+        fn about(&self) -> Answer<'_, About> {
+            self.store.about()
+        }
+    }
+
+    fn lossy(lost: u32, does: bool) -> (Arc<MemoryStore>, ClaimStore) {
+        let store = Arc::new(MemoryStore::default());
+        put(&store, &free(1));
+        let lossy = Lossy { store: Arc::clone(&store), writes: AtomicU32::new(0), lost, does };
+        (store, ClaimStore::new(Arc::new(lossy), "lossy").unwrap())
+    }
+
+    /// A write whose answer is lost is done once, whether it was done the first time or not.
+    #[test]
+    fn a_lost_answer_is_settled() {
+        let key = Key::of_claim(1);
+        for does in [true, false] {
+            let (memory, store) = lossy(2, does);
+            let expect = memory.get(&key).map(|row| row.stamp);
+            let mut next = free(1);
+            next.beat += 1;
+            let new = next.to_row(99).unwrap();
+            assert_eq!(store.write(&key, expect, &new), Ok(Written::Done));
+            assert_eq!(memory.get(&key), Some(new), "{does}");
+        }
+        let (memory, store) = lossy(u32::MAX, false);
+        let expect = memory.get(&key).map(|row| row.stamp);
+        let error = store.write(&key, expect, &held(1).to_row(HOLDER).unwrap()).unwrap_err();
+        assert_eq!(
+            error,
+            "lossy: no answer. Nobody knows whether claim/1 was written; run this again once the store answers"
+        );
+    }
+
+    /// Somebody else writes after an answer was lost: nobody can tell what became of it.
+    #[test]
+    fn a_lost_answer_that_cannot_be_settled() {
+        let key = Key::of_claim(1);
+        let (memory, store) = lossy(1, false);
+        let mut other = free(1);
+        other.beat = 20;
+        put(&memory, &other);
+        let error = store.write(&key, None, &held(1).to_row(HOLDER).unwrap()).unwrap_err();
+        assert!(error.contains("somebody else has written claim/1 meanwhile, it is at beat 20 of"), "{error}");
+    }
+
+    #[test]
+    fn many_are_watched_at_once() {
+        let (memory, store) = fleet();
+        let beats = Beating::of(&memory, held(0));
+        let mut watched = BTreeMap::from([(0, (memory.get(&Key::of_claim(0)).unwrap(), TIMEOUT_MS_MAX))]);
+        // More than are read one by one.
+        for server_id in 1..30 {
+            let layout = getid_core::Layout::new(getid_core::Epoch::DEFAULT, 5, 6, 10).unwrap();
+            let mut claim = held(0);
+            claim.record.identity = crate::claim::Identity { server_id, layout };
+            put(&memory, &claim);
+            watched.insert(server_id, (memory.get(&Key::of_claim(server_id)).unwrap(), 20));
+        }
+        memory.set(Key::of_claim(29), None);
+        let found = store.watch(&watched).unwrap();
+        drop(beats);
+        assert!(matches!(found[&0], Watched::Written(Some(_))));
+        assert_eq!(found[&29], Watched::Written(None));
+        assert!((1..29).all(|id| found[&id] == Watched::Silent(20)));
+    }
+}

@@ -1,0 +1,114 @@
+//! `getid cluster forget-generator`: takes a generator out of the record of a fleet and of its claims.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::init::generator_lines;
+use crate::claim::fleet::{ClaimRecord, WhyFree};
+use crate::cli::claim::{freed, unclaimed};
+use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, new_stamp};
+use crate::cli::sequence::Stop;
+use crate::cli::state::canonical;
+use crate::cli::state::texts::push_line;
+use crate::records::{Key, Row, Written};
+
+pub(super) const FORGET_EXAMPLES: &str = "\
+Examples:
+  getid cluster forget-generator tweets --past-id 1992648317203087360 --config /etc/getid/getid.conf
+  getid cluster forget-generator invoices --store postgres://getid@db/ids?password-file=/etc/getid/db";
+
+/// Generators that an error names.
+const NAMED_MAX: usize = 10;
+
+#[derive(Args)]
+pub(super) struct ForgetArgs {
+    /// The generator
+    #[arg(value_name = "NAME")]
+    pub(super) name: String,
+    /// Its largest ID in any table, as it was written: a generator that gets the name again must begin past it. Not
+    /// for one over a sequence, whose values the sequence's store keeps
+    #[arg(long, value_name = "ID")]
+    pub(super) past_id: Option<String>,
+    #[command(flatten)]
+    pub(super) at: ClaimStoreArgs,
+}
+
+pub(super) fn forget(args: &ForgetArgs, store: &ClaimStore, now_unix_ms: i64, out: &mut dyn Write) -> Result<(), Stop> {
+    let name = &args.name;
+    let Some((row, cluster)) = store.cluster()? else {
+        return Err(Stop::No(format!("{}: there is no fleet's record here, so nothing to forget", store.shown())));
+    };
+    let claims = claims_that_have(name, store)?;
+    let without = cluster.without_generator(name);
+    if without.is_none() && claims.is_empty() {
+        let lines = generator_lines(&cluster);
+        let names: Vec<_> = lines.iter().filter_map(|line| line.split(' ').next()).take(NAMED_MAX).collect();
+        let has = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        return Err(Stop::No(format!("no generator '{name}' in this fleet: it has {has}")));
+    }
+    let declared = cluster.declarations().find(name).cloned();
+    let declared =
+        declared.or_else(|| claims.values().find_map(|(_, claim)| claim.record.declarations.find(name).cloned()));
+    let past_id = match (&declared, &args.past_id) {
+        (None, _) => None,
+        (Some(known), Some(id)) => Some(canonical(known, id).ok_or_else(|| {
+            Stop::Failed(format!("--past-id {id}: generator '{name}' gives no such IDs ({})", known.to_text()))
+        })?),
+        (Some(_), None) => {
+            return Err(Stop::Failed(format!(
+                "generator '{name}' gives IDs by the clock: name the largest in any table with --past-id ID"
+            )));
+        }
+    };
+    // Nothing is written before all is known to be free: a holder would go on giving IDs of the generator.
+    for (&server_id, (row, claim)) in &claims {
+        unclaimed(store, server_id, row, claim, "so the generator may give IDs yet: stop it").map_err(Stop::No)?;
+    }
+    if let Some(without) = without {
+        let row_without = without.to_row(new_stamp(row.stamp.beat.saturating_add(1))).map_err(Stop::No)?;
+        let written = store.write(&Key::of_cluster(), Some(row.stamp), &row_without)?;
+        changed_meanwhile(&written, "cluster")?;
+    }
+    writeln!(out, "cluster: {}", store.shown())?;
+    for (server_id, (row, claim)) in claims {
+        let past_id = past_id.as_deref().unwrap_or_default();
+        let declarations = claim.record.declarations.without(name, past_id).map_err(Stop::No)?;
+        let claim = freed(&claim, WhyFree::Operator, 1, now_unix_ms).with_declarations(Arc::new(declarations));
+        let new = claim.to_row(new_stamp(0).writer).map_err(Stop::No)?;
+        let key = Key::of_claim(server_id);
+        changed_meanwhile(&store.write(&key, Some(row.stamp), &new)?, key.as_str())?;
+        let mut text = String::new();
+        push_line(&mut text, "forgotten", &format_args!("server-id {server_id}: must begin past {past_id}"));
+        out.write_all(text.as_bytes())?;
+    }
+    let mut text = String::new();
+    push_line(&mut text, "forgotten", &format_args!("'{name}': servers may declare it in another way"));
+    out.write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// The claims whose records have a declaration of this name.
+fn claims_that_have(name: &str, store: &ClaimStore) -> Result<BTreeMap<u32, (Row, ClaimRecord)>, Stop> {
+    let mut found = BTreeMap::new();
+    for (server_id, row) in store.claims()? {
+        let claim = ClaimRecord::of_row(&row, server_id)
+            .map_err(|error| format!("{}: cannot use the record of server-id {server_id}: {error}", store.shown()))?;
+        // What was moved away has its generators where it went.
+        if claim.mark.is_none() && claim.record.declarations.find(name).is_some() {
+            found.insert(server_id, (row, claim));
+        }
+    }
+    Ok(found)
+}
+
+fn changed_meanwhile(written: &Written, key: &str) -> Result<(), Stop> {
+    match written {
+        Written::Done => Ok(()),
+        Written::Conflict(_) => Err(Stop::No(format!(
+            "somebody else has written the record '{key}' in this moment, as a server does that has started; run this again"
+        ))),
+    }
+}

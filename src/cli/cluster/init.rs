@@ -1,0 +1,181 @@
+//! `getid cluster init`: makes the record of a fleet, and records of claims that never existed.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use clap::Args;
+use getid_core::Layout;
+
+use super::show::describe;
+use crate::claim::Identity;
+use crate::claim::fleet::{ClaimRecord, ClusterRecord, IdRanges};
+use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, new_stamp};
+use crate::cli::sequence::Stop;
+use crate::cli::state::{says_layout, texts::push_line};
+use crate::config::Config;
+use crate::records::{Key, Row, Written};
+
+pub(super) const INIT_EXAMPLES: &str = "\
+Examples:
+  getid cluster init --store etcd://10.0.0.1,10.0.0.2,10.0.0.3/getid --config /etc/getid/getid.conf --auto 4-1023
+  getid cluster init --config /etc/getid/getid.conf --new 0-3";
+
+/// Server-ids that one run makes records for at most: each is a write.
+const NEW_MAX: usize = 4096;
+
+/// Server-ids that an error names.
+const NAMED_MAX: usize = 10;
+
+#[derive(Args)]
+pub(super) struct InitArgs {
+    /// Server-ids that 'server-id auto' may take, as in 4-31,40; added to those that are listed. Never those of servers
+    /// whose configuration names their id
+    #[arg(long, value_name = "IDS", value_parser = IdRanges::parse)]
+    pub(super) auto: Option<IdRanges>,
+    /// Server-ids that servers name in their configuration and that never gave an ID: their first start is one without
+    /// a record. A server that has a state file is moved in by 'getid state move'
+    #[arg(long, value_name = "IDS", value_parser = IdRanges::parse)]
+    pub(super) new: Option<IdRanges>,
+    #[command(flatten)]
+    pub(super) at: ClaimStoreArgs,
+}
+
+pub(super) fn init(
+    args: &InitArgs,
+    config: &Config,
+    store: &ClaimStore,
+    now_unix_ms: i64,
+    out: &mut dyn Write,
+) -> Result<(), Stop> {
+    let found = store.cluster()?;
+    let before = found.as_ref().map(|(_, record)| record);
+    let record = wanted(args, config, before, args.at.config.is_some()).map_err(Stop::No)?;
+    check_ids(args, &record, before, store)?;
+    for warning in store.warnings()? {
+        crate::cli::output::complain(&format!("{}: {warning}", store.shown()));
+    }
+    let is_new = match &found {
+        Some((_, before)) if *before == record => None,
+        Some((row, _)) => Some((Some(row.stamp), row.stamp.beat.saturating_add(1))),
+        None => Some((None, 1)),
+    };
+    if let Some((expect, beat)) = is_new {
+        let row: Row = record.to_row(new_stamp(beat)).map_err(Stop::No)?;
+        if let Written::Conflict(_) = store.write(&Key::of_cluster(), expect, &row)? {
+            return Err(Stop::No(format!(
+                "{}: somebody else has made or changed the record 'cluster' in this moment; run this again",
+                store.shown()
+            )));
+        }
+    }
+    let done = match (&found, is_new) {
+        (None, _) => "made",
+        (Some(_), Some(_)) => "changed",
+        (Some(_), None) => "as it was",
+    };
+    let mut text = format!("cluster: {}, {done}\n", store.shown());
+    describe(&mut text, &record);
+    out.write_all(text.as_bytes())?;
+    let layout = layout_of(&record, config.layout)?;
+    for server_id in args.new.iter().flat_map(IdRanges::iter) {
+        let identity = Identity { server_id, layout };
+        let claim = ClaimRecord::new(identity, config.claim.timeout_ms, now_unix_ms);
+        let row = claim.to_row(new_stamp(claim.beat).writer).map_err(Stop::No)?;
+        let done = match store.write(&Key::of_claim(server_id), None, &row)? {
+            Written::Done => "a record was made: its first start is one without a record".to_owned(),
+            Written::Conflict(_) => "it has a record already, which stays as it is".to_owned(),
+        };
+        let mut text = String::new();
+        push_line(&mut text, "new", &format_args!("server-id {server_id}: {done}"));
+        out.write_all(text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The record as it is to be: as the configuration says it, or where that says nothing, as it is.
+fn wanted(
+    args: &InitArgs,
+    config: &Config,
+    before: Option<&ClusterRecord>,
+    has_file: bool,
+) -> Result<ClusterRecord, String> {
+    let environment: Vec<_> = std::env::vars_os().collect();
+    let compares = before.is_none() || has_file || says_layout(&environment);
+    let base = before.cloned().unwrap_or_else(|| ClusterRecord::new(config.layout, IdRanges::default()));
+    let joined = if compares {
+        base.joined_by(config.layout, &config.generators, &config.counters).map_err(|error| error.to_string())?
+    } else {
+        None
+    };
+    let mut record = joined.unwrap_or(base);
+    if let Some(auto) = &args.auto {
+        record.auto = record.auto.with(auto);
+    }
+    Ok(record)
+}
+
+/// That all ids fit, and none is both a server's own and free for `auto`.
+fn check_ids(
+    args: &InitArgs,
+    record: &ClusterRecord,
+    before: Option<&ClusterRecord>,
+    store: &ClaimStore,
+) -> Result<(), Stop> {
+    let most = (1_u64 << record.id_range) - 1;
+    for (flag, ids) in [("--auto", &args.auto), ("--new", &args.new)] {
+        let too_large = ids.as_ref().and_then(IdRanges::last).filter(|&last| u64::from(last) > most);
+        if let Some(last) = too_large {
+            let bits = record.id_range;
+            return Err(Stop::No(format!("{flag}: server-id {last} does not fit id-range {bits}: at most {most}")));
+        }
+    }
+    let new: Vec<u32> = args.new.iter().flat_map(IdRanges::iter).take(NEW_MAX + 1).collect();
+    if new.len() > NEW_MAX {
+        return Err(Stop::No(format!("--new names more than {NEW_MAX} server-ids; name fewer of them at a time")));
+    }
+    let both: Vec<u32> = new.into_iter().filter(|&id| record.auto.contains(id)).collect();
+    if !both.is_empty() {
+        return Err(Stop::No(format!(
+            "--new: 'server-id auto' may take {}, so no server may name it in its configuration; their first holder makes \
+             their records",
+            named(&both)
+        )));
+    }
+    if let Some(auto) = &args.auto {
+        let was_auto = |id: &u32| before.is_some_and(|before| before.auto.contains(*id));
+        let owned: Vec<u32> = store.claims()?.into_keys().filter(|id| auto.contains(*id) && !was_auto(id)).collect();
+        if !owned.is_empty() {
+            return Err(Stop::No(format!(
+                "--auto: there is a record already of {}, which servers name in their configuration: leave it out",
+                named(&owned)
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn named(ids: &[u32]) -> String {
+    let some: Vec<_> = ids.iter().take(NAMED_MAX).map(u32::to_string).collect();
+    let more = ids.len().saturating_sub(NAMED_MAX);
+    let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("server-id {}{and_more}", some.join(", "))
+}
+
+/// The layout of a fleet's servers: its id-range and epoch, and the rest as configured here, if that fits.
+pub(in crate::cli) fn layout_of(record: &ClusterRecord, configured: Layout) -> Result<Layout, String> {
+    let ClusterRecord { epoch, id_range, .. } = *record;
+    if (configured.server_bits(), configured.epoch()) == (id_range, epoch) {
+        return Ok(configured);
+    }
+    // Widths of shard and random may change between lives: these are the defaults, as far as there is room.
+    let left = 21_u32.saturating_sub(id_range);
+    let random = Layout::default().random_bits().min(left);
+    Layout::new(epoch, id_range, left - random, random).map_err(|error| error.to_string())
+}
+
+/// Declarations as they are listed.
+pub(super) fn generator_lines(record: &ClusterRecord) -> Vec<String> {
+    let counters = record.counters().iter().cloned();
+    let generators = record.declarations().generators().iter().map(|known| Arc::clone(known).to_text());
+    counters.chain(generators).collect()
+}

@@ -1,0 +1,63 @@
+//! `getid cluster`: what all servers of a fleet have in common, as their claim store says it.
+//!
+//! It is pinned once, and each server is compared with it at its start. Here it is made, shown, and told of a generator
+//! that nobody has any more.
+
+mod forget;
+mod init;
+mod show;
+#[cfg(test)]
+mod tests;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use self::forget::{FORGET_EXAMPLES, ForgetArgs};
+pub(super) use self::init::layout_of;
+use self::init::{INIT_EXAMPLES, InitArgs};
+use self::show::{SHOW_EXAMPLES, ShowArgs};
+use super::claim_store::CLAIM_STORE_HELP;
+use super::sequence::run_and_tell;
+use crate::system::clock::wall_unix_ms;
+
+/// Arguments of `getid cluster`.
+#[derive(Args)]
+pub(super) struct ClusterArgs {
+    #[command(subcommand)]
+    command: ClusterCommand,
+}
+
+#[derive(Subcommand)]
+enum ClusterCommand {
+    /// Make a claim store ready for a fleet, or add server-ids to it
+    ///
+    /// Pins id-range, epoch and the declarations of generators, as the configuration has them: a server with others is
+    /// refused at its start. Done again with the same it changes nothing; with others it is refused.
+    #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{INIT_EXAMPLES}"))]
+    Init(InitArgs),
+    /// Say what the servers of a fleet have in common, and how many of its server-ids are held
+    ///
+    /// Exits 1 when the claim store was never made ready.
+    #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{SHOW_EXAMPLES}"))]
+    Show(ShowArgs),
+    /// Let go of a generator's name, so that servers may declare it in another way
+    ///
+    /// No server may hold a claim whose record has the generator: stop those first. Each record keeps the largest ID
+    /// that was given: whatever gets the name later must begin past it.
+    #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{FORGET_EXAMPLES}"))]
+    ForgetGenerator(ForgetArgs),
+}
+
+pub(super) fn run(args: &ClusterArgs) -> ExitCode {
+    run_and_tell(|out| match &args.command {
+        ClusterCommand::Init(args) => {
+            let config = args.at.config()?;
+            init::init(args, &config, &args.at.open(&config)?, wall_unix_ms(), out)
+        }
+        ClusterCommand::Show(args) => show::show(args, &args.at.open(&args.at.config()?)?, out),
+        ClusterCommand::ForgetGenerator(args) => {
+            forget::forget(args, &args.at.open(&args.at.config()?)?, wall_unix_ms(), out)
+        }
+    })
+}

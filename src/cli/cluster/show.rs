@@ -1,0 +1,98 @@
+//! `getid cluster show`.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use clap::Args;
+use getid_core::{Tick, UtcMs};
+use serde_json::json;
+
+use super::init::generator_lines;
+use crate::claim::fleet::{ClaimRecord, ClusterRecord};
+use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs};
+use crate::cli::sequence::Stop;
+use crate::cli::state::texts::push_line;
+use crate::records::Row;
+
+pub(super) const SHOW_EXAMPLES: &str = "\
+Examples:
+  getid cluster show --store etcd://10.0.0.1,10.0.0.2,10.0.0.3/getid
+  getid cluster show --config /etc/getid/getid.conf --json";
+
+#[derive(Args)]
+pub(super) struct ShowArgs {
+    /// As JSON, one object
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) at: ClaimStoreArgs,
+}
+
+/// How many claims there are.
+#[derive(Default)]
+struct Counts {
+    held: usize,
+    free: usize,
+    marked: usize,
+    unusable: usize,
+}
+
+impl Counts {
+    fn of(claims: &BTreeMap<u32, Row>) -> Counts {
+        let mut counts = Counts::default();
+        for (&server_id, row) in claims {
+            match ClaimRecord::of_row(row, server_id) {
+                Err(_) => counts.unusable += 1,
+                Ok(claim) if claim.mark.is_some() => counts.marked += 1,
+                Ok(claim) if claim.holder().is_some() => counts.held += 1,
+                Ok(_) => counts.free += 1,
+            }
+        }
+        counts
+    }
+}
+
+pub(super) fn show(args: &ShowArgs, store: &ClaimStore, out: &mut dyn Write) -> Result<(), Stop> {
+    let Some((_, record)) = store.cluster()? else {
+        return Err(Stop::No(format!(
+            "{}: there is no fleet's record here; if address and prefix are right, `getid cluster init` makes it",
+            store.shown()
+        )));
+    };
+    let counts = Counts::of(&store.claims()?);
+    if args.json {
+        let epoch = record.epoch;
+        let value = json!({
+            "store": store.shown(),
+            "epoch_unix_ms": epoch.unix_ms(),
+            "id_range": record.id_range,
+            "auto": record.auto.to_string(),
+            "generators": generator_lines(&record),
+            "claims": {
+                "held": counts.held, "free": counts.free, "moved": counts.marked, "unusable": counts.unusable,
+            },
+        });
+        writeln!(out, "{value:#}")?;
+        return Ok(());
+    }
+    let mut text = format!("cluster: {}\n", store.shown());
+    describe(&mut text, &record);
+    let Counts { held, free, marked, unusable } = counts;
+    push_line(&mut text, "claims", &format_args!("{held} held, {free} free, {marked} moved, {unusable} unusable"));
+    out.write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// What servers have in common, as lines.
+pub(super) fn describe(text: &mut String, record: &ClusterRecord) {
+    let epoch = record.epoch;
+    push_line(text, "epoch", &format_args!("{} ({})", epoch.unix_ms(), UtcMs(Tick(0).unix_ms(epoch))));
+    let most = (1_u64 << record.id_range) - 1;
+    push_line(text, "id-range", &format_args!("{}: server-ids 0 to {most}", record.id_range));
+    let none = "none: each server names its server-id";
+    let auto = if record.auto.is_empty() { none.to_owned() } else { record.auto.to_string() };
+    push_line(text, "auto", &auto);
+    for line in generator_lines(record) {
+        push_line(text, "generator", &line);
+    }
+}

@@ -1,0 +1,398 @@
+//! `getid state move`: a record goes on in another place.
+//!
+//! Of two records that are believed, IDs come twice. So it is done in three writes, each of which needs the claim of
+//! what it writes: the source is marked `moving-to`, the target is written if there is none, the source is marked
+//! `moved-to`. Between any two of them no server starts with either that could not before, and at most one of the two is
+//! without a mark. Whatever interrupts it, the same command finds the marks and does what is left.
+//!
+//! The source stays for ever, marked; it is replaced only when the record is moved back to where it is.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use getid_core::SavePoint;
+
+use super::Configured;
+use super::texts::{describe, push_line};
+use crate::claim::fleet::{ClaimRecord, Freed, Holding, WhyFree};
+use crate::claim::lock::{LockedFolder, Names};
+use crate::claim::{Identity, Mark, MarkedRecord, Place, Record, RecordError};
+use crate::cli::claim::{freed, unclaimed};
+use crate::cli::claim_store::{ClaimStore, new_stamp, open_url, parse_url};
+use crate::cli::cluster::layout_of;
+use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
+use crate::records::{Key, Row, Written};
+
+pub(super) const MOVE_EXAMPLES: &str = "\
+A place is a folder (DIR, or file:PATH) or a claim store (etcd://..., postgres://..., mysql://...).
+
+Examples:
+  getid state move --server-id 0 --from /var/lib/getid --to etcd://10.0.0.1,10.0.0.2,10.0.0.3/getid
+  getid state move --server-id 0 --from etcd://10.0.0.1/getid --to postgres://getid@db/ids?password-file=/etc/getid/db";
+
+#[derive(Args)]
+pub(super) struct MoveArgs {
+    /// Whose record
+    #[arg(long, value_name = "N")]
+    server_id: u32,
+    /// Where it is
+    #[arg(long, value_name = "DIR|URL")]
+    from: String,
+    /// Where it is to be
+    #[arg(long, value_name = "DIR|URL")]
+    to: String,
+    /// The server's configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+}
+
+/// What is done next. A crash may come before each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    MarkMoving,
+    Put,
+    MarkMoved,
+}
+
+/// One of the two places, with the claim of a folder's record.
+enum End {
+    Folder(Box<LockedFolder>),
+    Store(Box<StoreEnd>),
+}
+
+struct StoreEnd {
+    store: ClaimStore,
+    key: Key,
+    server_id: u32,
+    /// The record as it was read or written last.
+    row: Option<Row>,
+    claim: Option<ClaimRecord>,
+    /// For a record that comes from a folder, which has none.
+    timeout_ms: u64,
+}
+
+pub(super) fn move_(args: &MoveArgs, configured: &Configured, now_unix_ms: i64) -> Result<String, String> {
+    let server_id = args.server_id;
+    let (from, to) = (End::open(&args.from, "--from", false, server_id, configured)?, &args.to);
+    let from_place = from.place();
+    if is_same(&from_place, to) {
+        return Err(format!("--from and --to are the same place: {from_place}"));
+    }
+    let to = End::open(to, "--to", true, server_id, configured)?;
+    Move { server_id, from, to, now_unix_ms }.run(&mut |_| Ok(()))
+}
+
+/// Whether a place is the one that an argument names: its lock must not be taken twice.
+fn is_same(place: &Place, argument: &str) -> bool {
+    match (place.folder(), folder_of(argument)) {
+        (Some(dir), Some(other)) => dir == other || std::fs::canonicalize(&other).is_ok_and(|other| other == dir),
+        _ => false,
+    }
+}
+
+/// The folder that an argument names; `None`: it is an address.
+fn folder_of(argument: &str) -> Option<PathBuf> {
+    let is_path = argument.starts_with(['/', '.']) || !argument.contains(':');
+    let path = argument.strip_prefix("file:").or(is_path.then_some(argument))?;
+    Some(PathBuf::from(path.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(path)))
+}
+
+impl End {
+    fn open(argument: &str, flag: &str, makes: bool, server_id: u32, configured: &Configured) -> Result<End, String> {
+        if let Some(dir) = folder_of(argument) {
+            if makes {
+                configured.dir(Some(&dir))?.make().map_err(|report| report.sentences())?;
+            }
+            let dir = std::fs::canonicalize(&dir).map_err(|error| format!("{flag} {}: {error}", dir.display()))?;
+            return End::folder(&dir, server_id);
+        }
+        let config = &configured.config;
+        let store = open_url(&parse_url(flag, argument)?, config, Duration::from_millis(TIMEOUT_MS_DEFAULT))?;
+        Ok(End::store(store, server_id, config.claim.timeout_ms))
+    }
+
+    fn folder(dir: &Path, server_id: u32) -> Result<End, String> {
+        let locked = LockedFolder::lock(dir, Names::of(server_id)).map_err(|error| error.to_string())?;
+        Ok(End::Folder(Box::new(locked)))
+    }
+
+    fn store(store: ClaimStore, server_id: u32, timeout_ms: u64) -> End {
+        let key = Key::of_claim(server_id);
+        End::Store(Box::new(StoreEnd { store, key, server_id, row: None, claim: None, timeout_ms }))
+    }
+
+    fn place(&self) -> Place {
+        match self {
+            End::Folder(locked) => Place::of_folder(locked.dir()),
+            End::Store(end) => Place::of_store(end.store.shown()),
+        }
+    }
+
+    /// The record that is there.
+    fn read(&mut self) -> Result<Option<MarkedRecord>, String> {
+        let remedy = "`getid state show` says what helps";
+        match self {
+            End::Folder(locked) => {
+                let bytes = locked.read().map_err(|error| error.to_string())?;
+                let record = bytes.map(|bytes| MarkedRecord::parse(&bytes)).transpose();
+                record.map_err(|error| {
+                    format!("cannot use the record {}: {error}; {remedy}", locked.state_path().display())
+                })
+            }
+            End::Store(end) => {
+                let found = end.store.claim(end.server_id)?;
+                let (row, claim) = found.map_or((None, None), |(row, claim)| (Some(row), Some(claim)));
+                (end.row, end.claim) = (row, None);
+                let Some(claim) = claim else { return Ok(None) };
+                let claim = claim.map_err(|error: RecordError| {
+                    let (shown, server_id) = (end.store.shown(), end.server_id);
+                    format!("{shown}: cannot use the record of server-id {server_id}: {error}; {remedy}")
+                })?;
+                let found = MarkedRecord { record: claim.record.clone(), mark: claim.mark.clone() };
+                end.claim = Some(claim);
+                Ok(Some(found))
+            }
+        }
+    }
+
+    /// That nobody has the claim; of a folder this process has it.
+    fn check_unclaimed(&self, why: &str) -> Result<(), String> {
+        match self {
+            End::Folder(_) => Ok(()),
+            End::Store(end) => match (&end.row, &end.claim) {
+                (Some(row), Some(claim)) => unclaimed(&end.store, end.server_id, row, claim, why),
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// Whether what is there may be replaced: nothing, what was moved from here to `other`, or a claim nobody ever had.
+    fn is_open_to(&self, found: Option<&MarkedRecord>, other: &Place) -> bool {
+        let is_never_used = match self {
+            End::Folder(_) => false,
+            End::Store(end) => end.claim.as_ref().is_some_and(ClaimRecord::is_never_used),
+        };
+        match found {
+            None => true,
+            Some(MarkedRecord { mark: Some(mark), .. }) => *mark == Mark::MovedTo(other.clone()),
+            Some(MarkedRecord { mark: None, .. }) => is_never_used,
+        }
+    }
+
+    /// The record as it is to be here.
+    fn fitted(&self, record: &Record) -> Result<Record, String> {
+        match self {
+            End::Folder(_) => Ok(record.clone()),
+            End::Store(end) => end.fitted(record),
+        }
+    }
+
+    fn mark(&mut self, found: &Record, mark: Mark, now_unix_ms: i64) -> Result<(), String> {
+        match self {
+            End::Folder(locked) => {
+                let record = Record { owner: locked.owner(), ..found.clone() };
+                save(locked, &MarkedRecord { record, mark: Some(mark) }.to_text())
+            }
+            End::Store(end) => {
+                let claim = end.claim.as_ref().ok_or("the record was not read")?;
+                let mut claim = freed(claim, WhyFree::Moved, 1, now_unix_ms);
+                claim.mark = Some(mark);
+                end.write(claim)
+            }
+        }
+    }
+
+    fn put(&mut self, record: &Record, beat: u64, now_unix_ms: i64) -> Result<(), String> {
+        match self {
+            End::Folder(locked) => {
+                locked.raise_term_above(record.owner.term);
+                save(locked, &Record { owner: locked.owner(), ..record.clone() }.to_text())
+            }
+            End::Store(end) => {
+                let there = end.row.as_ref().map_or(0, |row| row.stamp.beat);
+                let holding =
+                    Holding::Free(Freed { why: WhyFree::Moved, by: String::new(), since_unix_ms: now_unix_ms });
+                let timeout_ms = end.timeout_ms;
+                let beat = there.max(beat).saturating_add(1);
+                end.write(ClaimRecord { record: record.clone(), beat, timeout_ms, holding, mark: None })
+            }
+        }
+    }
+
+    /// The beat that a record in another store is to be past, and its time-out.
+    fn claim(&self) -> Option<(u64, u64)> {
+        match self {
+            End::Folder(_) => None,
+            End::Store(end) => end.claim.as_ref().map(|claim| (claim.beat, claim.timeout_ms)),
+        }
+    }
+}
+
+fn save(locked: &mut LockedFolder, text: &str) -> Result<(), String> {
+    match locked.save(text).map_err(|error| error.to_string())? {
+        None => Ok(()),
+        Some(lost) => Err(format!("claim lost: {}", locked.describe(lost))),
+    }
+}
+
+impl StoreEnd {
+    fn write(&mut self, claim: ClaimRecord) -> Result<(), String> {
+        let row = claim.to_row(new_stamp(0).writer)?;
+        let expect = self.row.as_ref().map(|row| row.stamp);
+        match self.store.write(&self.key, expect, &row)? {
+            Written::Done => {
+                (self.row, self.claim) = (Some(row), Some(claim));
+                Ok(())
+            }
+            Written::Conflict(_) => Err(format!(
+                "{}: somebody else has written the record of server-id {} in this moment, as a server does that has \
+                 started; stop it, and run this again",
+                self.store.shown(),
+                self.server_id
+            )),
+        }
+    }
+
+    /// The record as a server of this fleet would go on at it.
+    fn fitted(&self, record: &Record) -> Result<Record, String> {
+        let (shown, server_id) = (self.store.shown(), self.server_id);
+        let Some((_, cluster)) = self.store.cluster()? else {
+            return Err(format!(
+                "{shown}: there is no fleet's record here; if address and prefix are right, `getid cluster init` makes it"
+            ));
+        };
+        if cluster.auto.contains(server_id) {
+            return Err(format!(
+                "{shown}: 'server-id auto' may take server-id {server_id} here ({}), and what is moved belongs to a server \
+                 that names its id",
+                cluster.auto
+            ));
+        }
+        let layout = record.identity.layout;
+        if layout.server_bits() != cluster.id_range && !record.point.is_nothing() {
+            return Err(format!(
+                "{shown}: this fleet has id-range {}, and the record id-range {}: start the server once with the fleet's \
+                 id-range where the record is, then move it",
+                cluster.id_range,
+                layout.server_bits()
+            ));
+        }
+        let identity = Identity { server_id, layout: layout_of(&cluster, layout)? };
+        if !identity.layout.has_server(server_id) {
+            return Err(format!(
+                "{shown}: server-id {server_id} does not fit this fleet's id-range {}",
+                cluster.id_range
+            ));
+        }
+        let fitted = record
+            .adopted_by(identity)
+            .map_err(|error| format!("{shown}: the record does not go with this fleet's epoch: {error}"))?;
+        let declared = fitted.declarations.generators();
+        cluster.joined_by(identity.layout, declared, &[]).map_err(|error| format!("{shown}: {error}"))?;
+        Ok(fitted)
+    }
+}
+
+struct Move {
+    server_id: u32,
+    from: End,
+    to: End,
+    now_unix_ms: i64,
+}
+
+impl Move {
+    /// Does what is left to do, and says what was done. `before` may stop it before each step.
+    fn run(mut self, before: &mut dyn FnMut(Step) -> Result<(), String>) -> Result<String, String> {
+        let (server_id, from, to) = (self.server_id, self.from.place(), self.to.place());
+        if from == to {
+            return Err(format!("--from and --to are the same place: {from}"));
+        }
+        let MarkedRecord { record, mark } = self
+            .from
+            .read()?
+            .ok_or_else(|| format!("{from}: there is no record of server-id {server_id}, so nothing to move"))?;
+        let is_begun = match &mark {
+            Some(Mark::MovedTo(place)) if *place == to => return Ok(self.said(&record, "done before")),
+            Some(Mark::MovingTo(place)) if *place == to => true,
+            Some(mark) => {
+                return Err(format!(
+                    "{from}: server-id {server_id}: {mark}. To go on, {}",
+                    mark.remedy(server_id, &from)
+                ));
+            }
+            None => false,
+        };
+        let fitted = self.to.fitted(&record)?;
+        let found = self.to.read()?;
+        let is_open = self.to.is_open_to(found.as_ref(), &from);
+        let has_arrived = is_begun && !is_open && found.as_ref().is_some_and(|found| goes_on(&found.record, &fitted));
+        if !is_open && !has_arrived {
+            return Err(self.occupied(found.as_ref(), is_begun));
+        }
+        if !is_begun {
+            self.from.check_unclaimed("so it must be stopped first")?;
+            before(Step::MarkMoving)?;
+            self.from.mark(&record, Mark::MovingTo(to.clone()), self.now_unix_ms)?;
+        }
+        if !has_arrived {
+            before(Step::Put)?;
+            let (beat, timeout_ms) = self.from.claim().unwrap_or((0, 0));
+            if let (End::Store(end), true) = (&mut self.to, timeout_ms > 0) {
+                end.timeout_ms = timeout_ms;
+            }
+            self.to.put(&fitted, beat, self.now_unix_ms)?;
+        }
+        before(Step::MarkMoved)?;
+        self.from.mark(&record, Mark::MovedTo(to), self.now_unix_ms)?;
+        Ok(self.said(&record, if is_begun { "moved: an earlier move was finished" } else { "moved" }))
+    }
+
+    /// Why what is in the target keeps the record out.
+    fn occupied(&self, found: Option<&MarkedRecord>, is_begun: bool) -> String {
+        let (server_id, from, to) = (self.server_id, self.from.place(), self.to.place());
+        match found.and_then(|found| found.mark.as_ref()) {
+            Some(mark) => {
+                let remedy = mark.remedy(server_id, &to);
+                format!("{to}: server-id {server_id}: {mark}. To go on, {remedy}")
+            }
+            None if is_begun => format!(
+                "{to}: there is a record of server-id {server_id} that does not come from {from}: its watermark is lower. \
+                 IDs that were given from {from} could come again. If it is to go on here, run `getid state advance` on it \
+                 past the watermark of {from}, then this again"
+            ),
+            None => format!(
+                "{to}: there is a record of server-id {server_id} already, and two cannot become one. Look at both with \
+                 `getid state show`"
+            ),
+        }
+    }
+
+    fn said(&self, record: &Record, done: &str) -> String {
+        let to = self.to.place();
+        let mut text = format!("server-id {}: {done}\n", self.server_id);
+        push_line(&mut text, "from", &format_args!("{}: its record stays there, marked", self.from.place()));
+        push_line(&mut text, "to", &to);
+        let SavePoint { watermark, .. } = record.point;
+        if record.point.is_nothing() {
+            push_line(&mut text, "ids", &"none was given");
+        } else {
+            push_line(&mut text, "watermark", &describe(watermark, record.identity.layout, self.now_unix_ms));
+        }
+        let next = match to.folder() {
+            Some(dir) => format!("start the server with claim-store file and dir {}", dir.display()),
+            None => format!("start the server with claim-store {to}"),
+        };
+        push_line(&mut text, "next", &next);
+        text
+    }
+}
+
+/// Whether a record lies at or past another one in its own ticks: a server that goes on there gives nothing again.
+fn goes_on(there: &Record, here: &Record) -> bool {
+    here.point.is_nothing()
+        || here.adopted_by(there.identity).is_ok_and(|here| here.point.watermark <= there.point.watermark)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+//! `getid state show` and `advance` of a record in a claim store.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::advance::{AdvanceArgs, Before, Plan, describe_written, plan};
+use super::texts::push_line;
+use super::{Answer, Configured};
+use crate::claim::envelope::salvaged_number;
+use crate::claim::fleet::{ClaimRecord, WhyFree};
+use crate::claim::mark::salvaged_mark;
+use crate::claim::{Place, RecordError};
+use crate::cli::claim::{freed, look, unclaimed};
+use crate::cli::claim_store::{ClaimStore, TIMEOUT_MS_MAX, Watched, new_stamp, open_url, parse_url};
+use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
+use crate::records::{Key, Row, Written};
+
+/// What an advance adds to the beat of a record: more than any server counts in a life, so that whoever has noted a beat
+/// of a store that went back believes this one.
+pub(super) const ADVANCE_BEATS: u64 = 1 << 32;
+
+/// The flag that says which store.
+#[derive(Args)]
+pub(super) struct StoredArgs {
+    /// The claim store, for a record that is in one [default: claim-store of the configuration, if DIR is not given]
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+}
+
+impl StoredArgs {
+    /// The store that is meant; `None`: a folder.
+    pub(super) fn store(&self, configured: &Configured, names_dir: bool) -> Result<Option<ClaimStore>, String> {
+        let deadline = Duration::from_millis(TIMEOUT_MS_DEFAULT);
+        match (&self.store, &configured.config.claim.store) {
+            (Some(url), _) => open_url(&parse_url("--store", url)?, &configured.config, deadline).map(Some),
+            (None, Some(url)) if !names_dir => open_url(url, &configured.config, deadline).map(Some),
+            (None, _) => Ok(None),
+        }
+    }
+}
+
+pub(super) fn show(store: &ClaimStore, server_id: Option<u32>, json: bool, now_unix_ms: i64) -> Result<Answer, String> {
+    let sights = look(store, server_id, false)?;
+    let good = !sights.is_empty() && sights.iter().all(|sight| sight.is_good());
+    if json {
+        let list: Vec<_> = sights.iter().map(|sight| sight.to_json(now_unix_ms)).collect();
+        return Ok(Answer { text: format!("{:#}\n", serde_json::Value::Array(list)), good });
+    }
+    if sights.is_empty() {
+        let whose = server_id.map_or_else(|| "any server-id".to_owned(), |id| format!("server-id {id}"));
+        return Err(format!("{}: there is no record of {whose}", store.shown()));
+    }
+    let texts: Vec<_> = sights.iter().map(|sight| sight.to_text(now_unix_ms)).collect();
+    Ok(Answer { text: texts.join("\n"), good })
+}
+
+pub(super) fn advance(
+    args: &AdvanceArgs,
+    store: &ClaimStore,
+    now_unix_ms: i64,
+    configured: &Configured,
+) -> Result<String, String> {
+    let server_id = args.server_id(configured)?;
+    let shown = store.shown();
+    let Some((row, claim)) = store.claim(server_id)? else {
+        return Err(format!(
+            "{shown}: there is no record of server-id {server_id}. One that never gave an ID gets it from `getid cluster \
+             init --new {server_id}`, one that has a state file from `getid state move`"
+        ));
+    };
+    let mark = match &claim {
+        Ok(claim) => claim.mark.clone(),
+        Err(_) => salvaged_mark(row.text.as_bytes()),
+    };
+    if let Some(mark) = mark {
+        let remedy = mark.remedy(server_id, &Place::of_store(shown));
+        return Err(format!("{shown}: server-id {server_id}: {mark}. To go on, {remedy}"));
+    }
+    let before = before(&row, &claim, shown, server_id)?;
+    let Plan { floor, record } = plan(args, &before, server_id, configured, now_unix_ms)?;
+    check_fleet(store, &record)?;
+    args.check_distance(&record, now_unix_ms)?;
+    let stop = "so it must be stopped first, as its next beat would be refused";
+    let found = match claim {
+        Ok(claim) => {
+            unclaimed(store, server_id, &row, &claim, stop)?;
+            claim
+        }
+        Err(_) => silent(store, server_id, &row, &record, configured, now_unix_ms)?,
+    };
+    let mut new = freed(&found, WhyFree::Advanced, ADVANCE_BEATS, now_unix_ms);
+    new.record = record;
+    let new_row = new.to_row(new_stamp(0).writer)?;
+    let copy = match &before {
+        Before::Unusable { bytes, .. } => Some(copy_aside(bytes, server_id, now_unix_ms)?),
+        Before::Nothing | Before::Record(_) => None,
+    };
+    if let Written::Conflict(_) = store.write(&Key::of_claim(server_id), Some(row.stamp), &new_row)? {
+        return Err(format!(
+            "{shown}: somebody else has written the record of server-id {server_id} in this moment, as a server does that \
+             has started; stop it, and run this again"
+        ));
+    }
+    let mut text = format!("server-id {server_id}: {shown}\n");
+    push_line(&mut text, "before", &before.describe(now_unix_ms));
+    if let Some(copy) = copy {
+        push_line(&mut text, "copy", &copy.display());
+    }
+    describe_written(&mut text, &before, floor, &new.record, now_unix_ms);
+    push_line(
+        &mut text,
+        "beat",
+        &format_args!("{}: servers that have noted a later one believe the store again", new.beat),
+    );
+    Ok(text)
+}
+
+/// Keeps a record that cannot be read, in the working folder.
+fn copy_aside(bytes: &[u8], server_id: u32, now_unix_ms: i64) -> Result<PathBuf, String> {
+    let path = PathBuf::from(format!("claim-{server_id}.before-{now_unix_ms}"));
+    let path = std::path::absolute(&path).unwrap_or(path);
+    let written = OpenOptions::new().write(true).create_new(true).open(&path).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    match written {
+        Ok(()) => Ok(path),
+        Err(error) => {
+            Err(format!("cannot keep a copy of the record in {}, so it is left as it is: {error}", path.display()))
+        }
+    }
+}
+
+fn before(row: &Row, claim: &Result<ClaimRecord, RecordError>, shown: &str, server_id: u32) -> Result<Before, String> {
+    match claim {
+        Ok(claim) => Ok(Before::Record(claim.record.clone())),
+        Err(error @ RecordError::Newer { .. }) => Err(format!(
+            "{shown}: cannot use the record of server-id {server_id}: {error}; use the newer getid that wrote it"
+        )),
+        Err(error) => {
+            Ok(Before::Unusable { bytes: row.text.clone().into_bytes(), error: error.to_string(), is_ours: true })
+        }
+    }
+}
+
+/// A record that is damaged, once nobody has written it for the time-out that it seems to say: whoever holds the claim
+/// writes a whole one with its next beat.
+fn silent(
+    store: &ClaimStore,
+    server_id: u32,
+    row: &Row,
+    record: &crate::claim::Record,
+    configured: &Configured,
+    now_unix_ms: i64,
+) -> Result<ClaimRecord, String> {
+    let said_ms = salvaged_number(row.text.as_bytes(), "timeout-ms ", TIMEOUT_MS_MAX);
+    let timeout_ms = said_ms.max(configured.config.claim.timeout_ms);
+    let watched = store.watch(&BTreeMap::from([(server_id, (row.clone(), timeout_ms))]))?;
+    if watched.get(&server_id) != Some(&Watched::Silent(timeout_ms)) {
+        return Err(format!(
+            "{}: somebody has written the record of server-id {server_id} just now; look at it with `getid claim show`",
+            store.shown()
+        ));
+    }
+    let new = ClaimRecord::new(record.identity, timeout_ms, now_unix_ms);
+    Ok(ClaimRecord { beat: row.stamp.beat, ..new })
+}
+
+/// That the record goes with the fleet's id-range and epoch.
+fn check_fleet(store: &ClaimStore, record: &crate::claim::Record) -> Result<(), String> {
+    let Some((_, cluster)) = store.cluster()? else { return Ok(()) };
+    cluster.joined_by(record.identity.layout, &[], &[]).map(|_| ()).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

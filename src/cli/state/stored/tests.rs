@@ -1,0 +1,143 @@
+//! Records in a claim store, shown and moved ahead.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::claim::fleet::Holding;
+use crate::claim::{Mark, Place};
+use crate::cli::claim_store::testing::*;
+use crate::config::Config;
+use crate::records::memory::MemoryStore;
+
+fn run(words: &str, store: &ClaimStore) -> Result<String, String> {
+    let args: AdvanceArgs = parsed(words)?;
+    let configured = Configured { config: Config::default(), says_layout: false, environment: Vec::new() };
+    advance(&args, store, NOW, &configured)
+}
+
+/// Watermark and reference, ms from [`NOW`].
+fn point(memory: &Arc<MemoryStore>, server_id: u32) -> (i64, i64) {
+    let record = got(memory, server_id).record;
+    let from_now = |tick: getid_core::Tick| tick.unix_ms(record.identity.layout.epoch()) - NOW;
+    (from_now(record.point.watermark), from_now(record.point.reference))
+}
+
+#[test]
+fn a_free_one_and_a_silent_one_are_moved_ahead() {
+    let (memory, store) = fleet();
+    for claim in [free(0), held(1)] {
+        let server_id = claim.record.identity.server_id;
+        put(&memory, &claim);
+        let text = run(&format!("--server-id {server_id} --to {}", NOW + 9000), &store).unwrap();
+        let expected = format!(
+            "server-id {server_id}: memory\n  \
+               before     2026-11-21T00:00:02.500Z (tick 375177602500), 2.500 s ahead of the clock\n  \
+               after      2026-11-21T00:00:09.000Z (tick 375177609000), 9.000 s ahead of the clock\n"
+        );
+        assert!(text.starts_with(&expected), "{text}");
+        assert!(
+            text.ends_with("  beat       4294967303: servers that have noted a later one believe the store again\n")
+        );
+        assert_eq!(point(&memory, server_id), (9000, 6000));
+        let after = got(&memory, server_id);
+        assert!(matches!(&after.holding, Holding::Free(freed) if freed.why == WhyFree::Advanced));
+        assert_eq!((after.beat, after.timeout_ms), (7 + (1 << 32), claim.timeout_ms));
+    }
+    // One that is far enough is told of again, so that servers believe the store.
+    run(&format!("--server-id 0 --to {}", NOW + 100), &store).unwrap();
+    assert_eq!((point(&memory, 0), got(&memory, 0).beat), ((9000, 6000), 7 + (2 << 32)));
+}
+
+#[test]
+fn what_a_server_has_or_had_elsewhere_is_left_alone() {
+    let (memory, store) = fleet();
+    let beats = Beating::of(&memory, held(0));
+    let moved = Mark::MovedTo(Place::of_store("etcd://b/getid"));
+    put(&memory, &ClaimRecord { mark: Some(moved), ..free(1) });
+    let text = |server_id| memory.get(&Key::of_claim(server_id)).unwrap().text;
+    let mut damaged = memory.get(&Key::of_claim(1)).unwrap();
+    damaged.text = damaged.text.replace("beat 7", "beat 8");
+    memory.set(Key::of_claim(2), Some(damaged));
+    let newer = crate::records::Row { text: sealed_newer(&text(1)), ..memory.get(&Key::of_claim(1)).unwrap() };
+    memory.set(Key::of_claim(3), Some(newer));
+    for (words, said) in [
+        ("--server-id 9 --to now", "memory: there is no record of server-id 9. One that never gave an ID gets it from"),
+        (
+            "--server-id 0 --to now",
+            "server-id 0 is held by host-a (10.1.0.7:7890, a.example), which has written it just now, so it must be stopped",
+        ),
+        (
+            "--server-id 1 --to now",
+            "memory: server-id 1: it was moved to etcd://b/getid, and no server may start with it",
+        ),
+        (
+            "--server-id 2 --to now",
+            "memory: server-id 2: it was moved to etcd://b/getid, and no server may start with it",
+        ),
+    ] {
+        let refused = run(words, &store).unwrap_err();
+        assert!(refused.starts_with(said), "{words}: {refused}");
+    }
+    drop(beats);
+    let refused = run("--server-id 3 --to now", &store).unwrap_err();
+    assert!(refused.ends_with("versions 1 to 4; use the newer getid that wrote it"), "{refused}");
+    for (words, said) in [
+        ("--server-id 0 --to now --epoch 1420041600001", "id-epoch is 1420041600001"),
+        ("--server-id 0 --to now --id-range 3 --shard-range 8", "id-range is 3, and this fleet's is 2"),
+        (
+            "--server-id 0 --to 2027-11-21",
+            "the record would be at 2027-11-21T00:00:00.000Z, 365 days ahead of the clock",
+        ),
+    ] {
+        let refused = run(words, &store).unwrap_err();
+        assert!(refused.starts_with(said), "{words}: {refused}");
+    }
+    assert_eq!(point(&memory, 0), (2500, 0));
+}
+
+/// As a getid of the next format would write it: without the mark, which nobody can look for in it.
+fn sealed_newer(text: &str) -> String {
+    let body = text.replace("getid state 4", "getid state 5").replace("mark moved-to etcd://b/getid\n", "");
+    let body = &body[..body.find("checksum").unwrap()];
+    format!("{body}checksum crc32 {:08x}\n", crc32fast::hash(body.as_bytes()))
+}
+
+/// One that is damaged is replaced once it is silent, past all that its lines say; what it was is kept.
+#[test]
+fn a_damaged_one_is_mended() {
+    let (memory, store) = fleet();
+    put(&memory, &held(1));
+    let mut row = memory.get(&Key::of_claim(1)).unwrap();
+    row.text = row.text.replace("term 0", "term ?").replace("timeout-ms 20\n", "timeout-ms 30\n");
+    memory.set(Key::of_claim(1), Some(row.clone()));
+    let configured = Configured {
+        config: Config {
+            claim: crate::config::ClaimConfig { timeout_ms: 20, ..Config::default().claim },
+            ..Config::default()
+        },
+        says_layout: false,
+        environment: Vec::new(),
+    };
+    let args: AdvanceArgs = parsed(&format!("--server-id 1 --to {}", NOW + 600)).unwrap();
+    let text = advance(&args, &store, NOW, &configured).unwrap();
+    assert!(text.contains("  before     a record of no use: its checksum is"), "{text}");
+    let copy = text.lines().find_map(|line| line.strip_prefix("  copy       ")).expect("a copy").to_owned();
+    assert_eq!(std::fs::read_to_string(&copy).unwrap(), row.text);
+    std::fs::remove_file(copy).unwrap();
+    let after = got(&memory, 1);
+    // Past B and the room of a save, as for every record whose numbers are not sure.
+    assert_eq!((point(&memory, 1), after.timeout_ms, after.beat), ((3201, 201), 30, 7 + (1 << 32)));
+}
+
+#[test]
+fn one_is_shown_as_claims_are() {
+    let (memory, store) = fleet();
+    put(&memory, &held(1));
+    let Answer { text, good } = show(&store, Some(1), false, NOW).unwrap();
+    assert!(good && text.starts_with("server-id 1: memory\n  held by    host-a"), "{text}");
+    let Answer { text, .. } = show(&store, None, true, NOW).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&json[0]["server_id"], &json[0]["holder"]["name"]), (&1.into(), &"host-a".into()));
+    assert_eq!(show(&store, Some(2), false, NOW).err().unwrap(), "memory: there is no record of server-id 2");
+    assert!(!show(&store, Some(2), true, NOW).unwrap().good);
+}

@@ -1,0 +1,123 @@
+//! `getid cluster`, `getid claim` and `getid state move` as a shell sees them, over a store that is a file.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+struct Fleet(TempDir);
+
+impl Fleet {
+    fn new() -> Fleet {
+        Fleet(TempDir::new().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// `words` with the folder put in for DIR and the store for URL.
+    fn output(&self, words: &str) -> Output {
+        let dir = self.path().to_str().unwrap();
+        let words = words.split_whitespace().map(|word| word.replace("URL", "sqlite:DIR/fleet.db").replace("DIR", dir));
+        // Nobody else in this folder, and no server of this machine's.
+        let environment = [("HOME", dir), ("GETID_ID_MACHINE_CLAIM", "no")];
+        Command::new(env!("CARGO_BIN_EXE_getid")).args(words).env_clear().envs(environment).output().unwrap()
+    }
+
+    /// Exit code, and parts of standard output and standard error; an empty part: nothing at all.
+    #[track_caller]
+    fn check(&self, words: &str, code: i32, stdout: &str, stderr: &str) {
+        let output = self.output(words);
+        let dir = self.path().to_str().unwrap();
+        let shown = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).replace(dir, "DIR"));
+        for (text, part) in shown.iter().zip([stdout, stderr]) {
+            assert!(
+                if part.is_empty() { text.is_empty() } else { text.contains(part) },
+                "{words}: {part:?} in {shown:?}"
+            );
+            assert!(!text.contains("panicked") && !text.contains('\x1b'), "{words}: {shown:?}");
+        }
+        assert_eq!(output.status.code(), Some(code), "{words}: {shown:?}");
+    }
+}
+
+#[test]
+fn a_fleet_from_its_first_word_to_a_move() {
+    let fleet = Fleet::new();
+    fleet.check("cluster show --store URL", 1, "", "sqlite:DIR/fleet.db: there is no fleet's record here; if address");
+    let made = "cluster: sqlite:DIR/fleet.db, made\n  epoch      1420041600000 (2014-12-31T16:00:00.000Z)\n  \
+                id-range   2: server-ids 0 to 3\n  auto       3\n  \
+                new        server-id 0: a record was made: its first start is one without a record\n";
+    fleet.check("cluster init --store URL --auto 3 --new 0", 0, made, "");
+    fleet.check("cluster init --store URL --auto 0", 1, "", "--auto: there is a record already of server-id 0, which");
+    fleet.check("cluster show --store URL --json", 0, "\"free\": 1,", "");
+    fleet.check("claim show --store URL", 0, "  held by    nobody since ", "");
+    fleet.check("claim show 7 --store URL", 1, "", "sqlite:DIR/fleet.db: there is no record of server-id 7");
+    fleet.check("claim release 0 --store URL", 0, "  free       already: nobody ever had it\n", "");
+    fleet.check("claim take 0 --store URL", 1, "", "server-id 0 has no holder: any server that waits takes it at once");
+
+    std::fs::create_dir(fleet.path().join("state")).unwrap();
+    fleet.check("state advance DIR/state --server-id 1 --to now", 0, "every new ID will be at least", "");
+    let moved = "server-id 1: moved\n  from       file:DIR/state: its record stays there, marked\n  to         \
+                 sqlite:DIR/fleet.db\n";
+    fleet.check("state move --server-id 1 --from DIR/state --to URL", 0, moved, "");
+    fleet.check("state move --server-id 1 --from DIR/state --to URL", 0, "server-id 1: done before\n", "");
+    fleet.check(
+        "state show DIR/state",
+        1,
+        "  mark       it was moved to sqlite:DIR/fleet.db, and no server may start",
+        "",
+    );
+    fleet.check("state show --store URL --server-id 1", 0, "  held by    nobody since ", "");
+    fleet.check(
+        "state advance --store URL --server-id 1 --to now",
+        0,
+        "  beat       4294967297: servers that have noted",
+        "",
+    );
+    // A server does not start with what was moved, and says where it is.
+    let refused = "cannot use the record DIR/state/getid-1.state: it was moved to sqlite:DIR/fleet.db, and no server may \
+                   start with it here; to go on, start the server with claim-store sqlite:DIR/fleet.db; or";
+    let output = fleet.output("serve --dir DIR/state --server-id 1 --port 0 --unixsocket DIR/s");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).replace(fleet.path().to_str().unwrap(), "DIR");
+    assert!(!output.status.success() && said.contains(refused), "{said}");
+    fleet.check("state move --server-id 1 --from URL --to DIR/state", 0, "server-id 1: moved\n", "");
+    fleet.check("state show DIR/state", 0, "  in use by  nobody\n", "");
+}
+
+#[test]
+fn a_wrong_command_line_is_said_so() {
+    let fleet = Fleet::new();
+    let none = "there is no claim store here: claim-store is file; name one with --store etcd://...";
+    fleet.check("claim show", 2, "", none);
+    fleet.check("cluster init", 2, "", none);
+    fleet.check("claim show --store nowhere", 2, "", "--store: 'nowhere' has no scheme, must be");
+    fleet.check("cluster init --store URL --auto 4-", 2, "", "'4-' must be server-ids such as 4-31,40");
+    fleet.check("cluster init --store URL --config DIR/none.conf", 2, "", "none.conf");
+    fleet.check("state move --server-id 1 --from DIR --to DIR", 1, "", "--from and --to are the same place: file:DIR");
+    fleet.check("state move --server-id 1 --from DIR --to x:y", 1, "", "--to: 'x:***' has none of the schemes");
+    fleet.check(
+        "state move --server-id 1 --from DIR --to URL",
+        1,
+        "",
+        "file:DIR: there is no record of server-id 1, so",
+    );
+    fleet.check(
+        "state move --server-id 1 --from DIR/none --to URL",
+        1,
+        "",
+        "--from DIR/none: No such file or directory",
+    );
+    fleet.check("state advance DIR --store URL --server-id 1 --to now", 2, "", "cannot be used with");
+    // No password is shown, and a store that does not answer is an error of its own.
+    let away = "postgres://a:***@127.0.0.1:1/ids: PostgreSQL on 127.0.0.1:1 cannot be reached";
+    fleet.check("claim show --store postgres://a:secret@127.0.0.1:1/ids", 2, "", away);
+    fleet.check(
+        "claim schema --store postgres://a:secret@127.0.0.1:1/ids",
+        0,
+        "CREATE TABLE IF NOT EXISTS getid_record",
+        "",
+    );
+}
