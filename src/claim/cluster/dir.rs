@@ -1,0 +1,177 @@
+//! What a server of a fleet has in its folder: a lock, by which its own record is its own again after a kill, and notes
+//! of what it knows of each claim.
+//!
+//! `claims.lock` is locked with flock, which ends with the process however it ends. In it is a random token, and which
+//! file it is: a copy of it, or one that was made anew, has another token. The record of a claim names the token and
+//! the boot of its holder's machine. Whoever has the lock of that very file, on that boot, knows that the holder is gone.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::claim::{MarkedRecord, RecordError, TakeError};
+
+/// The lock's file.
+pub const LOCK: &str = "claims.lock";
+
+/// Where Linux says which boot this is.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// How often a lock that is held is tried again, [`PAUSE`] apart: a process that was killed may not be gone yet.
+const TRIES: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest line of the lock's file.
+const LINE_BYTES_MAX: u64 = 200;
+
+/// A folder whose lock this process has, until it is dropped.
+#[derive(Debug)]
+pub(super) struct FleetDir {
+    pub(super) path: PathBuf,
+    /// What records say of the folder.
+    pub(super) token: String,
+    /// Empty: unknown, and then no record is this folder's.
+    pub(super) boot_id: String,
+    _lock: File,
+}
+
+impl FleetDir {
+    /// Locks the folder. Waits for 200 ms at most.
+    pub(super) fn lock(dir: &Path) -> Result<FleetDir, TakeError> {
+        let path = dir.join(LOCK);
+        let failed = |action, source| TakeError::Io { action, path: path.clone(), source };
+        let open = File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let mut lock = open.map_err(|source| failed("open the lock file", source))?;
+        let mut tries = 1;
+        while let Err(error) = lock.try_lock() {
+            match error {
+                std::fs::TryLockError::WouldBlock if tries < TRIES => {}
+                std::fs::TryLockError::WouldBlock => {
+                    let holder = line_of(&mut lock).and_then(|line| Some(line.split(' ').next()?.parse::<u32>().ok()?));
+                    let holder = holder.map_or_else(|| "another process".to_owned(), |pid| format!("pid {pid}"));
+                    let whose = format!("the folder {} (a server with a claim store has one of its own)", dir.display());
+                    return Err(TakeError::Held { path, whose, holder });
+                }
+                std::fs::TryLockError::Error(source) => return Err(failed("lock", source)),
+            }
+            tries += 1;
+            std::thread::sleep(PAUSE);
+        }
+        let found = lock.metadata().map_err(|source| failed("look at the lock file", source))?;
+        let file = format!("{}-{}", found.dev(), found.ino());
+        let known = line_of(&mut lock).and_then(|line| Some(line.split_once(' ')?.1.trim_end().to_owned()));
+        let is_own = |token: &String| token.strip_suffix(&file).is_some_and(|random| random.len() == 33);
+        let token = known.filter(is_own).unwrap_or_else(|| format!("{:032x}-{file}", rand::random::<u128>()));
+        let write = |lock: &mut File| {
+            lock.set_len(0)?;
+            lock.rewind()?;
+            lock.write_all(format!("{} {token}\n", std::process::id()).as_bytes())
+        };
+        // Without it the next start waits for silence.
+        if let Err(error) = write(&mut lock) {
+            tracing::warn!("cannot write {}: {error}; after a kill this server waits until its claim is silent", path.display());
+        }
+        let boot_id = std::fs::read_to_string(BOOT_ID).map(|id| id.trim().to_owned()).unwrap_or_default();
+        Ok(FleetDir { path: dir.to_owned(), token, boot_id, _lock: lock })
+    }
+
+    /// Whether a record that names this folder and boot was written by a process that is gone: this one has its lock.
+    pub(super) fn is_named(&self, folder: &str, boot_id: &str) -> bool {
+        !boot_id.is_empty() && folder == self.token && boot_id == self.boot_id
+    }
+
+    /// The sentence for a server-id that has a record of its own in this folder, which was not moved: two records of one
+    /// server-id would be believed.
+    pub(super) fn unmoved_record(&self, server_id: u32, store: &str) -> Option<String> {
+        let path = self.path.join(format!("getid-{server_id}.state"));
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+            Err(error) => {
+                return Some(format!(
+                    "cannot read {}: {error}; a server with a claim store has to know whether it was moved there",
+                    path.display()
+                ));
+            }
+        };
+        let remedy = format!(
+            "move it: getid state move --server-id {server_id} --from {} --to {store}; or set claim-store file",
+            self.path.display()
+        );
+        match MarkedRecord::parse(&bytes) {
+            Ok(MarkedRecord { mark: Some(_), .. }) | Err(RecordError::Marked(_)) => None,
+            Ok(_) => Some(format!(
+                "server-id {server_id} has a record in {}, and claim-store is {store}: only one of them can be in force; \
+                 {remedy}",
+                path.display()
+            )),
+            Err(error) => Some(format!("cannot use the record {}: {error}; mend it with getid state advance, then {remedy}", path.display())),
+        }
+    }
+}
+
+/// The first line of the lock's file.
+fn line_of(lock: &mut File) -> Option<String> {
+    lock.rewind().ok()?;
+    let mut text = String::new();
+    lock.take(LINE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    Some(text.lines().next()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use getid_core::{Layout, SavePoint, Tick};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::claim::{Identity, Mark, Owner, Place, Record};
+
+    #[test]
+    fn one_server_a_folder_and_one_token_for_ever() {
+        let dir = TempDir::new().unwrap();
+        let first = FleetDir::lock(dir.path()).unwrap();
+        let token = first.token.clone();
+        assert!(first.is_named(&token, &first.boot_id));
+        assert!(!first.is_named(&token, "") && !first.is_named("", &first.boot_id) && !first.is_named(&token, "other"));
+        let refused = FleetDir::lock(dir.path()).unwrap_err().to_string();
+        let said = format!("is locked by pid {}; stop that process, or set another server-id or dir", std::process::id());
+        assert!(refused.contains(&said), "{refused}");
+        drop(first);
+        assert_eq!(FleetDir::lock(dir.path()).unwrap().token, token, "the same folder");
+    }
+
+    #[test]
+    fn a_copy_of_the_folder_is_another_one() {
+        let [dir, copy] = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+        let token = FleetDir::lock(dir.path()).unwrap().token;
+        std::fs::copy(dir.path().join(LOCK), copy.path().join(LOCK)).unwrap();
+        assert_ne!(FleetDir::lock(copy.path()).unwrap().token, token);
+        for text in ["", "x", "1 ", "1 -1-2", "\0\u{ff}", &"9".repeat(300)] {
+            std::fs::write(copy.path().join(LOCK), text).unwrap();
+            assert!(FleetDir::lock(copy.path()).unwrap().token.len() > 33, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_record_in_the_folder_has_to_be_moved_first() {
+        let dir = TempDir::new().unwrap();
+        let locked = FleetDir::lock(dir.path()).unwrap();
+        let said = |server_id| locked.unmoved_record(server_id, "etcd://a/p");
+        assert_eq!(said(3), None);
+        let path = dir.path().join("getid-3.state");
+        let identity = Identity { server_id: 3, layout: Layout::default() };
+        let point = SavePoint { watermark: Tick(10), reference: Tick(5), max_borrow_ms: 3000 };
+        let record = Record { identity, point, declarations: Default::default(), owner: Owner::default() };
+        std::fs::write(&path, record.to_text()).unwrap();
+        let remedy = format!("move it: getid state move --server-id 3 --from {} --to etcd://a/p", dir.path().display());
+        assert!(said(3).unwrap().contains(&remedy), "{:?}", said(3));
+        assert_eq!(said(2), None, "another server's");
+        let moved = MarkedRecord { record, mark: Some(Mark::MovedTo(Place::of_store("etcd://a/p"))) };
+        std::fs::write(&path, moved.to_text()).unwrap();
+        assert_eq!(said(3), None);
+        std::fs::write(&path, "rubbish").unwrap();
+        assert!(said(3).unwrap().contains("cannot use the record"), "{:?}", said(3));
+    }
+}

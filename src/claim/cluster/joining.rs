@@ -1,0 +1,166 @@
+//! Whether a server belongs to the fleet whose records are in a store, and what it adds to them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use getid_core::{CounterDeclaration, Declaration, Layout, Role};
+
+use super::link::Link;
+use crate::claim::Declarations;
+use crate::claim::envelope::RecordError;
+use crate::claim::fleet::{ClaimRecord, ClusterRecord};
+use crate::records::{CLAIMS, Key, LIST_MAX, RecordStoreError, Stamp, Written};
+
+/// How often a write that others were faster than is tried again.
+const TRIES: u32 = 20;
+
+/// Why a server has not joined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum NotJoined {
+    /// It never will as things are: why, and the remedy.
+    Refused(String),
+    /// The store does not answer: what it is.
+    Away(String),
+}
+
+/// What joins.
+#[derive(Clone, Debug)]
+pub(super) struct Joining<'a> {
+    pub(super) layout: Layout,
+    pub(super) generators: &'a [Arc<Declaration>],
+    pub(super) counters: &'a [Arc<CounterDeclaration>],
+    /// The writer of what is added.
+    pub(super) me: u128,
+}
+
+/// The record of the fleet, with the stamp that it has.
+#[derive(Clone, Debug)]
+pub(super) struct Joined {
+    pub(super) stamp: Stamp,
+    pub(super) record: ClusterRecord,
+}
+
+impl Joining<'_> {
+    /// Compares the server with the fleet's record, and adds what it declares and nobody did before.
+    pub(super) async fn join(&self, link: &mut Link) -> Result<Joined, NotJoined> {
+        for _ in 0..TRIES {
+            let row = link.read(&Key::of_cluster()).await.map_err(|error| not_joined(link, &error))?;
+            let shown = link.shown().to_owned();
+            let Some(row) = row else { return Err(NotJoined::Refused(no_fleet(&shown))) };
+            let record = ClusterRecord::parse(row.text.as_bytes()).map_err(|error| damaged(&error, &shown))?;
+            let joined = record.joined_by(self.layout, self.generators, self.counters);
+            let joined = joined.map_err(|error| NotJoined::Refused(format!("claim store {shown}: {error}")))?;
+            let Some(joined) = joined else { return Ok(Joined { stamp: row.stamp, record }) };
+            let stamp = Stamp { writer: self.me, beat: row.stamp.beat.saturating_add(1) };
+            let new = joined.to_row(stamp).map_err(NotJoined::Refused)?;
+            match link.write(&Key::of_cluster(), Some(row.stamp), &new).await {
+                Ok(Written::Done) => return Ok(Joined { stamp, record: joined }),
+                // Somebody was faster, or nobody knows: the next read tells.
+                Ok(Written::Conflict(_)) | Err(RecordStoreError::Unknown(_)) => {}
+                Err(error) => return Err(not_joined(link, &error)),
+            }
+        }
+        Err(NotJoined::Away(format!("claim store {}: others write its record 'cluster' all the time", link.shown())))
+    }
+
+    /// Whether another server that has a claim gives the same IDs, because its worker fields, which were given by hand,
+    /// have the same values. `server_id`: this server's, if it is known.
+    pub(super) async fn check_by_hand(&self, link: &mut Link, server_id: Option<u32>) -> Result<(), NotJoined> {
+        let by_hand: Vec<_> = self.generators.iter().filter(|generator| !generator.by_hand().is_empty()).collect();
+        if by_hand.is_empty() {
+            return Ok(());
+        }
+        let mut after = String::new();
+        loop {
+            let rows = link.list(CLAIMS, &after, LIST_MAX).await.map_err(|error| not_joined(link, &error))?;
+            let is_last = rows.len() < LIST_MAX;
+            for (key, row) in &rows {
+                let Some(other_id) = key.server_id().filter(|id| Some(*id) != server_id) else { continue };
+                // What does not read is its own server's to complain of.
+                let Ok(claim) = ClaimRecord::of_row(row, other_id) else { continue };
+                let Some(holder) = claim.holder() else { continue };
+                let known = &claim.record.declarations;
+                if let Some(same) = by_hand.iter().find(|mine| gives_the_same(mine, server_id, known, other_id)) {
+                    let name = same.name();
+                    return Err(NotJoined::Refused(format!(
+                        "generator {name} has the worker fields that it has on server-id {other_id} (instance-name {}), which \
+                         are given by hand: both would give the same IDs; give it others",
+                        holder.name
+                    )));
+                }
+            }
+            match rows.last() {
+                Some((key, _)) if !is_last => key.as_str().clone_into(&mut after),
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Whether IDs of `mine` may be those of the same generator with `other_id`: all that tells servers apart is equal.
+fn gives_the_same(mine: &Declaration, server_id: Option<u32>, known: &Declarations, other_id: u32) -> bool {
+    let Some(other) = known.find(mine.name()) else { return false };
+    let values = |declaration: &Declaration| -> BTreeMap<String, u64> {
+        let fields = declaration.layout().fields().iter();
+        let given = fields.filter_map(|field| match field.role {
+            Role::Constant(value) if declaration.by_hand().contains(&field.name) => Some((field.name.clone(), value)),
+            _ => None,
+        });
+        given.collect()
+    };
+    let server_bits = mine.layout().bits_of(Role::Server);
+    let low = |id: u32| u64::from(id) & ((1_u64 << server_bits.min(32)) - 1);
+    // With a server-id in it that is not known yet, the claim decides.
+    let is_same_id = server_bits == 0 || server_id.is_some_and(|id| low(id) == low(other_id));
+    is_same_id && values(mine) == values(other)
+}
+
+/// Why the store did not do what was asked.
+pub(super) fn not_joined(link: &Link, error: &RecordStoreError) -> NotJoined {
+    match error {
+        RecordStoreError::Refused(_) => NotJoined::Refused(link.error.clone()),
+        RecordStoreError::Away(_) | RecordStoreError::Unknown(_) => NotJoined::Away(link.error.clone()),
+    }
+}
+
+fn no_fleet(store: &str) -> String {
+    format!(
+        "the claim store {store} has no record 'cluster': if a fleet has been there, address or prefix are wrong, or the store \
+         is empty; for a new one run `getid cluster init --store {store} --new ID` with the configuration of its servers"
+    )
+}
+
+fn damaged(error: &RecordError, store: &str) -> NotJoined {
+    let remedy = match error {
+        RecordError::Newer { .. } => "start the newer getid that wrote it",
+        _ => "restore it from a backup of the store; claims of server-ids are other records",
+    };
+    NotJoined::Refused(format!("cannot use the record 'cluster' of {store}: {error}; {remedy}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use getid_core::no_dates;
+
+    use super::*;
+
+    #[test]
+    fn worker_fields_given_by_hand_differ() {
+        let declared = |words: &str| {
+            Arc::new(Declaration::parse(&words.split(' ').collect::<Vec<_>>(), no_dates).expect("a declaration"))
+        };
+        for (mine, other, ids, is_same) in [
+            ("t twitter datacenter 1 worker 2", "t twitter datacenter 1 worker 2", (Some(3), 4), true),
+            ("t twitter datacenter 1 worker 2", "t twitter datacenter 1 worker 2", (None, 4), true),
+            ("t twitter datacenter 1 worker 2", "t twitter datacenter 1 worker 3", (Some(3), 4), false),
+            ("t twitter datacenter 1 worker 2", "u twitter datacenter 1 worker 2", (Some(3), 4), false),
+            ("t twitter datacenter 1", "t twitter datacenter 1", (Some(3), 4), false),
+            ("t twitter datacenter 1", "t twitter datacenter 1", (Some(3), 35), true),
+            ("t twitter datacenter 1", "t twitter datacenter 1", (None, 35), false),
+        ] {
+            let mut known = Declarations::default();
+            known.push(declared(other)).unwrap();
+            assert_eq!(gives_the_same(&declared(mine), ids.0, &known, ids.1), is_same, "{mine} {other} {ids:?}");
+        }
+    }
+}

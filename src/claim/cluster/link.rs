@@ -1,0 +1,84 @@
+//! The store as a claim asks it: each call ends, is counted, and its failures are told once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::records::{Key, Row, Stamp, Written};
+use crate::records::{RecordStore, RecordStoreError};
+use crate::text::printable::printable;
+
+/// A store ends each call by itself, by the deadline that it was opened with. This much later nobody waits any more.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// How long a call may take: a quarter of the time-out, so that one that is lost leaves time for another before the
+/// hold is over.
+pub fn deadline(timeout_ms: u64) -> Duration {
+    Duration::from_millis((timeout_ms / 4).clamp(200, 5000))
+}
+
+/// The store, and how it has been.
+pub(super) struct Link {
+    store: Arc<dyn RecordStore>,
+    limit: Duration,
+    /// Calls that failed.
+    pub(super) errors: u64,
+    /// What the last call failed with; empty: it did not.
+    pub(super) error: String,
+}
+
+impl Link {
+    pub(super) fn new(store: Arc<dyn RecordStore>, timeout_ms: u64) -> Link {
+        Link { store, limit: deadline(timeout_ms) + GRACE, errors: 0, error: String::new() }
+    }
+
+    pub(super) fn store(&self) -> &Arc<dyn RecordStore> {
+        &self.store
+    }
+
+    /// Its address, without a password.
+    pub(super) fn shown(&self) -> &str {
+        self.store.shown()
+    }
+
+    pub(super) async fn read(&mut self, key: &Key) -> Result<Option<Row>, RecordStoreError> {
+        let answer = timeout(self.limit, self.store.read(key)).await;
+        self.told(answer.unwrap_or_else(|_| Err(RecordStoreError::Away(self.no_answer()))))
+    }
+
+    pub(super) async fn list(
+        &mut self,
+        prefix: &str,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<(Key, Row)>, RecordStoreError> {
+        let answer = timeout(self.limit, self.store.list(prefix, after, limit)).await;
+        self.told(answer.unwrap_or_else(|_| Err(RecordStoreError::Away(self.no_answer()))))
+    }
+
+    pub(super) async fn write(
+        &mut self,
+        key: &Key,
+        expect: Option<Stamp>,
+        new: &Row,
+    ) -> Result<Written, RecordStoreError> {
+        let answer = timeout(self.limit, self.store.write(key, expect, new)).await;
+        self.told(answer.unwrap_or_else(|_| Err(RecordStoreError::Unknown(self.no_answer()))))
+    }
+
+    fn no_answer(&self) -> String {
+        format!("it has not answered within {} ms", self.limit.as_millis())
+    }
+
+    fn told<T>(&mut self, answer: Result<T, RecordStoreError>) -> Result<T, RecordStoreError> {
+        match &answer {
+            Ok(_) => self.error.clear(),
+            Err(error) => {
+                self.errors += 1;
+                self.error = format!("claim store {}: {}", self.shown(), printable(&error.to_string()));
+            }
+        }
+        answer
+    }
+}

@@ -1,0 +1,365 @@
+//! The claim in a store that servers share: [`ClusterClaim`], which does what the [machine](getid_core::claim) wants.
+//!
+//! A save is one step: the machine says what is to be read or written, the store answers, and the machine says what
+//! came of it. A server without the claim is a standby, whose saves look whether the claim has come free; once it is
+//! had, the caller is told to begin again at what was found ([`SaveError::ClaimRetaken`]), as at a start. Nothing is
+//! synced, and nothing is kept on this machine but notes of what was seen.
+//!
+//! Invariants: `Ok` is answered only for a point that the store has under a stamp of this process. What was found with
+//! the claim is told until the caller saves for its term.
+
+mod auto;
+mod dir;
+mod joining;
+mod link;
+mod notes;
+mod sight;
+mod status;
+mod steps;
+mod texts;
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use getid_core::claim::{Ask, Claimant, Clocks, Hold, Options};
+use getid_core::{CounterDeclaration, Declaration, Layout, SavePoint};
+use tokio::time::Instant;
+
+use self::auto::Chooser;
+use self::dir::FleetDir;
+use self::joining::{Joined, Joining, NotJoined};
+pub use self::link::deadline;
+use self::link::Link;
+use self::notes::Notes;
+use self::sight::Sight;
+use self::status::Teller;
+use crate::claim::fleet::WhyFree;
+use crate::claim::status::ClaimView;
+use crate::claim::{Claim, Declarations, Identity, SaveError, TakeError, Taken, Term};
+use crate::records::RecordStore;
+use crate::system::clock::Clock;
+
+/// How long a start waits for a store that does not answer, before it goes on as a standby.
+pub const FIRST_TRY: Duration = Duration::from_secs(3);
+
+/// Pause between tries of a start.
+const FIRST_TRY_PAUSE: Duration = Duration::from_millis(250);
+
+/// A standby compares itself with the cluster record this often.
+const JOIN_AGAIN: Duration = Duration::from_secs(5);
+
+/// A server without a server-id looks for one this often.
+const CHOOSE_EVERY: Duration = Duration::from_millis(500);
+
+/// Where a server's claim is, and who the server is.
+pub struct FleetPlace<C> {
+    /// The claim store; its calls should end within [`deadline`].
+    pub store: Arc<dyn RecordStore>,
+    /// The machine's clocks.
+    pub clock: C,
+    /// The directive `dir`.
+    pub dir: PathBuf,
+    /// Epoch and bit widths.
+    pub layout: Layout,
+    /// `server-id`; `None`: `auto`.
+    pub server_id: Option<u32>,
+    /// `instance-name`, or the host's.
+    pub name: String,
+    /// The host's name.
+    pub host: String,
+    /// Where clients reach this server; empty: unknown.
+    pub address: String,
+    /// `claim-timeout-ms`.
+    pub timeout_ms: u64,
+    /// `claim-takeover any`.
+    pub takes_any: bool,
+    /// `id-max-clock-jump-ms`.
+    pub max_clock_jump_ms: u64,
+    /// Named generators of the configuration.
+    pub generators: Vec<Arc<Declaration>>,
+    /// And those over sequences.
+    pub counters: Vec<Arc<CounterDeclaration>>,
+    /// Is told how it stands.
+    pub view: Arc<ClaimView>,
+    /// What the claim does to the server; once it is there.
+    pub hooks: Arc<OnceLock<Hooks>>,
+    /// [`FIRST_TRY`].
+    pub first_try: Duration,
+}
+
+/// What a claim does to its server.
+pub struct Hooks {
+    /// The server has this server-id from now on (`server-id auto`), before it gives the first ID; why it cannot.
+    pub has_server_id: Box<dyn Fn(u32) -> Result<(), String> + Send + Sync>,
+    /// The server must end, for this reason: its server-id is another's for good, and only a start gets it another one.
+    pub must_end: Box<dyn Fn(String) + Send + Sync>,
+}
+
+/// The claim of one server in a cluster store, which it has or waits for.
+pub struct ClusterClaim<C> {
+    place: FleetPlace<C>,
+    me: u128,
+    link: Link,
+    dir: FleetDir,
+    notes: Notes,
+    /// Which claim; `None`: none was chosen (`server-id auto`).
+    server_id: Option<u32>,
+    machine: Claimant,
+    /// The newest record of the claim that was read.
+    sight: Option<Sight>,
+    /// When its stamp was first seen.
+    seen_since: Option<Clocks>,
+    /// Why the newest record cannot be used.
+    problem: Option<String>,
+    /// Why this server would not take the claim.
+    obstacle: Option<String>,
+    /// The fleet's record, as it was when this server last compared itself.
+    joined: Option<Joined>,
+    joined_at: Option<Instant>,
+    /// What the caller declares.
+    declarations: Arc<Declarations>,
+    /// Of the caller's declarations, those that the fleet's record is known to have.
+    pinned: Arc<Declarations>,
+    /// How this process has the claim.
+    tenure: Option<steps::Tenure>,
+    /// The same, of a write that takes it and is under way.
+    taking: Option<steps::Tenure>,
+    /// What a release says.
+    why_free: WhyFree,
+    chooser: Chooser,
+    teller: Teller,
+}
+
+impl<C: Clock> ClusterClaim<C> {
+    fn new(place: FleetPlace<C>, dir: FleetDir) -> ClusterClaim<C> {
+        let me = loop {
+            // 0 is nobody.
+            let random = rand::random::<u128>();
+            if random != 0 {
+                break random;
+            }
+        };
+        let link = Link::new(Arc::clone(&place.store), place.timeout_ms);
+        let notes = Notes::open(&dir.path, link.shown());
+        let server_id = place.server_id;
+        let noted = server_id.map_or(0, |id| notes.of(id).beat);
+        let machine = Claimant::new(me, options(&place, false), noted, None);
+        ClusterClaim {
+            me,
+            link,
+            dir,
+            notes,
+            server_id,
+            machine,
+            sight: None,
+            seen_since: None,
+            problem: None,
+            obstacle: None,
+            joined: None,
+            joined_at: None,
+            declarations: Arc::default(),
+            pinned: Arc::default(),
+            tenure: None,
+            taking: None,
+            why_free: WhyFree::Stopped,
+            chooser: Chooser::new(me),
+            teller: Teller::default(),
+            place,
+        }
+    }
+
+    fn identity(&self) -> Identity {
+        Identity { server_id: self.server_id.unwrap_or(0), layout: self.place.layout }
+    }
+
+    /// Compares this server with the fleet, and looks at its record: what a start does first.
+    async fn first_look(&mut self) -> Result<(), NotJoined> {
+        self.join().await?;
+        self.check_by_hand().await?;
+        let Some(server_id) = self.server_id else { return Ok(()) };
+        if let Some(unmoved) = self.dir.unmoved_record(server_id, self.link.shown()) {
+            return Err(NotJoined::Refused(unmoved));
+        }
+        self.look().await
+    }
+
+    async fn check_by_hand(&mut self) -> Result<(), NotJoined> {
+        let joining = Joining {
+            layout: self.place.layout,
+            generators: &self.place.generators,
+            counters: &self.place.counters,
+            me: self.me,
+        };
+        joining.check_by_hand(&mut self.link, self.server_id).await
+    }
+
+    /// Compares the configuration with the cluster record; adds what is new.
+    async fn join(&mut self) -> Result<(), NotJoined> {
+        let joining = Joining {
+            layout: self.place.layout,
+            generators: &self.place.generators,
+            counters: &self.place.counters,
+            me: self.me,
+        };
+        let joined = joining.join(&mut self.link).await?;
+        if self.joined.as_ref().is_some_and(|before| before.stamp != joined.stamp) {
+            tracing::info!("the record of the cluster has changed; this server still fits in");
+        }
+        self.joined = Some(joined);
+        self.joined_at = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Adds generators that were declared since to the cluster record.
+    async fn pin(&mut self) -> Result<(), NotJoined> {
+        let is_new = |generator: &&Arc<Declaration>| self.pinned.find(generator.name()) != Some(*generator);
+        let new: Vec<_> = self.declarations.generators().iter().filter(is_new).cloned().collect();
+        if !new.is_empty() && self.joined.is_some() && !self.pinned.is_empty() {
+            let joining = Joining { layout: self.place.layout, generators: &new, counters: &[], me: self.me };
+            self.joined = Some(joining.join(&mut self.link).await?);
+        }
+        self.pinned = Arc::clone(&self.declarations);
+        Ok(())
+    }
+
+    /// What a save does first while this server has no claim.
+    async fn prepare(&mut self) -> Result<(), SaveError> {
+        let is_old = self.joined_at.is_none_or(|at| at.elapsed() >= JOIN_AGAIN);
+        if is_old && !self.machine.is_holder() {
+            match self.join().await {
+                Ok(()) => self.obstacle = None,
+                Err(NotJoined::Refused(why)) => {
+                    // Asked again after a while.
+                    self.joined_at = Some(Instant::now());
+                    self.obstacle = Some(why);
+                }
+                Err(NotJoined::Away(_)) if self.joined.is_some() => {}
+                Err(NotJoined::Away(why)) => return Err(self.store_is_away(why)),
+            }
+        }
+        Ok(())
+    }
+
+    fn store_is_away(&self, why: String) -> SaveError {
+        if self.machine.is_holder() {
+            SaveError::Store { text: why }
+        } else {
+            SaveError::Standby { what: format!("standby{}: waiting for the claim store: {why}", self.for_server_id()) }
+        }
+    }
+
+    fn for_server_id(&self) -> String {
+        self.server_id.map_or_else(|| " without a server-id".to_owned(), |id| format!(" for server-id {id}"))
+    }
+
+    async fn save_once(&mut self, point: SavePoint, term: Term) -> Result<(), SaveError> {
+        self.prepare().await?;
+        if self.machine.is_holder() {
+            if term.0 != self.machine.term() {
+                return Err(self.retaken());
+            }
+            self.pin().await.map_err(|error| match error {
+                NotJoined::Refused(what) => SaveError::ClaimLost { what },
+                NotJoined::Away(text) => SaveError::Store { text },
+            })?;
+        } else if self.server_id.is_none() {
+            self.choose().await?;
+        }
+        let result = self.act(Ask::Save { point, term: term.0 }).await;
+        self.choose_again(&result);
+        result
+    }
+}
+
+/// What the machine goes by.
+fn options<C>(place: &FleetPlace<C>, creates: bool) -> Options {
+    Options {
+        timeout_ms: place.timeout_ms,
+        max_clock_jump_ms: place.max_clock_jump_ms,
+        takes_any: place.takes_any,
+        creates,
+        epoch: place.layout.epoch(),
+    }
+}
+
+impl<C: Clock> Claim for ClusterClaim<C> {
+    type Place = FleetPlace<C>;
+    type Point = SavePoint;
+
+    const MAY_COME_LATER: bool = true;
+
+    /// Ends with an error where it is certain that this server must not serve with this store; a store that does not
+    /// answer is waited for by [`Claim::save`].
+    async fn take(place: FleetPlace<C>) -> Result<Taken<ClusterClaim<C>>, TakeError> {
+        let dir = FleetDir::lock(&place.dir)?;
+        let end = Instant::now() + place.first_try;
+        let mut claim = ClusterClaim::new(place, dir);
+        loop {
+            match claim.first_look().await {
+                Ok(()) => break,
+                Err(NotJoined::Refused(why)) => return Err(TakeError::Store { why }),
+                Err(NotJoined::Away(why)) if Instant::now() >= end => {
+                    tracing::warn!("{why}. This server starts as a standby and serves IDs once the claim store answers");
+                    break;
+                }
+                Err(NotJoined::Away(_)) => tokio::time::sleep(FIRST_TRY_PAUSE).await,
+            }
+        }
+        claim.greet().await;
+        claim.tell(None);
+        Ok(Taken { claim, point: None, declarations: Arc::default(), term: Term::default(), is_copy: false })
+    }
+
+    async fn save(&mut self, point: SavePoint, declarations: Arc<Declarations>, term: Term) -> Result<(), SaveError> {
+        self.declare(declarations);
+        self.why_free = WhyFree::Stopped;
+        let result = self.save_once(point, term).await;
+        self.tell(result.as_ref().err());
+        result
+    }
+
+    fn pace(&self) -> Option<Duration> {
+        Some(match self.server_id {
+            None => CHOOSE_EVERY,
+            // After a failure sooner: the hold goes on.
+            Some(_) if !self.link.error.is_empty() => Duration::from_millis((self.place.timeout_ms / 8).clamp(50, 250)),
+            Some(_) => Duration::from_millis(self.machine.pace_ms()),
+        })
+    }
+
+    fn hold(&self) -> Option<Hold> {
+        self.machine.hold()
+    }
+
+    async fn step_down(&mut self, why: &str) {
+        self.why_free = WhyFree::Clock;
+        let standing = self.obstacle.replace(why.to_owned());
+        if self.machine.is_holder() {
+            tracing::error!("server-id {} is given up: {why}", self.identity().server_id);
+            let point = self.tenure.as_ref().map_or(SavePoint::NOTHING, |tenure| tenure.point);
+            let _ = self.act(Ask::Release { point, term: self.machine.term() }).await;
+        } else if self.server_id.is_some() {
+            let _ = self.act(Ask::Watch).await;
+        }
+        self.tell(Some(&SaveError::Standby { what: why.to_owned() }));
+        self.obstacle = standing;
+    }
+
+    async fn release(
+        mut self,
+        point: SavePoint,
+        declarations: Arc<Declarations>,
+        term: Term,
+    ) -> Result<(), SaveError> {
+        self.declare(declarations);
+        self.why_free = WhyFree::Stopped;
+        if self.server_id.is_none() {
+            return Ok(());
+        }
+        let result = self.act(Ask::Release { point, term: term.0 }).await;
+        self.notes.keep();
+        self.tell(result.as_ref().err());
+        result
+    }
+}

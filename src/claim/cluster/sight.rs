@@ -1,0 +1,79 @@
+//! What a row says of a claim, for this server: read once for each stamp.
+
+use std::sync::Arc;
+
+use getid_core::SavePoint;
+use getid_core::claim as machine;
+
+use crate::claim::envelope::RecordError;
+use crate::claim::fleet::ClaimRecord;
+use crate::claim::{Conflict, Declarations, Identity};
+use crate::records::{Key, Row, Stamp};
+
+/// Time-outs that a record may say, ms: those that can be configured. One that was written by hand waits no longer.
+const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 500..=600_000;
+
+/// A record that can be used.
+#[derive(Clone, Debug)]
+pub(super) struct Sight {
+    pub(super) stamp: Stamp,
+    pub(super) claim: ClaimRecord,
+    /// Where its next holder begins, in ticks of this server's epoch.
+    pub(super) point: SavePoint,
+}
+
+impl Sight {
+    /// The record of `identity` in a row of `store`.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be used, with the remedy.
+    pub(super) fn of_row(row: &Row, identity: Identity, store: &str) -> Result<Sight, String> {
+        let server_id = identity.server_id;
+        let key = Key::of_claim(server_id);
+        let claim = ClaimRecord::of_row(row, server_id).map_err(|error| {
+            let mend = format!("run `getid state advance --store {store} --server-id {server_id} --past-id ID`, ID being the \
+                 largest in any table");
+            let remedy = match error {
+                RecordError::Newer { .. } => format!("start the newer getid that wrote it, or {mend}"),
+                _ => mend,
+            };
+            format!("cannot use the record {key} of {store}: {error}; to go on, {remedy}")
+        })?;
+        let adopted = claim.record.adopted_by(identity).map_err(|error| {
+            format!("cannot use the record {key} of {store}: {error}; set this server's id-epoch to the fleet's")
+        })?;
+        Ok(Sight { stamp: row.stamp, point: adopted.point, claim })
+    }
+
+    /// As the machine sees it. `is_this_folder`: its holder ran in the folder that this process has locked.
+    pub(super) fn seen(&self, is_this_folder: bool) -> machine::Seen {
+        machine::Seen {
+            stamp: stamp_of(self.stamp),
+            holder: self.claim.holder().map(|holder| holder.instance),
+            timeout_ms: self.claim.timeout_ms.clamp(*TIMEOUT_MS.start(), *TIMEOUT_MS.end()),
+            point: self.point,
+            is_this_folder,
+            is_moved: self.claim.mark.is_some(),
+        }
+    }
+
+    /// The record's declarations with those of a server that takes it over.
+    pub(super) fn declared(&self, mine: &Declarations, identity: Identity) -> Result<Arc<Declarations>, Conflict> {
+        let recorded = &self.claim.record.declarations;
+        if self.point.is_nothing() {
+            return Ok(Arc::new(mine.clone()));
+        }
+        let from_unix_ms = self.point.watermark.unix_ms(identity.layout.epoch());
+        let bits = |bits: u32| rand::random::<u64>() >> (64 - bits.clamp(1, 64));
+        recorded.with(mine.generators(), from_unix_ms, bits).map(Arc::new)
+    }
+}
+
+pub(super) fn stamp_of(stamp: Stamp) -> machine::Stamp {
+    machine::Stamp { writer: stamp.writer, beat: stamp.beat }
+}
+
+pub(super) fn row_stamp(stamp: machine::Stamp) -> Stamp {
+    Stamp { writer: stamp.writer, beat: stamp.beat }
+}

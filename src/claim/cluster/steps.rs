@@ -1,0 +1,380 @@
+//! One step after the other: what the machine wants is done, and what came of it is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use getid_core::SavePoint;
+use getid_core::claim::{Act, Ask, Cause, Clocks, Event, Loss, Read, Seen, Waiting, Wish, Write, Wrote};
+use tokio::time::Instant;
+
+use super::ClusterClaim;
+use super::joining::{NotJoined, not_joined};
+use super::sight::{Sight, row_stamp};
+use super::texts::{self, Waits};
+use crate::claim::fleet::claim_record::{ClaimRecord, Freed, Holder, Holding};
+use crate::claim::{Declarations, Owner, Record, SaveError, Term};
+use crate::records::{Key, RecordStoreError, Row, Written};
+use crate::system::clock::Clock;
+
+/// Steps of one call at most: a read, a write, and both again when others wrote in between.
+const STEPS_MAX: u32 = 8;
+
+/// How this process has the claim.
+#[derive(Clone, Debug)]
+pub(super) struct Tenure {
+    /// What its records say of their writer.
+    pub(super) owner: Owner,
+    /// By this machine's clock, Unix ms.
+    pub(super) since_unix_ms: i64,
+    /// Why it could be taken, as a sentence.
+    pub(super) cause: String,
+    /// When the record that was taken was first seen.
+    pub(super) cause_seen: Clocks,
+    /// Whether its holder had been silent: then somebody may look for it.
+    pub(super) was_silent: bool,
+    /// What was saved last, or found.
+    pub(super) point: SavePoint,
+    /// When a save was last sent that is acknowledged.
+    pub(super) saved_at: Option<Clocks>,
+}
+
+impl<C: Clock> ClusterClaim<C> {
+    /// From now on the caller declares these.
+    pub(super) fn declare(&mut self, declarations: Arc<Declarations>) {
+        if !Arc::ptr_eq(&declarations, &self.declarations) {
+            self.declarations = declarations;
+        }
+        if self.pinned.is_empty() {
+            // What a start declares is compared as a whole.
+            self.pinned = Arc::clone(&self.declarations);
+        }
+    }
+
+    /// Looks at the record once, as a start does.
+    pub(super) async fn look(&mut self) -> Result<(), NotJoined> {
+        let identity = self.identity();
+        let server_id = identity.server_id;
+        let row = self.link.read(&Key::of_claim(server_id)).await.map_err(|error| not_joined(&self.link, &error))?;
+        let store = self.link.shown().to_owned();
+        let Some(row) = row else {
+            let noted = self.notes.of(server_id).beat;
+            let waiting = if noted > 0 { Waiting::WentBack { noted, found: 0 } } else { Waiting::Missing };
+            return Err(NotJoined::Refused(match texts::waiting(waiting, None, server_id, &store) {
+                Waits::Standby(why) | Waits::NotEligible(why) | Waits::NeedsOperator(why) => why,
+            }));
+        };
+        let sight = Sight::of_row(&row, identity, &store).map_err(NotJoined::Refused)?;
+        if let Some(mark) = &sight.claim.mark {
+            let marked = texts::marked(mark, server_id, &store);
+            return Err(NotJoined::Refused(format!("cannot use the record claim/{server_id} of {store}: {marked}")));
+        }
+        let mut mine = Declarations::default();
+        for generator in &self.place.generators {
+            // There are no more than a record has room for.
+            let _ = mine.push(Arc::clone(generator));
+        }
+        let declared = sight.declared(&mine, identity);
+        declared.map_err(|conflict| NotJoined::Refused(format!("claim store {store}: server-id {server_id}: {conflict}")))?;
+        Ok(())
+    }
+
+    /// Does what the machine wants for `ask`, until it is settled; ends in bounded time.
+    pub(super) async fn act(&mut self, ask: Ask) -> Result<(), SaveError> {
+        let end = Instant::now() + Duration::from_millis((self.place.timeout_ms / 2).max(500));
+        self.problem = None;
+        for step in 0..STEPS_MAX {
+            if step > 0 && Instant::now() >= end {
+                break;
+            }
+            let event = match self.wish(ask) {
+                Wish::Nothing => return self.nothing_to_do(ask),
+                Wish::Read => self.read_record().await,
+                Wish::Write(write) => self.write_record(&write).await,
+            };
+            if let Some(result) = self.conclude(event, ask) {
+                return result;
+            }
+        }
+        Err(self.store_is_away(format!("claim store {}: others write the record all the time", self.link.shown())))
+    }
+
+    /// What the machine wants; a server that must not take the claim only looks.
+    fn wish(&mut self, ask: Ask) -> Wish {
+        if self.obstacle.is_none() || self.machine.is_holder() {
+            return self.machine.wish(ask);
+        }
+        // Takes back that the claim may be taken.
+        let _ = self.machine.wish(Ask::Release { point: SavePoint::NOTHING, term: 0 });
+        self.machine.wish(Ask::Watch)
+    }
+
+    fn nothing_to_do(&mut self, ask: Ask) -> Result<(), SaveError> {
+        match ask {
+            Ask::Release { .. } | Ask::Watch => Ok(()),
+            Ask::Save { term, .. } if self.machine.is_holder() && term != self.machine.term() => Err(self.retaken()),
+            Ask::Save { .. } => {
+                let what = format!("the record in {} has no beat left to count", self.link.shown());
+                Err(SaveError::ClaimLost { what })
+            }
+        }
+    }
+
+    async fn read_record(&mut self) -> Event {
+        let key = Key::of_claim(self.identity().server_id);
+        let sent = self.place.clock.clocks();
+        let answer = self.link.read(&key).await;
+        let now = self.place.clock.clocks();
+        let read = match answer {
+            Ok(Some(row)) => self.see(&row, now).map_or(Read::Failed, Read::Record),
+            Ok(None) => {
+                self.sight = None;
+                Read::Missing
+            }
+            Err(_) => Read::Failed,
+        };
+        self.machine.read(sent, now, read)
+    }
+
+    async fn write_record(&mut self, write: &Write) -> Event {
+        let key = Key::of_claim(self.identity().server_id);
+        let sent = self.place.clock.clocks();
+        let answer = match self.row_of(write, sent) {
+            Ok(row) => self.link.write(&key, write.expect.map(row_stamp), &row).await,
+            Err(why) => {
+                self.problem = Some(why);
+                return self.machine.wrote(sent, sent, Wrote::NotDone);
+            }
+        };
+        let now = self.place.clock.clocks();
+        let wrote = match answer {
+            Ok(Written::Done) => Wrote::Done,
+            Ok(Written::Conflict(Some(row))) => {
+                self.see(&row, now).map_or(Wrote::Unknown, |seen| Wrote::Conflict(Some(seen)))
+            }
+            Ok(Written::Conflict(None)) => Wrote::Conflict(None),
+            Err(RecordStoreError::Refused(_) | RecordStoreError::Away(_)) => Wrote::NotDone,
+            Err(RecordStoreError::Unknown(_)) => Wrote::Unknown,
+        };
+        self.machine.wrote(sent, now, wrote)
+    }
+
+    /// A row as the machine sees it; `None`: it cannot be used, and `problem` says why.
+    fn see(&mut self, row: &Row, now: Clocks) -> Option<Seen> {
+        let identity = self.identity();
+        if self.sight.as_ref().is_none_or(|known| known.stamp != row.stamp) {
+            match Sight::of_row(row, identity, self.link.shown()) {
+                Ok(sight) => {
+                    self.notes.note(identity.server_id, sight.stamp.beat, sight.point.watermark);
+                    self.sight = Some(sight);
+                    self.seen_since = Some(now);
+                }
+                Err(problem) => {
+                    self.problem = Some(problem);
+                    return None;
+                }
+            }
+        }
+        let sight = self.sight.as_ref()?;
+        let holder = sight.claim.holder();
+        let is_this_folder = holder.is_some_and(|holder| self.dir.is_named(&holder.folder, &holder.boot_id));
+        Some(sight.seen(is_this_folder))
+    }
+
+    /// The row of a write, which begins at `now`.
+    fn row_of(&mut self, write: &Write, now: Clocks) -> Result<Row, String> {
+        let identity = self.identity();
+        let claim = match write.act {
+            Act::Take(cause) => {
+                let found = self.sight.as_ref().filter(|found| Some(found.stamp) == write.expect.map(row_stamp));
+                let new = || ClaimRecord::new(identity, write.timeout_ms, now.wall_ms);
+                let mut claim = found.map_or_else(new, |found| found.claim.clone());
+                let nonce = u64::try_from(self.me & u128::from(u64::MAX)).unwrap_or(1).max(1);
+                let owner = Owner { term: claim.record.owner.term.next(), nonce };
+                self.taking = Some(Tenure {
+                    owner,
+                    since_unix_ms: now.wall_ms,
+                    cause: texts::cause(cause, found),
+                    cause_seen: self.seen_since.unwrap_or(now),
+                    was_silent: matches!(cause, Cause::Silent(_)),
+                    point: write.point,
+                    saved_at: None,
+                });
+                claim.record.owner = owner;
+                claim.holding = Holding::Held(self.holder(now.wall_ms));
+                claim
+            }
+            Act::Save | Act::Release => {
+                let owner = self.tenure.as_ref().map_or_else(Owner::default, |tenure| tenure.owner);
+                let since_unix_ms = self.tenure.as_ref().map_or(now.wall_ms, |tenure| tenure.since_unix_ms);
+                let declarations = Arc::clone(&self.declarations);
+                let record = Record { identity, point: write.point, declarations, owner };
+                let holding = if write.act == Act::Save {
+                    Holding::Held(self.holder(since_unix_ms))
+                } else {
+                    let by = Holder { name: self.place.name.clone(), ..Holder::default() }.cut().name;
+                    Holding::Free(Freed { why: self.why_free, by, since_unix_ms: now.wall_ms })
+                };
+                ClaimRecord { record, beat: 0, timeout_ms: 0, holding, mark: None }
+            }
+        };
+        let claim = ClaimRecord { beat: write.new.beat, timeout_ms: write.timeout_ms, ..claim };
+        claim.to_row(write.new.writer)
+    }
+
+    fn holder(&self, since_unix_ms: i64) -> Holder {
+        Holder {
+            instance: self.me,
+            name: self.place.name.clone(),
+            host: self.place.host.clone(),
+            address: self.place.address.clone(),
+            since_unix_ms,
+            boot_id: self.dir.boot_id.clone(),
+            folder: self.dir.token.clone(),
+        }
+        .cut()
+    }
+
+    /// What an event comes to; `None`: go on.
+    fn conclude(&mut self, event: Event, ask: Ask) -> Option<Result<(), SaveError>> {
+        let server_id = self.identity().server_id;
+        match event {
+            Event::Again => {
+                let must_not = self.obstacle.clone().filter(|_| !self.machine.is_holder());
+                must_not.map(|why| Err(self.not_eligible(why)))
+            }
+            Event::WritesItselfIn { noted, found } => {
+                tracing::error!(
+                    "claim store {} went back: it has beat {found} of server-id {server_id}, and had beat {noted}. Nobody \
+                     else can have had the claim since, so this server writes itself in again and goes on",
+                    self.link.shown()
+                );
+                None
+            }
+            Event::Saved { point, hold } => {
+                self.has_saved(point, hold.sent);
+                // That of an earlier write is not what was asked for.
+                matches!(ask, Ask::Save { point: asked, .. } if asked == point).then_some(Ok(()))
+            }
+            Event::Taken { found, cause } => Some(self.has_taken(found, cause)),
+            Event::Released => {
+                self.tell_release();
+                self.tenure = None;
+                let stood_down = SaveError::Standby { what: format!("standby for server-id {server_id}: it was given up") };
+                Some(if matches!(ask, Ask::Release { .. }) { Ok(()) } else { Err(stood_down) })
+            }
+            Event::Standby(_) if matches!(ask, Ask::Release { .. }) => Some(Ok(())),
+            Event::Standby(waiting) => Some(Err(self.waits(waiting))),
+            Event::Lost(loss) => Some(self.has_lost(loss)).map(|error| match ask {
+                Ask::Release { .. } => Ok(()),
+                Ask::Save { .. } | Ask::Watch => Err(error),
+            }),
+            Event::Away => Some(Err(match self.problem.clone() {
+                Some(what) => SaveError::ClaimLost { what },
+                None => self.store_is_away(self.link.error.clone()),
+            })),
+        }
+    }
+
+    fn has_saved(&mut self, point: SavePoint, sent: Clocks) {
+        let server_id = self.identity().server_id;
+        self.notes.note(server_id, self.machine.noted_beat(), point.watermark);
+        self.teller.beats += 1;
+        let now = self.place.clock.clocks();
+        self.teller.last_beat_us = now.boot_ns.saturating_sub(sent.boot_ns) / 1000;
+        let Some(tenure) = &mut self.tenure else { return };
+        tenure.point = point;
+        if tenure.saved_at.replace(sent).is_none() {
+            self.tell_takeover(now);
+        }
+    }
+
+    /// The claim is this server's: what its mint begins again at.
+    fn has_taken(&mut self, found: Option<SavePoint>, cause: Cause) -> Result<(), SaveError> {
+        let identity = self.identity();
+        let now = self.place.clock.clocks();
+        let late = || {
+            let claim = &self.sight.as_ref()?.claim;
+            let since_unix_ms = claim.holder()?.since_unix_ms;
+            let cause_seen = self.seen_since.unwrap_or(now);
+            let (owner, cause) = (claim.record.owner, texts::cause(cause, None));
+            let point = claim.record.point;
+            Some(Tenure { owner, since_unix_ms, cause, cause_seen, was_silent: false, point, saved_at: None })
+        };
+        // A write that was done late is the one that was under way.
+        self.tenure = self.taking.take().or_else(late);
+        let noted = self.notes.of(identity.server_id).watermark;
+        if let Some(tenure) = &mut self.tenure {
+            tenure.point = found.unwrap_or(SavePoint::NOTHING);
+            tenure.point.watermark = tenure.point.watermark.max(noted);
+        }
+        if self.place.server_id.is_none()
+            && let Some(hooks) = self.place.hooks.get()
+            && let Err(why) = (hooks.has_server_id)(identity.server_id)
+        {
+            (hooks.must_end)(format!("server-id {} cannot be this server's: {why}", identity.server_id));
+            return Err(SaveError::ClaimLost { what: why });
+        }
+        self.chooser.settle();
+        Err(self.retaken())
+    }
+
+    /// The claim is had, and the caller has to begin again at what was found.
+    pub(super) fn retaken(&self) -> SaveError {
+        let identity = self.identity();
+        let declared = self.sight.as_ref().map(|sight| sight.declared(&self.declarations, identity));
+        // A conflict was found before the claim was taken.
+        let declarations = declared.and_then(Result::ok).unwrap_or_else(|| Arc::clone(&self.declarations));
+        let found = self.tenure.as_ref().map(|tenure| tenure.point).filter(|point| !point.is_nothing());
+        SaveError::ClaimRetaken { found, declarations, term: Term(self.machine.term()) }
+    }
+
+    fn has_lost(&mut self, loss: Loss) -> SaveError {
+        let server_id = self.identity().server_id;
+        self.tell_loss(loss);
+        self.tenure = None;
+        let text = texts::loss(loss, self.sight.as_ref(), server_id, self.link.shown());
+        match loss {
+            Loss::TakenBy(_) | Loss::ReleasedBy(_) => {
+                self.chooser.lost_at = Some(Instant::now());
+                SaveError::Standby { what: format!("standby for server-id {server_id}: {text}") }
+            }
+            Loss::Moved | Loss::Gone | Loss::WentBack { .. } => SaveError::ClaimLost { what: text },
+        }
+    }
+
+    /// Why this server has no claim. One that could be taken and must not be is not eligible.
+    fn waits(&mut self, waiting: Waiting) -> SaveError {
+        let server_id = self.identity().server_id;
+        self.warn_of_name(waiting);
+        self.end_if_lost_for_good(waiting);
+        match texts::waiting(waiting, self.sight.as_ref(), server_id, self.link.shown()) {
+            Waits::Standby(why) => {
+                self.teller.not_eligible.clone_from(&self.obstacle);
+                SaveError::Standby { what: format!("standby for server-id {server_id}: {why}") }
+            }
+            Waits::NotEligible(why) => self.not_eligible(why),
+            Waits::NeedsOperator(what) => SaveError::ClaimLost { what },
+        }
+    }
+
+    fn not_eligible(&mut self, why: String) -> SaveError {
+        let what = format!("standby{}: not eligible: {why}", self.for_server_id());
+        self.teller.not_eligible = Some(why);
+        SaveError::Standby { what }
+    }
+
+    /// Another server with this one's name has the claim, and lives.
+    fn warn_of_name(&mut self, waiting: Waiting) {
+        let Waiting::Held { by, .. } = waiting else { return };
+        let holder = self.sight.as_ref().and_then(|sight| sight.claim.holder());
+        let Some(holder) = holder.filter(|holder| holder.name == self.place.name) else { return };
+        let beats = self.machine.watch().is_some_and(getid_core::claim::Watch::is_fresh);
+        if beats && self.teller.warned_of_name.replace(by) != Some(by) {
+            tracing::warn!(
+                "another server that lives has the name of this one: {} has server-id {}; give each its own instance-name",
+                texts::who(holder),
+                self.identity().server_id
+            );
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Sentences about a claim, for refusals, the log and INFO.
+
+use getid_core::claim::{Cause, Loss, Waiting};
+
+use super::sight::Sight;
+use crate::claim::fleet::{Freed, Holder, Holding, WhyFree};
+use crate::claim::{Mark, Place};
+use crate::text::printable::printable;
+
+/// A holder, as in `host-a (10.1.0.7:7890)`.
+pub(super) fn who(holder: &Holder) -> String {
+    let name = if holder.name.is_empty() { &holder.host } else { &holder.name };
+    let name = if name.is_empty() { format!("{:032x}", holder.instance) } else { printable(name).into_owned() };
+    if holder.address.is_empty() { name } else { format!("{name} ({})", printable(&holder.address)) }
+}
+
+/// Seconds with one digit behind the point.
+pub(super) fn seconds(ns: u64) -> String {
+    let tenths = ns / 100_000_000;
+    format!("{}.{} s", tenths / 10, tenths % 10)
+}
+
+/// Why a claim could be taken, of the record that was found.
+pub(super) fn cause(cause: Cause, found: Option<&Sight>) -> String {
+    let holder = || {
+        let holder = found.and_then(|found| found.claim.holder());
+        holder.map_or_else(|| "the last holder".to_owned(), who)
+    };
+    match cause {
+        Cause::New => "nobody ever had it".to_owned(),
+        Cause::Free => found.map_or_else(|| "nobody had it".to_owned(), |found| free(&found.claim.holding)),
+        Cause::SameFolder => format!("{} ran in this folder and is gone", holder()),
+        Cause::Silent(ns) => format!("its holder {} was silent for {}", holder(), seconds(ns)),
+        Cause::Late => "an earlier attempt to take it was done late".to_owned(),
+    }
+}
+
+fn free(holding: &Holding) -> String {
+    let Holding::Free(Freed { why, by, .. }) = holding else { return "nobody had it".to_owned() };
+    let by = if by.is_empty() { "its last holder".into() } else { printable(by) };
+    match why {
+        WhyFree::New => "nobody ever had it".to_owned(),
+        WhyFree::Stopped => format!("released by {by}"),
+        WhyFree::Clock => format!("given up by {by}, whose clock was absurd"),
+        WhyFree::Operator => format!("an operator took it from {by}"),
+        WhyFree::Advanced => "an operator raised it".to_owned(),
+        WhyFree::Moved => "it was moved here".to_owned(),
+    }
+}
+
+/// What a server waits for, and whether somebody has to do something about it.
+pub(super) enum Waits {
+    /// It is a standby as it should be.
+    Standby(String),
+    /// It would not take the claim, though it could be taken.
+    NotEligible(String),
+    /// Nothing will come of it by itself.
+    NeedsOperator(String),
+}
+
+/// What a server without the claim waits for. Each sentence goes on after "server-id 3: ".
+pub(super) fn waiting(waiting: Waiting, found: Option<&Sight>, server_id: u32, store: &str) -> Waits {
+    match waiting {
+        Waiting::Unread => Waits::Standby("the claim store was not asked yet".to_owned()),
+        Waiting::Held { silent_ns, timeout_ms, .. } => {
+            let holder = found.and_then(|found| found.claim.holder());
+            let holder = holder.map_or_else(|| "another server".to_owned(), who);
+            let silent = if silent_ns < 1_000_000_000 {
+                String::new()
+            } else {
+                format!(", silent for {} of {}", seconds(silent_ns), seconds(timeout_ms.saturating_mul(1_000_000)))
+            };
+            Waits::Standby(format!("held by {holder}{silent}"))
+        }
+        Waiting::Apart { by_ms } => Waits::NotEligible(format!(
+            "this machine's clock is {} {} the record's time, more than id-max-clock-jump-ms: set the clock; or, if it is \
+             right, claim-takeover any",
+            seconds(by_ms.unsigned_abs().saturating_mul(1_000_000)),
+            if by_ms < 0 { "behind" } else { "ahead of" }
+        )),
+        Waiting::SteppedAside => Waits::Standby("it is free, and other servers may take it first".to_owned()),
+        Waiting::Moved => Waits::NeedsOperator(moved(found, server_id, store)),
+        Waiting::Missing => Waits::NeedsOperator(missing(server_id, store)),
+        Waiting::WentBack { noted, found } => Waits::NeedsOperator(went_back(noted, found, server_id, store)),
+        Waiting::BeatsUsedUp => Waits::NeedsOperator(format!("the record in {store} has no beat left to count")),
+    }
+}
+
+/// How a claim was lost: goes on after "server-id 3 was lost: ".
+pub(super) fn loss(loss: Loss, found: Option<&Sight>, server_id: u32, store: &str) -> String {
+    match loss {
+        Loss::TakenBy(by) => {
+            let holder = found.and_then(|found| found.claim.holder()).map(who);
+            format!("{} has taken it over", holder.unwrap_or_else(|| format!("{by:032x}")))
+        }
+        Loss::ReleasedBy(_) => "an operator took it from this server".to_owned(),
+        Loss::Moved => moved(found, server_id, store),
+        Loss::Gone => missing(server_id, store),
+        Loss::WentBack { noted, found } => went_back(noted, found, server_id, store),
+    }
+}
+
+pub(super) fn missing(server_id: u32, store: &str) -> String {
+    format!(
+        "the claim store {store} has no record of server-id {server_id}: if it was ever used, address or prefix are wrong, or \
+         the store has lost it; move a record there (getid state move --server-id {server_id} --from DIR --to {store}), or, \
+         for a server-id that never gave an ID, run `getid cluster init --store {store} --new {server_id}`"
+    )
+}
+
+/// Where the record went, with the remedy.
+pub(super) fn marked(mark: &Mark, server_id: u32, store: &str) -> String {
+    format!("{mark}; {}", mark.remedy(server_id, &Place::of_store(store)))
+}
+
+fn moved(found: Option<&Sight>, server_id: u32, store: &str) -> String {
+    let mark = found.and_then(|found| found.claim.mark.as_ref());
+    let marked = mark.map(|mark| marked(mark, server_id, store));
+    marked.unwrap_or_else(|| "its record was moved to another store".to_owned())
+}
+
+fn went_back(noted: u64, found: u64, server_id: u32, store: &str) -> String {
+    let found = if found == 0 { "no record".to_owned() } else { format!("beat {found}") };
+    format!(
+        "claim store went back: {store} has {found} of server-id {server_id}, and this server knows of beat {noted}; it was \
+         restored from an older copy, or has lost its last writes. When that is mended, or no ID of a lost record can \
+         exist, run `getid state advance --store {store} --server-id {server_id} --past-id ID`, ID being the largest in any \
+         table"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_from_elsewhere_are_safe_to_show() {
+        let holder = |name: &str, address: &str| Holder {
+            name: name.to_owned(),
+            address: address.to_owned(),
+            instance: 7,
+            ..Holder::default()
+        };
+        assert_eq!(who(&holder("host-a", "10.1.0.7:7890")), "host-a (10.1.0.7:7890)");
+        assert_eq!(who(&holder("a\nb", "")), "a\\nb");
+        assert_eq!(who(&holder("", "")), "00000000000000000000000000000007");
+        assert_eq!(seconds(2_049_999_999), "2.0 s");
+    }
+}
