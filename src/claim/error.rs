@@ -84,6 +84,12 @@ pub enum TakeError {
         /// What the system said.
         source: io::Error,
     },
+    /// The claim store, or what is in it, is not for this server.
+    #[error("{why}")]
+    Store {
+        /// What was found, where, and the remedy.
+        why: String,
+    },
     /// A file in the folder cannot be used.
     #[error("cannot {action} {}: {source}; getid must be able to write to its folder (dir)", path.display())]
     Io {

@@ -10,6 +10,7 @@
 //! Invariants: after `save` has returned `Ok`, a crash at any later moment leaves a record that is at least that new;
 //! and nothing is saved for a caller that has not been told what was found when a lost claim was taken again.
 
+pub mod cluster;
 pub mod declarations;
 pub mod envelope;
 mod error;

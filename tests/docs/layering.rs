@@ -69,7 +69,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("metrics", &["claim", "command", "config", "generators", "session", "stats", "system", "text"]),
     ("logging", &["config", "system", "text"]),
     ("generators", &["claim", "sql", "stats", "sync", "system", "text"]),
-    ("claim", &["records", "text"]),
+    ("claim", &["records", "system", "text"]),
     ("sql", &["records", "system", "text"]),
     ("records", &["system", "text"]),
     ("config", &["acl", "system", "text"]),

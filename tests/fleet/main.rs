@@ -9,7 +9,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 #![allow(clippy::too_many_lines, reason = "a test tells its story from beginning to end")]
 
+mod claim;
 mod contract;
+mod faulty;
 #[cfg(all(feature = "sqlite", feature = "mysql", feature = "postgres"))]
 mod sql;
 #[path = "../support/mod.rs"]

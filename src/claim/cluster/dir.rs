@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::claim::{MarkedRecord, RecordError, TakeError};
 
 /// The lock's file.
-pub const LOCK: &str = "claims.lock";
+pub(super) const LOCK: &str = "claims.lock";
 
 /// Where Linux says which boot this is.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -51,7 +51,8 @@ impl FleetDir {
                 std::fs::TryLockError::WouldBlock => {
                     let holder = line_of(&mut lock).and_then(|line| Some(line.split(' ').next()?.parse::<u32>().ok()?));
                     let holder = holder.map_or_else(|| "another process".to_owned(), |pid| format!("pid {pid}"));
-                    let whose = format!("the folder {} (a server with a claim store has one of its own)", dir.display());
+                    let whose =
+                        format!("the folder {} (a server with a claim store has one of its own)", dir.display());
                     return Err(TakeError::Held { path, whose, holder });
                 }
                 std::fs::TryLockError::Error(source) => return Err(failed("lock", source)),
@@ -71,7 +72,10 @@ impl FleetDir {
         };
         // Without it the next start waits for silence.
         if let Err(error) = write(&mut lock) {
-            tracing::warn!("cannot write {}: {error}; after a kill this server waits until its claim is silent", path.display());
+            tracing::warn!(
+                "cannot write {}: {error}; after a kill this server waits until its claim is silent",
+                path.display()
+            );
         }
         let boot_id = std::fs::read_to_string(BOOT_ID).map(|id| id.trim().to_owned()).unwrap_or_default();
         Ok(FleetDir { path: dir.to_owned(), token, boot_id, _lock: lock })
@@ -107,7 +111,10 @@ impl FleetDir {
                  {remedy}",
                 path.display()
             )),
-            Err(error) => Some(format!("cannot use the record {}: {error}; mend it with getid state advance, then {remedy}", path.display())),
+            Err(error) => Some(format!(
+                "cannot use the record {}: {error}; mend it with getid state advance, then {remedy}",
+                path.display()
+            )),
         }
     }
 }
@@ -136,7 +143,8 @@ mod tests {
         assert!(first.is_named(&token, &first.boot_id));
         assert!(!first.is_named(&token, "") && !first.is_named("", &first.boot_id) && !first.is_named(&token, "other"));
         let refused = FleetDir::lock(dir.path()).unwrap_err().to_string();
-        let said = format!("is locked by pid {}; stop that process, or set another server-id or dir", std::process::id());
+        let said =
+            format!("is locked by pid {}; stop that process, or set another server-id or dir", std::process::id());
         assert!(refused.contains(&said), "{refused}");
         drop(first);
         assert_eq!(FleetDir::lock(dir.path()).unwrap().token, token, "the same folder");

@@ -29,8 +29,8 @@ use tokio::time::Instant;
 use self::auto::Chooser;
 use self::dir::FleetDir;
 use self::joining::{Joined, Joining, NotJoined};
-pub use self::link::deadline;
 use self::link::Link;
+pub use self::link::deadline;
 use self::notes::Notes;
 use self::sight::Sight;
 use self::status::Teller;
@@ -114,6 +114,10 @@ pub struct ClusterClaim<C> {
     problem: Option<String>,
     /// Why this server would not take the claim.
     obstacle: Option<String>,
+    /// Why its generators do not follow on those of the newest record.
+    conflict: Option<String>,
+    /// All that a start looks at was looked at, and is as it should be.
+    is_checked: bool,
     /// The fleet's record, as it was when this server last compared itself.
     joined: Option<Joined>,
     joined_at: Option<Instant>,
@@ -156,6 +160,8 @@ impl<C: Clock> ClusterClaim<C> {
             seen_since: None,
             problem: None,
             obstacle: None,
+            conflict: None,
+            is_checked: false,
             joined: None,
             joined_at: None,
             declarations: Arc::default(),
@@ -177,11 +183,14 @@ impl<C: Clock> ClusterClaim<C> {
     async fn first_look(&mut self) -> Result<(), NotJoined> {
         self.join().await?;
         self.check_by_hand().await?;
-        let Some(server_id) = self.server_id else { return Ok(()) };
-        if let Some(unmoved) = self.dir.unmoved_record(server_id, self.link.shown()) {
-            return Err(NotJoined::Refused(unmoved));
+        if let Some(server_id) = self.place.server_id {
+            if let Some(unmoved) = self.dir.unmoved_record(server_id, self.link.shown()) {
+                return Err(NotJoined::Refused(unmoved));
+            }
+            self.look().await?;
         }
-        self.look().await
+        self.is_checked = true;
+        Ok(())
     }
 
     async fn check_by_hand(&mut self) -> Result<(), NotJoined> {
@@ -227,14 +236,15 @@ impl<C: Clock> ClusterClaim<C> {
     async fn prepare(&mut self) -> Result<(), SaveError> {
         let is_old = self.joined_at.is_none_or(|at| at.elapsed() >= JOIN_AGAIN);
         if is_old && !self.machine.is_holder() {
-            match self.join().await {
+            let compared = if self.is_checked { self.join().await } else { self.first_look().await };
+            match compared {
                 Ok(()) => self.obstacle = None,
                 Err(NotJoined::Refused(why)) => {
                     // Asked again after a while.
                     self.joined_at = Some(Instant::now());
                     self.obstacle = Some(why);
                 }
-                Err(NotJoined::Away(_)) if self.joined.is_some() => {}
+                Err(NotJoined::Away(_)) if self.is_checked => {}
                 Err(NotJoined::Away(why)) => return Err(self.store_is_away(why)),
             }
         }
@@ -300,7 +310,9 @@ impl<C: Clock> Claim for ClusterClaim<C> {
                 Ok(()) => break,
                 Err(NotJoined::Refused(why)) => return Err(TakeError::Store { why }),
                 Err(NotJoined::Away(why)) if Instant::now() >= end => {
-                    tracing::warn!("{why}. This server starts as a standby and serves IDs once the claim store answers");
+                    tracing::warn!(
+                        "{why}. This server starts as a standby and serves IDs once the claim store answers"
+                    );
                     break;
                 }
                 Err(NotJoined::Away(_)) => tokio::time::sleep(FIRST_TRY_PAUSE).await,
@@ -346,12 +358,7 @@ impl<C: Clock> Claim for ClusterClaim<C> {
         self.obstacle = standing;
     }
 
-    async fn release(
-        mut self,
-        point: SavePoint,
-        declarations: Arc<Declarations>,
-        term: Term,
-    ) -> Result<(), SaveError> {
+    async fn release(mut self, point: SavePoint, declarations: Arc<Declarations>, term: Term) -> Result<(), SaveError> {
         self.declare(declarations);
         self.why_free = WhyFree::Stopped;
         if self.server_id.is_none() {

@@ -32,8 +32,10 @@ impl Sight {
         let server_id = identity.server_id;
         let key = Key::of_claim(server_id);
         let claim = ClaimRecord::of_row(row, server_id).map_err(|error| {
-            let mend = format!("run `getid state advance --store {store} --server-id {server_id} --past-id ID`, ID being the \
-                 largest in any table");
+            let mend = format!(
+                "run `getid state advance --store {store} --server-id {server_id} --past-id ID`, ID being the \
+                 largest in any table"
+            );
             let remedy = match error {
                 RecordError::Newer { .. } => format!("start the newer getid that wrote it, or {mend}"),
                 _ => mend,

@@ -43,6 +43,8 @@ impl<C: Clock> ClusterClaim<C> {
     pub(super) fn declare(&mut self, declarations: Arc<Declarations>) {
         if !Arc::ptr_eq(&declarations, &self.declarations) {
             self.declarations = declarations;
+            // The newest record is compared with them again.
+            self.sight = self.sight.take().filter(|_| self.machine.is_holder());
         }
         if self.pinned.is_empty() {
             // What a start declares is compared as a whole.
@@ -74,7 +76,9 @@ impl<C: Clock> ClusterClaim<C> {
             let _ = mine.push(Arc::clone(generator));
         }
         let declared = sight.declared(&mine, identity);
-        declared.map_err(|conflict| NotJoined::Refused(format!("claim store {store}: server-id {server_id}: {conflict}")))?;
+        declared.map_err(|conflict| {
+            NotJoined::Refused(format!("claim store {store}: server-id {server_id}: {conflict}"))
+        })?;
         Ok(())
     }
 
@@ -100,12 +104,17 @@ impl<C: Clock> ClusterClaim<C> {
 
     /// What the machine wants; a server that must not take the claim only looks.
     fn wish(&mut self, ask: Ask) -> Wish {
-        if self.obstacle.is_none() || self.machine.is_holder() {
+        if self.must_not_take().is_none() {
             return self.machine.wish(ask);
         }
         // Takes back that the claim may be taken.
         let _ = self.machine.wish(Ask::Release { point: SavePoint::NOTHING, term: 0 });
         self.machine.wish(Ask::Watch)
+    }
+
+    /// Why this server would not take the claim.
+    fn must_not_take(&self) -> Option<&String> {
+        self.obstacle.as_ref().or(self.conflict.as_ref()).filter(|_| !self.machine.is_holder())
     }
 
     fn nothing_to_do(&mut self, ask: Ask) -> Result<(), SaveError> {
@@ -165,6 +174,7 @@ impl<C: Clock> ClusterClaim<C> {
             match Sight::of_row(row, identity, self.link.shown()) {
                 Ok(sight) => {
                     self.notes.note(identity.server_id, sight.stamp.beat, sight.point.watermark);
+                    self.conflict = sight.declared(&self.declarations, identity).err().map(|error| error.to_string());
                     self.sight = Some(sight);
                     self.seen_since = Some(now);
                 }
@@ -239,7 +249,7 @@ impl<C: Clock> ClusterClaim<C> {
         let server_id = self.identity().server_id;
         match event {
             Event::Again => {
-                let must_not = self.obstacle.clone().filter(|_| !self.machine.is_holder());
+                let must_not = self.must_not_take().cloned();
                 must_not.map(|why| Err(self.not_eligible(why)))
             }
             Event::WritesItselfIn { noted, found } => {
@@ -259,7 +269,8 @@ impl<C: Clock> ClusterClaim<C> {
             Event::Released => {
                 self.tell_release();
                 self.tenure = None;
-                let stood_down = SaveError::Standby { what: format!("standby for server-id {server_id}: it was given up") };
+                let stood_down =
+                    SaveError::Standby { what: format!("standby for server-id {server_id}: it was given up") };
                 Some(if matches!(ask, Ask::Release { .. }) { Ok(()) } else { Err(stood_down) })
             }
             Event::Standby(_) if matches!(ask, Ask::Release { .. }) => Some(Ok(())),
@@ -349,7 +360,7 @@ impl<C: Clock> ClusterClaim<C> {
         self.end_if_lost_for_good(waiting);
         match texts::waiting(waiting, self.sight.as_ref(), server_id, self.link.shown()) {
             Waits::Standby(why) => {
-                self.teller.not_eligible.clone_from(&self.obstacle);
+                self.teller.not_eligible = self.must_not_take().cloned();
                 SaveError::Standby { what: format!("standby for server-id {server_id}: {why}") }
             }
             Waits::NotEligible(why) => self.not_eligible(why),

@@ -20,6 +20,11 @@ pub(super) fn seconds(ns: u64) -> String {
     format!("{}.{} s", tenths / 10, tenths % 10)
 }
 
+/// Whole milliseconds.
+pub(super) fn milliseconds(ns: u64) -> String {
+    format!("{} ms", ns / 1_000_000)
+}
+
 /// Why a claim could be taken, of the record that was found.
 pub(super) fn cause(cause: Cause, found: Option<&Sight>) -> String {
     let holder = || {

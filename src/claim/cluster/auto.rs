@@ -1,0 +1,267 @@
+//! `server-id auto`: which claim a server takes that has none of its own, as [`choose`] says.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use getid_core::claim::{Candidate, Choice, Claimant, Clocks, Waiting, Watch, choose, own_name_in_use};
+use tokio::time::Instant;
+
+use super::joining::not_joined;
+use super::sight::Sight;
+use super::{ClusterClaim, NotJoined, options};
+use crate::claim::fleet::{Holding, IdRanges};
+use crate::claim::{Identity, SaveError};
+use crate::records::{CLAIMS, Key, LIST_MAX, Row};
+use crate::system::clock::Clock;
+
+/// Server-ids without a record that are looked at: more than servers start at once.
+const NEW_MAX: usize = 64;
+
+/// How long another server must have this one's server-id before that is for good, in time-outs, and at least.
+const LOST_FOR_TIMEOUTS: u64 = 3;
+/// How long a server-id that cannot be taken is left out.
+const EXCLUDED_FOR: Duration = Duration::from_secs(30);
+const LOST_FOR_MIN: Duration = Duration::from_secs(5);
+
+/// What a server knows of the claims that it may take.
+#[derive(Debug)]
+pub(super) struct Chooser {
+    /// Different on each server.
+    spread: u64,
+    known: BTreeMap<u32, Known>,
+    /// Server-ids that this server does not take for a while, since when, and why.
+    excluded: BTreeMap<u32, (Instant, String)>,
+    warned_of: Option<u32>,
+    /// The server-id is this server's for its life: it had the claim.
+    pub(super) is_settled: bool,
+    /// Since when another server has it.
+    pub(super) lost_at: Option<Instant>,
+}
+
+/// A claim of the list.
+#[derive(Debug)]
+struct Known {
+    sight: Sight,
+    watch: Watch,
+    is_own_name: bool,
+}
+
+impl Chooser {
+    pub(super) fn new(me: u128) -> Chooser {
+        Chooser {
+            spread: u64::try_from(me >> 64).unwrap_or(0),
+            known: BTreeMap::new(),
+            excluded: BTreeMap::new(),
+            warned_of: None,
+            is_settled: false,
+            lost_at: None,
+        }
+    }
+
+    pub(super) fn settle(&mut self) {
+        self.is_settled = true;
+        self.known.clear();
+        self.lost_at = None;
+    }
+
+    /// The candidates among `ids`: those with records, and some without.
+    fn candidates(&self, ids: &IdRanges) -> Vec<Candidate> {
+        let recorded = self.known.iter().map(|(&server_id, known)| Candidate {
+            server_id,
+            watch: Some(known.watch),
+            is_own_name: known.is_own_name,
+        });
+        let is_excluded = |id: &u32| self.excluded.get(id).is_some_and(|(since, _)| since.elapsed() < EXCLUDED_FOR);
+        let is_new = |id: &u32| !self.known.contains_key(id) && !is_excluded(id);
+        let count = ids.iter().filter(is_new).count();
+        let first = usize::try_from(self.spread % u64::try_from(count.max(1)).unwrap_or(1)).unwrap_or(0);
+        let new = ids.iter().filter(is_new).skip(first).chain(ids.iter().filter(is_new).take(first)).take(NEW_MAX);
+        let new = new.map(|server_id| Candidate { server_id, watch: None, is_own_name: false });
+        recorded.filter(|known| !is_excluded(&known.server_id)).chain(new).collect()
+    }
+
+    fn exclude(&mut self, server_id: u32, why: String) {
+        if self.excluded.get(&server_id).is_none_or(|(_, told)| *told != why) {
+            tracing::warn!("server-id {server_id} is not taken: {why}");
+        }
+        self.known.remove(&server_id);
+        self.excluded.insert(server_id, (Instant::now(), why));
+    }
+}
+
+impl<C: Clock> ClusterClaim<C> {
+    /// Looks at all claims, and sets out for one.
+    ///
+    /// # Errors
+    ///
+    /// None is to be had now.
+    pub(super) async fn choose(&mut self) -> Result<(), SaveError> {
+        let ids = match &self.joined {
+            Some(joined) => joined.record.auto.clone(),
+            None => return Err(self.store_is_away("it was not asked yet".to_owned())),
+        };
+        self.list(&ids).await.map_err(|error| match error {
+            NotJoined::Refused(why) | NotJoined::Away(why) => self.store_is_away(why),
+        })?;
+        if let Some(why) = self.obstacle.clone() {
+            return Err(SaveError::Standby { what: format!("standby without a server-id: not eligible: {why}") });
+        }
+        loop {
+            let candidates = self.chooser.candidates(&ids);
+            self.warn_of_own_name(&candidates);
+            let server_id = match choose(&candidates, self.chooser.spread) {
+                Choice::Take(server_id) => server_id,
+                Choice::Look => return Err(self.no_server_id("its own record is looked at")),
+                Choice::Wait if ids.is_empty() => {
+                    return Err(self.no_server_id(
+                        "the cluster record lists none for auto; run getid cluster init --auto with some",
+                    ));
+                }
+                Choice::Wait => {
+                    let of = format!(
+                        "all {} that auto may take are held, the first that comes free is taken",
+                        ids.iter().count()
+                    );
+                    return Err(self.no_server_id(&of));
+                }
+            };
+            match self.dir.unmoved_record(server_id, self.link.shown()) {
+                Some(why) => self.chooser.exclude(server_id, why),
+                None => {
+                    self.set_out_for(server_id);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn no_server_id(&self, why: &str) -> SaveError {
+        SaveError::Standby { what: format!("standby without a server-id: {why}") }
+    }
+
+    fn set_out_for(&mut self, server_id: u32) {
+        let known = self.chooser.known.get(&server_id);
+        let watch = known.map(|known| known.watch);
+        self.sight = known.map(|known| known.sight.clone());
+        self.seen_since = Some(self.place.clock.clocks());
+        self.server_id = Some(server_id);
+        let noted = self.notes.of(server_id).beat;
+        self.machine = Claimant::new(self.me, options(&self.place, watch.is_none()), noted, watch);
+    }
+
+    /// After a save: a claim that somebody else got is left, and another is looked for.
+    pub(super) fn choose_again(&mut self, result: &Result<(), SaveError>) {
+        let is_auto = self.place.server_id.is_none() && !self.chooser.is_settled;
+        if !is_auto || self.machine.is_holder() {
+            return;
+        }
+        let Some(server_id) = self.server_id else { return };
+        match (result, self.machine.waiting()) {
+            // Nobody knows what became of a write: it is settled first.
+            (_, None) => return,
+            (
+                Err(_),
+                Some(Waiting::WentBack { .. } | Waiting::Moved | Waiting::BeatsUsedUp | Waiting::Apart { .. }),
+            ) => {
+                let why = result.as_ref().err().map_or_else(String::new, ToString::to_string);
+                self.chooser.exclude(server_id, why);
+            }
+            (Err(SaveError::ClaimLost { what }), _) => self.chooser.exclude(server_id, what.clone()),
+            (Err(SaveError::Standby { .. }), Some(Waiting::Held { .. } | Waiting::SteppedAside)) => {}
+            _ => return,
+        }
+        self.server_id = None;
+        self.sight = None;
+    }
+
+    /// Reads the records of all claims that auto may take.
+    async fn list(&mut self, ids: &IdRanges) -> Result<(), NotJoined> {
+        let mut found = BTreeMap::new();
+        let mut after = String::new();
+        loop {
+            let sent = self.place.clock.clocks();
+            let rows = match self.link.list(CLAIMS, &after, LIST_MAX).await {
+                Ok(rows) => rows,
+                Err(error) => {
+                    self.chooser.known.values_mut().for_each(|known| known.watch.failed(sent));
+                    return Err(not_joined(&self.link, &error));
+                }
+            };
+            let now = self.place.clock.clocks();
+            for (key, row) in &rows {
+                if let Some(server_id) = key.server_id().filter(|&id| ids.contains(id))
+                    && let Some(known) = self.see_listed(server_id, row, (sent, now))
+                {
+                    found.insert(server_id, known);
+                }
+            }
+            match rows.last() {
+                Some((key, _)) if rows.len() >= LIST_MAX => Key::as_str(key).clone_into(&mut after),
+                _ => break,
+            }
+        }
+        self.chooser.known = found;
+        Ok(())
+    }
+
+    fn see_listed(&mut self, server_id: u32, row: &Row, (sent, now): (Clocks, Clocks)) -> Option<Known> {
+        let before = self.chooser.known.remove(&server_id);
+        let identity = Identity { server_id, layout: self.place.layout };
+        let (sight, mut watch) = match before {
+            Some(known) if known.sight.stamp == row.stamp => (known.sight, Some(known.watch)),
+            before => match Sight::of_row(row, identity, self.link.shown()) {
+                Ok(sight) => (sight, before.map(|known| known.watch)),
+                Err(why) => {
+                    self.chooser.exclude(server_id, why);
+                    return None;
+                }
+            },
+        };
+        if let Err(conflict) = sight.declared(&self.declarations, identity) {
+            self.chooser.exclude(server_id, conflict.to_string());
+            return None;
+        }
+        self.notes.note(server_id, sight.stamp.beat, sight.point.watermark);
+        let (name, folder, boot_id) = match &sight.claim.holding {
+            Holding::Held(holder) => (&holder.name, holder.folder.as_str(), holder.boot_id.as_str()),
+            Holding::Free(freed) => (&freed.by, "", ""),
+        };
+        let is_own_name = *name == self.place.name;
+        let seen = sight.seen(self.dir.is_named(folder, boot_id));
+        match &mut watch {
+            Some(watch) => watch.saw(sent, now, seen),
+            None => watch = Some(Watch::new(now, seen)),
+        }
+        Some(Known { watch: watch?, sight, is_own_name })
+    }
+
+    fn warn_of_own_name(&mut self, candidates: &[Candidate]) {
+        let Some(server_id) = own_name_in_use(candidates) else { return };
+        if self.chooser.warned_of.replace(server_id) != Some(server_id) {
+            tracing::warn!(
+                "another server that lives has the name of this one, '{}', and server-id {server_id}; give each its own \
+                 instance-name. This one takes another server-id",
+                crate::text::printable::printable(&self.place.name)
+            );
+        }
+    }
+
+    /// A server with `server-id auto` goes on with its own only: once that is another's for good, it ends, and its
+    /// supervisor starts it again.
+    pub(super) fn end_if_lost_for_good(&mut self, waiting: Waiting) {
+        let Some(lost_at) = self.chooser.lost_at.filter(|_| self.place.server_id.is_none()) else { return };
+        let Waiting::Held { silent_ns, timeout_ms, .. } = waiting else { return };
+        let timeout = Duration::from_millis(timeout_ms);
+        let for_good = (timeout * u32::try_from(LOST_FOR_TIMEOUTS).unwrap_or(1)).max(LOST_FOR_MIN);
+        if Duration::from_nanos(silent_ns) < timeout
+            && lost_at.elapsed() >= for_good
+            && let Some(hooks) = self.place.hooks.get()
+        {
+            let server_id = self.identity().server_id;
+            (hooks.must_end)(format!(
+                "server-id {server_id} (server-id auto) is another server's for good; a new start takes another one"
+            ));
+            self.chooser.lost_at = None;
+        }
+    }
+}

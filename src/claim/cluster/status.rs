@@ -1,0 +1,229 @@
+//! What is told of a claim: to the log once, and to [`ClaimView`](crate::claim::status::ClaimView) at each step.
+
+use getid_core::Tick;
+use getid_core::claim::{Clocks, Loss, Waiting};
+
+use super::ClusterClaim;
+use super::texts;
+use crate::claim::SaveError;
+use crate::claim::status::{ClaimRole, ClaimStatus, HolderStatus, TakeoverStatus};
+use crate::system::clock::Clock;
+use crate::text::printable::printable;
+
+const NS_PER_MS: u64 = 1_000_000;
+
+/// What was told, and what is counted.
+#[derive(Debug, Default)]
+pub(super) struct Teller {
+    pub(super) beats: u64,
+    pub(super) last_beat_us: u64,
+    takeovers: u64,
+    losses: u64,
+    last_takeover: Option<TakeoverStatus>,
+    pub(super) not_eligible: Option<String>,
+    pub(super) warned_of_name: Option<u128>,
+    product: String,
+    last_answer_unix_ms: u64,
+    /// What the log has of the standing: told when it changes.
+    told: Option<Told>,
+    /// Since when the store has not answered.
+    away_since: Option<Clocks>,
+}
+
+/// How it stands, as far as the log says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Told {
+    Holder,
+    Standby(String),
+    NeedsOperator(String),
+}
+
+impl<C: Clock> ClusterClaim<C> {
+    /// What the store is, once, and what is unsound about it.
+    pub(super) async fn greet(&mut self) {
+        if !self.teller.product.is_empty() {
+            return;
+        }
+        let store = std::sync::Arc::clone(self.link.store());
+        let about = tokio::time::timeout(super::deadline(self.place.timeout_ms), store.about()).await;
+        let Ok(Ok(about)) = about else { return };
+        for warning in &about.warnings {
+            tracing::warn!("claim store {}: {}", store.shown(), printable(warning));
+        }
+        self.teller.product = printable(&about.product).into_owned();
+    }
+
+    /// After each step: `error` is what it came to.
+    pub(super) fn tell(&mut self, error: Option<&SaveError>) {
+        let now = self.place.clock.clocks();
+        self.tell_of_store(now);
+        self.notes.keep();
+        self.tell_standing(error);
+        let why = match error {
+            Some(SaveError::Standby { what }) => what.clone(),
+            Some(error) if !self.machine.is_holder() => error.to_string(),
+            _ if self.machine.is_holder() => String::new(),
+            _ => format!("standby{}: the claim store was not asked yet", self.for_server_id()),
+        };
+        if self.machine.is_holder() {
+            self.teller.not_eligible = None;
+        }
+        let teller = &self.teller;
+        let status = ClaimStatus {
+            store: self.link.shown().to_owned(),
+            product: teller.product.clone(),
+            role: if self.machine.is_holder() { ClaimRole::Holder } else { ClaimRole::Standby },
+            server_id: self.server_id.filter(|_| self.place.server_id.is_some() || self.chooser.is_settled),
+            instance_name: self.place.name.clone(),
+            instance: format!("{:032x}", self.me),
+            holder: self.holder_status(now),
+            why,
+            not_eligible: teller.not_eligible.clone(),
+            timeout_ms: self.place.timeout_ms,
+            ride_through_ms: self.ride_through_ms(now),
+            last_answer_unix_ms: teller.last_answer_unix_ms,
+            beats: teller.beats,
+            errors: self.link.errors,
+            error: self.link.error.clone(),
+            last_beat_us: teller.last_beat_us,
+            takeovers: teller.takeovers,
+            losses: teller.losses,
+            last_takeover: teller.last_takeover.clone(),
+            ..ClaimStatus::default()
+        };
+        self.place.view.tell(status);
+    }
+
+    /// Who has the claim, as far as this server knows.
+    fn holder_status(&self, now: Clocks) -> Option<HolderStatus> {
+        let wall = |unix_ms: i64| unix_ms.max(0).cast_unsigned();
+        if self.machine.is_holder() {
+            let hold = self.machine.hold();
+            let until = hold.map_or(now.wall_ms, |hold| hold.sent.wall_ms.saturating_add_unsigned(hold.for_ms));
+            return Some(HolderStatus {
+                instance: format!("{:032x}", self.me),
+                name: self.place.name.clone(),
+                host: self.place.host.clone(),
+                address: self.place.address.clone(),
+                since_unix_ms: wall(self.tenure.as_ref().map_or(0, |tenure| tenure.since_unix_ms)),
+                until_unix_ms: wall(until),
+            });
+        }
+        let sight = self.sight.as_ref()?;
+        let holder = sight.claim.holder()?;
+        // Its newest beat was sent before this server saw it.
+        let seen_since = self.seen_since.unwrap_or(now);
+        let silent_ms = now.boot_ns.saturating_sub(seen_since.boot_ns) / NS_PER_MS;
+        let seen_at = now.wall_ms.saturating_sub_unsigned(silent_ms);
+        Some(HolderStatus {
+            instance: format!("{:032x}", holder.instance),
+            name: holder.name.clone(),
+            host: holder.host.clone(),
+            address: holder.address.clone(),
+            since_unix_ms: wall(holder.since_unix_ms),
+            until_unix_ms: wall(seen_at.saturating_add_unsigned(sight.seen(false).timeout_ms * 3 / 4)),
+        })
+    }
+
+    /// How long IDs go on if the store does not answer from now on, ms.
+    fn ride_through_ms(&self, now: Clocks) -> u64 {
+        let hold_ms = self.machine.hold().map_or(0, |hold| hold.left_ns(now) / NS_PER_MS);
+        let watermark = self.tenure.as_ref().map_or(Tick(0), |tenure| tenure.point.watermark);
+        let ends_unix_ms = watermark.unix_ms(self.place.layout.epoch());
+        hold_ms.min(ends_unix_ms.saturating_sub(now.wall_ms).max(0).cast_unsigned())
+    }
+
+    /// A store that is away, and one that is back: a line each.
+    fn tell_of_store(&mut self, now: Clocks) {
+        if self.link.error.is_empty() {
+            self.teller.last_answer_unix_ms = now.wall_ms.max(0).cast_unsigned();
+            if let Some(since) = self.teller.away_since.take() {
+                let for_ns = now.boot_ns.saturating_sub(since.boot_ns);
+                tracing::warn!("claim store {} answers again, after {}", self.link.shown(), texts::seconds(for_ns));
+            }
+        } else if self.teller.away_since.is_none() {
+            self.teller.away_since = Some(now);
+            let goes_on = if self.machine.is_holder() {
+                format!(
+                    "; IDs go on for {}, then requests are refused with MISCONF until it answers",
+                    texts::seconds(self.ride_through_ms(now).saturating_mul(NS_PER_MS))
+                )
+            } else {
+                String::new()
+            };
+            tracing::error!("{}{goes_on}", self.link.error);
+        }
+    }
+
+    /// What this server is, whenever that is another thing.
+    fn tell_standing(&mut self, error: Option<&SaveError>) {
+        let standing = match error {
+            _ if self.machine.is_holder() => Told::Holder,
+            Some(SaveError::ClaimLost { what }) => Told::NeedsOperator(what.clone()),
+            _ => match (&self.teller.not_eligible, self.machine.waiting()) {
+                (Some(why), _) => Told::Standby(format!("not eligible: {why}")),
+                (None, Some(Waiting::Held { .. })) => {
+                    let holder = self.sight.as_ref().and_then(|sight| sight.claim.holder());
+                    Told::Standby(format!("held by {}", holder.map_or_else(|| "another server".to_owned(), texts::who)))
+                }
+                // What passes.
+                _ => return,
+            },
+        };
+        if self.teller.told.as_ref() == Some(&standing) {
+            return;
+        }
+        let server_id = self.for_server_id();
+        match &standing {
+            Told::Holder => {}
+            Told::Standby(why) => tracing::info!("standby{server_id}: {why}"),
+            Told::NeedsOperator(why) => tracing::error!("no IDs{server_id}: {why}"),
+        }
+        self.teller.told = Some(standing);
+    }
+
+    /// The claim was taken, and the first save is done: IDs can be given.
+    pub(super) fn tell_takeover(&mut self, now: Clocks) {
+        let Some(tenure) = &self.tenure else { return };
+        let took_ns = now.boot_ns.saturating_sub(tenure.cause_seen.boot_ns);
+        let line = format!(
+            "server-id {} is this server's: {}; IDs again after {} (claim store {})",
+            self.identity().server_id,
+            tenure.cause,
+            texts::milliseconds(took_ns),
+            self.link.shown()
+        );
+        if tenure.was_silent {
+            tracing::warn!("{line}");
+        } else {
+            tracing::info!("{line}");
+        }
+        self.teller.takeovers += 1;
+        self.teller.last_takeover = Some(TakeoverStatus {
+            at_unix_ms: now.wall_ms.max(0).cast_unsigned(),
+            cause: tenure.cause.clone(),
+            took_ms: took_ns / NS_PER_MS,
+        });
+    }
+
+    /// The claim was this server's, and is no longer.
+    pub(super) fn tell_loss(&mut self, loss: Loss) {
+        self.teller.losses += 1;
+        let now = self.place.clock.clocks();
+        let server_id = self.identity().server_id;
+        let saved_at = self.tenure.as_ref().and_then(|tenure| tenure.saved_at);
+        let since = saved_at.map_or_else(String::new, |at| {
+            let silent_ns = now.boot_ns.saturating_sub(at.boot_ns);
+            format!(", {} after this server's last beat", texts::seconds(silent_ns))
+        });
+        let why = texts::loss(loss, self.sight.as_ref(), server_id, self.link.shown());
+        tracing::error!(
+            "server-id {server_id} was lost: {why}{since}. This server gives no IDs and waits as a standby"
+        );
+    }
+
+    pub(super) fn tell_release(&self) {
+        let server_id = self.identity().server_id;
+        tracing::info!("server-id {server_id} is released: its next holder goes on at once");
+    }
+}

@@ -1,0 +1,640 @@
+//! The claim of a server in a store, step by step, in paused time: who has it, who waits, and what is refused.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use getid::claim::cluster::{ClusterClaim, FleetPlace, Hooks};
+use getid::claim::fleet::{ClaimRecord, ClusterRecord, Freed, Holding, IdRanges, WhyFree};
+use getid::claim::status::{ClaimRole, ClaimView};
+use getid::claim::{Claim, Declarations, Identity, Mark, Owner, Place, Record, SaveError, Taken, Term};
+use getid::records::{Key, Row, Stamp};
+use getid::system::clock::Clock as _;
+use getid_core::{Declaration, Epoch, Layout, SavePoint, Tick, no_dates};
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+use crate::faulty::{Fails, FaultyStore, TestClock};
+
+const TIMEOUT_MS: u64 = 2000;
+
+/// A fleet: a store with the cluster's record and the claims 0 to 3, of which 2 and 3 are auto's.
+struct Fleet {
+    store: Arc<FaultyStore>,
+    clock: TestClock,
+}
+
+impl Fleet {
+    fn new() -> Fleet {
+        let fleet = Fleet { store: FaultyStore::new(), clock: TestClock::new() };
+        fleet.set_cluster(&ClusterRecord::new(Layout::default(), IdRanges::parse("2-3").unwrap()));
+        for server_id in 0..2 {
+            fleet.set(&ClaimRecord::new(identity(server_id), TIMEOUT_MS, 0));
+        }
+        fleet
+    }
+
+    fn set_cluster(&self, record: &ClusterRecord) {
+        let row = record.to_row(Stamp { writer: 1, beat: 1 }).unwrap();
+        self.store.memory.set(Key::of_cluster(), Some(row));
+    }
+
+    fn set(&self, record: &ClaimRecord) {
+        let writer = record.holder().map_or(1, |holder| holder.instance);
+        let row = record.to_row(writer).unwrap();
+        self.store.memory.set(Key::of_claim(record.record.identity.server_id), Some(row));
+    }
+
+    fn record(&self, server_id: u32) -> ClaimRecord {
+        ClaimRecord::of_row(&self.store.claim(server_id).unwrap(), server_id).unwrap()
+    }
+
+    fn holder(&self, server_id: u32) -> Option<String> {
+        self.record(server_id).holder().map(|holder| holder.name.clone())
+    }
+
+    fn place(&self, name: &str, dir: &Path, server_id: Option<u32>) -> FleetPlace<TestClock> {
+        FleetPlace {
+            store: Arc::clone(&self.store) as _,
+            clock: self.clock.clone(),
+            dir: dir.to_owned(),
+            layout: Layout::default(),
+            server_id,
+            name: name.to_owned(),
+            host: format!("{name}.example"),
+            address: String::new(),
+            timeout_ms: TIMEOUT_MS,
+            takes_any: false,
+            max_clock_jump_ms: 3_600_000,
+            generators: Vec::new(),
+            counters: Vec::new(),
+            view: Arc::default(),
+            hooks: Arc::new(OnceLock::new()),
+            first_try: Duration::from_secs(3),
+        }
+    }
+
+    async fn start(&self, name: &str, server_id: impl Into<Option<u32>>) -> Server {
+        let dir = TempDir::new().unwrap();
+        let place = self.place(name, dir.path(), server_id.into());
+        Server::start(place, dir).await.unwrap_or_else(|why| panic!("{name}: {why}"))
+    }
+
+    /// Why a server does not start.
+    async fn refusal(&self, change: impl FnOnce(&mut FleetPlace<TestClock>)) -> String {
+        let dir = TempDir::new().unwrap();
+        let mut place = self.place("a", dir.path(), Some(0));
+        change(&mut place);
+        Server::start(place, dir).await.err().expect("a refusal")
+    }
+}
+
+fn identity(server_id: u32) -> Identity {
+    Identity { server_id, layout: Layout::default() }
+}
+
+fn declared(words: &str) -> Arc<Declaration> {
+    Arc::new(Declaration::parse(&words.split(' ').collect::<Vec<_>>(), no_dates).unwrap())
+}
+
+/// A server as far as its claim goes: what its keeper does.
+struct Server {
+    claim: Option<Taken<ClusterClaim<TestClock>>>,
+    clock: TestClock,
+    view: Arc<ClaimView>,
+    hooks: Arc<OnceLock<Hooks>>,
+    dir: TempDir,
+    /// What its mint was told that it begins at.
+    found: Option<SavePoint>,
+    /// The last point that was saved.
+    saved: Option<SavePoint>,
+    beats: u64,
+}
+
+impl Server {
+    async fn start(place: FleetPlace<TestClock>, dir: TempDir) -> Result<Server, String> {
+        let (clock, view, hooks) = (place.clock.clone(), Arc::clone(&place.view), Arc::clone(&place.hooks));
+        let claim = ClusterClaim::take(place).await.map_err(|error| error.to_string())?;
+        assert!(claim.point.is_none() && view.is_standby());
+        Ok(Server { claim: Some(claim), clock, view, hooks, dir, found: None, saved: None, beats: 0 })
+    }
+
+    fn claim(&mut self) -> &mut Taken<ClusterClaim<TestClock>> {
+        self.claim.as_mut().expect("it runs")
+    }
+
+    /// A point as a mint would save it now.
+    fn point(&mut self) -> SavePoint {
+        self.beats += 1;
+        let now = self.clock.wall_unix_ms() - i64::try_from(Epoch::DEFAULT.unix_ms()).unwrap();
+        let reference = Tick(u64::try_from(now).unwrap() + self.beats);
+        let found = self.found.unwrap_or(SavePoint::NOTHING);
+        let watermark = Tick(reference.0 + 3000).max(found.watermark);
+        SavePoint { watermark, reference, max_borrow_ms: 3000 }
+    }
+
+    /// One save.
+    async fn step(&mut self) -> Result<(), SaveError> {
+        let point = self.point();
+        let result = self.claim().save(point).await;
+        match &result {
+            Ok(()) => self.saved = Some(point),
+            Err(SaveError::ClaimRetaken { found, .. }) => self.found = *found,
+            Err(_) => {}
+        }
+        result
+    }
+
+    /// Saves at its pace for so long, and says how the last one ended.
+    async fn run_ms(&mut self, ms: u64) -> Result<(), SaveError> {
+        let end = self.clock.now_ms() + ms;
+        loop {
+            let began = self.clock.now_ms();
+            let result = self.step().await;
+            if self.clock.now_ms() >= end {
+                return result;
+            }
+            if !matches!(result, Err(SaveError::ClaimRetaken { .. })) {
+                let pace = self.claim().claim.pace().unwrap();
+                let left = (began + u64::try_from(pace.as_millis()).unwrap()).saturating_sub(self.clock.now_ms());
+                sleep(Duration::from_millis(left.max(1))).await;
+            }
+        }
+    }
+
+    /// Until it has the claim, and has saved once: after how long, ms.
+    async fn until_holder(&mut self, bound_ms: u64) -> u64 {
+        let began = self.clock.now_ms();
+        loop {
+            match self.step().await {
+                Ok(()) => return self.clock.now_ms() - began,
+                Err(SaveError::ClaimRetaken { .. }) => {}
+                Err(_) => sleep(self.claim().claim.pace().unwrap()).await,
+            }
+            assert!(self.clock.now_ms() < began + bound_ms, "{:?}", self.view.status());
+        }
+    }
+
+    async fn fails(&mut self) -> String {
+        self.step().await.unwrap_err().to_string()
+    }
+
+    fn why(&self) -> String {
+        self.view.status().why.clone()
+    }
+
+    async fn stop(&mut self) -> Result<(), SaveError> {
+        let point = self.saved.unwrap_or(SavePoint::NOTHING);
+        self.claim.take().expect("it runs").release(point).await
+    }
+
+    /// Kill -9: its folder stays.
+    fn kill(mut self) -> TempDir {
+        self.claim = None;
+        self.dir
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_claim_is_taken_and_kept() {
+    let fleet = Fleet::new();
+    let mut a = fleet.start("a", 0).await;
+    let taken = a.step().await.unwrap_err();
+    assert!(matches!(taken, SaveError::ClaimRetaken { found: None, term: Term(1), .. }), "{taken:?}");
+    assert!(a.claim().claim.hold().is_none(), "nothing is saved yet");
+    a.step().await.unwrap();
+    let record = fleet.record(0);
+    assert_eq!((record.record.point, fleet.holder(0).as_deref()), (a.saved.unwrap(), Some("a")));
+    let hold = a.claim().claim.hold().unwrap();
+    assert_eq!(hold.for_ms, TIMEOUT_MS * 3 / 4);
+    let status = a.view.status();
+    assert_eq!((status.role, status.server_id, status.takeovers), (ClaimRole::Holder, Some(0), 1));
+    assert_eq!(status.last_takeover.as_ref().unwrap().cause, "nobody ever had it");
+    // A beat each quarter of the time-out, and nothing else is written.
+    let writes = fleet.store.writes.load(std::sync::atomic::Ordering::Relaxed);
+    a.run_ms(10_000).await.unwrap();
+    let beats = fleet.store.writes.load(std::sync::atomic::Ordering::Relaxed) - writes;
+    assert!((19..=22).contains(&beats), "{beats}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_takes_a_released_claim_at_once_and_goes_on_exactly() {
+    let fleet = Fleet::new();
+    let mut a = fleet.start("host-a", 0).await;
+    a.until_holder(1000).await;
+    let mut b = fleet.start("host-b", 0).await;
+    let error = b.run_ms(500).await.unwrap_err();
+    assert!(
+        matches!(&error, SaveError::Standby { what } if what == "standby for server-id 0: held by host-a"),
+        "{error:?}"
+    );
+    assert_eq!(
+        (b.view.status().role, b.why().as_str()),
+        (ClaimRole::Standby, "standby for server-id 0: held by host-a")
+    );
+    assert_eq!(b.view.status().holder.as_ref().unwrap().name, "host-a");
+    a.stop().await.unwrap();
+    assert!(matches!(fleet.record(0).holding, Holding::Free(Freed { why: WhyFree::Stopped, .. })));
+    assert!(b.until_holder(1000).await <= 200);
+    assert_eq!(b.found, a.saved);
+    assert_eq!(b.view.status().last_takeover.as_ref().unwrap().cause, "released by host-a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_takes_a_silent_claim_after_the_whole_time_out() {
+    let fleet = Fleet::new();
+    let mut a = fleet.start("host-a", 0).await;
+    a.until_holder(1000).await;
+    let mut b = fleet.start("host-b", 0).await;
+    let _ = b.run_ms(300).await;
+    a.run_ms(1).await.unwrap();
+    let before = fleet.record(0);
+    let _folder = a.kill();
+    let took_ms = b.until_holder(5000).await;
+    assert!((TIMEOUT_MS..TIMEOUT_MS + 500).contains(&took_ms), "{took_ms}");
+    assert_eq!(b.found, Some(before.record.point));
+    let record = fleet.record(0);
+    assert!(record.record.owner.term > before.record.owner.term && record.beat > before.beat);
+    let cause = b.view.status().last_takeover.as_ref().unwrap().cause.clone();
+    assert!(cause.starts_with("its holder host-a was silent for 2.0 s"), "{cause}");
+}
+
+/// Both believe that they have it; the fence lets one of them save.
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_was_paused_finds_out_and_saves_nothing() {
+    let fleet = Fleet::new();
+    let mut a = fleet.start("host-a", 0).await;
+    a.until_holder(1000).await;
+    let mut b = fleet.start("host-b", 0).await;
+    b.until_holder(5000).await;
+    let error = a.step().await.unwrap_err();
+    assert!(matches!(&error, SaveError::Standby { what } if what.contains("host-b has taken it over")), "{error}");
+    assert_eq!((fleet.holder(0).as_deref(), a.view.status().losses), (Some("host-b"), 1));
+    b.step().await.unwrap();
+    assert!(a.fails().await.starts_with("standby for server-id 0: held by host-b"));
+    // And back.
+    b.stop().await.unwrap();
+    a.until_holder(1000).await;
+    assert_eq!(a.found, b.saved);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_became_of_a_lost_reply_is_found_out_by_reading() {
+    for fails in [Fails::LosesReplies, Fails::LosesRequests] {
+        let fleet = Fleet::new();
+        let mut a = fleet.start("a", 0).await;
+        // Of the write that takes the claim: the read before it is answered.
+        let _ = a.claim().claim.pace();
+        fleet.store.fail_times(fails, 2);
+        a.until_holder(2000).await;
+        for _ in 0..5 {
+            fleet.store.fail_times(fails, 1);
+            let failed = a.step().await.unwrap_err();
+            assert!(
+                matches!(&failed, SaveError::Store { text } if text.contains("claim store test://store")),
+                "{failed:?}"
+            );
+            a.step().await.unwrap();
+            assert_eq!(fleet.record(0).record.point, a.saved.unwrap(), "{fails:?}");
+        }
+    }
+}
+
+/// A claim of which the server never heard that it has it is had all the same, and told of when it begins.
+#[tokio::test(start_paused = true)]
+async fn a_save_that_was_given_up_is_told_the_next_time() {
+    let fleet = Fleet::new();
+    let mut a = fleet.start("a", 0).await;
+    fleet.store.fail(Fails::Hangs);
+    let point = a.point();
+    let claim = &mut a.claim().claim;
+    let given_up = tokio::time::timeout(Duration::from_millis(5), claim.save(point, Arc::default(), Term(0))).await;
+    assert!(given_up.is_err());
+    fleet.store.fail(Fails::Not);
+    let taken = a.claim().claim.save(point, Arc::default(), Term(0)).await;
+    assert!(matches!(taken, Err(SaveError::ClaimRetaken { term: Term(1), .. })), "{taken:?}");
+    // For the old term nothing is ever saved.
+    for _ in 0..3 {
+        let again = a.claim().claim.save(point, Arc::default(), Term(0)).await;
+        assert!(matches!(again, Err(SaveError::ClaimRetaken { term: Term(1), .. })), "{again:?}");
+    }
+    a.claim().claim.save(point, Arc::default(), Term(1)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_and_back() {
+    for fails in [Fails::Away, Fails::Hangs, Fails::LosesRequests, Fails::Refuses] {
+        let fleet = Fleet::new();
+        let mut a = fleet.start("host-a", 0).await;
+        a.until_holder(1000).await;
+        let mut b = fleet.start("host-b", 0).await;
+        let _ = b.run_ms(200).await;
+        fleet.store.fail(fails);
+        let failed = a.run_ms(10_000).await.unwrap_err();
+        assert!(matches!(failed, SaveError::Store { .. }), "{failed:?}");
+        assert_eq!((a.view.status().role, a.view.status().ride_through_ms), (ClaimRole::Holder, 0));
+        let waits = b.run_ms(10_000).await.unwrap_err().to_string();
+        assert!(
+            waits.starts_with("standby for server-id 0: waiting for the claim store: claim store test://store: "),
+            "{waits}"
+        );
+        fleet.store.fail(Fails::Not);
+        // Time in which nobody could read is no silence.
+        let _ = b.run_ms(500).await;
+        a.run_ms(300).await.unwrap();
+        assert_eq!((fleet.holder(0).as_deref(), a.view.status().losses), (Some("host-a"), 0), "{fails:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_a_start_without_the_store_it_is_waited_for() {
+    let fleet = Fleet::new();
+    fleet.store.fail(Fails::Away);
+    let mut a = fleet.start("a", 0).await;
+    assert_eq!(fleet.clock.now_ms() / 1000, 3, "a start waits for three seconds");
+    let waits = a.fails().await;
+    assert_eq!(
+        waits,
+        "standby for server-id 0: waiting for the claim store: claim store test://store: connection refused"
+    );
+    fleet.store.fail(Fails::Not);
+    a.until_holder(1000).await;
+}
+
+/// What a start finds, and how it is refused.
+#[tokio::test(start_paused = true)]
+async fn what_ends_a_start() {
+    let fleet = Fleet::new();
+    let check = |refusal: String, said: &str| assert!(refusal.contains(said), "{refusal}\nwithout: {said}");
+    check(
+        fleet.refusal(|place| place.server_id = Some(3)).await,
+        "run `getid cluster init --store test://store --new 3`",
+    );
+    let layout = |epoch, bits| Layout::new(Epoch::from_unix_ms(epoch).unwrap(), bits, 21 - bits, 0).unwrap();
+    let epoch = Epoch::DEFAULT.unix_ms();
+    check(fleet.refusal(|place| place.layout = layout(epoch - 1, 2)).await, "id-epoch is 1420041599999");
+    check(fleet.refusal(|place| place.layout = layout(epoch, 3)).await, "id-range is 3, and this fleet's is 2");
+    let _a = {
+        let dir = TempDir::new().unwrap();
+        let mut place = fleet.place("a", dir.path(), Some(1));
+        place.generators = vec![declared("t twitter datacenter 1 worker 1")];
+        let mut a = Server::start(place, dir).await.unwrap();
+        let mut declarations = Declarations::default();
+        declarations = declarations.with(&[declared("t twitter datacenter 1 worker 1")], 0, |_| 0).unwrap();
+        a.claim().declarations = Arc::new(declarations);
+        a.until_holder(1000).await;
+        a
+    };
+    check(
+        fleet.refusal(|place| place.generators = vec![declared("t js53")]).await,
+        "generator 't' is declared here as 'js53",
+    );
+    let same = |place: &mut FleetPlace<_>| place.generators = vec![declared("t twitter datacenter 1 worker 1")];
+    check(fleet.refusal(same).await, "generator t has the worker fields that it has on server-id 1 (instance-name a)");
+    fleet.store.fail(Fails::Refuses);
+    check(fleet.refusal(|_| ()).await, "claim store test://store: password authentication failed; set the right one");
+    fleet.store.fail(Fails::Not);
+
+    let good = fleet.store.claim(0).unwrap();
+    for (from, to, said) in [
+        (
+            "state 4",
+            "state 5",
+            "it is of format version 5, this getid reads versions 1 to 4; to go on, start the newer getid",
+        ),
+        ("beat 1", "beat 2", "its checksum is"),
+    ] {
+        let mut text = good.text.replace(from, to);
+        if to == "state 5" {
+            let body = text[..text.find("checksum").unwrap()].to_owned();
+            text = format!("{body}checksum crc32 {:08x}\n", crc32fast::hash(body.as_bytes()));
+        }
+        fleet.store.memory.set(Key::of_claim(0), Some(Row { text, ..good.clone() }));
+        check(fleet.refusal(|_| ()).await, said);
+    }
+    let mark = Some(Mark::MovedTo(Place::of_store("etcd://b/p")));
+    fleet.set(&ClaimRecord { mark, ..ClaimRecord::new(identity(0), TIMEOUT_MS, 0) });
+    check(fleet.refusal(|_| ()).await, "start the server with claim-store etcd://b/p");
+    fleet.store.memory.set(Key::of_cluster(), None);
+    check(fleet.refusal(|_| ()).await, "has no record 'cluster'");
+}
+
+#[tokio::test(start_paused = true)]
+async fn folders() {
+    let fleet = Fleet::new();
+    let dir = TempDir::new().unwrap();
+    let point = SavePoint { watermark: Tick(10), reference: Tick(5), max_borrow_ms: 3000 };
+    let record = Record { identity: identity(0), point, declarations: Arc::default(), owner: Owner::default() };
+    std::fs::write(dir.path().join("getid-0.state"), record.to_text()).unwrap();
+    let refused = ClusterClaim::take(fleet.place("a", dir.path(), Some(0))).await.err().unwrap().to_string();
+    assert!(refused.contains("getid state move --server-id 0 --from"), "{refused}");
+    let _first = ClusterClaim::take(fleet.place("a", dir.path(), Some(1))).await.unwrap();
+    let refused = ClusterClaim::take(fleet.place("a", dir.path(), Some(1))).await.err().unwrap().to_string();
+    assert!(refused.contains("is locked by pid"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_kill_the_same_folder_takes_its_record_at_once() {
+    let fleet = Fleet::new();
+    let mut a = fleet.start("a", 0).await;
+    a.until_holder(1000).await;
+    let (saved, dir) = (a.saved, a.kill());
+    let mut again = Server::start(fleet.place("a", dir.path(), Some(0)), dir).await.unwrap();
+    assert!(again.until_holder(1000).await < 50);
+    assert_eq!(again.found, saved);
+    assert_eq!(again.view.status().last_takeover.as_ref().unwrap().cause, "a ran in this folder and is gone");
+    let _folder = again.kill();
+    let mut other = fleet.start("a", 0).await;
+    assert!(other.until_holder(5000).await >= TIMEOUT_MS, "another folder waits for silence");
+}
+
+/// A store that lost its last writes: within its hold the holder writes itself in, and afterwards nobody goes on.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_went_back() {
+    let fleet = Fleet::new();
+    let mut a = fleet.start("a", 0).await;
+    a.until_holder(1000).await;
+    let older = fleet.store.claim(0).unwrap();
+    a.run_ms(1600).await.unwrap();
+    fleet.store.memory.set(Key::of_claim(0), Some(older.clone()));
+    a.step().await.unwrap();
+    assert!(fleet.record(0).beat > older.stamp.beat + 3);
+    // Past the hold somebody else may have had it.
+    fleet.store.fail(Fails::Away);
+    let _ = a.run_ms(3000).await;
+    fleet.store.memory.set(Key::of_claim(0), Some(older));
+    fleet.store.fail(Fails::Not);
+    let _ = a.step().await;
+    let lost = a.run_ms(5000).await.unwrap_err();
+    assert!(
+        matches!(&lost, SaveError::ClaimLost { what } if what.starts_with("claim store went back: test://store has beat")),
+        "{lost:?}"
+    );
+    // A restart knows by its notes, which are written beside the saves.
+    tokio::time::resume();
+    let SaveError::ClaimLost { what } = &lost else { unreachable!() };
+    let noted = what.split("knows of beat ").nth(1).unwrap().split(';').next().unwrap();
+    let notes = a.dir.path().join("claims.notes");
+    while !std::fs::read_to_string(&notes).is_ok_and(|text| text.contains(&format!("claim 0 beat {noted} "))) {
+        let _ = a.step().await;
+        sleep(Duration::from_millis(5)).await;
+    }
+    let dir = a.kill();
+    let mut again = Server::start(fleet.place("a", dir.path(), Some(0)), dir).await.unwrap();
+    assert!(again.fails().await.starts_with("claim lost: claim store went back"), "{}", again.why());
+    // An operator's advance is past all that was noted.
+    let mut advanced = fleet.record(0);
+    advanced.holding = Holding::Free(Freed { why: WhyFree::Advanced, by: "operator".to_owned(), since_unix_ms: 0 });
+    advanced.beat += 1 << 32;
+    fleet.set(&advanced);
+    again.until_holder(1000).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_far_off_takes_nothing_over() {
+    let fleet = Fleet::new();
+    let mut a = fleet.start("host-a", 0).await;
+    a.until_holder(1000).await;
+    let mut off = fleet.start("off", 0).await;
+    let clock = TestClock::new();
+    clock.set_wall_off_ms(-4_000_000);
+    let dir = TempDir::new().unwrap();
+    let mut place = fleet.place("off", dir.path(), Some(0));
+    place.clock = clock;
+    let mut b = Server::start(place, dir).await.unwrap();
+    let _ = b.run_ms(300).await;
+    a.step().await.unwrap();
+    let _folder = a.kill();
+    let _ = off.run_ms(100).await;
+    let waits = b.run_ms(6000).await.unwrap_err().to_string();
+    assert!(
+        waits.starts_with("standby for server-id 0: not eligible: this machine's clock is")
+            && waits.contains("claim-takeover any"),
+        "{waits}"
+    );
+    assert!(b.view.status().not_eligible.is_some());
+    off.until_holder(5000).await;
+    // A holder whose clock turns absurd gives it up.
+    off.claim().claim.step_down("standby: the clock is absurd").await;
+    assert!(matches!(fleet.record(0).holding, Holding::Free(Freed { why: WhyFree::Clock, .. })));
+    assert!(off.view.is_standby() && off.view.status().why == "standby: the clock is absurd");
+    off.claim().claim.step_down("standby: the clock is absurd").await;
+    assert_eq!(fleet.holder(0), None, "it does not take it back meanwhile");
+    off.until_holder(5000).await;
+}
+
+/// `getid claim take`: whoever had it lets others go first.
+#[tokio::test(start_paused = true)]
+async fn an_operator_takes_it() {
+    let fleet = Fleet::new();
+    let mut a = fleet.start("host-a", 0).await;
+    a.until_holder(1000).await;
+    let mut b = fleet.start("host-b", 0).await;
+    let _ = b.run_ms(200).await;
+    let mut freed = fleet.record(0);
+    freed.holding = Holding::Free(Freed { why: WhyFree::Operator, by: "host-a".to_owned(), since_unix_ms: 0 });
+    freed.beat += 1;
+    fleet.set(&freed);
+    let error = a.fails().await;
+    assert!(error.contains("an operator took it from this server"), "{error}");
+    let _ = a.run_ms(500).await;
+    assert_eq!(fleet.holder(0), None);
+    b.until_holder(1000).await;
+    assert_eq!(b.view.status().last_takeover.as_ref().unwrap().cause, "an operator took it from host-a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn auto_gives_each_server_an_id_of_its_own() {
+    let fleet = Fleet::new();
+    let ids = Arc::new(Mutex::new(Vec::new()));
+    let start = async |name: &'static str| {
+        let server = fleet.start(name, None).await;
+        let ids = Arc::clone(&ids);
+        let hooks = Hooks {
+            has_server_id: Box::new(move |id| {
+                ids.lock().unwrap().push((name, id));
+                Ok(())
+            }),
+            must_end: Box::new(|why| panic!("{why}")),
+        };
+        assert!(server.hooks.set(hooks).is_ok());
+        server
+    };
+    let (mut a, mut b, mut c) = (start("a").await, start("b").await, start("c").await);
+    assert_eq!(a.view.status().server_id, None);
+    a.until_holder(2000).await;
+    b.until_holder(2000).await;
+    let mut given: Vec<_> = ids.lock().unwrap().iter().map(|(_, id)| *id).collect();
+    given.sort_unstable();
+    assert_eq!(given, [2, 3]);
+    assert_eq!((a.view.status().server_id.is_some(), a.view.status().role), (true, ClaimRole::Holder));
+    a.run_ms(1).await.unwrap();
+    let waits = c.fails().await;
+    assert_eq!(
+        waits,
+        "standby without a server-id: all 2 that auto may take are held, the first that comes free is taken"
+    );
+    // A released one, at the next look.
+    let freed = a.view.status().server_id.unwrap();
+    a.stop().await.unwrap();
+    b.run_ms(1).await.unwrap();
+    c.until_holder(1000).await;
+    assert_eq!((c.view.status().server_id, c.found), (Some(freed), a.saved));
+    // Its own after a kill, at once, before others.
+    let own = b.view.status().server_id;
+    let dir = b.kill();
+    let mut again = Server::start(fleet.place("b", dir.path(), None), dir).await.unwrap();
+    assert!(again.until_holder(3000).await < 1000);
+    assert_eq!(again.view.status().server_id, own);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_auto_server_whose_id_is_anothers_for_good_ends() {
+    let fleet = Fleet::new();
+    let mut a = fleet.start("a", None).await;
+    let ended = Arc::new(Mutex::new(String::new()));
+    let told = Arc::clone(&ended);
+    let hooks =
+        Hooks { has_server_id: Box::new(|_| Ok(())), must_end: Box::new(move |why| *told.lock().unwrap() = why) };
+    assert!(a.hooks.set(hooks).is_ok());
+    a.until_holder(2000).await;
+    let id = a.view.status().server_id.unwrap();
+    let mut b = fleet.start("b", id).await;
+    b.until_holder(5000).await;
+    for _ in 0..30 {
+        b.run_ms(1).await.unwrap();
+        let _ = a.run_ms(300).await;
+    }
+    let ended = ended.lock().unwrap().clone();
+    assert_eq!(
+        ended,
+        format!("server-id {id} (server-id auto) is another server's for good; a new start takes another one")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn generators_are_added_to_the_cluster_and_the_record() {
+    let fleet = Fleet::new();
+    let dir = TempDir::new().unwrap();
+    let mut place = fleet.place("a", dir.path(), Some(0));
+    place.generators = vec![declared("doc objectid")];
+    let mut a = Server::start(place, dir).await.unwrap();
+    let declarations = Declarations::default().with(&[declared("doc objectid")], 0, |_| 7).unwrap();
+    a.claim().declarations = Arc::new(declarations.clone());
+    a.until_holder(1000).await;
+    assert_eq!(*fleet.record(0).record.declarations, declarations);
+    let cluster = || ClusterRecord::parse(fleet.store.memory.get(&Key::of_cluster()).unwrap().text.as_bytes()).unwrap();
+    assert!(cluster().declarations().find("doc").is_some());
+    // One that a reload brings.
+    let more = declarations.with(&[declared("new js53")], 0, |_| 7).unwrap();
+    a.claim().declarations = Arc::new(more.clone());
+    a.step().await.unwrap();
+    assert!(cluster().declarations().find("new").is_some());
+    // And one that the fleet has otherwise.
+    let other = cluster().joined_by(Layout::default(), &[declared("x uuid7")], &[]).unwrap().unwrap();
+    fleet.set_cluster(&other);
+    let more = more.with(&[declared("x js53")], 0, |_| 7).unwrap();
+    a.claim().declarations = Arc::new(more);
+    let refused = a.fails().await;
+    assert!(refused.contains("generator 'x' is declared here as 'js53"), "{refused}");
+}

@@ -1,0 +1,163 @@
+//! A store of records that fails as real ones do, and a machine whose clocks a test moves.
+
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use getid::records::memory::MemoryStore;
+use getid::records::{About, Answer, Key, RecordStore, RecordStoreError, Row, Stamp, Written};
+use getid::system::clock::Clock;
+use tokio::time::Instant;
+
+/// What becomes of the next calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fails {
+    /// They are done.
+    Not,
+    /// They are not even sent.
+    Away,
+    /// Writes are done, and nobody hears of it; reads have no answer.
+    LosesReplies,
+    /// Nothing is done, and nobody knows.
+    LosesRequests,
+    /// The store says no, as it does to a wrong password.
+    Refuses,
+    /// They never end.
+    Hangs,
+}
+
+/// A memory that fails as it is told.
+pub(crate) struct FaultyStore {
+    pub(crate) memory: MemoryStore,
+    fails: Mutex<Fails>,
+    /// So many calls fail, and then none.
+    left: AtomicU32,
+    pub(crate) writes: AtomicU64,
+}
+
+impl FaultyStore {
+    pub(crate) fn new() -> Arc<FaultyStore> {
+        Arc::new(FaultyStore {
+            memory: MemoryStore::default(),
+            fails: Mutex::new(Fails::Not),
+            left: AtomicU32::new(0),
+            writes: AtomicU64::new(0),
+        })
+    }
+
+    /// All calls fail so from now on.
+    pub(crate) fn fail(&self, fails: Fails) {
+        self.fail_times(fails, u32::MAX);
+    }
+
+    /// The next calls fail so.
+    pub(crate) fn fail_times(&self, fails: Fails, times: u32) {
+        *self.fails.lock().unwrap() = fails;
+        self.left.store(times, Relaxed);
+    }
+
+    pub(crate) fn claim(&self, server_id: u32) -> Option<Row> {
+        self.memory.get(&Key::of_claim(server_id))
+    }
+
+    async fn fate(&self) -> Fails {
+        let fails = *self.fails.lock().unwrap();
+        if fails == Fails::Not || self.left.load(Relaxed) == 0 {
+            return Fails::Not;
+        }
+        if self.left.load(Relaxed) != u32::MAX {
+            self.left.fetch_sub(1, Relaxed);
+        }
+        if fails == Fails::Hangs {
+            std::future::pending::<()>().await;
+        }
+        fails
+    }
+}
+
+fn failure(fails: Fails) -> RecordStoreError {
+    match fails {
+        Fails::Refuses => RecordStoreError::Refused("password authentication failed; set the right one".to_owned()),
+        Fails::Away => RecordStoreError::Away("connection refused".to_owned()),
+        _ => RecordStoreError::Unknown("the connection broke".to_owned()),
+    }
+}
+
+impl RecordStore for FaultyStore {
+    fn shown(&self) -> &'static str {
+        "test://store"
+    }
+
+    fn read<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Row>> {
+        Box::pin(async move {
+            match self.fate().await {
+                Fails::Not => self.memory.read(key).await,
+                fails => Err(failure(fails)),
+            }
+        })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Vec<(Key, Row)>> {
+        Box::pin(async move {
+            match self.fate().await {
+                Fails::Not => self.memory.list(prefix, after, limit).await,
+                fails => Err(failure(fails)),
+            }
+        })
+    }
+
+    fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> Answer<'a, Written> {
+        Box::pin(async move {
+            self.writes.fetch_add(1, Relaxed);
+            match self.fate().await {
+                Fails::Not => self.memory.write(key, expect, new).await,
+                fails => {
+                    if fails == Fails::LosesReplies {
+                        let _ = self.memory.write(key, expect, new).await;
+                    }
+                    Err(failure(fails))
+                }
+            }
+        })
+    }
+
+    fn about(&self) -> Answer<'_, About> {
+        self.memory.about()
+    }
+}
+
+/// A machine's clocks: they go with the (paused) time of the test, and the wall clock can be set.
+#[derive(Clone)]
+pub(crate) struct TestClock {
+    began: Instant,
+    wall_off_ms: Arc<AtomicI64>,
+}
+
+/// 2026-11-21.
+const BEGAN_UNIX_MS: i64 = 1_795_219_200_000;
+
+impl TestClock {
+    pub(crate) fn new() -> TestClock {
+        TestClock { began: Instant::now(), wall_off_ms: Arc::default() }
+    }
+
+    pub(crate) fn set_wall_off_ms(&self, off_ms: i64) {
+        self.wall_off_ms.store(off_ms, Relaxed);
+    }
+
+    /// Since the test began, ms.
+    pub(crate) fn now_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap()
+    }
+}
+
+impl Clock for TestClock {
+    fn boot_ns(&self) -> u64 {
+        // 0 would say that it cannot be read.
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap() + 1_000_000_000
+    }
+
+    fn wall_unix_us(&self) -> i64 {
+        let elapsed_us = i64::try_from(self.began.elapsed().as_micros()).unwrap();
+        (BEGAN_UNIX_MS + self.wall_off_ms.load(Relaxed)) * 1000 + elapsed_us
+    }
+}
