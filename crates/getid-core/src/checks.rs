@@ -228,6 +228,8 @@ listed! {
         UnknownTakeoverCounts,
         /// A record with a lower beat than one that was there before is taken for good.
         LowerBeatIsAccepted,
+        /// A holder whose hold has ended goes on where it was.
+        ResumesWhereItWas,
         /// A claim that was taken from this server on purpose is taken back at once.
         TakesBackAtOnce,
     }
@@ -277,6 +279,7 @@ impl Fault {
         Fault::CutOffCountsAsSilence,
         Fault::UnknownTakeoverCounts,
         Fault::LowerBeatIsAccepted,
+        Fault::ResumesWhereItWas,
         Fault::TakesBackAtOnce,
     ];
 }

@@ -77,9 +77,28 @@ struct Standby {
 struct Holder {
     /// The record's stamp, as far as it is known.
     stamp: Stamp,
-    /// What was found when the claim was taken.
+    /// What the mint was told that was found when the claim was taken.
     found: Option<SavePoint>,
+    /// What the record says that the claim was taken of.
+    left: SavePoint,
+    /// From the last write that is known to have been done.
     hold: Option<Hold>,
+    /// Whether that was a save.
+    has_saved: bool,
+}
+
+impl Holder {
+    /// Of a claim that was taken just now, with a record that says `left`.
+    fn new(stamp: Stamp, left: SavePoint, hold: Option<Hold>) -> Holder {
+        Holder { stamp, found: Some(left), left, hold, has_saved: false }
+    }
+
+    /// Whether nobody else can have had the claim up to `now`, not even in a store that has forgotten it since. The
+    /// wall clock is no part of it: that a clock was set ends no silence.
+    fn was_sure(&self, now: Clocks) -> bool {
+        let is_on = |hold: Hold| !hold.is_over(Clocks { wall_ms: hold.sent.wall_ms, ..now });
+        self.hold.is_some_and(is_on) || planted(Fault::ResumesWhereItWas)
+    }
 }
 
 impl Claimant {
@@ -109,12 +128,12 @@ impl Claimant {
             }
             State::Holder(_) if is_unsure => Wish::Read,
             State::Holder(holder) => {
-                let (expect, found) = (Some(holder.stamp), holder.found.unwrap_or(SavePoint::NOTHING));
+                let (expect, left) = (Some(holder.stamp), holder.left);
                 match ask {
                     Ask::Save { point, term } if term == self.term => self.send(expect, Act::Save, point),
                     Ask::Save { .. } | Ask::Watch => Wish::Nothing,
                     Ask::Release { point, term } => {
-                        let point = if term == self.term { point } else { found };
+                        let point = if term == self.term { point } else { left };
                         self.send(expect, Act::Release, point)
                     }
                 }
@@ -186,14 +205,21 @@ impl Claimant {
     fn acknowledged(&mut self, write: Write, sent: Clocks, now: Clocks) -> Event {
         self.attempt = None;
         self.noted_beat = self.noted_beat.max(write.new.beat);
+        let from = if planted(Fault::HoldFromTheReply) { now } else { sent };
+        let hold = Hold { sent: from, for_ms: hold_ms(write.timeout_ms) };
         match (write.act, &mut self.state) {
-            (Act::Take(cause), _) => self.has_taken(write.new, write.expect.map(|_| write.point), cause),
-            (Act::Save, State::Holder(holder)) => {
-                holder.stamp = write.new;
-                let sent = if planted(Fault::HoldFromTheReply) { now } else { sent };
-                let hold = Hold { sent, for_ms: hold_ms(write.timeout_ms) };
-                holder.hold = Some(hold);
+            (Act::Take(cause), _) => {
+                let found = write.expect.map(|_| write.point);
+                self.has_taken(Holder { found, ..Holder::new(write.new, write.point, Some(hold)) }, cause)
+            }
+            (Act::Save, State::Holder(holder)) if holder.was_sure(now) => {
+                *holder = Holder { stamp: write.new, hold: Some(hold), has_saved: true, ..*holder };
                 Event::Saved { point: write.point, hold }
+            }
+            // Its own mint knows better how far it has come than what it has just saved.
+            (Act::Save, State::Holder(_)) => {
+                let holder = Holder { found: None, ..Holder::new(write.new, write.point, Some(hold)) };
+                self.has_taken(holder, Cause::Resumed)
             }
             (Act::Release, State::Holder(_)) => {
                 self.step_aside(write.leaves(), now);
@@ -204,11 +230,10 @@ impl Claimant {
         }
     }
 
-    fn has_taken(&mut self, stamp: Stamp, found: Option<SavePoint>, cause: Cause) -> Event {
+    fn has_taken(&mut self, holder: Holder, cause: Cause) -> Event {
         self.term += 1;
-        // No hold before a first save: the mint gives nothing before it either.
-        self.state = State::Holder(Holder { stamp, found, hold: None });
-        Event::Taken { found, cause }
+        self.state = State::Holder(holder);
+        Event::Taken { found: holder.found, cause }
     }
 
     /// The claim is free, and others go first.
@@ -246,8 +271,7 @@ impl Claimant {
             self.state = State::Holder(Holder { stamp: seen.stamp, ..holder });
             return Event::Again;
         }
-        let is_within_hold = holder.hold.is_some_and(|hold| !hold.is_over(now));
-        if is_mine && is_within_hold {
+        if is_mine && holder.was_sure(now) {
             self.state = State::Holder(Holder { stamp: seen.stamp, ..holder });
             return Event::WritesItselfIn { noted, found };
         }
@@ -274,7 +298,7 @@ impl Claimant {
         let went_back = seen.stamp.beat < self.noted_beat && !planted(Fault::LowerBeatIsAccepted);
         self.noted_beat = self.noted_beat.max(seen.stamp.beat);
         if seen.is_held_by(self.me) && !went_back && !seen.is_moved {
-            return self.has_taken(seen.stamp, Some(seen.point), Cause::Late);
+            return self.has_taken(Holder::new(seen.stamp, seen.point, None), Cause::Late);
         }
         let watch = standby.watch.unwrap_or(Watch::new(now, seen));
         let may_take = if went_back {
@@ -359,14 +383,14 @@ impl Claimant {
         self.term
     }
 
-    /// What a holder found when it took the claim.
+    /// What a holder found when it took the claim, as [`Event::Taken`](super::Event::Taken) has told.
     pub fn found(&self) -> Option<SavePoint> {
         if let State::Holder(holder) = self.state { holder.found } else { None }
     }
 
-    /// For how long a holder may give IDs.
+    /// For how long a holder may give IDs, once it has saved in this term.
     pub fn hold(&self) -> Option<Hold> {
-        if let State::Holder(holder) = self.state { holder.hold } else { None }
+        if let State::Holder(holder) = self.state { holder.hold.filter(|_| holder.has_saved) } else { None }
     }
 
     /// The highest beat that the store is known to have had: what a server notes in its folder.

@@ -12,8 +12,9 @@
 //! 4. A standby whose wall clock is far from the record's time does not take the claim.
 //! 5. A server without a server-id of its own chooses one ([`choose`]).
 //! 6. No record is made but for a server-id that may be new.
-//! 7. A store that is away changes nothing: a holder goes on when it is back, if nobody else was faster. A process
-//!    that has the lock of the holder's folder, on the same boot, takes the claim at once.
+//! 7. A store that is away changes nothing: a holder goes on when it is back, if nobody else was faster. If its hold
+//!    has ended it goes on as a start does, past R + B: a store that has lost its last writes may have lost those of
+//!    another holder. A process that has the lock of the holder's folder, on the same boot, takes the claim at once.
 //! 8. Beats only go up. A record with a lower beat than this server knows of is of a store that lost writes: its
 //!    holder writes itself in while its hold lasts, and nobody takes it otherwise.
 //!

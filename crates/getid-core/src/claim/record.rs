@@ -140,6 +140,9 @@ pub enum Cause {
     SameFolder,
     /// Its holder was silent for this long, ns.
     Silent(u64),
+    /// It was this server's all the time, as far as the store knows, but its hold had ended: somebody may have had the
+    /// claim meanwhile, in a store that has forgotten it since. Nothing was found that this server does not know.
+    Resumed,
     /// An earlier attempt, of which nobody knew what had become of it, was done after all.
     Late,
 }
@@ -183,7 +186,7 @@ pub enum Event {
     },
     /// The claim was taken: the mint starts again by what was found, and its first save makes IDs possible.
     Taken {
-        /// What the last holder left; `None`: there was no record.
+        /// What the last holder left; `None`: nobody else has left anything.
         found: Option<SavePoint>,
         /// Why it could be taken.
         cause: Cause,

@@ -5,6 +5,7 @@
 
 mod advice;
 mod changes;
+mod claims;
 mod clock;
 mod declarations;
 mod field_layouts;

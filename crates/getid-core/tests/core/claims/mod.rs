@@ -1,0 +1,3 @@
+//! Claims: the rules one by one.
+
+mod rules;

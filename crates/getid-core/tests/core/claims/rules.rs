@@ -1,0 +1,741 @@
+//! The rules of claims, each by itself, on one server or two and a store that does what it is told.
+
+use getid_core::checks::{Fault, plant};
+use getid_core::claim::{
+    Act, Ask, Candidate, Cause, Choice, Claimant, Clocks, Event, Loss, Options, Read, Seen, Stamp, Waiting, Watch,
+    Wish, Write, Wrote, choose, own_name_in_use,
+};
+use getid_core::{Epoch, SavePoint, Tick};
+use proptest::prelude::*;
+
+/// `claim-timeout-ms` of all, the default.
+const TIMEOUT_MS: u64 = 2000;
+/// A standby looks this often.
+const POLL_MS: u64 = 100;
+
+/// A moment: all three clocks, this many ms after a start of everything.
+fn at(ms: u64) -> Clocks {
+    Clocks { boot_ns: 1_000_000 * (1000 + ms), raw_ns: 1_000_000 * (1000 + ms), wall_ms: wall(ms) }
+}
+
+fn wall(ms: u64) -> i64 {
+    epoch().unix_ms().cast_signed() + 5_000_000 + ms.cast_signed()
+}
+
+fn epoch() -> Epoch {
+    Epoch::DEFAULT
+}
+
+fn point(watermark: u64) -> SavePoint {
+    SavePoint { watermark: Tick(watermark), reference: Tick(5_000_000), max_borrow_ms: 3000 }
+}
+
+fn options() -> Options {
+    Options { timeout_ms: TIMEOUT_MS, max_clock_jump_ms: 3_600_000, takes_any: false, creates: false, epoch: epoch() }
+}
+
+fn claimant(me: u128) -> Claimant {
+    Claimant::new(me, options(), 0, None)
+}
+
+/// A record of process `writer`, which has the claim.
+fn held(writer: u128, beat: u64) -> Seen {
+    Seen {
+        stamp: Stamp { writer, beat },
+        holder: Some(writer),
+        timeout_ms: TIMEOUT_MS,
+        point: point(5_003_000),
+        is_this_folder: false,
+        is_moved: false,
+    }
+}
+
+fn released(writer: u128, beat: u64) -> Seen {
+    Seen { holder: None, ..held(writer, beat) }
+}
+
+fn save(machine: &Claimant) -> Ask {
+    Ask::Save { point: point(6_000_000), term: machine.term() }
+}
+
+/// A store with one record, which answers at once.
+#[derive(Clone, Copy)]
+struct Store(Option<Seen>);
+
+impl Store {
+    fn does(&mut self, write: Write) -> Wrote {
+        if self.0.map(|seen| seen.stamp) != write.expect {
+            return Wrote::Conflict(self.0);
+        }
+        self.0 = Some(Seen { is_this_folder: false, ..write.leaves() });
+        Wrote::Done
+    }
+
+    /// One wish of a server, and what came of it; `None`: it wished nothing.
+    fn serves(&mut self, machine: &mut Claimant, now: Clocks, ask: Ask) -> Option<Event> {
+        match machine.wish(ask) {
+            Wish::Nothing => None,
+            Wish::Read => Some(machine.read(now, now, self.0.map_or(Read::Missing, Read::Record))),
+            Wish::Write(write) => {
+                let answer = self.does(write);
+                Some(machine.wrote(now, now, answer))
+            }
+        }
+    }
+
+    fn saves(&mut self, machine: &mut Claimant, now: Clocks) -> Option<Event> {
+        let ask = save(machine);
+        self.serves(machine, now, ask)
+    }
+
+    /// All that a server does when it is asked once: the last event.
+    fn works_off(&mut self, machine: &mut Claimant, now: Clocks) -> Event {
+        for _ in 0..8 {
+            let event = self.serves(machine, now, save(machine)).expect("a server always has something to do");
+            if !matches!(event, Event::Again | Event::WritesItselfIn { .. }) {
+                return event;
+            }
+        }
+        panic!("it goes round in circles: {machine:?}");
+    }
+}
+
+/// Process `me` with the claim at `ms`, its first save done, and the store.
+fn holder(me: u128, ms: u64) -> (Claimant, Store) {
+    let (mut machine, mut store) = (claimant(me), Store(Some(released(99, 1))));
+    let event = store.works_off(&mut machine, at(ms));
+    assert!(matches!(event, Event::Taken { cause: Cause::Free, .. }), "{event:?}");
+    let event = store.works_off(&mut machine, at(ms));
+    assert!(matches!(event, Event::Saved { .. }), "{event:?}");
+    (machine, store)
+}
+
+fn wish_saving(machine: &mut Claimant) -> Wish {
+    let ask = save(machine);
+    machine.wish(ask)
+}
+
+fn write_saving(machine: &mut Claimant) -> Write {
+    let ask = save(machine);
+    write_of(machine, ask)
+}
+
+/// The write that a machine wishes.
+fn write_of(machine: &mut Claimant, ask: Ask) -> Write {
+    match machine.wish(ask) {
+        Wish::Write(write) => write,
+        other => panic!("a write was expected, not {other:?}"),
+    }
+}
+
+// Rule 1: the watermark is the fence.
+
+#[test]
+pub fn a_save_counts_only_over_the_stamp_that_this_server_wrote_last() {
+    let (mut machine, mut store) = holder(1, 0);
+    let mine = store.0.unwrap().stamp;
+    let write = write_saving(&mut machine);
+    assert_eq!((write.expect, write.new.writer, write.act), (Some(mine), 1, Act::Save));
+    store.0 = Some(held(2, mine.beat + 1));
+    let event = machine.wrote(at(500), at(500), store.does(write));
+    assert_eq!(event, Event::Lost(Loss::TakenBy(2)));
+    assert_eq!((machine.hold(), machine.is_holder()), (None, false));
+}
+
+#[test]
+fn nothing_is_saved_for_a_mint_that_was_not_told_of_the_term() {
+    let (mut machine, mut store) = (claimant(1), Store(Some(released(99, 1))));
+    let old = save(&machine);
+    while !machine.is_holder() {
+        store.serves(&mut machine, at(0), old);
+    }
+    assert_eq!((machine.term(), machine.found()), (1, Some(point(5_003_000))));
+    assert_eq!(machine.wish(old), Wish::Nothing);
+    // What it gives up is what it found: the mint has given nothing since.
+    let write = write_of(&mut machine, Ask::Release { point: point(9_000_000), term: 0 });
+    assert_eq!((write.point, write.act), (point(5_003_000), Act::Release));
+}
+
+#[test]
+fn what_was_found_is_not_changed_by_taking_it() {
+    let (mut machine, mut store) = (claimant(1), Store(Some(released(99, 7))));
+    assert_eq!(store.saves(&mut machine, at(0)), Some(Event::Again));
+    let write = write_saving(&mut machine);
+    assert_eq!(
+        (write.point, write.expect, write.new),
+        (point(5_003_000), Some(Stamp { writer: 99, beat: 7 }), Stamp { writer: 1, beat: 8 })
+    );
+    let event = machine.wrote(at(0), at(0), store.does(write));
+    assert_eq!(event, Event::Taken { found: Some(point(5_003_000)), cause: Cause::Free });
+    assert_eq!(machine.hold(), None, "no IDs before a save");
+}
+
+/// A save of which nobody knows, and then the same machine goes on: each write has a stamp of its own.
+#[test]
+fn an_unknown_save_is_settled_by_reading() {
+    let (mut machine, mut store) = holder(1, 0);
+    // It was done: it counts from when it was sent.
+    let write = write_saving(&mut machine);
+    store.does(write);
+    assert_eq!(machine.wrote(at(500), at(900), Wrote::Unknown), Event::Away);
+    match store.saves(&mut machine, at(1000)) {
+        Some(Event::Saved { point, hold }) => assert_eq!((point, hold.sent), (write.point, at(500))),
+        other => panic!("{other:?}"),
+    }
+    // It was not done, and is done late, between the next one's sending and its arrival.
+    let late = write_saving(&mut machine);
+    machine.wrote(at(1100), at(1200), Wrote::Unknown);
+    assert_eq!(store.saves(&mut machine, at(1300)), Some(Event::Again));
+    let next = write_saving(&mut machine);
+    assert!(next.new.beat > late.new.beat, "no two writes have the same stamp");
+    assert_eq!(store.does(late), Wrote::Done);
+    let answer = store.does(next);
+    assert_eq!(machine.wrote(at(1300), at(1300), answer), Event::Again);
+    let event = store.works_off(&mut machine, at(1300));
+    assert!(matches!(event, Event::Saved { .. }), "{event:?}");
+}
+
+#[test]
+fn a_write_that_conflicts_with_itself_was_done() {
+    let (mut machine, mut store) = holder(1, 0);
+    let write = write_saving(&mut machine);
+    store.does(write);
+    let event = machine.wrote(at(500), at(700), store.does(write));
+    assert!(matches!(event, Event::Saved { hold, .. } if hold.sent == at(500)), "{event:?}");
+}
+
+// Rule 2: silence is for order and for liveness.
+
+#[test]
+pub fn a_hold_lasts_three_quarters_of_the_time_out_from_the_sending() {
+    let (mut machine, mut store) = holder(1, 0);
+    let write = write_saving(&mut machine);
+    assert_eq!(write.timeout_ms, TIMEOUT_MS);
+    store.does(write);
+    machine.wrote(at(500), at(1400), Wrote::Done);
+    let hold = machine.hold().expect("a hold");
+    assert!(!hold.is_over(at(1999)));
+    assert!(hold.is_over(at(2000)));
+    assert_eq!(machine.pace_ms(), 500);
+}
+
+#[test]
+fn a_store_that_fails_does_not_move_a_hold() {
+    let (mut machine, _) = holder(1, 0);
+    let hold = machine.hold();
+    assert!(matches!(wish_saving(&mut machine), Wish::Write(_)));
+    assert_eq!(machine.wrote(at(500), at(600), Wrote::NotDone), Event::Away);
+    assert!(matches!(wish_saving(&mut machine), Wish::Write(_)));
+    assert_eq!(machine.wrote(at(700), at(800), Wrote::Unknown), Event::Away);
+    assert_eq!(wish_saving(&mut machine), Wish::Read);
+    assert_eq!(machine.read(at(900), at(950), Read::Failed), Event::Away);
+    assert_eq!((machine.hold(), machine.is_holder()), (hold, true));
+}
+
+/// When a standby whose clocks go at `standby` percent takes over from a holder whose last beat was sent at `sent`, was
+/// done `until_done` ms later, and first shown `until_seen` ms after that: in real ms.
+fn taken_over_at(standby: u64, sent: u64, until_done: u64, until_seen: u64) -> u64 {
+    let by = |ms: u64| at(ms * standby / 100);
+    let (mut machine, mut store) = (claimant(2), Store(Some(held(1, 6))));
+    let done = sent + until_done;
+    for ms in (0..20_000).step_by(50) {
+        if ms >= done + until_seen {
+            store.0 = Some(held(1, 7));
+        }
+        if let Event::Taken { .. } = store.works_off(&mut machine, by(ms)) {
+            return ms;
+        }
+    }
+    panic!("nobody took over");
+}
+
+proptest! {
+    /// The clocks' rates differ by less than a quarter: the holder has stopped before anybody can have taken over.
+    #[test]
+    fn a_holder_stops_before_a_standby_takes_over(
+        holder_rate in 100..125_u64, standby_rate in 100..125_u64, reply in 0..900_u64, seen in 0..300_u64,
+    ) {
+        let _ = stops_before(holder_rate, standby_rate, reply, seen)?;
+    }
+
+    /// Whatever is answered, and whenever: a machine never panics, and never writes over a stamp that it has not read
+    /// or written.
+    #[test]
+    fn any_answers_are_borne(seed in any::<u64>()) {
+        bears(seed)?;
+    }
+}
+
+fn stops_before(holder_rate: u64, standby_rate: u64, reply: u64, seen: u64) -> Result<(), TestCaseError> {
+    let (mut machine, mut store) = holder(1, 0);
+    let write = write_saving(&mut machine);
+    store.does(write);
+    let sent = 200;
+    // The holder's own readings, by clocks that go slower than the standby's.
+    let own = |ms: u64| at(ms * holder_rate / 100);
+    machine.wrote(own(sent), own(sent + reply), Wrote::Done);
+    let hold = machine.hold().expect("a hold");
+    let taken = taken_over_at(standby_rate, sent, reply.min(seen), 0);
+    prop_assert!(hold.is_over(own(taken)), "holder {holder_rate} %, standby {standby_rate} %: taken at {taken}");
+    Ok(())
+}
+
+fn bears(seed: u64) -> Result<(), TestCaseError> {
+    let mut random = seed;
+    let mut pick = |n: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % n
+    };
+    let mut machine = Claimant::new(1, Options { creates: pick(2) == 0, ..options() }, pick(4), None);
+    let mut known = vec![None];
+    let mut ms = 0;
+    for _ in 0..200 {
+        ms += pick(700);
+        let (sent, now) = (at(ms), at(ms + pick(300)));
+        let beat = [1, 2, 5, 40, u64::MAX, Stamp::BEAT_MAX][pick(6) as usize];
+        let writer = [1, 1, 2, 3][pick(4) as usize];
+        let holder = [None, Some(writer), Some(7)][pick(3) as usize];
+        let seen = Seen { holder, is_moved: pick(9) == 0, is_this_folder: pick(9) == 0, ..held(writer, beat) };
+        let seen = Seen { timeout_ms: [0, 1, TIMEOUT_MS, u64::MAX][pick(4) as usize], ..seen };
+        let ask = [Ask::Watch, save(&machine), save(&machine), Ask::Release { point: point(1), term: machine.term() }];
+        match machine.wish(ask[pick(4) as usize]) {
+            Wish::Nothing => {}
+            Wish::Read => {
+                let answer = [Read::Record(seen), Read::Record(seen), Read::Missing, Read::Failed][pick(4) as usize];
+                machine.read(sent, now, answer);
+                if let Read::Record(seen) = answer {
+                    known.push(Some(seen.stamp));
+                }
+            }
+            Wish::Write(write) => {
+                prop_assert!(known.contains(&write.expect), "{write:?}");
+                prop_assert!(!known.contains(&Some(write.new)), "a stamp that was there: {write:?}");
+                let conflict = Wrote::Conflict(Some(seen).filter(|_| pick(5) > 0));
+                let answer = [Wrote::Done, Wrote::Unknown, Wrote::NotDone, conflict][pick(4) as usize];
+                machine.wrote(sent, now, answer);
+                known.push(Some(write.new));
+                if let Wrote::Conflict(Some(seen)) = answer {
+                    known.push(Some(seen.stamp));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+// Rule 3: takeover.
+
+#[test]
+fn a_claim_that_names_no_holder_is_taken_at_once() {
+    let (mut machine, mut store) = (claimant(1), Store(Some(released(2, 41))));
+    let event = store.works_off(&mut machine, at(0));
+    assert_eq!(event, Event::Taken { found: Some(point(5_003_000)), cause: Cause::Free });
+    assert_eq!(store.0.unwrap().stamp, Stamp { writer: 1, beat: 42 });
+}
+
+#[test]
+fn a_silent_claim_is_taken_after_the_records_time_out() {
+    let (mut machine, mut store) = (claimant(1), Store(Some(Seen { timeout_ms: 800, ..held(2, 41) })));
+    for ms in (0..800).step_by(100) {
+        let event = store.works_off(&mut machine, at(ms));
+        let silent_ns = ms * 1_000_000;
+        assert_eq!(event, Event::Standby(Waiting::Held { by: 2, silent_ns, timeout_ms: 800 }), "{ms}");
+    }
+    // A beat: it counts anew.
+    store.0 = Some(Seen { timeout_ms: 800, ..held(2, 42) });
+    for ms in (800..1600).step_by(100) {
+        assert!(matches!(store.works_off(&mut machine, at(ms)), Event::Standby(Waiting::Held { .. })), "{ms}");
+    }
+    match store.works_off(&mut machine, at(1600)) {
+        Event::Taken { cause: Cause::Silent(800_000_000), .. } => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_takeover_names_the_record_that_was_silent() {
+    let (mut machine, mut store) = (claimant(1), Store(Some(held(2, 41))));
+    for ms in (0..=2000).step_by(100) {
+        store.serves(&mut machine, at(ms), Ask::Watch);
+    }
+    let write = write_of(&mut machine, Ask::Watch);
+    assert_eq!(write.expect, Some(Stamp { writer: 2, beat: 41 }));
+    // The holder beats in this very moment: then it has the claim.
+    store.0 = Some(held(2, 42));
+    let event = machine.wrote(at(2000), at(2010), store.does(write));
+    assert_eq!(event, Event::Standby(Waiting::Held { by: 2, silent_ns: 0, timeout_ms: TIMEOUT_MS }));
+    assert!(!machine.is_holder());
+}
+
+#[test]
+pub fn time_in_which_it_could_not_read_is_no_silence() {
+    let (mut machine, mut store) = (claimant(1), Store(Some(held(2, 41))));
+    let silent_ms = |machine: &Claimant| machine.watch().expect("a watch").silent_ns() / 1_000_000;
+    for ms in (0..=500).step_by(100) {
+        store.works_off(&mut machine, at(ms));
+    }
+    assert_eq!(silent_ms(&machine), 500);
+    // The store is away for an hour: until the first read failed it was there.
+    for ms in (600..3_600_000).step_by(10_000) {
+        assert_eq!(machine.wish(Ask::Watch), Wish::Read);
+        assert_eq!(machine.read(at(ms), at(ms + 1000), Read::Failed), Event::Away);
+    }
+    store.works_off(&mut machine, at(3_600_000));
+    assert_eq!(silent_ms(&machine), 600);
+    // The process is stopped for a minute, and reads on as if nothing had been.
+    let event = store.works_off(&mut machine, at(3_660_000));
+    assert!(matches!(event, Event::Standby(Waiting::Held { .. })), "{event:?}");
+    assert_eq!(silent_ms(&machine), 600);
+    // A read that fails now and then does not make it wait for ever.
+    let mut ms = 3_660_000;
+    while !machine.is_holder() {
+        ms += POLL_MS;
+        assert_eq!(machine.wish(Ask::Watch), Wish::Read);
+        machine.read(at(ms), at(ms), Read::Failed);
+        ms += POLL_MS;
+        store.works_off(&mut machine, at(ms));
+        assert!(ms < 3_664_000, "{machine:?}");
+    }
+    assert!(ms >= 3_661_400, "taken over after {ms}");
+}
+
+#[test]
+fn silence_goes_by_the_slower_clock() {
+    let slow = |boot_ms: u64, raw_ms: u64| Clocks { raw_ns: at(raw_ms).raw_ns, ..at(boot_ms) };
+    for by in [|ms| (ms, ms / 2), |ms| (ms / 2, ms)] as [fn(u64) -> (u64, u64); 2] {
+        let mut watch = Watch::new(at(0), held(2, 41));
+        for ms in (100..=2000).step_by(100) {
+            let (boot, raw) = by(ms);
+            watch.saw(slow(boot, raw), slow(boot, raw), held(2, 41));
+        }
+        assert_eq!((watch.silent_ns(), watch.is_silent()), (1_000_000_000, false));
+    }
+}
+
+#[test]
+pub fn a_takeover_of_which_nobody_knows_is_settled_by_reading() {
+    for was_done in [false, true] {
+        let (mut machine, mut store) = (claimant(1), Store(Some(released(2, 41))));
+        store.serves(&mut machine, at(0), Ask::Watch);
+        let write = write_of(&mut machine, Ask::Watch);
+        if was_done {
+            store.does(write);
+        }
+        assert_eq!(machine.wrote(at(0), at(1000), Wrote::Unknown), Event::Away);
+        assert!(!machine.is_holder(), "nobody knows");
+        let event = store.works_off(&mut machine, at(1100));
+        assert!(matches!(event, Event::Taken { cause: Cause::Free, .. }), "{event:?}");
+        // It is not told of a write that was given up, or of one that never was.
+        assert_eq!(store.0.unwrap().stamp.beat, if was_done { 42 } else { 43 });
+    }
+    // Somebody else was faster.
+    let (mut machine, mut store) = (claimant(1), Store(Some(released(2, 41))));
+    store.serves(&mut machine, at(0), Ask::Watch);
+    write_of(&mut machine, Ask::Watch);
+    machine.wrote(at(0), at(1000), Wrote::Unknown);
+    store.0 = Some(held(3, 42));
+    assert!(matches!(store.works_off(&mut machine, at(1100)), Event::Standby(Waiting::Held { by: 3, .. })));
+}
+
+#[test]
+fn a_takeover_that_is_done_late_is_a_takeover() {
+    let (mut machine, mut store) = (claimant(1), Store(Some(released(2, 41))));
+    store.serves(&mut machine, at(0), Ask::Watch);
+    let late = write_of(&mut machine, Ask::Watch);
+    machine.wrote(at(0), at(1000), Wrote::Unknown);
+    store.serves(&mut machine, at(1100), Ask::Watch);
+    let next = write_of(&mut machine, Ask::Watch);
+    assert_eq!(store.does(late), Wrote::Done);
+    let answer = store.does(next);
+    let event = machine.wrote(at(1200), at(1200), answer);
+    assert_eq!(event, Event::Taken { found: Some(point(5_003_000)), cause: Cause::Late });
+}
+
+// Rule 4: who may take over.
+
+#[test]
+fn a_standby_whose_wall_clock_is_apart_is_not_eligible() {
+    let day_ms = 86_400_000;
+    let watched = |wall_off_ms: i64, options: Options, beats: bool| {
+        let by = |ms: u64| Clocks { wall_ms: wall(ms) + wall_off_ms, ..at(ms) };
+        let mut machine = Claimant::new(1, options, 0, None);
+        let mut store = Store(Some(held(2, 41)));
+        store.works_off(&mut machine, by(0));
+        store.0 = Some(held(2, 41 + u64::from(beats)));
+        (100..=2200).step_by(100).map(|ms| store.works_off(&mut machine, by(ms))).last().unwrap()
+    };
+    for beats in [false, true] {
+        assert!(!matches!(watched(3_500_000, options(), beats), Event::Standby(_)));
+        assert!(!matches!(watched(-3_500_000, options(), beats), Event::Standby(_)));
+        match watched(-day_ms, options(), beats) {
+            Event::Standby(Waiting::Apart { by_ms }) => assert!((by_ms + day_ms).abs() < 4000, "{by_ms}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    // Ahead of a record that beat while it was watched.
+    assert!(matches!(watched(day_ms, options(), true), Event::Standby(Waiting::Apart { .. })));
+    // A record that was silent from the first may be a day old: then the clock is right.
+    assert!(!matches!(watched(day_ms, options(), false), Event::Standby(_)));
+    for lifted in [Options { takes_any: true, ..options() }, Options { max_clock_jump_ms: 0, ..options() }] {
+        assert!(!matches!(watched(-day_ms, lifted, true), Event::Standby(_)));
+        assert!(!matches!(watched(day_ms, lifted, true), Event::Standby(_)));
+    }
+}
+
+#[test]
+fn nobody_takes_what_is_moved() {
+    for seen in [held(2, 41), released(2, 41), held(1, 41)] {
+        let mut store = Store(Some(Seen { is_moved: true, is_this_folder: true, ..seen }));
+        let mut machine = claimant(1);
+        for ms in (0..5000).step_by(100) {
+            assert_eq!(store.works_off(&mut machine, at(ms)), Event::Standby(Waiting::Moved));
+        }
+    }
+    // A holder that meets the mark.
+    let (mut machine, mut store) = holder(1, 0);
+    store.0 = Some(Seen { is_moved: true, ..held(9, 40) });
+    assert_eq!(store.works_off(&mut machine, at(500)), Event::Lost(Loss::Moved));
+}
+
+// Rule 5: which server-id.
+
+fn silent(seen: Seen, ms: u64) -> Watch {
+    let mut watch = Watch::new(at(0), seen);
+    for ms in (100..=ms).step_by(100) {
+        watch.saw(at(ms), at(ms), seen);
+    }
+    watch
+}
+
+fn beating(seen: Seen) -> Watch {
+    let mut watch = Watch::new(at(0), held(seen.stamp.writer, seen.stamp.beat - 1));
+    watch.saw(at(100), at(100), seen);
+    watch
+}
+
+fn candidate(server_id: u32, watch: Option<Watch>) -> Candidate {
+    Candidate { server_id, watch, is_own_name: false }
+}
+
+fn own(server_id: u32, watch: Watch) -> Candidate {
+    Candidate { server_id, watch: Some(watch), is_own_name: true }
+}
+
+#[test]
+fn auto_takes_its_own_then_released_then_unused_then_the_longest_silent() {
+    let all = [
+        candidate(4, Some(beating(held(4, 9)))),
+        candidate(5, Some(silent(held(5, 9), 2500))),
+        candidate(6, Some(silent(held(6, 9), 3000))),
+        candidate(7, None),
+        candidate(8, Some(silent(released(8, 9), 0))),
+        own(9, silent(held(9, 9), 2000)),
+    ];
+    for spread in 0..5 {
+        for (count, expected) in [(6, 9), (5, 8), (4, 7), (3, 6), (2, 5)] {
+            assert_eq!(choose(&all[..count], spread), Choice::Take(expected), "{count}");
+        }
+        assert_eq!(choose(&all[..1], spread), Choice::Wait);
+    }
+    assert_eq!(choose(&[], 3), Choice::Wait);
+}
+
+#[test]
+fn auto_waits_to_see_whether_its_own_record_is_silent() {
+    let free = candidate(8, Some(silent(released(8, 9), 0)));
+    // It was killed a moment ago, perhaps.
+    assert_eq!(choose(&[free, own(9, silent(held(9, 9), 1900))], 0), Choice::Look);
+    assert_eq!(own_name_in_use(&[free, own(9, silent(held(9, 9), 1900))]), None);
+    // Somebody else has this name.
+    let in_use = [free, own(9, beating(held(9, 9)))];
+    assert_eq!((choose(&in_use, 0), own_name_in_use(&in_use)), (Choice::Take(8), Some(9)));
+    // Its own folder's: at once.
+    let same = Seen { is_this_folder: true, ..held(9, 9) };
+    assert_eq!(choose(&[free, own(9, silent(same, 0))], 0), Choice::Take(9));
+    assert_eq!(choose(&[free, own(9, silent(released(9, 9), 0))], 0), Choice::Take(9));
+}
+
+#[test]
+fn auto_leaves_what_is_moved_and_spreads() {
+    let moved = Seen { is_moved: true, ..released(8, 9) };
+    assert_eq!(choose(&[candidate(8, Some(silent(moved, 5000)))], 0), Choice::Wait);
+    let unused: Vec<_> = (10..20).map(|id| candidate(id, None)).collect();
+    let taken: Vec<_> = (0..10).map(|spread| choose(&unused, spread)).collect();
+    assert_eq!(taken, (10..20).map(Choice::Take).collect::<Vec<_>>());
+}
+
+// Rule 6: no record is made but for a server-id that may be new.
+
+#[test]
+fn a_record_that_is_missing_is_made_only_where_it_may_be_new() {
+    let (mut machine, mut store) = (claimant(1), Store(None));
+    assert_eq!(store.works_off(&mut machine, at(0)), Event::Standby(Waiting::Missing));
+    machine.set_options(Options { creates: true, ..options() });
+    assert_eq!(store.works_off(&mut machine, at(0)), Event::Taken { found: None, cause: Cause::New });
+    assert_eq!(store.0.unwrap().stamp, Stamp { writer: 1, beat: 1 });
+    // Of two the slower one loses.
+    let (mut slower, mut store) = (Claimant::new(1, Options { creates: true, ..options() }, 0, None), Store(None));
+    store.serves(&mut slower, at(0), Ask::Watch);
+    let write = write_of(&mut slower, Ask::Watch);
+    assert_eq!(write.expect, None);
+    store.0 = Some(held(2, 1));
+    let event = slower.wrote(at(0), at(0), store.does(write));
+    assert!(matches!(event, Event::Standby(Waiting::Held { by: 2, .. })), "{event:?}");
+    // A record that this server knows of is not new.
+    let (mut knows, mut store) = (Claimant::new(1, Options { creates: true, ..options() }, 7, None), Store(None));
+    assert_eq!(store.works_off(&mut knows, at(0)), Event::Standby(Waiting::WentBack { noted: 7, found: 0 }));
+}
+
+#[test]
+fn a_record_that_is_gone_is_lost() {
+    let (mut machine, mut store) = holder(1, 0);
+    let noted = machine.noted_beat();
+    store.0 = None;
+    assert_eq!(store.works_off(&mut machine, at(100)), Event::Lost(Loss::Gone));
+    assert_eq!(store.works_off(&mut machine, at(200)), Event::Standby(Waiting::WentBack { noted, found: 0 }));
+}
+
+// Rule 7: the store is away; the same machine again.
+
+#[test]
+pub fn a_holder_goes_on_when_the_store_is_back_and_nobody_was_faster() {
+    let (mut machine, mut store) = holder(1, 0);
+    for ms in (500..60_000).step_by(500) {
+        let answer = if ms % 1000 == 0 { Wrote::Unknown } else { Wrote::NotDone };
+        match wish_saving(&mut machine) {
+            Wish::Read => machine.read(at(ms), at(ms), Read::Failed),
+            Wish::Write(_) => machine.wrote(at(ms), at(ms), answer),
+            Wish::Nothing => panic!("it has given up"),
+        };
+    }
+    assert!(machine.hold().is_some_and(|hold| hold.is_over(at(60_000))));
+    // Its hold had ended: as at a start, whatever the store says.
+    let event = store.works_off(&mut machine, at(60_000));
+    assert_eq!(event, Event::Taken { found: None, cause: Cause::Resumed });
+    let release = Ask::Release { point: point(5), term: machine.term() - 1 };
+    assert_eq!(write_of(&mut machine.clone(), release).point, point(6_000_000), "its mint does not know yet");
+    let event = store.works_off(&mut machine, at(60_100));
+    assert!(matches!(event, Event::Saved { hold, .. } if hold.sent == at(60_100)), "{event:?}");
+    // A wall clock that was set ends a hold, but nobody can have had the claim.
+    let set = Clocks { wall_ms: 0, ..at(60_200) };
+    assert!(machine.hold().is_some_and(|hold| hold.is_over(set)));
+    assert!(matches!(store.works_off(&mut machine, set), Event::Saved { .. }));
+}
+
+#[test]
+fn the_same_folder_on_the_same_boot_takes_its_claim_at_once() {
+    let seen = Seen { is_this_folder: true, ..held(2, 41) };
+    let (mut machine, mut store) = (claimant(1), Store(Some(seen)));
+    let event = store.works_off(&mut machine, at(0));
+    assert_eq!(event, Event::Taken { found: Some(seen.point), cause: Cause::SameFolder });
+}
+
+// Rule 8: a store that went back.
+
+#[test]
+pub fn a_lower_beat_is_refused() {
+    // A standby that knows of beat 50, from its notes.
+    for seen in [held(2, 49), released(2, 49), held(1, 49), Seen { is_this_folder: true, ..held(2, 49) }] {
+        let (mut machine, mut store) = (Claimant::new(1, options(), 50, None), Store(Some(seen)));
+        for ms in (0..5000).step_by(100) {
+            let event = store.works_off(&mut machine, at(ms));
+            assert_eq!(event, Event::Standby(Waiting::WentBack { noted: 50, found: 49 }), "{seen:?}");
+        }
+        // An operator's advance, or others' beats, go past it.
+        store.0 = Some(released(3, 49 + (1 << 32)));
+        assert!(matches!(store.works_off(&mut machine, at(5000)), Event::Taken { .. }));
+        assert!(store.0.unwrap().stamp.beat > 49 + (1 << 32));
+    }
+    // A holder, after its hold: somebody may have had the claim since.
+    let (mut machine, mut store) = holder(1, 0);
+    let old = store.0;
+    store.works_off(&mut machine, at(500));
+    let noted = machine.noted_beat();
+    store.0 = old;
+    let event = store.works_off(&mut machine, at(2000));
+    assert_eq!(event, Event::Lost(Loss::WentBack { noted, found: noted - 1 }));
+    let event = store.works_off(&mut machine, at(9000));
+    assert_eq!(event, Event::Standby(Waiting::WentBack { noted, found: noted - 1 }));
+}
+
+#[test]
+fn a_holder_writes_itself_in_while_its_hold_lasts() {
+    let (mut machine, mut store) = holder(1, 0);
+    let old = store.0;
+    store.works_off(&mut machine, at(500));
+    let noted = machine.noted_beat();
+    store.0 = old;
+    let ask = save(&machine);
+    let event = store.serves(&mut machine, at(1999), ask);
+    assert_eq!(event, Some(Event::WritesItselfIn { noted, found: noted - 1 }));
+    assert!(matches!(store.works_off(&mut machine, at(1999)), Event::Saved { .. }));
+    assert!(store.0.unwrap().stamp.beat > noted, "beats never go down");
+    // Not over somebody else, whoever that is.
+    let (mut machine, mut store) = holder(1, 0);
+    let noted = machine.noted_beat();
+    store.0 = Some(held(2, 1));
+    assert_eq!(store.works_off(&mut machine, at(10)), Event::Lost(Loss::WentBack { noted, found: 1 }));
+}
+
+#[test]
+fn beats_end_where_a_store_could_not_hold_them() {
+    let (mut machine, mut store) = (claimant(1), Store(Some(released(2, Stamp::BEAT_MAX))));
+    assert_eq!(store.works_off(&mut machine, at(0)), Event::Standby(Waiting::BeatsUsedUp));
+    assert_eq!(store.0.unwrap().stamp, Stamp { writer: 2, beat: Stamp::BEAT_MAX });
+}
+
+// Giving a claim up.
+
+#[test]
+fn a_release_names_no_holder_and_stores_the_position() {
+    let (mut machine, mut store) = holder(1, 0);
+    let release = Ask::Release { point: point(5_500_000), term: machine.term() };
+    assert_eq!(store.serves(&mut machine, at(100), release), Some(Event::Released));
+    let left = store.0.unwrap();
+    assert_eq!((left.holder, left.point), (None, point(5_500_000)));
+    assert_eq!((machine.wish(release), machine.hold()), (Wish::Nothing, None));
+    // Of which nobody knows: it may be asked again.
+    let (mut machine, mut store) = holder(1, 0);
+    let write = write_of(&mut machine, release);
+    store.does(write);
+    machine.wrote(at(100), at(200), Wrote::Unknown);
+    assert_eq!(store.serves(&mut machine, at(200), release), Some(Event::Released));
+}
+
+#[test]
+pub fn a_claim_that_was_taken_away_is_not_taken_back_at_once() {
+    let (mut machine, mut store) = holder(1, 0);
+    let stamp = Stamp { writer: 77, beat: machine.noted_beat() + 1 };
+    store.0 = store.0.map(|seen| Seen { stamp, holder: None, ..seen });
+    assert_eq!(store.works_off(&mut machine, at(500)), Event::Lost(Loss::ReleasedBy(77)));
+    for ms in (600..2500).step_by(100) {
+        assert_eq!(store.works_off(&mut machine, at(ms)), Event::Standby(Waiting::SteppedAside), "{ms}");
+    }
+    assert!(matches!(store.works_off(&mut machine, at(2500)), Event::Taken { .. }), "nobody else wanted it");
+}
+
+/// The scene that finds a fault.
+pub fn scene(fault: Fault) -> Option<fn()> {
+    Some(match fault {
+        Fault::SaveIsNotFenced => a_save_counts_only_over_the_stamp_that_this_server_wrote_last,
+        Fault::HoldWithoutMargin | Fault::HoldFromTheReply => {
+            a_hold_lasts_three_quarters_of_the_time_out_from_the_sending
+        }
+        Fault::CutOffCountsAsSilence => time_in_which_it_could_not_read_is_no_silence,
+        Fault::UnknownTakeoverCounts => a_takeover_of_which_nobody_knows_is_settled_by_reading,
+        Fault::LowerBeatIsAccepted => a_lower_beat_is_refused,
+        Fault::ResumesWhereItWas => a_holder_goes_on_when_the_store_is_back_and_nobody_was_faster,
+        Fault::TakesBackAtOnce => a_claim_that_was_taken_away_is_not_taken_back_at_once,
+        _ => return None,
+    })
+}
+
+#[test]
+fn every_fault_of_claims_is_found_by_its_scene() {
+    for &fault in Fault::OF_CLAIMS {
+        let scene = scene(fault).expect("each has a scene");
+        scene();
+        let _planted = plant(fault);
+        assert!(std::panic::catch_unwind(scene).is_err(), "{fault:?} is not found");
+    }
+}
