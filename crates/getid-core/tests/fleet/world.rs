@@ -1,0 +1,310 @@
+//! Real time, and all that happens in it: one queue of events.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use getid_core::claim::Wish;
+
+use crate::judge::Judge;
+use crate::server::{Answer, Call, Server, Then};
+use crate::store::Store;
+
+pub(crate) const MS: u64 = 1_000_000;
+
+/// A small generator of numbers (SplitMix64): a story is the same each time.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// 0 to `end`, exclusive.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end.max(1)
+    }
+
+    pub(crate) fn between(&mut self, from: u64, to: u64) -> u64 {
+        from + self.below(to - from + 1)
+    }
+
+    pub(crate) fn signed(&mut self, most: u64) -> i64 {
+        i64::try_from(self.below(2 * most + 1)).expect("small") - i64::try_from(most).expect("small")
+    }
+
+    /// The number of a process.
+    pub(crate) fn instance(&mut self) -> u128 {
+        u128::from(self.next()) << 64 | u128::from(self.next())
+    }
+
+    pub(crate) fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// Draws come first of all that happens at one time: a process that goes on after a pause gives IDs before it looks at
+/// anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Happens {
+    Draw,
+    Reaches { number: u64 },
+    Answered { number: u64 },
+    Deadline { number: u64 },
+    Step,
+    Starts,
+}
+
+/// How the store is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StoreState {
+    Well,
+    /// It refuses at once.
+    Refuses,
+    /// What comes is done once it goes on.
+    Stands,
+    /// Up to so many ms there, and as many back.
+    Slow(u64),
+}
+
+/// A call on its way.
+struct Flight {
+    wish: Wish,
+    /// The folder of the process that sent it.
+    folder: u64,
+    answer: Option<Answer>,
+}
+
+pub(crate) struct World {
+    pub(crate) now_ns: u64,
+    queue: BinaryHeap<Reverse<(u64, Happens, usize)>>,
+    /// Calls on their way, by number.
+    calls: BTreeMap<u64, Flight>,
+    number: u64,
+    pub(crate) random: Random,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) store: Store,
+    pub(crate) state: StoreState,
+    pub(crate) state_until_ns: u64,
+    pub(crate) judges: Vec<Judge>,
+    /// When each claim last gave an ID, ns.
+    pub(crate) given_ns: Vec<u64>,
+    pub(crate) in_order: bool,
+    pub(crate) sample_ms: u64,
+    pub(crate) draw_every_ms: u64,
+    /// Now and then somebody asks for all that there is, up to the borrow limit.
+    pub(crate) is_greedy: bool,
+    /// A call has no answer after this, ns.
+    deadline_ns: u64,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, store: Store, claims: usize, timeout_ms: u64) -> World {
+        World {
+            now_ns: 0,
+            queue: BinaryHeap::new(),
+            calls: BTreeMap::new(),
+            number: 0,
+            random: Random(seed),
+            servers: Vec::new(),
+            store,
+            state: StoreState::Well,
+            state_until_ns: 0,
+            judges: (0..claims).map(|_| Judge::default()).collect(),
+            given_ns: vec![0; claims],
+            in_order: true,
+            sample_ms: 100,
+            draw_every_ms: 60,
+            is_greedy: true,
+            deadline_ns: timeout_ms / 2 * MS,
+        }
+    }
+
+    pub(crate) fn add(&mut self, server: Server) {
+        let who = self.servers.len();
+        self.servers.push(server);
+        self.at(self.now_ns, Happens::Step, who);
+        let draw_ns = self.now_ns + self.random.below(self.draw_every_ms * MS);
+        self.at(draw_ns, Happens::Draw, who);
+    }
+
+    fn at(&mut self, ns: u64, what: Happens, who: usize) {
+        self.queue.push(Reverse((ns, what, who)));
+    }
+
+    /// Kills a process; another one starts in its place after `down_ms`.
+    pub(crate) fn kill(&mut self, who: usize, down_ms: u64) {
+        self.servers[who].is_up = false;
+        self.servers[who].call = None;
+        self.at(self.now_ns + down_ms * MS, Happens::Starts, who);
+    }
+
+    /// Stops a process as SIGTERM does; another one starts in its place after `down_ms`.
+    pub(crate) fn stop(&mut self, who: usize, down_ms: u64) {
+        self.servers[who].is_stopping = true;
+        self.at(self.now_ns + down_ms * MS, Happens::Starts, who);
+    }
+
+    /// Goes on until this time.
+    ///
+    /// # Errors
+    ///
+    /// What a fleet may not do.
+    pub(crate) fn run(&mut self, until_ns: u64) -> Result<(), String> {
+        while let Some(&Reverse((ns, what, who))) = self.queue.peek() {
+            if ns > until_ns {
+                break;
+            }
+            self.queue.pop();
+            self.now_ns = self.now_ns.max(ns);
+            let paused_until_ns = self.servers[who].paused_until_ns;
+            let is_of_process = !matches!(what, Happens::Reaches { .. });
+            if is_of_process && paused_until_ns > self.now_ns {
+                self.at(paused_until_ns, what, who);
+                continue;
+            }
+            self.happens(what, who)?;
+        }
+        self.now_ns = self.now_ns.max(until_ns);
+        Ok(())
+    }
+
+    fn happens(&mut self, what: Happens, who: usize) -> Result<(), String> {
+        let now_ns = self.now_ns;
+        match what {
+            Happens::Step => {
+                self.at(now_ns + self.sample_ms * MS, Happens::Step, who);
+                self.step(who);
+            }
+            Happens::Draw => {
+                let wait_ns = self.random.below(2 * self.draw_every_ms * MS);
+                self.at(now_ns + wait_ns, Happens::Draw, who);
+                return self.draw(who);
+            }
+            Happens::Reaches { number } => self.reaches(number, who),
+            Happens::Answered { number } => {
+                let answer = self.calls.remove(&number).and_then(|flight| flight.answer);
+                self.answer(who, number, answer.unwrap_or(Answer::NoAnswer));
+            }
+            Happens::Deadline { number } => self.answer(who, number, Answer::NoAnswer),
+            Happens::Starts if !self.servers[who].is_up => {
+                let (me, noted) = (self.random.instance(), !self.random.one_in(4));
+                self.servers[who].start(me, noted, now_ns);
+            }
+            // It has not stopped yet.
+            Happens::Starts => self.at(now_ns + 50 * MS, Happens::Starts, who),
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, who: usize) {
+        if !self.servers[who].is_up {
+            return;
+        }
+        let then = self.servers[who].step(self.now_ns);
+        self.follow(who, then);
+    }
+
+    fn follow(&mut self, who: usize, then: Then) {
+        let Then::Send(wish) = then else {
+            // A claim that was just taken is saved to at once.
+            let server = &self.servers[who];
+            if server.is_up
+                && server.call.is_none()
+                && server.next_beat_ns <= self.now_ns
+                && server.claimant.is_holder()
+            {
+                let then = self.servers[who].step(self.now_ns);
+                if then != Then::Rest {
+                    self.follow(who, then);
+                }
+            }
+            return;
+        };
+        self.number += 1;
+        let number = self.number;
+        let sent = self.servers[who].clock.clocks(self.now_ns);
+        self.servers[who].call = Some(Call { number, wish, sent });
+        self.calls.insert(number, Flight { wish, folder: self.servers[who].folder, answer: None });
+        let there_ns = self.latency_ns();
+        self.at(self.now_ns + self.deadline_ns, Happens::Deadline { number }, who);
+        if self.servers[who].cut_to_ns <= self.now_ns && !self.loses() {
+            self.at(self.now_ns + there_ns, Happens::Reaches { number }, who);
+        } else {
+            self.calls.remove(&number);
+        }
+    }
+
+    fn latency_ns(&mut self) -> u64 {
+        match self.state {
+            StoreState::Slow(ms) => self.random.below(ms * MS),
+            _ => MS / 5 + self.random.below(2 * MS),
+        }
+    }
+
+    /// While the store is slow, the network is bad.
+    fn loses(&mut self) -> bool {
+        matches!(self.state, StoreState::Slow(_)) && self.random.one_in(10)
+    }
+
+    /// A call is at the store, whether its sender still waits for it or not.
+    fn reaches(&mut self, number: u64, who: usize) {
+        if self.state == StoreState::Stands && self.state_until_ns > self.now_ns {
+            let late_ns = self.random.below(20 * MS);
+            self.at(self.state_until_ns + late_ns, Happens::Reaches { number }, who);
+            return;
+        }
+        let (claim, cut_from_ns) = (self.servers[who].claim, self.servers[who].cut_from_ns);
+        let back_ns = self.now_ns + self.latency_ns();
+        let is_lost = cut_from_ns > back_ns || self.loses();
+        let Some(flight) = self.calls.get_mut(&number) else { return };
+        flight.answer = Some(match flight.wish {
+            _ if self.state == StoreState::Refuses => Answer::NotDone,
+            Wish::Write(write) => match self.store.write(claim, write, flight.folder, self.now_ns) {
+                Ok(()) => Answer::Written,
+                Err(row) => Answer::Conflict(row),
+            },
+            _ => Answer::Row(self.store.row(claim)),
+        });
+        if is_lost {
+            self.calls.remove(&number);
+        } else {
+            self.at(back_ns, Happens::Answered { number }, who);
+        }
+    }
+
+    /// What its sender hears, if it still waits.
+    fn answer(&mut self, who: usize, number: u64, answer: Answer) {
+        let server = &mut self.servers[who];
+        if !server.is_up || server.call.is_none_or(|call| call.number != number) {
+            return;
+        }
+        let then = server.answered(answer, self.now_ns);
+        self.follow(who, then);
+    }
+
+    fn draw(&mut self, who: usize) -> Result<(), String> {
+        let server = &mut self.servers[who];
+        if !server.is_up {
+            return Ok(());
+        }
+        let boot_ns = server.clock.clocks(self.now_ns).boot_ns;
+        // Now and then all that there is.
+        let n = if self.is_greedy && self.random.one_in(20) {
+            server.mint.piece_max()
+        } else {
+            1 + (self.random.next() % 8) as u32
+        };
+        let claim = server.claim;
+        if let Ok(drawn) = server.mint.draw(boot_ns, n, false) {
+            self.judges[claim]
+                .judge(drawn, self.in_order)
+                .map_err(|why| format!("claim {claim}, server {who} at {} ms: {why}", self.now_ns / MS))?;
+            self.given_ns[claim] = self.now_ns;
+        }
+        Ok(())
+    }
+}
