@@ -25,12 +25,12 @@ pub(crate) struct MachineClock {
 impl MachineClock {
     /// Booted at `now_ns`; its wall clock is `skew_ms` ahead.
     pub(crate) fn new(now_ns: u64, up_ms: u64, skew_ms: i64) -> MachineClock {
-        let up_ns = i128::from(up_ms) * i128::from(NS_PER_MS);
+        let uptime_ns = i128::from(up_ms) * i128::from(NS_PER_MS);
         let real_ns = i128::from(START_UNIX_MS) * i128::from(NS_PER_MS) + i128::from(now_ns);
         MachineClock {
             since_ns: now_ns,
-            boot_ns: up_ns,
-            raw_ns: up_ns / 2 + 1,
+            boot_ns: uptime_ns,
+            raw_ns: uptime_ns / 2 + 1,
             wall_ns: real_ns + i128::from(skew_ms) * i128::from(NS_PER_MS),
             boot_ppm: 1_000_000,
             raw_ppm: 1_000_000,

@@ -64,7 +64,7 @@ pub(crate) enum Answer {
     Written,
     Conflict(Row),
     NotDone,
-    NoAnswer,
+    Nothing,
 }
 
 /// What to do next.

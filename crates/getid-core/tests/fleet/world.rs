@@ -187,9 +187,9 @@ impl World {
             Happens::Reaches { number } => self.reaches(number, who),
             Happens::Answered { number } => {
                 let answer = self.calls.remove(&number).and_then(|flight| flight.answer);
-                self.answer(who, number, answer.unwrap_or(Answer::NoAnswer));
+                self.answer(who, number, answer.unwrap_or(Answer::Nothing));
             }
-            Happens::Deadline { number } => self.answer(who, number, Answer::NoAnswer),
+            Happens::Deadline { number } => self.answer(who, number, Answer::Nothing),
             Happens::Starts if !self.servers[who].is_up => {
                 let (me, noted) = (self.random.instance(), !self.random.one_in(4));
                 self.servers[who].start(me, noted, now_ns);
