@@ -145,6 +145,9 @@ pub(super) struct ClaimStore {
     shown: String,
 }
 
+/// A claim's record, and what it says, or why it cannot be used.
+pub(super) type ReadClaim = (Row, Result<ClaimRecord, RecordError>);
+
 /// What watching a record came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Watched {
@@ -189,7 +192,7 @@ impl ClaimStore {
     }
 
     /// The claim of a server-id, or why it cannot be used.
-    pub(super) fn claim(&self, server_id: u32) -> Result<Option<(Row, Result<ClaimRecord, RecordError>)>, String> {
+    pub(super) fn claim(&self, server_id: u32) -> Result<Option<ReadClaim>, String> {
         let row = self.read(&Key::of_claim(server_id))?;
         Ok(row.map(|row| {
             let claim = ClaimRecord::of_row(&row, server_id);
@@ -253,10 +256,10 @@ impl ClaimStore {
         at_most: Duration,
     ) -> Result<BTreeMap<u32, Watched>, String> {
         let clock = SystemClock::new();
-        let began = clocks(&clock);
-        let begin = |row: &Row, timeout_ms: u64| Watch::new(began, seen(row, timeout_ms));
+        let began = clocks(clock);
+        let watch = |row: &Row, timeout_ms: u64| Watch::new(began, seen(row, timeout_ms));
         let mut left: BTreeMap<u32, Watch> =
-            claims.iter().map(|(id, (row, timeout_ms))| (*id, begin(row, *timeout_ms))).collect();
+            claims.iter().map(|(id, (row, timeout_ms))| (*id, watch(row, *timeout_ms))).collect();
         let mut done = BTreeMap::new();
         let mut failed = None;
         let ends = tokio::time::Instant::now() + at_most;
@@ -267,16 +270,18 @@ impl ClaimStore {
                 }));
             }
             tokio::time::sleep(LOOK_PAUSE).await;
-            let sent = clocks(&clock);
+            let sent = clocks(clock);
             let found = match self.look_at(&left).await {
                 Ok(found) => found,
                 Err(error) => {
                     failed = Some(self.failed(&error));
-                    left.values_mut().for_each(|watch| watch.failed(sent));
+                    for watch in left.values_mut() {
+                        watch.failed(sent);
+                    }
                     continue;
                 }
             };
-            let now = clocks(&clock);
+            let now = clocks(clock);
             left.retain(|id, watch| {
                 let row = found.get(id);
                 let timeout_ms = watch.seen().timeout_ms;
@@ -323,7 +328,7 @@ pub(super) fn new_stamp(beat: u64) -> Stamp {
     Stamp { writer: rand::random::<u128>().max(1), beat: beat.min(Stamp::BEAT_MAX) }
 }
 
-fn clocks(clock: &SystemClock) -> Clocks {
+fn clocks(clock: SystemClock) -> Clocks {
     Clocks { boot_ns: clock.boot_ns(), raw_ns: clock.raw_ns(), wall_ms: clock.wall_unix_ms() }
 }
 
@@ -487,7 +492,7 @@ mod tests {
     }
 
     impl RecordStore for Lossy {
-        fn shown(&self) -> &str {
+        fn shown(&self) -> &'static str {
             "lossy"
         }
         fn read<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Row>> {

@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use self::change::{RELEASE_EXAMPLES, ReleaseArgs, TAKE_EXAMPLES, TakeArgs};
-pub(super) use self::show::look;
 use self::show::{SHOW_EXAMPLES, ShowArgs};
+pub(super) use self::show::{Sight, look};
 use super::claim_store::{CLAIM_STORE_HELP, ClaimStore, ClaimStoreArgs, TIMEOUT_MS_MAX, Watched};
 use super::sequence::{Stop, run_and_tell};
 use super::state::texts::duration;

@@ -71,14 +71,14 @@ pub(super) fn show(args: &ShowArgs, store: &ClaimStore, now_unix_ms: i64, out: &
 pub(in crate::cli) fn look(
     store: &ClaimStore,
     server_id: Option<u32>,
-    watches: bool,
+    looks_on: bool,
 ) -> Result<Vec<Sight<'_>>, String> {
     let rows = match server_id {
         Some(server_id) => store.claim(server_id)?.map(|(row, _)| (server_id, row)).into_iter().collect(),
         None => store.claims()?,
     };
     let mut sights: Vec<_> = rows.into_iter().map(|(server_id, row)| Sight::of(store, server_id, row)).collect();
-    if watches {
+    if looks_on {
         let held = sights.iter().filter_map(|sight| {
             let claim = sight.claim.as_ref().ok().filter(|claim| claim.holder().is_some())?;
             Some((sight.server_id, (sight.row.clone(), timeout_ms(claim))))

@@ -15,7 +15,7 @@ use crate::claim::envelope::salvaged_number;
 use crate::claim::fleet::{ClaimRecord, WhyFree};
 use crate::claim::mark::salvaged_mark;
 use crate::claim::{Place, RecordError};
-use crate::cli::claim::{freed, look, unclaimed};
+use crate::cli::claim::{Sight, freed, look, unclaimed};
 use crate::cli::claim_store::{ClaimStore, TIMEOUT_MS_MAX, Watched, new_stamp, open_url, parse_url};
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
 use crate::records::{Key, Row, Written};
@@ -46,7 +46,7 @@ impl StoredArgs {
 
 pub(super) fn show(store: &ClaimStore, server_id: Option<u32>, json: bool, now_unix_ms: i64) -> Result<Answer, String> {
     let sights = look(store, server_id, false)?;
-    let good = !sights.is_empty() && sights.iter().all(|sight| sight.is_good());
+    let good = !sights.is_empty() && sights.iter().all(Sight::is_good);
     if json {
         let list: Vec<_> = sights.iter().map(|sight| sight.to_json(now_unix_ms)).collect();
         return Ok(Answer { text: format!("{:#}\n", serde_json::Value::Array(list)), good });

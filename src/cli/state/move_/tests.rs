@@ -43,7 +43,7 @@ fn killed<T>() -> Result<T, RecordStoreError> {
 }
 
 impl RecordStore for Named {
-    fn shown(&self) -> &str {
+    fn shown(&self) -> &'static str {
         self.name
     }
     fn read<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Row>> {
