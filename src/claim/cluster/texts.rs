@@ -36,6 +36,7 @@ pub(super) fn cause(cause: Cause, found: Option<&Sight>) -> String {
         Cause::Free => found.map_or_else(|| "nobody had it".to_owned(), |found| free(&found.claim.holding)),
         Cause::SameFolder => format!("{} ran in this folder and is gone", holder()),
         Cause::Silent(ns) => format!("its holder {} was silent for {}", holder(), seconds(ns)),
+        Cause::Resumed => "it was this server's all the time, but its hold had ended".to_owned(),
         Cause::Late => "an earlier attempt to take it was done late".to_owned(),
     }
 }
