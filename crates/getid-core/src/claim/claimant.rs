@@ -56,7 +56,6 @@ struct Attempt {
     unknown_since: Option<Clocks>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "a process has one")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum State {
     Standby(Standby),
