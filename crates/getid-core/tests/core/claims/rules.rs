@@ -255,7 +255,7 @@ proptest! {
     fn a_holder_stops_before_a_standby_takes_over(
         holder_rate in 100..125_u64, standby_rate in 100..125_u64, reply in 0..900_u64, seen in 0..300_u64,
     ) {
-        let _ = stops_before(holder_rate, standby_rate, reply, seen)?;
+        stops_before(holder_rate, standby_rate, reply, seen)?;
     }
 
     /// Whatever is answered, and whenever: a machine never panics, and never writes over a stamp that it has not read
@@ -284,24 +284,24 @@ fn bears(seed: u64) -> Result<(), TestCaseError> {
     let mut random = seed;
     let mut pick = |n: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) % n
+        usize::try_from((random >> 33) % n).expect("below n")
     };
-    let mut machine = Claimant::new(1, Options { creates: pick(2) == 0, ..options() }, pick(4), None);
+    let mut machine = Claimant::new(1, Options { creates: pick(2) == 0, ..options() }, pick(4) as u64, None);
     let mut known = vec![None];
     let mut ms = 0;
     for _ in 0..200 {
-        ms += pick(700);
-        let (sent, now) = (at(ms), at(ms + pick(300)));
-        let beat = [1, 2, 5, 40, u64::MAX, Stamp::BEAT_MAX][pick(6) as usize];
-        let writer = [1, 1, 2, 3][pick(4) as usize];
-        let holder = [None, Some(writer), Some(7)][pick(3) as usize];
+        ms += pick(700) as u64;
+        let (sent, now) = (at(ms), at(ms + pick(300) as u64));
+        let beat = [1, 2, 5, 40, u64::MAX, Stamp::BEAT_MAX][pick(6)];
+        let writer = [1, 1, 2, 3][pick(4)];
+        let holder = [None, Some(writer), Some(7)][pick(3)];
         let seen = Seen { holder, is_moved: pick(9) == 0, is_this_folder: pick(9) == 0, ..held(writer, beat) };
-        let seen = Seen { timeout_ms: [0, 1, TIMEOUT_MS, u64::MAX][pick(4) as usize], ..seen };
+        let seen = Seen { timeout_ms: [0, 1, TIMEOUT_MS, u64::MAX][pick(4)], ..seen };
         let ask = [Ask::Watch, save(&machine), save(&machine), Ask::Release { point: point(1), term: machine.term() }];
-        match machine.wish(ask[pick(4) as usize]) {
+        match machine.wish(ask[pick(4)]) {
             Wish::Nothing => {}
             Wish::Read => {
-                let answer = [Read::Record(seen), Read::Record(seen), Read::Missing, Read::Failed][pick(4) as usize];
+                let answer = [Read::Record(seen), Read::Record(seen), Read::Missing, Read::Failed][pick(4)];
                 machine.read(sent, now, answer);
                 if let Read::Record(seen) = answer {
                     known.push(Some(seen.stamp));
@@ -311,7 +311,7 @@ fn bears(seed: u64) -> Result<(), TestCaseError> {
                 prop_assert!(known.contains(&write.expect), "{write:?}");
                 prop_assert!(!known.contains(&Some(write.new)), "a stamp that was there: {write:?}");
                 let conflict = Wrote::Conflict(Some(seen).filter(|_| pick(5) > 0));
-                let answer = [Wrote::Done, Wrote::Unknown, Wrote::NotDone, conflict][pick(4) as usize];
+                let answer = [Wrote::Done, Wrote::Unknown, Wrote::NotDone, conflict][pick(4)];
                 machine.wrote(sent, now, answer);
                 known.push(Some(write.new));
                 if let Wrote::Conflict(Some(seen)) = answer {
