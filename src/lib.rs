@@ -20,3 +20,4 @@ pub(crate) mod sync;
 pub mod system;
 pub mod text;
 pub(crate) mod tools;
+pub mod workers;

@@ -302,11 +302,19 @@ pub enum Verb {
     Unsubscribe,
     Unwatch,
     Watch,
+    WorkerId,
+    WorkerIdHelp,
+    WorkerIdInfo,
+    WorkerIdLease,
+    WorkerIdList,
+    WorkerIdRelease,
+    WorkerIdRenew,
+    WorkerIdRevoke,
 }
 
 impl Verb {
     /// How many there are; `verb as usize` is below.
-    pub const COUNT: usize = Verb::Watch as usize + 1;
+    pub const COUNT: usize = Verb::WorkerIdRevoke as usize + 1;
 
     /// Those whose replies are IDs, or values of sequences.
     pub const DRAWING_IDS: [Verb; 5] = [Verb::GetId, Verb::MGetId, Verb::Incr, Verb::IncrBy, Verb::HIncrBy];

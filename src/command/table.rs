@@ -10,6 +10,7 @@ mod keys;
 mod pubsub;
 mod scripts;
 mod sequences;
+mod workers;
 
 use super::{Access, Argument, Categories, Channels, Command, Flags, KeySpec, Places, Secrets, Verb};
 
@@ -105,6 +106,7 @@ pub static TABLE: &[Command] = &[
     hashes::HVALS,
     hashes::HSET,
     sequences::SEQUENCE,
+    workers::WORKERID,
     scripts::EVAL,
     scripts::EVALSHA,
     scripts::SCRIPT,

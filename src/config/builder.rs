@@ -15,6 +15,7 @@ use super::report::{Place, Problem, Warning};
 use super::secrets::{self, is_secret};
 use super::value_error::ValueError;
 use super::values::{Config, Values};
+use super::workers;
 use crate::text::plural::counted;
 use crate::text::store_url::StoreKind;
 use crate::text::suggest::did_you_mean;
@@ -170,6 +171,7 @@ impl Builder {
         self.check_generators();
         self.check_stores();
         self.check_claim();
+        self.check_workers();
         self.check_http();
         if self.problems.is_empty() { Ok((self.values.config, self.warnings)) } else { Err(self.problems) }
     }
@@ -462,6 +464,15 @@ impl Builder {
         for (name, sentence) in claim::doubts(&self.values.config) {
             if let Some(place) = self.set_at.get(name).cloned() {
                 self.warnings.push(Warning { place, subject: name.to_owned(), sentence });
+            }
+        }
+    }
+
+    fn check_workers(&mut self) {
+        for mistake in workers::mistakes(&self.values.config) {
+            if !self.any_refused(mistake.directives) {
+                let places = self.places(mistake.directives);
+                self.problems.push(Problem::new(places, "", mistake.sentence).with_help(Some(mistake.help)));
             }
         }
     }

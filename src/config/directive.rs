@@ -24,6 +24,7 @@ use super::value_error::ValueError;
 use super::values::{
     BIND_ADDRESSES_MAX, BindAddr, ClientMemory, Config, OutputBufferLimit, OutputBufferLimits, UserLine, Values,
 };
+use super::workers;
 use crate::acl::{Protection, Users};
 
 impl Directive {
@@ -301,6 +302,9 @@ const DIRECTIVES: &[Directive] = &[
     row("sequence-confirm-s", "60", number!(5, 3600, "s", sequences.confirm_s),
         "How long a server gives values without news from a store that it shares.").at_start(),
     row("sequence-delete", "no", yes_no!(sequences.may_delete), "Whether DEL drops a sequence."),
+    // Worker ids
+    row("worker-pool", "", WORKER_POOL, "Worker ids for other programs: a pool's name, its size, and how long a lease lasts.")
+        .at_start(),
     // HTTP
     row("http-port", "0", number!(0, 65535, "", http.port), "HTTP port; 0: none.").at_start(),
     row("http-bind", "", HTTP_BIND, "Its addresses; \"\": those of bind.").at_start(),
@@ -496,6 +500,15 @@ const GENERATOR: Shape = Shape::Lines {
     style: LineStyle::Declarations,
     set: |values, words| generators::add(&mut values.config, words),
     get: |values| generators::lines(&values.config),
+};
+
+const WORKER_POOL: Shape = Shape::Lines {
+    count: (1, usize::MAX),
+    expected: "a name, a size and a lease",
+    canonical: Some(workers::canonical),
+    style: LineStyle::Named,
+    set: |values, words| workers::add(&mut values.config, words),
+    get: |values| workers::lines(&values.config),
 };
 
 const RENAME_COMMAND: Shape = Shape::Lines {

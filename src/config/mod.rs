@@ -28,6 +28,7 @@ pub mod suites;
 mod toml;
 mod value_error;
 mod values;
+mod workers;
 
 use std::fmt;
 use std::path::Path;
@@ -58,6 +59,7 @@ use self::values::Values;
 pub use self::values::{
     BindAddr, ClientMemory, Config, OutputBufferLimit, OutputBufferLimits, STORES_MAX, SequenceConfig, UserLine,
 };
+pub use self::workers::{POOLS_MAX, WorkerPool};
 use crate::text::glob::Pattern;
 
 impl Config {

@@ -185,7 +185,7 @@ impl Reader<'_> {
             self.builder.problem(Problem::new(vec![place], variable, sentence).with_help(Some(help)));
             return;
         }
-        if Directive::find(&name).is_some_and(Directive::declares) {
+        if Directive::find(&name).is_some_and(Directive::has_lines_in_variable) {
             for line in lines_in(value) {
                 let place = Place::in_environment(&format!("{variable}={line}"));
                 self.setting(Setting::new(name.clone(), vec![line.to_owned()], place));

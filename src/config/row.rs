@@ -172,6 +172,8 @@ pub(super) enum LineStyle {
     /// Declarations of named things: in TOML tables named by the first words, whose keys are options; several in one
     /// variable. `CONFIG GET` shows them, which it does with no others.
     Declarations,
+    /// In an array: named things, each in a line of its own. `CONFIG GET` shows them.
+    Named,
     /// In an array, or several in one variable. `CONFIG GET` shows them. They add up within a source only: the lines of
     /// a stronger one take the place of those of a weaker one.
     Values,
@@ -245,7 +247,7 @@ impl Directive {
                 shown.collect::<Vec<_>>().join(" ")
             }
             Shape::Lines { style: LineStyle::Values, get, .. } => get(values).concat().join("\n"),
-            Shape::Lines { style: LineStyle::Declarations, get, .. } => {
+            Shape::Lines { style: LineStyle::Declarations | LineStyle::Named, get, .. } => {
                 let line = |words: Line| words.iter().map(|word| quote(word.as_bytes())).collect::<Vec<_>>().join(" ");
                 get(values).into_iter().map(line).collect::<Vec<_>>().join("\n")
             }
@@ -351,7 +353,7 @@ impl Directive {
     /// Whether a TOML file may have a table for it.
     pub(super) fn takes_table(&self) -> bool {
         match self.shape {
-            Shape::Lines { style, .. } => !matches!(style, LineStyle::LinesOnly | LineStyle::Values),
+            Shape::Lines { style, .. } => !matches!(style, LineStyle::LinesOnly | LineStyle::Values | LineStyle::Named),
             _ => matches!(self.shape, Shape::Table { .. } | Shape::Parts { .. }),
         }
     }
@@ -359,6 +361,11 @@ impl Directive {
     /// Whether its lines declare named things.
     pub(super) fn declares(&self) -> bool {
         matches!(self.shape, Shape::Lines { style: LineStyle::Declarations, .. })
+    }
+
+    /// Whether one variable may have several lines.
+    pub(super) fn has_lines_in_variable(&self) -> bool {
+        matches!(self.shape, Shape::Lines { style: LineStyle::Declarations | LineStyle::Named, .. })
     }
 
     /// One form for all lines that mean the same, where no two may have the same first word.

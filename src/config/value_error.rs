@@ -65,6 +65,8 @@ pub(super) enum ValueError {
     #[error("{0}")]
     Declaration(DeclarationError),
     #[error("{0}")]
+    WorkerPool(String),
+    #[error("{0}")]
     Store(StoreUrlError),
     #[error("'{shown}' stands in two lines, must be in one")]
     StoreTwice { shown: String },

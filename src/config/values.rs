@@ -13,6 +13,7 @@ use super::enums::{
     SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
 use super::http::HttpConfig;
+use super::workers::WorkerPool;
 use crate::acl::{Origin, Protection};
 use crate::text::store_url::StoreUrl;
 
@@ -181,6 +182,8 @@ unset! {
         pub id_max_clock_jump_ms: u64,
         /// Where claims of server-ids are kept, and when one is taken (`claim-...`, `instance-name`).
         pub claim: ClaimConfig,
+        /// Pools of worker ids for other programs (`worker-pool`), at most [`POOLS_MAX`](super::POOLS_MAX), no name twice.
+        pub worker_pools: Vec<WorkerPool>,
         /// Everything about sequences (`sequence-...`).
         pub sequences: SequenceConfig,
         /// Everything about the HTTP port (`http-...`).

@@ -16,6 +16,7 @@ use super::problem::Problem;
 use super::query::Query;
 use super::reply::Reply;
 use super::schema::Bounds;
+use crate::text::printable::printable_up_to;
 
 /// Who asks, and how.
 pub(super) struct Ask {
@@ -120,3 +121,30 @@ impl FromRequestParts<Served> for Name {
         Ok(Name(name))
     }
 }
+
+/// What stands in the path for a pool of worker ids, and for one of them.
+pub(super) struct PoolAndId {
+    pub(super) pool: String,
+    pub(super) id: String,
+}
+
+impl FromRequestParts<Served> for PoolAndId {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, served: &Served) -> Result<PoolAndId, Problem> {
+        let params = RawPathParams::from_request_parts(parts, served).await;
+        let found: Vec<_> = params.iter().flat_map(|params| params.iter()).map(|(_, value)| value.to_owned()).collect();
+        let [pool, id] = <[String; 2]>::try_from(found).map_err(|_| {
+            Problem::bad("the path is wrong: behind % are two hex digits, and all is UTF-8 in the end".to_owned())
+        })?;
+        served.row.check_name(&pool)?;
+        if id.len() > ID_BYTES_MAX || !id.bytes().all(|byte| byte.is_ascii_digit()) {
+            let shown = printable_up_to(&id, 40);
+            return Err(Problem::bad(format!("'{shown}' in the path is no worker id, expected a number")));
+        }
+        Ok(PoolAndId { pool, id })
+    }
+}
+
+/// Digits of a worker id, and a few too many.
+const ID_BYTES_MAX: usize = 10;

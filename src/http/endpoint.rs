@@ -10,7 +10,7 @@ use axum::extract::FromRef;
 use axum::routing::{MethodFilter, MethodRouter};
 
 use super::schema::{Field, Schema};
-use super::{Http, decode, generators, ids, metrics, openapi, page, probes, sequences};
+use super::{Http, decode, generators, ids, metrics, openapi, page, probes, sequences, workers};
 
 /// All of them, in the order in which the document has them.
 pub(super) fn all() -> impl Iterator<Item = &'static Endpoint> {
@@ -19,6 +19,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Endpoint> {
         decode::ENDPOINTS,
         generators::ENDPOINTS,
         sequences::ENDPOINTS,
+        workers::ENDPOINTS,
         page::ENDPOINTS,
         metrics::ENDPOINTS,
         probes::ENDPOINTS,

@@ -47,6 +47,7 @@ mod schema;
 mod sequences;
 mod spring;
 mod tinyid;
+mod workers;
 
 use std::borrow::Cow;
 use std::io;

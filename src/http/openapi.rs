@@ -31,11 +31,13 @@ const DOCUMENT: Endpoint = Endpoint {
 /// Headings of the document.
 pub(super) const TAG_IDS: &str = "ids";
 pub(super) const TAG_SEQUENCES: &str = "sequences";
+pub(super) const TAG_WORKERS: &str = "workers";
 pub(super) const TAG_SERVER: &str = "server";
 
-const TAGS: [(&str, &str); 3] = [
+const TAGS: [(&str, &str); 4] = [
     (TAG_IDS, "IDs of the unnamed generator and of named ones."),
     (TAG_SEQUENCES, "Counters that never go back, kept in a database."),
+    (TAG_WORKERS, "Worker ids, leased to programs that make IDs themselves."),
     (TAG_SERVER, "The server itself: probes, figures, this document."),
 ];
 

@@ -70,8 +70,8 @@ impl Problem {
         let status = match code {
             "NOAUTH" | "WRONGPASS" => StatusCode::UNAUTHORIZED,
             "NOPERM" | "DENIED" => StatusCode::FORBIDDEN,
-            "BUSY" | "LOADING" | "MISCONF" | "UNBLOCKED" => StatusCode::SERVICE_UNAVAILABLE,
-            "WRONGTYPE" => StatusCode::CONFLICT,
+            "BUSY" | "LOADING" | "MISCONF" | "UNBLOCKED" | "TRYAGAIN" => StatusCode::SERVICE_UNAVAILABLE,
+            "WRONGTYPE" | "EXHAUSTED" | "EXPIRED" | "REVOKED" | "WRONGTOKEN" => StatusCode::CONFLICT,
             _ => status_of(said),
         };
         let mut detail = if said.is_empty() { text.to_owned() } else { said.to_owned() };
@@ -113,7 +113,9 @@ pub(super) fn no_place() -> Vec<u8> {
 }
 
 /// How texts of plain `ERR` begin that are no fault of the request.
-const BEGINNINGS: [(&str, StatusCode); 8] = [
+const BEGINNINGS: [(&str, StatusCode); 10] = [
+    ("no such worker pool '", StatusCode::NOT_FOUND),
+    ("there are no worker pools", StatusCode::NOT_FOUND),
     ("no generator '", StatusCode::NOT_FOUND),
     ("no such sequence '", StatusCode::NOT_FOUND),
     ("sequences are off", StatusCode::NOT_FOUND),
@@ -125,7 +127,8 @@ const BEGINNINGS: [(&str, StatusCode); 8] = [
 ];
 
 /// What is in those that say what is there, and does not go together with what was asked.
-const PARTS: [(&str, StatusCode); 7] = [
+const PARTS: [(&str, StatusCode); 8] = [
+    ("was never leased", StatusCode::NOT_FOUND),
     ("is there already", StatusCode::CONFLICT),
     ("has no more values", StatusCode::CONFLICT),
     ("has no more numbers", StatusCode::CONFLICT),
@@ -170,10 +173,20 @@ impl IntoResponse for Problem {
 
 #[cfg(test)]
 mod tests {
+    use getid_core::worker::{LeaseRefusal, NoLease};
     use getid_core::{Refusal, SequenceRefusal, Spec};
 
     use super::*;
     use crate::generators::sequence::SequenceError;
+    use crate::workers::WorkerError;
+
+    fn of_lease(why: LeaseRefusal) -> WorkerError {
+        WorkerError::Lease { pool: "p".to_owned(), id: 7, why }
+    }
+
+    fn no_lease(why: NoLease) -> WorkerError {
+        WorkerError::NoLease { pool: "p".to_owned(), why }
+    }
 
     fn status(text: &str) -> u16 {
         Problem::of_error(text).status.as_u16()
@@ -206,6 +219,23 @@ mod tests {
         ];
         for (error, expected) in of_operators {
             assert_eq!(status(&error.of("orders")), expected, "{}", error.of("orders"));
+        }
+        let of_workers = [
+            (WorkerError::NoSuchPool { pool: "p".to_owned() }, 404),
+            (WorkerError::NotLeased { pool: "p".to_owned(), id: 7 }, 404),
+            (WorkerError::Busy, 503),
+            (WorkerError::Store { said: String::new() }, 503),
+            (WorkerError::Unknown { said: String::new() }, 503),
+            (of_lease(LeaseRefusal::WrongToken), 409),
+            (of_lease(LeaseRefusal::Released), 409),
+            (of_lease(LeaseRefusal::Over { not_after_ms: 1, now_ms: 2, is_leased_again: false }), 409),
+            (of_lease(LeaseRefusal::Revoked { not_after_ms: 1 }), 409),
+            (of_lease(LeaseRefusal::LastAhead { last_ms: 2, now_ms: 1 }), 400),
+            (no_lease(NoLease::NotOpen { opens_ms: 2, now_ms: 1 }), 503),
+            (no_lease(NoLease::Exhausted { leased: 1, holders: Vec::new(), next_free_ms: 2, now_ms: 1 }), 409),
+        ];
+        for (error, expected) in of_workers {
+            assert_eq!(status(&error.to_string()), expected, "{error}");
         }
         let busy = Refusal::Busy { ahead_ms: 1, max_borrow_ms: 1 };
         assert_eq!([busy, Refusal::SaveTimeout, Refusal::Closed].map(|refusal| status(&refusal.to_string())), [503; 3]);

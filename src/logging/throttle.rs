@@ -91,6 +91,8 @@ kinds! {
     AuditMonitor = INFO, 10, 1, "MONITOR commands";
     /// A sequence is made, changed or dropped.
     AuditSequence = INFO, 100, 1, "sequences made, changed or dropped";
+    /// A lease of a worker id was ended by an operator.
+    AuditWorkerId = INFO, 100, 1, "leases of worker ids that were revoked";
     /// `SHUTDOWN`.
     AuditShutdown = WARN, 10, 1, "SHUTDOWN commands";
 }

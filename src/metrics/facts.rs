@@ -14,6 +14,7 @@ use crate::generators::time::IssuerStatus;
 use crate::generators::{NamedStatus, end_of_life};
 use crate::system::usage::CpuTime;
 use crate::text::timestamp;
+use crate::workers::PoolView;
 
 /// What takes long to gather is gathered when the first row asks for it: many a client asks for one section of INFO
 /// whenever it connects.
@@ -38,6 +39,8 @@ pub struct Facts<'a> {
     pub generators: Lazy<'a, Vec<NamedStatus>>,
     /// Sequences, each of which may be looked at; `None` without a store.
     pub sequences: Lazy<'a, Option<SequencesStatus>>,
+    /// Pools of worker ids, each of which is looked at.
+    pub workers: Lazy<'a, Vec<PoolView>>,
     /// The process.
     pub process: ProcessFacts<'a>,
     /// Memory, which the system tells in files.
@@ -213,6 +216,7 @@ impl<'a> Facts<'a> {
             cpu: lazy(CpuFacts { own: None, of_children: None }),
             clients: lazy(ClientFacts::default()),
             sequences: lazy(None),
+            workers: lazy(Vec::new()),
             tls: TlsFacts::default(),
             log_lines_dropped: 0,
         }

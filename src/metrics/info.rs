@@ -19,6 +19,7 @@ pub fn text(facts: &Facts<'_>, names: &[String]) -> String {
             (!section.is_of_generators() || !facts.generators.is_empty())
                 && (!section.is_of_sequences() || facts.sequences.is_some())
                 && (!section.is_of_claim() || facts.claim.is_some())
+                && (!section.is_of_workers() || !facts.workers.is_empty())
                 && (!section.is_of_http() || facts.config.http.port != 0)
         };
         if !(asked(section.title) || (all || default && section.is_default) && has_lines()) {

@@ -19,6 +19,7 @@ mod rate;
 mod sequences;
 pub mod table;
 mod value;
+mod workers;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};

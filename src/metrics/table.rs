@@ -13,7 +13,7 @@
 use super::claim;
 use super::export::{Durations, Export, Part, Untold};
 use super::facts::load;
-use super::{CommandTotals, Counter, Facts, Value, sequences};
+use super::{CommandTotals, Counter, Facts, Value, sequences, workers};
 use crate::command::{self, REDIS_VERSION};
 use crate::generators::NamedStatus;
 use crate::text::timestamp;
@@ -43,6 +43,11 @@ impl Section {
     /// Whether it is about sequences.
     pub fn is_of_sequences(&self) -> bool {
         self.title == "Sequences"
+    }
+
+    /// Whether it is about worker ids.
+    pub fn is_of_workers(&self) -> bool {
+        self.title == "Workers"
     }
 
     /// Whether it has a line for each named generator.
@@ -141,6 +146,7 @@ pub const SECTIONS: &[Section] = &[
     section("Claim", claim::ROWS),
     section("Generators", GENERATORS),
     section("Sequences", SEQUENCES),
+    section("Workers", WORKERS),
     section("Http", HTTP),
 ];
 
@@ -745,6 +751,31 @@ const SEQUENCES: &[Metric] = &[
         ago that was, and how long it took, ms; draws that had to wait; those that wait now; fetches that failed.",
         sequences::of_busiest)
         .told_in_parts("sequence", SEQUENCE_PARTS),
+];
+
+#[rustfmt::skip]
+const WORKERS: &[Metric] = &[
+    gauge("worker_pool_", "Of each pool of worker ids, as far as this server knows: whether its leases were read from the \
+        store; its size; ids that are leased by all servers, and that are free; and what this server has done in this \
+        life: ids leased, leases renewed, released, revoked; renewals and releases that were refused; requests for an id \
+        when there was none; and calls of the store that failed.",
+        workers::of_pools)
+        .told_in_parts("pool", WORKER_PARTS),
+];
+
+#[rustfmt::skip]
+const WORKER_PARTS: &[Part] = &[
+    Part::gauge_if("known", "getid_worker_pool_known", "1 once the leases of the pool were read from the store.", "yes"),
+    Part::gauge("size", "getid_worker_pool_size", "Worker ids that the pool has."),
+    Part::gauge("leased", "getid_worker_pool_leased", "Worker ids that are leased by all servers, as far as this one knows."),
+    Part::gauge("free", "getid_worker_pool_free", "Worker ids that are free, as far as this server knows."),
+    Part::counter("leases", "getid_worker_leases_total", "Worker ids that this server has leased."),
+    Part::counter("renewals", "getid_worker_renewals_total", "Leases that it has renewed."),
+    Part::counter("releases", "getid_worker_releases_total", "Leases that were given back to it."),
+    Part::counter("revocations", "getid_worker_revocations_total", "Leases that operators have ended."),
+    Part::counter("refused", "getid_worker_refused_total", "Renewals and releases that it has refused."),
+    Part::counter("exhausted", "getid_worker_exhausted_total", "Requests for a worker id when there was none."),
+    Part::counter("errors", "getid_worker_store_errors_total", "Calls of the store of worker ids that failed."),
 ];
 
 #[rustfmt::skip]

@@ -57,6 +57,11 @@ pub enum Act<'a> {
         what: &'static str,
         name: &'a str,
     },
+    /// Ended a lease of a worker id.
+    WorkerIdRevoke {
+        pool: &'a str,
+        id: u32,
+    },
     Shutdown,
     /// Asked for that while the state could not be saved.
     ShutdownRefused,
@@ -125,6 +130,12 @@ impl Server {
                 throttled!(
                     throttle, AuditSequence, by: &user, target: AUDIT, user = %user, client = id, addr = %addr, name,
                     "{what}"
+                );
+            }
+            Act::WorkerIdRevoke { pool, id: worker_id } => {
+                throttled!(
+                    throttle, AuditWorkerId, by: &user, target: AUDIT, user = %user, client = id, addr = %addr, pool,
+                    worker_id, "WORKERID REVOKE"
                 );
             }
             Act::Shutdown => line!(AuditShutdown, "SHUTDOWN"),

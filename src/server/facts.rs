@@ -31,6 +31,7 @@ impl Server {
             generator: Lazy::new(Box::new(|| self.issuer().status())),
             generators: Lazy::new(Box::new(|| self.named_generators())),
             sequences: Lazy::new(Box::new(move || Some(self.generators.sequences()?.status(sequences_max)))),
+            workers: Lazy::new(Box::new(|| self.workers().map(|own| own.pools()).unwrap_or_default())),
             process: ProcessFacts {
                 run_id: &self.process.run_id,
                 executable: &self.process.executable,

@@ -418,12 +418,14 @@ pub fn files_of_a_start(config: &Config) -> u64 {
 }
 
 /// How many of them are opened behind everything else. The stores of sequences have a thread, and each of them its
-/// connections or its file with its log, and what this server notes of it; the HTTP port has a thread, connections that
-/// are refused, and handshakes.
+/// connections or its file with its log, and what this server notes of it; so have pools of worker ids. The HTTP port
+/// has a thread, connections that are refused, and handshakes.
 pub fn files_to_come(config: &Config) -> u64 {
     let stores = config.sequence_stores().len() as u64;
     let of_stores = if stores == 0 { 0 } else { FILES_A_THREAD + FILES_A_STORE * stores };
-    of_stores + if config.http.port == 0 { 0 } else { FILES_A_THREAD + spare_of_http(config) }
+    let of_workers = if config.worker_pools.is_empty() { 0 } else { FILES_A_THREAD + FILES_A_STORE };
+    let of_http = if config.http.port == 0 { 0 } else { FILES_A_THREAD + spare_of_http(config) };
+    of_stores + of_workers + of_http
 }
 
 /// How many are kept free for the HTTP port beside its places: for connections that are refused, and for handshakes.

@@ -35,7 +35,7 @@ pub mod transport;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio::sync::Notify;
 
@@ -57,6 +57,7 @@ use crate::server::snapshot::Snapshot;
 use crate::session::Settings;
 use crate::stats::{Events, SlowLog};
 use crate::system::usage;
+use crate::workers::Workers;
 
 /// Everything the connections of a process share.
 pub struct Server {
@@ -90,6 +91,8 @@ pub struct Server {
     changes: Changes,
     /// What `SCAN` was answered.
     cursors: Cursors,
+    /// Pools of worker ids, where there are any.
+    workers: OnceLock<Arc<Workers>>,
     /// Held by the client whose `KEYS` is being gathered.
     listing: tokio::sync::Mutex<()>,
     stopping: AtomicBool,
@@ -144,6 +147,7 @@ impl Server {
             throttle: LogThrottle::default(),
             changes: Changes::start(),
             cursors: Cursors::default(),
+            workers: OnceLock::new(),
             listing: tokio::sync::Mutex::default(),
             stopping: AtomicBool::new(false),
             stop: Notify::new(),
@@ -174,6 +178,17 @@ impl Server {
     #[inline]
     pub fn issuer(&self) -> &Issuer {
         self.generators.unnamed()
+    }
+
+    /// Makes these its pools of worker ids, once.
+    pub fn set_workers(&self, workers: Arc<Workers>) {
+        // A second time would be a mistake of the start's, and the first ones are being used.
+        let _ = self.workers.set(workers);
+    }
+
+    /// Pools of worker ids, where there are any.
+    pub fn workers(&self) -> Option<&Arc<Workers>> {
+        self.workers.get()
     }
 
     pub fn clients_max(&self) -> usize {

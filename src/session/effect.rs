@@ -11,6 +11,7 @@ use std::sync::Arc;
 use getid_core::{Id, NamedGenerator};
 
 use super::sequence_effect::{KeysEffect, ScriptEffect, SequenceEffect};
+use super::worker_effect::WorkerEffect;
 use crate::command::NamedId;
 use crate::text::timestamp::Time;
 
@@ -33,6 +34,8 @@ pub enum Effect {
     Sequence(SequenceEffect),
     /// A script that is known.
     Script(ScriptEffect),
+    /// `WORKERID`.
+    Worker(WorkerEffect),
     /// `SHUTDOWN ...`: stop, or with [`Shutdown::abort`] answer `+OK` or `ERR No shutdown in progress.`.
     Shutdown(Shutdown),
 }

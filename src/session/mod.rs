@@ -42,6 +42,7 @@ mod subscriptions;
 mod tally;
 mod transaction;
 mod turn;
+mod worker_effect;
 
 use std::sync::Arc;
 
@@ -69,6 +70,7 @@ pub use transaction::TRANSACTION_BYTES_MAX;
 use transaction::Transaction;
 use turn::Taken;
 pub use turn::{Breach, Reply, Source, TURN_BYTES_MAX, TURN_IDS_MAX, TURN_NS_MAX, Turn, turn_ids_max};
+pub use worker_effect::{WorkerEffect, WorkerWord};
 
 use crate::acl::Origin;
 use crate::command::Verb;

@@ -11,3 +11,4 @@ mod readme;
 mod shape;
 #[path = "../support/mod.rs"]
 mod support;
+mod worker_ids;

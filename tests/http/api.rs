@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::document::Document;
+use crate::support::eventually;
 use crate::support::http::{HttpServer, Response};
 
 /// A server with generators of several kinds, its document, and a way to ask that checks each answer by it.
@@ -311,4 +312,51 @@ fn every_endpoint_refuses_unknown_parameters() {
             assert!(detail.contains("surely-unknown"), "{line}: {detail}");
         }
     }
+}
+
+#[test]
+fn worker_ids_are_leased_and_renewed() {
+    let api = Api::start(&["--worker-pool", "orders size 2 lease 2s longest 2s"]);
+    let shown = |granted: &Value, last: u64| json!({ "token": granted["token"], "last": last }).to_string();
+    let mut granted = Value::Null;
+    // The pool opens in two seconds, and a lease lasts as long.
+    eventually("a lease that is renewed and released", || {
+        let leased = api.ask("POST /v1/workers/orders/leases", r#"{"name":"api-1","ttl_s":2}"#);
+        if leased.status != 201 {
+            assert!([409, 503].contains(&leased.status), "{leased:?}");
+            return false;
+        }
+        granted = leased.json();
+        let of_id = format!("POST /v1/workers/orders/leases/{}", granted["id"]);
+        let last = granted["not_before"].as_u64().unwrap();
+        let renewed = api.ask(&format!("{of_id}/renew"), &shown(&granted, last));
+        if renewed.status != 200 {
+            assert_eq!(renewed.status, 409, "{renewed:?}");
+            return false;
+        }
+        assert!(renewed.json()["not_after"].as_u64() >= granted["not_after"].as_u64());
+        api.ask(&format!("{of_id}/release"), &shown(&granted, last)).status == 200
+    });
+    let of_id = format!("POST /v1/workers/orders/leases/{}", granted["id"]);
+    let refused = api.json(409, &format!("{of_id}/renew"), &shown(&granted, 1));
+    assert_eq!(refused["code"], "EXPIRED", "{refused}");
+    let wrong = json!({ "token": "0".repeat(32) }).to_string();
+    assert_eq!(api.json(409, &format!("{of_id}/renew"), &wrong)["code"], "WRONGTOKEN");
+    assert!(api.json(200, &format!("{of_id}/revoke"), "")["not_after"].as_u64() > Some(0));
+
+    let listed = api.json(200, "GET /v1/workers/orders/leases?limit=1", "");
+    assert_eq!(
+        (listed["leases"][0]["name"].as_str(), listed["leases"][0]["state"].as_str()),
+        (Some("api-1"), Some("released"))
+    );
+    let told = api.json(200, "GET /v1/workers/orders", "");
+    assert_eq!((told["size"].as_u64(), told["lease_ms"].as_u64()), (Some(2), Some(2000)));
+    let none = api.problem(404, "GET /v1/workers/others", "");
+    assert!(none.starts_with("no such worker pool 'others'"), "{none}");
+    let bad = api.problem(400, "POST /v1/workers/orders/leases/x/renew", &wrong);
+    assert_eq!(bad, "'x' in the path is no worker id, expected a number");
+    let bad = api.problem(400, "POST /v1/workers/orders/leases", r#"{"ttl_s":0}"#);
+    assert_eq!(bad, "field 'ttl_s' is 0, expected an integer of 1 to 86400");
+    assert_eq!(api.ask(&format!("{of_id}/renew"), r#"{"token":"short"}"#).status, 400);
+    assert_eq!(api.ask("POST /v1/workers/orders/leases/0", "").status, 404);
 }

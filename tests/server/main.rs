@@ -35,3 +35,4 @@ mod support;
 mod systemd;
 mod tls;
 mod turns;
+mod workers;

@@ -17,7 +17,7 @@ use super::keeper_thread::{KeeperThread, StopsServer};
 use super::signals::{self, Signals};
 use super::startup::{self, Purpose, Startup};
 use super::supervision::Supervision;
-use super::{Failure, messages, sequences, warn_on_error};
+use super::{Failure, messages, sequences, warn_on_error, workers};
 use crate::claim::{Claim, Folder, FolderClaim, Identity, MachineClaim, MachineError, NoClaim, Taken};
 use crate::config::{Config, StateKind};
 use crate::generators::{Generators, Keeper, KeeperError};
@@ -145,6 +145,7 @@ impl Prepared {
             tls,
             log,
         );
+        let workers = workers::start(&server)?;
         let (stop_keeper, stopped) = oneshot::channel::<()>();
         let keeper = thread.keep(keeper, stopped, StopsServer(Arc::clone(&server)));
         messages::banner(&server, found);
@@ -165,6 +166,9 @@ impl Prepared {
         // The receiver is gone only if the keeper has ended, and then there is nothing to stop.
         let _ = stop_keeper.send(());
         supervision.end();
+        if let Some(workers) = workers {
+            workers.stop();
+        }
         let timeout = last_save_timeout(&server.config.get());
         let (saved, ()) =
             tokio::join!(wait_for_last_save(keeper, timeout), sequences::stop(sequences.as_ref(), timeout));

@@ -14,6 +14,7 @@ mod signals;
 pub(super) mod startup;
 mod supervision;
 mod words;
+mod workers;
 
 use std::fmt::Display;
 use std::process::ExitCode;

@@ -11,6 +11,7 @@ mod pieces;
 mod scripts;
 mod sequence;
 mod shutdown;
+mod workers;
 
 use std::sync::Arc;
 
@@ -48,6 +49,7 @@ impl Server {
             Effect::Acl(effect) => acl::perform(self, effect, client).await,
             Effect::Keys(effect) => keys::perform(self, effect, client).await,
             Effect::Sequence(effect) => sequence::perform(self, effect, client).await,
+            Effect::Worker(effect) => workers::perform(self, effect, client).await,
             Effect::Script(effect) => scripts::perform(self, effect, client).await,
             Effect::Shutdown(how) => shutdown::shutdown(self, how, client),
         }

@@ -22,6 +22,7 @@ mod sequence;
 mod sequences;
 mod shutdown;
 mod transaction;
+mod workers;
 
 use std::borrow::Cow;
 
@@ -139,6 +140,13 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
         Verb::SequenceRaise => sequence::raise,
         Verb::SequenceStores => sequence::stores,
 
+        Verb::WorkerIdInfo => workers::info,
+        Verb::WorkerIdLease => workers::lease,
+        Verb::WorkerIdList => workers::list,
+        Verb::WorkerIdRelease => workers::release,
+        Verb::WorkerIdRenew => workers::renew,
+        Verb::WorkerIdRevoke => workers::revoke,
+
         Verb::Eval => scripts::eval,
         Verb::EvalSha => scripts::eval_sha,
         Verb::ScriptExists => scripts::exists,
@@ -254,7 +262,8 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
         | Verb::Object
         | Verb::Script
         | Verb::Sequence
-        | Verb::SlowLog => container,
+        | Verb::SlowLog
+        | Verb::WorkerId => container,
         Verb::AclHelp
         | Verb::ClientHelp
         | Verb::CommandHelp
@@ -264,7 +273,8 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
         | Verb::ObjectHelp
         | Verb::ScriptHelp
         | Verb::SequenceHelp
-        | Verb::SlowLogHelp => help,
+        | Verb::SlowLogHelp
+        | Verb::WorkerIdHelp => help,
     }
 }
 

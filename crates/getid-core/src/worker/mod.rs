@@ -9,7 +9,8 @@
 //! [`PoolRules::longest_ms`] past R. So a pool that is new, or whose records were lost, is sound from then on: whatever
 //! was leased before is over ([`Pool::opened`]).
 //!
-//! Pure: functions of records, R and a request give the new record, or a refusal. The caller keeps it before it answers.
+//! Pure: functions of records, R and a request give the new record, or a refusal. The caller keeps it before it
+//! answers.
 //!
 //! Invariant: of one id, the intervals of all leases are apart, and each begins where an earlier one has ended, or
 //! later.

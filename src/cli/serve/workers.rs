@@ -1,0 +1,59 @@
+//! Pools of worker ids in a server's life: their store is opened beside it.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::Failure;
+use crate::config::{Config, WorkerPool};
+use crate::records::RecordStore;
+#[cfg(feature = "fleet")]
+use crate::records::etcd::EtcdStore;
+use crate::server::Server;
+use crate::sql;
+#[cfg(feature = "fleet")]
+use crate::text::store_url::StoreKind;
+use crate::workers::{Host, PoolSpec, Workers};
+
+/// How long one call of the store may take.
+const STORE_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Starts their thread, where there are pools. A store that does not answer keeps nobody from starting.
+pub(super) fn start(server: &Arc<Server>) -> Result<Option<Arc<Workers>>, Failure> {
+    let config = server.config.get();
+    if config.worker_pools.is_empty() {
+        return Ok(None);
+    }
+    let store = open(&config)?;
+    let spec = |pool: &WorkerPool| PoolSpec { name: pool.name.clone(), rules: pool.rules };
+    let specs: Vec<_> = config.worker_pools.iter().map(spec).collect();
+    let host = Arc::new(OfServer(Arc::downgrade(server)));
+    let workers = Workers::start(&specs, store, host)
+        .map_err(|error| Failure(format!("pools of worker ids get no thread: {error}")))?;
+    server.set_workers(Arc::clone(&workers));
+    Ok(Some(workers))
+}
+
+fn open(config: &Config) -> Result<Arc<dyn RecordStore>, Failure> {
+    // The configuration was refused if there is none.
+    let none = || Failure("there are pools of worker ids, but no store to keep their leases in".to_owned());
+    let url = config.worker_store().ok_or_else(none)?;
+    #[cfg(feature = "fleet")]
+    if let StoreKind::Etcd(address) = url.kind() {
+        return Ok(Arc::new(EtcdStore::new(address, url.shown(), STORE_DEADLINE)));
+    }
+    sql::open_records(&url, &config.state_dir, STORE_DEADLINE).map_err(Failure)
+}
+
+/// The server whose pools they are. Not kept by them: it keeps them.
+struct OfServer(Weak<Server>);
+
+impl Host for OfServer {
+    fn now_ms(&self) -> u64 {
+        let now_ms = self.0.upgrade().map_or(0, |server| server.issuer().reference_unix_ms());
+        u64::try_from(now_ms).unwrap_or(0)
+    }
+
+    fn may_lease(&self) -> bool {
+        self.0.upgrade().is_some_and(|server| server.generators.standby_refusal().is_none())
+    }
+}

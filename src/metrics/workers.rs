@@ -1,0 +1,26 @@
+//! What INFO says of pools of worker ids: a line each. There are at most 100 of them.
+
+use super::{Facts, Value};
+use crate::workers::PoolView;
+
+/// A line for each pool, by its name.
+pub(super) fn of_pools(facts: &Facts<'_>) -> Value {
+    Value::Family(facts.workers.iter().map(|pool| (pool.name.clone(), of_one(pool))).collect())
+}
+
+fn of_one(pool: &PoolView) -> Value {
+    let counts = pool.counts;
+    Value::Parts(vec![
+        ("known", if pool.is_known { "yes" } else { "no" }.into()),
+        ("size", pool.rules.size.into()),
+        ("leased", pool.leased.into()),
+        ("free", pool.free().into()),
+        ("leases", counts.leases.into()),
+        ("renewals", counts.renewals.into()),
+        ("releases", counts.releases.into()),
+        ("revocations", counts.revocations.into()),
+        ("refused", counts.refused.into()),
+        ("exhausted", counts.exhausted.into()),
+        ("errors", counts.errors.into()),
+    ])
+}

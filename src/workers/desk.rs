@@ -1,0 +1,647 @@
+//! One pool: what is known of its records, and the way of a request through the store.
+//!
+//! Leases are remembered as they were read or written last, so a renewal is one write. Other servers lease from the
+//! same pool, so what is remembered may be old: a write names the stamp that it replaces, and one that does not meet
+//! it brings the record as it is now.
+//!
+//! A store that lost its last writes is known by a record that is older than it was. The pool then opens again: nothing
+//! is leased until everything that may have been leased is over. For that the pool's own record is written about once a
+//! second while leases change, by each server.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use getid_core::worker::{
+    Asked, Chosen, Lease, LeaseRefusal, LeaseState, NoLease, POOL_SIZE_MAX, Pool, PoolRules, TokenDigest, choose,
+};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::counts::Counts;
+use super::error::WorkerError;
+use super::record::{PoolRecord, lease_text, pool_text, read_lease, read_pool};
+use super::{Granted, Host, LeaseView, PoolView, Token};
+use crate::records::{Key, LIST_MAX, RecordStore, RecordStoreError, Row, Stamp, Written};
+
+/// How often the pool's record is looked at, at most, and the leases of other servers.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How often a request begins again because others have written in between.
+const ATTEMPTS: usize = 24;
+
+/// Rounds until a store that went back is understood: more, and it goes on doing so.
+const ROUNDS: usize = 4;
+
+/// After so many ids that others were given, all leases are read again.
+const CONFLICTS: usize = 2;
+
+type Kept = (Lease, Stamp);
+
+/// A pool at work.
+pub(super) struct Desk {
+    name: String,
+    rules: PoolRules,
+    store: Arc<dyn RecordStore>,
+    host: Arc<dyn Host>,
+    known: Mutex<Known>,
+    /// Told when an id is not being worked on any more.
+    freed: Notify,
+    /// Held by whoever looks at the pool as a whole.
+    looking: tokio::sync::Mutex<()>,
+    pub(super) counts: Counts,
+}
+
+#[derive(Default)]
+struct Known {
+    record: Option<(PoolRecord, Stamp)>,
+    /// The highest beat of the pool's record, and the longest reach of its leases, that were ever seen.
+    beat: u64,
+    longest_ms: u64,
+    leases: BTreeMap<u32, Entry>,
+    is_listed: bool,
+    went_back: bool,
+    /// Leases have changed since the pool's record was written.
+    is_dirty: bool,
+    looked_at: Option<Instant>,
+    listed_at: Option<Instant>,
+}
+
+/// What is known of one id.
+#[derive(Default)]
+struct Entry {
+    kept: Option<Kept>,
+    /// A request works on it.
+    is_busy: bool,
+    /// Its record cannot be read: it is leased to nobody.
+    is_broken: bool,
+}
+
+impl Known {
+    /// Whether it was looked at since then.
+    fn is_fresh(&self, since: Option<Instant>) -> bool {
+        let is_recent = match since {
+            Some(since) => self.looked_at.is_some_and(|at| at >= since),
+            None => is_recent(self.looked_at),
+        };
+        self.is_listed && !self.went_back && is_recent
+    }
+
+    /// What the pool's record is to say; `None`: what it says.
+    fn wanted(&self, rules: &PoolRules, now_ms: u64) -> Option<Pool> {
+        let Some((record, _)) = self.record.filter(|_| !self.went_back) else {
+            let before = Pool { opens_ms: 0, longest_ms: self.longest_ms };
+            return Some(Pool::opened(rules, Some(&before), now_ms));
+        };
+        record.pool.with(rules).or_else(|| self.is_dirty.then_some(record.pool))
+    }
+
+    /// What was read is older than what had been there.
+    fn go_back(&mut self) {
+        self.went_back = true;
+        self.forget_leases();
+    }
+
+    fn forget_leases(&mut self) {
+        self.is_listed = false;
+        self.leases.retain(|_, entry| entry.is_busy);
+        self.leases.values_mut().for_each(|entry| entry.kept = None);
+    }
+}
+
+fn is_recent(at: Option<Instant>) -> bool {
+    at.is_some_and(|at| at.elapsed() < LOOK_EVERY)
+}
+
+/// The stamp of a write that takes the place of one with `expect`.
+fn next_stamp(beat: u64) -> Stamp {
+    // Random, so no two writes ever have the same, whatever was lost in between.
+    Stamp { writer: rand::random(), beat: beat.saturating_add(1).min(Stamp::BEAT_MAX) }
+}
+
+impl Desk {
+    pub(super) fn new(name: String, rules: PoolRules, store: Arc<dyn RecordStore>, host: Arc<dyn Host>) -> Desk {
+        Desk {
+            name,
+            rules,
+            store,
+            host,
+            known: Mutex::default(),
+            freed: Notify::new(),
+            looking: tokio::sync::Mutex::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pool_key(&self) -> Result<Key, WorkerError> {
+        self.key(format!("worker/{}", self.name))
+    }
+
+    fn lease_key(&self, id: u32) -> Result<Key, WorkerError> {
+        self.key(format!("worker/{}/{id}", self.name))
+    }
+
+    fn key(&self, text: String) -> Result<Key, WorkerError> {
+        Key::new(text).ok_or_else(|| WorkerError::NoSuchPool { pool: self.name.clone() })
+    }
+
+    /// Gives an id.
+    pub(super) async fn lease(&self, name: &str, ttl_ms: Option<u64>) -> Result<Granted, WorkerError> {
+        let token = Token::random();
+        let asked = Asked { name, ttl_ms, token: token.digest() };
+        let mut conflicts = 0;
+        let begun = Instant::now();
+        for _ in 0..ATTEMPTS {
+            // A store that went back is asked for nothing new.
+            self.look_since(Some(begun)).await?;
+            let (Chosen { id, lease }, expect, busy) = match self.take(&asked) {
+                Ok(taken) => taken,
+                Err(NoLease::Exhausted { .. }) if self.list_again().await? => continue,
+                Err(why) => {
+                    self.counts.no_lease(&why);
+                    return Err(WorkerError::NoLease { pool: self.name.clone(), why });
+                }
+            };
+            let stamp = next_stamp(expect.map_or(0, |stamp| stamp.beat));
+            let row = Row { stamp, text: lease_text(&self.name, id, &lease, stamp) };
+            match self.write(&self.lease_key(id)?, expect, &row).await? {
+                Written::Done => {
+                    self.keep(id, lease.clone(), stamp);
+                    self.counts.leased();
+                    return Ok(Granted::new(id, &token, &lease));
+                }
+                Written::Conflict(found) => {
+                    // A write of before that was done late is this one.
+                    if let Some(lease) = self.found(id, found).filter(|lease| lease.token == asked.token) {
+                        self.counts.leased();
+                        return Ok(Granted::new(id, &token, &lease));
+                    }
+                }
+            }
+            drop(busy);
+            conflicts += 1;
+            if conflicts % CONFLICTS == 0 {
+                self.list_again().await?;
+            }
+        }
+        Err(WorkerError::Busy)
+    }
+
+    /// A lease goes on.
+    pub(super) async fn renew(&self, id: u32, token: TokenDigest, last_ms: Option<u64>) -> Result<Lease, WorkerError> {
+        let renewed = |lease: &Lease, now_ms| lease.renewed(&self.rules, id, token, last_ms, now_ms);
+        let lease = self.change(id, false, &renewed).await?;
+        self.counts.renewed();
+        Ok(lease)
+    }
+
+    /// A lease is given back.
+    pub(super) async fn release(&self, id: u32, token: TokenDigest, last_ms: Option<u64>) -> Result<(), WorkerError> {
+        let released = |lease: &Lease, now_ms| lease.released(token, last_ms, now_ms);
+        self.change(id, false, &released).await?;
+        self.counts.released();
+        Ok(())
+    }
+
+    /// An operator ends a lease.
+    pub(super) async fn revoke(&self, id: u32) -> Result<Lease, WorkerError> {
+        let revoked = |lease: &Lease, now_ms| Ok(lease.revoked(now_ms));
+        let lease = self.change(id, true, &revoked).await?;
+        self.counts.revoked();
+        Ok(lease)
+    }
+
+    /// Changes one lease. `is_from_store`: by what the store has now, not by what is remembered.
+    async fn change(
+        &self,
+        id: u32,
+        is_from_store: bool,
+        with: &(dyn Fn(&Lease, u64) -> Result<Lease, LeaseRefusal> + Sync),
+    ) -> Result<Lease, WorkerError> {
+        if id >= POOL_SIZE_MAX {
+            return Err(self.refused(id, LeaseRefusal::WrongToken));
+        }
+        let key = self.lease_key(id)?;
+        let mut must_read = is_from_store;
+        let mut is_read = false;
+        for _ in 0..ATTEMPTS {
+            self.look().await?;
+            let _busy = self.occupy(id).await;
+            if must_read {
+                let row = self.read(&key).await?;
+                self.found(id, row);
+                (must_read, is_read) = (false, true);
+            }
+            let kept = self.known().leases.get(&id).and_then(|entry| entry.kept.clone());
+            let (lease, stamp) = match kept {
+                Some(kept) => kept,
+                None if is_read && is_from_store => {
+                    return Err(WorkerError::NotLeased { pool: self.name.clone(), id });
+                }
+                None if is_read => return Err(self.refused(id, LeaseRefusal::WrongToken)),
+                None => {
+                    must_read = true;
+                    continue;
+                }
+            };
+            let new = match with(&lease, self.host.now_ms()) {
+                Ok(new) if is_read && new == lease => return Ok(lease),
+                Ok(new) => new,
+                Err(why) if is_read => return Err(self.refused(id, why)),
+                Err(_) => {
+                    // By another server it may have been leased again, or renewed.
+                    must_read = true;
+                    continue;
+                }
+            };
+            let next = next_stamp(stamp.beat);
+            let row = Row { stamp: next, text: lease_text(&self.name, id, &new, next) };
+            match self.write(&key, Some(stamp), &row).await? {
+                Written::Done => {
+                    self.keep(id, new.clone(), next);
+                    return Ok(new);
+                }
+                Written::Conflict(found) => {
+                    self.found(id, found);
+                    is_read = true;
+                }
+            }
+        }
+        Err(WorkerError::Busy)
+    }
+
+    fn refused(&self, id: u32, why: LeaseRefusal) -> WorkerError {
+        self.counts.refused();
+        WorkerError::Lease { pool: self.name.clone(), id, why }
+    }
+
+    /// All leases, in the order of their ids.
+    pub(super) async fn leases(&self, from: u32, count: usize) -> Result<(Option<u32>, Vec<LeaseView>), WorkerError> {
+        self.look().await?;
+        self.list_again().await?;
+        let now_ms = self.host.now_ms();
+        let known = self.known();
+        let mut page = known.leases.range(from..).filter_map(|(id, entry)| Some((*id, &entry.kept.as_ref()?.0)));
+        let leases = page.by_ref().take(count).map(|(id, lease)| LeaseView::new(id, lease, now_ms)).collect();
+        Ok((page.next().map(|(id, _)| id), leases))
+    }
+
+    /// What is known of the pool, the leases that other servers gave included.
+    pub(super) async fn looked_at(&self) -> Result<PoolView, WorkerError> {
+        self.look().await?;
+        self.list_again().await?;
+        Ok(self.view())
+    }
+
+    /// What is known of the pool without asking anybody.
+    pub(super) fn view(&self) -> PoolView {
+        let now_ms = self.host.now_ms();
+        let known = self.known();
+        let kept = known.leases.range(..self.rules.size).filter_map(|(_, entry)| entry.kept.as_ref());
+        let count = kept.filter(|(lease, _)| lease.is_live(now_ms)).count();
+        let leased = u32::try_from(count).unwrap_or(u32::MAX);
+        PoolView {
+            name: self.name.clone(),
+            rules: self.rules,
+            store: self.store.shown().to_owned(),
+            is_known: known.is_listed,
+            leased,
+            opens_ms: known.record.map_or(0, |(record, _)| record.pool.opens_ms),
+            counts: self.counts.told(),
+        }
+    }
+
+    /// What is to be written or read of the pool although nobody asks, if anything is: a new pool opens only when its
+    /// record is there.
+    pub(super) async fn look_if_due(&self) -> Result<(), WorkerError> {
+        let is_due = {
+            let known = self.known();
+            known.is_dirty || known.went_back || !known.is_listed
+        };
+        if is_due { self.look().await } else { Ok(()) }
+    }
+
+    /// Has the pool's record and all leases in memory, not older than a second.
+    async fn look(&self) -> Result<(), WorkerError> {
+        self.look_since(None).await
+    }
+
+    /// The same by a look that began no earlier than that. Those who wait for one share the next.
+    async fn look_since(&self, since: Option<Instant>) -> Result<(), WorkerError> {
+        if self.known().is_fresh(since) {
+            return Ok(());
+        }
+        let _alone = self.looking.lock().await;
+        for _ in 0..ROUNDS {
+            if self.known().is_fresh(since) {
+                return Ok(());
+            }
+            let begun = Instant::now();
+            self.look_at_pool().await?;
+            if !self.known().is_listed {
+                self.list().await?;
+            }
+            self.known().looked_at = Some(begun);
+        }
+        if self.known().is_fresh(since) { Ok(()) } else { Err(WorkerError::Busy) }
+    }
+
+    async fn look_at_pool(&self) -> Result<(), WorkerError> {
+        let key = self.pool_key()?;
+        for _ in 0..ATTEMPTS {
+            let (wanted, expect, beat, was_dirty) = {
+                let mut known = self.known();
+                let wanted = known.wanted(&self.rules, self.host.now_ms());
+                // What changes from here on is said by the next one.
+                let was_dirty = std::mem::take(&mut known.is_dirty);
+                (wanted, known.record.map(|(_, stamp)| stamp), known.beat, was_dirty)
+            };
+            let Some(pool) = wanted else {
+                let row = self.read(&key).await?;
+                self.found_pool(row)?;
+                if self.known().went_back { continue } else { return Ok(()) }
+            };
+            let stamp = next_stamp(beat.max(expect.map_or(0, |stamp| stamp.beat)));
+            let record = PoolRecord { pool, written_ms: self.host.now_ms() };
+            let row = Row { stamp, text: pool_text(&self.name, &record, stamp) };
+            let written = self.write(&key, expect, &row).await;
+            self.known().is_dirty |= was_dirty && !matches!(written, Ok(Written::Done));
+            match written? {
+                Written::Done => {
+                    self.wrote_pool(record, stamp);
+                    return Ok(());
+                }
+                Written::Conflict(row) => {
+                    let had = self.known().record.is_some();
+                    self.found_pool(row)?;
+                    let known = self.known();
+                    let is_right = known.record.is_some_and(|(record, _)| record.pool.with(&self.rules).is_none());
+                    // Another server has just written it; what it does not say is said in a second.
+                    if is_right && !known.went_back && (had || !was_dirty) {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        Err(WorkerError::Busy)
+    }
+
+    fn wrote_pool(&self, record: PoolRecord, stamp: Stamp) {
+        let mut known = self.known();
+        let is_opened = known.record.is_none_or(|(before, _)| before.pool.opens_ms != record.pool.opens_ms);
+        known.record = Some((record, stamp));
+        known.beat = known.beat.max(stamp.beat);
+        known.longest_ms = known.longest_ms.max(record.pool.longest_ms);
+        let went_back = std::mem::take(&mut known.went_back);
+        drop(known);
+        if went_back {
+            tracing::error!(
+                "worker pool '{}': its store {} has lost what was written last; nothing is leased for {} ms, until all \
+                 leases that it may have lost are over; look at the store, whether it was restored or failed over",
+                self.name,
+                self.store.shown(),
+                record.pool.opens_ms.saturating_sub(record.written_ms)
+            );
+        } else if is_opened {
+            tracing::info!(
+                "worker pool '{}' is new in {}: it leases ids in {} ms, when all leases of a pool of this name that may \
+                 have been there are over",
+                self.name,
+                self.store.shown(),
+                record.pool.opens_ms.saturating_sub(record.written_ms)
+            );
+        }
+    }
+
+    /// The pool's record is this one.
+    fn found_pool(&self, row: Option<Row>) -> Result<(), WorkerError> {
+        let mut known = self.known();
+        let Some(row) = row else {
+            known.record = None;
+            if known.beat > 0 {
+                known.go_back();
+            }
+            return Ok(());
+        };
+        let record = read_pool(&self.name, &row.text)
+            .map_err(|error| WorkerError::Record { key: format!("worker/{}", self.name), said: error.to_string() })?;
+        let is_opened_anew = known.record.is_some_and(|(before, _)| before.pool.opens_ms != record.pool.opens_ms);
+        if row.stamp.beat < known.beat {
+            known.go_back();
+        } else if is_opened_anew {
+            // Another server has noticed that the store went back.
+            known.forget_leases();
+        }
+        known.beat = known.beat.max(row.stamp.beat);
+        known.longest_ms = known.longest_ms.max(record.pool.longest_ms);
+        known.record = Some((record, row.stamp));
+        Ok(())
+    }
+
+    /// Reads all leases again, unless that was a moment ago: then false.
+    async fn list_again(&self) -> Result<bool, WorkerError> {
+        if is_recent(self.known().listed_at) {
+            return Ok(false);
+        }
+        let _alone = self.looking.lock().await;
+        if !is_recent(self.known().listed_at) {
+            self.list().await?;
+        }
+        Ok(true)
+    }
+
+    async fn list(&self) -> Result<(), WorkerError> {
+        let prefix = format!("worker/{}/", self.name);
+        let mut missing: HashMap<u32, u64> = {
+            let known = self.known();
+            let kept = known.leases.iter().filter_map(|(id, entry)| Some((*id, entry.kept.as_ref()?.1.beat)));
+            kept.collect()
+        };
+        let mut after = String::new();
+        loop {
+            let rows = self.store.list(&prefix, &after, LIST_MAX).await.map_err(|error| self.failed(error))?;
+            let is_last = rows.len() < LIST_MAX;
+            if let Some((key, _)) = rows.last() {
+                key.as_str().clone_into(&mut after);
+            }
+            for (key, row) in rows {
+                let number = key.as_str().strip_prefix(&prefix).and_then(|id| id.parse().ok());
+                let Some(id) = number.filter(|id: &u32| *id < POOL_SIZE_MAX) else { continue };
+                let before = missing.remove(&id);
+                if before.is_some_and(|beat| row.stamp.beat < beat) {
+                    self.known().go_back();
+                }
+                self.found_newer(id, &row);
+            }
+            if is_last {
+                break;
+            }
+        }
+        let mut known = self.known();
+        if !missing.is_empty() {
+            known.go_back();
+        }
+        known.is_listed = !known.went_back;
+        known.listed_at = Some(Instant::now());
+        Ok(())
+    }
+
+    /// A record that was read while others may have been writing it.
+    fn found_newer(&self, id: u32, row: &Row) {
+        let read = read_lease(&self.name, id, &row.text);
+        let mut known = self.known();
+        let entry = known.leases.entry(id).or_default();
+        if entry.kept.as_ref().is_some_and(|(_, stamp)| stamp.beat >= row.stamp.beat) {
+            return;
+        }
+        let was_broken = std::mem::replace(&mut entry.is_broken, read.is_err());
+        match read {
+            Ok(lease) => entry.kept = Some((lease, row.stamp)),
+            Err(error) => {
+                entry.kept = None;
+                if !was_broken {
+                    tracing::error!(
+                        "the record 'worker/{}/{id}' in {} is not to be used: {error}; this id is leased to nobody; \
+                         restore it, or take it away while no program has a lease of it",
+                        self.name,
+                        self.store.shown()
+                    );
+                }
+            }
+        }
+    }
+
+    /// The record of an id on which this request alone works is this one: its lease.
+    fn found(&self, id: u32, row: Option<Row>) -> Option<Lease> {
+        let before = self.known().leases.get(&id).and_then(|entry| Some(entry.kept.as_ref()?.1.beat));
+        match &row {
+            Some(row) => {
+                if before.is_some_and(|beat| row.stamp.beat < beat) {
+                    self.known().go_back();
+                }
+                self.found_newer(id, row);
+            }
+            None if before.is_some() => self.known().go_back(),
+            None => {}
+        }
+        self.known().leases.get(&id).and_then(|entry| Some(entry.kept.as_ref()?.0.clone()))
+    }
+
+    /// A lease that was written.
+    fn keep(&self, id: u32, lease: Lease, stamp: Stamp) {
+        let mut known = self.known();
+        known.leases.entry(id).or_default().kept = Some((lease, stamp));
+        known.is_dirty = true;
+    }
+
+    /// Chooses an id for a program, and works on it alone from then on.
+    fn take(&self, asked: &Asked<'_>) -> Result<(Chosen, Option<Stamp>, Busy<'_>), NoLease> {
+        let now_ms = self.host.now_ms();
+        let mut known = self.known();
+        let Some((record, _)) = known.record.filter(|_| !known.went_back) else {
+            return Err(NoLease::NotOpen { opens_ms: now_ms.saturating_add(self.rules.longest_ms), now_ms });
+        };
+        let leases = known.leases.iter().map(|(id, entry)| {
+            let kept = entry.kept.as_ref().filter(|_| !entry.is_busy && !entry.is_broken);
+            (*id, kept.map(|(lease, _)| lease))
+        });
+        let chosen = choose(&self.rules, &record.pool, leases, asked, now_ms)?;
+        let entry = known.leases.entry(chosen.id).or_default();
+        entry.is_busy = true;
+        let expect = entry.kept.as_ref().map(|(_, stamp)| *stamp);
+        let id = chosen.id;
+        Ok((chosen, expect, Busy { desk: self, id }))
+    }
+
+    /// Waits until nobody works on an id, and then works on it alone.
+    async fn occupy(&self, id: u32) -> Busy<'_> {
+        loop {
+            let freed = self.freed.notified();
+            tokio::pin!(freed);
+            freed.as_mut().enable();
+            {
+                let mut known = self.known();
+                let entry = known.leases.entry(id).or_default();
+                if !entry.is_busy {
+                    entry.is_busy = true;
+                    return Busy { desk: self, id };
+                }
+            }
+            freed.await;
+        }
+    }
+
+    async fn read(&self, key: &Key) -> Result<Option<Row>, WorkerError> {
+        self.store.read(key).await.map_err(|error| self.failed(error))
+    }
+
+    /// Writes a record; what nobody knows the end of is settled by reading.
+    async fn write(&self, key: &Key, expect: Option<Stamp>, row: &Row) -> Result<Written, WorkerError> {
+        let said = match self.store.write(key, expect, row).await {
+            Ok(written) => return Ok(written),
+            Err(RecordStoreError::Unknown(said)) => said,
+            Err(error) => return Err(self.failed(error)),
+        };
+        match self.store.read(key).await {
+            Ok(Some(found)) if found.stamp == row.stamp => Ok(Written::Done),
+            // If it is not done yet, it never will be once something else was written: the request begins again.
+            Ok(found) => Ok(Written::Conflict(found)),
+            Err(_) => {
+                self.counts.failed();
+                Err(WorkerError::Unknown { said })
+            }
+        }
+    }
+
+    fn failed(&self, error: RecordStoreError) -> WorkerError {
+        self.counts.failed();
+        match error {
+            RecordStoreError::Unknown(said) | RecordStoreError::Away(said) | RecordStoreError::Refused(said) => {
+                WorkerError::Store { said }
+            }
+        }
+    }
+}
+
+/// An id that one request works on.
+struct Busy<'a> {
+    desk: &'a Desk,
+    id: u32,
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        let mut known = self.desk.known();
+        if let Some(entry) = known.leases.get_mut(&self.id) {
+            entry.is_busy = false;
+            if entry.kept.is_none() && !entry.is_broken {
+                known.leases.remove(&self.id);
+            }
+        }
+        drop(known);
+        self.desk.freed.notify_waiters();
+    }
+}
+
+impl LeaseView {
+    fn new(id: u32, lease: &Lease, now_ms: u64) -> LeaseView {
+        let state = match lease.state {
+            LeaseState::Released => "released",
+            _ if now_ms >= lease.not_after_ms => "over",
+            LeaseState::Revoked => "revoked",
+            LeaseState::Held => "held",
+        };
+        LeaseView {
+            id,
+            name: lease.name.clone(),
+            state,
+            not_before_ms: lease.not_before_ms,
+            not_after_ms: lease.not_after_ms,
+            ttl_ms: lease.ttl_ms,
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Pools over a store in memory, by one server or two.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use getid_core::worker::{LeaseRefusal, NoLease};
+
+use super::*;
+use crate::records::memory::MemoryStore;
+use crate::records::{About, Answer, Key, RecordStoreError, Row, Stamp, Written};
+
+const NOW: u64 = 1_800_000_000_000;
+
+/// R, as the test says.
+struct Clock(AtomicU64);
+
+impl Host for Clock {
+    fn now_ms(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    fn may_lease(&self) -> bool {
+        true
+    }
+}
+
+/// A store in memory that does wrong what it is told to.
+#[derive(Default)]
+struct Rough {
+    rows: MemoryStore,
+    /// The next write is done, and its answer is lost.
+    loses_answer: AtomicBool,
+    /// Nothing is answered at all.
+    is_away: AtomicBool,
+    /// The next write is answered as if it were lost, and done when the one after it comes.
+    delays: AtomicBool,
+    delayed: Mutex<Option<(Key, Option<Stamp>, Row)>>,
+    writes: AtomicU64,
+}
+
+impl Rough {
+    fn away<T>(&self) -> Result<(), Result<T, RecordStoreError>> {
+        let gone = || Err(RecordStoreError::Away("rough: no route to host".to_owned()));
+        if self.is_away.load(Relaxed) { Err(gone()) } else { Ok(()) }
+    }
+
+    /// Every row that there is.
+    fn all(&self) -> Vec<(Key, Row)> {
+        let keys = (0..8).map(|id| format!("worker/orders/{id}")).chain(["worker/orders".to_owned()]);
+        keys.filter_map(|key| Key::new(key).and_then(|key| Some((key.clone(), self.rows.get(&key)?)))).collect()
+    }
+
+    /// What was written since is lost.
+    fn restore(&self, rows: &[(Key, Row)]) {
+        for (key, _) in self.all() {
+            self.rows.set(key, None);
+        }
+        for (key, row) in rows {
+            self.rows.set(key.clone(), Some(row.clone()));
+        }
+    }
+}
+
+impl RecordStore for Rough {
+    fn shown(&self) -> &'static str {
+        "rough"
+    }
+
+    fn read<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Row>> {
+        match self.away() {
+            Err(error) => Box::pin(async { error }),
+            Ok(()) => self.rows.read(key),
+        }
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Vec<(Key, Row)>> {
+        match self.away() {
+            Err(error) => Box::pin(async { error }),
+            Ok(()) => self.rows.list(prefix, after, limit),
+        }
+    }
+
+    fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> Answer<'a, Written> {
+        if let Err(error) = self.away() {
+            return Box::pin(async { error });
+        }
+        self.writes.fetch_add(1, Relaxed);
+        let unknown = || Err(RecordStoreError::Unknown("rough: connection reset".to_owned()));
+        if self.delays.swap(false, Relaxed) {
+            *self.delayed.lock().unwrap() = Some((key.clone(), expect, new.clone()));
+            return Box::pin(async move { unknown() });
+        }
+        if let Some((key, expect, row)) = self.delayed.lock().unwrap().take() {
+            self.rows.write_now(&key, expect, &row);
+        }
+        let written = self.rows.write_now(key, expect, new);
+        if self.loses_answer.swap(false, Relaxed) {
+            return Box::pin(async move { unknown() });
+        }
+        Box::pin(async { Ok(written) })
+    }
+
+    fn about(&self) -> Answer<'_, About> {
+        self.rows.about()
+    }
+}
+
+struct Fleet {
+    clock: Arc<Clock>,
+    store: Arc<Rough>,
+    servers: Vec<Arc<Workers>>,
+}
+
+impl Fleet {
+    /// Servers with one pool, whose leases are open.
+    async fn open(servers: usize, size: u32) -> Fleet {
+        let fleet = Fleet::new(servers, size);
+        assert!(matches!(
+            fleet.servers[0].lease("orders", String::new(), None).await,
+            Err(WorkerError::NoLease { why: NoLease::NotOpen { .. }, .. })
+        ));
+        fleet.pass(60_000);
+        fleet
+    }
+
+    fn new(servers: usize, size: u32) -> Fleet {
+        let clock = Arc::new(Clock(AtomicU64::new(NOW)));
+        let store = Arc::new(Rough::default());
+        let mut fleet = Fleet { clock, store, servers: Vec::new() };
+        for _ in 0..servers {
+            fleet.start(size);
+        }
+        fleet
+    }
+
+    fn start(&mut self, size: u32) {
+        let rules = PoolRules { size, lease_ms: 30_000, longest_ms: 60_000 };
+        let specs = [PoolSpec { name: "orders".to_owned(), rules }];
+        let store: Arc<dyn RecordStore> = Arc::clone(&self.store) as _;
+        let host: Arc<dyn Host> = Arc::clone(&self.clock) as _;
+        self.servers.push(Workers::on(Handle::current(), &specs, &store, &host));
+    }
+
+    fn pass(&self, ms: u64) {
+        self.clock.0.fetch_add(ms, Relaxed);
+    }
+
+    async fn lease(&self, server: usize, name: &str) -> Result<Granted, WorkerError> {
+        self.servers[server].lease("orders", name.to_owned(), None).await
+    }
+
+    async fn renew(&self, server: usize, granted: &Granted) -> Result<u64, WorkerError> {
+        self.servers[server].renew("orders", granted.id, token(granted), None).await
+    }
+}
+
+fn token(granted: &Granted) -> Token {
+    Token::parse(granted.token.as_bytes()).unwrap()
+}
+
+/// Time in which what is remembered grows old.
+async fn grow_old() {
+    tokio::time::advance(Duration::from_secs(2)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_renewed_by_one_write_and_released() {
+    let fleet = Fleet::open(1, 4).await;
+    let granted = fleet.lease(0, "a").await.unwrap();
+    assert_eq!((granted.id, granted.not_before_ms), (0, NOW + 60_000));
+    assert_eq!(granted.not_after_ms, NOW + 90_000);
+    fleet.pass(10_000);
+    let before = fleet.store.writes.load(Relaxed);
+    assert_eq!(fleet.renew(0, &granted).await, Ok(NOW + 100_000));
+    assert_eq!(fleet.store.writes.load(Relaxed), before + 1);
+    let released = fleet.servers[0].release("orders", 0, token(&granted), Some(NOW + 70_001)).await;
+    assert_eq!(released, Ok(()));
+    let again = fleet.lease(0, "a").await.unwrap();
+    assert_eq!((again.id, again.not_before_ms), (0, NOW + 70_002));
+    assert_ne!(again.token, granted.token);
+    assert!(matches!(fleet.renew(0, &granted).await, Err(WorkerError::Lease { why: LeaseRefusal::Over { .. }, .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_lease_from_one_pool() {
+    let fleet = Fleet::open(2, 4).await;
+    let mut ids = Vec::new();
+    for server in [0, 1, 1, 0] {
+        ids.push(fleet.lease(server, "").await.unwrap().id);
+    }
+    ids.sort_unstable();
+    assert_eq!(ids, [0, 1, 2, 3]);
+    for server in 0..2 {
+        grow_old().await;
+        let refused = fleet.lease(server, "").await.unwrap_err();
+        assert!(refused.to_string().starts_with("EXHAUSTED worker pool 'orders' is used up: all 4 ids"), "{refused}");
+    }
+    assert!(matches!(fleet.servers[0].lease("other", String::new(), None).await, Err(WorkerError::NoSuchPool { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_server_leased_another_renews_and_revokes() {
+    let fleet = Fleet::open(2, 4).await;
+    let granted = fleet.lease(0, "a").await.unwrap();
+    fleet.pass(1_000);
+    assert_eq!(fleet.renew(1, &granted).await, Ok(NOW + 91_000));
+    // The first has an old record in memory.
+    fleet.pass(1_000);
+    assert_eq!(fleet.renew(0, &granted).await, Ok(NOW + 92_000));
+    assert_eq!(fleet.servers[1].revoke("orders", 0).await, Ok(NOW + 92_000));
+    let refused = fleet.renew(0, &granted).await.unwrap_err();
+    assert!(
+        refused.to_string().starts_with("REVOKED worker id 0 of pool 'orders': this lease was revoked"),
+        "{refused}"
+    );
+    fleet.pass(90_000);
+    // One that is over at one server was renewed at another: what the store has counts.
+    let second = fleet.lease(0, "b").await.unwrap();
+    fleet.pass(29_999);
+    let end = fleet.renew(1, &second).await.unwrap();
+    fleet.pass(10_000);
+    assert!(fleet.renew(0, &second).await.unwrap() > end);
+    let never = fleet.servers[0].revoke("orders", 3).await.unwrap_err();
+    assert!(never.to_string().starts_with("ERR worker id 3 of pool 'orders' was never leased"), "{never}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_lost_is_settled_by_reading() {
+    let fleet = Fleet::open(1, 2).await;
+    fleet.store.loses_answer.store(true, Relaxed);
+    let granted = fleet.lease(0, "a").await.unwrap();
+    assert_eq!(granted.id, 0);
+    fleet.pass(1_000);
+    fleet.store.loses_answer.store(true, Relaxed);
+    assert_eq!(fleet.renew(0, &granted).await, Ok(NOW + 91_000));
+    // A write that is done late meets one that came in between, or counts.
+    fleet.pass(1_000);
+    fleet.store.delays.store(true, Relaxed);
+    assert_eq!(fleet.renew(0, &granted).await, Ok(NOW + 92_000));
+    fleet.store.delays.store(true, Relaxed);
+    let second = fleet.lease(0, "b").await.unwrap();
+    assert_eq!((second.id, fleet.lease(0, "c").await.is_err()), (1, true));
+    assert!(fleet.renew(0, &second).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_gives_nothing_and_comes_back() {
+    let fleet = Fleet::open(1, 2).await;
+    let granted = fleet.lease(0, "a").await.unwrap();
+    fleet.pass(1_000);
+    fleet.store.is_away.store(true, Relaxed);
+    let refused = fleet.renew(0, &granted).await.unwrap_err();
+    assert!(refused.to_string().starts_with("MISCONF worker ids: the store cannot be asked, and nothing was done"));
+    grow_old().await;
+    assert!(matches!(fleet.lease(0, "b").await, Err(WorkerError::Store { .. })));
+    fleet.store.is_away.store(false, Relaxed);
+    assert!(fleet.renew(0, &granted).await.is_ok());
+    assert_eq!(fleet.lease(0, "b").await.unwrap().id, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_went_back_leases_nothing_until_all_is_over() {
+    let fleet = Fleet::open(2, 4).await;
+    fleet.lease(0, "a").await.unwrap();
+    grow_old().await;
+    fleet.servers[1].look_at("orders").await.unwrap();
+    let old = fleet.store.all();
+    let lost = fleet.lease(0, "b").await.unwrap();
+    grow_old().await;
+    // The pool's record says that leases have changed.
+    fleet.servers[0].look_at("orders").await.unwrap();
+    fleet.store.restore(&old);
+    grow_old().await;
+    let refused = fleet.lease(0, "c").await.unwrap_err();
+    let WorkerError::NoLease { why: NoLease::NotOpen { opens_ms, .. }, .. } = refused else { panic!("{refused}") };
+    assert!(opens_ms >= lost.not_after_ms);
+    grow_old().await;
+    assert!(matches!(fleet.lease(1, "c").await, Err(WorkerError::NoLease { why: NoLease::NotOpen { .. }, .. })));
+    fleet.pass(60_000);
+    grow_old().await;
+    for server in 0..2 {
+        assert!(fleet.lease(server, "").await.unwrap().not_before_ms >= lost.not_after_ms);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_empty_again_is_noticed_by_a_renewal() {
+    let fleet = Fleet::open(1, 4).await;
+    let granted = fleet.lease(0, "a").await.unwrap();
+    fleet.pass(1_000);
+    fleet.store.restore(&[]);
+    assert!(fleet.renew(0, &granted).await.is_err());
+    assert!(matches!(fleet.lease(0, "b").await, Err(WorkerError::NoLease { why: NoLease::NotOpen { .. }, .. })));
+    fleet.pass(60_000);
+    assert!(fleet.lease(0, "b").await.unwrap().not_before_ms >= granted.not_after_ms);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_is_damaged_costs_its_id_alone() {
+    let fleet = Fleet::open(1, 2).await;
+    let granted = fleet.lease(0, "a").await.unwrap();
+    let key = Key::new("worker/orders/0").unwrap();
+    let row = fleet.store.rows.get(&key).unwrap();
+    let text = row.text.replace("ttl 30000", "ttl 60000");
+    fleet.store.rows.set(key, Some(Row { text, stamp: Stamp { beat: row.stamp.beat + 1, ..row.stamp } }));
+    fleet.pass(1_000);
+    assert!(fleet.renew(0, &granted).await.is_err());
+    fleet.pass(60_000);
+    grow_old().await;
+    assert_eq!(fleet.lease(0, "").await.unwrap().id, 1);
+    assert!(fleet.lease(0, "").await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_programs_get_ids_of_their_own() {
+    let fleet = Fleet::open(3, 64).await;
+    let all = (0..64).map(|number| {
+        let server = Arc::clone(&fleet.servers[number % 3]);
+        tokio::spawn(async move { server.lease("orders", format!("p{number}"), None).await })
+    });
+    let mut ids = Vec::new();
+    for task in all.collect::<Vec<_>>() {
+        ids.push(task.await.unwrap().unwrap().id);
+    }
+    ids.sort_unstable();
+    assert_eq!(ids, (0..64).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_of_leases() {
+    let fleet = Fleet::open(1, 8).await;
+    for name in ["a", "b", "c"] {
+        fleet.lease(0, name).await.unwrap();
+    }
+    let (next, page) = fleet.servers[0].leases("orders", 0, 2).await.unwrap();
+    assert_eq!((next, page.len(), page[0].name.as_str(), page[0].state), (Some(2), 2, "a", "held"));
+    let (next, page) = fleet.servers[0].leases("orders", 2, 2).await.unwrap();
+    assert_eq!((next, page.len(), page[0].name.as_str()), (None, 1, "c"));
+    let view = fleet.servers[0].look_at("orders").await.unwrap();
+    assert_eq!((view.leased, view.counts.leases, view.store.as_str()), (3, 3, "rough"));
+}
+
+#[test]
+fn tokens() {
+    let token = Token::random();
+    assert_eq!(Token::parse(token.text().as_bytes()).map(Token::text), Some(token.text()));
+    for bad in ["", "7", &"0".repeat(31), &"0".repeat(33), &"A".repeat(32), &format!("+{}", "0".repeat(31))] {
+        assert!(Token::parse(bad.as_bytes()).is_none(), "{bad}");
+    }
+    assert_ne!(token.digest().0, Token::random().digest().0);
+}

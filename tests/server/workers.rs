@@ -1,0 +1,273 @@
+//! Worker ids over the wire, kept in the file that a server has by itself.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::support::{Server, Wire, eventually, folder};
+
+/// Two pools, whose leases outlast any test.
+const POOLS: [&str; 4] = ["--worker-pool", "orders size 3 lease 10m", "--worker-pool", "quick size 3 lease 10m"];
+
+/// The same with leases after which a new pool opens soon.
+const SOON: [&str; 4] =
+    ["--worker-pool", "orders size 3 lease 1s longest 1s", "--worker-pool", "quick size 3 lease 1s longest 1s"];
+
+/// A server in this folder whose pools are open: it had shorter leases before.
+fn open_in(dir: &Path, words: &[&str]) -> Server {
+    let server = Server::start_in(dir, &SOON);
+    let mut wire = server.connect();
+    for pool in ["orders", "quick"] {
+        wait_until_open(&mut wire, pool);
+    }
+    server.stop();
+    Server::start_in(dir, words)
+}
+
+/// Waits until the pool is open, and the lease by which that is seen is over.
+fn wait_until_open(wire: &mut Wire, pool: &str) {
+    eventually("the pool is open", || said(wire, &format!("WORKERID LEASE {pool} TTL 1")).starts_with("*4"));
+    eventually("all its ids are free", || {
+        said(wire, &format!("WORKERID INFO {pool}")).contains("\r\n$6\r\nleased\r\n:0\r\n")
+    });
+}
+
+/// What a program is given.
+#[derive(Debug)]
+struct Granted {
+    id: u64,
+    token: String,
+    not_before: u64,
+    not_after: u64,
+}
+
+fn said(wire: &mut Wire, request: &str) -> String {
+    wire.send(format!("{request}\r\n"));
+    String::from_utf8(wire.reply()).unwrap()
+}
+
+fn lease(wire: &mut Wire, request: &str) -> Granted {
+    let reply = said(wire, &format!("WORKERID LEASE {request}"));
+    let lines: Vec<&str> = reply.split("\r\n").collect();
+    let ["*4", id, "$32", token, from, until, ""] = lines.as_slice() else { panic!("{request}: {reply}") };
+    let number = |line: &str| line.strip_prefix(':').unwrap().parse().unwrap();
+    Granted { id: number(id), token: (*token).to_owned(), not_before: number(from), not_after: number(until) }
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
+}
+
+#[test]
+fn a_worker_id_is_leased_renewed_and_released() {
+    let dir = folder();
+    let server = open_in(dir.path(), &POOLS);
+    let mut wire = server.connect();
+    let granted = lease(&mut wire, "quick NAME api-1 TTL 300");
+    assert!(granted.not_before <= now_ms() && granted.not_after <= now_ms() + 300_000, "{granted:?}");
+    let Granted { id, token, not_after, .. } = &granted;
+    eventually("a later end", || {
+        let reply = said(&mut wire, &format!("WORKERID RENEW quick {id} {token} LAST {}", now_ms()));
+        reply.strip_prefix("*1\r\n:").unwrap().trim_end().parse::<u64>().unwrap() > *not_after
+    });
+    let last = now_ms();
+    let release = format!("WORKERID RELEASE quick {id} {token} LAST {last}");
+    assert_eq!(said(&mut wire, &release), "+OK\r\n");
+    assert_eq!(said(&mut wire, &release), "+OK\r\n", "sent once more, as the answer was lost");
+    let again = lease(&mut wire, "quick NAME api-1");
+    assert_eq!((again.id, again.not_before), (*id, last + 1));
+    let over = said(&mut wire, &format!("WORKERID RENEW quick {id} {token}"));
+    assert!(over.starts_with(&format!("-EXPIRED worker id {id} of pool 'quick': this lease ended by ")), "{over}");
+}
+
+/// Nobody knows what another server has leased of it, or what a lost store had.
+#[test]
+fn a_new_pool_leases_nothing_before_its_longest_lease_is_over() {
+    let server = Server::start(&["--worker-pool", "orders size 3 lease 1h"]);
+    let mut wire = server.connect();
+    let refused = said(&mut wire, "WORKERID LEASE orders");
+    assert!(refused.starts_with("-TRYAGAIN worker pool 'orders' leases nothing before "), "{refused}");
+    assert!(refused.contains("it is new here, or its records were lost"), "{refused}");
+}
+
+#[test]
+fn a_restart_knows_all_leases() {
+    let dir = folder();
+    let server = open_in(dir.path(), &POOLS);
+    let mut wire = server.connect();
+    let granted: Vec<_> = (0..3).map(|_| lease(&mut wire, "orders NAME a")).collect();
+    server.kill();
+    let server = Server::start_in(dir.path(), &POOLS);
+    let mut wire = server.connect();
+    for Granted { id, token, .. } in &granted {
+        let renewed = said(&mut wire, &format!("WORKERID RENEW orders {id} {token}"));
+        assert!(renewed.starts_with("*1\r\n:"), "{renewed}");
+    }
+    let full = said(&mut wire, "WORKERID LEASE orders NAME a");
+    assert!(full.starts_with("-EXHAUSTED worker pool 'orders' is used up: all 3 ids are leased, 3 by 'a'; "), "{full}");
+    // Made smaller: what is above goes on to its end.
+    server.stop();
+    let server = Server::start_in(dir.path(), &["--worker-pool", "orders size 1 lease 10m"]);
+    let mut wire = server.connect();
+    for Granted { id, token, .. } in granted.iter().filter(|granted| granted.id > 0) {
+        let refused = said(&mut wire, &format!("WORKERID RENEW orders {id} {token}"));
+        assert!(
+            refused.starts_with(&format!("-REVOKED worker id {id} of pool 'orders': the pool has 1 ids now")),
+            "{refused}"
+        );
+        assert_eq!(said(&mut wire, &format!("WORKERID RELEASE orders {id} {token}")), "+OK\r\n");
+    }
+}
+
+#[test]
+fn an_operator_looks_at_leases_and_ends_them() {
+    let dir = folder();
+    let mut server = open_in(dir.path(), &POOLS);
+    let mut wire = server.connect();
+    let granted: Vec<_> = ["a", "b", "c"].map(|name| lease(&mut wire, &format!("quick NAME {name}"))).into();
+    let page = said(&mut wire, "WORKERID LIST quick COUNT 2");
+    assert!(page.starts_with("*2\r\n$1\r\n2\r\n*2\r\n*12\r\n") && page.contains("held"), "{page}");
+    let page = said(&mut wire, "WORKERID LIST quick CURSOR 2 COUNT 2");
+    assert!(page.starts_with("*2\r\n$0\r\n\r\n*1\r\n"), "{page}");
+    let Granted { id, token, not_after, .. } = &granted[1];
+    assert_eq!(said(&mut wire, &format!("WORKERID REVOKE quick {id}")), format!(":{not_after}\r\n"));
+    let refused = said(&mut wire, &format!("WORKERID RENEW quick {id} {token}"));
+    let expected = format!("-REVOKED worker id {id} of pool 'quick': this lease was revoked by an operator");
+    assert!(refused.starts_with(&expected), "{refused}");
+    server.wait_log(&format!("pool=quick worker_id={id}"));
+    let info = wire.info("worker_pool_quick");
+    assert!(
+        info.starts_with("known=yes,size=3,leased=3,free=0,leases=3,renewals=0,releases=0,revocations=1,"),
+        "{info}"
+    );
+    // RESP3 has maps.
+    assert!(wire.ask("HELLO 3").starts_with('%'));
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let dir = folder();
+    let server = open_in(dir.path(), &POOLS);
+    let mut wire = server.connect();
+    let granted = lease(&mut wire, "quick");
+    let Granted { id, token, .. } = &granted;
+    let none = "0".repeat(32);
+    let long = "x".repeat(65);
+    let far = now_ms() + 2 * 3_600_000;
+    let wrong: [(String, String); 20] = [
+        ("LEASE other".to_owned(), "-ERR no such worker pool 'other': 'worker-pool other size 1024".to_owned()),
+        (format!("LEASE {long}"), "-ERR no worker pool can have the name 'xxx".to_owned()),
+        ("LEASE \"a\\r\\nb\"".to_owned(), "-ERR no worker pool can have the name 'a".to_owned()),
+        (format!("LEASE quick NAME {long}"), "-ERR 'xxx".to_owned()),
+        ("LEASE quick NAME \"a b\"".to_owned(), "-ERR 'a b' cannot be the NAME".to_owned()),
+        ("LEASE quick NAME -".to_owned(), "-ERR '-' cannot be the NAME".to_owned()),
+        ("LEASE quick NAME".to_owned(), "-ERR syntax error".to_owned()),
+        ("LEASE quick NAME a NAME b".to_owned(), "-ERR syntax error".to_owned()),
+        ("LEASE quick FOR 7".to_owned(), "-ERR syntax error".to_owned()),
+        ("LEASE quick TTL 0".to_owned(), "-ERR TTL is 0, must be 1 to 86400 seconds".to_owned()),
+        ("LEASE quick TTL 99999999999999999".to_owned(), "-ERR TTL is 99999999999999999, must be".to_owned()),
+        ("LEASE quick TTL x".to_owned(), "-ERR value is not an integer or out of range".to_owned()),
+        (
+            format!("RENEW quick {id} {none}"),
+            format!("-WRONGTOKEN worker id {id} of pool 'quick': the token is not the"),
+        ),
+        (format!("RENEW quick {id} {}", "Z".repeat(32)), format!("-WRONGTOKEN worker id {id} of pool 'quick': the")),
+        (
+            format!("RENEW quick {id} short"),
+            format!("-WRONGTOKEN worker id {id} of pool 'quick': the token has 5 bytes"),
+        ),
+        (format!("RENEW quick 70000 {none}"), "-ERR 70000 is no worker id: it is 0 to 65535".to_owned()),
+        (format!("RENEW quick 65535 {none}"), "-WRONGTOKEN worker id 65535 of pool 'quick'".to_owned()),
+        (format!("RENEW quick {id} {token} LAST -1"), "-ERR LAST is -1, must be Unix time in milliseconds".to_owned()),
+        (
+            format!("RELEASE quick {id} {token} LAST {far}"),
+            format!("-ERR worker id {id} of pool 'quick': LAST is {far}"),
+        ),
+        ("REVOKE quick 60000".to_owned(), "-ERR worker id 60000 of pool 'quick' was never leased".to_owned()),
+    ];
+    for (request, expected) in wrong {
+        let reply = said(&mut wire, &format!("WORKERID {request}"));
+        assert!(reply.starts_with(&expected), "{request}: {reply}");
+    }
+    assert_eq!(said(&mut wire, "WORKERID LEASE"), "-ERR wrong number of arguments for 'workerid|lease' command\r\n");
+    let plain = Server::start(&[]);
+    let off = said(&mut plain.connect(), "WORKERID LEASE orders");
+    assert!(off.starts_with("-ERR there are no worker pools: 'worker-pool orders size 1024 lease 30s'"), "{off}");
+}
+
+#[test]
+fn who_may_lease_what_is_a_matter_of_rules() {
+    let words =
+        ["--user", "app on nopass ~quick +workerid -workerid|revoke", "--user", "reader on nopass %R~quick +@all"];
+    let dir = folder();
+    let server = open_in(dir.path(), &[&POOLS[..], &words].concat());
+    let mut admin = server.connect();
+    let granted = lease(&mut admin, "quick");
+    let mut app = server.connect();
+    assert_eq!(said(&mut app, "AUTH app x"), "+OK\r\n");
+    assert!(said(&mut app, "WORKERID LEASE orders").starts_with("-NOPERM"));
+    assert!(said(&mut app, "WORKERID REVOKE quick 0").starts_with("-NOPERM"));
+    assert!(!said(&mut app, "WORKERID LEASE quick").starts_with("-NOPERM"));
+    let mut reader = server.connect();
+    assert_eq!(said(&mut reader, "AUTH reader x"), "+OK\r\n");
+    assert!(said(&mut reader, "WORKERID LIST quick").starts_with('*'));
+    assert!(said(&mut reader, "WORKERID LEASE quick").starts_with("-NOPERM"));
+    // Nobody who watches sees a token.
+    let mut monitor = server.connect();
+    assert_eq!(said(&mut monitor, "MONITOR"), "+OK\r\n");
+    let Granted { id, token, .. } = &granted;
+    said(&mut app, &format!("WORKERID RENEW quick {id} {token}"));
+    let shown = monitor.line();
+    assert!(shown.contains("\"RENEW\" \"quick\"") && !shown.contains(token.as_str()), "{shown}");
+}
+
+#[test]
+fn a_flood_of_leases_is_bounded_and_leaves_others_alone() {
+    let server = Server::start(&["--worker-pool", "small size 8 lease 1s longest 1s"]);
+    let mut wire = server.connect();
+    wait_until_open(&mut wire, "small");
+    let port = server.port;
+    std::thread::scope(|scope| {
+        for number in 0..32 {
+            scope.spawn(move || {
+                let mut wire = Wire::connect(port);
+                for round in 0..50 {
+                    wire.send(format!("WORKERID LEASE small NAME flood-{number}-{round}\r\n"));
+                }
+                for _ in 0..50 {
+                    let reply = String::from_utf8(wire.reply()).unwrap();
+                    let is_known =
+                        ["*4", "-EXHAUSTED", "-TRYAGAIN", "-BUSY"].iter().any(|word| reply.starts_with(word));
+                    assert!(is_known, "{reply}");
+                }
+            });
+        }
+        // IDs are given as if nothing were.
+        for _ in 0..100 {
+            wire.id();
+        }
+    });
+    let told = wire.info("worker_pool_small");
+    assert!(told.contains("size=8,leased="), "{told}");
+    eventually("all are free again", || wire.info("worker_pool_small").contains("leased=0,free=8"));
+}
+
+#[test]
+fn two_servers_lease_from_one_pool() {
+    let dir = folder();
+    let store = format!("sqlite:{}", dir.path().join("shared.sqlite").display());
+    let start = |id, pool: &str| Server::start(&["--server-id", id, "--sequence-store", &store, "--worker-pool", pool]);
+    let server = start("0", "orders size 8 lease 1s longest 1s");
+    wait_until_open(&mut server.connect(), "orders");
+    server.stop();
+    let servers = ["0", "1"].map(|id| start(id, "orders size 8 lease 10m"));
+    let mut wires = servers.each_ref().map(Server::connect);
+    let Granted { id, token, .. } = lease(&mut wires[0], "orders NAME a");
+    let renewed = said(&mut wires[1], &format!("WORKERID RENEW orders {id} {token}"));
+    assert!(renewed.starts_with("*1\r\n:"), "{renewed}");
+    let mut ids = vec![id];
+    for number in 0..7 {
+        ids.push(lease(&mut wires[number % 2], "orders").id);
+    }
+    ids.sort_unstable();
+    assert_eq!(ids, (0..8).collect::<Vec<_>>());
+}
