@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use crate::support::haproxy::HaProxy;
 #[cfg(feature = "http")]
 use crate::support::http::{Http, HttpServer};
 use crate::support::{PATIENCE, Server, Wire, eventually, free_port};
@@ -131,7 +132,7 @@ impl Drop for Script {
 #[ignore = "needs haproxy"]
 fn haproxy_spreads_clients_and_leaves_a_dead_server() {
     let servers = [Server::start(&["--server-id", "0"]), Server::start(&["--server-id", "1"])];
-    let proxy = Proxy::start(servers[0].port, servers[1].port);
+    let proxy = proxy_of(servers[0].port, servers[1].port);
 
     // Both take their turns, and no ID comes twice.
     let mut wires: Vec<Wire> = (0..4).map(|_| proxy.connect()).collect();
@@ -158,7 +159,7 @@ fn haproxy_spreads_clients_and_leaves_a_dead_server() {
 fn haproxy_leaves_a_server_that_gives_no_ids() {
     let short = ["--id-max-borrow-ms", "500", "--id-watermark-lead-ms", "400"];
     let servers = [Server::start(&[&short[..], &["--server-id", "0"]].concat()), Server::start(&["--server-id", "1"])];
-    let proxy = Proxy::start(servers[0].port, servers[1].port);
+    let proxy = proxy_of(servers[0].port, servers[1].port);
     // A folder in the place of the file that a save writes.
     while std::fs::create_dir_all(servers[0].dir.join("getid-0.state.tmp/x")).is_err() {}
     let mut sick = servers[0].connect();
@@ -182,7 +183,7 @@ fn haproxy_leaves_a_server_that_is_not_ready_over_http() {
     let words = ["--id-max-borrow-ms", "500", "--id-watermark-lead-ms", "400", "--server-id"];
     let servers = ["0", "1"].map(|id| HttpServer::start(&[&words[..], &[id]].concat()));
     let ports = [("7889", free_port()), ("7880", servers[0].port), ("7881", servers[1].port)];
-    let proxy = Proxy::of("haproxy_http.cfg", ports);
+    let proxy = HaProxy::of("haproxy_http.cfg", &ports);
     let server_id = || {
         let answer = Http::connect(proxy.port).ask("POST /v1/ids/-", &[], "");
         if answer.status != 200 {
@@ -201,72 +202,7 @@ fn haproxy_leaves_a_server_that_is_not_ready_over_http() {
     eventually("HAProxy takes it back", || server_id() == Some(0));
 }
 
-struct Proxy {
-    child: Child,
-    port: u16,
-    _dir: tempfile::TempDir,
-}
-
-impl Proxy {
-    /// `examples/haproxy.cfg`, with the ports of this test.
-    fn start(first: u16, second: u16) -> Proxy {
-        Proxy::of("haproxy.cfg", [("7899", free_port()), ("7890", first), ("7891", second)])
-    }
-
-    /// An example with other ports, of which the first one is its own.
-    fn of(example: &str, ports: [(&str, u16); 3]) -> Proxy {
-        let shown = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(example);
-        let shown = std::fs::read_to_string(shown).expect("the example");
-        let (_, port) = ports[0];
-        let mut config = shown.clone();
-        for (from, to) in ports {
-            assert!(shown.contains(&format!("127.0.0.1:{from}")), "the example has port {from}");
-            config = config.replace(&format!("127.0.0.1:{from}"), &format!("127.0.0.1:{to}"));
-        }
-        let dir = tempfile::tempdir().expect("a folder");
-        let path = dir.path().join("haproxy.cfg");
-        std::fs::write(&path, config).expect("written");
-        let mut child = Command::new("haproxy")
-            .arg("-db")
-            .arg("-f")
-            .arg(&path)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .expect("haproxy runs");
-        eventually("haproxy is ready", || {
-            assert!(child.try_wait().expect("its status").is_none(), "haproxy has ended");
-            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
-        });
-        Proxy { child, port, _dir: dir }
-    }
-
-    fn connect(&self) -> Wire {
-        Wire::connect(self.port)
-    }
-
-    /// The server that a new connection's ID comes from.
-    fn server_id(&self) -> u64 {
-        self.connect().id() >> 19 & 3
-    }
-
-    /// Whether a new connection gets an ID; one that `haproxy` closes does not.
-    fn gives_an_id(&self) -> bool {
-        let mut first = [0];
-        let mut ask = || -> std::io::Result<()> {
-            let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.port))?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.write_all(b"GETID\r\n")?;
-            stream.read_exact(&mut first)
-        };
-        ask().is_ok() && first == *b":"
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// `examples/haproxy.cfg`, with the ports of this test.
+fn proxy_of(first: u16, second: u16) -> HaProxy {
+    HaProxy::of("haproxy.cfg", &[("7899", free_port()), ("7890", first), ("7891", second)])
 }
