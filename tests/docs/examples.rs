@@ -4,14 +4,13 @@
 //! They need programs that a machine with only a Rust toolchain has not, so they are ignored unless asked for. A
 //! program that is missing then fails its test: what was not run must not look as if it had been.
 
-use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use crate::support::haproxy::HaProxy;
 #[cfg(feature = "http")]
 use crate::support::http::{Http, HttpServer};
-use crate::support::{PATIENCE, Server, Wire, eventually, free_port};
+use crate::support::{Server, Wire, eventually, free_port};
 
 #[test]
 #[ignore = "needs python3 with redis (its path in GETID_TEST_PYTHON)"]

@@ -1,4 +1,4 @@
-//! HAProxy with one of the examples as its configuration.
+//! `haproxy` with one of the examples as its configuration.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
