@@ -56,11 +56,21 @@ impl ClaimView {
 
     /// Why a standby refuses, as the error reply has it; `None`: it is none.
     pub fn refusal(&self) -> Option<String> {
-        self.is_standby().then(|| format!("LOADING {}", self.status().reason()))
+        self.is_standby().then(|| {
+            let status = self.status();
+            let code = if status.waits() { "LOADING" } else { "MISCONF" };
+            format!("{code} {}", status.reason())
+        })
     }
 }
 
 impl ClaimStatus {
+    /// Whether a standby is one as it should be, and takes over by itself. It has nothing else to wait for when an
+    /// operator is needed: the store went back, the record was moved, the clock is absurd.
+    pub fn waits(&self) -> bool {
+        self.role == ClaimRole::Standby && self.reason().starts_with("standby")
+    }
+
     /// Why a standby refuses IDs, in a sentence that is never empty.
     pub fn reason(&self) -> &str {
         if self.why.is_empty() { "standby: the claim store has not answered yet" } else { &self.why }

@@ -64,7 +64,7 @@ const READYZ: Endpoint = Endpoint {
 
 const READYZ_PARAMETERS: &[Parameter] = &[
     optional("verbose", &Schema::Flag, "A line for each generator and each store, with what it says of itself."),
-    optional("standby", &Schema::Word(&["ok"]), "A standby is ready too."),
+    optional("standby", &Schema::Word(&["ok"]), "A standby is ready too, if it takes over by itself."),
 ];
 
 /// The process works: it answers.
@@ -94,7 +94,7 @@ async fn readyz(State(http): State<Arc<Http>>, ask: Ask) -> Result<Response, Pro
     };
     let is_ready = match &checks.standby {
         None => checks.refusing.is_empty(),
-        Some(_) => query.text("standby").is_some(),
+        Some(_) => checks.waits && query.text("standby").is_some(),
     };
     Ok(answer(if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, body))
 }
@@ -122,6 +122,8 @@ fn answer(status: StatusCode, body: String) -> Response {
 struct Checks {
     /// Why this server waits for the claim of its server-id, if it does.
     standby: Option<String>,
+    /// Whether that comes by itself.
+    waits: bool,
     /// What is looked at and refuses, each with why.
     refusing: Vec<(String, String)>,
     /// `http-ready`.
@@ -146,14 +148,16 @@ impl Checks {
             told.collect()
         };
         let standby = http.server.claim().filter(|claim| claim.is_standby());
-        let standby = standby.map(|claim| printable(claim.status().reason()).into_owned());
-        Checks { standby, refusing, names }
+        let standby = standby.map(|claim| claim.status());
+        let waits = standby.as_ref().is_some_and(|status| status.waits());
+        let standby = standby.map(|status| printable(status.reason()).into_owned());
+        Checks { standby, waits, refusing, names }
     }
 
     /// One line; `tells_why`, or only who. `takes_standby`: a standby is ready.
     fn line(&self, tells_why: bool, takes_standby: bool) -> String {
         if let Some(why) = &self.standby {
-            let ready = if takes_standby { "ready" } else { "not ready" };
+            let ready = if takes_standby && self.waits { "ready" } else { "not ready" };
             let why = if tells_why { why } else { "this server is a standby; who logs in is told more" };
             return format!("{ready}: {why}\n");
         }

@@ -6,12 +6,20 @@ use super::{Facts, Value};
 use crate::claim::status::{ClaimRole, ClaimStatus, HolderStatus, TakeoverStatus};
 use crate::text::printable::printable_up_to;
 
-/// Characters of a text that a store, or another server, has a part in.
-const TEXT_CHARS_MAX: usize = 300;
+/// Characters of a name or an address, which others may have chosen.
+const NAME_CHARS_MAX: usize = 256;
 
-/// In one line, and of bounded length.
+/// Characters of a sentence.
+const SENTENCE_CHARS_MAX: usize = 800;
+
+/// A name in one line, and of bounded length.
 fn shown(text: &str) -> Value {
-    printable_up_to(text, TEXT_CHARS_MAX).into()
+    printable_up_to(text, NAME_CHARS_MAX).into()
+}
+
+/// The same for a sentence.
+fn said(text: &str) -> Value {
+    printable_up_to(text, SENTENCE_CHARS_MAX).into()
 }
 
 fn of(facts: &Facts<'_>, read: impl FnOnce(&ClaimStatus) -> Value) -> Value {
@@ -80,10 +88,10 @@ pub(super) const ROWS: &[Metric] = &[
         .reading(|facts| of_holder(facts, |holder| time_ms(holder.until_unix_ms))),
     sentence(text("claim_why", "Why a standby gives no IDs; `no` of a holder.", |facts| of(facts, |claim| match claim.role {
         ClaimRole::Holder => "no".into(),
-        ClaimRole::Standby => shown(claim.reason()),
+        ClaimRole::Standby => said(claim.reason()),
     })), OF_STORE),
     text("claim_not_eligible", "Why this standby would not take the claim over, or `no`.",
-        |facts| of(facts, |claim| claim.not_eligible.as_deref().map_or_else(|| "no".into(), shown)))
+        |facts| of(facts, |claim| claim.not_eligible.as_deref().map_or_else(|| "no".into(), said)))
         .told_unless("getid_claim_not_eligible", "no").saying("1 while this standby would not take the claim over."),
     gauge("claim_timeout_ms", "The directive `claim-timeout-ms`, ms.", |facts| of(facts, |claim| claim.timeout_ms.into()))
         .told_of_ms("getid_claim_timeout_seconds"),
@@ -102,7 +110,7 @@ pub(super) const ROWS: &[Metric] = &[
     counter("claim_errors", "Calls of the store that failed.", |facts| of(facts, |claim| claim.errors.into()))
         .told("getid_claim_errors_total"),
     sentence(text("claim_error", "What the last failure was, or `no` once the store has answered again.",
-        |facts| of(facts, |claim| if claim.error.is_empty() { "no".into() } else { shown(&claim.error) })), OF_STORE),
+        |facts| of(facts, |claim| if claim.error.is_empty() { "no".into() } else { said(&claim.error) })), OF_STORE),
     counter("claim_takeovers", "How often this process has taken a claim, at its start or over from another server.",
         |facts| of(facts, |claim| claim.takeovers.into())).told("getid_claim_takeovers_total"),
     counter("claim_losses", "How often it had one and lost it.", |facts| of(facts, |claim| claim.losses.into()))
@@ -115,5 +123,5 @@ pub(super) const ROWS: &[Metric] = &[
         |facts| of_takeover(facts, |taken| taken.took_ms.into()))
         .told_of_ms("getid_claim_last_takeover_duration_seconds"),
     sentence(text("claim_last_takeover_cause", "Why it could take it.",
-        |facts| of_takeover(facts, |taken| shown(&taken.cause))), OF_STORE),
+        |facts| of_takeover(facts, |taken| said(&taken.cause))), OF_STORE),
 ];

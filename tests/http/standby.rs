@@ -175,4 +175,11 @@ fn a_standby_says_so_wherever_it_is_asked() {
         let status = ask(port, "GET /v1/status").json();
         (&status["server"]["server_id"], &status["claim"]["cluster"]["holder"]) == (&Value::Null, &Value::Null)
     });
+
+    // The store went back: nothing comes by itself.
+    let why = "claim lost: claim store went back: it has beat 7 of server-id 3, and this server knows of beat 9";
+    claim.tell(ClaimStatus { why: why.to_owned(), ..standby() });
+    assert_eq!(told(port, "/readyz?standby=ok"), (503, format!("not ready: {why}\n")));
+    assert_eq!(ask(port, "POST /v1/sequences/orders/values").json()["code"], "MISCONF");
+    eventually("the page says so", || ask(port, "GET /v1/status").json()["giving"]["state"] == "refusing");
 }

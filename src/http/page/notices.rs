@@ -14,6 +14,9 @@ const CERTIFICATE_DAYS: i64 = 30;
 /// Characters of what a store, or another server, has said.
 const TEXT_CHARS_MAX: usize = 300;
 
+/// Of why a standby gives no IDs: what to do about it stands at the end.
+const REASON_CHARS_MAX: usize = 1000;
+
 /// Stores that do not answer have a sentence each, up to so many.
 const STORES_MAX: usize = 4;
 
@@ -50,8 +53,16 @@ impl Giving {
             return Giving { state: State::Stopping, reason: None, remedy: Some(remedy(&Refusal::Closed)) };
         }
         if let Some(claim) = facts.claim.as_ref().filter(|_| facts.is_standby()) {
-            let remedy = if claim.not_eligible.is_some() { NOT_ELIGIBLE } else { STANDBY };
-            return Giving { state: State::Standby, reason: Some(shown(claim.reason())), remedy: Some(remedy) };
+            let (state, remedy) = match &claim.not_eligible {
+                _ if !claim.waits() => (State::Refusing, NEEDS_OPERATOR),
+                Some(_) => (State::Standby, NOT_ELIGIBLE),
+                None => (State::Standby, STANDBY),
+            };
+            return Giving {
+                state,
+                reason: Some(printable_up_to(claim.reason(), REASON_CHARS_MAX)),
+                remedy: Some(remedy),
+            };
         }
         if let Some(refusal) = &facts.generator.refusing {
             let state = if refusal.is_overload() { State::Busy } else { State::Refusing };
@@ -75,6 +86,7 @@ impl Giving {
 
 /// What there is to do about a standby.
 const STANDBY: &str = "It takes over by itself. For IDs, ask the server that has the claim.";
+const NEEDS_OPERATOR: &str = "It does not come by itself: do what the sentence says.";
 const NOT_ELIGIBLE: &str = "It would not take over: see below. For IDs, ask the server that has the claim.";
 
 /// In one line, of bounded length.
