@@ -14,5 +14,7 @@ mod contract;
 mod faulty;
 #[cfg(all(feature = "sqlite", feature = "mysql", feature = "postgres"))]
 mod sql;
+#[cfg(all(feature = "fleet", feature = "http", feature = "sqlite"))]
+mod standby;
 #[path = "../support/mod.rs"]
 mod support;
