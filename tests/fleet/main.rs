@@ -11,6 +11,8 @@
 
 mod claim;
 mod contract;
+#[cfg(feature = "fleet")]
+mod etcd;
 mod faulty;
 #[cfg(all(feature = "sqlite", feature = "mysql", feature = "postgres"))]
 mod sql;

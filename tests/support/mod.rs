@@ -2,6 +2,7 @@
 
 #![allow(dead_code, missing_docs, unreachable_pub, unused_imports, reason = "each binary uses a part")]
 
+pub mod etcd;
 pub mod fake_clock;
 pub mod haproxy;
 pub mod http;

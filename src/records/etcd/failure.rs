@@ -68,7 +68,7 @@ enum Kind {
 /// Of those that are [`Kind::Unknown`] some look as if nothing was done: the write by which the database becomes too
 /// large is done and refused in one (`quotaApplierV3.Txn` of etcd), and `no leader` is also said of a write that was on
 /// its way.
-const SAID: [(&str, Kind, &str); 15] = [
+const SAID: [(&str, Kind, &str); 19] = [
     ("authentication failed", Kind::Refused, "the user or the password is wrong"),
     ("user name is empty", Kind::LoginIsOver, ""),
     ("permission denied", Kind::Right, ""),
@@ -90,10 +90,17 @@ const SAID: [(&str, Kind, &str); 15] = [
         Kind::Unknown,
         "its members have different data: restore it from a snapshot, or ask who runs it",
     ),
+    ("connection closed", Kind::Unknown, OWN_CLIENT),
+    ("closed network connection", Kind::Unknown, OWN_CLIENT),
+    ("transport is closing", Kind::Unknown, OWN_CLIENT),
+    ("handshake failed", Kind::Unknown, OWN_CLIENT),
     ("no leader", Kind::Unknown, MAJORITY),
     ("leader changed", Kind::Unknown, MAJORITY),
     ("request timed out", Kind::Unknown, MAJORITY),
 ];
+
+const OWN_CLIENT: &str = "its gateway has lost the server behind it; if that lasts and it has --client-cert-auth, \
+                          etcd's own certificate must be good for a client too (extended key usage clientAuth)";
 
 const TOO_LARGE: &str = "its --max-request-bytes must be 1572864, which is the default, or more";
 
@@ -183,6 +190,7 @@ mod tests {
         }
         for (message, remedy) in [
             ("etcdserver: mvcc: database space exceeded", "etcdctl alarm disarm"),
+            ("connection closed", "extended key usage clientAuth"),
             ("etcdserver: no leader", "more than half of them"),
             ("etcdserver: leader changed", "more than half of them"),
             ("etcdserver: request timed out, possibly due to previous leader failure", "more than half of them"),

@@ -89,6 +89,11 @@ impl Link {
         self.runtime == runtime::Handle::current().id()
     }
 
+    /// Whether it had an answer before.
+    pub(super) fn is_proven(&self) -> bool {
+        self.is_proven
+    }
+
     /// Whether the member has not ended it meanwhile.
     pub(super) async fn is_open(&mut self) -> bool {
         // The runtime looks at its sockets.
@@ -215,6 +220,10 @@ fn tls_failure(error: &io::Error, place: &str) -> Failure {
         }
         Some(rustls::Error::AlertReceived(alert)) if is_about_certificate(*alert) => {
             Failure::Unfit(no_certificate(place, &format!("{alert:?}")))
+        }
+        // So does an etcd that takes no TLS.
+        _ if error.kind() == io::ErrorKind::UnexpectedEof => {
+            Failure::Away(format!("{place} ended the TLS handshake; if it takes no TLS, write tls=no"))
         }
         _ => Failure::Away(format!("{place} ended the TLS handshake: {error}")),
     }

@@ -14,7 +14,7 @@ use super::failure::{self, Asked, Failure};
 use super::link::{Broken, Link, Reply, no_certificate};
 use super::{ANSWER_BYTES_MAX, gateway};
 use crate::text::printable::printable;
-use crate::text::store_url::EtcdAddress;
+use crate::text::store_url::{EtcdAddress, StoreTls};
 
 /// Connections that are kept for later.
 const IDLE_MAX: usize = 8;
@@ -97,13 +97,18 @@ impl Member {
     /// Sends a request, and waits for its answer.
     async fn exchange(&self, asking: &Asking, token: Option<&HeaderValue>) -> Result<Bytes, Failure> {
         let mut link = self.before(asking.connected_by, self.link()).await?;
+        // Who takes TLS alone ends a connection that begins otherwise.
+        let hint = match self.address.tls {
+            StoreTls::No if !link.is_proven() => "; if it takes TLS alone, write tls=verify",
+            _ => "",
+        };
         let request = self.request(asking, token);
         let Ok(reply) = timeout_at(asking.answer_by, link.ask(request, asking.bytes_max)).await else {
             return Err(Failure::Unknown(format!("{} has not answered in time", self.place)));
         };
         let Reply { status, body, goes_on } = reply.map_err(|broken| match broken {
             Broken::Unsent(what) => Failure::Away(format!("{} ended the connection: {what}", self.place)),
-            Broken::Sent(what) => Failure::Unknown(format!("{} ended the connection: {what}", self.place)),
+            Broken::Sent(what) => Failure::Unknown(format!("{} ended the connection: {what}{hint}", self.place)),
             Broken::NoCertificate(alert) => Failure::Unfit(no_certificate(&self.place, &alert)),
             Broken::TooLong => {
                 let (path, max) = (asking.path, asking.bytes_max);

@@ -87,7 +87,8 @@ impl EtcdStore {
             let (path, body) = (request.path, request.body.clone());
             let asking = Asking { path, body, bytes_max, connected_by: share, answer_by };
             let failure = match Box::pin(self.members[index].ask(asking)).await {
-                Err(failure @ (Failure::Refused(_) | Failure::TooLong(_))) => return Err(failure),
+                Err(failure @ Failure::Refused(_)) => return Err(failure),
+                Err(failure @ Failure::TooLong(_)) if does == Does::Read => return Err(failure),
                 Err(failure) => failure,
                 answer => return answer,
             };
@@ -95,7 +96,7 @@ impl EtcdStore {
             let next = (index + 1) % self.members.len();
             let _ = self.first.compare_exchange(index, next, Ordering::Relaxed, Ordering::Relaxed);
             match failure {
-                Failure::Unknown(_) if does == Does::Write => return Err(failure),
+                Failure::Unknown(_) | Failure::TooLong(_) if does == Does::Write => return Err(failure),
                 failure => failed.push(failure),
             }
         }

@@ -1,0 +1,408 @@
+//! What is said to members, and what becomes of it when they answer badly, late or not at all: by a gateway that does
+//! as its script says, byte for byte.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use getid::records::{LIST_MAX, RecordStoreError, Row, Stamp, Written};
+use serde_json::Value;
+
+use super::{DEADLINE, records};
+use crate::contract::{Records, row, stamp};
+use crate::support::{PATIENCE, free_port};
+
+/// A deadline that passes.
+const SHORT: Duration = Duration::from_secs(2);
+
+/// What a gateway does with a request.
+enum Does {
+    Answers(u16, String),
+    /// Answers, and ends the connection.
+    AnswersAndEnds(u16, String),
+    /// Says that it ends the connection with the answer.
+    AnswersLast(String),
+    /// Ends the connection without an answer.
+    Ends,
+    /// Nothing more comes.
+    Nothing,
+    /// Answers with more and more.
+    Endless,
+}
+
+/// A request as it came.
+struct Request {
+    path: String,
+    token: Option<String>,
+    /// The how many-eth of its connection.
+    number: usize,
+    body: Value,
+}
+
+/// A gateway on a port of its own. It ends with the process: tests of a binary are few.
+struct Gateway {
+    port: u16,
+    seen: Receiver<String>,
+    /// Something comes for each connection that it ended.
+    ended: Receiver<()>,
+}
+
+impl Gateway {
+    fn new(script: impl FnMut(&Request) -> Does + Send + 'static) -> Gateway {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let ((sender, seen), (end, ended)) = (channel(), channel());
+        let script = Arc::new(Mutex::new(script));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (script, sender, end) = (Arc::clone(&script), sender.clone(), end.clone());
+                std::thread::spawn(move || {
+                    let mut number = 0;
+                    let mut stream = BufReader::new(stream.unwrap());
+                    while let Some(mut request) = read(&mut stream) {
+                        number += 1;
+                        request.number = number;
+                        let _ = sender.send(request.path.clone());
+                        let does = (script.lock().unwrap())(&request);
+                        if !act(stream.get_mut(), does) {
+                            break;
+                        }
+                    }
+                    drop(stream);
+                    let _ = end.send(());
+                });
+            }
+        });
+        Gateway { port, seen, ended }
+    }
+
+    /// The paths that were asked for until now.
+    fn seen(&self) -> Vec<String> {
+        self.seen.try_iter().collect()
+    }
+
+    fn store(&self) -> Records {
+        records(&format!("etcd://127.0.0.1:{}/p", self.port), DEADLINE)
+    }
+
+    fn store_with_user(&self) -> Records {
+        records(&format!("etcd://ids:hunter2@127.0.0.1:{}/p", self.port), DEADLINE)
+    }
+
+    /// The store of a deadline that passes.
+    fn hurried(&self) -> Records {
+        records(&format!("etcd://127.0.0.1:{}/p", self.port), SHORT)
+    }
+}
+
+fn read(stream: &mut BufReader<TcpStream>) -> Option<Request> {
+    let mut line = String::new();
+    let (mut path, mut token, mut length) = (None, None, 0);
+    loop {
+        line.clear();
+        if stream.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        let words = line.trim_end();
+        if words.is_empty() {
+            break;
+        }
+        match words.split_once(": ").map(|(name, value)| (name.to_ascii_lowercase(), value)) {
+            None => path = words.strip_prefix("POST ")?.strip_suffix(" HTTP/1.1").map(str::to_owned),
+            Some((name, value)) if name == "authorization" => token = Some(value.to_owned()),
+            Some((name, value)) if name == "content-length" => length = value.parse().unwrap(),
+            Some(_) => {}
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).ok()?;
+    Some(Request { path: path?, token, number: 0, body: serde_json::from_slice(&body).unwrap() })
+}
+
+/// Whether the connection goes on.
+fn act(stream: &mut TcpStream, does: Does) -> bool {
+    let head = |status: u16, length: usize, more: &str| {
+        format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {length}{more}\r\n\r\n")
+    };
+    let mut say = |text: &str| stream.write_all(text.as_bytes()).is_ok();
+    match does {
+        Does::Answers(status, body) => say(&(head(status, body.len(), "") + &body)),
+        Does::AnswersAndEnds(status, body) => say(&(head(status, body.len(), "") + &body)) && false,
+        Does::AnswersLast(body) => say(&(head(200, body.len(), "\r\nConnection: close") + &body)) && false,
+        Does::Ends => false,
+        Does::Nothing => {
+            let _ = stream.read(&mut [0]);
+            false
+        }
+        Does::Endless => {
+            say(&head(200, usize::MAX / 2, ""));
+            while say(&" ".repeat(64 * 1024)) {}
+            false
+        }
+    }
+}
+
+const HEADER: &str = r#""header":{"cluster_id":"1","member_id":"2","revision":"3","raft_term":"4"}"#;
+
+fn done() -> Does {
+    Does::Answers(200, format!(r#"{{{HEADER},"succeeded":true,"responses":[{{"response_put":{{}}}}]}}"#))
+}
+
+fn empty() -> Does {
+    Does::Answers(200, format!("{{{HEADER}}}"))
+}
+
+fn error(status: u16, code: u8, message: &str) -> Does {
+    Does::Answers(status, format!(r#"{{"error":"{message}","message":"{message}","code":{code}}}"#))
+}
+
+fn new() -> Row {
+    row(1, 1, "text")
+}
+
+const WRITE: &str = "/v3/kv/txn";
+const READ: &str = "/v3/kv/range";
+const LOGIN: &str = "/v3/auth/authenticate";
+
+#[test]
+fn a_write_is_one_request_and_it_is_kept_open() {
+    let gateway = Gateway::new(|request| {
+        let compare = request.body["compare"].as_array().unwrap().len();
+        // The first names no stamp. Each is of the same connection.
+        assert_eq!(compare, if request.number == 1 { 1 } else { 2 });
+        assert!(request.token.is_none());
+        done()
+    });
+    let store = gateway.store();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut expect = None;
+        for beat in 1..=5 {
+            let new = row(1, beat, "text");
+            let written = store.0.write(&crate::contract::key("claim/1"), expect, &new).await;
+            assert_eq!(written, Ok(Written::Done));
+            expect = Some(new.stamp);
+        }
+    });
+    assert_eq!(gateway.seen(), [WRITE; 5]);
+}
+
+#[test]
+fn a_write_without_an_answer_is_unknown_and_not_sent_again() {
+    let other = Gateway::new(|_| done());
+    for does in [|| Does::Ends, || Does::Nothing, || Does::Endless] {
+        let gateway = Gateway::new(move |_| does());
+        let url = format!("etcd://127.0.0.1:{},127.0.0.1:{}/p", gateway.port, other.port);
+        let store = records(&url, SHORT);
+        let error = store.write("claim/1", None, &new()).unwrap_err();
+        assert!(matches!(error, RecordStoreError::Unknown(_)), "{error:?}");
+        assert!(error.to_string().contains(&format!("etcd at 127.0.0.1:{}", gateway.port)), "{error}");
+        assert_eq!((gateway.seen(), other.seen()), (vec![WRITE.to_owned()], vec![]));
+        // The next one goes to another member.
+        assert_eq!(store.write("claim/1", None, &new()), Ok(Written::Done));
+        assert_eq!((gateway.seen(), other.seen()), (vec![], vec![WRITE.to_owned()]));
+    }
+}
+
+#[test]
+fn a_read_goes_on_to_the_next_member() {
+    let other = Gateway::new(|_| empty());
+    for does in [|| Does::Ends, || Does::Nothing, || error(503, 14, "etcdserver: request timed out")] {
+        let gateway = Gateway::new(move |_| does());
+        let deadline = SHORT * 2;
+        let store = records(&format!("etcd://127.0.0.1:{},127.0.0.1:{}/p", gateway.port, other.port), deadline);
+        assert_eq!(store.read("claim/1"), Ok(None));
+        assert_eq!((gateway.seen(), other.seen()), (vec![READ.to_owned()], vec![READ.to_owned()]));
+        // The one that answered is asked first from then on.
+        assert_eq!(store.read("claim/1"), Ok(None));
+        assert_eq!((gateway.seen(), other.seen()), (vec![], vec![READ.to_owned()]));
+    }
+}
+
+#[test]
+fn a_member_that_is_not_there_is_passed_over_by_writes_too() {
+    let gateway = Gateway::new(|_| done());
+    let store = records(&format!("etcd://127.0.0.1:{},127.0.0.1:{}/p", free_port(), gateway.port), DEADLINE);
+    assert_eq!(store.write("claim/1", None, &new()), Ok(Written::Done));
+    let store = records(&format!("etcd://127.0.0.1:{},localhost:{}/p", free_port(), free_port()), DEADLINE);
+    for error in [store.read("claim/1").unwrap_err(), store.write("claim/1", None, &new()).unwrap_err()] {
+        let RecordStoreError::Away(text) = &error else { panic!("{error:?}") };
+        assert!(text.contains("etcd at 127.0.0.1:") && text.contains("; etcd at localhost:"), "{text}");
+        assert!(text.contains("is not reached: Connection refused"), "{text}");
+    }
+}
+
+#[test]
+fn a_connection_that_was_ended_meanwhile_is_not_used() {
+    for does in [|| Does::AnswersAndEnds(200, body_of(done())), || Does::AnswersLast(body_of(done()))] {
+        let gateway = Gateway::new(move |request| {
+            assert_eq!(request.number, 1, "it is a new connection");
+            does()
+        });
+        let store = gateway.store();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for _ in 0..20 {
+            let key = crate::contract::key("claim/1");
+            let written = runtime.block_on(store.0.write(&key, None, &new()));
+            assert_eq!(written, Ok(Written::Done));
+            gateway.ended.recv_timeout(PATIENCE).unwrap();
+        }
+        assert_eq!(gateway.seen().len(), 20);
+    }
+}
+
+fn body_of(does: Does) -> String {
+    let Does::Answers(_, body) = does else { panic!("no answer") };
+    body
+}
+
+#[test]
+fn what_takes_too_long_ends() {
+    let gateway = Gateway::new(|_| Does::Nothing);
+    let store = gateway.hurried();
+    let error = store.read("claim/1").unwrap_err();
+    assert!(matches!(&error, RecordStoreError::Away(text) if text.contains("has not answered in time")), "{error:?}");
+    let error = store.write("claim/1", None, &new()).unwrap_err();
+    assert!(matches!(error, RecordStoreError::Unknown(_)), "{error:?}");
+    assert!(store.about().is_err());
+    // Somebody listens and nobody accepts: the queue is full at some time, and no call hangs.
+    let full = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("etcd://127.0.0.1:{}/p", full.local_addr().unwrap().port());
+    assert!(records(&url, SHORT).read("claim/1").is_err());
+}
+
+#[test]
+fn an_answer_has_a_bound() {
+    let gateway = Gateway::new(|_| Does::Endless);
+    let error = gateway.store().read("claim/1").unwrap_err();
+    assert!(matches!(&error, RecordStoreError::Refused(text) if text.contains("with more than")), "{error:?}");
+    let error = gateway.store().write("claim/1", None, &new()).unwrap_err();
+    assert!(matches!(error, RecordStoreError::Unknown(_)), "{error:?}");
+}
+
+#[test]
+fn fewer_records_are_asked_for_where_they_are_long() {
+    let gateway = Gateway::new(|request| {
+        let limit = request.body["limit"].as_u64().unwrap();
+        if limit > 3 { Does::Endless } else { empty() }
+    });
+    assert_eq!(gateway.store().list("claim/", "", LIST_MAX), []);
+    assert_eq!(gateway.seen(), [READ; 3], "200, 25, and 3 of them");
+}
+
+#[test]
+fn a_login_is_renewed_when_it_is_over() {
+    let (mut logins, mut writes) = (0, 0);
+    let gateway = Gateway::new(move |request| {
+        if request.path == LOGIN {
+            assert_eq!(request.body, serde_json::json!({ "name": "ids", "password": "hunter2" }));
+            assert!(request.token.is_none());
+            logins += 1;
+            return Does::Answers(200, format!(r#"{{{HEADER},"token":"token.{logins}"}}"#));
+        }
+        writes += 1;
+        assert_eq!(request.token.as_deref(), Some(format!("token.{logins}").as_str()));
+        // The second is refused once.
+        if writes == 2 { error(401, 16, "etcdserver: invalid auth token") } else { done() }
+    });
+    let store = gateway.store_with_user();
+    for _ in 0..3 {
+        assert_eq!(store.write("claim/1", None, &new()), Ok(Written::Done));
+    }
+    assert_eq!(gateway.seen(), [LOGIN, WRITE, WRITE, LOGIN, WRITE, WRITE]);
+}
+
+#[test]
+fn a_login_that_is_never_good_is_no_loop() {
+    let gateway = Gateway::new(|request| match request.path.as_str() {
+        LOGIN => Does::Answers(200, format!(r#"{{{HEADER},"token":"t"}}"#)),
+        _ => error(401, 16, "etcdserver: invalid auth token"),
+    });
+    let error = gateway.store_with_user().write("claim/1", None, &new()).unwrap_err();
+    assert!(matches!(error, RecordStoreError::Refused(_)), "{error:?}");
+    assert_eq!(gateway.seen(), [LOGIN, WRITE, LOGIN, WRITE]);
+    // A login without an answer changed nothing.
+    let gateway = Gateway::new(|_| Does::Ends);
+    let error = gateway.store_with_user().write("claim/1", None, &new()).unwrap_err();
+    assert!(matches!(error, RecordStoreError::Away(_)), "{error:?}");
+    assert!(!error.to_string().contains("hunter2"), "{error}");
+}
+
+#[test]
+fn a_refused_login_is_not_tried_at_once_again() {
+    let gateway = Gateway::new(|_| error(400, 3, "etcdserver: authentication failed, invalid user ID or password"));
+    let store = gateway.store_with_user();
+    let error = store.read("claim/1").unwrap_err();
+    let RecordStoreError::Refused(text) = &error else { panic!("{error:?}") };
+    assert!(text.contains("the user or the password is wrong") && !text.contains("hunter2"), "{text}");
+    assert_eq!(store.write("claim/1", None, &new()), Err(error));
+    assert!(gateway.seen().len() <= 2, "a busy machine may take a second for that");
+}
+
+#[test]
+fn users_may_be_switched_off() {
+    let gateway = Gateway::new(|request| match request.path.as_str() {
+        LOGIN => error(400, 9, "etcdserver: authentication is not enabled"),
+        "/v3/maintenance/status" => Does::Answers(200, format!(r#"{{{HEADER},"version":"3.6.9"}}"#)),
+        _ => done(),
+    });
+    let store = gateway.store_with_user();
+    for _ in 0..2 {
+        assert_eq!(store.write("claim/1", None, &new()), Ok(Written::Done));
+    }
+    assert_eq!(gateway.seen(), [LOGIN, WRITE, WRITE]);
+    let about = store.about().unwrap();
+    assert_eq!(about.product, "etcd 3.6.9");
+    assert!(about.warnings.len() == 1 && about.warnings[0].contains("etcdctl auth enable"), "{about:?}");
+}
+
+#[test]
+fn what_is_no_etcd_is_told() {
+    let gateway = Gateway::new(|_| Does::Answers(404, "<html>\u{1b}[2Jnot here\n</html>".to_owned()));
+    for error in
+        [gateway.store().read("claim/1").unwrap_err(), gateway.store().write("claim/1", None, &new()).unwrap_err()]
+    {
+        let RecordStoreError::Refused(text) = &error else { panic!("{error:?}") };
+        assert!(text.contains("an etcd of 3.4 or newer with its JSON gateway is expected there"), "{text}");
+        assert!(!text.contains('\u{1b}') && !text.contains('\n'), "{text:?}");
+    }
+    // It may have done what it does not say.
+    for body in ["", "null", "{}", "<html>", r#"{"succeeded":true}"#] {
+        let body = body.to_owned();
+        let gateway = Gateway::new(move |_| Does::Answers(200, body.clone()));
+        let error = gateway.store().write("claim/1", None, &new()).unwrap_err();
+        assert!(matches!(error, RecordStoreError::Unknown(_)), "{error:?}");
+        let error = gateway.store().read("claim/1").unwrap_err();
+        assert!(matches!(error, RecordStoreError::Refused(_)), "{error:?}");
+    }
+}
+
+#[test]
+fn a_refusal_is_the_clusters_and_no_other_member_is_asked() {
+    let other = Gateway::new(|_| done());
+    let gateway = Gateway::new(|_| error(403, 7, "etcdserver: permission denied"));
+    let store = records(&format!("etcd://127.0.0.1:{},127.0.0.1:{}/p", gateway.port, other.port), DEADLINE);
+    let error = store.write("claim/1", None, &new()).unwrap_err();
+    assert!(matches!(error, RecordStoreError::Refused(_)), "{error:?}");
+    assert_eq!(other.seen(), [""; 0]);
+}
+
+#[test]
+fn a_full_database_may_have_done_the_write() {
+    let gateway = Gateway::new(|_| error(429, 8, "etcdserver: mvcc: database space exceeded"));
+    let error = gateway.store().write("claim/1", None, &new()).unwrap_err();
+    assert!(matches!(&error, RecordStoreError::Unknown(text) if text.contains("etcdctl alarm disarm")), "{error:?}");
+}
+
+#[test]
+fn a_text_that_is_too_long_is_not_sent() {
+    let gateway = Gateway::new(|_| done());
+    let long = row(1, 1, &"x".repeat(getid::records::TEXT_BYTES_MAX + 1));
+    let error = gateway.store().write("claim/1", None, &long).unwrap_err();
+    assert!(matches!(error, RecordStoreError::Refused(_)), "{error:?}");
+    assert_eq!(gateway.seen(), [""; 0]);
+    let most = Stamp { beat: Stamp::BEAT_MAX, ..stamp(u128::MAX, 1) };
+    assert_eq!(gateway.store().write("claim/1", Some(most), &new()), Ok(Written::Done));
+}

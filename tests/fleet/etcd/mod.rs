@@ -1,0 +1,323 @@
+//! Records in etcd: the contract, and what becomes of it when members are killed, paused, full, or want a login or a
+//! certificate.
+
+mod fake;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use getid::records::etcd::EtcdStore;
+use getid::records::{RecordStore, RecordStoreError, Row, Written};
+use getid::text::store_url::{StoreKind, StoreUrl};
+use rcgen::ExtendedKeyUsagePurpose;
+
+use crate::contract::{Place, Records, check_all, row};
+use crate::support::etcd::{EtcdCluster, PASSWORD};
+use crate::support::tls::Files;
+use crate::support::{PATIENCE, eventually};
+
+/// No call of these tests is to end by its deadline, unless the test is about that: a machine may be busy.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+fn open(url: &str, deadline: Duration) -> Arc<dyn RecordStore> {
+    let url = StoreUrl::parse(url).unwrap();
+    let StoreKind::Etcd(address) = url.kind() else { panic!("{url:?}") };
+    Arc::new(EtcdStore::new(address, url.shown(), deadline))
+}
+
+fn records(url: &str, deadline: Duration) -> Records {
+    Records(open(url, deadline))
+}
+
+/// What the store says where it is asked in vain: nothing was done, and no password is in it.
+#[track_caller]
+fn refusal(url: &str) -> String {
+    let store = records(url, DEADLINE);
+    let errors = [store.read("claim/1").unwrap_err(), store.write("claim/1", None, &row(1, 1, "")).unwrap_err()];
+    for error in &errors {
+        assert!(matches!(error, RecordStoreError::Refused(_)), "{error:?}");
+        assert!(!format!("{error:?}").contains("secret"), "{error:?}");
+    }
+    errors[0].to_string()
+}
+
+struct Cluster(EtcdCluster);
+
+impl Place for Cluster {
+    fn clear(&self) {
+        self.0.clear();
+    }
+
+    fn store(&self) -> Arc<dyn RecordStore> {
+        open(&self.0.url(), DEADLINE)
+    }
+}
+
+#[test]
+#[ignore = "needs etcd"]
+fn etcd_keeps_the_contract() {
+    check_all(&Cluster(EtcdCluster::one(&[])));
+}
+
+#[test]
+#[ignore = "needs etcd"]
+fn an_etcd_of_three_members_keeps_the_contract() {
+    check_all(&Cluster(EtcdCluster::start(3, &[])));
+}
+
+/// A record for each server of a fleet, and their list in one answer.
+#[test]
+#[ignore = "needs etcd"]
+fn a_thousand_records_are_listed() {
+    let cluster = EtcdCluster::one(&[]);
+    let store = records(&cluster.url(), DEADLINE);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let text = "x".repeat(600);
+    runtime.block_on(async {
+        for id in 0..1024 {
+            let key = crate::contract::key(&format!("claim/{id}"));
+            assert_eq!(store.0.write(&key, None, &row(1, 1, &text)).await, Ok(Written::Done));
+        }
+    });
+    let first = store.list("claim/", "", 1000);
+    let rest = store.list("claim/", &first[999].0, 1000);
+    assert_eq!((first.len(), rest.len()), (1000, 24));
+    // Long ones come in pages of fewer: together they are longer than an answer may be.
+    let long = "x".repeat(getid::records::TEXT_BYTES_MAX);
+    for id in 0..20 {
+        store.put(&format!("worker/{id:02}"), None, &row(1, 1, &long));
+    }
+    let found = store.list("worker/", "", 1000);
+    assert!(found.len() == 20 && found.iter().all(|(_, row)| row.text == long), "{} records", found.len());
+}
+
+/// What an operator reads with `etcdctl get`.
+#[test]
+#[ignore = "needs etcd"]
+fn a_record_is_one_key_that_people_can_read() {
+    let cluster = EtcdCluster::one(&[]);
+    let store = records(&cluster.url_of("", "team/ids"), DEADLINE);
+    store.put("claim/3", None, &row(0xab, 17, "getid state 4\nbody\n"));
+    // `team/ids/claim/3`.
+    let found = cluster.ask("", "/v3/kv/range", &serde_json::json!({ "key": "dGVhbS9pZHMvY2xhaW0vMw==" }));
+    // The line of the stamp, and the text.
+    let value = "YmVhdCAxNyBvZiAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDBhYgpnZXRpZCBzdGF0ZSA0CmJvZHkK";
+    assert_eq!(found["kvs"][0]["value"], value, "{found}");
+    assert_eq!(records(&cluster.url(), DEADLINE).read("claim/3"), Ok(None), "another prefix is another store");
+    // Somebody else writes there.
+    cluster.ask("", "/v3/kv/put", &serde_json::json!({ "key": "dGVhbS9pZHMvY2xhaW0vMw==", "value": "aGk=" }));
+    let expected = "the value of the key 'team/ids/claim/3' does not begin with a stamp; nobody else may write below \
+                    'team/ids/'";
+    let written = store.write("claim/3", None, &row(1, 1, "")).map(|_| None);
+    for error in [store.read("claim/3").unwrap_err(), written.map(|_: Option<Row>| ()).unwrap_err()] {
+        assert!(matches!(&error, RecordStoreError::Refused(text) if text.contains(expected)), "{error:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs etcd"]
+fn users_and_rights_are_told() {
+    let mut cluster = EtcdCluster::one(&[]);
+    let login = format!("ids:{PASSWORD}@");
+    // Before users are switched on, who logs in is let in all the same, and it is said.
+    let early = records(&cluster.url_of(&login, "getid"), DEADLINE);
+    early.put("claim/1", None, &row(1, 1, "1"));
+    let warnings = early.about().unwrap().warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("has its users switched off")), "{warnings:?}");
+    cluster.switch_users_on();
+    // The store of before logs in now.
+    early.put("claim/1", Some(row(1, 1, "").stamp), &row(1, 2, "2"));
+    let said = refusal(&cluster.url_of("ids:other-secret@", "getid"));
+    assert!(said.contains("the user or the password is wrong"), "{said}");
+    let said = refusal(&cluster.url());
+    assert!(said.contains("it wants a user and a password: write etcd://USER:PASSWORD@HOST/PREFIX"), "{said}");
+    for (user, prefix) in [("other", "getid"), ("ids", "team")] {
+        let said = refusal(&cluster.url_of(&format!("{user}:{PASSWORD}@"), prefix));
+        let expected = format!(
+            "the user '{user}' may not read and write there: etcdctl role grant-permission ROLE --prefix=true readwrite \
+             {prefix}/"
+        );
+        assert!(said.contains(&expected), "{said}");
+    }
+    // etcd forgets who is logged in when it ends.
+    cluster.kill();
+    cluster.start_again();
+    early.put("claim/1", Some(row(1, 2, "").stamp), &row(1, 3, "3"));
+    assert_eq!(early.read("claim/1"), Ok(Some(row(1, 3, "3"))));
+    assert!(early.list("claim/", "", 10).len() == 1 && early.about().unwrap().product.starts_with("etcd "));
+}
+
+#[test]
+#[ignore = "needs etcd"]
+fn certificates_are_verified_both_ways() {
+    let files = Files::new();
+    let client = files.authority.client();
+    files.write("client.crt", &client.cert);
+    files.write("client.key", &client.key);
+    let path = |name: &str| files.path(name);
+    let (cert, key, ca) = (path("server.crt"), path("server.key"), path("ca.crt"));
+    let own = ["--cert-file", &cert, "--key-file", &key];
+    let cluster = EtcdCluster::one(&own);
+    let url = |options: &str| format!("{}?{options}", cluster.url());
+    for good in ["tls=yes".to_owned(), format!("tls=verify&ca-file={ca}")] {
+        let store = records(&url(&good), DEADLINE);
+        let found = store.read("claim/1").unwrap().map(|row| row.stamp);
+        let beat = found.map_or(1, |stamp| stamp.beat + 1);
+        store.put("claim/1", found, &row(1, beat, "1"));
+    }
+    let said = refusal(&url("tls=verify"));
+    assert!(said.contains("has a certificate that is not good") && said.contains("ca-file= names who"), "{said}");
+    let said = refusal(&url(&format!("tls=verify&ca-file={}", path("missing.crt"))));
+    assert!(said.contains("missing.crt: No such file"), "{said}");
+    let error = records(&url("tls=no"), DEADLINE).read("claim/1").unwrap_err();
+    assert!(error.to_string().contains("tls=verify"), "{error}");
+    drop(cluster);
+
+    // etcd's gateway is a client of etcd's, with the same certificate.
+    let said = {
+        let own = [own.as_slice(), &["--client-cert-auth", "--trusted-ca-file", &ca]].concat();
+        let cluster = EtcdCluster::one(&own);
+        let shown = format!("&cert-file={}&key-file={}", path("client.crt"), path("client.key"));
+        let store = records(&format!("{}?tls=verify&ca-file={ca}{shown}", cluster.url()), DEADLINE);
+        store.write("claim/1", None, &row(1, 1, "1")).unwrap_err().to_string()
+    };
+    assert!(said.contains("extended key usage clientAuth"), "{said}");
+    let pair = files.authority.sign_with(ExtendedKeyUsagePurpose::ServerAuth, |params| {
+        params.extended_key_usages.push(ExtendedKeyUsagePurpose::ClientAuth);
+    });
+    files.write("server.crt", &pair.cert);
+    files.write("server.key", &pair.key);
+    let both = [own.as_slice(), &["--client-cert-auth", "--trusted-ca-file", &ca]].concat();
+    let cluster = EtcdCluster::one(&both);
+    let url = |options: &str| format!("{}?tls=verify&ca-file={ca}{options}", cluster.url());
+    let shown = format!("&cert-file={}&key-file={}", path("client.crt"), path("client.key"));
+    records(&url(&shown), DEADLINE).put("claim/1", None, &row(1, 1, "1"));
+    let said = refusal(&url(""));
+    assert!(said.contains("does not take this client's certificate"), "{said}");
+    let said = refusal(&url(&format!("&cert-file={}&key-file={}", path("client.crt"), path("server.key"))));
+    assert!(said.contains("key-file= must be this certificate's key"), "{said}");
+    drop(cluster);
+
+    let cluster = EtcdCluster::one(&[]);
+    let error = records(&format!("{}?tls=yes", cluster.url()), DEADLINE).read("claim/1").unwrap_err();
+    assert!(error.to_string().contains("write tls=no"), "{error}");
+}
+
+/// Writes until it is done, as a holder does: what has no answer is settled by reading.
+fn write_through(store: &Records, beat: u64) -> bool {
+    let new = row(1, beat, "text");
+    let expect = (beat > 1).then(|| row(1, beat - 1, "").stamp);
+    match store.write("claim/1", expect, &new) {
+        Ok(Written::Done) => true,
+        Ok(Written::Conflict(Some(found))) => {
+            // One of before was done after its answer was given up.
+            assert_eq!(found, new);
+            true
+        }
+        Ok(Written::Conflict(None)) => panic!("it is gone"),
+        Err(RecordStoreError::Refused(text)) => panic!("{text}"),
+        Err(RecordStoreError::Away(_)) => false,
+        Err(RecordStoreError::Unknown(_)) => store.read("claim/1").is_ok_and(|found| found == Some(new)),
+    }
+}
+
+#[test]
+#[ignore = "needs etcd"]
+fn members_are_killed_and_paused_under_writes() {
+    let mut cluster = EtcdCluster::start(3, &[]);
+    let store = records(&cluster.url(), Duration::from_secs(2));
+    let mut beat = 0;
+    let mut write = |what: &str| {
+        beat += 1;
+        eventually(what, || write_through(&store, beat));
+    };
+    write("the first");
+    for round in 0..3 {
+        let leader = cluster.leader();
+        cluster.members[leader].kill();
+        write("without the leader");
+        cluster.start_again();
+        cluster.members[round].pause();
+        write("with one member standing still");
+        cluster.members[round].resume();
+        write("with all of them");
+    }
+    // Most of them are away: nothing is done, and what was sent is unknown.
+    cluster.members[1].kill();
+    cluster.members[2].kill();
+    let store = records(&cluster.url(), Duration::from_secs(2));
+    let end = std::time::Instant::now() + PATIENCE;
+    let error = store.read("claim/1").unwrap_err();
+    assert!(matches!(error, RecordStoreError::Away(_)), "{error:?}");
+    let error = store.write("other/1", None, &row(2, 1, "")).unwrap_err();
+    assert!(matches!(error, RecordStoreError::Unknown(_) | RecordStoreError::Away(_)), "{error:?}");
+    assert!(std::time::Instant::now() < end, "a call ends");
+    cluster.start_again();
+    write("after it came back");
+    let found = store.read("claim/1").unwrap().unwrap();
+    assert_eq!(found.stamp.beat, beat);
+}
+
+/// The one member is restarted between two writes: the connection that was kept is of before.
+#[test]
+#[ignore = "needs etcd"]
+fn a_restart_between_writes_is_not_noticed() {
+    let mut cluster = EtcdCluster::one(&[]);
+    let store = records(&cluster.url(), DEADLINE);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut expect = None;
+    for beat in 1..=3 {
+        let new = row(1, beat, "text");
+        let written = runtime.block_on(store.0.write(&crate::contract::key("claim/1"), expect, &new));
+        assert_eq!(written, Ok(Written::Done));
+        expect = Some(new.stamp);
+        cluster.kill();
+        let error = runtime.block_on(store.0.read(&crate::contract::key("claim/1"))).unwrap_err();
+        assert!(matches!(&error, RecordStoreError::Away(text) if text.contains("Connection refused")), "{error:?}");
+        cluster.start_again();
+    }
+}
+
+#[test]
+#[ignore = "needs etcd"]
+fn a_store_that_is_restored_has_the_stamp_of_before() {
+    let mut cluster = EtcdCluster::one(&[]);
+    let store = records(&cluster.url(), DEADLINE);
+    store.put("claim/1", None, &row(1, 1, "1"));
+    cluster.save();
+    store.put("claim/1", Some(row(1, 1, "").stamp), &row(1, 2, "2"));
+    cluster.restore();
+    // Somebody else writes what has the same number of a revision as the write that was lost.
+    store.put("claim/1", Some(row(1, 1, "").stamp), &row(9, 2, "another's"));
+    let written = store.write("claim/1", Some(row(1, 2, "").stamp), &row(1, 3, "3"));
+    assert_eq!(written, Ok(Written::Conflict(Some(row(9, 2, "another's")))));
+}
+
+#[test]
+#[ignore = "needs etcd"]
+fn a_full_database_is_told_and_settled_by_reading() {
+    let cluster = EtcdCluster::one(&["--quota-backend-bytes", "1000000"]);
+    let store = records(&cluster.url(), DEADLINE);
+    let text = "x".repeat(100_000);
+    let mut last = None;
+    let error = (1..100).find_map(|beat| {
+        let new = row(1, beat, &text);
+        let written = store.write("claim/1", last, &new);
+        match written {
+            Ok(written) => {
+                assert_eq!(written, Written::Done);
+                last = Some(new.stamp);
+                None
+            }
+            Err(error) => Some(error),
+        }
+    });
+    let error = error.expect("it is full");
+    let RecordStoreError::Unknown(said) = &error else { panic!("{error:?}") };
+    assert!(said.contains("etcdctl alarm disarm"), "{said}");
+    // Reads go on, and tell whether it was done.
+    let found = store.read("claim/1").unwrap().unwrap().stamp;
+    assert!(Some(found) >= last, "{found}");
+    let warnings = store.about().unwrap().warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("NOSPACE")), "{warnings:?}");
+}
