@@ -56,6 +56,7 @@ impl Fleet {
     fn place(&self, name: &str, dir: &Path, server_id: Option<u32>) -> FleetPlace<TestClock> {
         FleetPlace {
             store: Arc::clone(&self.store) as _,
+            shown: "test://store".to_owned(),
             clock: self.clock.clone(),
             dir: dir.to_owned(),
             layout: Layout::default(),

@@ -21,6 +21,7 @@ pub fn deadline(timeout_ms: u64) -> Duration {
 /// The store, and how it has been.
 pub(super) struct Link {
     store: Arc<dyn RecordStore>,
+    shown: String,
     limit: Duration,
     /// Calls that failed.
     pub(super) errors: u64,
@@ -29,17 +30,21 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(store: Arc<dyn RecordStore>, timeout_ms: u64) -> Link {
-        Link { store, limit: deadline(timeout_ms) + GRACE, errors: 0, error: String::new() }
+    pub(super) fn new(store: Arc<dyn RecordStore>, shown: String, timeout_ms: u64) -> Link {
+        Link { store, shown, limit: deadline(timeout_ms) + GRACE, errors: 0, error: String::new() }
     }
 
     pub(super) fn store(&self) -> &Arc<dyn RecordStore> {
         &self.store
     }
 
-    /// Its address, without a password.
+    pub(super) fn replace(&mut self, store: Arc<dyn RecordStore>) {
+        self.store = store;
+    }
+
+    /// Its address as it is configured, without a password.
     pub(super) fn shown(&self) -> &str {
-        self.store.shown()
+        &self.shown
     }
 
     pub(super) async fn read(&mut self, key: &Key) -> Result<Option<Row>, RecordStoreError> {

@@ -56,6 +56,8 @@ const CHOOSE_EVERY: Duration = Duration::from_millis(500);
 pub struct FleetPlace<C> {
     /// The claim store; its calls should end within [`deadline`].
     pub store: Arc<dyn RecordStore>,
+    /// Its address as it is configured, without a password: for errors, and the remedies in them.
+    pub shown: String,
     /// The machine's clocks.
     pub clock: C,
     /// The directive `dir`.
@@ -144,7 +146,7 @@ impl<C: Clock> ClusterClaim<C> {
                 break random;
             }
         };
-        let link = Link::new(Arc::clone(&place.store), place.timeout_ms);
+        let link = Link::new(Arc::clone(&place.store), place.shown.clone(), place.timeout_ms);
         let notes = Notes::open(&dir.path, link.shown());
         let server_id = place.server_id;
         let noted = server_id.map_or(0, |id| notes.of(id).beat);
@@ -173,6 +175,11 @@ impl<C: Clock> ClusterClaim<C> {
             teller: Teller::default(),
             place,
         }
+    }
+
+    /// Asks this store from now on, which is the same one by other connections.
+    pub fn use_store(&mut self, store: Arc<dyn RecordStore>) {
+        self.link.replace(store);
     }
 
     fn identity(&self) -> Identity {
@@ -349,8 +356,10 @@ impl<C: Clock> Claim for ClusterClaim<C> {
         let standing = self.obstacle.replace(why.to_owned());
         if self.machine.is_holder() {
             tracing::error!("server-id {} is given up: {why}", self.identity().server_id);
-            let point = self.tenure.as_ref().map_or(SavePoint::NOTHING, |tenure| tenure.point);
-            let _ = self.act(Ask::Release { point, term: self.machine.term() }).await;
+            // Without a save in this term the machine knows better what the record is to say.
+            let saved = self.tenure.as_ref().and_then(|tenure| tenure.saved);
+            let (point, term) = saved.map_or((SavePoint::NOTHING, u64::MAX), |point| (point, self.machine.term()));
+            let _ = self.act(Ask::Release { point, term }).await;
         } else if self.server_id.is_some() {
             let _ = self.act(Ask::Watch).await;
         }

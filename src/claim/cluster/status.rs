@@ -1,5 +1,7 @@
 //! What is told of a claim: to the log once, and to [`ClaimView`](crate::claim::status::ClaimView) at each step.
 
+use std::sync::Arc;
+
 use getid_core::Tick;
 use getid_core::claim::{Clocks, Loss, Waiting};
 
@@ -44,11 +46,11 @@ impl<C: Clock> ClusterClaim<C> {
         if !self.teller.product.is_empty() {
             return;
         }
-        let store = std::sync::Arc::clone(self.link.store());
+        let store = Arc::clone(self.link.store());
         let about = tokio::time::timeout(super::deadline(self.place.timeout_ms), store.about()).await;
         let Ok(Ok(about)) = about else { return };
         for warning in &about.warnings {
-            tracing::warn!("claim store {}: {}", store.shown(), printable(warning));
+            tracing::warn!("claim store {}: {}", self.link.shown(), printable(warning));
         }
         self.teller.product = printable(&about.product).into_owned();
     }
@@ -128,7 +130,7 @@ impl<C: Clock> ClusterClaim<C> {
     /// How long IDs go on if the store does not answer from now on, ms.
     fn ride_through_ms(&self, now: Clocks) -> u64 {
         let hold_ms = self.machine.hold().map_or(0, |hold| hold.left_ns(now) / NS_PER_MS);
-        let watermark = self.tenure.as_ref().map_or(Tick(0), |tenure| tenure.point.watermark);
+        let watermark = self.tenure.as_ref().and_then(|tenure| tenure.saved).map_or(Tick(0), |point| point.watermark);
         let ends_unix_ms = watermark.unix_ms(self.place.layout.epoch());
         hold_ms.min(ends_unix_ms.saturating_sub(now.wall_ms).max(0).cast_unsigned())
     }

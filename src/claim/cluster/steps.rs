@@ -32,10 +32,14 @@ pub(super) struct Tenure {
     pub(super) cause_seen: Clocks,
     /// Whether its holder had been silent: then somebody may look for it.
     pub(super) was_silent: bool,
-    /// What was saved last, or found.
-    pub(super) point: SavePoint,
-    /// When a save was last sent that is acknowledged.
+    /// What the mint is told that was found.
+    pub(super) found: Option<SavePoint>,
+    /// What was saved last in this term.
+    pub(super) saved: Option<SavePoint>,
+    /// When a save was last sent that is acknowledged, in any term.
     pub(super) saved_at: Option<Clocks>,
+    /// The claim was this server's before, too: nobody has taken it over.
+    pub(super) is_resumed: bool,
 }
 
 impl<C: Clock> ClusterClaim<C> {
@@ -206,8 +210,10 @@ impl<C: Clock> ClusterClaim<C> {
                     cause: texts::cause(cause, found),
                     cause_seen: self.seen_since.unwrap_or(now),
                     was_silent: matches!(cause, Cause::Silent(_)),
-                    point: write.point,
+                    found: None,
+                    saved: None,
                     saved_at: None,
+                    is_resumed: false,
                 });
                 claim.record.owner = owner;
                 claim.holding = Holding::Held(self.holder(now.wall_ms));
@@ -293,8 +299,9 @@ impl<C: Clock> ClusterClaim<C> {
         let now = self.place.clock.clocks();
         self.teller.last_beat_us = now.boot_ns.saturating_sub(sent.boot_ns) / 1000;
         let Some(tenure) = &mut self.tenure else { return };
-        tenure.point = point;
-        if tenure.saved_at.replace(sent).is_none() {
+        tenure.saved_at = Some(sent);
+        let is_first = tenure.saved.replace(point).is_none();
+        if is_first && !tenure.is_resumed {
             self.tell_takeover(now);
         }
     }
@@ -303,20 +310,36 @@ impl<C: Clock> ClusterClaim<C> {
     fn has_taken(&mut self, found: Option<SavePoint>, cause: Cause) -> Result<(), SaveError> {
         let identity = self.identity();
         let now = self.place.clock.clocks();
+        if cause == Cause::Resumed {
+            // What it has just saved is no more than what its mint knows.
+            if let Some(tenure) = &mut self.tenure {
+                (tenure.found, tenure.saved, tenure.is_resumed) = (found, None, true);
+            }
+            return Err(self.retaken());
+        }
         let late = || {
             let claim = &self.sight.as_ref()?.claim;
             let since_unix_ms = claim.holder()?.since_unix_ms;
             let cause_seen = self.seen_since.unwrap_or(now);
             let (owner, cause) = (claim.record.owner, texts::cause(cause, None));
-            let point = claim.record.point;
-            Some(Tenure { owner, since_unix_ms, cause, cause_seen, was_silent: false, point, saved_at: None })
+            Some(Tenure {
+                owner,
+                since_unix_ms,
+                cause,
+                cause_seen,
+                was_silent: false,
+                found: None,
+                saved: None,
+                saved_at: None,
+                is_resumed: false,
+            })
         };
         // A write that was done late is the one that was under way.
         self.tenure = self.taking.take().or_else(late);
         let noted = self.notes.of(identity.server_id).watermark;
         if let Some(tenure) = &mut self.tenure {
-            tenure.point = found.unwrap_or(SavePoint::NOTHING);
-            tenure.point.watermark = tenure.point.watermark.max(noted);
+            let found = found.filter(|point| !point.is_nothing());
+            tenure.found = found.map(|point| SavePoint { watermark: point.watermark.max(noted), ..point });
         }
         if self.place.server_id.is_none()
             && let Some(hooks) = self.place.hooks.get()
@@ -335,7 +358,7 @@ impl<C: Clock> ClusterClaim<C> {
         let declared = self.sight.as_ref().map(|sight| sight.declared(&self.declarations, identity));
         // A conflict was found before the claim was taken.
         let declarations = declared.and_then(Result::ok).unwrap_or_else(|| Arc::clone(&self.declarations));
-        let found = self.tenure.as_ref().map(|tenure| tenure.point).filter(|point| !point.is_nothing());
+        let found = self.tenure.as_ref().and_then(|tenure| tenure.found);
         SaveError::ClaimRetaken { found, declarations, term: Term(self.machine.term()) }
     }
 

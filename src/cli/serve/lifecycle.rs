@@ -13,6 +13,7 @@ use getid_core::SavePoint;
 use rand::RngExt as _;
 use tokio::sync::oneshot;
 
+use super::fleet::Fleet;
 use super::keeper_thread::{KeeperThread, StopsServer};
 use super::signals::{self, Signals};
 use super::startup::{self, Purpose, Startup};
@@ -65,6 +66,8 @@ struct Opening {
     io_threads: IoThreads,
     tls: Option<Arc<tls::Acceptor>>,
     identity: Identity,
+    /// With a claim store that servers share.
+    fleet: Option<Fleet>,
 }
 
 impl Prepared {
@@ -102,15 +105,20 @@ impl Prepared {
         let identity = Identity { server_id: config.server_id, layout: config.layout };
         // Until the last save is done, and the process with it.
         let _claim = claim_machine(config, identity)?;
-        let opening = Opening { listeners, http, io_threads, tls, identity };
-        match config.id_state {
-            StateKind::File => {
+        let mut opening = Opening { listeners, http, io_threads, tls, identity, fleet: None };
+        match (config.id_state, &config.claim.store) {
+            (_, Some(store)) => {
+                let (fleet, claim) = Fleet::begin(config, store, &opening.listeners).await?;
+                opening.fleet = Some(fleet);
+                self.serve(opening, claim).await
+            }
+            (StateKind::File, None) => {
                 let dir = config.state_dir.clone();
                 let (max_borrow_ms, generators) = (config.id_max_borrow_ms, config.generators.clone());
                 let claim = FolderClaim::take(Folder { dir, identity, max_borrow_ms, generators }).await?;
                 self.serve(opening, claim).await
             }
-            StateKind::None => self.serve(opening, NoClaim::taken(None)).await,
+            (StateKind::None, None) => self.serve(opening, NoClaim::taken(None)).await,
         }
     }
 
@@ -132,7 +140,10 @@ impl Prepared {
         if let Some(sequences) = &sequences {
             generators.set_sequences(Arc::clone(sequences));
         }
-        let Opening { listeners, http, io_threads, tls, .. } = opening;
+        let Opening { listeners, http, io_threads, tls, fleet, .. } = opening;
+        if let Some(fleet) = &fleet {
+            generators.set_claim(Arc::clone(&fleet.view));
+        }
         let process = self.process(&listeners);
         let Prepared { startup: Startup { config, settings, .. }, log } = self;
         let settings = Arc::new(settings.with_generators(generators.table()));
@@ -146,6 +157,9 @@ impl Prepared {
             log,
         );
         let workers = workers::start(&server)?;
+        if let Some(fleet) = &fleet {
+            fleet.attach(&server);
+        }
         let (stop_keeper, stopped) = oneshot::channel::<()>();
         let keeper = thread.keep(keeper, stopped, StopsServer(Arc::clone(&server)));
         messages::banner(&server, found);
@@ -172,7 +186,7 @@ impl Prepared {
         let timeout = last_save_timeout(&server.config.get());
         let (saved, ()) =
             tokio::join!(wait_for_last_save(keeper, timeout), sequences::stop(sequences.as_ref(), timeout));
-        saved
+        fleet.map_or(Ok(()), |fleet| fleet.ended()).and(saved)
     }
 
     fn process(&self, listeners: &[Listener]) -> Process {
@@ -190,7 +204,8 @@ impl Prepared {
 
 /// The right to this server-id on this machine, if it is asked for and can be had.
 fn claim_machine(config: &Config, identity: Identity) -> Result<Option<MachineClaim>, MachineError> {
-    if !config.id_machine_claim {
+    // Active and standby may be on one machine: their claim keeps them apart.
+    if !config.id_machine_claim || config.claim.store.is_some() {
         return Ok(None);
     }
     let dir = std::env::current_dir().ok().filter(|_| config.id_state == StateKind::File);

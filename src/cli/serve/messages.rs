@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 
 use getid_core::SavePoint;
 
+use super::fleet::Fleet;
 use crate::config::StateKind;
 use crate::generators::end_of_life;
 use crate::server::Server;
@@ -66,6 +67,10 @@ pub(super) fn banner(server: &Server, found: Option<SavePoint>) {
     );
     if let Some(line) = end_of_life::summary(&config.generators, now_ms) {
         tracing::info!("{line}");
+    }
+    if let Some(store) = &config.claim.store {
+        Fleet::banner(server, store, found);
+        return;
     }
     let refusing = server.issuer().refusing();
     let status = server.issuer().status().mint;

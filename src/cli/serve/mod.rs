@@ -4,6 +4,7 @@
 //! be run, and `lifecycle` runs it: open, serve, drain, last save. `check-config` shares the first two.
 
 mod access;
+mod fleet;
 mod keeper_thread;
 mod lifecycle;
 mod messages;

@@ -1,0 +1,121 @@
+//! A server of a fleet: its claim is in a store that servers share (`claim-store`), and it may wait for it.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use getid_core::SavePoint;
+use nix::sys::utsname::uname;
+
+use super::Failure;
+use crate::claim::cluster::{ClusterClaim, FIRST_TRY, FleetPlace, Hooks, deadline};
+use crate::claim::status::ClaimView;
+use crate::claim::{Claim as _, Taken};
+use crate::cli::claim_store::open_record_store;
+use crate::config::Config;
+use crate::server::Server;
+use crate::server::listen::Listener;
+use crate::system::clock::SystemClock;
+use crate::text::store_url::StoreUrl;
+
+/// What ties a server to its claim.
+pub(super) struct Fleet {
+    /// How it stands with the claim.
+    pub(super) view: Arc<ClaimView>,
+    hooks: Arc<OnceLock<Hooks>>,
+    /// Why the server has to end, if its claim says so.
+    ends: Arc<Mutex<Option<String>>>,
+}
+
+impl Fleet {
+    /// Opens the store and looks at what is in it. The claim may not be had yet.
+    pub(super) async fn begin(
+        config: &Config,
+        store: &StoreUrl,
+        listeners: &[Listener],
+    ) -> Result<(Fleet, Taken<ClusterClaim<SystemClock>>), Failure> {
+        let open = || {
+            open_record_store(store, &config.state_dir, deadline(config.claim.timeout_ms))
+                .map_err(|error| Failure(format!("claim-store: {error}")))
+        };
+        let fleet = Fleet { view: Arc::default(), hooks: Arc::default(), ends: Arc::default() };
+        let host = host_name();
+        let place = FleetPlace {
+            store: open()?,
+            shown: store.shown().to_owned(),
+            clock: SystemClock::new(),
+            dir: config.state_dir.clone(),
+            layout: config.layout,
+            server_id: (!config.server_id_auto).then_some(config.server_id),
+            name: config.claim.instance_name.clone().unwrap_or_else(|| host.clone()),
+            address: address(config, listeners, &host),
+            host,
+            timeout_ms: config.claim.timeout_ms,
+            takes_any: config.claim.takes_any,
+            max_clock_jump_ms: config.id_max_clock_jump_ms,
+            generators: config.generators.clone(),
+            counters: config.counters.clone(),
+            view: Arc::clone(&fleet.view),
+            hooks: Arc::clone(&fleet.hooks),
+            first_try: FIRST_TRY,
+        };
+        let mut taken = ClusterClaim::take(place).await?;
+        // Its connections are to live on the keeper's thread, where clients hold nothing up: they are opened by the
+        // first call.
+        taken.claim.use_store(open()?);
+        Ok((fleet, taken))
+    }
+
+    /// From now on the claim can do to the server what it has to.
+    pub(super) fn attach(&self, server: &Arc<Server>) {
+        let (told, stopped) = (Arc::downgrade(server), Arc::downgrade(server));
+        let ends = Arc::clone(&self.ends);
+        let hooks = Hooks {
+            has_server_id: Box::new(move |server_id| {
+                told.upgrade().map_or(Ok(()), |server| server.set_server_id(server_id))
+            }),
+            must_end: Box::new(move |why| {
+                tracing::error!("{why}");
+                *ends.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+                if let Some(server) = stopped.upgrade() {
+                    server.request_stop();
+                }
+            }),
+        };
+        // There is one server in a process.
+        let _ = self.hooks.set(hooks);
+    }
+
+    /// The end of a server that its claim ended is a failure: its supervisor starts it again.
+    pub(super) fn ended(&self) -> Result<(), Failure> {
+        let why = self.ends.lock().unwrap_or_else(PoisonError::into_inner).take();
+        why.map_or(Ok(()), |why| Err(Failure(why)))
+    }
+
+    /// What the log says of a start in the place of what was found in a folder.
+    pub(super) fn banner(server: &Server, store: &StoreUrl, found: Option<SavePoint>) {
+        debug_assert!(found.is_none(), "a claim of a cluster store comes later");
+        let status = server.claim().map(|view| view.status()).unwrap_or_default();
+        tracing::info!(
+            "claim store {}{}{}; this server is {} there, and gives IDs once it has the claim",
+            store.shown(),
+            if status.product.is_empty() { "" } else { ", " },
+            status.product,
+            status.instance_name
+        );
+    }
+}
+
+/// The name of this machine.
+fn host_name() -> String {
+    uname().map(|names| names.nodename().to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Where clients on other machines reach this server, as far as it knows: an address that it listens on, or its host.
+fn address(config: &Config, listeners: &[Listener], host: &str) -> String {
+    let Some(port) = listeners.iter().find_map(Listener::port) else { return String::new() };
+    let ips = || config.bind.iter().map(|bind| bind.ip);
+    match ips().find(|ip| !ip.is_unspecified() && !ip.is_loopback()) {
+        Some(ip) => std::net::SocketAddr::new(ip, port).to_string(),
+        None if ips().any(|ip| ip.is_unspecified()) && !host.is_empty() => format!("{host}:{port}"),
+        None => ips().next().map_or_else(String::new, |ip| std::net::SocketAddr::new(ip, port).to_string()),
+    }
+}
