@@ -131,7 +131,7 @@ fn write_of(machine: &mut Claimant, ask: Ask) -> Write {
 // Rule 1: the watermark is the fence.
 
 #[test]
-pub fn a_save_counts_only_over_the_stamp_that_this_server_wrote_last() {
+fn a_save_counts_only_over_the_stamp_that_this_server_wrote_last() {
     let (mut machine, mut store) = holder(1, 0);
     let mine = store.0.unwrap().stamp;
     let write = write_saving(&mut machine);
@@ -207,7 +207,7 @@ fn a_write_that_conflicts_with_itself_was_done() {
 // Rule 2: silence is for order and for liveness.
 
 #[test]
-pub fn a_hold_lasts_three_quarters_of_the_time_out_from_the_sending() {
+fn a_hold_lasts_three_quarters_of_the_time_out_from_the_sending() {
     let (mut machine, mut store) = holder(1, 0);
     let write = write_saving(&mut machine);
     assert_eq!(write.timeout_ms, TIMEOUT_MS);
@@ -368,7 +368,7 @@ fn a_takeover_names_the_record_that_was_silent() {
 }
 
 #[test]
-pub fn time_in_which_it_could_not_read_is_no_silence() {
+fn time_in_which_it_could_not_read_is_no_silence() {
     let (mut machine, mut store) = (claimant(1), Store(Some(held(2, 41))));
     let silent_ms = |machine: &Claimant| machine.watch().expect("a watch").silent_ns() / 1_000_000;
     for ms in (0..=500).step_by(100) {
@@ -413,7 +413,7 @@ fn silence_goes_by_the_slower_clock() {
 }
 
 #[test]
-pub fn a_takeover_of_which_nobody_knows_is_settled_by_reading() {
+fn a_takeover_of_which_nobody_knows_is_settled_by_reading() {
     for was_done in [false, true] {
         let (mut machine, mut store) = (claimant(1), Store(Some(released(2, 41))));
         store.serves(&mut machine, at(0), Ask::Watch);
@@ -598,7 +598,7 @@ fn a_record_that_is_gone_is_lost() {
 // Rule 7: the store is away; the same machine again.
 
 #[test]
-pub fn a_holder_goes_on_when_the_store_is_back_and_nobody_was_faster() {
+fn a_holder_goes_on_when_the_store_is_back_and_nobody_was_faster() {
     let (mut machine, mut store) = holder(1, 0);
     for ms in (500..60_000).step_by(500) {
         let answer = if ms % 1000 == 0 { Wrote::Unknown } else { Wrote::NotDone };
@@ -633,7 +633,7 @@ fn the_same_folder_on_the_same_boot_takes_its_claim_at_once() {
 // Rule 8: a store that went back.
 
 #[test]
-pub fn a_lower_beat_is_refused() {
+fn a_lower_beat_is_refused() {
     // A standby that knows of beat 50, from its notes.
     for seen in [held(2, 49), released(2, 49), held(1, 49), Seen { is_this_folder: true, ..held(2, 49) }] {
         let (mut machine, mut store) = (Claimant::new(1, options(), 50, None), Store(Some(seen)));
@@ -703,7 +703,7 @@ fn a_release_names_no_holder_and_stores_the_position() {
 }
 
 #[test]
-pub fn a_claim_that_was_taken_away_is_not_taken_back_at_once() {
+fn a_claim_that_was_taken_away_is_not_taken_back_at_once() {
     let (mut machine, mut store) = holder(1, 0);
     let stamp = Stamp { writer: 77, beat: machine.noted_beat() + 1 };
     store.0 = store.0.map(|seen| Seen { stamp, holder: None, ..seen });
@@ -715,7 +715,7 @@ pub fn a_claim_that_was_taken_away_is_not_taken_back_at_once() {
 }
 
 /// The scene that finds a fault.
-pub fn scene(fault: Fault) -> Option<fn()> {
+fn scene(fault: Fault) -> Option<fn()> {
     Some(match fault {
         Fault::SaveIsNotFenced => a_save_counts_only_over_the_stamp_that_this_server_wrote_last,
         Fault::HoldWithoutMargin | Fault::HoldFromTheReply => {

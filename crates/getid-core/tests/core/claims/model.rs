@@ -1,0 +1,188 @@
+//! The exhaustive search (crate `stateright`): every order in which a few servers' requests, answers, crashes, losses
+//! and clocks may come, within a few milliseconds of which four are a time-out.
+//!
+//! Nothing is left out within a scope but for reads that take time, where nothing is lost: what a read shows may be old
+//! before it is used all the same.
+
+use getid_core::checks::Fault;
+use stateright::{Checker, HasDiscoveries, Model, Property};
+
+use super::world::{Action, Met, Scope, World, Wrong};
+
+const WALKS: u64 = 1500;
+
+/// From one state of so many it is tried whether anybody comes to give IDs.
+const TRIED: u64 = 200;
+
+/// A scope, and what it promises.
+#[derive(Clone, Copy, Debug)]
+struct Search {
+    name: &'static str,
+    scope: Scope,
+    /// What must not happen in it.
+    never: &'static [Wrong],
+}
+
+/// What rests on the fence alone, and order besides.
+const ALL: &[Wrong] = &[Wrong::Twice, Wrong::Late, Wrong::Overlap, Wrong::Imagined];
+/// What an operator who takes a claim away risks is order.
+const BUT_ORDER: &[Wrong] = &[Wrong::Twice, Wrong::Overlap, Wrong::Imagined];
+/// A store that loses its last writes has no fence: no ID comes twice because a start begins past R + B.
+const ONLY_UNIQUE: &[Wrong] = &[Wrong::Twice];
+
+impl Search {
+    fn may_happen(&self, wrong: Option<Wrong>) -> bool {
+        wrong.is_none_or(|wrong| !self.never.contains(&wrong))
+    }
+
+    /// Whether anybody comes to give IDs from here, as far as that is promised: of a store that went back an operator
+    /// decides.
+    fn is_alive(&self, world: &World) -> bool {
+        self.scope.rollbacks > 0 || world.wrong.is_some() || !world.is_one_of(TRIED) || world.comes_to_give(&self.scope)
+    }
+}
+
+impl Model for Search {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World::new(&self.scope)]
+    }
+
+    fn actions(&self, state: &World, actions: &mut Vec<Action>) {
+        state.actions(&self.scope, actions);
+    }
+
+    fn next_state(&self, state: &World, action: Action) -> Option<World> {
+        Some(state.next(&self.scope, action))
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("nothing happens that must not", |search: &Search, world: &World| {
+                search.may_happen(world.wrong)
+            }),
+            Property::always("from everywhere somebody comes to give IDs", |search: &Search, world: &World| {
+                search.is_alive(world)
+            }),
+        ]
+    }
+}
+
+fn searches() -> Vec<Search> {
+    let race = Scope { beats: 5, end_ms: 5, ..Scope::calm() };
+    let held = Scope { is_claimed: true, beats: 6, end_ms: 6, ..race };
+    let search = |name, scope, never| Search { name, scope, never };
+    vec![
+        search("two that want a claim", race, ALL),
+        search("a holder and a standby, a message is lost or late", Scope { losses: 1, ..held }, ALL),
+        search("the same with two messages", Scope { losses: 2, end_ms: 5, ..held }, ALL),
+        search("a holder and a standby, one crashes and starts again", Scope { crashes: 1, beats: 5, ..held }, ALL),
+        search("a holder and a standby, one stops", Scope { releases: 1, ..held }, ALL),
+        search("a holder and two standbys", Scope { servers: 3, ..held }, ALL),
+        search(
+            "the same, and a message is lost or late",
+            Scope { servers: 3, losses: 1, beats: 5, end_ms: 5, ..held },
+            ALL,
+        ),
+        search("a slow holder and a standby", Scope { clocks: SLOW_HOLDER, ..held }, ALL),
+        search("a quick standby, whose wall clock is behind", Scope { clocks: QUICK_STANDBY, ..held }, ALL),
+        search("an operator takes the claim away", Scope { takes: 1, ..held }, BUT_ORDER),
+        search(
+            "the store loses two writes",
+            Scope { rollbacks: 1, slack_ms: 4, beats: 5, end_ms: 8, ..held },
+            ONLY_UNIQUE,
+        ),
+    ]
+}
+
+/// Rates that differ by a fifth; a hold is three quarters.
+const SLOW_HOLDER: [(u64, i64); 3] = [(80, 0), (100, 3), (100, 0)];
+const QUICK_STANDBY: [(u64, i64); 3] = [(100, 3), (120, 0), (100, 0)];
+
+#[test]
+fn no_order_of_events_breaks_a_promise() {
+    let mut states = 0;
+    let searches = searches();
+    for search in &searches {
+        let began = std::time::Instant::now();
+        let checker = (*search).checker().threads(2).finish_when(HasDiscoveries::Any).spawn_bfs().join();
+        states += checker.unique_state_count();
+        println!("{}: {} states in {:?}", search.name, checker.unique_state_count(), began.elapsed());
+        for (property, path) in checker.discoveries() {
+            let wrong = path.last_state().wrong;
+            panic!("{}: not so: {property} ({wrong:?}), after {:?}", search.name, path.into_actions());
+        }
+    }
+    println!("{states} states");
+    let missed: Vec<_> = Met::ALL.into_iter().filter(|&met| !searches[0].scope.has_met(met)).collect();
+    assert!(missed.is_empty(), "never happened: {missed:?}");
+}
+
+/// What went wrong on the walks of three servers, whose clocks differ as they may, and of whose messages many are lost.
+fn walks(fault: Option<Fault>) -> Result<u64, String> {
+    let mut random = 1_u64;
+    let mut pick = move |n: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % n
+    };
+    let calm = Scope { servers: 3, beats: u64::MAX, end_ms: 60, fault, ..Scope::calm() };
+    let mut takeovers = 0;
+    for walk in 0..WALKS {
+        let clocks = [(); 3].map(|()| (100 + pick(24), pick(7).cast_signed() - 3));
+        let scope = Scope { losses: 12, crashes: 3, releases: 2, clocks, met: Box::leak(Box::default()), ..calm };
+        let mut world = World::new(&scope);
+        for step in 0..2000 {
+            let Some(next) = world.walk(&scope, pick(1 << 20)) else { break };
+            world = next;
+            if let Some(wrong) = world.wrong {
+                return Err(format!("walk {walk}, step {step}: {wrong:?} in {scope:?}"));
+            }
+        }
+        if !world.comes_to_give(&scope) {
+            return Err(format!("walk {walk}: nobody gives any more: {world:?}"));
+        }
+        takeovers += u64::from(scope.has_met(Met::Silent));
+    }
+    Ok(takeovers)
+}
+
+/// Longer than can be searched.
+#[test]
+fn no_long_walk_breaks_a_promise() {
+    let takeovers = walks(None).unwrap();
+    println!("{takeovers} of {WALKS} walks had a takeover from a silent holder");
+    assert!(takeovers > WALKS / 10);
+    for fault in [Fault::SaveIsNotFenced, Fault::UnknownTakeoverCounts] {
+        println!("{}", walks(Some(fault)).expect_err(&format!("{fault:?} is not found")));
+    }
+}
+
+#[test]
+fn the_search_finds_planted_faults() {
+    let calm = Scope { is_claimed: true, ..Scope::calm() };
+    let skewed = Scope { clocks: SLOW_HOLDER, ..calm };
+    let back = Scope { rollbacks: 1, slack_ms: 4, beats: 5, end_ms: 8, ..calm };
+    let cases = [
+        (Fault::SaveIsNotFenced, calm, ALL),
+        (Fault::HoldWithoutMargin, skewed, ALL),
+        (Fault::HoldFromTheReply, Scope { beats: 7, ..calm }, ALL),
+        (Fault::UnknownTakeoverCounts, Scope { losses: 1, is_claimed: false, ..calm }, ALL),
+        (Fault::ResumesWhereItWas, back, ONLY_UNIQUE),
+        (Fault::StartForgetsWatermark, Scope { clocks: [(100, 4), (100, 0), (100, 0)], ..calm }, ALL),
+        (Fault::StartsAtClock, back, ONLY_UNIQUE),
+    ];
+    let mut missed = vec![];
+    for (fault, scope, never) in cases {
+        let began = std::time::Instant::now();
+        let search = Search { name: "with a fault", scope: scope.with(fault), never };
+        let checker = search.checker().threads(2).finish_when(HasDiscoveries::Any).spawn_bfs().join();
+        println!("{fault:?}: {} states in {:?}", checker.unique_state_count(), began.elapsed());
+        match checker.discoveries().into_values().next() {
+            Some(path) => println!("  found by {:?}", path.into_actions()),
+            None => missed.push(fault),
+        }
+    }
+    assert!(missed.is_empty(), "{missed:?}");
+}
