@@ -280,9 +280,9 @@ fn stops_before(holder_rate: u64, standby_rate: u64, reply: u64, seen: u64) -> R
     Ok(())
 }
 
-fn bears(seed: u64) -> Result<(), TestCaseError> {
-    let mut random = seed;
-    let mut pick = |n: u64| {
+fn bears(start: u64) -> Result<(), TestCaseError> {
+    let mut random = start;
+    let mut pick = move |n: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from((random >> 33) % n).expect("below n")
     };

@@ -1,5 +1,5 @@
-//! A few servers, one claim, one store, and a network that loses, delays and repeats nothing: everything that may happen
-//! next is a [`Action`]. The servers' machine is the real one; the mint is what matters of it here: a position, a gate
+//! A few servers, one claim, one store, and a network that loses and delays: everything that may happen next is an
+//! [`Action`]. The servers' machine is the real one; the mint is what matters of it here: a position, a gate
 //! and a hold.
 //!
 //! One step of time is a millisecond. All that a server may give it gives at once: whoever gives less has more left to
@@ -573,8 +573,7 @@ impl World {
                 };
             }
             Event::Standby(Waiting::WentBack { .. }) => met = Some(Met::RefusedAnOldStore),
-            Event::Standby(_) | Event::Away => {}
-            Event::Released => {}
+            Event::Standby(_) | Event::Away | Event::Released => {}
         }
         let server = &mut self.servers[usize::from(number)];
         server.noted_beat = server.noted_beat.max(noted_beat);
