@@ -1,0 +1,285 @@
+//! Servers that share a claim, their clients, and who judges what the clients got.
+
+use std::collections::HashSet;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use getid::system::clock::wall_unix_ms;
+
+use crate::support::{Server, folder, getid, program};
+
+/// The server-id of these tests.
+pub(crate) const SERVER_ID: &str = "3";
+
+/// The default of `id-epoch`, Unix ms.
+const EPOCH_UNIX_MS: u64 = 1_420_041_600_000;
+
+/// A client waits so long for an answer before it turns to another server.
+const IMPATIENCE: Duration = Duration::from_millis(500);
+
+/// Requests that a client sends at a time.
+const BATCH: usize = 20;
+
+/// A takeover may take so long in a test, on a machine that is busy with others.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A claim store of its own, with a claim of which nothing was ever given.
+pub(crate) fn init(url: &str) {
+    program::run(getid().args(["cluster", "init", "--store", url, "--new", SERVER_ID]), "");
+}
+
+/// Servers with one server-id, each in a folder of its own.
+pub(crate) struct Fleet {
+    urls: Vec<String>,
+    words: Vec<String>,
+    dirs: Vec<tempfile::TempDir>,
+    pub(crate) servers: Vec<Option<Server>>,
+    ports: Arc<Vec<AtomicU16>>,
+}
+
+impl Fleet {
+    /// A server for each address of the store; `words` are further words of their command lines.
+    pub(crate) fn start(urls: &[String], words: &[&str]) -> Fleet {
+        let mut fleet = Fleet {
+            urls: urls.to_vec(),
+            words: words.iter().map(|word| (*word).to_owned()).collect(),
+            dirs: urls.iter().map(|_| folder()).collect(),
+            servers: urls.iter().map(|_| None).collect(),
+            ports: Arc::new(urls.iter().map(|_| AtomicU16::new(0)).collect()),
+        };
+        for at in 0..urls.len() {
+            fleet.start_again(at);
+        }
+        fleet
+    }
+
+    pub(crate) fn start_again(&mut self, at: usize) {
+        let name = format!("host-{at}");
+        let mut words = vec!["--claim-store", &self.urls[at], "--server-id", SERVER_ID, "--instance-name", &name];
+        words.extend(self.words.iter().map(String::as_str));
+        let server = Server::start_in(self.dirs[at].path(), &words);
+        self.ports[at].store(server.port, Ordering::SeqCst);
+        self.servers[at] = Some(server);
+    }
+
+    pub(crate) fn server(&mut self, at: usize) -> &mut Server {
+        self.servers[at].as_mut().unwrap()
+    }
+
+    /// kill -9.
+    pub(crate) fn kill(&mut self, at: usize) {
+        self.servers[at].take().unwrap().kill();
+    }
+
+    /// Waits for one that gives IDs; which.
+    #[track_caller]
+    pub(crate) fn holder(&mut self) -> usize {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            for at in 0..self.servers.len() {
+                if self.servers[at].is_some() && self.says(at).is_ok() {
+                    return at;
+                }
+            }
+            if Instant::now() > end {
+                let logs: Vec<String> = self.servers.iter_mut().flatten().map(Server::log_so_far).collect();
+                panic!("nobody gives IDs:\n{}", logs.join("\n\n"));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// An ID, or what is said in its place.
+    pub(crate) fn says(&self, at: usize) -> Result<u64, String> {
+        let mut client = Client::default();
+        let said = client.ask(self.ports[at].load(Ordering::SeqCst), 1);
+        said.map_err(|error| error.to_string())?.pop().unwrap_or_else(|| Err("nothing".to_owned()))
+    }
+
+    pub(crate) fn port(&self, at: usize) -> u16 {
+        self.ports[at].load(Ordering::SeqCst)
+    }
+
+    /// Clients that ask whoever gives IDs.
+    pub(crate) fn load(&self, clients: usize) -> Load {
+        let (stop, given) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+        let threads = (0..clients)
+            .map(|nth| {
+                let (ports, stop, given) = (Arc::clone(&self.ports), Arc::clone(&stop), Arc::clone(&given));
+                std::thread::spawn(move || draw(nth, &ports, &stop, &given))
+            })
+            .collect();
+        Load { stop, given, threads }
+    }
+}
+
+/// IDs that a client got by one request, or by some that it sent at a time.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    pub(crate) server: usize,
+    pub(crate) sent: Instant,
+    pub(crate) received: Instant,
+    ids: Vec<u64>,
+    /// How far the largest one was ahead of the clock, ms.
+    ahead_ms: i64,
+}
+
+/// Clients at work.
+pub(crate) struct Load {
+    stop: Arc<AtomicBool>,
+    given: Arc<Mutex<Vec<Given>>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    /// The first ID that another server than this one gave after this moment.
+    #[track_caller]
+    pub(crate) fn first_of_others(&self, old: usize, since: Instant, fleet: &mut Fleet) -> Instant {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let first = self
+                .given
+                .lock()
+                .unwrap()
+                .iter()
+                .filter(|g| g.server != old && g.sent > since)
+                .map(|g| g.received)
+                .min();
+            if let Some(first) = first {
+                return first;
+            }
+            if Instant::now() > end {
+                let logs: Vec<String> = fleet.servers.iter_mut().flatten().map(Server::log_so_far).collect();
+                panic!("nobody takes over:\n{}", logs.join("\n\n"));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// How many IDs there were.
+    pub(crate) fn count(&self) -> usize {
+        self.given.lock().unwrap().iter().map(|given| given.ids.len()).sum()
+    }
+
+    /// The largest ID.
+    pub(crate) fn largest(&self) -> u64 {
+        self.given.lock().unwrap().iter().flat_map(|given| &given.ids).copied().max().unwrap_or(0)
+    }
+
+    /// Ends the clients, and judges what all of them got: none twice, and none smaller than one that was there before
+    /// it was asked for. How far the largest was ahead of the clock, ms.
+    #[track_caller]
+    pub(crate) fn judge(self) -> i64 {
+        self.stop.store(true, Ordering::SeqCst);
+        for thread in self.threads {
+            thread.join().unwrap();
+        }
+        let mut given = self.given.lock().unwrap().clone();
+        let mut seen = HashSet::new();
+        for id in given.iter().flat_map(|given| &given.ids) {
+            assert!(seen.insert(*id), "{id} was given twice");
+        }
+        given.sort_by_key(|given| given.sent);
+        let mut received: Vec<&Given> = given.iter().collect();
+        received.sort_by_key(|given| given.received);
+        let (mut largest, mut before) = (0, received.into_iter().peekable());
+        for given in &given {
+            while let Some(earlier) = before.next_if(|earlier| earlier.received < given.sent) {
+                largest = largest.max(earlier.ids.last().copied().unwrap_or(0));
+            }
+            assert!(given.ids.is_sorted(), "of one client's requests the later one has the larger ID");
+            assert!(given.ids[0] > largest, "{} of server {} came after {largest}", given.ids[0], given.server);
+        }
+        println!("{} IDs, none twice, all in order", seen.len());
+        given.iter().map(|given| given.ahead_ms).max().unwrap_or(0)
+    }
+}
+
+/// One client: it stays where it gets IDs, and turns to the next server where it does not.
+fn draw(nth: usize, ports: &[AtomicU16], stop: &AtomicBool, all: &Mutex<Vec<Given>>) {
+    let (mut client, mut server) = (Client::default(), nth % ports.len());
+    while !stop.load(Ordering::SeqCst) {
+        let sent = Instant::now();
+        let said = client.ask(ports[server].load(Ordering::SeqCst), BATCH).unwrap_or_default();
+        let received = Instant::now();
+        let all_given = said.len() == BATCH && said.iter().all(Result::is_ok);
+        let ids: Vec<u64> = said.into_iter().flatten().collect();
+        if let Some(last) = ids.last() {
+            let ahead_ms = i64::try_from((last >> 21) + EPOCH_UNIX_MS).unwrap() - wall_unix_ms();
+            all.lock().unwrap().push(Given { server, sent, received, ids, ahead_ms });
+        }
+        if !all_given {
+            server = (server + 1) % ports.len();
+            client = Client::default();
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A connection, once there is one.
+#[derive(Default)]
+pub(crate) struct Client(Option<BufReader<TcpStream>>);
+
+impl Client {
+    /// What is answered to so many `GETID`; fewer answers where the connection ended.
+    pub(crate) fn ask(&mut self, port: u16, times: usize) -> std::io::Result<Vec<Result<u64, String>>> {
+        self.send(port, times)?;
+        self.answers(times, IMPATIENCE)
+    }
+
+    pub(crate) fn send(&mut self, port: u16, times: usize) -> std::io::Result<()> {
+        let stream = match &mut self.0 {
+            Some(stream) => stream,
+            none => {
+                let address = SocketAddr::from(([127, 0, 0, 1], port));
+                let stream = TcpStream::connect_timeout(&address, IMPATIENCE)?;
+                stream.set_nodelay(true)?;
+                none.insert(BufReader::new(stream))
+            }
+        };
+        stream.get_mut().write_all("GETID\r\n".repeat(times).as_bytes())
+    }
+
+    pub(crate) fn answers(&mut self, times: usize, patience: Duration) -> std::io::Result<Vec<Result<u64, String>>> {
+        let Some(stream) = &mut self.0 else { return Ok(Vec::new()) };
+        stream.get_ref().set_read_timeout(Some(patience))?;
+        let mut answers = Vec::new();
+        for _ in 0..times {
+            let mut line = String::new();
+            match stream.read_line(&mut line) {
+                Ok(0) | Err(_) => break,
+                Ok(_) => {}
+            }
+            let line = line.trim_end();
+            answers.push(match line.strip_prefix(':').and_then(|id| id.parse().ok()) {
+                Some(id) => Ok(id),
+                None => Err(line.to_owned()),
+            });
+        }
+        Ok(answers)
+    }
+}
+
+/// A database with the claims, which a test may stop and put back to an older state.
+pub(crate) trait ClaimStore {
+    fn url(&self) -> String;
+    fn folder(&self) -> PathBuf;
+    /// At once, as by a power failure.
+    fn stop(&mut self);
+    fn start(&mut self);
+}
+
+/// Copies a folder as it is.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    program::run(std::process::Command::new("cp").arg("-a").arg(from).arg(to), "");
+}
+
+pub(crate) fn median(times: &mut [Duration]) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}

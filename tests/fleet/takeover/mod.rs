@@ -1,0 +1,292 @@
+//! Takeovers by real servers on real databases: kill -9 under load, a holder that stands still, a clean stop, a cable
+//! that is cut, a store that stops and one that is put back to an older state.
+//!
+//! Each test ends with the judge: no ID twice, and none smaller than one that was there before it was asked for. What is
+//! printed are figures; `GETID_FLEET_LONG=1` takes as many takeovers and as long pauses as those in `docs/fleet.md`.
+
+mod fleet;
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::support::mariadb::{MariadbServer, PASSWORD};
+use crate::support::postgres::{OWNER_PASSWORD, PostgresServer};
+use crate::support::proxy::{Proxy, Target};
+use crate::support::{eventually, getid, program};
+use fleet::{ClaimStore, Client, Fleet, SERVER_ID, copy, init, median};
+
+impl ClaimStore for PostgresServer {
+    fn url(&self) -> String {
+        PostgresServer::url(self)
+    }
+
+    fn folder(&self) -> std::path::PathBuf {
+        self.dir().join("data")
+    }
+
+    fn stop(&mut self) {
+        self.stop_immediate();
+    }
+
+    fn start(&mut self) {
+        self.start_again();
+    }
+}
+
+impl ClaimStore for MariadbServer {
+    fn url(&self) -> String {
+        MariadbServer::url(self)
+    }
+
+    fn folder(&self) -> std::path::PathBuf {
+        self.dir().join("data")
+    }
+
+    fn stop(&mut self) {
+        self.kill();
+    }
+
+    fn start(&mut self) {
+        self.start_again();
+    }
+}
+
+fn is_long() -> bool {
+    std::env::var_os("GETID_FLEET_LONG").is_some()
+}
+
+fn two(store: &dyn ClaimStore) -> Fleet {
+    init(&store.url());
+    Fleet::start(&[store.url(), store.url()], &[])
+}
+
+/// The holder is killed under load, again and again.
+fn killed(store: &dyn ClaimStore) {
+    let mut fleet = two(store);
+    let mut holder = fleet.holder();
+    let load = fleet.load(4);
+    let mut times = Vec::new();
+    for _ in 0..if is_long() { 20 } else { 3 } {
+        let before = load.count();
+        eventually("a load", || load.count() > before + 1000);
+        let killed = Instant::now();
+        fleet.kill(holder);
+        times.push(load.first_of_others(holder, killed, &mut fleet) - killed);
+        fleet.start_again(holder);
+        holder = fleet.holder();
+    }
+    let ahead_ms = load.judge();
+    let median = median(&mut times);
+    println!("figure: kill -9, {} takeovers: median {median:?}, max {:?}", times.len(), times.last().unwrap());
+    println!("figure: at most {ahead_ms} ms ahead of the clock");
+}
+
+/// A clean stop: the other one waits for no silence.
+fn stopped(store: &dyn ClaimStore) {
+    let mut fleet = two(store);
+    let mut holder = fleet.holder();
+    let load = fleet.load(4);
+    let mut times = Vec::new();
+    for _ in 0..if is_long() { 20 } else { 3 } {
+        let before = load.count();
+        eventually("a load", || load.count() > before + 1000);
+        let begin = Instant::now();
+        fleet.server(holder).signal(Signal::SIGTERM);
+        times.push(load.first_of_others(holder, begin, &mut fleet) - begin);
+        assert!(fleet.server(holder).wait().success());
+        fleet.start_again(holder);
+        holder = fleet.holder();
+    }
+    load.judge();
+    let median = median(&mut times);
+    println!("figure: clean stop, {} takeovers: median {median:?}, max {:?}", times.len(), times.last().unwrap());
+}
+
+/// The holder stands still. What was asked of it in the meantime is answered afterwards: never by an ID of before.
+fn stands_still(store: &dyn ClaimStore) {
+    let mut fleet = two(store);
+    let load = fleet.load(4);
+    for seconds in if is_long() { &[1, 5, 20][..] } else { &[1, 4][..] } {
+        let holder = fleet.holder();
+        let before = load.count();
+        eventually("a load", || load.count() > before + 1000);
+        let begin = Instant::now();
+        fleet.server(holder).signal(Signal::SIGSTOP);
+        let pause = Duration::from_secs(*seconds);
+        let mut late = Client::default();
+        if pause > Duration::from_secs(3) {
+            let first = load.first_of_others(holder, begin, &mut fleet);
+            println!("figure: SIGSTOP, IDs again after {:?}", first - begin);
+            std::thread::sleep(pause.saturating_sub(begin.elapsed()));
+            // The new holder has given IDs before this is sent.
+            late.send(fleet.port(holder), 1).unwrap();
+        } else {
+            std::thread::sleep(pause);
+        }
+        let other = fleet.says(1 - holder);
+        fleet.server(holder).signal(Signal::SIGCONT);
+        if pause > Duration::from_secs(3) {
+            let said = late.answers(1, Duration::from_secs(20)).unwrap();
+            match &said[..] {
+                [Err(said)] => assert!(said.starts_with("-LOADING") || said.starts_with("-MISCONF"), "{said}"),
+                [Ok(id)] => assert!(*id > other.unwrap(), "an ID of before came late: {id}"),
+                _ => panic!("no answer: {said:?}"),
+            }
+        }
+    }
+    fleet.holder();
+    load.judge();
+}
+
+/// The holder does not reach the store any more, and clients reach both servers.
+fn cable_is_cut(store: &dyn ClaimStore, proxies: &[Proxy; 2], urls: &[String; 2]) {
+    init(&store.url());
+    let mut fleet = Fleet::start(urls, &[]);
+    let load = fleet.load(4);
+    for _ in 0..if is_long() { 10 } else { 2 } {
+        let holder = fleet.holder();
+        let before = load.count();
+        eventually("a load", || load.count() > before + 1000);
+        let begin = Instant::now();
+        proxies[holder].cut(true);
+        let first = load.first_of_others(holder, begin, &mut fleet);
+        println!("figure: cable cut, IDs again after {:?}", first - begin);
+        let said = fleet.says(holder).unwrap_err();
+        assert!(said.starts_with("-MISCONF") || said.starts_with("-LOADING"), "{said}");
+        proxies[holder].cut(false);
+        eventually("it is a standby", || fleet.says(holder).is_err_and(|said| said.starts_with("-LOADING")));
+    }
+    load.judge();
+}
+
+/// The store stops for longer than anybody may give IDs, and comes back as it was.
+fn store_stops(store: &mut dyn ClaimStore) {
+    let mut fleet = two(store);
+    let load = fleet.load(4);
+    let holder = fleet.holder();
+    eventually("a load", || load.count() > 1000);
+    store.stop();
+    let stopped = Instant::now();
+    eventually("its time is over", || fleet.says(holder).is_err_and(|said| said.starts_with("-MISCONF")));
+    println!("figure: the store stopped, IDs for {:?} more", stopped.elapsed());
+    std::thread::sleep(Duration::from_secs(if is_long() { 60 } else { 3 }));
+    store.start();
+    let began = Instant::now();
+    fleet.holder();
+    println!("figure: the store is back, IDs after {:?}", began.elapsed());
+    load.judge();
+}
+
+/// The store stops, and comes back as it was a while before: nobody gives an ID until an operator says where to begin.
+fn store_goes_back(store: &mut dyn ClaimStore) {
+    let mut fleet = two(store);
+    let load = fleet.load(4);
+    fleet.holder();
+    eventually("a load", || load.count() > 1000);
+    store.stop();
+    let old = tempfile::tempdir().unwrap();
+    copy(&store.folder(), &old.path().join("data"));
+    store.start();
+    let begin = load.count();
+    fleet.holder();
+    eventually("a load after the copy", || load.count() > begin + 5000);
+    std::thread::sleep(Duration::from_secs(5));
+    store.stop();
+    std::thread::sleep(Duration::from_secs(if is_long() { 60 } else { 5 }));
+    std::fs::remove_dir_all(store.folder()).unwrap();
+    copy(&old.path().join("data"), &store.folder());
+    store.start();
+    for at in [0, 1] {
+        fleet.server(at).wait_log("went back");
+    }
+    for at in [0, 1] {
+        let said = fleet.says(at).unwrap_err();
+        assert!(said.starts_with("-MISCONF") && said.contains("went back"), "{at}: {said}");
+    }
+    let past = load.largest().to_string();
+    let advance = ["state", "advance", "--store", &store.url(), "--server-id", SERVER_ID, "--past-id", &past];
+    program::run(getid().args(advance), "");
+    fleet.holder();
+    load.judge();
+}
+
+#[test]
+#[ignore = "needs postgresql"]
+fn a_holder_on_postgres_is_killed() {
+    killed(&PostgresServer::start(&[]));
+}
+
+#[test]
+#[ignore = "needs postgresql"]
+fn a_holder_on_postgres_stops() {
+    stopped(&PostgresServer::start(&[]));
+}
+
+#[test]
+#[ignore = "needs postgresql"]
+fn a_holder_on_postgres_stands_still() {
+    stands_still(&PostgresServer::start(&[]));
+}
+
+#[test]
+#[ignore = "needs postgresql"]
+fn the_cable_to_postgres_is_cut() {
+    let server = PostgresServer::start(&[]);
+    let proxies = [(), ()].map(|()| Proxy::to(Target::Port(server.port)));
+    let url = |proxy: &Proxy| format!("postgres://postgres:{OWNER_PASSWORD}@127.0.0.1:{}/postgres", proxy.port);
+    let urls = [url(&proxies[0]), url(&proxies[1])];
+    cable_is_cut(&server, &proxies, &urls);
+}
+
+#[test]
+#[ignore = "needs postgresql"]
+fn postgres_stops_with_the_claims() {
+    store_stops(&mut PostgresServer::start(&[]));
+}
+
+#[test]
+#[ignore = "needs postgresql"]
+fn postgres_goes_back_with_the_claims() {
+    store_goes_back(&mut PostgresServer::start(&[]));
+}
+
+#[test]
+#[ignore = "needs mariadb"]
+fn a_holder_on_mariadb_is_killed() {
+    killed(&MariadbServer::start(&[]));
+}
+
+#[test]
+#[ignore = "needs mariadb"]
+fn a_holder_on_mariadb_stops() {
+    stopped(&MariadbServer::start(&[]));
+}
+
+#[test]
+#[ignore = "needs mariadb"]
+fn a_holder_on_mariadb_stands_still() {
+    stands_still(&MariadbServer::start(&[]));
+}
+
+#[test]
+#[ignore = "needs mariadb"]
+fn the_cable_to_mariadb_is_cut() {
+    let server = MariadbServer::start(&[]);
+    let proxies = [(), ()].map(|()| Proxy::to(Target::Socket(server.socket())));
+    let url = |proxy: &Proxy| format!("mysql://getid:{PASSWORD}@127.0.0.1:{}/ids", proxy.port);
+    let urls = [url(&proxies[0]), url(&proxies[1])];
+    cable_is_cut(&server, &proxies, &urls);
+}
+
+#[test]
+#[ignore = "needs mariadb"]
+fn mariadb_stops_with_the_claims() {
+    store_stops(&mut MariadbServer::start(&[]));
+}
+
+#[test]
+#[ignore = "needs mariadb"]
+fn mariadb_goes_back_with_the_claims() {
+    store_goes_back(&mut MariadbServer::start(&[]));
+}
