@@ -28,7 +28,7 @@ const CONNECTIONS_MAX: usize = 2;
 /// Opening a connection may take longer than a call: it goes on, and is there for the next one.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// A connection that nobody has used for so long may have been cut by what is between: it is not used for a write.
+/// A connection that nobody has used for so long may have been cut by what is between: it is used no more.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
 /// So long nobody asks again who was refused: a wrong password is not tried ten times a second.
@@ -361,8 +361,11 @@ impl Shared {
         None
     }
 
+    /// Keeps a connection for the next call, and closes one that no call has needed for long: a database has a few only.
     fn put_back(&self, lent: Lent) {
-        lock(&self.idle).push(Idle { connection: lent.connection, since: Instant::now() });
+        let mut idle = lock(&self.idle);
+        idle.retain(|idle| idle.since.elapsed() < IDLE_MAX);
+        idle.push(Idle { connection: lent.connection, since: Instant::now() });
     }
 
     fn late(&self, what: &str) -> String {
