@@ -20,5 +20,5 @@ mod sql;
 mod standby;
 #[path = "../support/mod.rs"]
 mod support;
-#[cfg(all(feature = "sqlite", feature = "mysql", feature = "postgres"))]
+#[cfg(all(feature = "fleet", feature = "mysql", feature = "postgres"))]
 mod takeover;
