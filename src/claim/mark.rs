@@ -69,7 +69,7 @@ impl Mark {
             Mark::MovingTo(_) => format!("finish the move: run {} once more", command(here, place)),
             Mark::MovedTo(_) => {
                 let directive = match place.folder() {
-                    Some(dir) => format!("dir {}", dir.display()),
+                    Some(dir) => format!("claim-store file and dir {}", dir.display()),
                     None => format!("claim-store {place}"),
                 };
                 format!("start the server with {directive}; or, to have it here again, run {}", command(place, here))
@@ -221,6 +221,10 @@ mod tests {
             "start the server with claim-store etcd://a/x; or, to have it here again, run `getid state move --server-id 3 \
              --from etcd://a/x --to '/my ids'`"
         );
-        assert!(Mark::MovedTo(folder).remedy(3, &store).starts_with("start the server with dir /my ids; or"));
+        assert!(
+            Mark::MovedTo(folder)
+                .remedy(3, &store)
+                .starts_with("start the server with claim-store file and dir /my ids; or")
+        );
     }
 }

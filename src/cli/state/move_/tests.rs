@@ -270,7 +270,7 @@ fn what_cannot_be_moved_is_left_as_it_is() {
     let world = World::new(store);
     world.run(store, folder).unwrap();
     let moved = "etcd://a/getid: server-id 1: it was moved to file:DIR0, and no server may start with it here. To go on, start \
-                 the server with dir DIR0; or";
+                 the server with claim-store file and dir DIR0; or";
     check_refused(&world, store, other, moved);
     put(&world.stores[1].memory, &free(1));
     check_refused(&world, other, store, moved);
