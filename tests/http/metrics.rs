@@ -176,7 +176,10 @@ fn what_info_tells_is_told() {
 /// Every family of the table is there, but those that a server without TLS, refusals and errors has no sample of.
 #[test]
 fn every_family_is_told() {
-    let server = HttpServer::start(&["--generator", "orders", "twitter", "--sequence-create", "on-first-use"]);
+    let pool = ["--worker-pool", "orders size 8 lease 30s"];
+    let server = HttpServer::start(
+        &[&["--generator", "orders", "twitter", "--sequence-create", "on-first-use"], &pool[..]].concat(),
+    );
     let mut wire = server.server.connect();
     assert_eq!(wire.ask("INCR invoices"), ":1");
     assert!(wire.ask("NOSUCH").starts_with("-ERR"));

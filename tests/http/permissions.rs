@@ -9,7 +9,7 @@ use crate::support::Wire;
 use crate::support::http::{Http, HttpServer};
 
 /// A request over HTTP with its body, and the command that it is.
-const CASES: [(&str, &str, &str); 22] = [
+const CASES: [(&str, &str, &str); 28] = [
     ("POST /v1/ids/-", "", "GETID"),
     ("POST /v1/ids/-?count=2", "", "MGETID 2"),
     ("POST /v1/ids/tweets", "", "GETID tweets"),
@@ -28,16 +28,25 @@ const CASES: [(&str, &str, &str); 22] = [
     ("POST /v1/sequences/orders/values", "", "INCR orders"),
     ("POST /v1/sequences/invoices/values?count=2", "", "SEQUENCE NEXT invoices COUNT 2"),
     ("POST /v1/sequences/tweets/values", "", "INCR tweets"),
+    ("GET /v1/workers/orders", "", "WORKERID INFO orders"),
+    ("GET /v1/workers/orders/leases", "", "WORKERID LIST orders"),
+    ("POST /v1/workers/orders/leases", "", "WORKERID LEASE orders"),
+    ("POST /v1/workers/orders/leases/7/renew", SHOWN, "WORKERID RENEW orders 7 00000000000000000000000000000000"),
+    ("POST /v1/workers/orders/leases/7/release", SHOWN, "WORKERID RELEASE orders 7 00000000000000000000000000000000"),
+    ("POST /v1/workers/invoices/leases/7/revoke", "", "WORKERID REVOKE invoices 7"),
     ("GET /v1/status", "", "INFO cluster"),
     ("GET /v1/status/stream", "", "INFO cluster"),
     ("GET /metrics", "", "INFO cluster"),
     ("GET /readyz?verbose", "", "INFO cluster"),
 ];
 
+/// A token that is none.
+const SHOWN: &str = r#"{"token":"00000000000000000000000000000000"}"#;
+
 const USERS: u64 = 400;
 
 /// Rules of which each user has some, in a random order.
-const RULES: [&str; 40] = [
+const RULES: [&str; 43] = [
     "+@all",
     "-@all",
     "+@all",
@@ -66,6 +75,9 @@ const RULES: [&str; 40] = [
     "+sequence|info",
     "-sequence|create",
     "+sequence|next",
+    "+workerid",
+    "-workerid",
+    "+workerid|lease",
     "+generators",
     "+info",
     "-info",
