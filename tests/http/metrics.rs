@@ -178,7 +178,7 @@ fn what_info_tells_is_told() {
 fn every_family_is_told() {
     let pool = ["--worker-pool", "orders size 8 lease 30s"];
     let server = HttpServer::start(
-        &[&["--generator", "orders", "twitter", "--sequence-create", "on-first-use"], &pool[..]].concat(),
+        &[&pool[..], &["--generator", "orders", "twitter", "--sequence-create", "on-first-use"]].concat(),
     );
     let mut wire = server.server.connect();
     assert_eq!(wire.ask("INCR invoices"), ":1");
