@@ -1,9 +1,9 @@
 //! A claim store as tools use it: which one is meant, what is read and written there, and for how long a record is
 //! silent.
 //!
-//! A tool does one thing after the other, and each call of the store has a deadline of its own. A write whose answer was
-//! lost is sent again as it was: it names the record that it replaces, so it is done once at most, and what is there
-//! then tells whether it was.
+//! A tool does one thing after the other, and each call of the store has a deadline of its own. A write whose answer
+//! was lost is sent again as it was: it names the record that it replaces, so it is done once at most, and what is
+//! there then tells whether it was.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

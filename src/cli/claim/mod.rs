@@ -48,8 +48,8 @@ enum ClaimCommand {
     /// End the claim of a holder that beats, so that a server that waits takes it at once
     ///
     /// No ID is given twice: what the old holder saves is refused from then on, and the next one begins past all that
-    /// was saved. The order of IDs is at risk: the old holder may give IDs until its next beat, and three quarters of its
-    /// time-out if it cannot reach the store, which are smaller than those of the new one.
+    /// was saved. The order of IDs is at risk: the old holder may give IDs until its next beat, and three quarters of
+    /// its time-out if it cannot reach the store, which are smaller than those of the new one.
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{TAKE_EXAMPLES}"))]
     Take(TakeArgs),
     /// Print the SQL that makes the table of a claim store, for who may do so; connects to nothing
@@ -85,8 +85,8 @@ fn schema(store: &ClaimStore, out: &mut dyn Write) -> Result<(), Stop> {
     Ok(())
 }
 
-/// That nobody holds a claim: it is free, or its holder was silent for its whole time-out. Else the sentence, with `why`
-/// behind who holds it.
+/// That nobody holds a claim: it is free, or its holder was silent for its whole time-out. Else the sentence, with
+/// `why` behind who holds it.
 pub(super) fn unclaimed(
     store: &ClaimStore,
     server_id: u32,

@@ -70,8 +70,8 @@ enum StateCommand {
     Forget(ForgetArgs),
     /// Move a server's record from a folder to a claim store, from there to a folder, or between two of either
     ///
-    /// The record that stays behind is marked, so that no server starts with it. Interrupted at any moment it can be run
-    /// again. The server must not be running.
+    /// The record that stays behind is marked, so that no server starts with it. Interrupted at any moment it can be
+    /// run again. The server must not be running.
     #[command(after_help = MOVE_EXAMPLES)]
     Move(MoveArgs),
 }

@@ -2,8 +2,8 @@
 //!
 //! Of two records that are believed, IDs come twice. So it is done in three writes, each of which needs the claim of
 //! what it writes: the source is marked `moving-to`, the target is written if there is none, the source is marked
-//! `moved-to`. Between any two of them no server starts with either that could not before, and at most one of the two is
-//! without a mark. Whatever interrupts it, the same command finds the marks and does what is left.
+//! `moved-to`. Between any two of them no server starts with either that could not before, and at most one of the two
+//! is without a mark. Whatever interrupts it, the same command finds the marks and does what is left.
 //!
 //! The source stays for ever, marked; it is replaced only when the record is moved back to where it is.
 

@@ -20,8 +20,8 @@ use crate::cli::claim_store::{ClaimStore, TIMEOUT_MS_MAX, Watched, new_stamp, op
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
 use crate::records::{Key, Row, Written};
 
-/// What an advance adds to the beat of a record: more than any server counts in a life, so that whoever has noted a beat
-/// of a store that went back believes this one.
+/// What an advance adds to the beat of a record: more than any server counts in a life, so that whoever has noted a
+/// beat of a store that went back believes this one.
 pub(super) const ADVANCE_BEATS: u64 = 1 << 32;
 
 /// The flag that says which store.

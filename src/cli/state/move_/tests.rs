@@ -181,8 +181,8 @@ fn a_record_goes_from_anywhere_to_anywhere_and_back() {
     }
 }
 
-/// The process is killed before, in or behind each call of a store and each write of a folder: at no moment can a server
-/// start in two places, nor in one whose record is not the newest; and the same command finishes it.
+/// The process is killed before, in or behind each call of a store and each write of a folder: at no moment can a
+/// server start in two places, nor in one whose record is not the newest; and the same command finishes it.
 #[test]
 fn a_move_that_is_killed_is_finished_by_the_same_command() {
     let mut kills = 0;
