@@ -37,6 +37,12 @@ struct Load {
 
 struct Tally {
     latencies_us: Histogram<u64>,
+    ended: Instant,
+}
+
+/// A histogram that takes every latency that a call may have.
+fn histogram() -> Result<Histogram<u64>, String> {
+    Histogram::new_with_max(10 * 60 * 1_000_000, 3).map_err(|error| error.to_string())
 }
 
 fn main() -> ExitCode {
@@ -62,7 +68,7 @@ fn measure(words: &[String]) -> Result<String, String> {
     let url = StoreUrl::parse(url).map_err(|error| error.to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
-    let tallies = runtime.block_on(async {
+    let (begins, tallies) = runtime.block_on(async {
         let stores = (0..servers).map(|_| open(&url)).collect::<Result<Vec<_>, _>>()?;
         // All are connected, and have their claims, before anything is measured.
         let mut stamps = Vec::new();
@@ -82,16 +88,19 @@ fn measure(words: &[String]) -> Result<String, String> {
             let tally = holder.await.map_err(|error| error.to_string())?;
             tallies.push(tally.map_err(|error| error.to_string())?);
         }
-        Ok::<_, String>(tallies)
+        Ok::<_, String>((begins, tallies))
     })?;
-    let mut all = Histogram::<u64>::new(3).map_err(|error| error.to_string())?;
+    // Beats that were late are done after the end.
+    let ended = tallies.iter().map(|tally| tally.ended).max().unwrap_or(begins);
+    let took = ended.saturating_duration_since(begins).as_secs_f64();
+    let mut all = histogram()?;
     for tally in &tallies {
         all.add(&tally.latencies_us).map_err(|error| error.to_string())?;
     }
     let at = |share: f64| all.value_at_quantile(share);
     Ok(serde_json::json!({
         "servers": servers, "seconds": seconds, "beats": all.len(),
-        "beats_per_second": all.len() / u64::from(seconds),
+        "took_seconds": took,
         "p50_us": at(0.5), "p99_us": at(0.99), "p999_us": at(0.999), "max_us": all.max(),
     })
     .to_string())
@@ -129,7 +138,7 @@ async fn hold(
 ) -> Result<Tally, RecordStoreError> {
     let key = Key::of_claim(server);
     let failed = |error: String| RecordStoreError::Refused(error);
-    let mut latencies_us = Histogram::<u64>::new(3).map_err(|error| failed(error.to_string()))?;
+    let mut latencies_us = histogram().map_err(failed)?;
     let mut due = load.begins;
     while due < load.ends {
         sleep_until(due).await;
@@ -142,5 +151,5 @@ async fn hold(
         latencies_us.saturating_record(us);
         due = load.every.map_or_else(Instant::now, |every| due + every);
     }
-    Ok(Tally { latencies_us })
+    Ok(Tally { latencies_us, ended: Instant::now() })
 }
