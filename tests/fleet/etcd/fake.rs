@@ -129,8 +129,14 @@ fn act(stream: &mut TcpStream, does: Does) -> bool {
     let mut say = |text: &str| stream.write_all(text.as_bytes()).is_ok();
     match does {
         Does::Answers(status, body) => say(&(head(status, body.len(), "") + &body)),
-        Does::AnswersAndEnds(status, body) => say(&(head(status, body.len(), "") + &body)) && false,
-        Does::AnswersLast(body) => say(&(head(200, body.len(), "\r\nConnection: close") + &body)) && false,
+        Does::AnswersAndEnds(status, body) => {
+            say(&(head(status, body.len(), "") + &body));
+            false
+        }
+        Does::AnswersLast(body) => {
+            say(&(head(200, body.len(), "\r\nConnection: close") + &body));
+            false
+        }
         Does::Ends => false,
         Does::Nothing => {
             let _ = stream.read(&mut [0]);
