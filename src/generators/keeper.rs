@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use getid_core::checks::{Fault, planted};
-use getid_core::{Limits, SAVE_SLACK_MS, SavePoint};
+use getid_core::{Limits, Refusal, SAVE_SLACK_MS, SavePoint};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::time::{Issuer, Next, Wanted};
@@ -280,7 +280,12 @@ fn report_borrowing<C: Clock>(issuer: &Issuer<C>, reported: &mut Option<Instant>
 fn log_refusals<C: Clock>(issuer: &Issuer<C>, refusals: &mut Refusals) {
     let status = issuer.status();
     let now_ms = issuer.now_ns() / 1_000_000;
-    let Some(news) = refusals.sample(now_ms, status.refusals, status.refusing.is_some()) else { return };
+    // A standby refuses as it should, and the claim's own lines say who has it.
+    let is_standby = matches!(status.refusing, Some(Refusal::Standby(_)));
+    if is_standby {
+        refusals.leave_out(status.refusals);
+    }
+    let Some(news) = refusals.sample(now_ms, status.refusals, status.refusing.is_some() && !is_standby) else { return };
     let why = match &status.refusing {
         Some(refusal) => format!(": {refusal}"),
         // Some draws are refused, though one ID would not be.

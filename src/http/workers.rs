@@ -25,7 +25,7 @@ const TOKEN: Schema = Schema::Text { chars_min: 32, chars_max: 32, pattern: "^[0
 
 const WORKER_ID: Schema = Schema::Integer { min: 0, max: POOL_SIZE_MAX as i64 - 1 };
 
-const TTL_S: Schema = Schema::Integer { min: 1, max: LEASE_MS_MAX as i64 / 1000 };
+const TTL_S: Schema = Schema::Integer { min: 1, max: (LEASE_MS_MAX / 1000).cast_signed() };
 
 const OF_POOL: &[Parameter] = &[in_path("pool", &POOL, "The pool.")];
 

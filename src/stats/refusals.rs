@@ -53,6 +53,11 @@ pub enum RefusalNews {
 }
 
 impl Refusals {
+    /// These draws were refused in all, and those that were not counted before are not worth a line.
+    pub fn leave_out(&mut self, refused: u64) {
+        self.counted = refused;
+    }
+
     /// Takes in how many draws were refused in all, and whether one would be `refusing` at `now_ms`, a time that never
     /// goes back.
     pub fn sample(&mut self, now_ms: u64, refused: u64, refusing: bool) -> Option<RefusalNews> {
@@ -89,6 +94,16 @@ impl Refusals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_standby_refuses_is_left_out() {
+        let mut refusals = Refusals::default();
+        for now_ms in [0, 100, 200] {
+            refusals.leave_out(10 + now_ms);
+            assert_eq!(refusals.sample(now_ms, 10 + now_ms, false), None);
+        }
+        assert_eq!(refusals.sample(300, 211, true), Some(RefusalNews::Begun));
+    }
 
     /// Samples ten times a second from `from_ms` on; says at what time there was which news.
     fn play(

@@ -176,7 +176,7 @@ impl Desk {
                 }
                 Written::Conflict(found) => {
                     // A write of before that was done late is this one.
-                    if let Some(lease) = self.found(id, found).filter(|lease| lease.token == asked.token) {
+                    if let Some(lease) = self.found(id, found.as_ref()).filter(|lease| lease.token == asked.token) {
                         self.counts.leased();
                         return Ok(Granted::new(id, &token, &lease));
                     }
@@ -233,7 +233,7 @@ impl Desk {
             let _busy = self.occupy(id).await;
             if must_read {
                 let row = self.read(&key).await?;
-                self.found(id, row);
+                self.found(id, row.as_ref());
                 (must_read, is_read) = (false, true);
             }
             let kept = self.known().leases.get(&id).and_then(|entry| entry.kept.clone());
@@ -266,7 +266,7 @@ impl Desk {
                     return Ok(new);
                 }
                 Written::Conflict(found) => {
-                    self.found(id, found);
+                    self.found(id, found.as_ref());
                     is_read = true;
                 }
             }
@@ -363,7 +363,10 @@ impl Desk {
             let Some(pool) = wanted else {
                 let row = self.read(&key).await?;
                 self.found_pool(row)?;
-                if self.known().went_back { continue } else { return Ok(()) }
+                if self.known().went_back {
+                    continue;
+                }
+                return Ok(());
             };
             let stamp = next_stamp(beat.max(expect.map_or(0, |stamp| stamp.beat)));
             let record = PoolRecord { pool, written_ms: self.host.now_ms() };
@@ -516,9 +519,9 @@ impl Desk {
     }
 
     /// The record of an id on which this request alone works is this one: its lease.
-    fn found(&self, id: u32, row: Option<Row>) -> Option<Lease> {
+    fn found(&self, id: u32, row: Option<&Row>) -> Option<Lease> {
         let before = self.known().leases.get(&id).and_then(|entry| Some(entry.kept.as_ref()?.1.beat));
-        match &row {
+        match row {
             Some(row) => {
                 if before.is_some_and(|beat| row.stamp.beat < beat) {
                     self.known().go_back();

@@ -77,8 +77,7 @@ pub(super) fn lease_text(pool: &str, id: u32, lease: &Lease, stamp: Stamp) -> St
 }
 
 fn text(kind: &str, key: &str, body: Vec<String>, stamp: Stamp, comment: String) -> String {
-    let [.., a, b, c, d, e, f, g, h] = stamp.writer.to_be_bytes();
-    let nonce = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+    let nonce = u64::try_from(stamp.writer & u128::from(u64::MAX)).unwrap_or(u64::MAX);
     let owner = Owner { term: Term(stamp.beat), nonce };
     let (kind, key) = (kind.to_owned(), key.to_owned());
     Envelope { version: VERSION, kind, key, owner, max_borrow_ms: 0, body }.to_text(&[comment])

@@ -1,5 +1,5 @@
 //! The files of `examples/fleet`: what they set is a configuration that a server starts with, and what they probe is
-//! there. HAProxy itself is tried in `tests/fleet`; no test has Kubernetes or Envoy.
+//! there. `HAProxy` itself is tried in `tests/fleet`; no test has Kubernetes or Envoy.
 
 use std::ffi::OsString;
 use std::io;
@@ -39,11 +39,12 @@ fn variables(text: &str) -> Vec<(String, String)> {
         } else if let Some((_, path)) = line.split_once("fieldPath: ") {
             let path = path.trim_end_matches([' ', '}']).trim_matches('"');
             let value = of_pod.iter().find(|(known, _)| *known == path);
-            found.last_mut().expect("a name").1 = value.unwrap_or_else(|| panic!("{path}")).1.to_owned();
+            let value = value.unwrap_or_else(|| panic!("{path}")).1;
+            value.clone_into(&mut found.last_mut().expect("a name").1);
         } else if let Some(value) = line.trim_start().strip_prefix("value: ") {
             let last = found.last_mut().expect("a name");
             assert!(last.1.is_empty(), "{line}");
-            last.1 = value.trim_matches('"').to_owned();
+            value.trim_matches('"').clone_into(&mut last.1);
         }
     }
     found

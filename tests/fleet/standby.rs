@@ -121,7 +121,7 @@ fn a_server_without_a_server_id_pretends_none() {
     assert_eq!(first.server.connect().id() >> 19 & 3, 3);
     let second = fleet.start("host-b", &["--server-id", "auto"]);
     let mut wire = second.server.connect();
-    eventually("it has looked", || wire.info("claim_product") != "");
+    eventually("it has looked", || !wire.info("claim_product").is_empty());
     assert_eq!((wire.info("server_id"), wire.info("claim_server_id")), ("none".to_owned(), "none".to_owned()));
     assert!(wire.ask("GETID").starts_with("-LOADING standby"), "no IDs without a server-id");
     assert_eq!((config_get(&second.server, "server-id"), readyz(&second, "").0), ("auto".to_owned(), 503));

@@ -111,9 +111,9 @@ impl<C: Clock> ClusterClaim<C> {
             self.warn_of_own_name(&candidates);
             let server_id = match choose(&candidates, self.chooser.spread) {
                 Choice::Take(server_id) => server_id,
-                Choice::Look => return Err(self.no_server_id("its own record is looked at")),
+                Choice::Look => return Err(no_server_id("its own record is looked at")),
                 Choice::Wait if ids.is_empty() => {
-                    return Err(self.no_server_id(
+                    return Err(no_server_id(
                         "the cluster record lists none for auto; run getid cluster init --auto with some",
                     ));
                 }
@@ -122,21 +122,15 @@ impl<C: Clock> ClusterClaim<C> {
                         "all {} that auto may take are held, the first that comes free is taken",
                         ids.iter().count()
                     );
-                    return Err(self.no_server_id(&of));
+                    return Err(no_server_id(&of));
                 }
             };
-            match self.dir.unmoved_record(server_id, self.link.shown()) {
-                Some(why) => self.chooser.exclude(server_id, why),
-                None => {
-                    self.set_out_for(server_id);
-                    return Ok(());
-                }
-            }
+            let Some(why) = self.dir.unmoved_record(server_id, self.link.shown()) else {
+                self.set_out_for(server_id);
+                return Ok(());
+            };
+            self.chooser.exclude(server_id, why);
         }
-    }
-
-    fn no_server_id(&self, why: &str) -> SaveError {
-        SaveError::Standby { what: format!("standby without a server-id: {why}") }
     }
 
     fn set_out_for(&mut self, server_id: u32) {
@@ -264,4 +258,7 @@ impl<C: Clock> ClusterClaim<C> {
             self.chooser.lost_at = None;
         }
     }
+}
+fn no_server_id(why: &str) -> SaveError {
+    SaveError::Standby { what: format!("standby without a server-id: {why}") }
 }

@@ -49,7 +49,7 @@ impl FleetDir {
             match error {
                 std::fs::TryLockError::WouldBlock if tries < TRIES => {}
                 std::fs::TryLockError::WouldBlock => {
-                    let holder = line_of(&mut lock).and_then(|line| Some(line.split(' ').next()?.parse::<u32>().ok()?));
+                    let holder = line_of(&mut lock).and_then(|line| line.split(' ').next()?.parse::<u32>().ok());
                     let holder = holder.map_or_else(|| "another process".to_owned(), |pid| format!("pid {pid}"));
                     let whose =
                         format!("the folder {} (a server with a claim store has one of its own)", dir.display());
@@ -171,7 +171,7 @@ mod tests {
         let path = dir.path().join("getid-3.state");
         let identity = Identity { server_id: 3, layout: Layout::default() };
         let point = SavePoint { watermark: Tick(10), reference: Tick(5), max_borrow_ms: 3000 };
-        let record = Record { identity, point, declarations: Default::default(), owner: Owner::default() };
+        let record = Record { identity, point, declarations: std::sync::Arc::default(), owner: Owner::default() };
         std::fs::write(&path, record.to_text()).unwrap();
         let remedy = format!("move it: getid state move --server-id 3 --from {} --to etcd://a/p", dir.path().display());
         assert!(said(3).unwrap().contains(&remedy), "{:?}", said(3));

@@ -88,14 +88,14 @@ impl Notes {
         self.is_dirty = false;
         let (path, text, is_writing) = (self.path.clone(), self.text(), Arc::clone(&self.is_writing));
         // Nobody waits for it.
-        let _ = thread.run(move || {
+        drop(thread.run(move || {
             let temp = path.with_extension("notes.tmp");
             let written = std::fs::write(&temp, text).and_then(|()| std::fs::rename(&temp, &path));
             if let Err(error) = written {
                 tracing::debug!("cannot write {}: {error}", path.display());
             }
             is_writing.store(false, Relaxed);
-        });
+        }));
     }
 
     fn text(&self) -> String {

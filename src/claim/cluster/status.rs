@@ -91,7 +91,6 @@ impl<C: Clock> ClusterClaim<C> {
             takeovers: teller.takeovers,
             losses: teller.losses,
             last_takeover: teller.last_takeover.clone(),
-            ..ClaimStatus::default()
         };
         self.place.view.tell(status);
     }

@@ -110,7 +110,8 @@ impl Prepared {
             (_, Some(store)) => {
                 let (fleet, claim) = Fleet::begin(config, store, &opening.listeners).await?;
                 opening.fleet = Some(fleet);
-                self.serve(opening, claim).await
+                // Its claim is large.
+                Box::pin(self.serve(opening, claim)).await
             }
             (StateKind::File, None) => {
                 let dir = config.state_dir.clone();
@@ -147,15 +148,8 @@ impl Prepared {
         let process = self.process(&listeners);
         let Prepared { startup: Startup { config, settings, .. }, log } = self;
         let settings = Arc::new(settings.with_generators(generators.table()));
-        let server = Server::new(
-            config,
-            settings,
-            generators,
-            process,
-            io_threads.count() + usize::from(!http.is_empty()),
-            tls,
-            log,
-        );
+        let threads = io_threads.count() + usize::from(!http.is_empty());
+        let server = Server::new(config, settings, generators, process, threads, tls, log);
         let workers = workers::start(&server)?;
         if let Some(fleet) = &fleet {
             fleet.attach(&server);

@@ -437,7 +437,7 @@ impl<C: Clock> Issuer<C> {
         claim.declarations = Arc::clone(&declarations);
         let result = claim.save(point).await;
         let hold = claim.claim.hold();
-        self.saves_to_a_store.store(hold.is_some(), Relaxed);
+        self.saves_to_a_store.store(S::MAY_COME_LATER, Relaxed);
         self.saving_since_ns.store(0, Relaxed);
         let took = began.elapsed();
         self.stats.longest_save_us.fetch_max((ns(took) / 1000).max(1), Relaxed);
@@ -487,7 +487,7 @@ impl<C: Clock> Issuer<C> {
         match result {
             _ if before == outcome => {}
             // The driver of a claim store says so itself, with who has the claim and why.
-            _ if self.saves_to_a_store.load(Relaxed) || before == SaveOutcome::StoodBy as u8 => {}
+            _ if self.saves_to_a_store.load(Relaxed) => {}
             Err(SaveError::Standby { .. } | SaveError::Store { .. }) => {}
             Ok(()) => tracing::warn!("the watermark can be saved again; IDs go on"),
             Err(error @ SaveError::Io { .. }) => tracing::error!(
