@@ -59,6 +59,9 @@ pub enum SaveError<P = SavePoint> {
         declarations: Arc<Declarations>,
         /// The new life.
         term: Term,
+        /// What was found was written while this server looked on, as a standby of a claim store: no other one gives
+        /// IDs past it.
+        is_watched: bool,
     },
 }
 

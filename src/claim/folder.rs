@@ -261,7 +261,7 @@ impl Saver {
 
     fn retaken(&self) -> SaveError {
         let declarations = Arc::clone(&self.declarations);
-        SaveError::ClaimRetaken { found: self.found, declarations, term: self.locked.owner().term }
+        SaveError::ClaimRetaken { found: self.found, declarations, term: self.locked.owner().term, is_watched: false }
     }
 }
 

@@ -318,7 +318,7 @@ impl SimClaim {
 
     fn retaken(&self) -> SaveError {
         let declarations = Arc::clone(&self.declarations);
-        SaveError::ClaimRetaken { found: self.found, declarations, term: self.owner.term }
+        SaveError::ClaimRetaken { found: self.found, declarations, term: self.owner.term, is_watched: false }
     }
 }
 

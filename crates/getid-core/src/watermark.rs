@@ -239,11 +239,12 @@ impl Watermark {
     }
 
     /// The claim was taken again, with `watermark` on the disk: as at a start, but this life's figures go on.
-    pub(crate) fn claim_retaken(&mut self, watermark: Tick, text: Arc<str>) {
+    /// `why`: what draws are told until a save has succeeded.
+    pub(crate) fn claim_retaken(&mut self, watermark: Tick, why: Refusal) {
         *self = Watermark {
             saves: self.saves,
             save_error: self.save_error.take(),
-            claim_lost: Some(Refusal::ClaimLost(text)),
+            claim_lost: Some(why),
             issued_at_save: self.issued_at_save,
             has_begun: self.has_begun,
             ..Watermark::new(watermark)
@@ -384,7 +385,7 @@ mod tests {
         let mut watermark = running();
         watermark.claim_lost(Refusal::ClaimLost("taken".into()));
         assert_eq!(watermark.gate(), Tick(0));
-        watermark.claim_retaken(Tick(20_000), "taken again".into());
+        watermark.claim_retaken(Tick(20_000), Refusal::ClaimLost("taken again".into()));
         let wanted = watermark.wanted(&progress(10_000, 20_000, 1), 1, false).expect("a save");
         assert_eq!((wanted, watermark.gate()), (Tick(20_000), Tick(0)));
         watermark.begin(point(wanted), 1, 1);

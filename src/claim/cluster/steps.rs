@@ -359,7 +359,8 @@ impl<C: Clock> ClusterClaim<C> {
         // A conflict was found before the claim was taken.
         let declarations = declared.and_then(Result::ok).unwrap_or_else(|| Arc::clone(&self.declarations));
         let found = self.tenure.as_ref().and_then(|tenure| tenure.found);
-        SaveError::ClaimRetaken { found, declarations, term: Term(self.machine.term()) }
+        let (term, is_watched) = (Term(self.machine.term()), self.machine.is_watched());
+        SaveError::ClaimRetaken { found, declarations, term, is_watched }
     }
 
     fn has_lost(&mut self, loss: Loss) -> SaveError {

@@ -24,6 +24,9 @@ use crate::system::clock::{Clock, SystemClock};
 /// How long a draw waits for a save that hangs before it is refused.
 const SAVE_WAIT_MAX: Duration = Duration::from_secs(1);
 
+/// What a standby says between the write that takes its claim and its first save.
+const TAKING_OVER: &str = "standby: the claim was taken a moment ago, and the first save is under way";
+
 /// The default of `id-max-wait-ms`, ms.
 pub const MAX_WAIT_MS: u64 = 5000;
 
@@ -459,6 +462,9 @@ impl<C: Clock> Issuer<C> {
                     SaveError::Io { .. } | SaveError::Store { .. } => mint.save_failed(text),
                     SaveError::Standby { .. } => mint.stand_by(text),
                     SaveError::ClaimLost { what } => mint.claim_lost(what.as_str().into()),
+                    SaveError::ClaimRetaken { found, is_watched, .. } if S::MAY_COME_LATER => {
+                        mint.claim_taken(self.clock.boot_ns(), *found, *is_watched, TAKING_OVER.into());
+                    }
                     SaveError::ClaimRetaken { found, .. } => mint.claim_retaken(self.clock.boot_ns(), *found, text),
                 }
             }

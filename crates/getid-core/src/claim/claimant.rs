@@ -84,12 +84,14 @@ struct Holder {
     hold: Option<Hold>,
     /// Whether that was a save.
     has_saved: bool,
+    /// Whether what was found was written while this server looked on.
+    is_watched: bool,
 }
 
 impl Holder {
     /// Of a claim that was taken just now, with a record that says `left`.
     fn new(stamp: Stamp, left: SavePoint, hold: Option<Hold>) -> Holder {
-        Holder { stamp, found: Some(left), left, hold, has_saved: false }
+        Holder { stamp, found: Some(left), left, hold, has_saved: false, is_watched: false }
     }
 
     /// Whether nobody else can have had the claim up to `now`, not even in a store that has forgotten it since. The
@@ -207,9 +209,12 @@ impl Claimant {
         let from = if planted(Fault::HoldFromTheReply) { now } else { sent };
         let hold = Hold { sent: from, for_ms: hold_ms(write.timeout_ms) };
         match (write.act, &mut self.state) {
-            (Act::Take(cause), _) => {
+            (Act::Take(cause), state) => {
                 let found = write.expect.map(|_| write.point);
-                self.has_taken(Holder { found, ..Holder::new(write.new, write.point, Some(hold)) }, cause)
+                let watch = if let State::Standby(standby) = state { standby.watch } else { None };
+                let is_watched = watch.is_some_and(|watch| watch.is_fresh() && Some(watch.stamp()) == write.expect);
+                let holder = Holder { found, is_watched, ..Holder::new(write.new, write.point, Some(hold)) };
+                self.has_taken(holder, cause)
             }
             (Act::Save, State::Holder(holder)) if holder.was_sure(now) => {
                 *holder = Holder { stamp: write.new, hold: Some(hold), has_saved: true, ..*holder };
@@ -385,6 +390,12 @@ impl Claimant {
     /// What a holder found when it took the claim, as [`Event::Taken`](super::Event::Taken) has told.
     pub fn found(&self) -> Option<SavePoint> {
         if let State::Holder(holder) = self.state { holder.found } else { None }
+    }
+
+    /// Whether what a holder found was written while it looked on: no store that has gone back shows such a record, and
+    /// nobody gives IDs past it.
+    pub fn is_watched(&self) -> bool {
+        matches!(self.state, State::Holder(holder) if holder.is_watched)
     }
 
     /// For how long a holder may give IDs, once it has saved in this term.

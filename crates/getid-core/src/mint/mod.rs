@@ -423,7 +423,7 @@ impl Mint {
     }
 
     /// Another server has the claim, or nobody has it yet, and this one waits for it: no IDs until it was taken
-    /// ([`Mint::claim_retaken`]) and a save has succeeded. Ends a save in flight.
+    /// ([`Mint::claim_taken`]) and a save has succeeded. Ends a save in flight.
     pub fn stand_by(&mut self, text: Arc<str>) {
         self.watermark.claim_lost(Refusal::Standby(text));
         self.set_gate();
@@ -461,13 +461,27 @@ impl Mint {
     /// and P at least max(watermark found, R + B + 200 ms). The 200 ms are for a server that does not know yet that it
     /// has lost its folder: it may give IDs up to its watermark. No IDs until a save has succeeded.
     pub fn claim_retaken(&mut self, boot_ns: u64, found: Option<SavePoint>, text: Arc<str>) {
+        self.begin_again(boot_ns, found, SAVE_SLACK_MS, Refusal::ClaimLost(text));
+    }
+
+    /// A standby has taken its claim, with `found` in the claim store, and goes on as [`Mint::claim_retaken`] says.
+    ///
+    /// `is_watched`: what was found was written while this server looked on, so it is not of a store that has gone
+    /// back. Nobody gives IDs past it then, and P is at least max(watermark found, R + B) alone: the first ID need not
+    /// wait.
+    pub fn claim_taken(&mut self, boot_ns: u64, found: Option<SavePoint>, is_watched: bool, text: Arc<str>) {
+        let slack_ms = if is_watched { 0 } else { SAVE_SLACK_MS };
+        self.begin_again(boot_ns, found, slack_ms, Refusal::Standby(text));
+    }
+
+    fn begin_again(&mut self, boot_ns: u64, found: Option<SavePoint>, slack_ms: u64, why: Refusal) {
         let found = found.map_or(SavePoint::NOTHING, SavePoint::clamped);
         let now = self.clock.restart(boot_ns, found.reference);
         let recorded_ms = if planted(Fault::RetakeForgetsBorrow) { 0 } else { found.max_borrow_ms };
         let own_ms = self.start.max_borrow_ms.max(self.highest_borrow_limit_ms);
         self.start.max_borrow_ms = own_ms.max(recorded_ms);
-        self.start.slack_ms = if planted(Fault::RetakeWithoutSlack) { 0 } else { SAVE_SLACK_MS };
-        self.watermark.claim_retaken(found.watermark, text);
+        self.start.slack_ms = if planted(Fault::RetakeWithoutSlack) { 0 } else { slack_ms };
+        self.watermark.claim_retaken(found.watermark, why);
         // A correction of the clock before the first ID goes below neither record.
         self.found = self.found.later(found);
         if self.is_fresh() {

@@ -167,7 +167,7 @@ impl Server {
         self.saving = None;
         self.term = self.claimant.term();
         let boot_ns = self.clock.clocks(now_ns).boot_ns;
-        self.mint.claim_retaken(boot_ns, self.claimant.found(), "taken".into());
+        self.mint.claim_taken(boot_ns, self.claimant.found(), self.claimant.is_watched(), "taken".into());
         self.next_beat_ns = now_ns;
     }
 
