@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::claim::{MarkedRecord, RecordError, TakeError};
+use crate::text::shell::shell_word;
 
 /// The lock's file.
 pub(super) const LOCK: &str = "claims.lock";
@@ -101,8 +102,9 @@ impl FleetDir {
             }
         };
         let remedy = format!(
-            "move it: getid state move --server-id {server_id} --from {} --to {store}; or set claim-store file",
-            self.path.display()
+            "move it: getid state move --server-id {server_id} --from {} --to {}; or set claim-store file",
+            shell_word(&self.path.display().to_string()),
+            shell_word(store)
         );
         match MarkedRecord::parse(&bytes) {
             Ok(MarkedRecord { mark: Some(_), .. }) | Err(RecordError::Marked(_)) => None,

@@ -10,6 +10,7 @@ use crate::claim::Declarations;
 use crate::claim::envelope::RecordError;
 use crate::claim::fleet::{ClaimRecord, ClusterRecord};
 use crate::records::{CLAIMS, Key, LIST_MAX, RecordStoreError, Stamp, Written};
+use crate::text::shell::shell_word;
 
 /// How often a write that others were faster than is tried again.
 const TRIES: u32 = 20;
@@ -126,14 +127,18 @@ pub(super) fn not_joined(link: &Link, error: &RecordStoreError) -> NotJoined {
 fn no_fleet(store: &str) -> String {
     format!(
         "the claim store {store} has no record 'cluster': if a fleet has been there, address or prefix are wrong, or the store \
-         is empty; for a new one run `getid cluster init --store {store} --new ID` with the configuration of its servers"
+         is empty; for a new one run `getid cluster init --store {} --new ID` with the configuration of its servers",
+        shell_word(store)
     )
 }
 
 fn damaged(error: &RecordError, store: &str) -> NotJoined {
     let remedy = match error {
         RecordError::Newer { .. } => "start the newer getid that wrote it",
-        _ => "restore it from a backup of the store; claims of server-ids are other records",
+        _ => {
+            "restore it from a backup of the store; or delete it there, and run `getid cluster init` with the configuration \
+             that servers had (claims of server-ids are other records, and stay)"
+        }
     };
     NotJoined::Refused(format!("cannot use the record 'cluster' of {store}: {error}; {remedy}"))
 }

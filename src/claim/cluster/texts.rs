@@ -6,6 +6,7 @@ use super::sight::Sight;
 use crate::claim::fleet::{Freed, Holder, Holding, WhyFree};
 use crate::claim::{Mark, Place};
 use crate::text::printable::printable;
+use crate::text::shell::shell_word;
 
 /// A holder, as in `host-a (10.1.0.7:7890)`.
 pub(super) fn who(holder: &Holder) -> String {
@@ -107,10 +108,11 @@ pub(super) fn loss(loss: Loss, found: Option<&Sight>, server_id: u32, store: &st
 }
 
 pub(super) fn missing(server_id: u32, store: &str) -> String {
+    let url = shell_word(store);
     format!(
         "the claim store {store} has no record of server-id {server_id}: if it was ever used, address or prefix are wrong, or \
-         the store has lost it; move a record there (getid state move --server-id {server_id} --from DIR --to {store}), or, \
-         for a server-id that never gave an ID, run `getid cluster init --store {store} --new {server_id}`"
+         the store has lost it; move a record there (getid state move --server-id {server_id} --from DIR --to {url}), or, \
+         for a server-id that never gave an ID, run `getid cluster init --store {url} --new {server_id}`"
     )
 }
 
@@ -129,15 +131,25 @@ fn went_back(noted: u64, found: u64, server_id: u32, store: &str) -> String {
     let found = if found == 0 { "no record".to_owned() } else { format!("beat {found}") };
     format!(
         "claim store went back: {store} has {found} of server-id {server_id}, and this server knows of beat {noted}; it was \
-         restored from an older copy, or has lost its last writes. When that is mended, or no ID of a lost record can \
-         exist, run `getid state advance --store {store} --server-id {server_id} --past-id ID`, ID being the largest in any \
-         table"
+         restored from an older copy, or has lost its last writes. Put back what it had last; if that is lost, run \
+         `getid state advance --store {} --server-id {server_id} --past-id ID`, ID being the largest in any table",
+        shell_word(store)
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_can_be_run_as_they_are_shown() {
+        let store = "mysql://ids:***@db/fleet?tls=verify&ca-file=/etc/ca.pem";
+        for said in [missing(3, store), went_back(9, 8, 3, store)] {
+            assert!(said.contains("--store 'mysql://ids:***@db/fleet?tls=verify&ca-file=/etc/ca.pem' --"), "{said}");
+        }
+        let said = went_back(9, 8, 3, "etcd://a/p");
+        assert!(said.contains("--store etcd://a/p --server-id 3 --past-id ID`"), "{said}");
+    }
 
     #[test]
     fn names_from_elsewhere_are_safe_to_show() {

@@ -24,6 +24,7 @@ use crate::claim::fleet::{ClaimRecord, Freed, Holder, Holding, WhyFree};
 use crate::records::{Row, Stamp};
 use crate::system::clock::wall_unix_ms;
 use crate::text::printable::printable_up_to;
+use crate::text::shell::shell_word;
 
 /// Arguments of `getid claim`.
 #[derive(Args)]
@@ -150,7 +151,7 @@ fn unusable(store: &ClaimStore, server_id: u32, error: &impl std::fmt::Display) 
         "{}: cannot use the record of server-id {server_id}: {error}; to go on, run `getid state advance --store {} \
          --server-id {server_id} --past-id ID`, ID being the largest in any table",
         store.shown(),
-        store.shown()
+        shell_word(store.shown())
     )
 }
 

@@ -99,7 +99,7 @@ impl Member {
         let mut link = self.before(asking.connected_by, self.link()).await?;
         // Who takes TLS alone ends a connection that begins otherwise.
         let hint = match self.address.tls {
-            StoreTls::No if !link.is_proven() => "; if it takes TLS alone, write tls=verify",
+            StoreTls::No if !link.is_proven() => "; if it takes TLS alone, write tls=verify; or no etcd listens there",
             _ => "",
         };
         let request = self.request(asking, token);
