@@ -298,6 +298,8 @@ fn log_refusals<C: Clock>(issuer: &Issuer<C>, refusals: &mut Refusals) {
         RefusalNews::Lasting { refused, for_ms } => {
             tracing::error!("IDs have been refused for {} s, {}{why}", for_ms / 1000, counted(refused, "draw"));
         }
+        // What was refused is a standby's now: nothing is given.
+        RefusalNews::Over { .. } if is_standby => {}
         RefusalNews::Over { refused, for_ms } => tracing::warn!(
             "IDs are given again; they were refused for {}.{:03} s, {}",
             for_ms / 1000,

@@ -128,12 +128,15 @@ fn moved(found: Option<&Sight>, server_id: u32, store: &str) -> String {
 }
 
 fn went_back(noted: u64, found: u64, server_id: u32, store: &str) -> String {
-    let found = if found == 0 { "no record".to_owned() } else { format!("beat {found}") };
+    let url = shell_word(store);
+    let (found, first) = match found {
+        0 => ("no record".to_owned(), format!("`getid cluster init --store {url} --new {server_id}` and then ")),
+        found => (format!("beat {found}"), String::new()),
+    };
     format!(
         "claim store went back: {store} has {found} of server-id {server_id}, and this server knows of beat {noted}; it was \
-         restored from an older copy, or has lost its last writes. Put back what it had last; if that is lost, run \
-         `getid state advance --store {} --server-id {server_id} --past-id ID`, ID being the largest in any table",
-        shell_word(store)
+         restored from an older copy, or has lost its last writes. Put back what it had last; if that is lost, run {first}\
+         `getid state advance --store {url} --server-id {server_id} --past-id ID`, ID being the largest in any table"
     )
 }
 
@@ -148,7 +151,9 @@ mod tests {
             assert!(said.contains("--store 'mysql://ids:***@db/fleet?tls=verify&ca-file=/etc/ca.pem' --"), "{said}");
         }
         let said = went_back(9, 8, 3, "etcd://a/p");
-        assert!(said.contains("--store etcd://a/p --server-id 3 --past-id ID`"), "{said}");
+        assert!(said.contains("run `getid state advance --store etcd://a/p --server-id 3 --past-id ID`"), "{said}");
+        let said = went_back(9, 0, 3, "etcd://a/p");
+        assert!(said.contains("--store etcd://a/p --new 3` and then `getid state advance --store"), "{said}");
     }
 
     #[test]

@@ -70,7 +70,8 @@ pub(super) fn advance(
     let Some((row, claim)) = store.claim(server_id)? else {
         return Err(format!(
             "{shown}: there is no record of server-id {server_id}. One that never gave an ID gets it from `getid cluster \
-             init --new {server_id}`, one that has a state file from `getid state move`"
+             init --new {server_id}`, one that has a state file from `getid state move`; where a record was lost, run the \
+             first of these, and then this again"
         ));
     };
     let mark = match &claim {
