@@ -182,7 +182,7 @@ unset! {
         pub id_max_clock_jump_ms: u64,
         /// Where claims of server-ids are kept, and when one is taken (`claim-...`, `instance-name`).
         pub claim: ClaimConfig,
-        /// Pools of worker ids for other programs (`worker-pool`), at most [`POOLS_MAX`](super::POOLS_MAX), no name twice.
+        /// Pools of worker ids for programs (`worker-pool`), at most [`POOLS_MAX`](super::POOLS_MAX), no name twice.
         pub worker_pools: Vec<WorkerPool>,
         /// Everything about sequences (`sequence-...`).
         pub sequences: SequenceConfig,

@@ -361,7 +361,7 @@ impl Shared {
         None
     }
 
-    /// Keeps a connection for the next call, and closes one that no call has needed for long: a database has a few only.
+    /// Keeps a connection for the next call, and closes one that no call has needed for long: a database has but few.
     fn put_back(&self, lent: Lent) {
         let mut idle = lock(&self.idle);
         idle.retain(|idle| idle.since.elapsed() < IDLE_MAX);

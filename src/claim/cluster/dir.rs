@@ -3,7 +3,7 @@
 //!
 //! `claims.lock` is locked with flock, which ends with the process however it ends. In it is a random token, and which
 //! file it is: a copy of it, or one that was made anew, has another token. The record of a claim names the token and
-//! the boot of its holder's machine. Whoever has the lock of that very file, on that boot, knows that the holder is gone.
+//! the boot of its holder's machine. Who has the lock of that very file, on that boot, knows that the holder is gone.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
@@ -87,8 +87,8 @@ impl FleetDir {
         !boot_id.is_empty() && folder == self.token && boot_id == self.boot_id
     }
 
-    /// The sentence for a server-id that has a record of its own in this folder, which was not moved: two records of one
-    /// server-id would be believed.
+    /// The sentence for a server-id that has a record of its own in this folder, which was not moved: two records of
+    /// one server-id would be believed.
     pub(super) fn unmoved_record(&self, server_id: u32, store: &str) -> Option<String> {
         let path = self.path.join(format!("getid-{server_id}.state"));
         let bytes = match std::fs::read(&path) {

@@ -1,8 +1,8 @@
 //! Takeovers by real servers on real databases: kill -9 under load, a holder that stands still, a clean stop, a cable
 //! that is cut, a store that stops and one that is put back to an older state.
 //!
-//! Each test ends with the judge: no ID twice, and none smaller than one that was there before it was asked for. What is
-//! printed are figures; `GETID_FLEET_LONG=1` takes as many takeovers and as long pauses as those in `docs/fleet.md`.
+//! Each test ends with the judge: no ID twice, and none smaller than one that was there before it was asked for. What
+//! is printed are figures; `GETID_FLEET_LONG=1` takes as many takeovers and as long pauses as those in `docs/fleet.md`.
 
 mod fleet;
 

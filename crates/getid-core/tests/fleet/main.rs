@@ -69,8 +69,8 @@ fn everything_at_once() {
     stories(Kind::All);
 }
 
-/// Not covered by the promise of order, and said so: the IDs of a machine that was frozen with its clocks may come late.
-/// None is given twice.
+/// Not covered by the promise of order, and said so: the IDs of a machine that was frozen with its clocks may come
+/// late. None is given twice.
 #[test]
 fn machines_that_are_frozen_with_their_clocks() {
     stories(Kind::Frozen);
