@@ -282,9 +282,7 @@ fn log_refusals<C: Clock>(issuer: &Issuer<C>, refusals: &mut Refusals) {
     let now_ms = issuer.now_ns() / 1_000_000;
     // A standby refuses as it should, and the claim's own lines say who has it.
     let is_standby = matches!(status.refusing, Some(Refusal::Standby(_)));
-    if is_standby {
-        refusals.leave_out(status.refusals);
-    }
+    refusals.leave_out_standby(status.refusals, is_standby);
     let Some(news) = refusals.sample(now_ms, status.refusals, status.refusing.is_some() && !is_standby) else { return };
     let why = match &status.refusing {
         Some(refusal) => format!(": {refusal}"),
@@ -298,8 +296,6 @@ fn log_refusals<C: Clock>(issuer: &Issuer<C>, refusals: &mut Refusals) {
         RefusalNews::Lasting { refused, for_ms } => {
             tracing::error!("IDs have been refused for {} s, {}{why}", for_ms / 1000, counted(refused, "draw"));
         }
-        // What was refused is a standby's now: nothing is given.
-        RefusalNews::Over { .. } if is_standby => {}
         RefusalNews::Over { refused, for_ms } => tracing::warn!(
             "IDs are given again; they were refused for {}.{:03} s, {}",
             for_ms / 1000,

@@ -17,6 +17,7 @@ pub struct Refusals {
     /// Draws refused since the start, as of the last sample.
     counted: u64,
     run: Option<Run>,
+    was_standby: bool,
 }
 
 /// A run of refusals that is not over.
@@ -53,9 +54,15 @@ pub enum RefusalNews {
 }
 
 impl Refusals {
-    /// These draws were refused in all, and those that were not counted before are not worth a line.
-    pub fn leave_out(&mut self, refused: u64) {
-        self.counted = refused;
+    /// What a standby refuses is not worth a line, and neither is what it refused between a sample and its takeover.
+    /// `refused`: draws in all. A server that has lost its claim gives no IDs again: its run of refusals ends untold.
+    pub fn leave_out_standby(&mut self, refused: u64, is_standby: bool) {
+        if is_standby {
+            self.run = None;
+        }
+        if std::mem::replace(&mut self.was_standby, is_standby) || is_standby {
+            self.counted = refused;
+        }
     }
 
     /// Takes in how many draws were refused in all, and whether one would be `refusing` at `now_ms`, a time that never
@@ -98,11 +105,17 @@ mod tests {
     #[test]
     fn what_a_standby_refuses_is_left_out() {
         let mut refusals = Refusals::default();
+        let mut sample = |now_ms: u64, refused: u64, refusing: bool, is_standby: bool| {
+            refusals.leave_out_standby(refused, is_standby);
+            refusals.sample(now_ms, refused, refusing)
+        };
         for now_ms in [0, 100, 200] {
-            refusals.leave_out(10 + now_ms);
-            assert_eq!(refusals.sample(now_ms, 10 + now_ms, false), None);
+            assert_eq!(sample(now_ms, 10 + now_ms, false, true), None);
         }
-        assert_eq!(refusals.sample(300, 211, true), Some(RefusalNews::Begun));
+        assert_eq!(sample(300, 250, false, false), None, "refused after the last sample as a standby");
+        assert_eq!(sample(400, 251, true, false), Some(RefusalNews::Begun));
+        assert_eq!(sample(500, 260, false, true), None, "the claim was lost");
+        assert_eq!(sample(500 + 2 * QUIET_MS, 260, false, true), None, "it does not give IDs again");
     }
 
     /// Samples ten times a second from `from_ms` on; says at what time there was which news.

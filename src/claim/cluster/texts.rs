@@ -111,8 +111,9 @@ pub(super) fn missing(server_id: u32, store: &str) -> String {
     let url = shell_word(store);
     format!(
         "the claim store {store} has no record of server-id {server_id}: if it was ever used, address or prefix are wrong, or \
-         the store has lost it; move a record there (getid state move --server-id {server_id} --from DIR --to {url}), or, \
-         for a server-id that never gave an ID, run `getid cluster init --store {url} --new {server_id}`"
+         the store has lost it (then run `getid state advance --store {url} --server-id {server_id} --past-id ID`, ID being \
+         the largest in any table); move a record there (getid state move --server-id {server_id} --from DIR --to {url}), \
+         or, for a server-id that never gave an ID, run `getid cluster init --store {url} --new {server_id}`"
     )
 }
 
@@ -129,13 +130,10 @@ fn moved(found: Option<&Sight>, server_id: u32, store: &str) -> String {
 
 fn went_back(noted: u64, found: u64, server_id: u32, store: &str) -> String {
     let url = shell_word(store);
-    let (found, first) = match found {
-        0 => ("no record".to_owned(), format!("`getid cluster init --store {url} --new {server_id}` and then ")),
-        found => (format!("beat {found}"), String::new()),
-    };
+    let found = if found == 0 { "no record".to_owned() } else { format!("beat {found}") };
     format!(
         "claim store went back: {store} has {found} of server-id {server_id}, and this server knows of beat {noted}; it was \
-         restored from an older copy, or has lost its last writes. Put back what it had last; if that is lost, run {first}\
+         restored from an older copy, or has lost its last writes. Put back what it had last; if that is lost, run \
          `getid state advance --store {url} --server-id {server_id} --past-id ID`, ID being the largest in any table"
     )
 }
@@ -153,7 +151,7 @@ mod tests {
         let said = went_back(9, 8, 3, "etcd://a/p");
         assert!(said.contains("run `getid state advance --store etcd://a/p --server-id 3 --past-id ID`"), "{said}");
         let said = went_back(9, 0, 3, "etcd://a/p");
-        assert!(said.contains("--store etcd://a/p --new 3` and then `getid state advance --store"), "{said}");
+        assert!(said.contains("has no record of server-id 3") && said.contains("run `getid state advance"), "{said}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use getid_core::SavePoint;
 
 use super::advance::{AdvanceArgs, Before, Plan, describe_written, plan};
 use super::texts::push_line;
@@ -68,11 +69,7 @@ pub(super) fn advance(
     let server_id = args.server_id(configured)?;
     let shown = store.shown();
     let Some((row, claim)) = store.claim(server_id)? else {
-        return Err(format!(
-            "{shown}: there is no record of server-id {server_id}. One that never gave an ID gets it from `getid cluster \
-             init --new {server_id}`, one that has a state file from `getid state move`; where a record was lost, run the \
-             first of these, and then this again"
-        ));
+        return made_anew(args, store, server_id, now_unix_ms, configured);
     };
     let mark = match &claim {
         Ok(claim) => claim.mark.clone(),
@@ -107,18 +104,57 @@ pub(super) fn advance(
              has started; stop it, and run this again"
         ));
     }
-    let mut text = format!("server-id {server_id}: {shown}\n");
+    Ok(describe_advance(shown, &before, copy, floor, &new, now_unix_ms))
+}
+
+/// A record that its store has lost: past the ID that is named, and past whatever its last holder may give yet.
+fn made_anew(
+    args: &AdvanceArgs,
+    store: &ClaimStore,
+    server_id: u32,
+    now_unix_ms: i64,
+    configured: &Configured,
+) -> Result<String, String> {
+    let shown = store.shown();
+    if store.cluster()?.is_none() {
+        return Err(format!(
+            "{shown}: there is no fleet's record here, and none of server-id {server_id}; if address and prefix are right, \
+             run `getid cluster init`, then this again"
+        ));
+    }
+    let before = Before::Nothing;
+    let Plan { floor, record } = plan(args, &before, server_id, configured, now_unix_ms)?;
+    check_fleet(store, &record)?;
+    args.check_distance(&record, now_unix_ms)?;
+    let claim = ClaimRecord::new(record.identity, configured.config.claim.timeout_ms, now_unix_ms);
+    let new = ClaimRecord { record, ..freed(&claim, WhyFree::Advanced, ADVANCE_BEATS, now_unix_ms) };
+    let new_row = new.to_row(new_stamp(0).writer)?;
+    if let Written::Conflict(_) = store.write(&Key::of_claim(server_id), None, &new_row)? {
+        return Err(format!("{shown}: somebody else has made a record of server-id {server_id} in this moment"));
+    }
+    Ok(describe_advance(shown, &before, None, floor, &new, now_unix_ms))
+}
+
+fn describe_advance(
+    shown: &str,
+    before: &Before,
+    copy: Option<PathBuf>,
+    floor: SavePoint,
+    new: &ClaimRecord,
+    now_unix_ms: i64,
+) -> String {
+    let mut text = format!("server-id {}: {shown}\n", new.record.identity.server_id);
     push_line(&mut text, "before", &before.describe(now_unix_ms));
     if let Some(copy) = copy {
         push_line(&mut text, "copy", &copy.display());
     }
-    describe_written(&mut text, &before, floor, &new.record, now_unix_ms);
+    describe_written(&mut text, before, floor, &new.record, now_unix_ms);
     push_line(
         &mut text,
         "beat",
         &format_args!("{}: servers that have noted a later one believe the store again", new.beat),
     );
-    Ok(text)
+    text
 }
 
 /// Keeps a record that cannot be read, in the working folder.

@@ -61,7 +61,7 @@ fn what_a_server_has_or_had_elsewhere_is_left_alone() {
     let newer = crate::records::Row { text: sealed_newer(&text(1)), ..memory.get(&Key::of_claim(1)).unwrap() };
     memory.set(Key::of_claim(3), Some(newer));
     for (words, said) in [
-        ("--server-id 9 --to now", "memory: there is no record of server-id 9. One that never gave an ID gets it from"),
+        ("--server-id 9 --to now", "server-id 9 does not fit id-range 2: at most 3"),
         (
             "--server-id 0 --to now",
             "server-id 0 is held by host-a (10.1.0.7:7890, a.example), which has written it just now, so it must be stopped",
@@ -93,6 +93,26 @@ fn what_a_server_has_or_had_elsewhere_is_left_alone() {
         assert!(refused.starts_with(said), "{words}: {refused}");
     }
     assert_eq!(point(&memory, 0), (2500, 0));
+}
+
+/// A store that has lost a record, and whoever holds it may give IDs up to its watermark for a moment.
+#[test]
+fn one_that_is_lost_is_made_anew() {
+    let (memory, store) = fleet();
+    let text = run(&format!("--server-id 1 --to {}", NOW + 9000), &store).unwrap();
+    assert!(text.starts_with("server-id 1: memory\n  before     no record\n"), "{text}");
+    let after = got(&memory, 1);
+    assert!(matches!(&after.holding, Holding::Free(freed) if freed.why == WhyFree::Advanced));
+    assert_eq!((point(&memory, 1), after.beat), ((9000, 6000), 1 + (1 << 32)));
+    let text = run("--server-id 2 --to now", &store).unwrap();
+    assert!(text.contains("servers that have noted a later one believe the store again"), "{text}");
+    assert_eq!(point(&memory, 2), (3201, 201), "past B and the room of a save");
+    let refused = run("--server-id 0 --to now --id-range 3 --shard-range 8", &store).unwrap_err();
+    assert!(refused.starts_with("id-range is 3, and this fleet's is 2"), "{refused}");
+    let (memory, store) = empty();
+    let refused = run("--server-id 0 --to now", &store).unwrap_err();
+    assert!(refused.starts_with("memory: there is no fleet's record here, and none of server-id 0;"), "{refused}");
+    assert!(memory.get(&Key::of_claim(0)).is_none());
 }
 
 /// As a getid of the next format would write it: without the mark, which nobody can look for in it.
