@@ -96,7 +96,7 @@ pub(super) const ROWS: &[Metric] = &[
     gauge("claim_timeout_ms", "The directive `claim-timeout-ms`, ms.", |facts| of(facts, |claim| claim.timeout_ms.into()))
         .told_of_ms("getid_claim_timeout_seconds"),
     gauge("claim_ride_through_ms", "For how long IDs go on if the store does not answer from now on, ms; 0 of a standby.",
-        |facts| of(facts, |claim| claim.ride_through_ms.into())).told_of_ms("getid_claim_ride_through_seconds"),
+        |facts| of(facts, |claim| facts.ride_through_ms(claim).into())).told_of_ms("getid_claim_ride_through_seconds"),
     gauge("claim_last_answer_time", "When the store last answered, Unix seconds.",
         |facts| of(facts, |claim| time_s(claim.last_answer_unix_ms)))
         .told_of_ms("getid_claim_last_answer_timestamp_seconds")

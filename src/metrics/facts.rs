@@ -151,6 +151,16 @@ impl Facts<'_> {
         self.claim.as_ref().is_some_and(|claim| claim.role == ClaimRole::Standby)
     }
 
+    /// For how long IDs go on if the claim store does not answer from now on, ms; 0 of a standby.
+    pub fn ride_through_ms(&self, claim: &ClaimStatus) -> u64 {
+        // So long it was when the store was last asked.
+        let told_ms = claim.ride_through_ms;
+        let Some(held_ms) = self.generator.held_for_ms else { return told_ms };
+        let wall_unix_ms = self.process.wall_unix_us / 1000;
+        let watermark_ms = self.unix_ms(self.generator.mint.watermark).saturating_sub(wall_unix_ms).max(0);
+        told_ms.min(held_ms).min(watermark_ms.cast_unsigned())
+    }
+
     /// Whether it has the right to give IDs with its server-id.
     pub(super) fn claim_state(&self) -> &'static str {
         match (self.is_standby(), self.generator.claim_lost) {
@@ -226,4 +236,29 @@ impl<'a> Facts<'a> {
 /// The value of a gauge that others keep.
 pub(super) fn load(gauge: &AtomicU64) -> Value {
     gauge.load(Relaxed).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use getid_core::Tick;
+
+    use super::*;
+
+    /// What was told at the last beat is not true any more when time has passed.
+    #[test]
+    fn what_is_left_without_the_claim_store_is_of_this_moment() {
+        let (metrics, claim) = (Metrics::default(), ClaimStatus { ride_through_ms: 1500, ..ClaimStatus::default() });
+        let left_ms = |held_for_ms, watermark_ms| {
+            let mut facts = Facts::of_tests(&metrics);
+            let mut generator = IssuerStatus { held_for_ms, ..IssuerStatus::default() };
+            generator.mint.watermark = Tick(watermark_ms);
+            facts.generator = Lazy::new(Box::new(move || generator));
+            facts.process.wall_unix_us = 1000 * facts.unix_ms(Tick(10_000));
+            facts.ride_through_ms(&claim)
+        };
+        assert_eq!(left_ms(Some(700), 20_000), 700, "the hold");
+        assert_eq!(left_ms(Some(700), 10_300), 300, "the watermark");
+        assert_eq!((left_ms(Some(700), 9_000), left_ms(Some(0), 20_000)), (0, 0));
+        assert_eq!(left_ms(Some(9000), 20_000), 1500);
+    }
 }

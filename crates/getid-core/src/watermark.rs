@@ -212,6 +212,10 @@ impl Watermark {
         {
             self.lowest = saving.point.watermark;
         }
+        if matches!(self.claim_lost, Some(Refusal::Standby(_))) {
+            // It has the claim now, and the store does not answer.
+            self.claim_lost = Some(Refusal::Save { error: Arc::clone(&error) });
+        }
         self.save_error = Some(error);
     }
 
@@ -391,6 +395,19 @@ mod tests {
         watermark.begin(point(wanted), 1, 1);
         watermark.saved(point(wanted));
         assert_eq!(watermark.gate(), Tick(20_000));
+    }
+
+    #[test]
+    fn a_standby_that_has_taken_its_claim_and_cannot_save_says_so() {
+        let mut watermark = running();
+        watermark.claim_retaken(Tick(20_000), Refusal::Standby("the first save is under way".into()));
+        watermark.begin(point(Tick(20_000)), 1, 1);
+        watermark.failed("the store is away".into());
+        assert_eq!(watermark.claim_refusal(), Some(&Refusal::Save { error: "the store is away".into() }));
+        assert_eq!(watermark.gate(), Tick(0));
+        watermark.begin(point(Tick(20_000)), 1, 1 + RETRY);
+        watermark.saved(point(Tick(20_000)));
+        assert_eq!((watermark.claim_refusal(), watermark.gate()), (None, Tick(20_000)));
     }
 
     #[derive(Clone, Copy, Debug)]

@@ -187,7 +187,7 @@ fn of_claim(facts: &Facts<'_>, texts: &mut Vec<String>) {
     texts.push(if facts.is_standby() {
         format!("the claim store {} does not answer, so this standby cannot take over: {error}", claim.store)
     } else {
-        let left = counted(claim.ride_through_ms / 1000, "second");
+        let left = counted(facts.ride_through_ms(claim) / 1000, "second");
         format!("the claim store {} does not answer, and IDs end in {left}: {error}", claim.store)
     });
 }

@@ -263,7 +263,7 @@ impl Status {
             claim: ClaimStatus {
                 state: facts.config.id_state.word(),
                 folder: facts.config.state_dir.display().to_string(),
-                cluster: facts.claim.as_deref().map(ClusterClaimStatus::of),
+                cluster: facts.claim.as_deref().map(|claim| ClusterClaimStatus::of(claim, &facts)),
             },
             clients: ClientsStatus::of(&facts, server.clients.over_http()),
             memory: MemoryStatus {
@@ -317,7 +317,7 @@ impl WatermarkStatus {
 }
 
 impl ClusterClaimStatus {
-    fn of(claim: &claim::ClaimStatus) -> ClusterClaimStatus {
+    fn of(claim: &claim::ClaimStatus, facts: &Facts<'_>) -> ClusterClaimStatus {
         ClusterClaimStatus {
             role: match claim.role {
                 claim::ClaimRole::Holder => "holder",
@@ -336,7 +336,7 @@ impl ClusterClaimStatus {
             }),
             not_eligible: claim.not_eligible.as_deref().map(short),
             timeout_ms: claim.timeout_ms,
-            ride_through_ms: claim.ride_through_ms,
+            ride_through_ms: facts.ride_through_ms(claim),
             last_answer: time_at(claim.last_answer_unix_ms),
             beats: claim.beats,
             last_beat_us: claim.last_beat_us,
