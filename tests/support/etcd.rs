@@ -165,6 +165,11 @@ impl EtcdMember {
         self.signal(Signal::SIGCONT);
     }
 
+    /// The folder of its data.
+    pub fn data(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
     pub fn pid(&self) -> u32 {
         self.process.as_ref().expect("it runs").id()
     }

@@ -4,6 +4,7 @@
 //! Each test ends with the judge: no ID twice, and none smaller than one that was there before it was asked for. What
 //! is printed are figures; `GETID_FLEET_LONG=1` takes as many takeovers and as long pauses as those in `docs/fleet.md`.
 
+mod etcd;
 mod fleet;
 
 use std::time::{Duration, Instant};
