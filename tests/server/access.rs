@@ -537,6 +537,7 @@ const GUARDED: &[&str] = &[
     "getdel",
     "del",
     "unlink",
+    "workerid|revoke",
     "sequence|create",
     "sequence|alter",
     "sequence|raise",
