@@ -51,7 +51,7 @@ fn a_record_that_must_not_be_used() {
         format!("`getid state advance {dir} --server-id 0{options} --past-id ID`, ID being the largest in any table")
     };
     let whole = record(0, Epoch::DEFAULT);
-    let newer = with_checksum(&whole.replace("getid state 2", "getid state 4"));
+    let newer = with_checksum(&whole.replace("getid state 2", "getid state 5"));
     let later = Epoch::from_unix_ms(1_500_000_000_000).expect("an epoch");
     for (name, text, words, cause, remedy) in [
         ("empty", "", &[][..], "the file is empty", String::new()),
