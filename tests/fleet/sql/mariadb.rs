@@ -68,7 +68,8 @@ fn a_row_that_somebody_has_locked() {
     let store = records(&server.url());
     store.put("claim/1", None, &row(1, 1, "1"));
     std::thread::scope(|scope| {
-        scope.spawn(|| server.sql("START TRANSACTION; SELECT * FROM getid_record FOR UPDATE; SELECT SLEEP(4); COMMIT"));
+        scope
+            .spawn(|| server.sql("START TRANSACTION; SELECT * FROM getid_record FOR UPDATE; SELECT SLEEP(15); COMMIT"));
         eventually("the lock", || {
             server.sql("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_rows_locked > 0") != "0"
         });
