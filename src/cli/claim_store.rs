@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use getid_core::claim::{self as core_claim, Clocks, Seen, Watch};
+use getid_core::claim::{Clocks, Seen, Watch};
 use tokio::runtime::{Builder, Runtime};
 
 use super::output::complain;
@@ -285,7 +285,7 @@ impl ClaimStore {
             left.retain(|id, watch| {
                 let row = found.get(id);
                 let timeout_ms = watch.seen().timeout_ms;
-                let Some(row) = row.filter(|row| stamp(row.stamp) == watch.stamp()) else {
+                let Some(row) = row.filter(|row| row.stamp == watch.stamp()) else {
                     done.insert(*id, Watched::Written(row.cloned()));
                     return false;
                 };
@@ -332,14 +332,10 @@ fn clocks(clock: SystemClock) -> Clocks {
     Clocks { boot_ns: clock.boot_ns(), raw_ns: clock.raw_ns(), wall_ms: clock.wall_unix_ms() }
 }
 
-fn stamp(stamp: Stamp) -> core_claim::Stamp {
-    core_claim::Stamp { writer: stamp.writer, beat: stamp.beat }
-}
-
 /// A record for a watch, which looks at stamp and time-out alone.
 fn seen(row: &Row, timeout_ms: u64) -> Seen {
     let (holder, point) = (Some(row.stamp.writer), getid_core::SavePoint::NOTHING);
-    Seen { stamp: stamp(row.stamp), holder, timeout_ms, point, is_this_folder: false, is_moved: false }
+    Seen { stamp: row.stamp, holder, timeout_ms, point, is_this_folder: false, is_moved: false }
 }
 
 /// What the tests of tools have in common: a store in memory with claims in it, and holders that beat.

@@ -18,6 +18,8 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+pub use getid_core::claim::Stamp;
+
 /// What a store answers, later.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, RecordStoreError>> + Send + 'a>>;
 
@@ -78,26 +80,6 @@ pub struct Row {
     pub stamp: Stamp,
     /// What it says, at most [`TEXT_BYTES_MAX`] bytes of UTF-8.
     pub text: String,
-}
-
-/// Who wrote a record last, and how often it was written. No two writes of a record have the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Stamp {
-    /// The process that wrote it: a random number. Also when what it wrote says that nobody holds it.
-    pub writer: u128,
-    /// One more with each write, whoever writes; 1 is the first. At most [`Stamp::BEAT_MAX`].
-    pub beat: u64,
-}
-
-impl Stamp {
-    /// What every store holds as a signed integer.
-    pub const BEAT_MAX: u64 = i64::MAX as u64;
-}
-
-impl fmt::Display for Stamp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "beat {} of {:032x}", self.beat, self.writer)
-    }
 }
 
 /// The name of a record, such as `claim/3`: letters, digits and `.`, `_`, `-`, `:`, in parts that `/` divides.

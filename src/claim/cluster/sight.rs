@@ -53,7 +53,7 @@ impl Sight {
     /// As the machine sees it. `is_this_folder`: its holder ran in the folder that this process has locked.
     pub(super) fn seen(&self, is_this_folder: bool) -> machine::Seen {
         machine::Seen {
-            stamp: stamp_of(self.stamp),
+            stamp: self.stamp,
             holder: self.claim.holder().map(|holder| holder.instance),
             timeout_ms: self.claim.timeout_ms.clamp(*TIMEOUT_MS.start(), *TIMEOUT_MS.end()),
             point: self.point,
@@ -72,12 +72,4 @@ impl Sight {
         let bits = |bits: u32| rand::random::<u64>() >> (64 - bits.clamp(1, 64));
         recorded.with(mine.generators(), from_unix_ms, bits).map(Arc::new)
     }
-}
-
-pub(super) fn stamp_of(stamp: Stamp) -> machine::Stamp {
-    machine::Stamp { writer: stamp.writer, beat: stamp.beat }
-}
-
-pub(super) fn row_stamp(stamp: machine::Stamp) -> Stamp {
-    Stamp { writer: stamp.writer, beat: stamp.beat }
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::ClusterClaim;
 use super::joining::{NotJoined, not_joined};
-use super::sight::{Sight, row_stamp};
+use super::sight::Sight;
 use super::texts::{self, Waits};
 use crate::claim::fleet::claim_record::{ClaimRecord, Freed, Holder, Holding};
 use crate::claim::{Declarations, Owner, Record, SaveError, Term};
@@ -152,7 +152,7 @@ impl<C: Clock> ClusterClaim<C> {
         let key = Key::of_claim(self.identity().server_id);
         let sent = self.place.clock.clocks();
         let answer = match self.row_of(write, sent) {
-            Ok(row) => self.link.write(&key, write.expect.map(row_stamp), &row).await,
+            Ok(row) => self.link.write(&key, write.expect, &row).await,
             Err(why) => {
                 self.problem = Some(why);
                 return self.machine.wrote(sent, sent, Wrote::NotDone);
@@ -199,7 +199,7 @@ impl<C: Clock> ClusterClaim<C> {
         let identity = self.identity();
         let claim = match write.act {
             Act::Take(cause) => {
-                let found = self.sight.as_ref().filter(|found| Some(found.stamp) == write.expect.map(row_stamp));
+                let found = self.sight.as_ref().filter(|found| Some(found.stamp) == write.expect);
                 let new = || ClaimRecord::new(identity, write.timeout_ms, now.wall_ms);
                 let mut claim = found.map_or_else(new, |found| found.claim.clone());
                 let nonce = u64::try_from(self.me & u128::from(u64::MAX)).unwrap_or(1).max(1);

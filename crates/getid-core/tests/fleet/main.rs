@@ -9,6 +9,8 @@
 
 mod clock;
 mod judge;
+#[path = "../core/random.rs"]
+mod random;
 mod server;
 mod store;
 mod story;

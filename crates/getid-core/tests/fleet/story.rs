@@ -4,9 +4,10 @@ use getid_core::claim::Wish;
 use getid_core::{Epoch, Limits, Tick};
 
 use crate::clock::{MachineClock, START_UNIX_MS};
+use crate::random::Random;
 use crate::server::{Server, Setup};
 use crate::store::Store;
-use crate::world::{MS, Random, StoreState, World};
+use crate::world::{MS, StoreState, World, instance, signed};
 
 /// What goes wrong in a story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,18 +67,19 @@ struct Times {
 }
 
 fn setup(random: &mut Random) -> Setup {
-    let timeout_ms = [1000, 2000, 2000, 5000][usize::try_from(random.below(4)).expect("small")];
+    let timeout_ms = [1000, 2000, 2000, 5000][random.index(4)];
     Setup { timeout_ms, limits: Limits::default() }
 }
 
 fn world(kind: Kind, seed: u64, setup: Setup, claims: usize, standbys: usize) -> World {
     let mut world = World::new(seed ^ 0x5eed, Store::new(claims, setup.timeout_ms), claims, setup.timeout_ms);
     for who in 0..claims + standbys {
-        let skew_ms = if kind.has(Kind::Clocks) { world.random.signed(5000) } else { world.random.signed(20) };
+        let skew_ms =
+            if kind.has(Kind::Clocks) { signed(&mut world.random, 5000) } else { signed(&mut world.random, 20) };
         let skew_ms = if kind == Kind::Rollback { 0 } else { skew_ms };
-        let up_ms = world.random.between(1000, 1_000_000);
+        let up_ms = world.random.within(1000, 1_000_000);
         let clock = MachineClock::new(world.now_ns, up_ms, skew_ms);
-        let me = world.random.instance();
+        let me = instance(&mut world.random);
         let folder = world.random.next();
         world.add(Server::new(who % claims, me, folder, clock, setup, 0));
     }
@@ -95,7 +97,7 @@ pub(crate) fn play(kind: Kind, seed: u64) -> Result<Played, String> {
         if kind == Kind::Fleet { Setup { timeout_ms: 2000, limits: Limits::default() } } else { setup(&mut random) };
     let (claims, standbys) = match kind {
         Kind::Fleet => (960, 64),
-        _ => (2, usize::try_from(random.between(1, 3)).expect("small")),
+        _ => (2, usize::try_from(random.within(1, 3)).expect("small")),
     };
     let times = match kind {
         Kind::Fleet => Times { wrong_ms: 60_000, well_ms: 3 * setup.timeout_ms + 5000 },
@@ -109,7 +111,7 @@ pub(crate) fn play(kind: Kind, seed: u64) -> Result<Played, String> {
     let mut went_back = 0;
     let every_ms = if kind == Kind::Fleet { 20 } else { 4000 };
     while world.now_ns < times.wrong_ms * MS {
-        let wait_ns = random.between(1, 2 * every_ms) * MS;
+        let wait_ns = random.within(1, 2 * every_ms) * MS;
         world.run(world.now_ns + wait_ns)?;
         went_back += goes_wrong(kind, &mut world, &mut random, setup);
     }
@@ -138,14 +140,13 @@ pub(crate) fn play(kind: Kind, seed: u64) -> Result<Played, String> {
 fn goes_wrong(kind: Kind, world: &mut World, random: &mut Random, setup: Setup) -> u64 {
     let kinds = [Kind::Partitions, Kind::Processes, Kind::Clocks, Kind::Store, Kind::Rollback, Kind::Frozen];
     let possible: Vec<Kind> = kinds.into_iter().filter(|other| kind.has(*other)).collect();
-    let what = possible[usize::try_from(random.below(possible.len() as u64)).expect("small")];
-    let who = usize::try_from(random.below(world.servers.len() as u64)).expect("small");
-    let for_ns = random.between(1, 4 * setup.timeout_ms) * MS;
+    let what = possible[random.index(possible.len())];
+    let who = random.index(world.servers.len());
+    let for_ns = random.within(1, 4 * setup.timeout_ms) * MS;
     let now_ns = world.now_ns;
     match what {
         Kind::Partitions => {
-            let (to, from) =
-                [(true, true), (true, false), (false, true)][usize::try_from(random.below(3)).expect("small")];
+            let (to, from) = [(true, true), (true, false), (false, true)][random.index(3)];
             let server = &mut world.servers[who];
             server.cut_to_ns = if to { now_ns + for_ns } else { server.cut_to_ns };
             server.cut_from_ns = if from { now_ns + for_ns } else { server.cut_from_ns };
@@ -153,19 +154,19 @@ fn goes_wrong(kind: Kind, world: &mut World, random: &mut Random, setup: Setup) 
         Kind::Processes => process_goes_wrong(world, random, who, for_ns),
         Kind::Clocks => {
             // Rates that differ by less than a quarter, whatever the pair.
-            let rate = |random: &mut Random| 1_000_000 + random.signed(80_000);
+            let rate = |random: &mut Random| 1_000_000 + signed(random, 80_000);
             let one = rate(random);
             let rates = if random.one_in(2) { [one; 3] } else { [one, rate(random), rate(random)] };
             let clock = &mut world.servers[who].clock;
             match random.below(3) {
                 0 => clock.run(now_ns, rates),
-                1 => clock.step_wall(now_ns, random.signed(60_000)),
-                _ => clock.step_wall(now_ns, random.signed(500)),
+                1 => clock.step_wall(now_ns, signed(random, 60_000)),
+                _ => clock.step_wall(now_ns, signed(random, 500)),
             }
         }
         Kind::Store => {
             let states = [StoreState::Refuses, StoreState::Stands, StoreState::Slow(200), StoreState::Slow(1500)];
-            world.state = states[usize::try_from(random.below(4)).expect("small")];
+            world.state = states[random.index(4)];
             world.state_until_ns = now_ns + for_ns / 2;
             let until_ns = world.state_until_ns;
             // The story goes on when it is over; whatever else goes wrong has to wait.
@@ -175,7 +176,7 @@ fn goes_wrong(kind: Kind, world: &mut World, random: &mut Random, setup: Setup) 
         }
         Kind::Rollback => {
             let claim = world.servers[who].claim;
-            let back_ns = random.between(1, 3000) * MS;
+            let back_ns = random.within(1, 3000) * MS;
             return u64::from(world.store.lose_since(claim, now_ns.saturating_sub(back_ns)));
         }
         _ => {
@@ -193,15 +194,15 @@ fn process_goes_wrong(world: &mut World, random: &mut Random, who: usize, for_ns
         0 => world.kill(who, random.below(5000)),
         1 => {
             // The machine, too: it boots again.
-            world.kill(who, random.between(500, 8000));
-            let up_ms = random.between(500, 2000);
+            world.kill(who, random.within(500, 8000));
+            let up_ms = random.within(500, 2000);
             let server = &mut world.servers[who];
             server.folder = random.next();
             let skew =
                 server.clock.reading(now_ns).wall_unix_ms - START_UNIX_MS - i64::try_from(now_ns / MS).expect("small");
             server.clock = MachineClock::new(now_ns, up_ms, skew);
         }
-        2 => world.stop(who, random.between(200, 5000)),
+        2 => world.stop(who, random.within(200, 5000)),
         3 => world.servers[who].paused_until_ns = now_ns + for_ns,
         _ => {
             // Suspended: the raw clock stands still meanwhile.

@@ -6,44 +6,20 @@ use std::collections::{BTreeMap, BinaryHeap};
 use getid_core::claim::Wish;
 
 use crate::judge::Judge;
+use crate::random::Random;
 use crate::server::{Answer, Call, Server, Then};
 use crate::store::Store;
 
 pub(crate) const MS: u64 = 1_000_000;
 
-/// A small generator of numbers (SplitMix64): a story is the same each time.
-pub(crate) struct Random(pub(crate) u64);
+/// From `-most` to `most`.
+pub(crate) fn signed(random: &mut Random, most: u64) -> i64 {
+    i64::try_from(random.below(2 * most + 1)).expect("small") - i64::try_from(most).expect("small")
+}
 
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// 0 to `end`, exclusive.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end.max(1)
-    }
-
-    pub(crate) fn between(&mut self, from: u64, to: u64) -> u64 {
-        from + self.below(to - from + 1)
-    }
-
-    pub(crate) fn signed(&mut self, most: u64) -> i64 {
-        i64::try_from(self.below(2 * most + 1)).expect("small") - i64::try_from(most).expect("small")
-    }
-
-    /// The number of a process.
-    pub(crate) fn instance(&mut self) -> u128 {
-        u128::from(self.next()) << 64 | u128::from(self.next())
-    }
-
-    pub(crate) fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
+/// The number of a process.
+pub(crate) fn instance(random: &mut Random) -> u128 {
+    (u128::from(random.next()) << 64) | u128::from(random.next())
 }
 
 /// Draws come first of all that happens at one time: a process that goes on after a pause gives IDs before it looks at
@@ -191,7 +167,7 @@ impl World {
             }
             Happens::Deadline { number } => self.answer(who, number, Answer::Nothing),
             Happens::Starts if !self.servers[who].is_up => {
-                let (me, noted) = (self.random.instance(), !self.random.one_in(4));
+                let (me, noted) = (instance(&mut self.random), !self.random.one_in(4));
                 self.servers[who].start(me, noted, now_ns);
             }
             // It has not stopped yet.
