@@ -18,7 +18,7 @@ pub(super) const POOL_NAME_BYTES_MAX: usize = 64;
 /// A pool of worker ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerPool {
-    /// Its name: 1 to [`POOL_NAME_BYTES_MAX`] of `A-Z a-z 0-9 _ . -`.
+    /// Its name: 1 to 64 characters of `A-Z a-z 0-9 _ . -`.
     pub name: String,
     /// What its leases go by.
     pub rules: PoolRules,
