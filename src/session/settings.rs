@@ -75,12 +75,6 @@ impl Settings {
         Settings { vocabulary, generators, ..self }
     }
 
-    /// The same for a server that has no server-id yet.
-    #[must_use]
-    pub fn without_server_id(self) -> Settings {
-        Settings { has_server_id: false, ..self }
-    }
-
     /// The same for those whose numbers sequences count.
     #[must_use]
     pub fn with_counters(self, counters: Arc<NamedCounters>) -> Settings {

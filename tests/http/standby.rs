@@ -20,29 +20,7 @@ use serde_json::{Value, json};
 use crate::support::eventually;
 use crate::support::http::{Http, Response};
 use crate::support::roomy::roomy_issuer;
-
-const WHY: &str = "standby for server-id 3: held by host-a (10.1.0.7:7890)";
-
-fn standby() -> ClaimStatus {
-    ClaimStatus {
-        store: "postgres://getid:***@db/ids".to_owned(),
-        product: "PostgreSQL 15".to_owned(),
-        server_id: Some(3),
-        instance_name: "host-b".to_owned(),
-        instance: "b".repeat(32),
-        holder: Some(HolderStatus {
-            instance: "a".repeat(32),
-            name: "host-a".to_owned(),
-            host: "host-a".to_owned(),
-            address: "10.1.0.7:7890".to_owned(),
-            since_unix_ms: 1_700_000_000_000,
-            until_unix_ms: 1_700_000_001_500,
-        }),
-        why: WHY.to_owned(),
-        timeout_ms: 2000,
-        ..ClaimStatus::default()
-    }
-}
+use crate::support::standby::{WHY, standby};
 
 fn holder() -> ClaimStatus {
     let taken = standby();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use getid::acl::Origin;
 use getid::claim::Identity;
-use getid::claim::status::{ClaimRole, ClaimStatus, ClaimView, HolderStatus, TakeoverStatus};
+use getid::claim::status::{ClaimRole, ClaimStatus, ClaimView, TakeoverStatus};
 use getid::config::{Config, Sources};
 use getid::generators::Generators;
 use getid::server::connection::LocalClient;
@@ -18,31 +18,8 @@ use getid::system::io_threads::runtime;
 use getid_core::{Epoch, Layout};
 
 use crate::support::roomy::roomy_issuer;
+use crate::support::standby::{WHY, standby};
 use crate::turns::log;
-
-const WHY: &str = "standby for server-id 3: held by host-a (10.1.0.7:7890)";
-
-fn standby() -> ClaimStatus {
-    ClaimStatus {
-        store: "postgres://getid:***@db/ids".to_owned(),
-        product: "PostgreSQL 15".to_owned(),
-        role: ClaimRole::Standby,
-        server_id: Some(3),
-        instance_name: "host-b".to_owned(),
-        instance: "b".repeat(32),
-        holder: Some(HolderStatus {
-            instance: "a".repeat(32),
-            name: "host-a".to_owned(),
-            host: "host-a".to_owned(),
-            address: "10.1.0.7:7890".to_owned(),
-            since_unix_ms: 1_700_000_000_000,
-            until_unix_ms: 1_700_000_001_500,
-        }),
-        why: WHY.to_owned(),
-        timeout_ms: 2000,
-        ..ClaimStatus::default()
-    }
-}
 
 fn holder() -> ClaimStatus {
     ClaimStatus {

@@ -16,6 +16,7 @@ mod random;
 pub mod redis;
 pub mod roomy;
 mod server;
+pub mod standby;
 pub mod tls;
 mod wire;
 

@@ -57,6 +57,28 @@ struct Database {
     rows: Option<u64>,
 }
 
+/// Whether a file can be made that is not there: its log is gone, too, and the folder takes it.
+pub(super) fn can_make(path: &Path) -> Result<(), StoreError> {
+    let log = beside(path, "-wal");
+    if std::fs::metadata(&log).is_ok_and(|found| found.len() > 0) {
+        return Err(StoreError::Refused(format!(
+            "'{}' is missing, and its log '{}' is there: put the file back that it belongs to",
+            path.display(),
+            log.display()
+        )));
+    }
+    files::can_make(path, None).map_err(|error| cannot(path, "made", &error))
+}
+
+/// Makes a file for this user alone, unless somebody has made it just now.
+pub(super) fn make_empty(path: &Path) -> Result<(), StoreError> {
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    match made.and_then(|_| sync_folder(path)) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(cannot(path, "made", &error)),
+        _ => Ok(()),
+    }
+}
+
 impl File {
     /// Opens the file if there is one.
     pub(super) fn open(path: &Path, seen: Arc<OnceLock<FileId>>) -> Result<(File, About), StoreError> {
@@ -85,15 +107,7 @@ impl File {
         if self.seen.get().is_some() {
             return Err(self.replaced());
         }
-        let log = beside(&self.path, "-wal");
-        if std::fs::metadata(&log).is_ok_and(|found| found.len() > 0) {
-            return Err(StoreError::Refused(format!(
-                "'{}' is missing, and its log '{}' is there: put the file back that it belongs to",
-                self.path.display(),
-                log.display()
-            )));
-        }
-        files::can_make(&self.path, None).map_err(|error| cannot(&self.path, "made", &error))
+        can_make(&self.path)
     }
 
     fn replaced(&self) -> StoreError {
@@ -107,13 +121,8 @@ impl File {
     /// Makes a file for what is going to be created.
     fn make(&mut self) -> Result<(), StoreError> {
         self.may_be_absent()?;
-        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path);
         // What was made by somebody else just now is opened, and so is locked or refused.
-        if let Err(error) = made.and_then(|_| sync_folder(&self.path))
-            && error.kind() != ErrorKind::AlreadyExists
-        {
-            return Err(cannot(&self.path, "made", &error));
-        }
+        make_empty(&self.path)?;
         self.open_it(&mut About::default())
     }
 
@@ -490,7 +499,7 @@ pub(super) fn cannot(path: &Path, what: &str, error: &io::Error) -> StoreError {
 }
 
 /// The name of a file that SQLite has beside another one.
-pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
@@ -503,7 +512,7 @@ fn unclean_since(path: &Path) -> Option<i64> {
 }
 
 /// Has a new file's name on disk.
-pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::File::open(folder)?.sync_all()
 }

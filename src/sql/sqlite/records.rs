@@ -6,16 +6,14 @@
 //! Invariant: once this process has opened a file, another one in its place is refused until it ends.
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
 use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row as Found, TransactionBehavior, params};
 
-use super::file::{beside, cannot, said, sync_folder, unwritable};
+use super::file::{can_make, cannot, make_empty, said, unwritable};
 use crate::records::{self, About, Key, RecordStoreError, Row, Stamp};
 use crate::sql::records::{COLUMNS, Range, RawRecord, RecordConnection, RecordServer, beat_column, writer_column};
 use crate::sql::{Answer, StoreError};
@@ -170,15 +168,7 @@ impl File {
         if self.seen.get().is_some() {
             return Err(self.replaced());
         }
-        let log = beside(&self.path, "-wal");
-        if std::fs::metadata(&log).is_ok_and(|found| found.len() > 0) {
-            return Err(StoreError::Refused(format!(
-                "'{}' is missing, and its log '{}' is there: put the file back that it belongs to",
-                self.path.display(),
-                log.display()
-            )));
-        }
-        files::can_make(&self.path, None).map_err(|error| cannot(&self.path, "made", &error))
+        can_make(&self.path)
     }
 
     fn replaced(&self) -> StoreError {
@@ -191,12 +181,7 @@ impl File {
 
     fn make(&mut self) -> Result<(), StoreError> {
         self.may_be_absent()?;
-        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path);
-        if let Err(error) = made.and_then(|_| sync_folder(&self.path))
-            && error.kind() != ErrorKind::AlreadyExists
-        {
-            return Err(cannot(&self.path, "made", &error));
-        }
+        make_empty(&self.path)?;
         self.open_it()
     }
 
