@@ -154,7 +154,8 @@ impl Format {
         if digits.len() < pad || (digits.len() > pad && !self.grows) {
             return None;
         }
-        let is_padded_more = digits.len() > pad && digits.as_bytes().first() == self.radix.alphabet().first();
+        let first = digits.bytes().next().and_then(|digit| self.radix.value(digit));
+        let is_padded_more = digits.len() > pad && first == Some(0);
         if is_padded_more {
             return None;
         }

@@ -127,6 +127,16 @@ proptest! {
     }
 }
 
+/// What is written has no zero too many, whichever way somebody spells a zero.
+#[test]
+fn a_zero_too_many_is_not_read() {
+    let format = Format { radix: Radix::Base32, pad: 1, prefix: String::new(), grows: true };
+    for text in ["0A", "OA", "oA", "0OA"] {
+        assert_eq!(format.read(text), None, "{text}");
+    }
+    assert_eq!(format.read("O"), Some(0), "a zero alone is a number");
+}
+
 #[test]
 fn alphabets_are_in_ascii_order() {
     for radix in Radix::ALL {
