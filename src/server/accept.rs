@@ -214,7 +214,8 @@ impl Acceptor {
                 Ok(()) => match acceptor.admit(arrival) {
                     // A task of its own, so that this one's memory is not kept for as long as the client stays.
                     Some((admission, session)) => {
-                        drop(tokio::spawn(Connection::new(Arc::clone(server), admission, session, stream).run()));
+                        let connection = Connection::new(Arc::clone(server), admission, session, stream);
+                        acceptor.io_threads.spawn_here(connection.run());
                     }
                     None => acceptor.refuse_too_many(stream),
                 },
@@ -309,11 +310,7 @@ impl Acceptor {
         }
         // The stream leaves this thread's runtime and enters the other's; from then on it stays there.
         let Ok(stream) = stream.detach() else { return };
-        self.io_threads.spawn(async move {
-            if let Ok(stream) = T::attach(stream) {
-                task(stream).await;
-            }
-        });
+        self.io_threads.spawn(move || Some(task(T::attach(stream).ok()?)));
     }
 }
 
