@@ -12,7 +12,8 @@ import subprocess
 import threading
 import time
 
-from side_by_side import START_PATIENCE_S, Failure, Server, cpu_ns, encode, free_port, progress, spread, table
+from side_by_side import (
+    SIDE_BY_SIDE, START_PATIENCE_S, Failure, Server, cpu_ns, encode, free_port, progress, spread, table, verdict)
 
 # A request that is static, made once; wrk calls `done` at the end alone.
 SCRIPT = """
@@ -37,9 +38,6 @@ REQUESTS = [
 ]
 SCRAPES, VIEWERS, GETIDS = "HTTP, GET /metrics", "HTTP, viewers of the page", "HTTP, GETID beside the port"
 NAMES = [row[0] for row in REQUESTS] + [SCRAPES, VIEWERS, GETIDS]
-
-# Servers with one server-id, on one machine, which is what a claim is there to prevent.
-SIDE_BY_SIDE = ["--id-machine-claim", "no"]
 
 SEQUENCES = 1_000
 SCRAPE_MS_MAX = 20
@@ -240,8 +238,8 @@ def values(runs, field):
     return [run[field] for run in runs]
 
 
-def print_all(results, verdict):
-    """The tables; `verdict` says whether an upper bound is met."""
+def print_all(results):
+    """The tables."""
     rows = []
     for name, _, _, _, _, target in REQUESTS:
         runs = results.get(name)

@@ -16,6 +16,10 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 REDIS = "redis-server"
 START_PATIENCE_S = 10
+# So wide that no ID is borrowed from a later millisecond.
+LAYOUT = "--id-range 1 --shard-range 19 --random-range 1".split()
+# For servers with one server-id on one machine, which is what a claim is there to prevent.
+SIDE_BY_SIDE = ["--id-machine-claim", "no"]
 NAMES = {"getid": "getid", "before": "getid before", "redis": "redis-server", "null": "null server"}
 
 
@@ -184,6 +188,18 @@ def spread(values):
         return "-"
     middle = figure(statistics.median(values))
     return middle if len(values) == 1 else f"{middle} ({figure(min(values))}..{figure(max(values))})"
+
+
+def verdict(values, target, at_least=False):
+    """Whether a target, an upper bound or a lower one, is met: by the median, or by the interval over the rounds."""
+    values = list(values)
+    if target is None or not values:
+        return "-"
+    sign, bound = (-1, f">= {target:g}") if at_least else (1, f"<= {target:g}")
+    if sign * statistics.median(values) <= sign * target:
+        return f"{bound}: met"
+    touches = min(sign * value for value in values) <= sign * target
+    return f"{bound}: met (interval touches)" if touches else f"{bound}: **not met**"
 
 
 def table(title, head, rows):

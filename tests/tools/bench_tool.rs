@@ -264,7 +264,7 @@ fn compare_compares() {
     let output = std::process::Command::new("python3")
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/compare"))
         .args(["--no-build", "--without", "null", "--rounds", "2", "--seconds", "0.05", "--warm-up", "0.01"])
-        .args(["--starts", "1", "--only", "MULTI|MGETID.*16|start"])
+        .args(["--starts", "1", "--only", "MULTI|MGETID.*16|start|threads"])
         .args([std::ffi::OsStr::new("--getid"), support::binary().as_os_str()])
         .args([std::ffi::OsStr::new("--dir"), dir.path().as_os_str()])
         .args([std::ffi::OsStr::new("--json"), json.as_os_str()])
@@ -274,10 +274,16 @@ fn compare_compares() {
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("| MULTI, 16 GETID, EXEC; 50 connections |") && text.contains("<= 0.6: "), "{text}");
     assert!(text.contains("From exec to the first answer"), "{text}");
+    assert!(text.contains("io-threads on one core, load on another") && text.contains("none came twice"), "{text}");
     let report: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
     let runs = &report["workloads"]["MGETID 100, 8 connections, depth 16"];
     assert_eq!(runs["redis"].as_array().map(Vec::len), Some(2));
     assert_eq!(runs["getid"][1]["ok"], true);
+    let threads = &report["io_threads"]["on one core, load on another"]["GETID, 50 connections, depth 16"];
+    assert_eq!(
+        (threads["runs"]["4"][1]["ok"].as_bool(), threads["verified"].as_array().map(Vec::len)),
+        (Some(true), Some(3))
+    );
     // Its folder is gone, and so are the servers that were in it.
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }
