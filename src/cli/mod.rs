@@ -61,8 +61,10 @@ fn parse() -> Cli {
     Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
 }
 
-/// The definition. The version of a subcommand is that of the program, under its name.
-fn command() -> clap::Command {
+/// The definition: what `--help` prints and the manual is made of.
+///
+/// The version of a subcommand is that of the program, under its name.
+pub fn command() -> clap::Command {
     Cli::command().mut_subcommands(|command| command.display_name("getid"))
 }
 

@@ -6,6 +6,9 @@ mod container;
 mod examples;
 mod fleet_examples;
 mod layering;
+mod manual;
+#[path = "../../packaging/manual/pages/mod.rs"]
+mod manual_pages;
 mod metrics;
 mod readme;
 mod shape;
