@@ -12,8 +12,7 @@ import subprocess
 import threading
 import time
 
-from side_by_side import (
-    SIDE_BY_SIDE, START_PATIENCE_S, Failure, Server, cpu_ns, encode, free_port, progress, spread, table, verdict)
+from side_by_side import START_PATIENCE_S, Failure, Server, cpu_ns, encode, free_port, progress, spread, table, verdict
 
 # A request that is static, made once; wrk calls `done` at the end alone.
 SCRIPT = """
@@ -63,7 +62,7 @@ def start(machine, kind, words=()):
     """A server with the port open; the port of its HTTP side."""
     port = free_port()
     login = ["--user", f"{USER} on >{PASSWORD} ~* +@all"]
-    server = machine.start(kind, ["--http-port", str(port), "--http-bind", "127.0.0.1", *login, *SIDE_BY_SIDE, *words])
+    server = machine.start(kind, ["--http-port", str(port), "--http-bind", "127.0.0.1", *login, *words])
     return server, port
 
 
@@ -218,7 +217,7 @@ def scraped_each_second(port):
 def measure_getids(machine, workload, seconds, results):
     """GETID on the Redis port: without an HTTP port, with one that nobody asks, with one that is scraped each second.
     `workload` is what `compare` measures of GETID elsewhere."""
-    servers = {"closed": (machine.start("getid", SIDE_BY_SIDE), 0), "open": start(machine, "getid"), "scraped": start(machine, "getid")}
+    servers = {"closed": (machine.start("getid"), 0), "open": start(machine, "getid"), "scraped": start(machine, "getid")}
     runs = results[GETIDS] = {name: [] for name in servers}
     names = list(servers)
     for number in range(machine.options.rounds):

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 
-from side_by_side import LAYOUT, SIDE_BY_SIDE, Failure, progress, spread, table, verdict
+from side_by_side import LAYOUT, Failure, progress, spread, table, verdict
 
 COUNTS = (1, 2, 4)
 CONNECTIONS = 50
@@ -53,8 +53,7 @@ def measure(machine, workload_of, results):
     for arrangement in arrangements(machine.options):
         rows = results[arrangement.name] = {}
         with on_cores(machine.options, arrangement):
-            servers = {count: machine.start("getid", ["--io-threads", str(count), *SIDE_BY_SIDE])
-                       for count in arrangement.counts}
+            servers = {count: machine.start("getid", ["--io-threads", str(count)]) for count in arrangement.counts}
             for depth in DEPTHS:
                 measure_depth(machine, workload_of(name_of(depth), CONNECTIONS, depth), servers, rows)
             for count, server in servers.items():

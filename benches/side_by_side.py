@@ -18,8 +18,6 @@ REDIS = "redis-server"
 START_PATIENCE_S = 10
 # So wide that no ID is borrowed from a later millisecond.
 LAYOUT = "--id-range 1 --shard-range 19 --random-range 1".split()
-# For servers with one server-id on one machine, which is what a claim is there to prevent.
-SIDE_BY_SIDE = ["--id-machine-claim", "no"]
 NAMES = {"getid": "getid", "before": "getid before", "redis": "redis-server", "null": "null server"}
 
 
