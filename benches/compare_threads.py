@@ -39,7 +39,7 @@ def arrangements(options):
         if len(cores) >= 2 * count:
             made.append(Arrangement(f"on {count} cores, load on the others", (1, count), set(cores[:count]),
                                     set(cores[count:]), True))
-    if not made[-1].has_cores:
+    if len(made) == 1 and len(cores) > 1:
         made.append(Arrangement("and load on the same two cores", COUNTS, set(cores[:2]), set(cores[:2])))
     return made
 
@@ -134,7 +134,7 @@ def print_all(options, results):
     if results and missing:
         needed = " and ".join(str(2 * count) for count in missing)
         print(f"\nRequests a second with io-threads {' and '.join(map(str, missing))}: not measured. It takes a core for "
-              f"each thread and as many for the load, {needed}; there are {cores}.")
+              f"each thread and as many for the load, {needed}; this machine has {cores}.")
 
 
 def print_arrangement(arrangement, rows):
