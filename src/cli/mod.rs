@@ -31,9 +31,11 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 use crate::config::directive::Directive;
+use crate::system::names;
 
 /// Reads the command line of this process and does what it says.
 pub fn run() -> ExitCode {
+    names::look_up_without_libraries();
     if let Some(words) = words_of_serve(std::env::args_os().skip(1)) {
         return serve::run(words);
     }

@@ -6,6 +6,7 @@ pub mod clock;
 pub mod daily;
 pub mod files;
 pub mod io_threads;
+pub(crate) mod names;
 pub mod noise;
 pub(crate) mod trust;
 pub mod usage;

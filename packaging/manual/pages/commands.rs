@@ -1,7 +1,7 @@
 //! Pages of `getid` and its subcommands, from what clap knows of them: `getid state show` is `getid-state-show(1)`.
 //!
-//! The text behind the options of `--help` has examples, exit codes and explanations in it, each of which a manual has a
-//! section for.
+//! The text behind the options of `--help` has examples, exit codes and explanations in it, each of which a manual has
+//! a section for.
 
 use clap::{Arg, Command};
 
