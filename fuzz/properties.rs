@@ -136,7 +136,7 @@ pub(crate) fn config(bytes: &[u8]) {
     let [syntax, text @ ..] = bytes else { return };
     config_set(text);
     let name = if syntax & 1 == 1 { "t.toml" } else { "t.conf" };
-    let sources = Sources { file: Some(PathBuf::from(name)), environment: Vec::new(), words: Vec::new() };
+    let sources = Sources { file: Some(PathBuf::from(name)), ..Sources::default() };
     match Config::load(&sources, &OneFile { name, text }) {
         Ok((config, _)) => {
             for (name, value) in config.get(&[everything()]) {
@@ -160,7 +160,7 @@ fn everything() -> Pattern {
 fn rewrite(config: Config, name: &str, text: &[u8]) {
     let generators = config.generators.iter().skip(1).cloned().collect();
     let config = Config { hz: config.hz % 500 + 1, timeout_s: config.timeout_s / 2, generators, ..config };
-    let sources = Sources { file: Some(PathBuf::from(name)), environment: Vec::new(), words: Vec::new() };
+    let sources = Sources { file: Some(PathBuf::from(name)), ..Sources::default() };
     let Ok(rewritten) = config.rewritten(Path::new(name), &sources, &OneFile { name, text }) else { return };
     let files = OneFile { name, text: &rewritten.text };
     let (again, _) = Config::load(&sources, &files).expect("what was written is read");

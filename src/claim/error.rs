@@ -1,7 +1,7 @@
 //! Why a claim could not be taken, and why a save failed: values that become one sentence, with path, cause and remedy.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use getid_core::SavePoint;
@@ -9,6 +9,7 @@ use getid_core::SavePoint;
 use super::declarations::Declarations;
 use super::envelope::{RecordError, Term};
 use super::record::Mismatch;
+use crate::system::ownership;
 
 /// Why a record was not saved. `Display` is the sentence for log and reply, without `MISCONF`.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -69,7 +70,7 @@ pub enum SaveError<P = SavePoint> {
 #[derive(Debug, thiserror::Error)]
 pub enum TakeError {
     /// The folder cannot be opened.
-    #[error("cannot open the folder {}: {source}; {}", path.display(), folder_remedy(source))]
+    #[error("cannot open the folder {}: {source}; {}", path.display(), folder_remedy(path, source))]
     Folder {
         /// The folder.
         path: PathBuf,
@@ -94,7 +95,7 @@ pub enum TakeError {
         why: String,
     },
     /// A file in the folder cannot be used.
-    #[error("cannot {action} {}: {source}; getid must be able to write to its folder (dir)", path.display())]
+    #[error("cannot {action} {}: {source}; {}", path.display(), file_remedy(path, source))]
     Io {
         /// What failed, as in "cannot lock ...".
         action: &'static str,
@@ -138,10 +139,16 @@ pub enum TakeError {
     },
 }
 
-fn folder_remedy(error: &io::Error) -> &'static str {
+fn folder_remedy(path: &Path, error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => "make it, or name another with dir",
-        io::ErrorKind::NotADirectory => "dir must name a folder",
-        _ => "getid must be able to read and write it (dir)",
+        io::ErrorKind::NotFound => "make it, or name another with dir".to_owned(),
+        io::ErrorKind::NotADirectory => "dir must name a folder".to_owned(),
+        _ => {
+            ownership::remedy(path, error).unwrap_or_else(|| "getid must be able to read and write it (dir)".to_owned())
+        }
     }
+}
+
+fn file_remedy(path: &Path, error: &io::Error) -> String {
+    ownership::remedy(path, error).unwrap_or_else(|| "getid must be able to write to its folder (dir)".to_owned())
 }

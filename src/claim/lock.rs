@@ -36,6 +36,7 @@ use rand::RngExt as _;
 
 use super::envelope::{Envelope, Owner, RecordError, TEXT_BYTES_MAX, Term, number};
 use super::error::{SaveError, TakeError};
+use crate::system::host;
 
 /// How often a lock that is held is tried again, [`LOCK_PAUSE`] apart, before it counts as held: 200 ms in all.
 ///
@@ -260,6 +261,10 @@ impl LockedFolder {
         if let Some((device, inode)) = file_number(&self.lock).filter(|_| !self.is_copy) {
             // Writing to a String does not fail.
             let _ = write!(line, " device {device} inode {inode}");
+        }
+        // Processes of two containers may have one number: each is 1 in its own.
+        if let Some(host) = host_word() {
+            let _ = write!(line, " host {host}");
         }
         self.lock.write_all(format!("{line}\n").as_bytes())
     }
@@ -544,6 +549,14 @@ struct Holder {
     owner: Option<Owner>,
     /// Device and inode of the lock file itself, once a life has begun with it. An older getid wrote none.
     file: Option<(u64, u64)>,
+    /// The name of its host, which is that of its container. An older getid wrote none.
+    host: Option<String>,
+}
+
+/// The name of this host, if it is one word as names of hosts are.
+fn host_word() -> Option<String> {
+    let is_of_names = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    Some(host::name()).filter(|name| !name.is_empty() && name.len() <= 64 && name.bytes().all(is_of_names))
 }
 
 impl Holder {
@@ -569,6 +582,7 @@ impl Holder {
                 "nonce" => nonce = u64::from_str_radix(pair[1], 16).ok(),
                 "device" => device = number(pair[1]),
                 "inode" => inode = number(pair[1]),
+                "host" => holder.host = Some(pair[1].to_owned()),
                 _ => {}
             }
         }
@@ -578,7 +592,11 @@ impl Holder {
     }
 
     fn name(&self) -> String {
-        self.pid.map_or_else(|| "another process".to_owned(), |pid| format!("pid {pid}"))
+        let process = self.pid.map_or_else(|| "another process".to_owned(), |pid| format!("pid {pid}"));
+        match &self.host {
+            Some(host) if host_word().as_ref() != Some(host) => format!("{process} on {host}"),
+            _ => process,
+        }
     }
 }
 

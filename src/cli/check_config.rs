@@ -89,7 +89,7 @@ fn load(words: Vec<String>) -> Result<Startup, Report> {
 
 fn describe(out: &mut dyn Write, startup: &Startup) -> io::Result<()> {
     let config = &startup.config;
-    for warning in &startup.warnings {
+    for warning in startup.alarms.iter().chain(&startup.warnings) {
         writeln!(out, "warning: {warning}")?;
     }
     let layout = config.layout;

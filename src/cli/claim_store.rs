@@ -73,7 +73,8 @@ impl ClaimStoreArgs {
             parse_url("--store", url)?;
         }
         let words = self.store.iter().flat_map(|url| ["--claim-store".to_owned(), url.clone()]).collect();
-        let sources = Sources { file: self.config.clone(), environment: std::env::vars_os().collect(), words };
+        let sources =
+            Sources { file: self.config.clone(), environment: std::env::vars_os().collect(), words, host_name: None };
         // Warnings are for who starts the server.
         Config::load(&sources, &RealFiles).map(|(config, _)| config).map_err(|report| report.sentences())
     }

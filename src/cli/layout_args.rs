@@ -89,7 +89,7 @@ impl LayoutArgs {
 
     fn load(&self) -> Result<Config, String> {
         let sources =
-            Sources { file: self.config.clone(), environment: std::env::vars_os().collect(), words: Vec::new() };
+            Sources { file: self.config.clone(), environment: std::env::vars_os().collect(), ..Sources::default() };
         // Warnings are for who starts the server.
         let (config, _) = Config::load(&sources, &RealFiles).map_err(|report| format!("configuration:\n{report}"))?;
         Ok(config)

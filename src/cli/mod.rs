@@ -31,7 +31,8 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 use crate::config::directive::Directive;
-use crate::system::names;
+use crate::config::ordinal;
+use crate::system::{host, names};
 
 /// Reads the command line of this process and does what it says.
 pub fn run() -> ExitCode {
@@ -56,6 +57,11 @@ pub fn run() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Completions { shell } => completions(shell),
     }
+}
+
+/// The name of this host if a server here could get its number from it (`server-id auto-ordinal`): tools do without.
+fn host_name_with_ordinal() -> Option<String> {
+    Some(host::name()).filter(|name| ordinal(name).is_some())
 }
 
 fn parse() -> Cli {

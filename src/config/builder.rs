@@ -13,6 +13,7 @@ use super::http;
 use super::ignored;
 use super::report::{Place, Problem, Warning};
 use super::secrets::{self, is_secret};
+use super::server_id::{self, ServerIdFrom};
 use super::value_error::ValueError;
 use super::values::{Config, Values};
 use super::workers;
@@ -65,6 +66,8 @@ pub(super) struct Builder {
     warned: HashSet<String>,
     /// Lines of files that hold a password.
     secrets: Vec<(String, Place)>,
+    /// Where the number of the server comes from, if that is the name of the host.
+    host_name: Option<String>,
 }
 
 /// Mistakes after which reading stops. Looking for what each unknown word may have meant takes some 100 us.
@@ -90,6 +93,7 @@ impl Builder {
             warnings: Vec::new(),
             warned: HashSet::new(),
             secrets: Vec::new(),
+            host_name: None,
         }
     }
 
@@ -116,6 +120,23 @@ impl Builder {
     /// What was wrong with the lines by themselves.
     pub(super) fn problems(&self) -> &[Problem] {
         &self.problems
+    }
+
+    /// Takes the number at the end of the host's name, where that is to be the server's.
+    pub(super) fn take_ordinal(&mut self, host_name: &str) {
+        let config = &mut self.values.config;
+        if config.server_id_from != ServerIdFrom::UnknownHostName {
+            return;
+        }
+        if let Some(server_id) = server_id::ordinal(host_name) {
+            (config.server_id, config.server_id_from) = (server_id, ServerIdFrom::HostName);
+            self.host_name = Some(host_name.to_owned());
+            return;
+        }
+        let (sentence, help) = server_id::no_ordinal(host_name);
+        let problem = Problem::new(self.places(&["server-id"]), "", sentence).with_help(Some(help.to_owned()));
+        self.problems.push(problem);
+        self.refused.insert("server-id");
     }
 
     /// Takes the generators of another one in place of its own.
@@ -287,14 +308,26 @@ impl Builder {
                 return;
             }
         }
+        self.check_server_id();
+    }
+
+    fn check_server_id(&mut self) {
         let server_id = self.values.config.server_id;
         if !self.any_refused(&["server-id"]) && !self.values.config.layout.has_server(server_id) {
             let places = self.places(&["server-id", "id-range"]);
-            let last = (1u64 << self.values.id_range) - 1;
-            let sentence =
-                format!("server-id is {server_id}, must be 0 to {last}: id-range is {}", self.values.id_range);
+            let id_range = self.values.id_range;
+            let (sentence, help) = match &self.host_name {
+                Some(host_name) => server_id::misfit(host_name, id_range),
+                None => {
+                    let last = (1u64 << id_range) - 1;
+                    let sentence = format!("server-id is {server_id}, must be 0 to {last}: id-range is {id_range}");
+                    (
+                        sentence,
+                        "all servers share one id-range, so raise it on all of them, or choose another server-id",
+                    )
+                }
+            };
             let subject = self.subject_of(&places);
-            let help = "all servers share one id-range, so raise it on all of them, or choose another server-id";
             self.problems.push(Problem::new(places, subject, sentence).with_help(Some(help.to_owned())));
         }
     }

@@ -60,7 +60,7 @@ pub(super) fn set_name(claim: &mut ClaimConfig, word: &str) -> Result<(), ValueE
 /// What of claims does not go with the rest of a configuration.
 pub(super) fn mistakes(config: &Config) -> Vec<Mistake> {
     let Some(store) = &config.claim.store else {
-        return config.server_id_auto.then(auto_without_store).into_iter().collect();
+        return config.server_id_auto().then(auto_without_store).into_iter().collect();
     };
     let mut found = Vec::new();
     if !cfg!(feature = "fleet") {

@@ -16,6 +16,7 @@ use nix::unistd::{AccessFlags, eaccess};
 use super::enums::StateKind;
 use super::report::Report;
 use super::values::Config;
+use crate::system::ownership;
 
 /// The folder that `dir` is at a start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,11 +110,20 @@ impl Dir {
         }
     }
 
+    /// Whether files can be made in it. For who keeps some there: a start that fails at the first of them would only
+    /// say which.
+    ///
+    /// # Errors
+    ///
+    /// A report with the folder's name, the operating system's reason, whose the folder is, and who asks.
+    pub fn can_write(&self) -> Result<(), Report> {
+        ownership::may_write_in(&self.path).map_err(|error| self.report("written", &error))
+    }
+
     fn report(&self, what: &str, error: &io::Error) -> Report {
         let path = self.path.display();
-        Report::from_sentence(format!(
-            "dir: '{path}' cannot be {what}: {error}; see to its owner, or name another with dir"
-        ))
+        let remedy = ownership::remedy(&self.path, error).unwrap_or_else(|| "see to its owner".to_owned());
+        Report::from_sentence(format!("dir: '{path}' cannot be {what}: {error}; {remedy}; or name another with dir"))
     }
 }
 

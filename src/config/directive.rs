@@ -18,6 +18,7 @@ use super::ignored;
 use super::parse::{YES_NO, address, choice, epoch, is_digits, memory};
 pub use super::row::{Change, Directive, Secrecy};
 use super::row::{Line, LineStyle, Shape};
+use super::server_id;
 use super::stores;
 use super::suites;
 use super::value_error::ValueError;
@@ -256,7 +257,9 @@ const DIRECTIVES: &[Directive] = &[
     row("id-range", "2", bits!(id_range), "Bits for the server-id.").at_start(),
     row("shard-range", "9", bits!(shard_range), "Bits for the counter inside a millisecond.").at_start(),
     row("random-range", "10", bits!(random_range), "Bits for the random part.").at_start(),
-    row("server-id", "0", SERVER_ID, "This server's number, below 2^id-range; auto: one that is free.").at_start(),
+    row("server-id", "0", SERVER_ID,
+        "This server's number, below 2^id-range; auto: one that is free; auto-ordinal: that of the host's name.")
+        .at_start().written(|config| Some(server_id::written(config.server_id_from, config.server_id))),
     row("id-generator", "server-id 0 id-range 2 shard-range 9 random-range 10", ID_GENERATOR,
         "The four in one line.").at_start(),
     row("generator", "", GENERATOR, "A named generator: its kind and options.").change(Change::Reload),
@@ -598,15 +601,11 @@ const CLIENT_OUTPUT_BUFFER_LIMIT: Shape = Shape::Table {
 const BUFFER_LIMIT: &str = "a class (normal, replica, pubsub), hard limit, soft limit and seconds";
 
 const SERVER_ID: Shape = Shape::NumberOr {
-    word: "auto",
+    words: server_id::WORDS,
     min: 0,
     max: (1 << LOW_BITS) - 1,
-    set: |values, number| {
-        values.config.server_id = number.map_or(0, fit);
-        values.config.server_id_auto = number.is_none();
-        values.config.server_id_given = true;
-    },
-    get: |values| (!values.config.server_id_auto).then_some(values.config.server_id.into()),
+    set: server_id::set,
+    get: server_id::get,
 };
 
 const CLAIM_STORE: Shape = Shape::Custom {

@@ -23,6 +23,7 @@ mod rewrite;
 mod row;
 mod secret_files;
 pub mod secrets;
+mod server_id;
 mod stores;
 pub mod suites;
 mod toml;
@@ -54,6 +55,7 @@ pub use self::report::{Place, Problem, Report, Warning};
 pub use self::rewrite::Rewritten;
 use self::row::Shape;
 pub use self::secret_files::{PasswordFileError, exposed_in_dir, read_password_file};
+pub use self::server_id::{ServerIdFrom, ordinal};
 pub use self::value_error::declaration_help;
 use self::values::Values;
 pub use self::values::{
@@ -120,7 +122,7 @@ impl Default for Config {
         }
         let Values { config, id_range, shard_range, random_range, epoch } = values;
         let layout = Layout::new(epoch, id_range, shard_range, random_range).expect("the rows' widths make a layout");
-        Config { layout, bind_given: false, server_id_given: false, ..config }
+        Config { layout, bind_given: false, server_id_from: ServerIdFrom::Nobody, ..config }
     }
 }
 

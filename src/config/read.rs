@@ -28,6 +28,8 @@ pub struct Sources {
     pub environment: Vec<(OsString, OsString)>,
     /// The words behind `serve [FILE]`: `--port 7000 --bind 127.0.0.1 ::1`.
     pub words: Vec<String>,
+    /// The name of the host, from which `server-id auto-ordinal` gets its number; `None`: nobody needs that.
+    pub host_name: Option<String>,
 }
 
 /// Bytes of one file. The documented example has 20 KB.
@@ -47,6 +49,9 @@ pub(super) fn read_all(sources: &Sources, files: &dyn Files, builder: &mut Build
     }
     reader.environment(&sources.environment);
     reader.command_line(&sources.words);
+    if let Some(host_name) = &sources.host_name {
+        builder.take_ordinal(host_name);
+    }
 }
 
 struct Reader<'a> {

@@ -64,6 +64,14 @@ pub enum Secrecy {
 /// A directive's words in one line, without its name.
 pub(super) type Line = Vec<String>;
 
+/// What stands for a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NumberOrWord {
+    Number(i64),
+    /// One of the row's words.
+    Word(&'static str),
+}
+
 /// What values a directive takes. A setter of the first seven gets a value that was checked, so that it cannot refuse.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shape {
@@ -74,13 +82,13 @@ pub(super) enum Shape {
         set: fn(&mut Values, i64),
         get: fn(&Values) -> i64,
     },
-    /// A number, or one word in its place (`None`).
+    /// A number, or one of a few words in its place.
     NumberOr {
-        word: &'static str,
+        words: &'static [&'static str],
         min: i64,
         max: i64,
-        set: fn(&mut Values, Option<i64>),
-        get: fn(&Values) -> Option<i64>,
+        set: fn(&mut Values, NumberOrWord),
+        get: fn(&Values) -> NumberOrWord,
     },
     Memory {
         min: u64,
@@ -194,7 +202,7 @@ impl Directive {
         match self.shape {
             Shape::Number { min, max: i64::MAX, unit, .. } => format!("{min} or more {unit}").trim_end().to_owned(),
             Shape::Number { min, max, unit, .. } => format!("{min} to {max} {unit}").trim_end().to_owned(),
-            Shape::NumberOr { word, min, max, .. } => format!("{min} to {max} or {word}"),
+            Shape::NumberOr { words, min, max, .. } => format!("{min} to {max} or {}", words.join(" or ")),
             Shape::Memory { min, .. } => format!("{min} or more bytes"),
             Shape::YesNo { .. } => "yes, no".to_owned(),
             Shape::Word { words, .. } => words.join(", "),
@@ -228,9 +236,10 @@ impl Directive {
     pub(super) fn shown(&self, values: &Values) -> Option<String> {
         Some(match self.shape {
             Shape::Number { get, .. } => get(values).to_string(),
-            Shape::NumberOr { word, get, .. } => {
-                get(values).map_or_else(|| word.to_owned(), |number| number.to_string())
-            }
+            Shape::NumberOr { get, .. } => match get(values) {
+                NumberOrWord::Number(number) => number.to_string(),
+                NumberOrWord::Word(word) => word.to_owned(),
+            },
             Shape::Memory { get, .. } => get(values).to_string(),
             Shape::YesNo { get, .. } => yes_no(get(values)).to_owned(),
             Shape::Word { get, .. } => get(values).to_owned(),
@@ -290,10 +299,10 @@ impl Directive {
         let word = words.first().map_or("", String::as_str);
         match self.shape {
             Shape::Number { min, max, unit, set, .. } => set(values, number(word, min, max, unit)?),
-            Shape::NumberOr { word: other, set, .. } if word.eq_ignore_ascii_case(other) => set(values, None),
-            Shape::NumberOr { word: other, min, max, set, .. } => match number(word, min, max, "") {
-                Ok(number) => set(values, Some(number)),
-                Err(error) => return Err(ValueError::Or { error: Box::new(error), word: other }.into()),
+            Shape::NumberOr { words, min, max, set, .. } => match (choice(word, words), number(word, min, max, "")) {
+                (Ok(word), _) => set(values, NumberOrWord::Word(word)),
+                (_, Ok(number)) => set(values, NumberOrWord::Number(number)),
+                (_, Err(error)) => return Err(ValueError::Or { error: Box::new(error), words }.into()),
             },
             Shape::Memory { min, set, .. } => set(values, memory(word, min)?),
             Shape::YesNo { set, .. } => set(values, choice(word, YES_NO)? == "yes"),

@@ -78,8 +78,8 @@ pub(super) enum ValueError {
     Counter(CounterError),
     #[error("'{found}' is not the name of a host; must be such as ids.example.com, without a scheme and a port")]
     HttpHost { found: String },
-    #[error("{error}, or {word}")]
-    Or { error: Box<ValueError>, word: &'static str },
+    #[error("{error}, or {}", words.join(" or "))]
+    Or { error: Box<ValueError>, words: &'static [&'static str] },
     #[error("{0}; or file, for the folder of the state")]
     ClaimStore(StoreUrlError),
     #[error(
@@ -136,9 +136,9 @@ impl ValueError {
             }
             ValueError::Declaration(error) => declaration_help(error)?,
             ValueError::Store(error) | ValueError::ClaimStore(error) => error.help()?.to_owned(),
-            ValueError::Or { error, word } => match &**error {
+            ValueError::Or { error, words } => match &**error {
                 ValueError::Number { found, .. } => {
-                    match did_you_mean(&found.to_ascii_lowercase(), [*word].into_iter()) {
+                    match did_you_mean(&found.to_ascii_lowercase(), words.iter().copied()) {
                         Some(meant) => format!("did you mean '{meant}'?"),
                         None => error.help()?,
                     }

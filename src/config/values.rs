@@ -13,6 +13,7 @@ use super::enums::{
     SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
 use super::http::HttpConfig;
+use super::server_id::{self, ServerIdFrom};
 use super::workers::WorkerPool;
 use crate::acl::{Origin, Protection};
 use crate::text::store_url::StoreUrl;
@@ -149,13 +150,11 @@ unset! {
         pub syslog_facility: SyslogFacility,
         /// Background rounds a second: timeouts, statistics (`hz`).
         pub hz: u32,
-        /// This server's number, below `2^id-range`; 0 with [`Config::server_id_auto`], until one is claimed
+        /// This server's number, below `2^id-range`; 0 with [`ServerIdFrom::ClaimStore`], until one is claimed
         /// (`server-id`).
         pub server_id: u32,
-        /// The number is the one that the claim store has free (`server-id auto`).
-        pub server_id_auto: bool,
-        /// Whether anybody set `server-id`; a start warns when nobody did.
-        pub server_id_given: bool,
+        /// Who says so.
+        pub server_id_from: ServerIdFrom,
         /// Bit widths and epoch (`id-range`, `shard-range`, `random-range`, `id-epoch`).
         pub layout: Layout,
         /// Named generators (`generator`), in the order they were declared, at most
@@ -231,9 +230,17 @@ impl Config {
         self.protected_mode.unwrap_or(Protection::without_word(self.bind_given))
     }
 
-    /// The server-id as it was written: a number, or `auto`.
+    /// The server-id, as far as it is known: a number, or the word that stands for it.
     pub fn shown_server_id(&self) -> String {
-        if self.server_id_auto { "auto".to_owned() } else { self.server_id.to_string() }
+        match self.server_id_from {
+            ServerIdFrom::HostName => self.server_id.to_string(),
+            from => server_id::written(from, self.server_id),
+        }
+    }
+
+    /// Whether the claim store has the number (`server-id auto`).
+    pub fn server_id_auto(&self) -> bool {
+        self.server_id_from == ServerIdFrom::ClaimStore
     }
 
     /// The stores of sequences, in their order. Where none is named it is the file in `dir`, which goes with the state

@@ -54,7 +54,7 @@ impl Settings {
         Settings {
             vocabulary,
             scheme,
-            has_server_id: !config.server_id_auto,
+            has_server_id: !config.server_id_auto(),
             generators,
             counters: Arc::new(NamedCounters::new(config.counters.iter().cloned())),
             id_mgetid_max: config.id_mgetid_max,

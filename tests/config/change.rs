@@ -43,6 +43,7 @@ pub(crate) fn sources(path: &str, environment: &[(&str, &str)], words: &[&str]) 
         file: Some(PathBuf::from(path)),
         environment,
         words: words.iter().map(|word| (*word).to_owned()).collect(),
+        host_name: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The directives of claims. What of them is a mistake by itself is in `mistakes/claim-*.conf`.
 
 use getid::config::directive::Directive;
-use getid::config::{ClaimConfig, Config};
+use getid::config::{ClaimConfig, Config, ServerIdFrom, Sources};
 use getid::text::store_url::{StoreKind, StoreUrl};
 
 use crate::change::{files, sources};
@@ -62,17 +62,17 @@ fn a_server_id_may_be_any_that_is_free() {
     for text in ["server-id auto\n", "server-id AUTO\n", "id-generator server-id auto id-range 10 shard-range 1\n"] {
         let (config, warnings) = load(&format!("{STORE}{text}"), &[]);
         assert_eq!(warnings, [""; 0]);
-        assert!(config.server_id_auto && config.server_id_given && config.server_id == 0);
+        assert!(config.server_id_auto() && config.server_id == 0);
         assert_eq!(shown(&config, "server-id"), "auto");
         assert!(shown(&config, "id-generator").starts_with("server-id auto id-range "));
         // The last line counts.
         let (config, _) = load(&format!("{STORE}{text}server-id 1\n"), &[]);
-        assert!(!config.server_id_auto && config.server_id == 1);
+        assert!(!config.server_id_auto() && config.server_id == 1);
     }
     let given = files(&[("t.toml", "claim-store = \"sqlite:claims.db\"\nserver-id = \"auto\"\n")]);
     let all = sources("t.toml", &[], &[]);
     let (config, _) = Config::load(&all, &given).unwrap();
-    assert_eq!((config.server_id_auto, config.shown_server_id()), (true, "auto".to_owned()));
+    assert_eq!((config.server_id_auto(), config.shown_server_id()), (true, "auto".to_owned()));
     let rewritten =
         config.rewritten("t.toml".as_ref(), &sources("t.toml", &[], &[]), &files(&[("t.toml", "")])).unwrap();
     let text = String::from_utf8(rewritten.text).unwrap();
@@ -105,4 +105,69 @@ fn a_name_is_one_that_a_host_may_have() {
     let given = files(&[("t.conf", &too_long), ("p", "x\n")]);
     let report = Config::load(&sources("t.conf", &[], &[]), &given).unwrap_err().to_string();
     assert!(report.contains("must have at most 253 letters"), "{report}");
+}
+
+/// A start on a host of this name.
+fn on_host(name: &str, text: &str, words: &[&str]) -> Result<Config, String> {
+    let sources = Sources { host_name: Some(name.to_owned()), ..sources("t.conf", &[], words) };
+    Config::load(&sources, &files(&[("t.conf", text), ("p", "hunter2\n")]))
+        .map(|(config, _)| config)
+        .map_err(|report| report.to_string())
+}
+
+#[test]
+fn a_server_id_may_be_the_number_of_its_pod() {
+    let (auto, line) = ("server-id auto-ordinal\n", "id-generator server-id AUTO-ORDINAL id-range 2\n");
+    for text in [auto.to_owned(), line.to_owned(), format!("{STORE}{auto}")] {
+        let config = on_host("getid-3", &text, &[]).unwrap();
+        assert_eq!((config.server_id, config.server_id_from), (3, ServerIdFrom::HostName));
+        assert_eq!(shown(&config, "server-id"), "3");
+        assert!(shown(&config, "id-generator").starts_with("server-id 3 id-range "));
+        // A stronger source has the last word, both ways.
+        assert_eq!(on_host("getid-3", &text, &["--server-id", "1"]).unwrap().server_id, 1);
+        assert_eq!(on_host("getid-3", "server-id 1", &["--server-id", "auto-ordinal"]).unwrap().server_id, 3);
+    }
+    // A tool that needs no number asks for no name.
+    let (config, _) = load(auto, &[]);
+    assert_eq!((config.server_id, config.shown_server_id()), (0, "auto-ordinal".to_owned()));
+    assert!(!config.server_id_from.is_known());
+}
+
+#[test]
+fn a_host_name_without_a_number_or_with_one_too_large_is_refused() {
+    let refused = |name: &str| on_host(name, "port 1\nserver-id auto-ordinal\n", &[]).unwrap_err();
+    let place = "Reading the configuration file, at line 2\n>>> 'server-id auto-ordinal'\nt.conf:2: ";
+    let report = refused("getid");
+    assert!(
+        report.contains(&format!(
+            "{place}server-id is auto-ordinal, but the host name is 'getid'; must end in a dash and a number, as in getid-3"
+        )) && report.contains("run it in a StatefulSet"),
+        "{report}"
+    );
+    for name in ["getid-4", "getid-2097152", "getid-99999999999999999999"] {
+        let report = refused(name);
+        assert!(
+            report.contains(&format!(
+                "{place}server-id is auto-ordinal, and the host name is '{name}'; the number at its end must be 0 to 3: \
+                 id-range is 2"
+            )) && report.contains("run fewer replicas"),
+            "{report}"
+        );
+    }
+    // One mistake, one line.
+    assert!(!refused("getid-4").contains("errors"), "{}", refused("getid-4"));
+}
+
+/// The number of one pod must not get into a file that all pods may share.
+#[test]
+fn a_rewritten_file_keeps_the_word_for_the_number() {
+    for (path, text) in [("t.conf", "server-id auto-ordinal\n"), ("t.toml", "server-id = \"auto-ordinal\"\n")] {
+        let given = files(&[(path, text)]);
+        let all = Sources { host_name: Some("getid-2".to_owned()), ..sources(path, &[], &[]) };
+        let (config, _) = Config::load(&all, &given).unwrap();
+        let rewritten = config.rewritten(path.as_ref(), &all, &given).unwrap();
+        assert_eq!((String::from_utf8(rewritten.text).unwrap().as_str(), rewritten.overridden.len()), (text, 0));
+        let reloaded = config.reloaded(&all, &given).unwrap();
+        assert_eq!((reloaded.config.server_id, reloaded.kept.len()), (2, 0));
+    }
 }

@@ -14,7 +14,7 @@ use getid::config::directive::Directive;
 use getid::config::ignored::{IGNORED_DIRECTIVES, find};
 use getid::config::{
     BindAddr, BorrowPolicy, Config, FILE_BYTES_MAX, FILES_MAX, Files, GENERATORS_MAX, INCLUDE_DEPTH_MAX, LogLevel,
-    Report, Sources, StateKind, Warning, quote,
+    Report, ServerIdFrom, Sources, StateKind, Warning, quote,
 };
 use getid::config::{Dir, RealFiles};
 use getid::text::glob::Pattern;
@@ -56,7 +56,7 @@ impl<F: Fn(&str) -> Option<Vec<u8>>> Files for Thought<F> {
 fn load(name: &str, bytes: &[u8], environment: &[(&str, &str)], words: &[&str]) -> Loaded {
     let environment = environment.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
     let words = words.iter().map(|word| (*word).to_owned()).collect();
-    let sources = Sources { file: Some(PathBuf::from(name)), environment, words };
+    let sources = Sources { file: Some(PathBuf::from(name)), environment, words, host_name: None };
     Config::load(&sources, &Thought(|path: &str| (path == name).then(|| bytes.to_vec())))
 }
 
@@ -216,7 +216,7 @@ fn the_built_in_text_of_a_row_is_the_built_in_value() {
     for row in Directive::ALL.iter().filter(|row| !row.default.is_empty()) {
         let (mut config, _) = conf(&format!("{} {}", row.name, row.default)).unwrap();
         config.bind_given = false;
-        config.server_id_given = false;
+        config.server_id_from = ServerIdFrom::Nobody;
         assert_eq!(config, Config::default(), "{}", row.name);
     }
 }
@@ -287,7 +287,7 @@ fn the_forks_file_starts_getid_with_one_warning_for_each_directive_without_a_mea
         tcp_keepalive_s: 0,
         pidfile: Some(PathBuf::from("/var/run/redis.pid")),
         dir: Some(PathBuf::from("/home/redis/")),
-        server_id_given: true,
+        server_id_from: ServerIdFrom::Number,
         ..Config::default()
     };
     assert_eq!(config, expected);
@@ -359,7 +359,7 @@ fn mistakes_in_the_environment_are_told() {
     check(
         ("GETID_SERVER_ID", "four"),
         "Reading the environment\n>>> 'GETID_SERVER_ID=four'\nenvironment: server-id: 'four' is not a whole number; must be 0 \
-         to 2097151, or auto\n",
+         to 2097151, or auto or auto-ordinal\n",
     );
     check(
         ("GETID_SERVERID", "1"),

@@ -20,6 +20,7 @@ mod lives;
 mod log;
 mod named;
 mod observe;
+mod pods;
 mod power;
 mod reload;
 mod rough;

@@ -11,6 +11,7 @@ use clap::Args;
 use getid_core::{Key, Spec};
 use tokio::runtime::{Builder, Runtime};
 
+use crate::cli::host_name_with_ordinal;
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
 use crate::config::{Config, Dir, RealFiles, SequenceTable, Sources};
 use crate::sql::{self, About, Answer, Connection, Row, RowChange, RowState, Store, StoreError, Table, Verdict};
@@ -81,7 +82,12 @@ impl StoreArgs {
         say("sequence-table", self.table.clone());
         say("dir", self.dir.as_ref().map(|dir| dir.display().to_string()));
         say("server-id", self.server_id.map(|id| id.to_string()));
-        let sources = Sources { file: self.config.clone(), environment: environment(), words };
+        let sources = Sources {
+            file: self.config.clone(),
+            environment: environment(),
+            words,
+            host_name: host_name_with_ordinal(),
+        };
         // Warnings are for who starts the server.
         let (config, _) = Config::load(&sources, &RealFiles).map_err(|report| report.sentences())?;
         Ok(config)

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use getid_core::SavePoint;
-use nix::sys::utsname::uname;
 
 use super::Failure;
 use crate::claim::cluster::{ClusterClaim, FIRST_TRY, FleetPlace, Hooks, deadline};
@@ -14,6 +13,7 @@ use crate::config::Config;
 use crate::server::Server;
 use crate::server::listen::Listener;
 use crate::system::clock::SystemClock;
+use crate::system::host;
 use crate::text::store_url::StoreUrl;
 
 /// What ties a server to its claim.
@@ -37,14 +37,14 @@ impl Fleet {
                 .map_err(|error| Failure(format!("claim-store: {error}")))
         };
         let fleet = Fleet { view: Arc::default(), hooks: Arc::default(), ends: Arc::default() };
-        let host = host_name();
+        let host = host::name();
         let place = FleetPlace {
             store: open()?,
             shown: store.shown().to_owned(),
             clock: SystemClock::new(),
             dir: config.state_dir.clone(),
             layout: config.layout,
-            server_id: (!config.server_id_auto).then_some(config.server_id),
+            server_id: (!config.server_id_auto()).then_some(config.server_id),
             name: config.claim.instance_name.clone().unwrap_or_else(|| host.clone()),
             address: address(config, listeners, &host),
             host,
@@ -102,11 +102,6 @@ impl Fleet {
             status.instance_name
         );
     }
-}
-
-/// The name of this machine.
-fn host_name() -> String {
-    uname().map(|names| names.nodename().to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// Where clients on other machines reach this server, as far as it knows: an address that it listens on, or its host.

@@ -74,7 +74,12 @@ impl Prepared {
     pub(super) fn run(self) -> Result<(), Failure> {
         let _last_lines = FlushesLog(self.log.clone());
         let config = &self.startup.config;
-        tracing::info!("getid {} starts, pid {}", env!("CARGO_PKG_VERSION"), std::process::id());
+        let starts = format!("getid {} starts, pid {}", env!("CARGO_PKG_VERSION"), std::process::id());
+        match self.startup.alarms.as_slice() {
+            [] => tracing::info!("{starts}"),
+            // In one line with the start: nobody reads on who looks whether it began.
+            alarms => tracing::warn!("{starts}; {}", alarms.join("; ")),
+        }
         for warning in &self.startup.warnings {
             tracing::warn!("{warning}");
         }

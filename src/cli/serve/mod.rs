@@ -14,6 +14,7 @@ mod sequences;
 mod signals;
 pub(super) mod startup;
 mod supervision;
+mod surroundings;
 mod words;
 mod workers;
 

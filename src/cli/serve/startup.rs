@@ -5,8 +5,9 @@
 
 use std::path::PathBuf;
 
+use super::surroundings::{self, Surroundings};
 use super::{access, words};
-use crate::config::{Config, Dir, RealFiles, Report, Sources, StateKind};
+use crate::config::{Config, Dir, RealFiles, Report, ServerIdFrom, Sources, StateKind};
 use crate::generators::end_of_life;
 use crate::server::listen::{Places, TooFewFiles};
 use crate::server::settings::session_settings;
@@ -17,6 +18,8 @@ use crate::system::clock::wall_unix_ms;
 pub(in crate::cli) struct Startup {
     /// All of it; `state_dir` is where it will be.
     pub(in crate::cli) config: Config,
+    /// What is likely to repeat IDs or to lose the state, in sentences: for the first line of the log.
+    pub(in crate::cli) alarms: Vec<String>,
     /// What may not be meant, in sentences.
     pub(in crate::cli) warnings: Vec<String>,
     /// What sessions are made with.
@@ -50,6 +53,8 @@ impl Startup {
         let started_in = std::env::current_dir().unwrap_or_default();
         let mut settings = session_settings(&config)?;
         let dir = Dir::find(&config, &sources.environment, &started_in)?;
+        let around = Surroundings::look(&dir.path);
+        surroundings::missing_server_id(&config, &around)?;
         // The rest of the environment is nobody's business.
         sources.environment.retain(|(name, _)| name.as_encoded_bytes().starts_with(b"GETID_"));
         if purpose == Purpose::Start || !dir.is_missing {
@@ -59,6 +64,10 @@ impl Startup {
             config.state_dir.clone_from(&dir.path);
             // As seen from a folder that is not there.
             config.resolve_paths(&dir.path);
+        }
+        let keeps_files = config.id_state == StateKind::File || config.claim.store.is_some();
+        if keeps_files && (purpose == Purpose::Start || !dir.is_missing) {
+            dir.can_write()?;
         }
         if let Some(users) = access::load_file(&config)? {
             access::check_http_users(&config, &users)?;
@@ -72,7 +81,8 @@ impl Startup {
         if config.http.port != 0 {
             warnings.extend(access::api_warnings(&config, &settings.users));
         }
-        Ok(Startup { config, warnings, settings, config_file, sources, started_in, makes_dir: dir.is_missing })
+        let alarms = surroundings::alarms(&config, &around);
+        Ok(Startup { config, alarms, warnings, settings, config_file, sources, started_in, makes_dir: dir.is_missing })
     }
 }
 
@@ -102,7 +112,7 @@ fn fitted(name: &str, asked: u32, found: u32) -> String {
 /// What may not be meant about the state and the server-id.
 fn own_warnings(config: &Config, dir: &Dir) -> Vec<String> {
     let mut warnings = Vec::new();
-    if !config.server_id_given {
+    if config.server_id_from == ServerIdFrom::Nobody {
         warnings.push("server-id was never set and is 0: two servers with one server-id give the same IDs".to_owned());
     }
     if config.id_state == StateKind::None {

@@ -1,12 +1,18 @@
 //! From the words behind `serve` and `check-config` to where the configuration comes from.
 
 use crate::config::Sources;
+use crate::system::host;
 
 /// The file is the first word unless that is a directive, as redis-server has it, or follows `--config`; the
 /// environment is this process's own.
 pub(super) fn sources(words: Vec<String>) -> Sources {
     let (file, words) = part(words);
-    Sources { file: file.map(Into::into), environment: std::env::vars_os().collect(), words }
+    Sources {
+        file: file.map(Into::into),
+        environment: std::env::vars_os().collect(),
+        words,
+        host_name: Some(host::name()),
+    }
 }
 
 /// The file and the directives. A `--config` that names no file, or a second one, stays among them: the configuration

@@ -32,7 +32,7 @@ pub(super) use self::forget::canonical;
 use self::forget::{FORGET_EXAMPLES, ForgetArgs, forget};
 use self::move_::{MOVE_EXAMPLES, MoveArgs, move_};
 use self::show::{SHOW_EXAMPLES, ShowArgs, show};
-use super::output;
+use super::{host_name_with_ordinal, output};
 use crate::config::{Config, Sources, StateKind};
 use crate::config::{Dir, RealFiles};
 use crate::system::clock::wall_unix_ms;
@@ -153,7 +153,7 @@ struct Configured {
 impl Configured {
     /// Whose record is meant: `named`, or that server's.
     fn server_id(&self, named: Option<u32>) -> Result<u32, String> {
-        named.or(self.config.server_id_given.then_some(self.config.server_id)).ok_or_else(|| {
+        named.or(self.config.server_id_from.is_known().then_some(self.config.server_id)).ok_or_else(|| {
             "whose record? Name the server with --server-id, or give its configuration with --config, server-id in it"
                 .to_owned()
         })
@@ -175,7 +175,7 @@ pub(super) fn says_layout(environment: &[(OsString, OsString)]) -> bool {
 
 fn configured(file: Option<PathBuf>, environment: Environment) -> Result<Configured, String> {
     let says_layout = file.is_some() || says_layout(&environment);
-    let sources = Sources { file, environment, words: Vec::new() };
+    let sources = Sources { file, environment, words: Vec::new(), host_name: host_name_with_ordinal() };
     // Warnings are for who starts the server.
     let (config, _) = Config::load(&sources, &RealFiles).map_err(|report| format!("configuration:\n{report}"))?;
     Ok(Configured { config, says_layout, environment: sources.environment })

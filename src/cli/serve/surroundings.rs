@@ -1,0 +1,236 @@
+//! What a container or a cluster around the server makes of its configuration, where that repeats IDs or loses state.
+//!
+//! Both are silent mistakes: each pod of a `StatefulSet` without a server-id is server 0, and a folder that goes with its
+//! container looks like any other. What was found is in [`Surroundings`]; what follows is decided by functions of it.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use nix::unistd::getppid;
+
+use crate::config::{Config, Report, ServerIdFrom, StateKind, ordinal};
+use crate::system::host;
+use crate::system::mounts::Mount;
+
+/// What is around this process.
+pub(super) struct Surroundings {
+    /// It is what a container of any engine is run for.
+    is_container: bool,
+    /// The same of a pod of Kubernetes.
+    is_pod: bool,
+    /// The pod's, in a pod.
+    host_name: String,
+    /// What the folder of the state is on; `None`: the system does not tell.
+    mount: Option<Mount>,
+}
+
+/// A pod of a Deployment ends in five characters, which may be digits by chance; a `StatefulSet` has fewer pods.
+const ORDINAL_MAX: u32 = 9999;
+
+/// Names of volumes that an engine thought of: 64 hex digits.
+const NO_NAME_LEN: usize = 64;
+
+impl Surroundings {
+    /// Looks around. `dir` is the folder of the state, which may still be missing.
+    pub(super) fn look(dir: &Path) -> Surroundings {
+        // What a container is run for has a parent outside of it, or the container's init. Any other server in one was
+        // started by hand or by a test, and the container's name and folders are not made for it.
+        let is_what_runs = getppid().as_raw() <= 1;
+        // Kubernetes gives it to every container; Docker and Podman leave a file each.
+        let is_pod = is_what_runs && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+        let has_mark = ["/.dockerenv", "/run/.containerenv"].iter().any(|path| Path::new(path).exists());
+        let is_container = is_pod || is_what_runs && has_mark;
+        let there = dir.ancestors().find_map(|path| path.canonicalize().ok());
+        let mount = there.and_then(|path| Mount::of(&path));
+        Surroundings { is_container, is_pod, host_name: host::name(), mount }
+    }
+
+    /// The number of this pod in its `StatefulSet`.
+    fn pod_number(&self) -> Option<u32> {
+        ordinal(&self.host_name).filter(|number| self.is_pod && *number <= ORDINAL_MAX)
+    }
+}
+
+/// Why a pod must not start: it would have the server-id of every other pod of its `StatefulSet`.
+///
+/// The first pod may start: 0 is its number, and a set of one is what many have.
+pub(super) fn missing_server_id(config: &Config, around: &Surroundings) -> Result<(), Report> {
+    // A claim store keeps two servers from one server-id: one of them waits.
+    if config.server_id_from != ServerIdFrom::Nobody || config.claim.store.is_some() {
+        return Ok(());
+    }
+    match around.pod_number() {
+        None | Some(0) => Ok(()),
+        Some(_) => Err(Report::from_sentence(format!(
+            "server-id: nobody set it in the pod {}, so it would be 0 in each pod of its StatefulSet, and all would give the \
+             same IDs; set GETID_SERVER_ID=auto-ordinal, for the number at the end of the pod's name",
+            around.host_name
+        ))),
+    }
+}
+
+/// What an operator has to know first: the text of the first line of the log, as far as something is wrong.
+pub(super) fn alarms(config: &Config, around: &Surroundings) -> Vec<String> {
+    if config.claim.store.is_some() {
+        return Vec::new();
+    }
+    [shared_server_id(config, around), fleeting_state(config, around)].into_iter().flatten().collect()
+}
+
+/// A number that the template of a `StatefulSet` names is the number of all its pods.
+fn shared_server_id(config: &Config, around: &Surroundings) -> Option<String> {
+    let number = around.pod_number().filter(|number| *number > 0)?;
+    let is_other = config.server_id_from == ServerIdFrom::Number && config.server_id != number;
+    is_other.then(|| {
+        format!(
+            "server-id is {} in the pod {}: if its StatefulSet says so, all its pods have this server-id and give the same \
+             IDs; set GETID_SERVER_ID=auto-ordinal there",
+            config.server_id, around.host_name
+        )
+    })
+}
+
+/// A state that goes with its container is no state.
+fn fleeting_state(config: &Config, around: &Surroundings) -> Option<String> {
+    if config.id_state != StateKind::File || !around.is_container {
+        return None;
+    }
+    let what = fleeting(around.mount.as_ref()?)?;
+    Some(format!(
+        "the state will be lost: {} is {what}. A start in a new container finds no record, so its IDs begin {} ms past the \
+         clock, and a clock that was set back by more makes IDs repeat. Mount a volume with a name there, as with -v \
+         getid-{}:/data, in Kubernetes by volumeClaimTemplates",
+        config.state_dir.display(),
+        config.id_max_borrow_ms,
+        config.server_id
+    ))
+}
+
+/// What a folder on this mount goes with; `None`: it stays.
+fn fleeting(mount: &Mount) -> Option<&'static str> {
+    let folders: Vec<&OsStr> = mount.root.iter().collect();
+    let is_made_up =
+        |name: &OsStr| name.len() == NO_NAME_LEN && name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit);
+    if mount.point == Path::new("/") {
+        Some("in the container's own file system, which goes with the container")
+    } else if ["tmpfs", "ramfs"].contains(&mount.kind.as_str()) {
+        Some("in memory (tmpfs), which goes with the container")
+    } else if folders.contains(&OsStr::new("kubernetes.io~empty-dir")) {
+        Some("an emptyDir, which goes with the pod")
+    } else if folders.windows(2).any(|pair| pair[0] == "volumes" && is_made_up(pair[1])) {
+        Some("a volume without a name, which no other container gets")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{RealFiles, Sources};
+
+    const VOLUME: (&str, &str, &str) = ("/data", "/var/lib/docker/volumes/getid-0/_data", "ext4");
+    const OWN: (&str, &str, &str) = ("/", "/", "overlay");
+
+    fn config(words: &str, host_name: &str) -> Config {
+        let words = words.split_whitespace().map(str::to_owned).collect();
+        let sources = Sources { words, host_name: Some(host_name.to_owned()), ..Sources::default() };
+        let (config, _) = Config::load(&sources, &RealFiles).expect("right");
+        Config { state_dir: "/data".into(), ..config }
+    }
+
+    fn pod(host_name: &str, (point, root, kind): (&str, &str, &str)) -> Surroundings {
+        let mount = Mount { point: point.into(), root: root.into(), kind: kind.to_owned() };
+        Surroundings { is_container: true, is_pod: true, host_name: host_name.to_owned(), mount: Some(mount) }
+    }
+
+    #[track_caller]
+    fn check_start(words: &str, host_name: &str, starts: bool) {
+        let result = missing_server_id(&config(words, host_name), &pod(host_name, VOLUME));
+        match result {
+            Ok(()) => assert!(starts, "{words} in {host_name} starts"),
+            Err(report) => {
+                let said = report.sentences();
+                assert!(!starts && said.contains(&format!("in the pod {host_name}")), "{words} in {host_name}: {said}");
+                assert!(said.contains("set GETID_SERVER_ID=auto-ordinal"), "{said}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_pod_that_would_be_server_0_beside_another_one_does_not_start() {
+        check_start("", "getid-1", false);
+        check_start("", "getid-12", false);
+        check_start("--id-state none", "getid-1", false);
+        check_start("", "getid-0", true);
+        check_start("--server-id 1", "getid-1", true);
+        check_start("--server-id 0", "getid-1", true);
+        check_start("--server-id auto-ordinal", "getid-1", true);
+        // A Deployment's, the second with digits by chance.
+        check_start("", "getid-7d9f6c8b55-x2x94", true);
+        check_start("", "getid-7d9f6c8b55-24679", true);
+        // No pod.
+        let machine = Surroundings { is_pod: false, ..pod("getid-1", VOLUME) };
+        assert!(missing_server_id(&config("", "getid-1"), &machine).is_ok());
+    }
+
+    #[test]
+    #[cfg(all(feature = "fleet", feature = "sqlite"))]
+    fn a_claim_store_keeps_pods_with_one_server_id_apart() {
+        let config = config("--claim-store sqlite:claims.db", "getid-1");
+        assert!(missing_server_id(&config, &pod("getid-1", OWN)).is_ok());
+        assert_eq!(alarms(&config, &pod("getid-1", OWN)), [""; 0]);
+    }
+
+    #[test]
+    fn a_number_of_all_pods_is_told() {
+        let said = |words: &str, host_name: &str| alarms(&config(words, host_name), &pod(host_name, VOLUME));
+        let found = said("--server-id 0", "getid-1");
+        assert!(matches!(&found[..], [one] if one.starts_with("server-id is 0 in the pod getid-1: ")), "{found:?}");
+        for (words, host_name) in [
+            ("--server-id 1", "getid-1"),
+            ("--server-id auto-ordinal", "getid-1"),
+            ("--server-id 3", "getid-0"),
+            ("--server-id 3", "getid-7d9f6c8b55-x2x94"),
+        ] {
+            assert_eq!(said(words, host_name), [""; 0], "{words} {host_name}");
+        }
+    }
+
+    #[track_caller]
+    fn check_state(mount: (&str, &str, &str), expected: Option<&str>) {
+        let found = alarms(&config("--server-id 2", "a"), &pod("a", mount));
+        match expected {
+            None => assert_eq!(found, [""; 0], "{mount:?}"),
+            Some(what) => {
+                let said = format!("the state will be lost: /data is {what}");
+                assert!(matches!(&found[..], [one] if one.starts_with(&said)), "{mount:?}: {found:?}");
+                assert!(found[0].contains("begin 3000 ms past the clock") && found[0].contains("-v getid-2:/data"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_state_that_goes_with_its_container_is_told() {
+        let no_name = format!("/var/lib/docker/volumes/{}/_data", "0a".repeat(32));
+        check_state(OWN, Some("in the container's own file system"));
+        check_state(("/", "/var/lib/containers/storage/vfs/dir/x", "ext4"), Some("in the container's own file system"));
+        check_state(("/data", "/", "tmpfs"), Some("in memory"));
+        check_state(("/data", &no_name, "ext4"), Some("a volume without a name"));
+        let empty_dir = "/var/lib/kubelet/pods/3f/volumes/kubernetes.io~empty-dir/data";
+        check_state(("/data", empty_dir, "ext4"), Some("an emptyDir"));
+        check_state(VOLUME, None);
+        check_state(("/data", "/var/lib/kubelet/pods/3f/volumes/kubernetes.io~csi/pvc-1/mount", "xfs"), None);
+        check_state(("/data", "/", "ext4"), None);
+        check_state(("/data", "/srv/getid", "ext4"), None);
+    }
+
+    #[test]
+    fn who_keeps_no_state_loses_none() {
+        assert_eq!(alarms(&config("--server-id 2 --id-state none", "a"), &pod("a", OWN)), [""; 0]);
+        let machine = Surroundings { is_container: false, is_pod: false, ..pod("a", OWN) };
+        assert_eq!(alarms(&config("--server-id 2", "a"), &machine), [""; 0]);
+        let untold = Surroundings { mount: None, ..pod("a", OWN) };
+        assert_eq!(alarms(&config("--server-id 2", "a"), &untold), [""; 0]);
+    }
+}

@@ -1,0 +1,137 @@
+//! Where a server's number comes from (`server-id`): from nobody, a number, the host's name, or the claim store.
+//!
+//! Kubernetes calls the pods of a `StatefulSet` `NAME-0`, `NAME-1` and so on, and the host of a pod has its name. So one
+//! text of a configuration gives each of them a number of its own, without a store that servers share.
+
+use super::row::NumberOrWord;
+use super::values::Values;
+use crate::text::printable::printable_up_to;
+
+/// Who says which number it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServerIdFrom {
+    /// Nobody: it is 0. A start warns of it.
+    #[default]
+    Nobody,
+    /// The configuration.
+    Number,
+    /// The number at the end of the host's name (`auto-ordinal`).
+    HostName,
+    /// The host's name, which was not asked for: a tool that needs no number. It is 0 meanwhile.
+    UnknownHostName,
+    /// The claim store, which knows the numbers that are free (`auto`). It is 0 meanwhile.
+    ClaimStore,
+}
+
+/// The words in place of a number.
+pub(super) const WORDS: &[&str] = &[AUTO, AUTO_ORDINAL];
+
+/// The claim store has one that is free.
+const AUTO: &str = "auto";
+
+/// The host's name ends in it.
+const AUTO_ORDINAL: &str = "auto-ordinal";
+
+/// Characters of a host's name that are shown; Linux has no longer ones.
+const HOST_NAME_CHARS_MAX: usize = 64;
+
+impl ServerIdFrom {
+    /// Whether a start knows the number, and did not make it up.
+    pub fn is_known(self) -> bool {
+        matches!(self, ServerIdFrom::Number | ServerIdFrom::HostName)
+    }
+}
+
+pub(super) fn set(values: &mut Values, value: NumberOrWord) {
+    let config = &mut values.config;
+    (config.server_id, config.server_id_from) = match value {
+        NumberOrWord::Number(number) => {
+            let number = u32::try_from(number).unwrap_or_else(|_| unreachable!("the row's range is narrower"));
+            (number, ServerIdFrom::Number)
+        }
+        NumberOrWord::Word(AUTO_ORDINAL) => (0, ServerIdFrom::UnknownHostName),
+        NumberOrWord::Word(_) => (0, ServerIdFrom::ClaimStore),
+    };
+}
+
+pub(super) fn get(values: &Values) -> NumberOrWord {
+    match values.config.server_id_from {
+        ServerIdFrom::ClaimStore => NumberOrWord::Word(AUTO),
+        ServerIdFrom::UnknownHostName => NumberOrWord::Word(AUTO_ORDINAL),
+        _ => NumberOrWord::Number(values.config.server_id.into()),
+    }
+}
+
+/// What a file says for it to be so again.
+pub(super) fn written(from: ServerIdFrom, number: u32) -> String {
+    match from {
+        ServerIdFrom::ClaimStore => AUTO.to_owned(),
+        ServerIdFrom::HostName | ServerIdFrom::UnknownHostName => AUTO_ORDINAL.to_owned(),
+        ServerIdFrom::Nobody | ServerIdFrom::Number => number.to_string(),
+    }
+}
+
+/// The number behind the last dash of a host's name, up to the first dot, as in `getid-3.getid.default.svc`; `None`
+/// where there is none. A number that is too large for any layout is the largest of its type.
+///
+/// Without a dash digits are no ordinal: names of machines and of a Deployment's pods end in digits by chance.
+pub fn ordinal(host_name: &str) -> Option<u32> {
+    let (_, digits) = host_name.split('.').next()?.rsplit_once('-')?;
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse().unwrap_or(u32::MAX))
+}
+
+/// What is wrong with a host's name without a number at its end, and what helps.
+pub(super) fn no_ordinal(host_name: &str) -> (String, &'static str) {
+    let sentence = format!(
+        "server-id is auto-ordinal, but the host name is '{}'; must end in a dash and a number, as in getid-3",
+        printable_up_to(host_name, HOST_NAME_CHARS_MAX)
+    );
+    let help = "run it in a StatefulSet without hostNetwork, whose pods are NAME-0, NAME-1 and so on; or give this server a \
+                number of its own, as with GETID_SERVER_ID=3";
+    (sentence, help)
+}
+
+/// What is wrong with a number that the layout has no room for, and what helps.
+pub(super) fn misfit(host_name: &str, id_range: u32) -> (String, &'static str) {
+    let sentence = format!(
+        "server-id is auto-ordinal, and the host name is '{}'; the number at its end must be 0 to {}: id-range is {id_range}",
+        printable_up_to(host_name, HOST_NAME_CHARS_MAX),
+        (1_u64 << id_range) - 1
+    );
+    let help = "all servers share one id-range, so raise it on all of them, or run fewer replicas";
+    (sentence, help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(host_name: &str, expected: Option<u32>) {
+        assert_eq!(ordinal(host_name), expected, "{host_name}");
+    }
+
+    #[test]
+    fn the_number_behind_the_last_dash() {
+        check("getid-0", Some(0));
+        check("getid-3", Some(3));
+        check("ids-of-orders-12", Some(12));
+        check("getid-3.getid.default.svc.cluster.local", Some(3));
+        check("getid-03", Some(3));
+        check("getid-2097152", Some(2_097_152));
+        check("getid-99999999999999999999", Some(u32::MAX));
+    }
+
+    #[test]
+    fn names_without_one() {
+        for name in
+            ["", "-", ".", "getid", "getid3", "getid-", "getid-x3", "getid--", "3", "getid.a-3", "getid-+3", "getid-³"]
+        {
+            check(name, None);
+        }
+        // A Deployment's pod, and a container's id.
+        check("getid-7d9f6c8b55-x2x94", None);
+        check("3f2a9c1d0b47", None);
+    }
+}

@@ -1,0 +1,96 @@
+//! Why the system lets this process not at a file or folder, in words that name both sides: whose it is, who asks.
+//!
+//! A volume of another user is the most common mistake of a first start in a container, and "Permission denied" alone
+//! says neither who is wanted nor who was found.
+
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::unistd::{AccessFlags, eaccess, getegid, geteuid};
+
+/// A user, and the group that counts for files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Owner {
+    uid: u32,
+    gid: u32,
+}
+
+/// Whether this process may read what is in a folder and make files there.
+///
+/// # Errors
+///
+/// The operating system's.
+pub fn may_write_in(folder: &Path) -> io::Result<()> {
+    Ok(eaccess(folder, AccessFlags::R_OK | AccessFlags::W_OK | AccessFlags::X_OK)?)
+}
+
+/// What helps against `error`, which this process got at `path` or at a file that it wanted to make there; `None`:
+/// nothing is known of it.
+pub fn remedy(path: &Path, error: &io::Error) -> Option<String> {
+    match error.raw_os_error().map(Errno::from_raw)? {
+        Errno::EROFS => Some("mount a volume there that can be written".to_owned()),
+        Errno::EACCES | Errno::EPERM => {
+            let closed = path.ancestors().find(|place| is_closed(place))?;
+            let found = std::fs::metadata(closed).ok()?;
+            let whose = Owner { uid: found.uid(), gid: found.gid() };
+            let who = Owner { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+            Some(sentence(path, closed, whose, found.mode() & 0o7777, who))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a path is there, and this process may not work with it.
+fn is_closed(path: &Path) -> bool {
+    let Ok(found) = std::fs::metadata(path) else { return false };
+    let enters = if found.is_dir() { AccessFlags::X_OK } else { AccessFlags::empty() };
+    eaccess(path, AccessFlags::R_OK | AccessFlags::W_OK | enters).is_err()
+}
+
+/// `closed` is `path`, or a folder above it. Then nobody is told to give that away: it may be the machine's.
+fn sentence(path: &Path, closed: &Path, whose: Owner, mode: u32, who: Owner) -> String {
+    let (uid, gid) = (who.uid, who.gid);
+    let does = if closed == path && path.parent().is_some() {
+        format!("chown -R {uid}:{gid} {}", path.display())
+    } else {
+        format!("make {} for that user", path.display())
+    };
+    format!(
+        "{} belongs to uid {}, gid {} (mode {mode:o}), and getid runs as uid {uid}, gid {gid}: {does}, or in Kubernetes set \
+         fsGroup: {gid} in the pod's securityContext",
+        closed.display(),
+        whose.uid,
+        whose.gid
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_are_named() {
+        let (whose, who) = (Owner { uid: 0, gid: 4 }, Owner { uid: 999, gid: 998 });
+        let data = Path::new("/data");
+        assert_eq!(
+            sentence(data, data, whose, 0o755, who),
+            "/data belongs to uid 0, gid 4 (mode 755), and getid runs as uid 999, gid 998: chown -R 999:998 /data, or in \
+             Kubernetes set fsGroup: 998 in the pod's securityContext"
+        );
+        // Never that a folder of the machine is to be given away.
+        for (path, closed) in [("/srv/getid", "/srv"), ("/", "/")] {
+            let said = sentence(Path::new(path), Path::new(closed), whose, 0o755, who);
+            assert!(!said.contains("chown") && said.contains(&format!("make {path} for that user")), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_read_only_needs_a_volume() {
+        let said = remedy(Path::new("/data"), &Errno::EROFS.into()).expect("known");
+        assert!(said.contains("mount a volume there"), "{said}");
+        assert_eq!(remedy(Path::new("/data"), &Errno::EIO.into()), None);
+        assert_eq!(remedy(Path::new("/data"), &io::Error::other("not the system's")), None);
+    }
+}

@@ -1,0 +1,169 @@
+//! What a pod, or any other container, around a server means for it, and what the first line of its log says of that.
+//! Names of hosts, process ids and mounts are of namespaces that `unshare` makes: that takes root.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::support::{self, Server, config_get};
+
+/// Who may do nothing.
+const NOBODY: u32 = 65_534;
+
+/// The same server as process 1 of a pod of this name, after `first`.
+fn in_pod(server: &mut Command, name: &str, first: &str) {
+    let mut pod = Command::new("unshare");
+    let script = format!("hostname {name} && {first} && exec \"$0\" \"$@\"");
+    pod.args(["--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", &script]);
+    pod.arg(server.get_program()).args(server.get_args());
+    for (name, value) in server.get_envs() {
+        match value {
+            Some(value) => pod.env(name, value),
+            None => pod.env_remove(name),
+        };
+    }
+    // As Kubernetes has it in every container.
+    pod.env("KUBERNETES_SERVICE_HOST", "10.96.0.1");
+    pod.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    *server = pod;
+}
+
+/// A folder on a disk, which mounted on itself is what a volume is.
+fn volume() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
+}
+
+fn mounted(dir: &Path) -> String {
+    format!("mount --bind '{0}' '{0}'", dir.display())
+}
+
+/// The log of a server that serves in a pod, and what it says of its server-id.
+fn serve(name: &str, dir: &Path, first: &str, words: &[&str]) -> (Server, String, String) {
+    let started = Server::try_start_in(dir, words, |command| in_pod(command, name, first));
+    let mut server = started.unwrap_or_else(|log| panic!("{name} did not start:\n{log}"));
+    server.wait_log("Ready to accept connections");
+    let first_line = server.log_so_far().lines().next().expect("a line").to_owned();
+    let server_id = config_get(&server, "server-id");
+    (server, first_line, server_id)
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_pod_has_the_server_id_of_its_name() {
+    let dir = volume();
+    let (mut server, first, server_id) =
+        serve("getid-3", dir.path(), &mounted(dir.path()), &["--server-id", "auto-ordinal"]);
+    assert!(first.contains(" starts, pid 1") && !first.contains("warning"), "nothing is wrong: {first}");
+    assert_eq!(server_id, "3");
+    assert!(server.wait_log("layout id-range").contains("server-id 3 of 4"));
+    let mut wire = server.connect();
+    assert_eq!(wire.info("server_id"), "3");
+    let id: u64 = wire.ask("GETID").trim_start_matches(':').parse().expect("an ID");
+    assert_eq!(id >> 19 & 3, 3, "in the ID: {id}");
+    assert!(dir.path().join("getid-3.state").exists());
+    drop(server);
+
+    for (name, what) in
+        [("getid", "is 'getid'; must end in a dash and a number"), ("getid-4", "must be 0 to 3: id-range is 2")]
+    {
+        let said = support::refused(dir.path(), &["--server-id", "auto-ordinal"], |command| in_pod(command, name, ":"));
+        assert!(!said.contains(" starts, pid") && said.contains(what), "before anything else: {said}");
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_pod_without_a_server_id_does_not_start_beside_another_one() {
+    let dir = volume();
+    let mount = mounted(dir.path());
+    let said = support::refused(dir.path(), &[], |command| in_pod(command, "getid-1", &mount));
+    let mut lines = said.lines();
+    assert_eq!(lines.next(), Some("*** FATAL CONFIGURATION ERROR ***"), "{said}");
+    let line = lines.next().expect("a sentence");
+    assert!(line.starts_with("server-id: nobody set it in the pod getid-1, "), "{said}");
+    assert!(line.ends_with("set GETID_SERVER_ID=auto-ordinal, for the number at the end of the pod's name"), "{said}");
+    assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "no trace");
+    let (_first, _, server_id) = serve("getid-0", dir.path(), &mount, &[]);
+    assert_eq!(server_id, "0", "the first one may be alone");
+}
+
+/// One number in the template of a `StatefulSet`; and one volume for two pods.
+#[test]
+#[ignore = "needs root"]
+fn two_pods_with_one_server_id_are_told() {
+    let (one, other) = (volume(), volume());
+    let words = ["--server-id", "0"];
+    let (_one, first, _) = serve("getid-0", one.path(), &mounted(one.path()), &words);
+    assert!(!first.contains("warning"), "{first}");
+    let (_other, first, _) = serve("getid-1", other.path(), &mounted(other.path()), &words);
+    assert!(first.contains(" starts, pid 1; server-id is 0 in the pod getid-1: "), "{first}");
+    assert!(first.contains("give the same IDs; set GETID_SERVER_ID=auto-ordinal"), "{first}");
+    let said = support::refused(one.path(), &words, |command| in_pod(command, "getid-2", ":"));
+    assert!(said.contains("server-id 0 is in use: "), "{said}");
+    assert!(said.contains("getid-0.lock is locked by pid 1 on getid-0; stop that process, or set another"), "{said}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_container_without_a_volume_is_told_that_its_state_is_lost() {
+    let dir = volume();
+    let memory = format!("mount -t tmpfs tmpfs '{}'", dir.path().display());
+    let (_server, first, _) =
+        serve("getid-2", dir.path(), &memory, &["--server-id", "2", "--id-max-borrow-ms", "4000"]);
+    let expected = format!("starts, pid 1; the state will be lost: {} is in memory (tmpfs)", dir.path().display());
+    assert!(first.contains(&expected), "{first}");
+    for part in ["its IDs begin 4000 ms past the clock", "Mount a volume with a name there, as with -v getid-2:/data"] {
+        assert!(first.contains(part), "{first}");
+    }
+    // The operator said that there is none.
+    let (_server, first, _) = serve("getid-2", dir.path(), &memory, &["--server-id", "2", "--id-state", "none"]);
+    assert!(!first.contains("will be lost"), "{first}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_volume_that_cannot_be_written_says_whose_it_is() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let shown = dir.path().display();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("done");
+    let as_nobody = |command: &mut Command| {
+        command.uid(NOBODY).gid(NOBODY);
+    };
+    let said = support::refused(dir.path(), &[], as_nobody);
+    assert_eq!(
+        said.lines().nth(1),
+        Some(
+            format!(
+                "dir: '{shown}' cannot be written: Permission denied (os error 13); {shown} belongs to uid 0, gid 0 (mode \
+                 755), and getid runs as uid {NOBODY}, gid {NOBODY}: chown -R {NOBODY}:{NOBODY} {shown}, or in Kubernetes \
+                 set fsGroup: {NOBODY} in the pod's securityContext; or name another with dir"
+            )
+            .as_str()
+        ),
+        "{said}"
+    );
+
+    // A volume that another user's server had: the folder is right, the files are not.
+    chown(dir.path(), Some(NOBODY), Some(NOBODY)).expect("done");
+    let lock = dir.path().join("getid-0.lock");
+    fs::write(&lock, "").expect("done");
+    fs::set_permissions(&lock, fs::Permissions::from_mode(0o600)).expect("done");
+    let said = support::refused(dir.path(), &[], as_nobody);
+    let expected = format!(
+        "cannot open the lock file {0}: Permission denied (os error 13); {0} belongs to uid 0, gid 0 (mode 600), and getid \
+         runs as uid {NOBODY}, gid {NOBODY}: chown -R {NOBODY}:{NOBODY} {0}, or in Kubernetes set fsGroup: {NOBODY}",
+        lock.display()
+    );
+    assert!(said.contains(&expected), "{said}");
+
+    // No volume at all, and a root that is read-only.
+    let read_only = format!("mount -t tmpfs -o ro tmpfs '{shown}'");
+    let said = support::refused(dir.path(), &["--server-id", "0"], |command| in_pod(command, "getid-0", &read_only));
+    let expected =
+        format!("dir: '{shown}' cannot be written: Read-only file system (os error 30); mount a volume there");
+    assert!(said.lines().nth(1).is_some_and(|line| line.starts_with(&expected)), "{said}");
+}
