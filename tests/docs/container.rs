@@ -56,6 +56,9 @@ const HTTP_PORT: &str = "7880";
 fn every_variable_sets_a_directive() {
     check_names("Dockerfile");
     check_names("compose.yaml");
+    for part in ["base/statefulset.yaml", "overlays/claims/statefulset.yaml", "overlays/auto/deployment.yaml"] {
+        check_names(&format!("deploy/kubernetes/{part}"));
+    }
 }
 
 #[test]
