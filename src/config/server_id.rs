@@ -1,7 +1,7 @@
 //! Where a server's number comes from (`server-id`): from nobody, a number, the host's name, or the claim store.
 //!
-//! Kubernetes calls the pods of a `StatefulSet` `NAME-0`, `NAME-1` and so on, and the host of a pod has its name. So one
-//! text of a configuration gives each of them a number of its own, without a store that servers share.
+//! Kubernetes calls the pods of a `StatefulSet` `NAME-0`, `NAME-1` and so on, and the host of a pod has its name. So
+//! one text of a configuration gives each of them a number of its own, without a store that servers share.
 
 use super::row::NumberOrWord;
 use super::values::Values;
