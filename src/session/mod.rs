@@ -428,17 +428,21 @@ impl Session {
         match drawn {
             Ok(reservations) => {
                 let mut ids = Ids::new(&self.client.settings.scheme, reservations);
-                let (mut integers, mut bulks) = (IdWriter::integers(), IdWriter::bulks());
+                // Made by the first that needs it: the room of eight lines is not worth a GETID.
+                let (mut integers, mut bulks) = (None, None);
                 output.reserve(turn.encoded().len() + turn.draws.unnamed as usize * resp::ID_BYTES_MAX);
                 assert_eq!(ids.left, u64::from(turn.draws.unnamed), "a turn is written with the IDs it asked for");
                 for &reply in turn.replies() {
                     match reply {
                         // A single one has no neighbours to gain by.
                         Reply::Integers { count: 1 } => ids.each(1, |id| resp::write_id(id.get(), output)),
-                        Reply::Integers { count } => write_run(&mut ids, count, &mut integers, output),
+                        Reply::Integers { count } => {
+                            let lines = integers.get_or_insert_with(IdWriter::integers);
+                            ids.write_run(count, lines, output);
+                        }
                         Reply::Bulks { count } => {
                             resp::write_array_header(count as usize, output);
-                            write_run(&mut ids, count, &mut bulks, output);
+                            ids.write_run(count, bulks.get_or_insert_with(IdWriter::bulks), output);
                         }
                         Reply::Unheard { count } => ids.each(count, |_| ()),
                         Reply::Named { .. } | Reply::Sequence { .. } | Reply::UnheardSequences { .. } => {
@@ -509,7 +513,7 @@ impl Session {
                 Taken::Unnamed(Reply::Bulks { count }) => {
                     let mut bulks = IdWriter::bulks();
                     resp::write_array_header(count as usize, output);
-                    ids.each(count, |id| bulks.write(id.get(), output));
+                    ids.write_run(count, &mut bulks, output);
                 }
                 Taken::Unnamed(Reply::Unheard { count }) => ids.each(count, |_| ()),
                 // The others are taken in their own ways.
@@ -574,13 +578,6 @@ impl Session {
         let bytes = own + self.client.subscription_bytes();
         if bytes > QUIET_BYTES { bytes } else { 0 }
     }
-}
-
-/// The next `count` IDs as lines of one kind. A function of its own: in the midst of the match the loop was two
-/// instructions an ID longer.
-#[inline(never)]
-fn write_run(ids: &mut Ids<'_>, count: u32, lines: &mut IdWriter, output: &mut Vec<u8>) {
-    ids.each(count, |id| lines.write(id.get(), output));
 }
 
 /// Memory of a session that is not worth counting, bytes.

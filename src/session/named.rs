@@ -151,10 +151,8 @@ impl NamedPart {
     /// Lets go of what was taken, so that what is left is what is there.
     pub(super) fn forget_taken(&mut self) {
         self.reservations.drain(..self.at);
-        if let Some(first) = self.reservations.first_mut().filter(|_| self.taken > 0) {
-            first.first.0 += u64::from(self.taken);
-            first.count = first.count.wrapping_add(u64::from(self.taken));
-            first.len -= self.taken;
+        if let Some(first) = self.reservations.first_mut() {
+            first.drop_front(self.taken);
         }
         (self.at, self.taken) = (0, 0);
     }

@@ -123,7 +123,7 @@ pub use mint::Mint;
 pub use named::{NamedGenerator, NamedGenerators, RequestField};
 pub use refusal::{Blocked, Overload, Refusal};
 pub use save_point::SavePoint;
-pub use scheme::{RandomCycle, Reservation, Scheme};
+pub use scheme::{Eight, RandomCycle, Reservation, Scheme};
 pub use sequence::{
     Ask, CACHE_DEFAULT, Fetch, FetchTaken, Fetched, INCREMENT_MAX, Key, RESERVED_MAX, Remainder, Run, STORES_MAX,
     Segment, Sequence, SequencePolicy, SequenceRefusal, SequenceStatus, Spec, SpecError, VALUE_MAX, WaitPolicy, Waiter,

@@ -194,6 +194,31 @@ fn walks_under_every_split() {
     }
 }
 
+/// IDs that are made by eights are the same as those that are made one by one, over ends of ticks and of the cycle.
+#[test]
+fn by_eights_as_one_by_one_under_every_split() {
+    let mut rng = Random(11);
+    for layout in splits() {
+        let shard_bits = layout.shard_bits();
+        let scheme = scheme(layout, &mut rng);
+        for len in 0..20 {
+            let tick = rng.below(Tick::END.0 - 20);
+            let shard = (1_u64 << shard_bits).saturating_sub(1 + rng.below(12));
+            let first = Slot(tick << shard_bits | shard);
+            let count = (1_u64 << layout.random_bits()).wrapping_sub(rng.below(12));
+            let mut left = Reservation { first, count, len };
+            let one_by_one: Vec<u64> = scheme.ids(left).map(Id::get).collect();
+            let mut by_eights = Vec::new();
+            while left.len > 0 {
+                let (ids, count) = scheme.take_eight(&mut left);
+                assert!(ids.above.is_sorted() && ids.above[7] < 1 << 24, "{layout:?}: {ids:?}");
+                by_eights.extend(ids.above[..count].iter().map(|&above| ids.base + u64::from(above)));
+            }
+            assert_eq!(by_eights, one_by_one, "{layout:?} from {first:?}");
+        }
+    }
+}
+
 /// The carry as a child would do it, one ID at a time.
 fn naive(next: &mut u128, now: u64, shard_bits: u32) -> (u64, u32) {
     let per_tick = 2_u128.pow(shard_bits);
