@@ -2,8 +2,8 @@
 //!
 //! A connection costs system calls and little else, and a wake-up of another thread costs more than answering. So each
 //! thread has a runtime of its own, a connection stays on one thread from its first byte to its last, and the threads
-//! share no queue: only a new connection is handed over, once. What they do share is the issuer, so IDs stay strictly
-//! ordered over all of them.
+//! share no queue: only a new connection is handed over, once. What they do share is the issuer, where a draw
+//! exchanges one word, so IDs stay strictly ordered over all of them.
 //!
 //! A new connection goes to the thread that serves the fewest. In turn would not do: of clients that come in pairs and
 //! leave one by one, those that stay would all be on one thread.

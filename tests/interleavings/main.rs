@@ -1,6 +1,6 @@
 //! The concurrent draw, checked by all its interleavings.
 //!
-//! What threads do together is little: one lock around the mint, one counter beside it. So the steps between which
+//! What threads do together under the lock is little: the mint, and one counter beside it. So the steps between which
 //! another thread may run are few, and instead of a model checker's clever search all orders are tried: draws, the
 //! keeper's saves (begun, landed on the disk, succeeded, failed), ticks of the clock, and after each step the question
 //! what a crash now would leave.
@@ -8,7 +8,9 @@
 //! Checked in every state that can be reached: no two draws overlap, their order is the real-time order, no tick at or
 //! past R + B or what the disk may hold.
 //!
-//! The queue is more: seats, wakers, and whoever comes by serves. So its own source is run under shuttle (`mod queue`).
+//! The queue is more: seats, wakers, and whoever comes by serves. So its own source is run under shuttle (`mod queue`),
+//! and so is the lane, by which draws go without the lock (`mod lanes`). What a draw by the lane comes to when it
+//! stands still between any two of its steps is searched in `getid-core`: `core::lanes::model`.
 //!
 //! At the end, real threads hammer a real issuer for a moment.
 //!
@@ -26,6 +28,7 @@ use getid::system::clock::Clock;
 use getid_core::{Blocked, Layout, Limits, Mint, Reading, Reservation, SavePoint, Tick};
 use roomy::roomy_issuer;
 
+mod lanes;
 #[path = "../support/roomy.rs"]
 mod roomy;
 
@@ -35,8 +38,13 @@ mod roomy;
 mod time;
 
 mod sync {
+    pub(crate) use shuttle::sync::atomic::AtomicU64;
     pub(crate) use shuttle::sync::{Mutex, MutexGuard};
     pub(crate) use std::sync::PoisonError;
+
+    pub(crate) fn thread_number() -> usize {
+        shuttle::current::me().into()
+    }
 }
 
 const MS: u64 = 1_000_000;

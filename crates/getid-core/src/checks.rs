@@ -232,6 +232,28 @@ listed! {
         ResumesWhereItWas,
         /// A claim that was taken from this server on purpose is taken back at once.
         TakesBackAtOnce,
+        /// A draw goes by a lane that is closed.
+        ClosedLaneIsUsed,
+        /// The holder of the lock leaves the lane open.
+        HolderLeavesTheLaneOpen,
+        /// A lane is open before a life's first ID.
+        LaneOpensFresh,
+        /// A lane is open while the watermark comes down.
+        LaneOpensWhileLowering,
+        /// A lane is open while R slews.
+        LaneOpensWhileSlewing,
+        /// A lane is open while others wait.
+        LanePassesTheQueue,
+        /// Draws by a lane never make a save due.
+        LaneIgnoresSaveFrom,
+        /// Draws by a lane go on past the hold.
+        LaneOutlivesItsHold,
+        /// A lane with lower bounds is opened where the one before was closed.
+        LowerLaneOpensInPlace,
+        /// A draw by a lane takes slots, and leaves the random cycle where it was.
+        LaneForgetsTheCycle,
+        /// What lanes gave is not counted.
+        LaneIsNotCounted,
     }
 }
 
@@ -271,6 +293,22 @@ impl Fault {
         Fault::MaxRefusesEverybody,
     ];
 
+    /// Those of lanes: `interleavings` and the tests of the mint find them. Any other fault keeps lanes closed, so that
+    /// draws come by where it is planted.
+    pub const OF_LANES: &[Fault] = &[
+        Fault::ClosedLaneIsUsed,
+        Fault::HolderLeavesTheLaneOpen,
+        Fault::LaneOpensFresh,
+        Fault::LaneOpensWhileLowering,
+        Fault::LaneOpensWhileSlewing,
+        Fault::LanePassesTheQueue,
+        Fault::LaneIgnoresSaveFrom,
+        Fault::LaneOutlivesItsHold,
+        Fault::LowerLaneOpensInPlace,
+        Fault::LaneForgetsTheCycle,
+        Fault::LaneIsNotCounted,
+    ];
+
     /// Those of claims: the model and the scenes of claims find them.
     pub const OF_CLAIMS: &[Fault] = &[
         Fault::SaveIsNotFenced,
@@ -287,7 +325,7 @@ impl Fault {
 #[cfg(feature = "planted-faults")]
 pub use self::planting::{Planted, plant, planted, seen};
 #[cfg(feature = "planted-faults")]
-pub(crate) use self::planting::{any_planted, saw};
+pub(crate) use self::planting::{any_planted, planted_but_of_lanes, saw};
 
 #[cfg(feature = "planted-faults")]
 mod planting {
@@ -310,6 +348,11 @@ mod planting {
     /// Whether this thread is to make any mistake.
     pub(crate) fn any_planted() -> bool {
         PLANTED.get().is_some()
+    }
+
+    /// Whether this thread is to make a mistake that is none of lanes'.
+    pub(crate) fn planted_but_of_lanes() -> bool {
+        PLANTED.get().is_some_and(|fault| !Fault::OF_LANES.contains(&fault))
     }
 
     /// Plants `fault` on this thread until the value returned is dropped; then what was planted before it is back.
@@ -357,6 +400,12 @@ pub(crate) const fn any_planted() -> bool {
     false
 }
 
+/// Never, in a release.
+#[cfg(not(feature = "planted-faults"))]
+pub(crate) const fn planted_but_of_lanes() -> bool {
+    false
+}
+
 /// Nothing, in a release.
 #[cfg(not(feature = "planted-faults"))]
 pub(crate) const fn saw(_: Rare) {}
@@ -384,5 +433,9 @@ listed! {
         FreshStop,
         /// A reading of the boot-time clock failed, or went back.
         Unread,
+        /// Draws went by a lane.
+        DrawnByALane,
+        /// A lane with lower bounds was opened a slot further on.
+        LaneMovedOn,
     }
 }

@@ -91,6 +91,17 @@ pub struct ReferenceClock {
     jumps: u64,
 }
 
+/// R as boot time and a difference.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Straight {
+    /// The first boot time it holds for, ns.
+    pub(crate) from_boot_ns: u64,
+    /// The boot time at which R is at the end of the 42 bits, ns.
+    pub(crate) end_boot_ns: u64,
+    /// R less boot time, in ns, as a number that wraps.
+    pub(crate) offset: u64,
+}
+
 /// A jump ahead that is not followed yet, all in ns.
 #[derive(Clone, Copy, Debug)]
 struct Held {
@@ -159,6 +170,17 @@ impl ReferenceClock {
     /// As [`ReferenceClock::at`], in ns since the epoch.
     pub(crate) fn read_ns(&self, boot_ns: u64) -> u64 {
         self.ns_at(boot_ns.max(self.seen_boot_ns))
+    }
+
+    /// R as the straight line it is between two samples; `None` while it slews, or has no reading to start from.
+    pub(crate) fn straight(&self) -> Option<Straight> {
+        let slews = self.behind_ns != 0 && !planted(Fault::LaneOpensWhileSlewing);
+        let is_straight = !slews && self.base_boot_ns != NEVER_READ && self.back_boot_ns.is_none();
+        is_straight.then(|| Straight {
+            from_boot_ns: self.base_boot_ns,
+            end_boot_ns: self.base_boot_ns.saturating_add(END_NS - self.base_ns),
+            offset: self.base_ns.wrapping_sub(self.base_boot_ns),
+        })
     }
 
     /// The boot time at which R will be at `tick`, if W stays on its course.

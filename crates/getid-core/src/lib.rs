@@ -63,6 +63,7 @@
 //! | **claim** | the right to give IDs with one server-id; who holds it may save |
 //! | **line** | where a named generator is: unit and counter as one number, with an epoch and a unit of its own |
 //! | **mint** | slots, lines, R, borrow limit and watermark policy as one value |
+//! | **lane** | what a draw needs of the mint while nothing is special: it is drawn by without the lock |
 //! | **sequence**, **segment**, **run** | a named counter that a store keeps; a range of it that this server has reserved; values out of it for one request, or several alike |
 //! | **pool**, **lease** | worker ids for other programs; the right to make IDs with one of them in an interval of milliseconds |
 //! | **refusal** | why no ID is given now, as one sentence |
@@ -85,6 +86,7 @@ mod declaration;
 mod fields;
 mod format;
 mod kind;
+mod lane;
 mod layout;
 mod limits;
 mod line;
@@ -116,6 +118,7 @@ pub use fields::{
 };
 pub use format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix};
 pub use kind::{GREGORIAN_UNIX_MS, KINDS, Kind, Shape, kind_words};
+pub use lane::{Lane, LaneDraw, Position};
 pub use layout::{Id, LOW_BITS, Layout, LayoutError, Parts};
 pub use limits::{BorrowPolicy, Limits};
 pub use line::LineSpec;

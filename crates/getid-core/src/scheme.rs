@@ -157,7 +157,8 @@ impl Eight {
 pub struct Reservation {
     /// Where it begins.
     pub first: Slot,
-    /// How many IDs this server had given before the first of these.
+    /// How many IDs this server had given before the first of these, modulo the random cycle's period: it may be less
+    /// than all of them by any number of periods.
     pub count: u64,
     /// How many slots.
     pub len: u32,

@@ -13,7 +13,7 @@
 //! Invariant: `next` only grows while IDs are given, and every slot given lies below `next` and below the end of the
 //! 42 bits.
 
-use crate::checks::{Fault, planted};
+use crate::checks::{Fault, Rare, any_planted, planted, saw};
 use crate::scheme::Reservation;
 use crate::time::{Slot, Tick};
 
@@ -22,18 +22,30 @@ use crate::time::{Slot, Tick};
 pub struct Slots {
     shard_bits: u32,
     next: Slot,
+    /// IDs given, right modulo the random cycle's period alone once a lane was open: it does not tell how often the
+    /// cycle came round.
     count: u64,
+    /// IDs given by [`Slots::reserve`].
+    reserved: u64,
+    /// IDs given by lanes.
+    by_lanes: u64,
 }
 
 impl Slots {
     /// Begins at `position`: no slot below it is given.
     pub fn new(shard_bits: u32, position: Tick) -> Slots {
-        Slots { shard_bits, next: Slot::first_of(position.min(Tick::END), shard_bits), count: 0 }
+        let next = Slot::first_of(position.min(Tick::END), shard_bits);
+        Slots { shard_bits, next, count: 0, reserved: 0, by_lanes: 0 }
     }
 
     /// IDs given so far.
     #[inline]
-    pub fn count(&self) -> u64 {
+    pub fn given(&self) -> u64 {
+        self.reserved + self.by_lanes
+    }
+
+    /// How many IDs were given before the next one, modulo the random cycle's period.
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
@@ -82,18 +94,36 @@ impl Slots {
         self.next = Slot(first.0 + u64::from(n));
         // 2^64 IDs are 584,000 years at a million a second.
         self.count += u64::from(n);
+        self.reserved += u64::from(n);
         debug_assert!(self.next <= Slot::first_of(Tick::END, self.shard_bits), "every slot given fits the 42 bits");
         Some(reservation)
     }
 
     /// Moves the position, up or down: only while no ID was given, when the clock turns out to have been wrong.
     pub(crate) fn reposition(&mut self, position: Tick) {
-        assert!(self.count == 0, "the position moves freely only before the first id");
+        assert!(self.given() == 0, "the position moves freely only before the first id");
         self.next = Slot::first_of(position.min(Tick::END), self.shard_bits);
     }
 
     /// Moves the position up to `position`, at any time; never down.
     pub(crate) fn skip_to(&mut self, position: Tick) {
         self.next = self.next.max(Slot::first_of(position.min(Tick::END), self.shard_bits));
+    }
+    /// Passes over a slot, which nobody gets.
+    pub(crate) fn skip_one(&mut self) {
+        let end = Slot::first_of(Tick::END, self.shard_bits);
+        self.next = Slot(self.next.0 + 1).min(end);
+    }
+
+    /// A lane was open, and has come to `next`. `count`: IDs given, modulo `period`, which is a power of two;
+    /// `by_lanes`: all that lanes have given in this life, as far as the threads have counted them.
+    pub(crate) fn follow_lane(&mut self, next: Slot, count: u64, period: u64, by_lanes: u64) {
+        debug_assert!(any_planted() || next >= self.next, "a lane goes ahead");
+        if next > self.next {
+            saw(Rare::DrawnByALane);
+        }
+        self.next = self.next.max(next);
+        self.count += count.wrapping_sub(self.count) & (period - 1);
+        self.by_lanes = self.by_lanes.max(by_lanes);
     }
 }

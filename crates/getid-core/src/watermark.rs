@@ -276,6 +276,11 @@ impl Watermark {
         self.lowest
     }
 
+    /// Whether it was lowered before the first ID, and no save has told the disk: it may come down further.
+    pub(crate) fn is_lowering(&self) -> bool {
+        self.lowering
+    }
+
     pub(crate) fn lowest_borrow_ms(&self) -> u64 {
         self.lowest_borrow_ms
     }

@@ -1,6 +1,8 @@
-//! The issuer: the lock around the mint and what each generator has for itself, and all that is done under it.
+//! The issuer: the lock around the mint and what each generator has for itself, all that is done under it, and when
+//! draws need not take it.
 
 use std::future::Future;
+use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -12,6 +14,7 @@ use getid_core::{Blocked, BorrowPolicy, ClockEvent, Layout, Limits, Mint, Refusa
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::lane::SharedLane;
 use super::named::{Named, declared_over};
 use super::queue::{Given, Ticket};
 use super::seat::Seat;
@@ -42,6 +45,8 @@ pub struct Issuer<C: Clock = SystemClock> {
     layout: Layout,
     /// It changes at most once, before the first ID: `server-id auto`.
     server_id: AtomicU32,
+    /// By which nearly every draw goes, without the lock.
+    lane: SharedLane,
     state: Mutex<State>,
     /// Notified when there is something for the keeper to do: the watermark is near, or a draw waits.
     pub(super) for_keeper: Notify,
@@ -129,6 +134,7 @@ impl<C: Clock> Issuer<C> {
             clock,
             layout: identity.layout,
             server_id: AtomicU32::new(identity.server_id),
+            lane: SharedLane::new(identity.layout),
             state: Mutex::new(State {
                 mint: Mint::new(identity.layout, limits, found, reading),
                 unnamed: Source::new(Place::Slots, ids_per_s, MAX_WAIT_MS, reading.boot_ns),
@@ -164,6 +170,15 @@ impl<C: Clock> Issuer<C> {
     /// A [`Refusal`]: no IDs now, and its text is the error reply.
     #[inline]
     pub fn try_draw(&self, n: u32) -> Result<Option<Reservation>, Refusal> {
+        // That fault is one under the lock.
+        match if planted(Fault::DrawPanics) { None } else { self.lane.draw(&self.clock, n) } {
+            Some(reservation) => Ok(Some(reservation)),
+            None => self.try_draw_by_the_lock(n),
+        }
+    }
+
+    #[inline(never)]
+    fn try_draw_by_the_lock(&self, n: u32) -> Result<Option<Reservation>, Refusal> {
         let mut state = self.lock();
         assert!(n != 7 || !planted(Fault::DrawPanics), "a fault that a test has planted");
         if !state.unnamed.queue.is_empty() && !planted(Fault::PassesTheQueue) {
@@ -333,8 +348,8 @@ impl<C: Clock> Issuer<C> {
 
     /// What INFO says.
     pub fn status(&self) -> IssuerStatus {
-        let boot_ns = self.clock.boot_ns();
         let state = self.lock();
+        let boot_ns = self.clock.boot_ns();
         let State { mint, unnamed: source, .. } = &*state;
         let (refusing, awaits_save) = source.refusing(mint, boot_ns);
         let waiting_ids = source.queue.queued();
@@ -387,8 +402,8 @@ impl<C: Clock> Issuer<C> {
 
     /// The warning to log while more is asked for than there is, if so.
     pub(crate) fn borrowing(&self) -> Option<String> {
-        let boot_ns = self.clock.boot_ns();
         let state = self.lock();
+        let boot_ns = self.clock.boot_ns();
         state.mint.borrowing(boot_ns, state.unnamed.demand().per_s())
     }
 
@@ -513,8 +528,9 @@ impl<C: Clock> Issuer<C> {
 
     /// Reads the clocks, and logs what they did.
     pub(crate) fn sample(&self) {
-        let reading = self.clock.reading();
         let mut state = self.lock();
+        // Not earlier than the last draw by the lane: R goes on from this reading.
+        let reading = self.clock.reading();
         let events = state.mint.sample(reading);
         let (mint, sources) = state.sources();
         mint.watch_hold(self.clock.clocks());
@@ -591,9 +607,35 @@ impl<C: Clock> Issuer<C> {
         self.panicked.load(Relaxed)
     }
 
+    /// The lock, with the lane closed until the guard is dropped.
+    pub(super) fn lock(&self) -> Held<'_, C> {
+        let mut held = self.lock_beside_the_lane();
+        self.take_lane(&mut held.state);
+        held.has_lane = true;
+        held
+    }
+
+    /// The lock for what neither reads nor changes how far the unnamed generator is: draws by the lane go on meanwhile.
     #[inline]
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| self.close_after_panic(poisoned))
+    pub(super) fn lock_beside_the_lane(&self) -> Held<'_, C> {
+        let state = self.state.lock().unwrap_or_else(|poisoned| self.close_after_panic(poisoned));
+        Held { issuer: self, has_lane: false, state }
+    }
+
+    /// Closes the lane, and tells the mint how far it has come.
+    fn take_lane(&self, state: &mut State) {
+        if let Some(position) = self.lane.close() {
+            let (given, ahead) = (self.lane.given(), self.lane.ahead());
+            state.mint.follow_lane(position, self.clock.boot_ns(), given, ahead);
+        }
+    }
+
+    fn open_lane(&self, state: &mut State) {
+        // Who waits is served first.
+        let is_clear = state.unnamed.queue.is_empty() || planted(Fault::LanePassesTheQueue);
+        if is_clear && let Some((position, lane)) = state.mint.lane() {
+            self.lane.open(position, &lane);
+        }
     }
 
     /// A draw panicked, and nobody knows what state it left. Refuse rather than repeat, and let the keeper end the
@@ -607,6 +649,41 @@ impl<C: Clock> Issuer<C> {
         }
         self.for_keeper.notify_one();
         state
+    }
+}
+
+/// The lock. Whoever has the lane too has closed it, and dropping this opens it again, as far as the mint allows.
+pub(super) struct Held<'a, C: Clock> {
+    issuer: &'a Issuer<C>,
+    has_lane: bool,
+    state: MutexGuard<'a, State>,
+}
+
+impl<C: Clock> Deref for Held<'_, C> {
+    type Target = State;
+
+    #[inline]
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl<C: Clock> DerefMut for Held<'_, C> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl<C: Clock> Drop for Held<'_, C> {
+    #[inline]
+    fn drop(&mut self) {
+        match (std::thread::panicking(), self.has_lane) {
+            (false, true) => self.issuer.open_lane(&mut self.state),
+            // Nobody knows what a panic has left: it stays closed, and who takes the lock next finds that poisoned.
+            (true, false) => self.issuer.take_lane(&mut self.state),
+            (true, true) | (false, false) => {}
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! IDs by the clock: one owner of the [`Mint`](getid_core::Mint) in a process, and the queue before it.
 //!
-//! Asking for IDs is one linearizable step of tens of nanoseconds: a short lock around pure structs, and one clock
-//! reading inside it. A channel to an actor and back would cost more than everything else a request does. Only a draw
-//! that would pass the watermark or the borrow limit waits, in a queue under the same lock.
+//! Asking for IDs is one linearizable step of tens of nanoseconds: one clock reading, and one exchange of a word, the
+//! `lane`. Whatever is special takes a short lock around pure structs, whose holder closes the lane first. Draws of
+//! named generators take the lock too, and leave the lane open. A channel to an actor and back would cost more than
+//! everything else a request does. Only a draw that would pass the watermark or the borrow limit waits, in a queue under the same lock.
 //!
 //! All decisions are made by what is pure: the mint says which IDs may be given, [`queue`] whose turn it is and which
 //! draw may wait at all, [`demand`] how much is asked for. The [`Issuer`] gives them the time and does what they want
@@ -23,10 +24,14 @@
 //! draw, pieces are put in order of time, so they ascend; a connection's next turn begins when the one before has
 //! ended, so they ascend over turns.
 //!
-//! Invariant: while a draw waits, IDs are given by the queue only.
+//! The lane does not change any of this: an exchange that succeeds is a draw between two holders of the lock, and each
+//! holder begins where the lane has come to.
+//!
+//! Invariant: while a draw waits, IDs are given by the queue only. The lane is closed then.
 
 pub mod demand;
 mod issuer;
+mod lane;
 mod named;
 mod named_status;
 pub mod queue;

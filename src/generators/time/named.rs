@@ -167,7 +167,7 @@ impl<C: Clock> Issuer<C> {
     /// When there is none of this index, which [`Issuer::declare`] did not say then.
     #[inline]
     pub fn try_draw_named(&self, index: usize, n: u32) -> Result<Option<Reservation>, Refusal> {
-        let mut state = self.lock();
+        let mut state = self.lock_beside_the_lane();
         let State { mint, named, .. } = &mut *state;
         let source = &mut named[index].source;
         if !source.queue.is_empty() {
@@ -205,8 +205,8 @@ impl<C: Clock> Issuer<C> {
 
     /// What the generators of these indices say of themselves.
     pub fn named_status(&self, indices: impl IntoIterator<Item = usize>) -> Vec<NamedStatus> {
-        let boot_ns = self.clock.boot_ns();
         let state = self.lock();
+        let boot_ns = self.clock.boot_ns();
         let reference_unix_ms = state.mint.status(boot_ns).reference.unix_ms(self.identity().layout.epoch());
         let status = indices.into_iter().map(|index| state.named_status(index, boot_ns, reference_unix_ms));
         let statuses: Vec<_> = status.collect();

@@ -22,6 +22,7 @@
 //!
 //! What is not here: waiting, waking, log lines and the disk. The mint says what it wants and is told what happened.
 
+mod lanes;
 mod lines;
 mod named;
 
@@ -34,6 +35,7 @@ use crate::checks::{Fault, Rare, any_planted, planted, saw};
 use crate::claim::{Clocks, Hold, HoldWatch};
 use crate::clock::{Reading, ReferenceClock};
 use crate::clock_event::ClockEvent;
+use crate::lane::Opened;
 use crate::layout::Layout;
 use crate::limits::{BorrowPolicy, Limits};
 use crate::refusal::{Blocked, Overload, Refusal};
@@ -82,6 +84,8 @@ pub struct Mint {
     /// A draw past this slot makes a save due.
     save_from: Slot,
     closed: bool,
+    /// The bounds of the last lane.
+    opened: Opened,
     highest_borrow_ms: u64,
     refusals: u64,
 }
@@ -129,6 +133,7 @@ impl Mint {
             hold: None,
             save_from: Slot(u64::MAX),
             closed: false,
+            opened: Opened::NOTHING,
             highest_borrow_ms: 0,
             refusals: 0,
         };
@@ -258,7 +263,7 @@ impl Mint {
 
     /// IDs that the unnamed generator gave in this life.
     pub fn ids_issued(&self) -> u64 {
-        self.slots.count()
+        self.slots.given()
     }
 
     /// Takes a reading of the clocks, about ten times a second, and says what to log.
@@ -342,7 +347,7 @@ impl Mint {
 
     /// IDs that all have given in this life.
     fn issued(&self) -> u64 {
-        self.slots.count() + self.lines.issued()
+        self.slots.given() + self.lines.issued()
     }
 
     /// What the watermark's policy looks at.
@@ -496,6 +501,7 @@ impl Mint {
             }
             self.start.position = self.position();
         }
+        self.opened = Opened::ANYTHING;
         self.set_borrow();
         self.set_gate();
     }
@@ -527,7 +533,7 @@ impl Mint {
 
     /// Whether this life has given no ID, of any generator.
     fn is_fresh(&self) -> bool {
-        self.slots.count() == 0 && (self.lines.issued() == 0 || planted(Fault::LinesAreFresh))
+        self.slots.given() == 0 && (self.lines.issued() == 0 || planted(Fault::LinesAreFresh))
     }
 
     fn set_gate(&mut self) {
@@ -605,7 +611,7 @@ impl Mint {
     pub fn status(&self, boot_ns: u64) -> Status {
         let reference = self.clock.at(boot_ns);
         Status {
-            ids_issued: self.slots.count(),
+            ids_issued: self.slots.given(),
             line_ids_issued: self.lines.issued(),
             position: self.slots.position(),
             reference,

@@ -290,7 +290,7 @@ fn the_end_of_the_42_bits_is_a_wall() {
         let mut slots = Slots::new(shard_bits, Tick(Tick::LAST.0 - 1));
         assert_eq!(slots.room(Tick(0), Tick::END), 2 * u64::from(in_tick));
         assert_eq!(slots.reserve(Tick(0), 2 * in_tick + 1, Tick::END), None, "whole or not at all");
-        assert_eq!(slots.count(), 0);
+        assert_eq!(slots.given(), 0);
         let most = slots.reserve(Tick(0), 2 * in_tick - 1, Tick::END).expect("has room");
         let id = scheme.ids(Reservation { first: Slot(most.first.0 + u64::from(most.len) - 1), len: 1, ..most });
         assert!(id.last().expect("one").get() < 1 << 63);

@@ -10,6 +10,7 @@ mod clock;
 mod declarations;
 mod field_layouts;
 mod fork_model;
+mod lanes;
 mod layout;
 mod line_lives;
 mod lines;

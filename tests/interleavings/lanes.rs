@@ -1,0 +1,248 @@
+//! The words of the lane: the issuer's own source under shuttle, which picks which thread goes on at each of them; and
+//! real threads beside a real keeper.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use getid::claim::{Identity, NoClaim};
+use getid::system::clock::Clock;
+use getid_core::checks::{Fault, plant};
+use getid_core::{Id, Layout, Limits, RandomCycle, Reservation, SavePoint, Scheme};
+use shuttle::future::block_on;
+use shuttle::thread;
+
+use crate::roomy::roomy_issuer;
+use crate::time::{Issuer, Next};
+use crate::{MS, SharedClock, WALL_UNIX_MS};
+
+/// Faults of how threads share a lane.
+const OF_SHARING: [Fault; 4] =
+    [Fault::ClosedLaneIsUsed, Fault::HolderLeavesTheLaneOpen, Fault::LanePassesTheQueue, Fault::LaneIsNotCounted];
+
+/// Orders of threads that are tried for each scene.
+const ORDERS: usize = 1000;
+
+/// It stands still unless it is moved.
+#[derive(Clone)]
+struct StillClock(Arc<AtomicU64>);
+
+impl Clock for StillClock {
+    fn boot_ns(&self) -> u64 {
+        self.0.load(SeqCst)
+    }
+
+    fn wall_unix_us(&self) -> i64 {
+        WALL_UNIX_MS * 1000 + (self.0.load(SeqCst) / 1000).cast_signed()
+    }
+}
+
+/// A server that has given one ID and may give 4 slots a ms; a claim that keeps nothing.
+struct Scene {
+    issuer: Arc<Issuer<StillClock>>,
+    clock: StillClock,
+    claim: getid::claim::Taken<NoClaim>,
+}
+
+fn layout() -> Layout {
+    Layout::new(Layout::default().epoch(), 16, 2, 3).expect("21")
+}
+
+impl Scene {
+    fn new(max_borrow_ms: u64) -> Scene {
+        let identity = Identity { server_id: 0, layout: layout() };
+        let now = identity.layout.epoch().tick_at(WALL_UNIX_MS).expect("a tick");
+        let limits = Limits { max_borrow_ms, lead_ms: max_borrow_ms, ..Limits::default() };
+        let found = SavePoint { watermark: now, reference: now, max_borrow_ms: 0 };
+        let clock = StillClock(Arc::new(AtomicU64::new(MS)));
+        let claim = NoClaim::taken(Some(found));
+        let issuer = Arc::new(Issuer::new(clock.clone(), identity, limits, Some(found)));
+        let mut scene = Scene { issuer, clock, claim };
+        scene.save();
+        for _ in 0..=max_borrow_ms {
+            scene.tick();
+        }
+        block_on(scene.issuer.draw(1, &mut Vec::new())).expect("an ID");
+        scene
+    }
+
+    fn tick(&mut self) {
+        self.clock.0.fetch_add(MS, SeqCst);
+        self.issuer.sample();
+        self.save();
+    }
+
+    fn save(&mut self) {
+        if let Some(point) = self.issuer.wanted_save() {
+            block_on(self.issuer.save(&mut self.claim, point)).expect("no store fails less");
+        }
+    }
+}
+
+/// Three draws of one thread after another, and what they got.
+fn drawing(issuer: &Arc<Issuer<StillClock>>, of: [u32; 3]) -> thread::JoinHandle<Vec<Reservation>> {
+    let issuer = Arc::clone(issuer);
+    thread::spawn(move || of.into_iter().filter_map(|n| issuer.try_draw(n).expect("no refusal")).collect())
+}
+
+/// No slot is given twice, each thread's ascend, and the random cycle goes on by one for each ID.
+fn judge(drawn: &[Vec<Reservation>]) -> u64 {
+    let mut all = drawn.concat();
+    for each in drawn {
+        assert!(each.is_sorted_by_key(|piece| piece.first), "{each:?}");
+    }
+    all.sort_unstable_by_key(|piece| piece.first);
+    for pair in all.windows(2) {
+        assert!(pair[0].first.0 + u64::from(pair[0].len) <= pair[1].first.0, "{pair:?} overlap");
+        let ends = pair[0].count + u64::from(pair[0].len);
+        assert_eq!(ends % 8, pair[1].count % 8, "{pair:?}: the random cycle");
+    }
+    all.iter().map(|piece| u64::from(piece.len)).sum()
+}
+
+/// Threads that draw, beside one that does all that is done under the lock.
+fn draws_beside_the_keeper() {
+    let mut scene = Scene::new(20);
+    let issuer = Arc::clone(&scene.issuer);
+    let before = issuer.status().mint.ids_issued;
+    let drawing = [drawing(&issuer, [1, 3, 2]), drawing(&issuer, [2, 1, 5]), drawing(&issuer, [4, 1, 1])];
+    let mut mine = Vec::new();
+    for max_borrow_ms in [3, 20] {
+        scene.tick();
+        issuer.set_limits(Limits { max_borrow_ms, lead_ms: max_borrow_ms, ..Limits::default() });
+        scene.save();
+        mine.extend(issuer.try_draw(1).expect("no refusal"));
+        assert!(issuer.status().mint.position <= issuer.status().mint.watermark);
+    }
+    let [a, b, c] = drawing.map(|thread| thread.join().expect("a thread"));
+    let ids = judge(&[a, b, c, mine]);
+    assert_eq!(issuer.status().mint.ids_issued - before, ids, "each is counted");
+}
+
+/// The last act stores where IDs end, whatever is under way.
+fn draws_beside_the_last_act() {
+    let scene = Scene::new(20);
+    let issuer = Arc::clone(&scene.issuer);
+    let threads = [1, 2].map(|n| {
+        let issuer = Arc::clone(&issuer);
+        thread::spawn(move || (0..4).map_while(|_| issuer.try_draw(n).ok().flatten()).collect::<Vec<_>>())
+    });
+    let last = issuer.close().expect("a right clock");
+    let drawn = threads.map(|thread| thread.join().expect("a thread"));
+    judge(&drawn);
+    for piece in drawn.concat() {
+        assert!((piece.first.0 + u64::from(piece.len)) <= last.watermark.0 << 2, "{piece:?} and {last:?}");
+    }
+}
+
+/// Who comes while others wait does not get what they wait for.
+fn nobody_passes_who_waits() {
+    let mut scene = Scene::new(3);
+    let issuer = Arc::clone(&scene.issuer);
+    let waiting = Arc::clone(&issuer);
+    let large = thread::spawn(move || {
+        let mut drawn = Vec::new();
+        block_on(waiting.draw(40, &mut drawn)).expect("ids");
+        drawn
+    });
+    for _ in 0..100 {
+        if issuer.status().waiting == 1 {
+            break;
+        }
+        thread::yield_now();
+    }
+    let mut small = None;
+    for _ in 0..40 {
+        // Time makes room, and before anybody is served one more comes.
+        scene.clock.0.fetch_add(MS, SeqCst);
+        let waited = issuer.status().waiting == 1;
+        if waited {
+            small = issuer.try_draw(1).expect("no refusal");
+            assert_eq!(small, None, "others wait");
+        }
+        scene.issuer.sample();
+        scene.save();
+        while issuer.serve() == Next::More {}
+    }
+    judge(&[large.join().expect("a thread"), small.into_iter().collect()]);
+}
+
+const SCENES: [(&str, fn()); 3] = [
+    ("draws beside the keeper", draws_beside_the_keeper),
+    ("draws beside the last act", draws_beside_the_last_act),
+    ("nobody passes who waits", nobody_passes_who_waits),
+];
+
+#[test]
+fn the_real_issuer_under_many_orders_of_threads() {
+    for (name, scene) in SCENES {
+        println!("{name}");
+        shuttle::check_random(scene, ORDERS);
+    }
+}
+
+#[test]
+fn faults_of_sharing_are_found() {
+    for fault in OF_SHARING {
+        let found = SCENES.iter().find(|(_, scene)| {
+            let played = std::panic::catch_unwind(|| {
+                let _planted = plant(fault);
+                shuttle::check_random(*scene, ORDERS);
+            });
+            played.is_err()
+        });
+        let (name, _) = found.unwrap_or_else(|| panic!("{fault:?} was not found"));
+        println!("{fault:?}: found by '{name}'");
+    }
+}
+
+/// Any 1024 IDs in a row carry each random value once, whichever threads drew them and however often the keeper closed
+/// the lane meanwhile.
+#[test]
+fn real_threads_go_on_with_one_random_cycle() {
+    const THREADS: u64 = 4;
+    const DRAWS: u64 = 10_000;
+    let layout = Layout::default();
+    let clock = SharedClock::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = runtime.expect("a runtime");
+    let issuer = roomy_issuer(&runtime, clock, Identity { server_id: 1, layout }, 60_000);
+    let is_over = AtomicBool::new(false);
+    let drawn: Vec<Reservation> = std::thread::scope(|scope| {
+        // Time is pushed on by whoever waits for it, so the keeper has no pause.
+        scope.spawn(|| {
+            runtime.block_on(async {
+                while !is_over.load(SeqCst) {
+                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                }
+            });
+        });
+        let issuer = &issuer;
+        let draw = |thread| (0..DRAWS).map(move |i| 1 + u32::try_from((i * 7 + thread) % 13).expect("small"));
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                scope.spawn(move || {
+                    draw(thread).filter_map(|n| issuer.try_draw(n).expect("no refusal")).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        let all = threads.into_iter().flat_map(|thread| thread.join().expect("a thread")).collect();
+        is_over.store(true, SeqCst);
+        all
+    });
+    let status = issuer.status().mint;
+    assert_eq!(drawn.iter().map(|piece| u64::from(piece.len)).sum::<u64>(), status.ids_issued, "each is counted");
+
+    let cycle = RandomCycle::new((0..1024).collect()).expect("a permutation");
+    let scheme = Scheme::new(layout, 1, cycle).expect("they fit");
+    let mut ids: Vec<Id> = drawn.iter().flat_map(|&piece| scheme.ids(piece)).collect();
+    assert!(ids.len() > 100_000, "{}", ids.len());
+    ids.sort_unstable();
+    assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "an ID came twice");
+    let random: Vec<u32> = ids.iter().map(|&id| layout.split(id).random).collect();
+    // With these, any 1024 in a row are different.
+    let mut first = random[..1024].to_vec();
+    first.sort_unstable();
+    assert!(first.into_iter().eq(0..1024), "the first 1024 carry each value");
+    let again = random.iter().zip(&random[1024..]).all(|(before, after)| before == after);
+    assert!(again, "and so do all others");
+}
