@@ -316,16 +316,12 @@ impl Builder {
         if !self.any_refused(&["server-id"]) && !self.values.config.layout.has_server(server_id) {
             let places = self.places(&["server-id", "id-range"]);
             let id_range = self.values.id_range;
-            let (sentence, help) = match &self.host_name {
-                Some(host_name) => server_id::misfit(host_name, id_range),
-                None => {
-                    let last = (1u64 << id_range) - 1;
-                    let sentence = format!("server-id is {server_id}, must be 0 to {last}: id-range is {id_range}");
-                    (
-                        sentence,
-                        "all servers share one id-range, so raise it on all of them, or choose another server-id",
-                    )
-                }
+            let (sentence, help) = if let Some(host_name) = &self.host_name {
+                server_id::misfit(host_name, id_range)
+            } else {
+                let last = (1u64 << id_range) - 1;
+                let sentence = format!("server-id is {server_id}, must be 0 to {last}: id-range is {id_range}");
+                (sentence, "all servers share one id-range, so raise it on all of them, or choose another server-id")
             };
             let subject = self.subject_of(&places);
             self.problems.push(Problem::new(places, subject, sentence).with_help(Some(help.to_owned())));

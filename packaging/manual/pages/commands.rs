@@ -172,7 +172,7 @@ fn flags(option: &Arg) -> String {
 
 fn value(argument: &Arg) -> String {
     let names = argument.get_value_names().unwrap_or_default();
-    let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+    let names: Vec<&str> = names.iter().map(clap::builder::Str::as_str).collect();
     let text = if names.is_empty() { argument.get_id().as_str().to_owned() } else { names.join(" ") };
     let several = argument.is_positional() && argument.get_num_args().is_some_and(|range| range.max_values() > 1);
     format!("{}{}", italic(&text), if several { " ..." } else { "" })
@@ -185,7 +185,8 @@ fn help(argument: &Arg) -> String {
         return help;
     }
     let values = argument.get_possible_values();
-    let names: Vec<&str> = values.iter().filter(|value| !value.is_hide_set()).map(|value| value.get_name()).collect();
+    let names: Vec<&str> =
+        values.iter().filter(|value| !value.is_hide_set()).map(clap::builder::PossibleValue::get_name).collect();
     if !names.iter().all(|name| help.contains(name)) {
         help = format!("{help} One of {}.", names.join(", "));
     }
