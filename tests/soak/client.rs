@@ -1,0 +1,146 @@
+//! A client that draws IDs until its server's life is over: it connects again whenever its connection ends.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::str;
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::judge::{Judge, Layout, Run, Witness};
+use crate::random::Random;
+
+/// How long before it looks again whether the life is over, or the server listens.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+const READ_TIMEOUT: Duration = Duration::from_millis(100);
+
+const BUFFER_BYTES: usize = 1 << 18;
+
+/// What a client sends again and again.
+#[derive(Clone, Copy)]
+pub(crate) struct Habit {
+    /// IDs of one MGETID; none: it sends GETID.
+    pub(crate) ids: Option<u32>,
+    /// Requests in flight.
+    pub(crate) depth: u32,
+}
+
+/// Draws until the life is over; what it got.
+pub(crate) fn draw(judge: &Judge, layout: Layout, socket: &Path, habit: Habit, mut random: Random) -> Vec<Run> {
+    let mut witness = Witness::new(judge, layout);
+    while !judge.is_over() {
+        // An error of the connection is the server's end, or its beginning.
+        let _ = converse(judge, &mut witness, socket, habit, &mut random);
+        witness.has_all();
+        sleep(LOOK_AGAIN);
+    }
+    witness.into_runs()
+}
+
+fn converse(
+    judge: &Judge,
+    witness: &mut Witness<'_>,
+    socket: &Path,
+    habit: Habit,
+    random: &mut Random,
+) -> io::Result<()> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(READ_TIMEOUT))?;
+    let request = habit.ids.map_or_else(|| "GETID\r\n".to_owned(), |ids| format!("MGETID {ids}\r\n"));
+    let requests = request.repeat(habit.depth as usize).into_bytes();
+    let mut replies = Replies { stream: stream.try_clone()?, buffer: vec![0; BUFFER_BYTES], begin: 0, end: 0 };
+    while !judge.is_over() {
+        witness.asks();
+        stream.write_all(&requests)?;
+        if random.one_in(500) {
+            // It hangs up on its replies: what it does not read nobody may get.
+            return Ok(());
+        }
+        let mut served = false;
+        for _ in 0..habit.depth {
+            served |= take_reply(judge, witness, &mut replies)?;
+        }
+        witness.has_all();
+        if !served {
+            sleep(LOOK_AGAIN);
+        }
+    }
+    Ok(())
+}
+
+/// Whether there were IDs in it.
+fn take_reply(judge: &Judge, witness: &mut Witness<'_>, replies: &mut Replies) -> io::Result<bool> {
+    let line = replies.line(judge)?;
+    match line.split_first() {
+        Some((b':', id)) => {
+            let id = number(id)?;
+            witness.takes(id);
+            Ok(true)
+        }
+        Some((b'*', count)) => {
+            for _ in 0..number(count)? {
+                // Its length, which the line says too.
+                replies.line(judge)?;
+                let id = number(replies.line(judge)?)?;
+                witness.takes(id);
+            }
+            Ok(true)
+        }
+        Some((b'-', error)) => {
+            witness.refused(str::from_utf8(error).unwrap_or("no text"));
+            Ok(false)
+        }
+        _ => {
+            let line = String::from_utf8_lossy(line).into_owned();
+            judge.found(|| format!("'{line}' is no reply to GETID or MGETID"));
+            Err(ErrorKind::InvalidData.into())
+        }
+    }
+}
+
+fn number(digits: &[u8]) -> io::Result<u64> {
+    let value = digits.iter().try_fold(0_u64, |value, digit| match digit {
+        b'0'..=b'9' => value.checked_mul(10)?.checked_add(u64::from(digit - b'0')),
+        _ => None,
+    });
+    value.ok_or_else(|| ErrorKind::InvalidData.into())
+}
+
+struct Replies {
+    stream: UnixStream,
+    buffer: Vec<u8>,
+    begin: usize,
+    end: usize,
+}
+
+impl Replies {
+    /// The next line, without its end.
+    fn line(&mut self, judge: &Judge) -> io::Result<&[u8]> {
+        let mut looked_at = self.begin;
+        loop {
+            if let Some(length) = self.buffer[looked_at..self.end].iter().position(|&byte| byte == b'\n') {
+                let (begin, end) = (self.begin, looked_at + length);
+                self.begin = end + 1;
+                return Ok(self.buffer[begin..end].trim_ascii_end());
+            }
+            looked_at = self.end;
+            if self.end == self.buffer.len() {
+                self.buffer.copy_within(self.begin.., 0);
+                (looked_at, self.end, self.begin) = (self.end - self.begin, self.end - self.begin, 0);
+            }
+            match self.stream.read(&mut self.buffer[self.end..]) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(bytes) => self.end += bytes,
+                // A server that stands still is waited for.
+                Err(error) if [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind()) => {
+                    if judge.is_over() {
+                        return Err(error);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

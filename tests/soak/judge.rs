@@ -1,0 +1,218 @@
+//! What is checked: no slot twice, and each ID larger than any whose reply came before its request, whatever happened to
+//! the server in between.
+//!
+//! It shares no code with the server. IDs are not kept: those of one connection that follow each other become one run of
+//! slots. Runs are kept for a life of the server, and compared with each other at its end. The next life's IDs lie above
+//! all of them, which is checked with one number.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The server-id of every life.
+pub(crate) const SERVER_ID: u64 = 1;
+
+/// Bits of the server-id, `id-range`.
+pub(crate) const SERVER_BITS: u32 = 2;
+
+/// Bits below the time.
+const LOW_BITS: u32 = 21;
+
+/// Where the counter is in an ID. It may change between lives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub(crate) shard_bits: u32,
+}
+
+impl Layout {
+    pub(crate) fn random_bits(self) -> u32 {
+        LOW_BITS - SERVER_BITS - self.shard_bits
+    }
+
+    /// Time and counter as one number, or none where the ID is another server's. Two IDs with one slot differ at most in
+    /// their random part; so "no slot twice" is more than "no ID twice".
+    fn slot(self, id: u64) -> Option<u64> {
+        let server_id = id >> (LOW_BITS - SERVER_BITS) & ((1 << SERVER_BITS) - 1);
+        let shard = id >> self.random_bits() & ((1 << self.shard_bits) - 1);
+        (server_id == SERVER_ID).then_some(id >> LOW_BITS << self.shard_bits | shard)
+    }
+}
+
+/// Consecutive slots that one connection got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Run {
+    first: u64,
+    last: u64,
+}
+
+/// Two runs that have a slot in common.
+pub(crate) fn overlap(runs: &mut [Run]) -> Option<(Run, Run)> {
+    runs.sort_unstable();
+    runs.array_windows().find(|[one, next]| next.first <= one.last).map(|&[one, next]| (one, next))
+}
+
+/// What all connections of the soak have in common.
+#[derive(Default)]
+pub(crate) struct Judge {
+    /// The largest ID whose reply has come.
+    highest: AtomicU64,
+    pub(crate) ids: AtomicU64,
+    /// Runs of this life.
+    pub(crate) runs: AtomicU64,
+    /// The life is over: whoever draws stops.
+    pub(crate) over: AtomicBool,
+    refusals: Mutex<BTreeMap<String, u64>>,
+    violation: Mutex<Option<String>>,
+}
+
+impl Judge {
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn ids(&self) -> u64 {
+        self.ids.load(Ordering::Relaxed)
+    }
+
+    /// Only the first one is kept: what comes after may follow from it.
+    pub(crate) fn found(&self, violation: impl FnOnce() -> String) {
+        self.violation.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(violation);
+    }
+
+    pub(crate) fn violation(&self) -> Option<String> {
+        self.violation.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// An error reply: its first word says which.
+    pub(crate) fn refused(&self, reply: &str) {
+        let word = reply.split_whitespace().next().unwrap_or_default().to_owned();
+        *self.refusals.lock().unwrap_or_else(PoisonError::into_inner).entry(word).or_default() += 1;
+    }
+
+    pub(crate) fn refusals(&self) -> BTreeMap<String, u64> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// What one connection got in one life.
+pub(crate) struct Witness<'a> {
+    judge: &'a Judge,
+    layout: Layout,
+    /// Every ID to come is larger.
+    floor: u64,
+    ids: u64,
+    runs: Vec<Run>,
+    runs_told: usize,
+}
+
+impl<'a> Witness<'a> {
+    pub(crate) fn new(judge: &'a Judge, layout: Layout) -> Witness<'a> {
+        Witness { judge, layout, floor: 0, ids: 0, runs: Vec::new(), runs_told: 0 }
+    }
+
+    /// Requests are about to be sent: their IDs are larger than any whose reply has come, on whichever connection.
+    pub(crate) fn asks(&mut self) {
+        self.floor = self.floor.max(self.judge.highest.load(Ordering::SeqCst));
+    }
+
+    pub(crate) fn takes(&mut self, id: u64) {
+        if id <= self.floor {
+            self.judge.found(|| format!("{id} came after {}, which is not smaller", self.floor));
+        }
+        let Some(slot) = self.layout.slot(id) else {
+            self.judge.found(|| format!("{id} is of another server-id than {SERVER_ID}"));
+            return;
+        };
+        self.floor = id;
+        self.ids += 1;
+        match self.runs.last_mut() {
+            Some(run) if run.last + 1 == slot => run.last = slot,
+            _ => self.runs.push(Run { first: slot, last: slot }),
+        }
+    }
+
+    /// The replies to all that was asked are here.
+    pub(crate) fn has_all(&mut self) {
+        self.judge.highest.fetch_max(self.floor, Ordering::SeqCst);
+        self.judge.ids.fetch_add(std::mem::take(&mut self.ids), Ordering::Relaxed);
+        self.judge.runs.fetch_add((self.runs.len() - self.runs_told) as u64, Ordering::Relaxed);
+        self.runs_told = self.runs.len();
+    }
+
+    pub(crate) fn refused(&self, reply: &str) {
+        self.judge.refused(reply);
+    }
+
+    pub(crate) fn into_runs(mut self) -> Vec<Run> {
+        self.has_all();
+        self.runs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYOUT: Layout = Layout { shard_bits: 9 };
+
+    fn id(tick: u64, shard: u64, random: u64) -> u64 {
+        tick << 21 | SERVER_ID << 19 | shard << 10 | random
+    }
+
+    /// The runs of connections that got these IDs, one after the other.
+    fn runs(judge: &Judge, connections: &[&[u64]]) -> Vec<Run> {
+        let witness = |ids: &&[u64]| {
+            let mut witness = Witness::new(judge, LAYOUT);
+            ids.iter().for_each(|&id| witness.takes(id));
+            witness.into_runs()
+        };
+        connections.iter().flat_map(witness).collect()
+    }
+
+    #[test]
+    fn neighbours_are_one_run() {
+        let judge = Judge::default();
+        let mut found = runs(&judge, &[&[id(5, 510, 3), id(5, 511, 9), id(6, 0, 1), id(6, 2, 0)], &[id(6, 1, 7)]]);
+        assert_eq!(found.len(), 3);
+        assert_eq!(overlap(&mut found), None);
+        assert_eq!((judge.violation(), judge.ids()), (None, 5));
+    }
+
+    #[test]
+    fn a_slot_on_two_connections_is_found() {
+        for random in [3, 4] {
+            let judge = Judge::default();
+            let mut found = runs(&judge, &[&[id(5, 0, 3), id(5, 1, 3), id(5, 2, 3)], &[id(5, 1, random)]]);
+            assert!(overlap(&mut found).is_some(), "{random}");
+        }
+    }
+
+    #[test]
+    fn a_repeat_and_a_step_back_on_one_connection_are_found() {
+        for next in [id(5, 1, 3), id(5, 0, 900), id(4, 511, 0)] {
+            let judge = Judge::default();
+            runs(&judge, &[&[id(5, 1, 3), next]]);
+            assert!(judge.violation().is_some_and(|found| found.contains(&next.to_string())), "{next}");
+        }
+    }
+
+    #[test]
+    fn an_id_below_another_connections_reply_is_found() {
+        let judge = Judge::default();
+        runs(&judge, &[&[id(5, 1, 3)]]);
+        let mut before = Witness::new(&judge, LAYOUT);
+        before.takes(id(5, 0, 3));
+        assert_eq!(judge.violation(), None, "it was asked for before");
+        let mut after = Witness::new(&judge, LAYOUT);
+        after.asks();
+        after.takes(id(5, 0, 4));
+        assert!(judge.violation().is_some());
+    }
+
+    #[test]
+    fn another_servers_id_is_found() {
+        let judge = Judge::default();
+        runs(&judge, &[&[id(5, 1, 3) ^ 1 << 19]]);
+        assert!(judge.violation().is_some_and(|found| found.contains("another server-id")));
+    }
+}

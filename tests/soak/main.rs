@@ -1,0 +1,400 @@
+//! A soak: a server gives IDs while it is killed, stopped and stood still, its clock set and its disk made to fail, at
+//! random from a seed; every ID is checked.
+//!
+//! `tests/soak/run --ids 1e9 --seed 7` builds it as a program, without any crate, and runs it. As a test it is short.
+
+mod client;
+mod judge;
+mod plan;
+#[path = "../../crates/getid-core/tests/core/random.rs"]
+mod random;
+mod server;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use client::Habit;
+use judge::{Judge, Run};
+use plan::{DiskFault, End, Event, Life};
+use random::Random;
+use server::{Place, Server};
+
+const USAGE: &str = "\
+Usage: tests/soak/run [--ids N] [--lives N] [--seed N] [--binary FILE] [--dir FOLDER] [--plant lost-record]
+
+  --ids N      goes on until there were so many IDs [default: 1e7]
+  --lives N    and so many lives of the server [default: 20]
+  --seed N     what happens, and when [default: 1]
+  --binary     the server [default: target/release/getid, which is built]
+  --dir        where its state, its logs and its socket are [default: a new folder, removed if all is well]
+  --plant      lost-record: once, the state is deleted and the clock set back; the soak must notice
+
+Exit code 0: no violation; 1: a violation; 2: it could not run.";
+
+/// How long a server that could give IDs may give none: long, for a machine that has much else to do.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// What the server's lives are counted under.
+const LIVES: &str = "lives";
+
+/// After so many lives it says how far it is.
+const LIVES_TOLD: u64 = 25;
+
+/// Runs of one life: the memory that they take is bounded.
+const RUNS_MAX: u64 = 4_000_000;
+
+/// Who draws at the same time: many IDs at once, and one after the other.
+const HABITS: [Habit; 4] = [
+    Habit { ids: Some(100), depth: 16 },
+    Habit { ids: Some(100), depth: 16 },
+    Habit { ids: None, depth: 16 },
+    Habit { ids: None, depth: 1 },
+];
+
+struct Options {
+    ids: u64,
+    lives: u64,
+    seed: u64,
+    binary: PathBuf,
+    dir: Option<PathBuf>,
+    plant: bool,
+}
+
+fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut options =
+        Options { ids: 10_000_000, lives: 20, seed: 1, binary: "target/release/getid".into(), dir: None, plant: false };
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or_else(|| format!("{word}: a value must follow"))?;
+        let number = || value.parse().map_err(|_| format!("{word}: '{value}' is no whole number"));
+        match word.as_str() {
+            "--ids" => {
+                options.ids = count(&value).ok_or_else(|| format!("--ids: '{value}' is no number such as 1e9"))?
+            }
+            "--lives" => options.lives = number()?,
+            "--seed" => options.seed = number()?,
+            "--binary" => options.binary = value.into(),
+            "--dir" => options.dir = Some(value.into()),
+            "--plant" if value == "lost-record" => options.plant = true,
+            _ => return Err(format!("{word} {value}: there is no such option\n\n{USAGE}")),
+        }
+    }
+    Ok(options)
+}
+
+/// `1000000`, or `1e6`.
+fn count(text: &str) -> Option<u64> {
+    let (digits, zeros) = text.split_once('e').unwrap_or((text, "0"));
+    digits.parse::<u64>().ok()?.checked_mul(10_u64.checked_pow(zeros.parse().ok()?)?).filter(|&count| count > 0)
+}
+
+fn main() -> ExitCode {
+    if std::env::args().any(|word| ["-h", "--help"].contains(&word.as_str())) {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
+    match options(std::env::args().skip(1)).and_then(|options| soak(&options)) {
+        Ok(Verdict::Well) => ExitCode::SUCCESS,
+        Ok(Verdict::Violation) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("soak: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Well,
+    Violation,
+}
+
+fn soak(options: &Options) -> Result<Verdict, String> {
+    // In memory where the system has that: nothing is lost of it when a process is killed, and it waits for no disk.
+    let memory = Path::new("/dev/shm");
+    let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    let own_dir = parent.join(format!("getid-soak-{}", std::process::id()));
+    let dir = options.dir.as_deref().unwrap_or(&own_dir);
+    let began = Instant::now();
+    let mut soak = Soak { judge: Judge::default(), place: Place::new(dir, &options.binary)?, counts: BTreeMap::new() };
+    let mut random = Random(options.seed);
+    let mut planted = !options.plant;
+    let mut violation = None;
+    while (soak.judge.ids() < options.ids || soak.lives() < options.lives || !planted) && violation.is_none() {
+        let mut life = Life::random(&mut random);
+        if !planted && soak.judge.ids() > 0 {
+            planted = true;
+            soak.lose_record(&mut life)?;
+        }
+        violation = soak.live(&life, &mut random)?.map(|found| format!("{found}\nin {life:?}"));
+        if soak.lives().is_multiple_of(LIVES_TOLD) {
+            eprintln!("soak: {} IDs in {} lives, {} s", soak.judge.ids(), soak.lives(), began.elapsed().as_secs());
+        }
+    }
+    println!("{}", soak.report(options.seed, began.elapsed()));
+    if let Some(violation) = violation {
+        println!("VIOLATION: {violation}\nthe end of the server's log:\n{}", soak.place.log_tail());
+        println!("state and logs are in {}", dir.display());
+        return Ok(Verdict::Violation);
+    }
+    println!("no slot twice, no ID out of order, and each time IDs were given again");
+    if options.dir.is_none() {
+        // What is left of it in a folder for temporary files is no failure.
+        let _ = std::fs::remove_dir_all(&own_dir);
+    }
+    Ok(Verdict::Well)
+}
+
+struct Soak {
+    judge: Judge,
+    place: Place,
+    /// What happened, and how often.
+    counts: BTreeMap<&'static str, u64>,
+}
+
+impl Soak {
+    fn note(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    fn lives(&self) -> u64 {
+        self.counts.get(LIVES).copied().unwrap_or_default()
+    }
+
+    /// Plays one life; what was wrong with it.
+    fn live(&mut self, life: &Life, random: &mut Random) -> Result<Option<String>, String> {
+        self.judge.over.store(false, Ordering::Relaxed);
+        self.judge.runs.store(0, Ordering::Relaxed);
+        self.place.set_clock(life.clock_s)?;
+        if life.clock_s != 0 {
+            self.note("starts with a wrong clock");
+        }
+        if life.on_full_disk
+            && let Some(found) = self.start_on_full_disk(life)?
+        {
+            return Ok(Some(found));
+        }
+        self.note(LIVES);
+        let server = self.place.start(life)?;
+        let socket = self.place.socket();
+        let seeds: Vec<u64> = HABITS.iter().map(|_| random.next()).collect();
+        let (played, mut runs) = thread::scope(|scope| {
+            // The judge is shared with those who draw; what happens is counted by this thread alone.
+            let Soak { judge, place, counts } = self;
+            let draw = |(&habit, &seed): (&Habit, &u64)| {
+                let (judge, socket) = (&*judge, socket.as_path());
+                scope.spawn(move || client::draw(judge, life.layout, socket, habit, Random(seed)))
+            };
+            let threads: Vec<_> = HABITS.iter().zip(&seeds).map(draw).collect();
+            let mut stage = Stage { judge, place, counts };
+            let played = stage.play(life, server);
+            judge.over.store(true, Ordering::Relaxed);
+            place.mend_disk();
+            let runs: Vec<Run> = threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect();
+            (played, runs)
+        });
+        if let Some((one, other)) = judge::overlap(&mut runs) {
+            self.judge.found(|| format!("slots were given twice: {one:?} and {other:?}"));
+        }
+        // What was seen tells more than that the play did not go on.
+        Ok(self.judge.violation().or(played.err()))
+    }
+
+    /// A start whose first save fails is no start.
+    fn start_on_full_disk(&mut self, life: &Life) -> Result<Option<String>, String> {
+        self.note("starts on a full disk");
+        self.place.set_fault(DiskFault::Full)?;
+        let mut server = self.place.start(life)?;
+        let found = if plan::is_absurd(life.clock_s) {
+            // It need not save as long as it gives no IDs.
+            sleep(Duration::from_millis(200));
+            None
+        } else {
+            match server.wait() {
+                Ok(status) if status.code() == Some(1) => None,
+                Ok(status) => Some(format!("a start on a full disk ended with {status}")),
+                Err(found) => Some(found),
+            }
+        };
+        server.kill();
+        self.place.mend_disk();
+        Ok(found)
+    }
+
+    /// Makes the next life repeat IDs: nobody can know of them then.
+    fn lose_record(&self, life: &mut Life) -> Result<(), String> {
+        let state = self.place.state();
+        std::fs::remove_dir_all(&state)
+            .and_then(|()| std::fs::create_dir(&state))
+            .map_err(|error| format!("{}: {error}", state.display()))?;
+        // Further back than any clock of this soak that can be right.
+        (life.clock_s, life.killed_early, life.on_full_disk) = (-4 * 31_556_952, None, false);
+        Ok(())
+    }
+
+    fn report(&self, seed: u64, elapsed: Duration) -> String {
+        let ids = self.judge.ids();
+        let mut lines = vec![
+            format!("seed {seed}, {} s", elapsed.as_secs()),
+            format!("{ids:>13} IDs, {} a second", ids / elapsed.as_secs().max(1)),
+        ];
+        lines.extend(self.counts.iter().map(|(what, count)| format!("{count:>13} {what}")));
+        let refusals = self.judge.refusals();
+        lines.extend(refusals.iter().map(|(word, count)| format!("{count:>13} refusals: {word}")));
+        if let Some(kb) = memory_kb() {
+            lines.push(format!("{kb:>13} kB of memory at most, of the soak itself"));
+        }
+        lines.join("\n")
+    }
+}
+
+/// The most memory that this process ever had.
+fn memory_kb() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().trim_end_matches(" kB").parse().ok()
+}
+
+/// One life as it is played.
+struct Stage<'a> {
+    judge: &'a Judge,
+    place: &'a Place,
+    counts: &'a mut BTreeMap<&'static str, u64>,
+}
+
+impl Stage<'_> {
+    fn note(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    fn is_enough(&self) -> bool {
+        self.judge.runs.load(Ordering::Relaxed) >= RUNS_MAX || self.judge.violation().is_some()
+    }
+
+    /// Lets time pass, unless there is enough of this life.
+    fn pass(&self, time: Duration) {
+        let end = Instant::now() + time;
+        while Instant::now() < end && !self.is_enough() {
+            sleep(Duration::from_millis(10).min(end.saturating_duration_since(Instant::now())));
+        }
+    }
+
+    fn play(&mut self, life: &Life, mut server: Server) -> Result<(), String> {
+        if let Some(after) = life.killed_early {
+            sleep(after);
+            self.note("kills while it starts, or soon after");
+            server.kill();
+            return Ok(());
+        }
+        if plan::is_absurd(life.clock_s) {
+            self.pass(Duration::from_millis(500));
+            self.place.set_clock(0)?;
+        }
+        self.serves_again(&mut server, "the start")?;
+        for (after, event) in &life.events {
+            self.pass(*after);
+            if self.is_enough() {
+                break;
+            }
+            self.happen(*event, &mut server)?;
+        }
+        self.pass(Duration::from_millis(100));
+        self.end(life.end, server)
+    }
+
+    fn happen(&mut self, event: Event, server: &mut Server) -> Result<(), String> {
+        match event {
+            Event::Clock(offset_s) => {
+                self.note(if offset_s < 0 { "clock steps back" } else { "clock steps ahead" });
+                self.place.set_clock(offset_s)?;
+                if plan::is_absurd(offset_s) {
+                    self.pass(Duration::from_millis(500));
+                    self.place.set_clock(0)?;
+                }
+                self.serves_again(server, "a step of the clock")
+            }
+            Event::Disk(fault, time) => {
+                self.note(fault.text());
+                self.place.set_fault(fault)?;
+                self.pass(time);
+                self.place.mend_disk();
+                self.serves_again(server, fault.text())
+            }
+            Event::Pause(time) => {
+                self.note("pauses (SIGSTOP, SIGCONT)");
+                server.signal("STOP")?;
+                sleep(time);
+                server.signal("CONT")?;
+                self.serves_again(server, "a pause")
+            }
+        }
+    }
+
+    fn end(&mut self, end: End, server: Server) -> Result<(), String> {
+        match end {
+            End::Kill => self.note("kills"),
+            End::KillPaused(time) => {
+                self.note("kills while it stands still");
+                server.signal("STOP")?;
+                sleep(time);
+            }
+            End::KillInFault(fault, time) => {
+                self.note("kills while its disk fails");
+                self.place.set_fault(fault)?;
+                sleep(time);
+            }
+            End::Stop => {
+                self.note("clean stops");
+                return server.stop();
+            }
+        }
+        server.kill();
+        Ok(())
+    }
+
+    /// Waits for an ID that is given from now on.
+    fn serves_again(&self, server: &mut Server, what: &str) -> Result<(), String> {
+        let (ids, end) = (self.judge.ids(), Instant::now() + PATIENCE);
+        while self.judge.ids() == ids && self.judge.violation().is_none() {
+            if let Some(status) = server.has_ended() {
+                return Err(format!("after {what} the server ended by itself, with {status}"));
+            }
+            if Instant::now() > end {
+                return Err(format!("after {what} there was no ID for {} s", PATIENCE.as_secs()));
+            }
+            sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn short(ids: u64, lives: u64, plant: bool) -> Verdict {
+        let binary = std::env::var_os("GETID_TEST_BINARY");
+        let binary = binary.map_or_else(|| env!("CARGO_BIN_EXE_getid").into(), PathBuf::from);
+        soak(&Options { ids, lives, seed: 1, binary, dir: None, plant }).expect("it runs")
+    }
+
+    #[test]
+    #[ignore = "needs libfaketime"]
+    fn a_short_soak_finds_nothing() {
+        assert_eq!(short(3_000_000, 15, false), Verdict::Well);
+    }
+
+    #[test]
+    #[ignore = "needs libfaketime"]
+    fn a_lost_record_under_a_clock_that_was_set_back_is_found() {
+        assert_eq!(short(1, 1, true), Verdict::Violation);
+    }
+
+    #[test]
+    fn counts_are_read() {
+        assert_eq!((count("1e9"), count("250"), count("3e0")), (Some(1_000_000_000), Some(250), Some(3)));
+        assert_eq!((count("1e30"), count("x"), count("0"), count("e9")), (None, None, None, None));
+    }
+}
