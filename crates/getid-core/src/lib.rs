@@ -1,46 +1,5 @@
-//! The ID core of getid: unique 63-bit integers that ascend with time, given by up to 2^21 servers that never speak to
-//! each other.
-//!
-//! It is pure: no I/O, no clock, no async, no threads (`no_std`, with `alloc`). Readings of clocks come in as
-//! arguments, and what is to be written to disk goes out as a value; so years of lives, crashes and wrong clocks are
-//! simulated in seconds. The server `getid` puts a lock, a disk and a protocol around it.
-//!
-//! What an ID says:
-//!
-//! ```
-//! use getid_core::{Id, Layout};
-//!
-//! let layout = Layout::default();
-//! let parts = layout.split(Id::new(728_097_619_968_529_384).expect("63 bits"));
-//! assert_eq!((parts.server, parts.shard, parts.random), (1, 4, 1000));
-//! assert_eq!(parts.tick.unix_ms(layout.epoch()), 1_767_225_600_000);
-//! assert_eq!(layout.compose(parts).get(), 728_097_619_968_529_384);
-//! ```
-//!
-//! Giving IDs:
-//!
-//! ```
-//! use getid_core::{Id, Layout, Limits, Mint, RandomCycle, Reading, Scheme};
-//!
-//! // `ms` after the start, by the wall clock and by a clock that is never set.
-//! let at = |ms: i64| Reading { wall_unix_ms: 1_767_225_600_000 + ms, boot_ns: 1_000_000 * (1 + ms.unsigned_abs()) };
-//!
-//! let layout = Layout::default();
-//! // Of a real server the cycle is shuffled, and what the last life saved is passed in instead of `None`.
-//! let cycle = RandomCycle::new((0..1024).collect()).expect("a permutation");
-//! let scheme = Scheme::new(layout, 1, cycle).expect("server-id 1 has room in 2 bits");
-//! let mut mint = Mint::new(layout, Limits::default(), None, at(0));
-//!
-//! // No ID before a first save: here the point would be written to disk, and synced.
-//! let point = mint.wanted_save(at(0).boot_ns).expect("a first save");
-//! mint.saved(point);
-//!
-//! let reservation = mint.draw(at(10).boot_ns, 3, false).expect("three slots");
-//! let ids: Vec<Id> = scheme.ids(reservation).collect();
-//! assert!(ids.is_sorted() && ids.len() == 3);
-//! assert_eq!(layout.split(ids[0]).server, 1);
-//! ```
-//!
+//! Unique 63-bit integers that ascend with time: the ID core of the server getid, without I/O, a clock or threads.
+#![doc = include_str!("../README.md")]
 //! # Words
 //!
 //! | word | meaning |
