@@ -13,8 +13,16 @@ use getid::metrics::table::{Metric, SECTIONS, Section, Source};
 
 /// README, the pages beside it, and everything in `docs/`.
 fn pages() -> Vec<String> {
-    let beside =
-        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "ARCHITECTURE.md", "benches/README.md", "packaging/README.md"];
+    let beside = [
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "ARCHITECTURE.md",
+        "SECURITY.md",
+        "benches/README.md",
+        "packaging/README.md",
+        "crates/getid-core/README.md",
+    ];
     let mut pages: Vec<String> = beside.map(str::to_owned).to_vec();
     for entry in std::fs::read_dir(root().join("docs")).expect("the folder") {
         let entry = entry.expect("an entry");
