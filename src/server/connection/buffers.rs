@@ -45,6 +45,8 @@ pub(super) struct Buffers {
     pub(super) sequences: SequencesDrawn,
     /// Set by `CLIENT UNBLOCK`, which ends the wait of all that has been read, be it in several turns.
     pub(super) unblocked: Option<Unblock>,
+    /// Whether a generator or a sequence refused what the turn asked.
+    pub(super) is_refused: bool,
     /// When others began to wait for this client, as far as it is known to have more to say than IDs.
     pub(super) busy_since_ns: Option<u64>,
 }
@@ -55,12 +57,18 @@ impl Buffers {
         KEPT.with_borrow_mut(Vec::pop).unwrap_or_default()
     }
 
-    pub(super) fn give_back(mut self: Box<Self>) {
+    /// As good as new, for the next read. A turn is emptied by who reads the next one into it.
+    #[inline]
+    pub(super) fn clear(&mut self) {
         self.input.clear();
         self.used = 0;
         self.output.clear();
         self.unblocked = None;
         self.busy_since_ns = None;
+    }
+
+    pub(super) fn give_back(mut self: Box<Self>) {
+        self.clear();
         if self.input.capacity() > KEPT_BYTES_MAX {
             self.input = Vec::new();
         }

@@ -12,8 +12,8 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 
-use super::Connection;
 use super::buffers::Buffers;
+use super::{Connection, Step};
 use crate::acl::Origin;
 use crate::resp::Protocol;
 use crate::server::Server;
@@ -100,7 +100,7 @@ impl LocalClient {
         buffers.input.extend_from_slice(request);
         self.connection.work.reads += 1;
         self.connection.work.input_bytes += request.len() as u64;
-        let is_open = self.connection.answer(&mut buffers).await?;
+        let is_open = self.connection.answer(Step::Read, &mut buffers).await?;
         buffers.give_back();
         let reply = std::mem::take(&mut self.connection.io.0);
         if reply.is_empty() && !is_open {

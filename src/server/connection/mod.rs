@@ -6,7 +6,8 @@
 //!
 //! Invariant: before every read, all complete requests that arrived are answered.
 //!
-//! Steps that are rare are boxed where they are awaited: their state would otherwise be part of every idle connection.
+//! A turn that has to wait for nothing is plain calls, by `answer_now`; where one has to wait, `finish` does it, and
+//! `answer_now` goes on behind. The client's task is in `task`.
 
 mod after_turn;
 mod buffers;
@@ -16,25 +17,25 @@ mod local;
 mod pace;
 mod sequences;
 mod state;
+mod task;
 mod wait;
 
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt};
 
 use buffers::{Buffers, FLUSH_BYTES, READ_BYTES};
-use draw::{Draw, Outcome};
+use draw::{Draw, Outcome, Unfinished};
 #[cfg(feature = "http")]
 pub use local::LocalClient;
-use pace::{SHORT_TURN_NS, SLICE_NS, give_way};
+use pace::{SHORT_TURN_NS, SLICE_NS, is_over};
 pub use state::Connection;
+#[cfg(test)]
+use task::Task;
 
-use crate::logging::throttle::throttled;
-use crate::server::panic_watch::PanicWatch;
 use crate::server::registry::Stop;
 use crate::server::transport::Transport;
 use crate::session::Beside;
@@ -48,117 +49,163 @@ const UNAUTHENTICATED_FLUSH_BYTES: usize = 2 * 1024;
 /// What that took is not always known: commands are not timed that give IDs or are refused, and many that are small.
 const UNBROKEN_BYTES: usize = READ_BYTES;
 
-/// Time for the peer to take the end of its stream.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(100);
+/// The steps of a turn at which answering may begin again, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    /// Requests become a turn, and that its replies.
+    Read,
+    /// What the turn asks beyond its replies is done.
+    Do,
+    Flush,
+    GiveWay,
+    /// Whether there is a next turn.
+    Next,
+}
+
+/// What a turn has to wait for.
+#[derive(Debug)]
+enum Later {
+    Draw(Unfinished),
+    Do,
+    Flush,
+    GiveWay,
+    Hold,
+}
+
+/// How far an input was answered.
+#[derive(Debug)]
+enum Answered {
+    /// To its end. The client may have had its thread for so long that it `gives_way` to others.
+    All { gives_way: bool },
+    /// To its end, and there is nothing more to come.
+    AndEnds,
+    /// To a turn that has to wait.
+    Part(Later),
+}
 
 impl<T: Transport> Connection<T> {
-    /// Serves the client until it goes, breaks the protocol, or is told to stop.
-    pub async fn run(mut self: Box<Self>) {
-        let watch = PanicWatch::new(&self.server, self.admission.client.id);
-        let result = self.serve().await;
-        drop(watch);
-        // Of an answer that an error cut short.
-        self.server.metrics.add_read(std::mem::take(&mut self.work));
-        let client = &self.admission.client;
-        match result {
-            Ok(()) => throttled!(self.server.throttle, Left, "client {} left", client.id),
-            Err(error) => {
-                throttled!(self.server.throttle, Left, "client {} at {} is gone: {error}", client.id, client.peer);
-            }
-        }
-    }
-
-    async fn serve(&mut self) -> io::Result<()> {
-        if T::NAMES_USERS && !self.log_in_by_certificate() {
-            return Ok(());
-        }
-        while let Some(mut buffers) = self.read().await? {
-            let is_open = self.answer(&mut buffers).await?;
-            buffers.give_back();
-            if !is_open {
-                break;
-            }
-        }
-        // Tells the peer that this is the end, where the transport has a way to say so; it may be gone already.
-        let _ = Box::pin(tokio::time::timeout(SHUTDOWN_TIMEOUT, self.io.shutdown())).await;
-        Ok(())
-    }
-
-    /// Waits for bytes, or for lines that a monitor is to be sent, which are put out then; `None` at the end of the
-    /// stream, or when told to stop.
-    async fn read(&mut self) -> io::Result<Option<Box<Buffers>>> {
+    /// Reads once, behind what is left of the input before. True if there is something to answer, or to put out: lines
+    /// that a monitor is to be sent. False at the end of the stream, or when told to stop.
+    #[inline]
+    fn read(&mut self, buffers: &mut Buffers, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let Connection { admission, io, rest, work, monitoring, session, unbroken_bytes, .. } = self;
-        let client = &admission.client;
-        poll_fn(|cx| {
-            if client.stopping_or_wake(cx.waker()) != Stop::No {
-                return Poll::Ready(Ok(None));
+        if admission.client.stopping_or_wake(cx.waker()) != Stop::No {
+            return Poll::Ready(Ok(false));
+        }
+        if session.is_authenticated() {
+            buffers.resume(rest);
+        } else {
+            buffers.resume_unauthenticated(rest);
+        }
+        // Requests first: lines may come as fast as they are written, and one of the requests may be RESET.
+        match poll_read(Pin::new(io), cx, &mut buffers.input) {
+            Poll::Ready(Ok(n)) if n > 0 => {
+                work.reads += 1;
+                work.input_bytes += n as u64;
+                *unbroken_bytes += n;
+                rest.clear();
+                Poll::Ready(Ok(true))
             }
-            let mut buffers = Buffers::take();
-            if session.is_authenticated() {
-                buffers.resume(rest);
-            } else {
-                buffers.resume_unauthenticated(rest);
+            Poll::Pending if monitoring.as_ref().is_some_and(|lines| lines.take(&mut buffers.output)) => {
+                rest.clear();
+                Poll::Ready(Ok(true))
             }
-            // Requests first: lines may come as fast as they are written, and one of the requests may be RESET.
-            match poll_read(Pin::new(&mut *io), cx, &mut buffers.input) {
-                Poll::Ready(Ok(n)) if n > 0 => {
-                    work.reads += 1;
-                    work.input_bytes += n as u64;
-                    *unbroken_bytes += n;
-                    rest.clear();
-                    Poll::Ready(Ok(Some(buffers)))
-                }
-                Poll::Pending if monitoring.as_ref().is_some_and(|lines| lines.take(&mut buffers.output)) => {
-                    rest.clear();
-                    Poll::Ready(Ok(Some(buffers)))
-                }
-                end_or_pending => {
-                    *unbroken_bytes = 0;
-                    buffers.suspend(rest);
-                    buffers.give_back();
-                    end_or_pending.map_ok(|_| None)
-                }
+            end_or_pending => {
+                *unbroken_bytes = 0;
+                buffers.suspend(rest);
+                end_or_pending.map_ok(|_| false)
             }
-        })
-        .await
+        }
     }
 
-    /// Answers every complete request of the input, in as many turns as it takes. False when the connection is to end.
-    async fn answer(&mut self, buffers: &mut Buffers) -> io::Result<bool> {
+    /// Answers every complete request of the input, in as many turns as it takes, as far as nothing has to wait. Begins
+    /// at `from`.
+    #[inline]
+    fn answer_now(&mut self, mut from: Step, buffers: &mut Buffers, cx: &mut Context<'_>) -> io::Result<Answered> {
         loop {
-            self.read_turn(buffers);
-            let draw = match self.draw_now(buffers) {
-                Ok(draw) => draw,
-                Err(unfinished) => match self.draw_beside_now(unfinished, buffers) {
-                    Ok(draw) => draw,
-                    Err(unfinished) => Box::pin(self.draw_later(unfinished, buffers)).await?,
-                },
-            };
-            self.write_turn(&draw, buffers);
-            if self.has_more_to_do(&buffers.turn) {
-                Box::pin(self.do_more(buffers)).await?;
+            if from <= Step::Read {
+                self.read_turn(buffers);
+                let draw = self.draw_now(buffers).or_else(|unfinished| self.draw_beside_now(unfinished, buffers));
+                match draw {
+                    Ok(draw) => self.write_turn(&draw, buffers),
+                    Err(unfinished) => return Ok(Answered::Part(Later::Draw(unfinished))),
+                }
+            }
+            if from <= Step::Do && self.has_more_to_do(&buffers.turn) {
+                return Ok(Answered::Part(Later::Do));
             }
             let is_last = buffers.turn.close || !buffers.turn.more;
-            if is_last || self.is_to_flush(buffers) {
+            if from <= Step::Flush && (is_last || self.is_to_flush(buffers)) {
                 self.touch(buffers);
-                self.flush(buffers).await?;
+                if self.flush_now(buffers, cx)?.is_pending() {
+                    return Ok(Answered::Part(Later::Flush));
+                }
             }
-            if draw.is_refused(&buffers.named, &buffers.sequences) {
-                // A refusal costs its client nothing and comes at once, so that a hundred of them could hold the
-                // thread: each turn of them is followed by the others' turns.
-                tokio::task::yield_now().await;
-            }
-            self.let_others_go(is_last, buffers).await;
+            let gives_way = from <= Step::GiveWay && self.gives_way(is_last, buffers);
             if is_last {
-                break;
+                self.suspend(buffers);
+                return Ok(if buffers.turn.close { Answered::AndEnds } else { Answered::All { gives_way } });
+            }
+            if gives_way {
+                return Ok(Answered::Part(Later::GiveWay));
             }
             self.check_cut_off()?;
             if buffers.turn.held {
-                Box::pin(self.hold(buffers)).await?;
+                return Ok(Answered::Part(Later::Hold));
+            }
+            from = Step::Read;
+        }
+    }
+
+    /// The same, waiting for whatever has to be waited for. False when the connection is to end.
+    async fn answer(&mut self, mut from: Step, buffers: &mut Buffers) -> io::Result<bool> {
+        loop {
+            match poll_fn(|cx| Poll::Ready(self.answer_now(from, buffers, cx))).await? {
+                Answered::All { gives_way } => {
+                    if gives_way {
+                        tokio::task::yield_now().await;
+                    }
+                    return Ok(true);
+                }
+                Answered::AndEnds => return Ok(false),
+                Answered::Part(later) => from = self.finish(later, buffers).await?,
             }
         }
-        self.suspend(buffers);
-        Ok(!buffers.turn.close)
+    }
+
+    /// Waits for what a turn has to wait for, and answers the rest. False when the connection is to end.
+    async fn answer_later(&mut self, later: Later, buffers: &mut Buffers) -> io::Result<bool> {
+        let from = self.finish(later, buffers).await?;
+        self.answer(from, buffers).await
+    }
+
+    /// Takes the step for which a turn has to wait. Returns where to go on. Boxed is what is large and not waited for
+    /// by many.
+    async fn finish(&mut self, later: Later, buffers: &mut Buffers) -> io::Result<Step> {
+        match later {
+            Later::Draw(unfinished) => {
+                let draw = self.draw_later(unfinished, buffers).await?;
+                self.write_turn(&draw, buffers);
+                Ok(Step::Do)
+            }
+            Later::Do => {
+                Box::pin(self.do_more(buffers)).await?;
+                Ok(Step::Flush)
+            }
+            Later::Flush => {
+                self.flush_slowly(buffers).await?;
+                Ok(Step::GiveWay)
+            }
+            Later::GiveWay => {
+                tokio::task::yield_now().await;
+                buffers.busy_since_ns = Some(clock::stopwatch_ns());
+                Ok(Step::Next)
+            }
+            Later::Hold => {
+                Box::pin(self.hold(buffers)).await?;
+                Ok(Step::Read)
+            }
+        }
     }
 
     /// The next turn: requests become replies, and IDs to draw for them.
@@ -174,6 +221,7 @@ impl<T: Transport> Connection<T> {
     /// Puts the turn's replies into the output, and counts them.
     #[inline]
     fn write_turn(&self, draw: &Draw, buffers: &mut Buffers) {
+        buffers.is_refused = draw.is_refused(&buffers.named, &buffers.sequences);
         let Buffers { output, turn, drawn, named, sequences, .. } = buffers;
         match &draw.outcome {
             Outcome::Drawn => self.session.write(turn, Ok(drawn), output),
@@ -208,20 +256,22 @@ impl<T: Transport> Connection<T> {
         bytes >= FLUSH_BYTES || (bytes >= UNAUTHENTICATED_FLUSH_BYTES && !self.session.is_authenticated())
     }
 
-    /// Lets others have their turn, if this client had its own for long or has sent much.
+    /// Whether others are to have their turn, for this client had its own for long, has sent much, or was refused: a
+    /// refusal costs its client nothing and comes at once, so that a hundred of them could hold the thread.
     #[inline]
-    async fn let_others_go(&mut self, is_last: bool, buffers: &mut Buffers) {
-        let Buffers { busy_since_ns, turn, .. } = buffers;
+    fn gives_way(&mut self, is_last: bool, buffers: &mut Buffers) -> bool {
+        let Buffers { busy_since_ns, turn, is_refused, .. } = buffers;
         let spent_ns = turn.tally.spent_ns();
-        if !is_last {
+        let was_long = if !is_last {
             busy_since_ns.get_or_insert_with(|| clock::stopwatch_ns().saturating_sub(spent_ns));
-            give_way(busy_since_ns, SLICE_NS).await;
+            is_over(*busy_since_ns, SLICE_NS)
         } else if self.unbroken_bytes >= UNBROKEN_BYTES {
             self.unbroken_bytes = 0;
-            tokio::task::yield_now().await;
-        } else if busy_since_ns.is_some() || spent_ns >= SHORT_TURN_NS {
-            give_way(busy_since_ns, SHORT_TURN_NS).await;
-        }
+            true
+        } else {
+            (busy_since_ns.is_some() || spent_ns >= SHORT_TURN_NS) && is_over(*busy_since_ns, SHORT_TURN_NS)
+        };
+        was_long || *is_refused
     }
 
     /// Keeps what the next read begins with, and counts what was done.
@@ -261,11 +311,7 @@ mod tests {
         let (listed, shown) = (size_of::<Client>(), size_of::<ClientView>());
         assert!(own <= 528 && listed <= 224 && shown <= 88, "{own} for itself, {listed} and {shown} in the list");
         // And what the runtime keeps for each, whatever it waits for.
-        let task = size_of_future(Connection::<TcpStream>::run);
-        assert!(task <= 328, "{task} for its task");
-    }
-
-    fn size_of_future<A, F: Future>(_: fn(A) -> F) -> usize {
-        size_of::<F>()
+        let task = size_of::<Task<TcpStream>>();
+        assert!(task <= 24, "{task} for its task");
     }
 }

@@ -127,38 +127,42 @@ impl<T: Transport> Connection<T> {
     /// Writes all output. A client that does not take it at once is waited for with no more than what it is owed and
     /// what it has sent.
     pub(super) async fn flush(&mut self, buffers: &mut Buffers) -> io::Result<()> {
+        // Nearly always the socket takes it, so this is not a wait yet.
+        match poll_fn(|cx| Poll::Ready(self.flush_now(buffers, cx))).await? {
+            Poll::Ready(()) => Ok(()),
+            // Boxed: it is rare.
+            Poll::Pending => Box::pin(self.flush_slowly(buffers)).await,
+        }
+    }
+
+    /// Writes the output as far as the socket takes it at once; pending if there is more.
+    #[inline]
+    pub(super) fn flush_now(&mut self, buffers: &mut Buffers, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
         let output = &mut buffers.output;
         if output.is_empty() {
-            return Ok(());
+            return Ok(Poll::Ready(()));
+        }
+        if self.admission.client.stopping_or_wake(cx.waker()) == Stop::Now {
+            return Err(io::ErrorKind::ConnectionAborted.into());
         }
         let mut written = 0;
-        let Connection { admission, io, .. } = self;
-        // Nearly always the socket takes it, so this is not a wait yet.
-        let at_once = poll_fn(|cx| {
-            if admission.client.stopping_or_wake(cx.waker()) == Stop::Now {
-                return Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into())));
-            }
-            match poll_write(io, cx, output, &mut written) {
-                Poll::Ready(result) => Poll::Ready(Some(result)),
-                Poll::Pending => Poll::Ready(None),
-            }
-        })
-        .await;
+        let result = poll_write(&mut self.io, cx, output, &mut written);
         self.work.output_bytes += written as u64;
         self.work.writes += 1;
-        let result = if let Some(result) = at_once {
-            result
-        } else {
-            output.drain(..written);
-            // Boxed: it is rare, and its state would otherwise be part of every idle connection.
-            Box::pin(self.flush_slowly(buffers)).await
-        };
-        buffers.output.clear();
-        result
+        match result {
+            Poll::Ready(result) => {
+                output.clear();
+                result.map(Poll::Ready)
+            }
+            Poll::Pending => {
+                output.drain(..written);
+                Ok(Poll::Pending)
+            }
+        }
     }
 
     /// Writes the output that the socket did not take at once, as long as the client's limits allow.
-    async fn flush_slowly(&mut self, buffers: &mut Buffers) -> io::Result<()> {
+    pub(super) async fn flush_slowly(&mut self, buffers: &mut Buffers) -> io::Result<()> {
         self.publish();
         self.park(buffers);
         let output = &buffers.output;
@@ -195,6 +199,7 @@ impl<T: Transport> Connection<T> {
         };
         work.output_bytes += written as u64;
         client.note_output(0);
+        buffers.output.clear();
         result
     }
 }
