@@ -24,8 +24,9 @@ pub struct User {
     selectors: Vec<Permissions>,
     /// What the root, the selectors and Redis's exceptions allow together.
     allowed: CommandSet,
-    /// The same whatever sequences and channels are named; and, the second, whatever generators.
-    allowed_with_any_args: [CommandSet; 2],
+    /// The same whatever sequences and channels are named; and, the second, whatever generators. Each for a session that
+    /// is not guarded, and for one that is.
+    allowed_with_any_args: [[CommandSet; 2]; 2],
 }
 
 impl User {
@@ -77,9 +78,9 @@ impl User {
 
     /// All commands it may run whatever their arguments, names of sequences and channels, and of generators if
     /// `names_generators`; without [guarded](Command::is_guarded) ones for a session that is guarded.
-    pub fn allowed(&self, is_guarded: bool, names_generators: bool) -> CommandSet {
-        let allowed = self.allowed_with_any_args[usize::from(names_generators)];
-        if is_guarded { unguarded(allowed) } else { allowed }
+    #[inline]
+    pub fn allowed(&self, is_guarded: bool, names_generators: bool) -> &CommandSet {
+        &self.allowed_with_any_args[usize::from(names_generators)][usize::from(is_guarded)]
     }
 
     /// Whether anybody can log in as this user. A client that is logged in stays so.
@@ -199,7 +200,11 @@ impl User {
         let all = || std::iter::once(&self.root).chain(&self.selectors);
         self.allowed = all().fold(for_all, |sum, permissions| sum.and(permissions.commands));
         self.allowed_with_any_args = [false, true].map(|names_generators| {
-            all().fold(for_all, |sum, permissions| sum.and(permissions.commands_with_any_args(names_generators)))
+            let any = |sum: CommandSet, permissions: &Permissions| {
+                sum.and(permissions.commands_with_any_args(names_generators))
+            };
+            let allowed = all().fold(for_all, any);
+            [allowed, unguarded(allowed)]
         });
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
@@ -81,10 +81,10 @@ pub struct Client {
     /// The socket's descriptor, for CLIENT LIST.
     pub fd: i32,
     /// When it connected, in seconds of uptime.
-    pub since_s: u64,
+    since_s: u32,
     /// Whether it came by the HTTP port, which has places of its own.
     pub is_http: bool,
-    active_s: AtomicU64,
+    active_s: AtomicU32,
     input_bytes: AtomicUsize,
     output_bytes: AtomicUsize,
     /// Memory that its buffers take while it waits, bytes.
@@ -93,7 +93,7 @@ pub struct Client {
     leaving_bytes: AtomicUsize,
     /// Since when it has not logged in though it has to, in seconds of uptime; [`AUTHENTICATED`] if it has, or need
     /// not.
-    unauthenticated_since_s: AtomicU64,
+    unauthenticated_since_s: AtomicU32,
     /// Shared with lists that are being written; replaced then, else changed in place.
     view: Mutex<Arc<ClientView>>,
     /// One of the constants of [`wait`].
@@ -133,17 +133,17 @@ impl Client {
     /// How long it has not logged in though it has to, in seconds; `None` if it has, or need not.
     pub fn unauthenticated_s(&self, uptime_s: u64) -> Option<u64> {
         let since_s = self.unauthenticated_since_s.load(Ordering::Relaxed);
-        (since_s != AUTHENTICATED).then(|| uptime_s.saturating_sub(since_s))
+        (since_s != AUTHENTICATED).then(|| uptime_s.saturating_sub(since_s.into()))
     }
 
     /// Notes that the client is not idle, in seconds of uptime.
     pub fn note_active(&self, uptime_s: u64) {
-        self.active_s.store(uptime_s, Ordering::Relaxed);
+        self.active_s.store(whole(uptime_s), Ordering::Relaxed);
     }
 
     /// Seconds without a request or a byte written.
     pub fn idle_s(&self, uptime_s: u64) -> u64 {
-        uptime_s.saturating_sub(self.active_s.load(Ordering::Relaxed))
+        uptime_s.saturating_sub(self.active_s.load(Ordering::Relaxed).into())
     }
 
     /// Says that the client waits for IDs, until the guard is dropped. [`Client::unblock`] may end that.
@@ -341,13 +341,13 @@ impl ListEntry {
             client.local,
             client.fd,
             view.names.name,
-            self.uptime_s.saturating_sub(client.since_s),
+            self.uptime_s.saturating_sub(client.since_s.into()),
             self.idle_s,
             self.flags(client),
             view.database,
             view.subscriptions[0],
             view.subscriptions[1],
-            view.queued.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX)),
+            view.queued.map_or(-1, i64::from),
             view.last_command,
             view.user,
             match view.protocol {
@@ -390,7 +390,12 @@ impl Drop for Waiting<'_> {
 }
 
 /// See [`Client::unauthenticated_s`].
-const AUTHENTICATED: u64 = u64::MAX;
+const AUTHENTICATED: u32 = u32::MAX;
+
+/// Seconds of uptime as they are kept: 136 years are enough.
+fn whole(uptime_s: u64) -> u32 {
+    u32::try_from(uptime_s).unwrap_or(AUTHENTICATED - 1)
+}
 
 #[derive(Debug)]
 pub struct Clients {
@@ -505,14 +510,14 @@ impl Clients {
             peer,
             local,
             fd,
-            since_s: uptime_s,
+            since_s: whole(uptime_s),
             is_http,
-            active_s: AtomicU64::new(uptime_s),
+            active_s: AtomicU32::new(whole(uptime_s)),
             input_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
             held_bytes: AtomicUsize::new(0),
             leaving_bytes: AtomicUsize::new(0),
-            unauthenticated_since_s: AtomicU64::new(if view.authenticated { AUTHENTICATED } else { uptime_s }),
+            unauthenticated_since_s: AtomicU32::new(if view.authenticated { AUTHENTICATED } else { whole(uptime_s) }),
             view: Mutex::new(Arc::new(view)),
             wait: AtomicU8::new(wait::NONE),
             stop: AtomicU8::new(0),

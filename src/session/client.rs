@@ -1,7 +1,7 @@
 //! One client: who it is, what it may do, and what it has set for its connection.
 //!
-//! Invariant: `allowed`, `limits` and `getid` follow from the user and the settings; [`Client::become_user`] alone sets
-//! them.
+//! Invariant: `authenticated`, `is_guarded` and `getid` follow from the user and the settings; [`Client::become_user`]
+//! alone sets them. What else follows is asked of the user and of the settings, which connections share.
 
 use std::sync::Arc;
 
@@ -71,15 +71,17 @@ fn object_of(name: &[u8]) -> String {
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) settings: Arc<Settings>,
-    pub(super) view: Watched,
-    pub(super) limits: DecodeLimits,
+    /// In a box of its own: a connection is read for every request, and this hardly ever.
+    pub(super) view: Box<Watched>,
+    /// Whether it has logged in, or need not.
+    authenticated: bool,
     pub(super) reply_mode: ReplyMode,
     /// What `CLIENT PAUSE` holds.
     pub(super) pause: Option<Pause>,
     /// Whom commands are run as: of [`Settings::users`].
     user: Arc<User>,
-    /// What the user may run here whatever the arguments: without guarded commands, where that is so.
-    allowed: CommandSet,
+    /// Whether it may not run guarded commands.
+    is_guarded: bool,
     /// Where it came from.
     origin: Origin,
     /// Whether it logged in, or began when the default user was open to all.
@@ -101,14 +103,14 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(id: u64, settings: Arc<Settings>) -> Client {
         let user = Arc::clone(settings.users.default_user());
-        let view = Watched::new(ClientView::new(id, Arc::clone(user.name())));
+        let view = Box::new(Watched::new(ClientView::new(id, Arc::clone(user.name()))));
         let mut client = Client {
-            limits: settings.limits(),
+            authenticated: false,
             settings,
             view,
             reply_mode: ReplyMode::default(),
             pause: None,
-            allowed: CommandSet::default(),
+            is_guarded: false,
             user,
             origin: Origin::ThisMachine,
             logged_in: false,
@@ -165,7 +167,19 @@ impl Client {
 
     #[inline]
     pub(super) fn is_authenticated(&self) -> bool {
-        self.limits.authenticated
+        self.authenticated
+    }
+
+    /// How large its requests may be.
+    #[inline]
+    pub(super) fn limits(&self) -> DecodeLimits {
+        DecodeLimits { authenticated: self.authenticated, ..self.settings.limits() }
+    }
+
+    /// What the user may run here whatever the arguments: without guarded commands, where that is so.
+    #[inline]
+    fn allowed(&self) -> &CommandSet {
+        self.user.allowed(self.is_guarded, self.settings.vocabulary.names_generators())
     }
 
     /// Whether nothing was run yet.
@@ -177,7 +191,7 @@ impl Client {
     /// Whether the user may run it: a bit test, unless the arguments matter.
     #[inline]
     pub(super) fn check(&self, command: &'static Command, args: Args<'_>) -> Result<(), Box<NotAllowed>> {
-        if self.allowed.has(command.verb) { Ok(()) } else { self.check_args(command, args) }
+        if self.allowed().has(command.verb) { Ok(()) } else { self.check_args(command, args) }
     }
 
     #[cold]
@@ -196,23 +210,22 @@ impl Client {
 
     /// The same for a command that has no first argument that matters.
     pub(super) fn may(&self, verb: Verb) -> bool {
-        self.allowed.has(verb)
+        self.allowed().has(verb)
     }
 
     /// Whether it is refused for want of a login, whatever the user may do.
     pub(super) fn is_guarded_from(&self, command: &Command) -> bool {
-        command.is_guarded && self.settings.protection.guards(self.origin, self.has_proved)
+        command.is_guarded && self.is_guarded
     }
 
     /// Takes on this user. Everything that follows from the user and the settings is set here.
     fn become_user(&mut self, user: Arc<User>, logged_in: bool, has_proved: bool) {
         self.logged_in = logged_in;
         self.has_proved = has_proved;
-        let is_guarded = self.settings.protection.guards(self.origin, has_proved);
-        self.allowed = user.allowed(is_guarded, self.settings.vocabulary.names_generators());
+        self.is_guarded = self.settings.protection.guards(self.origin, has_proved);
         // As in Redis, nobody needs to log in while the default user is open to all.
         let authenticated = logged_in || self.settings.users.default_user().is_open();
-        self.limits = DecodeLimits { authenticated, ..self.settings.limits() };
+        self.authenticated = authenticated;
         self.view.authenticated = authenticated;
         if self.view.user != *user.name() {
             self.view.user = Arc::clone(user.name());
@@ -359,7 +372,7 @@ impl Client {
     /// Whether [`Client::getids`] may be used: nobody took GETID's name, and the user may run it and hear of it now.
     #[inline]
     pub(super) fn takes_fast_path(&self) -> bool {
-        self.limits.authenticated && self.getid.is_some() && self.pause.is_none() && self.reply_mode.is_plain()
+        self.authenticated && self.getid.is_some() && self.pause.is_none() && self.reply_mode.is_plain()
     }
 
     /// Whether a pause holds this command. What ends a pause, a connection or the server goes on, and what an operator

@@ -21,7 +21,7 @@ pub struct ClientView {
     /// RESP2 or RESP3.
     pub protocol: Protocol,
     /// How many commands wait for `EXEC`; `None` outside of `MULTI`.
-    pub queued: Option<usize>,
+    pub queued: Option<u32>,
     /// The full name of the command that ran last (`client|list`), `NULL` before the first, as Redis has it.
     pub last_command: &'static str,
     /// `CLIENT NO-EVICT ON`.

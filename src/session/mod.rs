@@ -89,7 +89,9 @@ pub struct Beside<'a> {
 /// One client's protocol state.
 #[derive(Debug)]
 pub struct Session {
-    decoder: Decoder,
+    /// In the middle of a request whose end has not come. Else it is the turn's that is read: most connections have
+    /// nothing to decode most of the time.
+    unfinished: Option<Box<Decoder>>,
     transaction: Transaction,
     client: Client,
     /// Whether the answer to the last turn's effect is not wanted.
@@ -102,7 +104,7 @@ impl Session {
     /// The session of connection number `id`.
     pub fn new(id: u64, settings: Arc<Settings>) -> Session {
         Session {
-            decoder: Decoder::default(),
+            unfinished: None,
             transaction: Transaction::default(),
             client: Client::new(id, settings),
             answer_muted: false,
@@ -213,7 +215,7 @@ impl Session {
             }
             if self.transaction.is_running() {
                 self.run_queued(turn);
-            } else if used == input.len() && self.decoder.is_between_requests() {
+            } else if used == input.len() && self.unfinished.is_none() {
                 turn.wanted = 1;
                 break;
             } else if let Some(bytes) = self.read_request(&input[used..], turn) {
@@ -234,19 +236,32 @@ impl Session {
     /// if the input has no whole request, or the turn must wait with it.
     #[inline]
     fn read_request(&mut self, input: &[u8], turn: &mut Turn) -> Option<usize> {
-        let Session { decoder, transaction, client, refused, .. } = self;
-        if client.takes_fast_path()
+        if self.client.takes_fast_path()
             && !turn.tally.is_watched()
-            && decoder.is_between_requests()
-            && !transaction.is_queueing()
+            && self.unfinished.is_none()
+            && !self.transaction.is_queueing()
         {
             let (count, bytes) = fast_path::leading_getids(input, turn.ids_left());
             if count > 0 {
-                client.getids(count, turn);
+                self.client.getids(count, turn);
                 return Some(bytes);
             }
         }
-        match decoder.decode(input, &client.limits) {
+        let mut decoder = self.unfinished.take().or_else(|| turn.decoder.take()).unwrap_or_default();
+        let used = self.decode_request(&mut decoder, input, turn);
+        if decoder.is_between_requests() {
+            turn.decoder = Some(decoder);
+        } else {
+            self.unfinished = Some(decoder);
+        }
+        used
+    }
+
+    /// The same for what has to be looked at.
+    #[inline]
+    fn decode_request(&mut self, decoder: &mut Decoder, input: &[u8], turn: &mut Turn) -> Option<usize> {
+        let Session { transaction, client, refused, .. } = self;
+        match decoder.decode(input, &client.limits()) {
             Ok(Decoded::Request { used }) => {
                 request::take(transaction, client, decoder.args(input), turn);
                 if turn.held {
@@ -554,7 +569,7 @@ impl Session {
     /// where that is worth counting.
     #[inline]
     pub fn release_memory(&mut self) -> usize {
-        if self.decoder.is_quiet() && self.transaction.is_quiet() && !self.client.view.listens() {
+        if self.unfinished.is_none() && self.transaction.is_quiet() && !self.client.view.listens() {
             0
         } else {
             self.release_more()
@@ -563,9 +578,8 @@ impl Session {
 
     #[inline(never)]
     fn release_more(&mut self) -> usize {
-        self.decoder.release_memory();
         self.transaction.release_memory();
-        if self.decoder.is_between_requests() && !self.transaction.is_open() && !self.client.view.listens() {
+        if self.unfinished.is_none() && !self.transaction.is_open() && !self.client.view.listens() {
             0
         } else {
             self.memory_bytes()
@@ -574,8 +588,8 @@ impl Session {
 
     /// Bytes of memory held for requests that are not complete, and behind `MULTI`; 0 where that is little.
     pub fn memory_bytes(&self) -> usize {
-        let own = self.decoder.memory_bytes() + self.transaction.memory_bytes();
-        let bytes = own + self.client.subscription_bytes();
+        let decoder = self.unfinished.as_ref().map_or(0, |decoder| decoder.memory_bytes());
+        let bytes = decoder + self.transaction.memory_bytes() + self.client.subscription_bytes();
         if bytes > QUIET_BYTES { bytes } else { 0 }
     }
 }

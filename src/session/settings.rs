@@ -88,6 +88,7 @@ impl Settings {
     }
 
     /// What the decoder allows a client that has authenticated.
+    #[inline]
     pub(super) fn limits(&self) -> DecodeLimits {
         DecodeLimits {
             bulk_bytes_max: self.bulk_bytes_max,

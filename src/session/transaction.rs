@@ -111,8 +111,12 @@ impl Transaction {
     }
 
     /// How many commands wait; `None` outside of `MULTI`.
-    pub(super) fn queued(&self) -> Option<usize> {
-        (self.phase != Phase::Idle).then(|| self.queue.as_ref().map_or(0, |queue| queue.commands.len()))
+    pub(super) fn queued(&self) -> Option<u32> {
+        (self.phase != Phase::Idle).then(|| u32::try_from(self.queue_len()).unwrap_or(u32::MAX))
+    }
+
+    fn queue_len(&self) -> usize {
+        self.queue.as_ref().map_or(0, |queue| queue.commands.len())
     }
 
     /// Whether `EXEC` would draw IDs or change a sequence.
@@ -184,7 +188,7 @@ impl Transaction {
     /// `EXEC`: from now on [`Queue::next`] gives the commands. Returns how many.
     pub(super) fn run(&mut self) -> usize {
         debug_assert_eq!(self.phase, Phase::Queueing { failed: false });
-        let len = self.queued().unwrap_or_default();
+        let len = self.queue_len();
         if len == 0 {
             self.discard();
         } else {

@@ -18,7 +18,7 @@ use super::sequences::{self, SequenceDraw, SequenceReply, SequenceTurn};
 use super::tally::Tally;
 use crate::acl::Denial;
 use crate::command::Verb;
-use crate::resp::{self, Protocol, ProtocolError, Value};
+use crate::resp::{self, Decoder, Protocol, ProtocolError, Value};
 
 /// IDs a turn may hold at most before it ends, not counting those of the command that passes the bound.
 ///
@@ -187,6 +187,8 @@ pub struct Turn {
     named: NamedTurn,
     /// The same by `draws.sequences`.
     sequences: SequenceTurn,
+    /// What requests are read by, between one and the next.
+    pub(super) decoder: Option<Box<Decoder>>,
     /// Whether the request that was just taken asks a named generator or a sequence, and would be taken again just so.
     pub(super) is_repeatable: bool,
 }
@@ -297,6 +299,7 @@ impl Turn {
 
     /// Gives back the room that its replies do not need.
     pub fn shrink(&mut self) {
+        self.decoder = None;
         self.replies.shrink_to_fit();
         self.encoded.shrink_to_fit();
         self.tally.shrink();
@@ -304,10 +307,19 @@ impl Turn {
         self.sequences.shrink();
     }
 
+    /// Gives back what the reading of a large request took.
+    #[inline]
+    pub fn release_memory(&mut self) {
+        if let Some(decoder) = self.decoder.as_mut().filter(|decoder| !decoder.is_quiet()) {
+            decoder.release_memory();
+        }
+    }
+
     /// Bytes of memory that its replies take.
     pub fn memory_bytes(&self) -> usize {
         let own = self.replies.capacity() * size_of::<Reply>() + self.encoded.capacity();
-        own + self.tally.memory_bytes() + self.named.memory_bytes() + self.sequences.memory_bytes()
+        let decoder = self.decoder.as_ref().map_or(0, |decoder| size_of::<Decoder>() + decoder.memory_bytes());
+        own + decoder + self.tally.memory_bytes() + self.named.memory_bytes() + self.sequences.memory_bytes()
     }
 
     /// How many IDs the next reply that needs some needs, at most `most` of a run of single ones, and from where; of a

@@ -196,7 +196,7 @@ impl<T: Transport> Connection<T> {
 
     /// Monitors from now on; false if too many do.
     fn monitor(&mut self) -> bool {
-        self.monitoring = self.server.monitors.add(&self.admission.client);
+        self.monitoring = self.server.monitors.add(&self.admission.client).map(Box::new);
         if self.monitoring.is_none() {
             self.session.stop_monitoring();
         }
@@ -214,11 +214,11 @@ impl<T: Transport> Connection<T> {
             let has_more = pieces.write_next(protocol, &mut buffers.output);
             spent_ns += clock::since_ns(began_ns);
             if !has_more {
-                self.answer_bytes = 0;
+                buffers.answer_bytes = 0;
                 return Ok(spent_ns);
             }
             if buffers.output.len() >= FLUSH_BYTES {
-                self.answer_bytes = pieces.memory_bytes();
+                buffers.answer_bytes = pieces.memory_bytes();
                 self.flush(buffers).await?;
             }
             pace::give_way(&mut busy_since_ns, SLICE_NS).await;

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 
 use getid_core::Reservation;
 
+use crate::metrics::Work;
 use crate::session::{NamedDrawn, SequencesDrawn, Turn, Unblock};
 
 /// Room for one read: 16 KiB, as Redis's. A thousand `GETID` as arrays are 14 KB.
@@ -32,6 +33,17 @@ thread_local! {
     static KEPT: RefCell<Vec<Box<Buffers>>> = const { RefCell::new(Vec::new()) };
 }
 
+/// The beginning of a request whose end has not come. Boxed where it is kept, for most connections have none.
+#[derive(Debug)]
+pub(super) struct Rest(Vec<u8>);
+
+impl Rest {
+    /// Memory that it takes, bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.0.capacity()
+    }
+}
+
 /// What a connection works with from one read to the last answer to it.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
@@ -45,6 +57,10 @@ pub(super) struct Buffers {
     pub(super) sequences: SequencesDrawn,
     /// Set by `CLIENT UNBLOCK`, which ends the wait of all that has been read, be it in several turns.
     pub(super) unblocked: Option<Unblock>,
+    /// What was done since it was last counted.
+    pub(super) work: Work,
+    /// What an answer holds that is being written piece by piece, bytes.
+    pub(super) answer_bytes: usize,
     /// Whether a generator or a sequence refused what the turn asked.
     pub(super) is_refused: bool,
     /// When others began to wait for this client, as far as it is known to have more to say than IDs.
@@ -69,6 +85,7 @@ impl Buffers {
 
     pub(super) fn give_back(mut self: Box<Self>) {
         self.clear();
+        self.turn.release_memory();
         if self.input.capacity() > KEPT_BYTES_MAX {
             self.input = Vec::new();
         }
@@ -83,11 +100,14 @@ impl Buffers {
     }
 
     /// Puts the beginning of a request, left over from the last read, in front of the next.
-    pub(super) fn resume(&mut self, rest: &mut Vec<u8>) {
-        if rest.len() > REST_COPIED_MAX {
-            std::mem::swap(&mut self.input, rest);
-        } else {
-            self.input.extend_from_slice(rest);
+    #[inline]
+    pub(super) fn resume(&mut self, rest: &mut Option<Box<Rest>>) {
+        if let Some(rest) = rest {
+            if rest.0.len() > REST_COPIED_MAX {
+                std::mem::swap(&mut self.input, &mut rest.0);
+            } else {
+                self.input.extend_from_slice(&rest.0);
+            }
         }
         // Doubling, so that a large request is copied a bounded number of times, and costs at most twice what came.
         self.input.reserve(READ_BYTES.max(self.input.len()));
@@ -95,21 +115,30 @@ impl Buffers {
 
     /// The same for a client that has to log in: less room, of its own.
     #[cold]
-    pub(super) fn resume_unauthenticated(&mut self, rest: &[u8]) {
+    pub(super) fn resume_unauthenticated(&mut self, rest: Option<&Rest>) {
+        let rest = rest.map_or(&[][..], |rest| &rest.0);
         self.input = Vec::with_capacity(UNAUTHENTICATED_READ_BYTES.max(rest.len() + 1));
         self.input.extend_from_slice(rest);
     }
 
     /// The opposite of both: leaves what was not used to the connection.
-    pub(super) fn suspend(&mut self, rest: &mut Vec<u8>) {
+    #[inline]
+    pub(super) fn suspend(&mut self, rest: &mut Option<Box<Rest>>) {
+        if self.used < self.input.len() {
+            self.suspend_rest(rest);
+        } else if rest.is_some() {
+            *rest = None;
+        }
+    }
+
+    #[cold]
+    fn suspend_rest(&mut self, rest: &mut Option<Box<Rest>>) {
         if self.input.len() - self.used > REST_COPIED_MAX {
             self.input.drain(..self.used);
-            *rest = std::mem::take(&mut self.input);
-        } else if rest.is_empty() {
-            rest.extend_from_slice(&self.input[self.used..]);
-        }
-        if rest.is_empty() {
-            *rest = Vec::new();
+            *rest = Some(Box::new(Rest(std::mem::take(&mut self.input))));
+        } else if rest.is_none() {
+            // Else the read brought nothing, and the same is there.
+            *rest = Some(Box::new(Rest(self.input[self.used..].to_vec())));
         }
     }
 
@@ -137,6 +166,6 @@ impl Buffers {
         let drawn = self.drawn.capacity() * size_of::<Reservation>();
         let beside = self.named.memory_bytes() + self.sequences.memory_bytes();
         let bytes = self.input.capacity() + self.output.capacity() + self.turn.memory_bytes();
-        size_of::<Buffers>() + bytes + drawn + beside
+        size_of::<Buffers>() + bytes + drawn + beside + self.answer_bytes
     }
 }

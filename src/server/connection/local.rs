@@ -98,8 +98,8 @@ impl LocalClient {
         }
         let mut buffers = Buffers::take();
         buffers.input.extend_from_slice(request);
-        self.connection.work.reads += 1;
-        self.connection.work.input_bytes += request.len() as u64;
+        buffers.work.reads += 1;
+        buffers.work.input_bytes += request.len() as u64;
         let is_open = self.connection.answer(Step::Read, &mut buffers).await?;
         buffers.give_back();
         let reply = std::mem::take(&mut self.connection.io.0);

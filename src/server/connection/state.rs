@@ -11,9 +11,8 @@ use std::task::{Context, Poll, ready};
 use tokio::io::AsyncWrite;
 use tokio::time::{Instant, timeout_at};
 
-use super::buffers::Buffers;
+use super::buffers::{Buffers, Rest};
 use super::wait::Wait;
-use crate::metrics::Work;
 use crate::server::Server;
 use crate::server::monitor::Monitoring;
 use crate::server::output_limit::OutputLimit;
@@ -34,15 +33,11 @@ pub struct Connection<T> {
     /// later ones.
     settings: u64,
     /// The beginning of a request whose end has not come; empty for most connections most of the time.
-    pub(super) rest: Vec<u8>,
-    /// What was done since it was last counted.
-    pub(super) work: Work,
+    pub(super) rest: Option<Box<Rest>>,
     /// Read since the server last waited for the client or let others go first, bytes.
-    pub(super) unbroken_bytes: usize,
-    /// What an answer holds that is being written piece by piece, bytes.
-    pub(super) answer_bytes: usize,
+    pub(super) unbroken_bytes: u32,
     /// Behind `MONITOR`.
-    pub(super) monitoring: Option<Monitoring>,
+    pub(super) monitoring: Option<Box<Monitoring>>,
     /// How many passwords the session may try.
     pub(super) login_permits: u32,
     /// Passwords that were wrong.
@@ -60,10 +55,8 @@ impl<T: Transport> Connection<T> {
             io,
             session,
             settings: 0,
-            rest: Vec::new(),
-            work: Work::default(),
+            rest: None,
             unbroken_bytes: 0,
-            answer_bytes: 0,
             monitoring: None,
             login_permits: 0,
             wrong_logins: 0,
@@ -105,7 +98,7 @@ impl<T: Transport> Connection<T> {
     /// Counts what the client holds of the server's memory from now on: `bytes` of buffers, and what its session keeps.
     #[cold]
     pub(super) fn note_held(&self, bytes: usize) {
-        if self.admission.note_held(bytes + self.session.memory_bytes() + self.answer_bytes) {
+        if self.admission.note_held(bytes + self.session.memory_bytes()) {
             self.server.evict_clients();
         }
     }
@@ -147,8 +140,8 @@ impl<T: Transport> Connection<T> {
         }
         let mut written = 0;
         let result = poll_write(&mut self.io, cx, output, &mut written);
-        self.work.output_bytes += written as u64;
-        self.work.writes += 1;
+        buffers.work.output_bytes += written as u64;
+        buffers.work.writes += 1;
         match result {
             Poll::Ready(result) => {
                 output.clear();
@@ -166,7 +159,7 @@ impl<T: Transport> Connection<T> {
         self.publish();
         self.park(buffers);
         let output = &buffers.output;
-        let Connection { server, admission, io, work, .. } = self;
+        let Connection { server, admission, io, .. } = self;
         let client = &admission.client;
         let mut limit = OutputLimit::new(Instant::now());
         let mut written = 0;
@@ -197,7 +190,7 @@ impl<T: Transport> Connection<T> {
                 Err(cut_off) => break Err(cut_off),
             }
         };
-        work.output_bytes += written as u64;
+        buffers.work.output_bytes += written as u64;
         client.note_output(0);
         buffers.output.clear();
         result

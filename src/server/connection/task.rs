@@ -27,12 +27,15 @@ pub struct Task<T: Transport> {
     state: State<T>,
 }
 
+/// What a halted task waits for. The connection comes back unless that was the end.
+type Halted<T> = Pin<Box<dyn Future<Output = Option<Box<Connection<T>>>> + Send>>;
+
 /// What a client's task does.
 enum State<T> {
     /// It reads, and answers what that brings at once.
     Reads(Box<Connection<T>>),
-    /// It waits for something else than the client's bytes. The connection comes back unless that was the end.
-    Waits(Pin<Box<dyn Future<Output = Option<Box<Connection<T>>>> + Send>>),
+    /// It waits for something else than the client's bytes.
+    Waits(Halted<T>),
     Ended,
 }
 
@@ -75,9 +78,11 @@ impl<T: Transport + 'static> Connection<T> {
                     let _ = std::pin::pin!(tokio::task::yield_now()).poll(cx);
                     return Poll::Pending;
                 }
-                Ok(Answered::AndEnds) => return Poll::Ready(Halt::End(Ok(()))),
                 Ok(Answered::Part(later)) => return Poll::Ready(Halt::Answer(later, buffers)),
-                Err(error) => return Poll::Ready(Halt::End(Err(error))),
+                end => {
+                    self.count_work(&mut buffers);
+                    return Poll::Ready(Halt::End(end.map(drop)));
+                }
             }
         }
     }
@@ -91,7 +96,11 @@ impl<T: Transport + 'static> Connection<T> {
                     buffers.give_back();
                     return Some(self);
                 }
-                end => end.map(drop),
+                end => {
+                    // Of an answer that an error cut short.
+                    self.count_work(&mut buffers);
+                    end.map(drop)
+                }
             },
             Halt::End(end) => end,
         };
@@ -100,8 +109,6 @@ impl<T: Transport + 'static> Connection<T> {
             let _ = Box::pin(tokio::time::timeout(SHUTDOWN_TIMEOUT, self.io.shutdown())).await;
         }
         drop(watch);
-        // Of an answer that an error cut short.
-        self.server.metrics.add_read(std::mem::take(&mut self.work));
         let client = &self.admission.client;
         match end {
             Ok(()) => throttled!(self.server.throttle, Left, "client {} left", client.id),
