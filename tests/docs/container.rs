@@ -1,4 +1,4 @@
-//! What `Dockerfile` and `compose.yaml` say is true of the binary. No test builds the image: that needs an engine.
+//! What `Dockerfile` and `compose.yaml` say is true of the binary. `packaging/checks` builds the image and runs it.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,10 +17,50 @@ fn instructions() -> Vec<String> {
     text.replace("\\\n", " ").lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
 }
 
-fn the_one(name: &str) -> String {
-    let found: Vec<_> =
-        instructions().iter().filter_map(|line| Some(line.strip_prefix(name)?.trim().to_owned())).collect();
-    let [one] = found.try_into().unwrap_or_else(|found: Vec<_>| panic!("{name}: {found:?}"));
+/// A stage of the Dockerfile: what it begins with, its name, and its instructions.
+struct Stage {
+    from: String,
+    name: String,
+    instructions: Vec<String>,
+}
+
+impl Stage {
+    /// What stands behind a word, of each instruction that begins with it.
+    fn all(&self, word: &str) -> Vec<String> {
+        self.instructions.iter().filter_map(|line| Some(line.strip_prefix(word)?.trim().to_owned())).collect()
+    }
+
+    /// What it copies from the build context: paths there.
+    fn sources(&self) -> Vec<String> {
+        let copied = self.all("COPY ");
+        let here = copied.iter().filter(|words| !words.starts_with("--from"));
+        let paths =
+            here.map(|words| words.split_whitespace().filter(|word| !word.starts_with("--")).collect::<Vec<_>>());
+        paths.flat_map(|paths| paths[..paths.len() - 1].iter().map(ToString::to_string).collect::<Vec<_>>()).collect()
+    }
+
+    /// Where it copies to.
+    fn destinations(&self) -> Vec<String> {
+        self.all("COPY ").iter().filter_map(|words| Some(words.split_whitespace().last()?.to_owned())).collect()
+    }
+}
+
+fn stages() -> Vec<Stage> {
+    let mut stages: Vec<Stage> = Vec::new();
+    for line in instructions() {
+        if let Some(words) = line.strip_prefix("FROM ") {
+            let (from, name) = words.split_once(" AS ").unwrap_or((words, ""));
+            stages.push(Stage { from: from.to_owned(), name: name.to_owned(), instructions: Vec::new() });
+        } else {
+            stages.last_mut().expect("a stage").instructions.push(line);
+        }
+    }
+    stages
+}
+
+/// What stands behind a word that both images have once, from the stage that they begin with.
+fn the_one(word: &str) -> String {
+    let [one] = stages()[0].all(word).try_into().unwrap_or_else(|found: Vec<_>| panic!("{word}: {found:?}"));
     one
 }
 
@@ -63,40 +103,51 @@ fn every_variable_sets_a_directive() {
 
 #[test]
 fn the_image_is_what_operators_were_promised() {
-    let stages = instructions().iter().filter(|line| line.starts_with("FROM ")).count();
-    assert_eq!(stages, 2, "one to build, one to run");
-    assert_ne!(the_one("USER "), "root");
-    assert_eq!(the_one("VOLUME "), "/data");
+    // A number: Kubernetes refuses a name where it is to see that nobody is root.
+    assert_eq!(the_one("USER "), "999:999");
     assert_eq!(the_one("STOPSIGNAL "), "SIGTERM");
     assert_eq!(the_one("ENTRYPOINT "), r#"["getid"]"#);
     // A file that is mounted where the image has its own is read.
     assert_eq!(the_one("CMD [\"serve\""), r#", "/etc/getid/getid.conf"]"#);
-    assert!(instructions().contains(&"COPY config/getid.conf /etc/getid/getid.conf".to_owned()));
     assert!(variables().contains(&("GETID_DIR".to_owned(), "/data".to_owned())));
     let port = Directive::find("port").expect("the directive").default;
     assert_eq!(the_one("EXPOSE "), format!("{port} {HTTP_PORT}"));
     assert!(variables().contains(&("GETID_HTTP_PORT".to_owned(), HTTP_PORT.to_owned())));
+    let labels = the_one("LABEL ");
+    assert!(labels.contains(&format!("image.version=\"{}\"", env!("CARGO_PKG_VERSION"))), "{labels}");
+}
+
+/// The image of a program that is built already is the image that is built from the sources.
+#[test]
+fn both_ways_make_one_image() {
+    let stages = stages();
+    let [settings, runtime, build, last] = &stages[..] else { panic!("{} stages", stages.len()) };
+    assert_eq!((&*settings.from, &*settings.name), ("scratch", "settings"));
+    // In front of the Rust image, so that buildah does not fetch that for it.
+    assert_eq!((&*runtime.from, &*runtime.name), ("settings", "runtime"));
+    assert_eq!((&*build.name, &*last.from), ("build", "settings"));
+    assert_eq!(runtime.destinations(), last.destinations());
+    for image in [runtime, last] {
+        assert_eq!(image.all("VOLUME "), ["/data"]);
+        assert_eq!(image.all("COPY ").iter().filter(|line| line.contains("--chown=999:999")).count(), 1);
+    }
 }
 
 #[test]
 fn its_build_context_holds_what_it_copies() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let ignored = read(".dockerignore");
-    let copied: Vec<String> = instructions()
-        .iter()
-        .filter_map(|line| line.strip_prefix("COPY "))
-        .filter(|line| !line.starts_with("--from"))
-        .flat_map(|line| {
-            let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-            words.pop();
-            words
-        })
-        .collect();
-    assert!(copied.iter().any(|path| path == "src"), "{copied:?}");
-    for path in copied {
-        assert!(root.join(&path).exists(), "COPY {path}");
-        assert!(ignored.lines().all(|line| !path.starts_with(line)), "{path} is in .dockerignore");
+    for stage in stages() {
+        for path in stage.sources() {
+            if stage.name == "runtime" {
+                assert!(read("packaging/image").contains(&path), "packaging/image does not lay {path} out");
+                continue;
+            }
+            assert!(root.join(&path).exists(), "COPY {path}");
+            assert!(ignored.lines().all(|line| !path.starts_with(line)), "{path} is in .dockerignore");
+        }
     }
+    assert!(stages().iter().any(|stage| stage.sources().iter().any(|path| path == "src")));
 }
 
 /// The variables of the image, on the real binary, and its health check beside it.

@@ -1,0 +1,197 @@
+"""A container engine for the checks beside this file: podman over runc, without systemd and with a store of its own.
+
+What a bare machine has to be told is in the configuration that is written here: cgroups are made by hand, because no
+systemd makes them, and limits are given as they are, because root may not raise them without CAP_SYS_RESOURCE.
+"""
+
+import json
+import os
+import re
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# How long something may take that takes no time on an idle machine.
+PATIENCE_S = 120
+
+# What the default layout has below the time of an ID: 21 bits.
+BELOW_TICK_BITS = 21
+
+
+def fail(what):
+    """Ends the check: what was looked at, what was found, what was expected."""
+    name = Path(sys.argv[0]).name
+    print(f"packaging/checks/{name}: {what}", file=sys.stderr)
+    raise SystemExit(1)
+
+
+def expect(condition, what):
+    if not condition:
+        fail(what)
+
+
+def say(what):
+    print(f"  {what}", flush=True)
+
+
+def patiently(what, question):
+    """Asks until the answer is not None nor False."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        answer = question()
+        if answer is not None and answer is not False:
+            return answer
+        time.sleep(0.1)
+    fail(f"{what}: not within {PATIENCE_S} s")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Engine:
+    """podman with a folder for all it keeps. Containers that are left at the end are removed with it."""
+
+    def __init__(self):
+        for program, package in [("podman", "podman"), ("runc", "runc"), ("iptables", "iptables")]:
+            if shutil.which(program) is None:
+                fail(f"needs {program}: apt install {package}")
+        if os.geteuid() != 0:
+            fail("needs root, for networks and memory limits of containers")
+        self.dir = Path(tempfile.mkdtemp(prefix="getid-containers-"))
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        (self.dir / "containers.conf").write_text(
+            "[containers]\n"
+            f'default_ulimits = ["nofile={soft}:{hard}", "nproc=4096:4096"]\n'
+            "[engine]\n"
+            'cgroup_manager = "cgroupfs"\n'
+            'events_logger = "file"\n'
+            'runtime = "runc"\n'
+        )
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("GETID_")}
+        self.environment["CONTAINERS_CONF"] = str(self.dir / "containers.conf")
+        self.containers = []
+        self.networks = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for container in self.containers:
+            self.run("rm", "--force", "--time", "0", container, check=False)
+        for network in self.networks:
+            self.run("network", "rm", network, check=False)
+        self.run("volume", "prune", "--force", check=False)
+        self.run("rmi", "--all", "--force", check=False)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def run(self, *words, check=True):
+        """One command of podman. Its exit status, standard output and standard error, both as text without margins."""
+        store = self.dir / "store"
+        command = ["podman", "--storage-driver", "vfs", "--root", store, "--runroot", self.dir / "run"]
+        command += ["--tmpdir", self.dir / "tmp", "--network-config-dir", self.dir / "networks", *map(str, words)]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
+        done.stdout, done.stderr = done.stdout.strip(), done.stderr.strip()
+        if check and done.returncode != 0:
+            fail(f"podman {' '.join(map(str, words))}: exit status {done.returncode}: {done.stderr or done.stdout}")
+        return done
+
+    def load(self, archive):
+        """Takes an image out of what packaging/image wrote. Its name."""
+        if not Path(archive).exists():
+            fail(f"there is no {archive}; packaging/image makes it")
+        return self.run("load", "--quiet", "--input", archive).stdout.rsplit(" ", 1)[-1]
+
+    def start(self, name, *words):
+        """Starts a container in the background, which is ready to be asked for IDs as soon as it gives them."""
+        self.containers.append(name)
+        self.run("run", "--detach", "--name", name, *words)
+
+    def log(self, name):
+        done = self.run("logs", name)
+        return f"{done.stdout}\n{done.stderr}".strip()
+
+    def inspect(self, name):
+        return json.loads(self.run("inspect", name).stdout)[0]
+
+    def healthy(self, name):
+        """What the image's own health check says now."""
+        return self.run("healthcheck", "run", name, check=False).returncode == 0
+
+    def await_health(self, name):
+        def question():
+            if self.inspect(name)["State"]["Status"] in ("exited", "stopped"):
+                fail(f"{name} has ended:\n{self.log(name)}")
+            return self.healthy(name)
+
+        patiently(f"{name} is healthy", question)
+
+
+class Drawer(threading.Thread):
+    """A client that draws IDs until the server goes away or it is told to stop."""
+
+    def __init__(self, port):
+        super().__init__(daemon=True)
+        self.port = port
+        self.ids = []
+        self.error = None
+        self.told_to_stop = threading.Event()
+
+    def run(self):
+        text = b""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S) as wire:
+                while not self.told_to_stop.is_set():
+                    wire.sendall(b"MGETID 100\r\n" * 5)
+                    while text.count(b"\n") < 5 * 201:
+                        more = wire.recv(65536)
+                        if not more:
+                            return
+                        text += more
+                    text = self.take(text)
+        except OSError:
+            pass
+        finally:
+            self.take(text)
+
+    def take(self, text):
+        """Keeps the IDs of whole lines, and gives back what follows them."""
+        whole, _, rest = text.rpartition(b"\n")
+        errors = re.findall(rb"^-.*", whole, re.MULTILINE)
+        if errors:
+            self.error = errors[0].decode().strip()
+            self.told_to_stop.set()
+        self.ids += [int(line) for line in re.findall(rb"^(\d+)\r$", whole + b"\n", re.MULTILINE)]
+        return rest
+
+
+def drawers(ports, count=1):
+    """Starts clients, and waits until each has IDs."""
+    started = [Drawer(port) for port in ports for _ in range(count)]
+    for drawer in started:
+        drawer.start()
+    patiently("every client has IDs", lambda: all(len(drawer.ids) >= 1000 or drawer.error for drawer in started))
+    return started
+
+
+def drawn(started):
+    """The IDs of clients whose server went away or that are told to stop here; each once, or the check fails."""
+    for drawer in started:
+        drawer.told_to_stop.set()
+    for drawer in started:
+        drawer.join()
+        expect(drawer.error is None, f"a client that draws IDs got: {drawer.error}")
+    every = [one for drawer in started for one in drawer.ids]
+    unique = set(every)
+    expect(len(unique) == len(every), f"{len(every) - len(unique)} of {len(every)} IDs came twice")
+    return unique
