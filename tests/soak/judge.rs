@@ -1,9 +1,9 @@
-//! What is checked: no slot twice, and each ID larger than any whose reply came before its request, whatever happened to
-//! the server in between.
+//! What is checked: no slot twice, and each ID larger than any whose reply came before its request, whatever happened
+//! to the server in between.
 //!
-//! It shares no code with the server. IDs are not kept: those of one connection that follow each other become one run of
-//! slots. Runs are kept for a life of the server, and compared with each other at its end. The next life's IDs lie above
-//! all of them, which is checked with one number.
+//! It shares no code with the server. IDs are not kept: those of one connection that follow each other become one run
+//! of slots. Runs are kept for a life of the server, and compared with each other at its end. The next life's IDs lie
+//! above all of them, which is checked with one number.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,8 +29,8 @@ impl Layout {
         LOW_BITS - SERVER_BITS - self.shard_bits
     }
 
-    /// Time and counter as one number, or none where the ID is another server's. Two IDs with one slot differ at most in
-    /// their random part; so "no slot twice" is more than "no ID twice".
+    /// Time and counter as one number, or none where the ID is another server's. Two IDs with one slot differ at most
+    /// in their random part; so "no slot twice" is more than "no ID twice".
     fn slot(self, id: u64) -> Option<u64> {
         let server_id = id >> (LOW_BITS - SERVER_BITS) & ((1 << SERVER_BITS) - 1);
         let shard = id >> self.random_bits() & ((1 << self.shard_bits) - 1);
