@@ -222,7 +222,7 @@ fn add_files(page: &mut Writer) {
         ("/etc/getid/getid.conf", "The configuration that the service of the package reads: getid.conf(5)."),
         (
             "/var/lib/getid",
-            "The state: up to where IDs may have been given (server-N.state, N being the server-id), the lock on that, \
+            "The state: up to where IDs may have been given (getid-N.state, N being the server-id), the lock on that, \
              and sequences without a database. Without it a server still repeats nothing while clocks are right. Keep it \
              with its server-id, and never copy it to a second server.",
         ),
