@@ -24,8 +24,8 @@ pub struct User {
     selectors: Vec<Permissions>,
     /// What the root, the selectors and Redis's exceptions allow together.
     allowed: CommandSet,
-    /// The same whatever sequences and channels are named; and, the second, whatever generators. Each for a session that
-    /// is not guarded, and for one that is.
+    /// The same whatever sequences and channels are named; and, the second, whatever generators. Each for a session
+    /// that is not guarded, and for one that is.
     allowed_with_any_args: [[CommandSet; 2]; 2],
 }
 

@@ -6,8 +6,8 @@
 //! digits over each; those of eight IDs are made at once (`texts`). Only when the leading digits change (every 10^8:
 //! each 47 ms of IDs) are they formatted again.
 //!
-//! Lines are appended as a block of fixed size and then cut to their length: the copy becomes a few moves, and where the
-//! digits go is looked at once for all eight.
+//! Lines are appended as a block of fixed size and then cut to their length: the copy becomes a few moves, and where
+//! the digits go is looked at once for all eight.
 
 mod texts;
 

@@ -164,8 +164,8 @@ fn directives_that_are_named_exist() {
     assert!(unknown.is_empty(), "no directives: {unknown:?}");
 }
 
-/// What is written alike and is something else: values, programs, packages, ACL rules, fields of CLIENT LIST, attacks of
-/// the bench.
+/// What is written alike and is something else: values, programs, packages, ACL rules, fields of CLIENT LIST, attacks
+/// of the bench.
 const NO_DIRECTIVES: &[&str] = &[
     "argv-mem",
     "auto-ordinal",

@@ -1,7 +1,8 @@
 //! What a container or a cluster around the server makes of its configuration, where that repeats IDs or loses state.
 //!
 //! Both are silent mistakes: each pod of a `StatefulSet` without a server-id is server 0, and a folder that goes with
-//! its container looks like any other. What was found is in [`Surroundings`]; what follows is decided by functions of it.
+//! its container looks like any other. What was found is in [`Surroundings`]; what follows is decided by functions of
+//! it.
 
 use std::ffi::OsStr;
 use std::path::Path;
