@@ -3,8 +3,8 @@
 //! Asking for IDs is one linearizable step of tens of nanoseconds: one clock reading, and one exchange of a word, the
 //! `lane`. Whatever is special takes a short lock around pure structs, whose holder closes the lane first. Draws of
 //! named generators take the lock too, and leave the lane open. A channel to an actor and back would cost more than
-//! everything else a request does. Only a draw that would pass the watermark or the borrow limit waits, in a queue under
-//! the same lock.
+//! everything else a request does. Only a draw that would pass the watermark or the borrow limit waits, in a queue
+//! under the same lock.
 //!
 //! All decisions are made by what is pure: the mint says which IDs may be given, [`queue`] whose turn it is and which
 //! draw may wait at all, [`demand`] how much is asked for. The [`Issuer`] gives them the time and does what they want
