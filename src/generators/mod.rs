@@ -6,7 +6,7 @@
 //! which index, because it must be known while a request is read.
 //!
 //! Clock, watermark and borrow limit are the server's, for all generators that carry time: they are positions in one
-//! mint, under the lock of one issuer. A draw is `try_draw`, one step that gives up to n at once and never waits, or
+//! mint, which one issuer owns. A draw is `try_draw`, one step that gives up to n at once and never waits, or
 //! `draw`, a future that gives all of them or a refusal, waits in a fair queue of that generator, and can be dropped.
 
 pub mod end_of_life;

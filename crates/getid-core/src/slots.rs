@@ -109,6 +109,7 @@ impl Slots {
     pub(crate) fn skip_to(&mut self, position: Tick) {
         self.next = self.next.max(Slot::first_of(position.min(Tick::END), self.shard_bits));
     }
+
     /// Passes over a slot, which nobody gets.
     pub(crate) fn skip_one(&mut self) {
         let end = Slot::first_of(Tick::END, self.shard_bits);

@@ -8,7 +8,14 @@
 //!   one. A later one is found only after the bit was set, and then the exchange succeeds only if the lane was opened
 //!   again at the same position.
 //!
-//! The lane's words are written by the holder of the lock alone, and only while the lane is closed.
+//! The lane's words are written by the holder of the lock alone, and only while the lane is closed. They are read and
+//! written without an order of their own, on any processor:
+//!
+//! - No words of an earlier lane than the position's: that position was stored behind its lane's words, and each
+//!   exchange since then passes them on.
+//! - No words of a later lane than the one in which the exchange succeeds: the exchange releases what its thread has
+//!   read, the closing bit comes behind it and acquires that, and only then are words written. Were the bit set by a
+//!   relaxed step, a processor might show the new words first.
 
 use getid_core::checks::{Fault, planted};
 use getid_core::{Lane, Layout, Position, Reservation};
