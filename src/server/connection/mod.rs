@@ -180,12 +180,12 @@ impl<T: Transport> Connection<T> {
         self.answer(from, buffers).await
     }
 
-    /// Takes the step for which a turn has to wait. Returns where to go on. Boxed is what is large and not waited for
-    /// by many.
+    /// Takes the step for which a turn has to wait. Returns where to go on. Boxed is what is large: thousands may wait
+    /// for their sockets, and would each have room for the largest wait.
     async fn finish(&mut self, later: Later, buffers: &mut Buffers) -> io::Result<Step> {
         match later {
             Later::Draw(unfinished) => {
-                let draw = self.draw_later(unfinished, buffers).await?;
+                let draw = Box::pin(self.draw_later(unfinished, buffers)).await?;
                 self.write_turn(&draw, buffers);
                 Ok(Step::Do)
             }
