@@ -928,8 +928,8 @@ async fn a_read_only_disk() {
     assert_eq!(
         refusal(dir, identity(0)),
         format!(
-            "cannot open the lock file {}: Read-only file system (os error 30); getid must be able to write to its \
-             folder (dir)",
+            "cannot open the lock file {}: Read-only file system (os error 30); mount a volume there that can be \
+             written",
             dir.join("getid-0.lock").display()
         )
     );

@@ -13,7 +13,7 @@ mod server;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
@@ -112,11 +112,15 @@ enum Verdict {
     Violation,
 }
 
+/// Soaks that this process has begun: its tests run at the same time.
+static BEGUN: AtomicU32 = AtomicU32::new(0);
+
 fn soak(options: &Options) -> Result<Verdict, String> {
     // In memory where the system has that: nothing is lost of it when a process is killed, and it waits for no disk.
     let memory = Path::new("/dev/shm");
     let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-    let own_dir = parent.join(format!("getid-soak-{}", std::process::id()));
+    let number = BEGUN.fetch_add(1, Ordering::Relaxed);
+    let own_dir = parent.join(format!("getid-soak-{}-{number}", std::process::id()));
     let dir = options.dir.as_deref().unwrap_or(&own_dir);
     let began = Instant::now();
     let mut soak = Soak { judge: Judge::default(), place: Place::new(dir, &options.binary)?, counts: BTreeMap::new() };
