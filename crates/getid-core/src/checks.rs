@@ -339,8 +339,8 @@ mod planting {
         static SEEN: Cell<[u64; Rare::ALL.len()]> = const { Cell::new([0; Rare::ALL.len()]) };
     }
 
-    /// Whether this thread is to make this mistake. Never in a build for speed: benches are built with this feature too,
-    /// and measure what a release does.
+    /// Whether this thread is to make this mistake. Never in a build for speed: benches are built with this feature
+    /// too, and measure what a release does.
     #[inline]
     pub fn planted(fault: Fault) -> bool {
         cfg!(debug_assertions) && PLANTED.get() == Some(fault)

@@ -30,8 +30,8 @@ impl Mint {
         let position = Position::open(self.slots.next(), self.slots.count(), random_bits)?;
         let held_until_ns = if planted(Fault::LaneOutlivesItsHold) { u64::MAX } else { self.held_until_ns };
         let seen_boot_ns = self.clock.seen_boot_ns();
-        // Who passes where a save is due goes by the lock, and says so once. It is a hint: where the lane is opened past
-        // that place by somebody else, nobody says so, and the keeper asks after its next sample all the same.
+        // Who passes where a save is due goes by the lock, and says so once. It is a hint: where the lane is opened
+        // past that place by somebody else, nobody says so, and the keeper asks after its next sample all the same.
         let is_passed = self.is_save_due() || planted(Fault::LaneIgnoresSaveFrom);
         let below = if is_passed { gate } else { gate.min(self.save_from) };
         let lane = Lane {
