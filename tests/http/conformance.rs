@@ -9,6 +9,10 @@ use crate::support::http::HttpServer;
 /// How long schemathesis asks, seconds; `GETID_TEST_SCHEMATHESIS_S` says otherwise.
 const ASKED_S: &str = "60";
 
+/// What schemathesis's random choices come from: the same here each time. `GETID_TEST_SCHEMATHESIS_SEED` says otherwise,
+/// for who searches longer.
+const SEED: &str = "1";
+
 /// Fails unless this Python, which has the packages of `tests/clients/requirements.txt`, is there.
 fn program(name: &str) -> PathBuf {
     let python = std::env::var("GETID_TEST_PYTHON").expect("GETID_TEST_PYTHON: a python with schemathesis");
@@ -53,12 +57,14 @@ fn schemathesis_finds_nothing_for_a_minute() {
     let settings = "[checks.not_a_server_error]\nexpected-statuses = [\"2xx\", \"3xx\", \"4xx\", 503]\n";
     std::fs::write(server.server.dir.join("schemathesis.toml"), settings).unwrap();
     let seconds = std::env::var("GETID_TEST_SCHEMATHESIS_S").unwrap_or_else(|_| ASKED_S.to_owned());
+    let seed = std::env::var("GETID_TEST_SCHEMATHESIS_SEED").unwrap_or_else(|_| SEED.to_owned());
     let mut command = Command::new(program("schemathesis"));
     command.current_dir(&server.server.dir).arg("run").arg(format!("http://127.0.0.1:{}/openapi.json", server.port));
     command.args(["--checks", "all", "--exclude-checks", "positive_data_acceptance"]);
     // An answer without an end is the page's tests'.
     command.args(["--exclude-path", "/v1/status/stream", "--max-examples", "100000", "--max-time", &seconds]);
     command.args(["--phases", "examples,coverage,fuzzing,stateful", "--generation-database", "none", "--no-color"]);
+    command.args(["--seed", &seed]);
     let said = run(&mut command);
     assert!(said.contains("Tested:"), "{said}");
     let mut wire = server.server.connect();

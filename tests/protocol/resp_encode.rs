@@ -31,6 +31,19 @@ fn scalars() {
     check(&Value::Null, "$-1\r\n", "_\r\n");
 }
 
+/// Numbers around powers of ten, whose digits a logarithm counts wrongly.
+#[test]
+fn integers_of_every_length() {
+    for power in (0..19).map(|exponent| 10_i64.pow(exponent)) {
+        for number in (-2..=2).map(|step| power + step).flat_map(|number| [number, -number]) {
+            let line = format!(":{number}\r\n");
+            check(&Value::Integer(number), &line, &line);
+            let all = format!("*2\r\n{line}$1\r\na\r\n");
+            check(&Value::Array(vec![Value::Integer(number), Value::from("a")]), &all, &all);
+        }
+    }
+}
+
 #[test]
 fn doubles() {
     check(&Value::Double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n");
