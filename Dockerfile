@@ -1,8 +1,8 @@
 # getid in an image that holds one static program and its configuration: no shell, no library, no user but its own.
 #
-#   docker build -t getid .                     builds the program too, with the Rust image
+#   docker build -t getid .                     builds the program too, with the Rust image; takes BuildKit or Podman
 #   packaging/image target/dist/getid-x86_64    takes a program that is built already (`--target runtime`)
-#   docker run -p 7890:7890 -p 127.0.0.1:7880:7880 -e GETID_SERVER_ID=0 -v getid-0:/data getid
+#   docker run --name getid -p 7890:7890 -p 127.0.0.1:7880:7880 -e GETID_SERVER_ID=0 -v getid-0:/data getid
 #
 # Inside a container every client comes from "another machine", so this image listens on all addresses: whoever can
 # reach the published port gets IDs. What changes the server (CONFIG SET, ACL, SHUTDOWN ...) needs a login from there:
@@ -40,7 +40,8 @@ COPY getid /usr/local/bin/getid
 # The state file is what keeps a restarted server from giving an ID twice: keep this volume.
 VOLUME /data
 
-FROM rust:1.95-slim-bookworm AS build
+# With its registry: Podman asks for one.
+FROM docker.io/library/rust:1.95-slim-bookworm AS build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY benches benches

@@ -23,6 +23,7 @@ use std::fmt::Write as _;
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -499,7 +500,10 @@ impl LockedFolder {
 
 /// The process that holds the claim to `server_id` in `dir`, as "pid 123"; `None` when there is none.
 pub(crate) fn holder_of(dir: &Path, server_id: u32) -> io::Result<Option<String>> {
-    let lock = match File::open(dir.join(Names::of(server_id).lock)) {
+    // Neither a link nor a pipe that nobody writes may lead a start astray.
+    let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+    let path = dir.join(Names::of(server_id).lock);
+    let lock = match File::options().read(true).custom_flags(flags).open(path) {
         Ok(lock) => lock,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -510,6 +514,14 @@ pub(crate) fn holder_of(dir: &Path, server_id: u32) -> io::Result<Option<String>
         Err(TryLockError::WouldBlock) => Ok(Some(Holder::read(lock).name())),
         Err(TryLockError::Error(error)) => Err(error),
     }
+}
+
+/// That another process holds the claim to `server_id` in `dir`, as [`LockedFolder::lock`] says it; `None`: nobody does,
+/// or this process may not look.
+pub(crate) fn held(dir: &Path, server_id: u32) -> Option<TakeError> {
+    let holder = holder_of(dir, server_id).ok()??;
+    let Names { lock, whose, .. } = Names::of(server_id);
+    Some(TakeError::Held { path: dir.join(lock), whose, holder })
 }
 
 /// The bytes of a regular file in `folder`, at most one more than a record may have; `None` where there is none.

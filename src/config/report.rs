@@ -10,7 +10,8 @@
 //! getid.conf:57: id-generator: id-range + shard-range + random-range is 22, must be 21
 //! ```
 //!
-//! Where no file has to do with it, the first line says `CONFIGURATION` for `CONFIG FILE`. No password is ever in it.
+//! Where no file has to do with it, the first line says `CONFIGURATION` for `CONFIG FILE`; where no line of anything has,
+//! the sentence follows in the first line. No password is ever in it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -94,7 +95,9 @@ impl fmt::Display for Report {
         // Redis's words, where a file is to blame.
         let is_in_file = self.problems.iter().any(|problem| problem.places.iter().any(Place::is_in_file));
         let what = if is_in_file { "CONFIG FILE" } else { "CONFIGURATION" };
-        writeln!(f, "*** FATAL {what} ERROR ***")?;
+        write!(f, "*** FATAL {what} ERROR ***")?;
+        // Without places it is one line: collectors of logs show the first one, and may show no other.
+        f.write_str(if self.problems[0].places.is_empty() { " " } else { "\n" })?;
         let shown = &self.problems[..self.problems.len().min(PROBLEMS_SHOWN_MAX)];
         for (index, problem) in shown.iter().enumerate() {
             // The mistakes of one line stand under it together.

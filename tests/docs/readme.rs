@@ -169,11 +169,13 @@ fn directives_that_are_named_exist() {
 const NO_DIRECTIVES: &[&str] = &[
     "argv-mem",
     "auto-ordinal",
+    "build-essential",
     "ca-file",
     "cargo-fuzz",
     "check-config",
     "cut-off",
     "declare-password",
+    "docker-buildx",
     "error-flood",
     "forget-generator",
     "getid-core",

@@ -11,6 +11,9 @@ use tempfile::TempDir;
 
 use crate::support::{self, Server, config_get};
 
+/// What a log begins with when the start ends in its first line.
+const FATAL: &str = "*** FATAL CONFIGURATION ERROR ***";
+
 /// Who may do nothing.
 const NOBODY: u32 = 65_534;
 
@@ -81,10 +84,8 @@ fn a_pod_without_a_server_id_does_not_start_beside_another_one() {
     let dir = volume();
     let mount = mounted(dir.path());
     let said = support::refused(dir.path(), &[], |command| in_pod(command, "getid-1", &mount));
-    let mut lines = said.lines();
-    assert_eq!(lines.next(), Some("*** FATAL CONFIGURATION ERROR ***"), "{said}");
-    let line = lines.next().expect("a sentence");
-    assert!(line.starts_with("server-id: nobody set it in the pod getid-1, "), "{said}");
+    let line = said.lines().next().expect("a sentence");
+    assert!(line.starts_with(&format!("{FATAL} server-id: nobody set it in the pod getid-1, ")), "{said}");
     assert!(line.ends_with("set GETID_SERVER_ID=auto-ordinal, for the number at the end of the pod's name"), "{said}");
     assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "no trace");
     let (_first, _, server_id) = serve("getid-0", dir.path(), &mount, &[]);
@@ -103,8 +104,10 @@ fn two_pods_with_one_server_id_are_told() {
     assert!(first.contains(" starts, pid 1; server-id is 0 in the pod getid-1: "), "{first}");
     assert!(first.contains("give the same IDs; set GETID_SERVER_ID=auto-ordinal"), "{first}");
     let said = support::refused(one.path(), &words, |command| in_pod(command, "getid-2", ":"));
-    assert!(said.contains("server-id 0 is in use: "), "{said}");
-    assert!(said.contains("getid-0.lock is locked by pid 1 on getid-0; stop that process, or set another"), "{said}");
+    let first = said.lines().next().expect("a line");
+    assert!(first.contains(" starts, pid 1; ") && first.contains("; server-id 0 is in use: "), "{said}");
+    assert!(first.contains("getid-0.lock is locked by pid 1 on getid-0; stop that process, or set another"), "{said}");
+    assert!(said.lines().last().expect("a line").starts_with("server-id 0 is in use: "), "it does not go on: {said}");
 }
 
 #[test]
@@ -119,6 +122,16 @@ fn a_container_without_a_volume_is_told_that_its_state_is_lost() {
     for part in ["its IDs begin 4000 ms past the clock", "Mount a volume with a name there, as with -v getid-2:/data"] {
         assert!(first.contains(part), "{first}");
     }
+    // Under a read-only root, Podman's file that marks a container is not there, only its variable.
+    let started = Server::try_start_in(dir.path(), &["--server-id", "2"], |command| {
+        in_pod(command, "c0ffee", &memory);
+        command.env_remove("KUBERNETES_SERVICE_HOST").env("container", "podman");
+    });
+    let mut server = started.unwrap_or_else(|log| panic!("it did not start:\n{log}"));
+    server.wait_log("Ready to accept connections");
+    let first = server.log_so_far().lines().next().expect("a line").to_owned();
+    assert!(first.contains("the state will be lost: "), "{first}");
+    drop(server);
     // The operator said that there is none.
     let (_server, first, _) = serve("getid-2", dir.path(), &memory, &["--server-id", "2", "--id-state", "none"]);
     assert!(!first.contains("will be lost"), "{first}");
@@ -135,10 +148,10 @@ fn a_volume_that_cannot_be_written_says_whose_it_is() {
     };
     let said = support::refused(dir.path(), &[], as_nobody);
     assert_eq!(
-        said.lines().nth(1),
+        said.lines().next(),
         Some(
             format!(
-                "dir: '{shown}' cannot be written: Permission denied (os error 13); {shown} belongs to uid 0, gid 0 (mode \
+                "{FATAL} dir: '{shown}' cannot be written: Permission denied (os error 13); {shown} belongs to uid 0, gid 0 (mode \
                  755), and getid runs as uid {NOBODY}, gid {NOBODY}: chown -R {NOBODY}:{NOBODY} {shown}, or in Kubernetes \
                  set fsGroup: {NOBODY} in the pod's securityContext; or name another with dir"
             )
@@ -164,6 +177,6 @@ fn a_volume_that_cannot_be_written_says_whose_it_is() {
     let read_only = format!("mount -t tmpfs -o ro tmpfs '{shown}'");
     let said = support::refused(dir.path(), &["--server-id", "0"], |command| in_pod(command, "getid-0", &read_only));
     let expected =
-        format!("dir: '{shown}' cannot be written: Read-only file system (os error 30); mount a volume there");
-    assert!(said.lines().nth(1).is_some_and(|line| line.starts_with(&expected)), "{said}");
+        format!("{FATAL} dir: '{shown}' cannot be written: Read-only file system (os error 30); mount a volume there");
+    assert!(said.lines().next().is_some_and(|line| line.starts_with(&expected)), "{said}");
 }

@@ -179,7 +179,7 @@ fn refused_by_both(there: &Path, words: &[&str], prepare: impl Fn(&mut Command))
         let output = command.output().expect("done");
         let check = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{words:?} in {}: {output:?}", dir.display());
-        let sentence = check.trim_start_matches("*** FATAL CONFIGURATION ERROR ***\n").trim_end();
+        let sentence = check.trim_start_matches("*** FATAL CONFIGURATION ERROR ***").trim();
         let start = support::refused(&dir, words, &prepare);
         // A start that can't listen names its port, which is another one here.
         let sentence = sentence.split(':').next().expect("done");

@@ -265,7 +265,7 @@ fn check_config_says_what_a_start_would_of_state_and_log() {
         };
         let (start, check) = (said("serve"), said("check-config"));
         // A start has no heading there.
-        assert_eq!(start.trim_end(), check.trim_start_matches("*** FATAL CONFIGURATION ERROR ***\n").trim_end());
+        assert_eq!(start.trim_end(), check.trim_start_matches("*** FATAL CONFIGURATION ERROR ***").trim());
         assert_eq!(words.contains(&"0") && !words.contains(&"1"), check.contains("cannot use the record"), "{check}");
     }
     assert!(!dir.path().join("no").exists());

@@ -19,6 +19,7 @@ use super::signals::{self, Signals};
 use super::startup::{self, Purpose, Startup};
 use super::supervision::Supervision;
 use super::{Failure, messages, sequences, warn_on_error, workers};
+use crate::claim::lock;
 use crate::claim::{Claim, Folder, FolderClaim, Identity, MachineClaim, MachineError, NoClaim, Taken};
 use crate::config::{Config, StateKind};
 use crate::generators::{Generators, Keeper, KeeperError};
@@ -75,10 +76,12 @@ impl Prepared {
         let _last_lines = FlushesLog(self.log.clone());
         let config = &self.startup.config;
         let starts = format!("getid {} starts, pid {}", env!("CARGO_PKG_VERSION"), std::process::id());
-        match self.startup.alarms.as_slice() {
-            [] => tracing::info!("{starts}"),
+        let alarms: Vec<_> = self.startup.alarms.iter().cloned().chain(state_in_use(config)).collect();
+        if alarms.is_empty() {
+            tracing::info!("{starts}");
+        } else {
             // In one line with the start: nobody reads on who looks whether it began.
-            alarms => tracing::warn!("{starts}; {}", alarms.join("; ")),
+            tracing::warn!("{starts}; {}", alarms.join("; "));
         }
         for warning in &self.startup.warnings {
             tracing::warn!("{warning}");
@@ -217,6 +220,13 @@ fn claim_machine(config: &Config, identity: Identity) -> Result<Option<MachineCl
             Ok(None)
         }
     }
+}
+
+/// That another server has this one's state: two pods with one volume and one server-id. The claim is taken later and
+/// fails then; unless the other one, which was killed just now, is gone until then.
+fn state_in_use(config: &Config) -> Option<String> {
+    let is_in_folder = config.id_state == StateKind::File && config.claim.store.is_none();
+    is_in_folder.then(|| lock::held(&config.state_dir, config.server_id))?.map(|held| held.to_string())
 }
 
 /// Prepares the issuer and saves for the first time. `None`: a signal ended the start before that.

@@ -39,7 +39,9 @@ impl Surroundings {
         let is_what_runs = getppid().as_raw() <= 1;
         // Kubernetes gives it to every container; Docker and Podman leave a file each.
         let is_pod = is_what_runs && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-        let has_mark = ["/.dockerenv", "/run/.containerenv"].iter().any(|path| Path::new(path).exists());
+        // Podman's file is not there under a read-only root; its variable is.
+        let has_mark = ["/.dockerenv", "/run/.containerenv"].iter().any(|path| Path::new(path).exists())
+            || std::env::var_os("container").is_some_and(|name| !name.is_empty());
         let is_container = is_pod || is_what_runs && has_mark;
         let there = dir.ancestors().find_map(|path| path.canonicalize().ok());
         let mount = there.and_then(|path| Mount::of(&path));
