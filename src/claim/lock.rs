@@ -516,8 +516,8 @@ pub(crate) fn holder_of(dir: &Path, server_id: u32) -> io::Result<Option<String>
     }
 }
 
-/// That another process holds the claim to `server_id` in `dir`, as [`LockedFolder::lock`] says it; `None`: nobody does,
-/// or this process may not look.
+/// That another process holds the claim to `server_id` in `dir`, as [`LockedFolder::lock`] says it; `None`: nobody
+/// does, or this process may not look.
 pub(crate) fn held(dir: &Path, server_id: u32) -> Option<TakeError> {
     let holder = holder_of(dir, server_id).ok()??;
     let Names { lock, whose, .. } = Names::of(server_id);

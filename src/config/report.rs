@@ -10,8 +10,8 @@
 //! getid.conf:57: id-generator: id-range + shard-range + random-range is 22, must be 21
 //! ```
 //!
-//! Where no file has to do with it, the first line says `CONFIGURATION` for `CONFIG FILE`; where no line of anything has,
-//! the sentence follows in the first line. No password is ever in it.
+//! Where no file has to do with it, the first line says `CONFIGURATION` for `CONFIG FILE`; where no line of anything
+//! has, the sentence follows in the first line. No password is ever in it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

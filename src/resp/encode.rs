@@ -101,8 +101,8 @@ pub fn encode(value: &Value, protocol: Protocol, output: &mut Vec<u8>) {
     };
     // It fails only in a buffer that is too small.
     let written = written.expect("a frame fits the length it told");
-    // The length that it tells has a byte too many for 999,999,999,999,999,999 and its like: redis-protocol 6.0.0 counts
-    // digits with a floating-point logarithm, which takes it for the power of ten above.
+    // The length that it tells has a byte too many for 999,999,999,999,999,999 and its like: redis-protocol 6.0.0
+    // counts digits with a floating-point logarithm, which takes it for the power of ten above.
     output.truncate(start + written);
 }
 

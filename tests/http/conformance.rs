@@ -9,8 +9,8 @@ use crate::support::http::HttpServer;
 /// How long schemathesis asks, seconds; `GETID_TEST_SCHEMATHESIS_S` says otherwise.
 const ASKED_S: &str = "60";
 
-/// What schemathesis's random choices come from: the same here each time. `GETID_TEST_SCHEMATHESIS_SEED` says otherwise,
-/// for who searches longer.
+/// What schemathesis's random choices come from: the same here each time. `GETID_TEST_SCHEMATHESIS_SEED` says
+/// otherwise, for who searches longer.
 const SEED: &str = "1";
 
 /// Fails unless this Python, which has the packages of `tests/clients/requirements.txt`, is there.
