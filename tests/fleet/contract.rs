@@ -11,6 +11,8 @@ use getid::records::{
     About, KEY_BYTES_MAX, Key, LIST_MAX, RecordStore, RecordStoreError, Row, Stamp, TEXT_BYTES_MAX, Written,
 };
 
+use crate::support::scenarios::{asked_for, scenarios};
+
 /// A place for records that scenarios may do anything with.
 pub(crate) trait Place: Sync {
     /// Takes all records away.
@@ -72,11 +74,8 @@ pub(crate) fn row(writer: u128, beat: u64, text: &str) -> Row {
 
 type Scenario = fn(&dyn Place);
 
-macro_rules! scenarios {
-    ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name as Scenario)),*] };
-}
-
 const SCENARIOS: &[(&str, Scenario)] = scenarios![
+    Scenario;
     nothing_is_there_at_first,
     what_was_written_is_read,
     a_record_is_made_once,
@@ -95,13 +94,9 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
 
 /// Tries a store with all of them.
 pub(crate) fn check_all(place: &dyn Place) {
-    let only = std::env::var("GETID_STORE_SCENARIO").unwrap_or_default();
-    for (name, scenario) in SCENARIOS {
-        if name.contains(&only) {
-            println!("{}: {name}", place.store().shown());
-            place.clear();
-            scenario(place);
-        }
+    for scenario in asked_for(place.store().shown(), SCENARIOS) {
+        place.clear();
+        scenario(place);
     }
 }
 

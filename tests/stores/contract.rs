@@ -8,14 +8,12 @@ use getid_core::{INCREMENT_MAX, RESERVED_MAX, VALUE_MAX};
 
 use crate::db::{Db, Place, ask, create, key, range, spec};
 use crate::support::Random;
+use crate::support::scenarios::{asked_for, scenarios};
 
 type Scenario = fn(&dyn Place);
 
-macro_rules! scenarios {
-    ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name as Scenario)),*] };
-}
-
 const SCENARIOS: &[(&str, Scenario)] = scenarios![
+    Scenario;
     nothing_is_made_by_who_only_asks,
     a_new_row_is_what_was_said_of_it,
     names_are_compared_byte_for_byte,
@@ -52,13 +50,9 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
 
 /// Tries a store with all of them.
 pub(crate) fn check_all(place: &dyn Place) {
-    let only = std::env::var("GETID_STORE_SCENARIO").unwrap_or_default();
-    for (name, scenario) in SCENARIOS {
-        if name.contains(&only) {
-            println!("{}: {name}", place.store().shown());
-            place.clear();
-            scenario(place);
-        }
+    for scenario in asked_for(&place.store().shown(), SCENARIOS) {
+        place.clear();
+        scenario(place);
     }
 }
 

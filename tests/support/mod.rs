@@ -1,6 +1,6 @@
 //! What tests share: a server, a connection to it, and what else more than one file needs.
 
-#![allow(dead_code, missing_docs, unreachable_pub, unused_imports, reason = "each binary uses a part")]
+#![allow(dead_code, missing_docs, unreachable_pub, unused_imports, unused_macros, reason = "each binary uses a part")]
 
 pub mod etcd;
 pub mod fake_clock;
@@ -15,6 +15,7 @@ pub mod proxy;
 mod random;
 pub mod redis;
 pub mod roomy;
+pub mod scenarios;
 mod server;
 pub mod standby;
 pub mod tls;

@@ -57,8 +57,20 @@ struct Database {
     rows: Option<u64>,
 }
 
+/// Whether it may be that there is no file: none was `seen` before, or it was `replaced`; and one can be made.
+pub(super) fn may_be_absent(
+    path: &Path,
+    seen: &OnceLock<FileId>,
+    replaced: impl FnOnce() -> StoreError,
+) -> Result<(), StoreError> {
+    match seen.get() {
+        Some(_) => Err(replaced()),
+        None => can_make(path),
+    }
+}
+
 /// Whether a file can be made that is not there: its log is gone, too, and the folder takes it.
-pub(super) fn can_make(path: &Path) -> Result<(), StoreError> {
+fn can_make(path: &Path) -> Result<(), StoreError> {
     let log = beside(path, "-wal");
     if std::fs::metadata(&log).is_ok_and(|found| found.len() > 0) {
         return Err(StoreError::Refused(format!(
@@ -102,12 +114,8 @@ impl File {
         }
     }
 
-    /// Whether it may be that there is no file: none was there before, and one can be made.
     fn may_be_absent(&self) -> Result<(), StoreError> {
-        if self.seen.get().is_some() {
-            return Err(self.replaced());
-        }
-        can_make(&self.path)
+        may_be_absent(&self.path, &self.seen, || self.replaced())
     }
 
     fn replaced(&self) -> StoreError {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row as Found, TransactionBehavior, params};
 
-use super::file::{can_make, cannot, make_empty, said, unwritable};
+use super::file::{cannot, make_empty, may_be_absent, said, unwritable};
 use crate::records::{self, About, Key, RecordStoreError, Row, Stamp};
 use crate::sql::records::{COLUMNS, Range, RawRecord, RecordConnection, RecordServer, beat_column, writer_column};
 use crate::sql::{Answer, StoreError};
@@ -163,12 +163,8 @@ impl File {
         }
     }
 
-    /// Whether it may be that there is no file: none was there before, and one can be made.
     fn may_be_absent(&self) -> Result<(), StoreError> {
-        if self.seen.get().is_some() {
-            return Err(self.replaced());
-        }
-        can_make(&self.path)
+        may_be_absent(&self.path, &self.seen, || self.replaced())
     }
 
     fn replaced(&self) -> StoreError {

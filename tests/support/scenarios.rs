@@ -1,0 +1,18 @@
+//! Scenarios by name, which every store of a kind goes through.
+
+/// The scenarios of a table: each function with its name, as a function of the type that comes first.
+macro_rules! scenarios {
+    ($Scenario:ty; $($name:ident),* $(,)?) => { &[$((stringify!($name), $name as $Scenario)),*] };
+}
+pub(crate) use scenarios;
+
+/// Those that are asked for: whose name has `GETID_STORE_SCENARIO` in it; without that, all. Each is told before it is
+/// tried in the store `shown`.
+pub fn asked_for<S: Copy>(shown: &str, scenarios: &[(&str, S)]) -> impl Iterator<Item = S> {
+    let only = std::env::var("GETID_STORE_SCENARIO").unwrap_or_default();
+    let asked = scenarios.iter().filter(move |(name, _)| name.contains(&only));
+    asked.map(move |(name, scenario)| {
+        println!("{shown}: {name}");
+        *scenario
+    })
+}
