@@ -50,7 +50,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
 
 /// Tries a store with all of them.
 pub(crate) fn check_all(place: &dyn Place) {
-    for scenario in asked_for(&place.store().shown(), SCENARIOS) {
+    for scenario in asked_for(place.store().shown(), SCENARIOS) {
         place.clear();
         scenario(place);
     }
