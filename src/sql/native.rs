@@ -271,6 +271,12 @@ pub(super) fn changed(row: &Row, change: &RowChange, now_unix_ms: i64) -> Result
             at_least(&mut after, *had_next);
             after.state = RowState::WentBack;
         }
+        RowChange::HadMore { had_next } => {
+            at_least(&mut after, *had_next);
+            if row.state != RowState::WentBack || after.next == row.next {
+                return Err(Verdict::Lower { row: Box::new(row.clone()) });
+            }
+        }
         RowChange::Confirm => after.state = RowState::Live,
     }
     after.version += 1;

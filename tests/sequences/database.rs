@@ -180,6 +180,13 @@ impl State {
                 row.next = row.spec.next_from(row.next.max(*had_next));
                 row.state = RowState::WentBack;
             }
+            RowChange::HadMore { had_next } => {
+                let next = row.spec.next_from(row.next.max(*had_next));
+                if row.state != RowState::WentBack || next == row.next {
+                    return Err(Verdict::Lower { row: Box::new(row.clone()) });
+                }
+                row.next = next;
+            }
             RowChange::Confirm => row.state = RowState::Live,
         }
         row.generation += 1;

@@ -408,6 +408,42 @@ async fn a_store_that_went_back_is_refused_marked_and_goes_on_after_a_confirmati
     assert!(other.incr("orders").await.unwrap() >= had);
 }
 
+/// Of several servers the first to look marks the row with what it had; those that had more say so before the
+/// confirmation, and need no second one. One that was started again knows it from its notes.
+#[tokio::test(start_paused = true)]
+async fn one_confirmation_is_enough_for_all_servers() {
+    for is_started_again in [false, true] {
+        let database = database(&[("orders", &[])]);
+        let dir = crate::support::folder();
+        let start = || {
+            let notes = Notes::in_file(dir.path().join("notes"));
+            Server::start_with(vec![database.store(true)], settings(), notes)
+        };
+        let first = Server::start(vec![database.store(true)]);
+        first.incr("orders").await.unwrap();
+        let mut most = start();
+        most.pipeline("orders", 3000).await;
+        sleep(Duration::from_secs(1)).await;
+        let had = database.next("orders");
+        if is_started_again {
+            most.kill();
+            most = start();
+        }
+        database.state().rows.get_mut(&key("orders")).unwrap().next = 1;
+        while first.incr("orders").await.is_ok() {}
+        sleep(Duration::from_millis(100)).await;
+        let marked = database.state().rows[&key("orders")].clone();
+        assert!(marked.state == RowState::WentBack && marked.next < had, "{marked:?} and {had}");
+        while most.incr("orders").await.is_ok() {}
+        sleep(Duration::from_millis(100)).await;
+        first.sequences.confirm(&key("orders")).await.unwrap();
+        sleep(Duration::from_secs(2)).await;
+        for server in [&most, &first] {
+            assert!(server.incr("orders").await.unwrap() >= had);
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_store_that_goes_back_while_it_is_used_is_refused() {
     for is_shared in [false, true] {

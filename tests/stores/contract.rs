@@ -452,6 +452,11 @@ fn a_row_that_went_back_gives_nothing_until_it_is_confirmed(place: &dyn Place) {
     assert_eq!(db.reserve("orders", 1), refused(205));
     let again = db.change("orders", &RowChange::WentBack { had_next: 11 }).unwrap();
     assert_eq!((again.state, again.next), (RowState::WentBack, 205), "another server that had less");
+    let not_more =
+        |answer| assert!(matches!(answer, Err(Verdict::Lower { row }) if row.state == again.state), "had less");
+    not_more(db.change("orders", &RowChange::HadMore { had_next: 205 }));
+    let more = db.change("orders", &RowChange::HadMore { had_next: 206 }).unwrap();
+    assert_eq!((more.state, more.next), (RowState::WentBack, 215), "another server that had more");
     let raised = db.raise("orders", 300).unwrap();
     assert_eq!((raised.state, raised.next), (RowState::WentBack, 305), "a raise that does not confirm");
     assert_eq!(db.reserve("orders", 1), refused(305));
@@ -459,6 +464,10 @@ fn a_row_that_went_back_gives_nothing_until_it_is_confirmed(place: &dyn Place) {
     assert_eq!(altered.state, RowState::WentBack);
     let row = db.change("orders", &RowChange::Confirm).unwrap();
     assert_eq!((row.state, row.next), (RowState::Live, 305));
+    assert!(matches!(
+        db.change("orders", &RowChange::HadMore { had_next: 500 }),
+        Err(Verdict::Lower { row }) if (row.state, row.next) == (RowState::Live, 305)
+    ));
     assert!(row.generation > altered.generation);
     assert_eq!(range(&db.reserve("orders", 1).unwrap()), (305, 305));
     db.change("orders", &RowChange::WentBack { had_next: 0 }).unwrap();

@@ -13,7 +13,7 @@ use super::error::refusal_of;
 use super::notes::Had;
 use super::pool::Pool;
 use super::table::{Entry, Table};
-use crate::sql::{BATCH_MAX, Connection, Create, Reserve, Reserved, StoreError, Verdict};
+use crate::sql::{BATCH_MAX, Connection, Create, Reserve, Reserved, RowChange, StoreError, Verdict};
 use crate::text::plural::{counted, thousands};
 
 /// A period's row is begun so near to it by the store's clock, ms.
@@ -249,6 +249,13 @@ impl Sequences {
         for (place, lower) in places.into_iter().zip(self.notes.check(&about.uuid, had).await) {
             all[place] = lower;
         }
+        // Of rows that another server has marked: what this one had of them.
+        let is_marked = |place: &usize| matches!(answers.get(*place), Some(Err(Verdict::WentBack { .. })));
+        let places: Vec<usize> = (0..batch.len()).filter(is_marked).collect();
+        let highest = self.notes.highest(places.iter().map(|place| batch[*place].key.clone()).collect()).await;
+        for (place, next) in places.into_iter().zip(highest) {
+            all[place] = Some(next.max(batch[place].fetch.floor));
+        }
         all
     }
 
@@ -292,7 +299,14 @@ impl Sequences {
                 self.create_in_background(&asked.key);
                 Fetched::Failed { is_unknown: false, said: format!("{}: it is being made", pool.store.shown()).into() }
             }
-            Ok(Err(verdict)) => Fetched::Refused(self.refusal_of_fetch(entry, verdict)),
+            Ok(Err(verdict)) => {
+                if let (Verdict::WentBack { next }, Some(had_next)) = (&verdict, had)
+                    && had_next > *next
+                {
+                    self.change_in_background(pool, &asked.key, RowChange::HadMore { had_next });
+                }
+                Fetched::Refused(self.refusal_of_fetch(entry, verdict))
+            }
             Err(StoreError::Refused(said)) => Fetched::Failed { is_unknown: false, said: said.into() },
             Err(StoreError::Unknown(said)) => Fetched::Failed { is_unknown: true, said: said.into() },
         };
@@ -459,7 +473,7 @@ impl Sequences {
              lost transactions?",
             pool.store.shown()
         );
-        self.change_in_background(pool, key, crate::sql::RowChange::WentBack { had_next });
+        self.change_in_background(pool, key, RowChange::WentBack { had_next });
     }
 }
 

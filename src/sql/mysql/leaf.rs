@@ -134,7 +134,7 @@ impl Connection for LeafConnection {
                  AND max_id < {next}",
                 next = last.saturating_add(1)
             ),
-            RowChange::WentBack { had_next } => format!(
+            RowChange::WentBack { had_next } | RowChange::HadMore { had_next } => format!(
                 "leaf_alloc has no mark for a row that went back: UPDATE leaf_alloc SET max_id = {had_next} \
                  WHERE biz_tag = '{name}' AND max_id < {had_next}, and more if others have had more"
             ),

@@ -189,7 +189,7 @@ impl Connection for TinyidConnection {
         };
         let verdict = Verdict::Unsupported(match change {
             RowChange::Raise { last, .. } => format!("tiny_id_info is Tinyid's: {}", raise(*last)),
-            RowChange::WentBack { had_next } => format!(
+            RowChange::WentBack { had_next } | RowChange::HadMore { had_next } => format!(
                 "tiny_id_info has no mark for a row that went back: {}, and more if others have had more",
                 raise(had_next.saturating_sub(1))
             ),
