@@ -232,8 +232,8 @@ pub enum RowChange {
         /// The row's `next` as the server had it.
         had_next: i64,
     },
-    /// The row is marked so, and another server had more of it than who marked it: it goes past that as well, so that one
-    /// confirmation is enough for all. [`Verdict::Lower`] if it is there already, or is not marked.
+    /// The row is marked so, and another server had more of it than who marked it: it goes past that as well, so that
+    /// one confirmation is enough for all. [`Verdict::Lower`] if it is there already, or is not marked.
     HadMore {
         /// The row's `next` as that server had it.
         had_next: i64,
