@@ -10,6 +10,8 @@ use std::path::Path;
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, eaccess, getegid, geteuid};
 
+use super::mounts::Mount;
+
 /// A user, and the group that counts for files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Owner {
@@ -36,7 +38,8 @@ pub fn remedy(path: &Path, error: &io::Error) -> Option<String> {
             let found = std::fs::metadata(closed).ok()?;
             let whose = Owner { uid: found.uid(), gid: found.gid() };
             let who = Owner { uid: geteuid().as_raw(), gid: getegid().as_raw() };
-            Some(sentence(path, closed, whose, found.mode() & 0o7777, who))
+            let mounted = Mount::of(path).is_some_and(|mount| mount.point == path && mount.root != Path::new("/"));
+            Some(sentence(path, closed, mounted, whose, found.mode() & 0o7777, who))
         }
         _ => None,
     }
@@ -49,11 +52,13 @@ fn is_closed(path: &Path) -> bool {
     eaccess(path, AccessFlags::R_OK | AccessFlags::W_OK | enters).is_err()
 }
 
-/// `closed` is `path`, or a folder above it. Then nobody is told to give that away: it may be the machine's.
-fn sentence(path: &Path, closed: &Path, whose: Owner, mode: u32, who: Owner) -> String {
+/// `closed` is `path`, or a folder above it. Then nobody is told to give that away: it may be the machine's. `mounted`:
+/// at `path` is a folder that has another path outside of this container, where there is no program `chown`.
+fn sentence(path: &Path, closed: &Path, mounted: bool, whose: Owner, mode: u32, who: Owner) -> String {
     let (uid, gid) = (who.uid, who.gid);
     let does = if closed == path && path.parent().is_some() {
-        format!("chown -R {uid}:{gid} {}", path.display())
+        let outside = if mounted { " (from outside: the folder that is mounted there)" } else { "" };
+        format!("chown -R {uid}:{gid} {}{outside}", path.display())
     } else {
         format!("make {} for that user", path.display())
     };
@@ -75,13 +80,18 @@ mod tests {
         let (whose, who) = (Owner { uid: 0, gid: 4 }, Owner { uid: 999, gid: 998 });
         let data = Path::new("/data");
         assert_eq!(
-            sentence(data, data, whose, 0o755, who),
+            sentence(data, data, false, whose, 0o755, who),
             "/data belongs to uid 0, gid 4 (mode 755), and getid runs as uid 999, gid 998: chown -R 999:998 /data, or in \
              Kubernetes set fsGroup: 998 in the pod's securityContext"
         );
+        let said = sentence(data, data, true, whose, 0o755, who);
+        assert!(
+            said.contains(": chown -R 999:998 /data (from outside: the folder that is mounted there), or"),
+            "{said}"
+        );
         // Never that a folder of the machine is to be given away.
         for (path, closed) in [("/srv/getid", "/srv"), ("/", "/")] {
-            let said = sentence(Path::new(path), Path::new(closed), whose, 0o755, who);
+            let said = sentence(Path::new(path), Path::new(closed), false, whose, 0o755, who);
             assert!(!said.contains("chown") && said.contains(&format!("make {path} for that user")), "{said}");
         }
     }
