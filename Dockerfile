@@ -36,6 +36,7 @@ FROM settings AS runtime
 COPY --chown=999:999 data /data
 COPY nsswitch.conf /etc/nsswitch.conf
 COPY getid.conf /etc/getid/getid.conf
+COPY licences.txt /usr/share/doc/getid/licences.txt
 COPY getid /usr/local/bin/getid
 # The state file is what keeps a restarted server from giving an ID twice: keep this volume.
 VOLUME /data
@@ -50,6 +51,8 @@ COPY crates crates
 COPY packaging packaging
 COPY src src
 RUN packaging/binary "$(uname -m)" \
+ && packaging/licences "$(uname -m)" \
+ && mv "target/dist/licences-$(uname -m).txt" target/dist/licences.txt \
  && install -d -m 0750 target/dist/data \
  && mv "target/dist/getid-$(uname -m)" target/dist/getid
 
@@ -57,5 +60,6 @@ FROM settings
 COPY --from=build --chown=999:999 /src/target/dist/data /data
 COPY packaging/nsswitch.conf /etc/nsswitch.conf
 COPY config/getid.conf /etc/getid/getid.conf
+COPY --from=build /src/target/dist/licences.txt /usr/share/doc/getid/licences.txt
 COPY --from=build /src/target/dist/getid /usr/local/bin/getid
 VOLUME /data
