@@ -84,6 +84,9 @@ impl Notes {
     /// nothing is noted. Of several stores, a life begins above what the one before had of another.
     pub(super) async fn highest(&self, keys: Vec<Key>) -> Vec<i64> {
         let nothing = vec![0; keys.len()];
+        if keys.is_empty() {
+            return nothing;
+        }
         self.on_file(move |file| file.highest(&keys)).await.unwrap_or(nothing)
     }
 
