@@ -193,9 +193,8 @@ fn a_server_that_stops_is_not_ready() {
     };
     assert!(is_left(&mut half, b"\r\n"));
     assert!(is_left(&mut open, request("GET /readyz", &[], "").as_bytes()));
-    if let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) {
-        drop(stream);
-        assert!(is_left(&mut Http::connect(port), request("GET /readyz", &[], "").as_bytes()));
+    if let Ok(mut late) = TcpStream::connect(("127.0.0.1", port)).map(Http::on) {
+        assert!(is_left(&mut late, request("GET /readyz", &[], "").as_bytes()));
     }
     server.signal(Signal::SIGINT);
     assert_eq!(server.wait().code(), Some(0));
