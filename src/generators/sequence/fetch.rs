@@ -224,7 +224,8 @@ impl Sequences {
         }
     }
 
-    /// Notes what was reserved, where others may lose it: what this server had of each before, if its row is lower.
+    /// Notes what was reserved, where others may lose it: what this server had of each before, if its row is lower, be
+    /// it one that another server has marked for that.
     async fn note(&self, pool: &Pool, batch: &[Asked], answers: &Answers) -> Vec<Option<i64>> {
         let nothing = vec![None; batch.len()];
         let Ok(answers) = answers else { return nothing };
@@ -249,12 +250,15 @@ impl Sequences {
         for (place, lower) in places.into_iter().zip(self.notes.check(&about.uuid, had).await) {
             all[place] = lower;
         }
-        // Of rows that another server has marked: what this one had of them.
-        let is_marked = |place: &usize| matches!(answers.get(*place), Some(Err(Verdict::WentBack { .. })));
-        let places: Vec<usize> = (0..batch.len()).filter(is_marked).collect();
-        let highest = self.notes.highest(places.iter().map(|place| batch[*place].key.clone()).collect()).await;
-        for (place, next) in places.into_iter().zip(highest) {
-            all[place] = Some(next.max(batch[place].fetch.floor));
+        let marked: Vec<(usize, i64)> = (0..batch.len())
+            .filter_map(|place| match answers.get(place)? {
+                Err(Verdict::WentBack { next }) => Some((place, *next)),
+                _ => None,
+            })
+            .collect();
+        let highest = self.notes.highest(marked.iter().map(|(place, _)| batch[*place].key.clone()).collect()).await;
+        for ((place, next), noted) in marked.into_iter().zip(highest) {
+            all[place] = Some(noted.max(batch[place].fetch.floor)).filter(|had| *had > next);
         }
         all
     }
@@ -300,9 +304,7 @@ impl Sequences {
                 Fetched::Failed { is_unknown: false, said: format!("{}: it is being made", pool.store.shown()).into() }
             }
             Ok(Err(verdict)) => {
-                if let (Verdict::WentBack { next }, Some(had_next)) = (&verdict, had)
-                    && had_next > *next
-                {
+                if let (Verdict::WentBack { .. }, Some(had_next)) = (&verdict, had) {
                     self.change_in_background(pool, &asked.key, RowChange::HadMore { had_next });
                 }
                 Fetched::Refused(self.refusal_of_fetch(entry, verdict))
