@@ -221,11 +221,8 @@ fn tls_failure(error: &io::Error, place: &str) -> Failure {
         Some(rustls::Error::AlertReceived(alert)) if is_about_certificate(*alert) => {
             Failure::Unfit(no_certificate(place, &format!("{alert:?}")))
         }
-        // So does an etcd that takes no TLS.
-        _ if error.kind() == io::ErrorKind::UnexpectedEof => {
-            Failure::Away(format!("{place} ended the TLS handshake; if it takes no TLS, write tls=no"))
-        }
-        _ => Failure::Away(format!("{place} ended the TLS handshake: {error}")),
+        // So does an etcd that takes no TLS: the connection ends, or breaks where not all was read.
+        _ => Failure::Away(format!("{place} ended the TLS handshake ({error}): if it takes no TLS, write tls=no")),
     }
 }
 

@@ -2,7 +2,7 @@
 //! as its script says, byte for byte.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -393,6 +393,26 @@ fn a_refusal_is_the_clusters_and_no_other_member_is_asked() {
     let error = store.write("claim/1", None, &new()).unwrap_err();
     assert!(matches!(error, RecordStoreError::Refused(_)), "{error:?}");
     assert_eq!(other.seen(), [""; 0]);
+}
+
+#[test]
+fn a_handshake_that_breaks_has_a_remedy() {
+    // A server that closes before it has read everything resets the connection.
+    for resets in [false, true] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.peek(&mut [0]).unwrap();
+            if !resets {
+                stream.shutdown(Shutdown::Write).unwrap();
+                let _ = stream.read_to_end(&mut Vec::new());
+            }
+        });
+        let error = records(&format!("etcd://127.0.0.1:{port}/p?tls=yes"), SHORT).read("claim/1").unwrap_err();
+        server.join().unwrap();
+        assert!(matches!(&error, RecordStoreError::Away(text) if text.contains("write tls=no")), "{error:?}");
+    }
 }
 
 #[test]
