@@ -71,6 +71,8 @@ fn the_process_that_tests_start() {
     let Some(dir) = std::env::var_os(DIR) else { return };
     let store = store_in(Path::new(&dir));
     let mut db = None;
+    // On a machine with one processor the harness has begun a line with the test's name.
+    println!();
     for line in std::io::stdin().lines().map_while(Result::ok) {
         let words: Vec<&str> = line.split(' ').collect();
         let said = |error: StoreError| match error {

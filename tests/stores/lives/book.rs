@@ -40,6 +40,9 @@ impl Book {
     }
 }
 
+/// How long those may take: as long as a disk needs that syncs each of them, and not all do that fast.
+const MORE_PATIENCE: Duration = Duration::from_mins(2);
+
 /// When clients stop.
 #[derive(Default)]
 pub(super) struct End(AtomicBool);
@@ -126,7 +129,7 @@ impl Counted<'_> {
     pub(super) fn wait_for_more(&self, when: &str) {
         let before = self.high.load(SeqCst);
         let refusals = || self.book.refusals.lock().unwrap().clone();
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + MORE_PATIENCE;
         while self.high.load(SeqCst) <= before + MORE {
             assert!(Instant::now() < end, "not in time: values {when}; {:#?}", refusals());
             std::thread::sleep(Duration::from_millis(2));
