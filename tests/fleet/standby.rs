@@ -29,11 +29,15 @@ impl Fleet {
     /// A server of this name, in a folder of its own.
     fn start(&self, name: &str, words: &[&str]) -> HttpServer {
         let store = self.store();
-        // Both are on this machine.
+        // Both are on this machine. A holder that stands still for some seconds, as all do there, stays the holder.
         let own = ["--claim-store", &store, "--instance-name", name, "--id-machine-claim", "no"];
-        HttpServer::start(&[&own[..], words].concat())
+        let words = [&["--claim-timeout-ms", TIMEOUT_MS], words].concat();
+        HttpServer::start(&[&own[..], &words].concat())
     }
 }
+
+/// For how long a holder is silent before another one takes its claim.
+const TIMEOUT_MS: &str = "8000";
 
 /// Each has sequences in a file of its own.
 const ID: [&str; 4] = ["--server-id", "1", "--sequence-store", "sqlite:orders.sqlite"];
@@ -62,8 +66,11 @@ fn a_standby_says_so_and_takes_over_from_one_that_stops() {
     let [holder, mut standby] = pair(&fleet);
     let mut wire = standby.server.connect();
     let refused = wire.ask("GETID");
-    assert!(refused.starts_with("-LOADING standby for server-id 1: held by host-a"), "{refused}");
-    assert_eq!(wire.ask("MGETID 3"), refused);
+    let expected = "-LOADING standby for server-id 1: held by host-a";
+    assert!(refused.starts_with(expected), "{refused}");
+    // (For how long it is silent may be told behind that.)
+    let refused = wire.ask("MGETID 3");
+    assert!(refused.starts_with(expected), "{refused}");
     assert_eq!(wire.ask("INCR orders").split(' ').next(), Some("-LOADING"));
     assert_eq!(wire.ask("PING"), "+PONG");
     assert_eq!((wire.info("role"), wire.info("claim_role")), ("standby".to_owned(), "standby".to_owned()));
@@ -81,7 +88,7 @@ fn a_standby_says_so_and_takes_over_from_one_that_stops() {
     assert_eq!((active.info("role"), active.info("claim_role")), ("master".to_owned(), "holder".to_owned()));
     assert_eq!((active.info("claim_holder"), readyz(&holder, "")), ("host-a".to_owned(), (200, "ready\n".to_owned())));
     let ride_ms: u64 = active.info("claim_ride_through_ms").parse().unwrap();
-    assert!((1..=1500).contains(&ride_ms), "{ride_ms}");
+    assert!((1..=6000).contains(&ride_ms), "{ride_ms}");
     let last = active.id();
     drop(active);
 

@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::http::{Http, Response, request};
-use super::{free_port, program};
+use super::{eventually, free_port, program};
 
 /// Seconds are for a machine that is busy with other tests.
 const START_PATIENCE: Duration = Duration::from_mins(1);
@@ -109,8 +109,14 @@ impl EtcdCluster {
         for member in ended {
             member.spawn();
         }
+        let end = Instant::now() + START_PATIENCE;
         for member in &mut self.members {
-            assert!(member.becomes_healthy(), "etcd does not come back:\n{}", member.log());
+            // Somebody else may have its port for a while.
+            while !member.becomes_healthy() {
+                assert!(Instant::now() < end, "etcd does not come back:\n{}", member.log());
+                std::thread::sleep(Duration::from_millis(100));
+                member.spawn();
+            }
         }
     }
 
@@ -134,17 +140,19 @@ impl EtcdCluster {
         self.start_again();
     }
 
-    /// The member that leads.
+    /// The member that leads, as soon as one does.
+    #[track_caller]
     pub fn leader(&self) -> usize {
-        let status = self.ask("", "/v3/maintenance/status", &serde_json::json!({}));
-        let leader = status["leader"].clone();
-        let leads = |member: &EtcdMember| {
-            member.process.is_some() && {
-                let status = member.try_ask("", "/v3/maintenance/status", &serde_json::json!({})).json();
-                status["header"]["member_id"] == leader
-            }
-        };
-        self.members.iter().position(leads).expect("a leader")
+        let status = |member: &EtcdMember| member.try_ask("", "/v3/maintenance/status", &serde_json::json!({})).json();
+        let mut found = None;
+        eventually("a leader", || {
+            let leader = status(&self.members[0])["leader"].clone();
+            let leads = |member: &EtcdMember| status(member)["header"]["member_id"] == leader;
+            // Between two leaders none is told.
+            found = if leader.is_null() { None } else { self.members.iter().position(leads) };
+            found.is_some()
+        });
+        found.expect("it was found")
     }
 }
 

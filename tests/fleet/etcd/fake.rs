@@ -17,6 +17,9 @@ use crate::support::{PATIENCE, free_port};
 /// A deadline that passes.
 const SHORT: Duration = Duration::from_secs(2);
 
+/// One that passes where nobody answers, and not because a machine stands still for a while.
+const LONGER: Duration = Duration::from_secs(6);
+
 /// What a gateway does with a request.
 enum Does {
     Answers(u16, String),
@@ -201,7 +204,7 @@ fn a_write_without_an_answer_is_unknown_and_not_sent_again() {
     for does in [|| Does::Ends, || Does::Nothing, || Does::Endless] {
         let gateway = Gateway::new(move |_| does());
         let url = format!("etcd://127.0.0.1:{},127.0.0.1:{}/p", gateway.port, other.port);
-        let store = records(&url, SHORT);
+        let store = records(&url, LONGER);
         let error = store.write("claim/1", None, &new()).unwrap_err();
         assert!(matches!(error, RecordStoreError::Unknown(_)), "{error:?}");
         assert!(error.to_string().contains(&format!("etcd at 127.0.0.1:{}", gateway.port)), "{error}");
@@ -217,7 +220,7 @@ fn a_read_goes_on_to_the_next_member() {
     let other = Gateway::new(|_| empty());
     for does in [|| Does::Ends, || Does::Nothing, || error(503, 14, "etcdserver: request timed out")] {
         let gateway = Gateway::new(move |_| does());
-        let deadline = SHORT * 2;
+        let deadline = LONGER * 2;
         let store = records(&format!("etcd://127.0.0.1:{},127.0.0.1:{}/p", gateway.port, other.port), deadline);
         assert_eq!(store.read("claim/1"), Ok(None));
         assert_eq!((gateway.seen(), other.seen()), (vec![READ.to_owned()], vec![READ.to_owned()]));
@@ -409,7 +412,7 @@ fn a_handshake_that_breaks_has_a_remedy() {
                 let _ = stream.read_to_end(&mut Vec::new());
             }
         });
-        let error = records(&format!("etcd://127.0.0.1:{port}/p?tls=yes"), SHORT).read("claim/1").unwrap_err();
+        let error = records(&format!("etcd://127.0.0.1:{port}/p?tls=yes"), DEADLINE).read("claim/1").unwrap_err();
         server.join().unwrap();
         assert!(matches!(&error, RecordStoreError::Away(text) if text.contains("write tls=no")), "{error:?}");
     }

@@ -123,7 +123,7 @@ impl Holder {
 /// that was said not to be done was done.
 fn killed_under_writes(url: &str, mut kill_and_start: impl FnMut()) {
     let (acknowledged, stop) = (Arc::new(AtomicU64::new(0)), AtomicBool::new(false));
-    let mut holder = Holder::new(Records(open(url, Path::new("."), Duration::from_secs(5))), 7, acknowledged.clone());
+    let mut holder = Holder::new(records(url), 7, acknowledged.clone());
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| holder.beat_until(&stop));
         for _ in 0..3 {

