@@ -143,10 +143,13 @@ impl Http {
         Ok((length > 0).then_some(chunk))
     }
 
-    /// Whether the server closes without another byte.
+    /// Whether the server closes without another byte, be it with a reset because it has not read all.
     pub fn is_closed(&mut self) -> bool {
-        let mut byte = [0];
-        self.rest.is_empty() && matches!(self.stream.read(&mut byte), Ok(0))
+        let ended = match self.stream.read(&mut [0]) {
+            Ok(read) => read == 0,
+            Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
+        };
+        self.rest.is_empty() && ended
     }
 
     fn line(&mut self) -> io::Result<String> {

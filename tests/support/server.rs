@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::{PATIENCE, Wire, folder};
+use super::{PATIENCE, Wire, eventually, folder};
 
 /// A running `getid serve`. Dropping it kills the process and waits for its end.
 pub struct Server {
@@ -38,12 +39,26 @@ pub fn getid() -> Command {
     }
     // Tests run beside each other, and most of their servers have server-id 0.
     command.env("GETID_ID_MACHINE_CLAIM", "no");
+    // A store may stand still for a while; a test that is about the wait says how long it is.
+    command.env("GETID_SEQUENCE_WAIT_MS", "15000");
     command
 }
 
-/// A port that was free a moment ago.
+/// A port that was free a moment ago, and that nobody is given by chance before it is used: below those that the system
+/// picks, and another one each time.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address").port()
+    const FIRST: u16 = 15_000;
+    const PORTS: u16 = 15_000;
+    static ASKED: AtomicU16 = AtomicU16::new(0);
+    // Processes that run beside this one begin far from here, though their numbers are next to its own.
+    let start = std::process::id().wrapping_mul(2_654_435_761) % u32::from(PORTS);
+    loop {
+        let at = (start + u32::from(ASKED.fetch_add(1, Ordering::Relaxed))) % u32::from(PORTS);
+        let port = FIRST + u16::try_from(at).expect("below the number of ports");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// The same server, started by a shell that runs `first` before it, such as `ulimit -n 80`.
@@ -93,11 +108,7 @@ pub fn refused(dir: &Path, words: &[&str], prepare: impl Fn(&mut Command)) -> St
     let log = gather(&mut child);
     let mut server = Server { child, port: 0, dir: dir.to_owned(), log, log_seen: Vec::new(), own_dir: None };
     let status = server.wait();
-    // The readers end with the streams.
-    while let Ok(line) = server.log.recv() {
-        server.log_seen.push(line);
-    }
-    let said = server.log_seen.join("\n");
+    let said = server.whole_log();
     assert_eq!(status.code(), Some(1), "{said}");
     said
 }
@@ -153,12 +164,19 @@ impl Server {
                 return Ok(());
             }
             if self.child.try_wait().is_ok_and(|status| status.is_some()) {
-                std::thread::sleep(Duration::from_millis(50));
-                return Err(self.log_so_far());
+                return Err(self.whole_log());
             }
             assert!(Instant::now() < end, "the server is not ready:\n{}", self.log_so_far());
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// All that a server printed which has ended: the readers end with the streams.
+    fn whole_log(&mut self) -> String {
+        while let Ok(line) = self.log.recv_timeout(PATIENCE) {
+            self.log_seen.push(line);
+        }
+        self.log_seen.join("\n")
     }
 
     /// All that the server has printed until now.
@@ -231,6 +249,14 @@ impl Server {
 
     pub fn connect(&self) -> Wire {
         Wire::connect(self.port)
+    }
+
+    /// Waits until so many clients take no replies, and the server holds back what is to be written to them.
+    pub fn wait_stuck(&self, clients: usize) {
+        let mut wire = self.connect();
+        eventually("the server holds back what nobody takes", || {
+            wire.ask_bulk("CLIENT LIST").matches(" events=w ").count() == clients
+        });
     }
 
     /// Takes the places beyond `maxclients` that this machine has.

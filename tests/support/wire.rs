@@ -39,12 +39,9 @@ impl Wire {
         Wire::new(stream)
     }
 
-    /// The lines until the server closes, or says no more for a while, or until the connection breaks.
+    /// The lines until the server closes or the connection breaks: none is waited for in vain behind a `QUIT`.
     pub fn try_lines(&mut self) -> Vec<String> {
-        self.stream().set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
-        let lines = self.0.by_ref().lines().map_while(Result::ok).collect();
-        self.stream().set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        lines
+        self.0.by_ref().lines().map_while(Result::ok).collect()
     }
 }
 
@@ -217,7 +214,7 @@ pub fn talk(port: u16, sent: &[u8], piece: usize, expected: (usize, bool), silen
         has_closed = loop {
             let is_complete = got.len() >= expected.0 && !expected.1;
             // A failure waits for it once a conversation.
-            let patience = if is_complete { silence } else { Duration::from_secs(5) };
+            let patience = if is_complete { silence } else { PATIENCE };
             wire.stream().set_read_timeout(Some(patience)).expect("a timeout");
             match wire.stream().read(&mut buffer) {
                 Ok(0) => break true,
