@@ -30,7 +30,7 @@ fn the_clock_is_set_between_lives() {
         let ids_are_ahead_s = if life > 4 { DAY_S } else { 0 };
         let expected_ms = (offset_s - ids_are_ahead_s).min(0) * 1000;
         if life == 4 {
-            assert!(offset_ms.abs() < 200, "a day ahead at the start is believed: {offset_ms}");
+            assert!(offset_ms.abs() < 10_000, "a day ahead at the start is believed: {offset_ms}");
         } else {
             assert!((offset_ms - expected_ms).abs() < 10_000, "life {life}: {offset_ms}, expected {expected_ms}");
         }
@@ -58,21 +58,23 @@ fn the_clock_is_set_while_running() {
     let offset_ms: i64 = wire.info("clock_offset_ms").parse().expect("ms");
     assert!((offset_ms + HOUR_S * 1000).abs() < 2_000, "{offset_ms}");
     assert_eq!(wire.info("clock_set_back"), "1");
-    let (began, reference) = (Instant::now(), number(&mut wire, "reference"));
-    let speed = loop {
+    // R, and the times before and after the server told it: on a slow machine they lie apart.
+    let look = |wire: &mut Wire| (Instant::now(), number(wire, "reference"), Instant::now());
+    let (before, reference, after) = look(&mut wire);
+    while after.elapsed() < Duration::from_secs(3) {
         draw(&mut wire, &mut all);
-        let passed = i64::try_from(began.elapsed().as_millis()).expect("ms");
-        if passed > 3_000 {
-            break (number(&mut wire, "reference") - reference) * 100 / passed;
-        }
-    };
-    assert!((88..=92).contains(&speed), "R goes at {speed} % of real speed");
+    }
+    let (last_before, last, last_after) = look(&mut wire);
+    let speed = |passed: Duration| (last - reference) * 100 / i64::try_from(passed.as_millis()).expect("ms");
+    let (least, most) = (speed(last_after - before), speed(last_before - after));
+    assert!(least <= 92 && most >= 88, "R goes at {least} % to {most} % of real speed");
     assert_eq!(server.count_log("ms behind the ids"), 1, "{}", server.log_so_far());
 
     // To 1970: the same, further.
     clock.set(-unix_ms() / 1000 + DAY_S);
     wire.wait_info("clock_set_back", "2");
     draw(&mut wire, &mut all);
+    eventually("it is logged", || server.count_log("ms behind the ids") >= 2);
     assert_eq!(server.count_log("ms behind the ids"), 2, "{}", server.log_so_far());
 
     // Right again: IDs have not run away from it.
@@ -194,7 +196,7 @@ fn an_absurd_clock_while_running() {
     clock.set(180 * 365 * DAY_S);
     server.wait_log("no ids: clock says 22");
     let state = || fs::read_to_string(dir.path().join("getid-0.state")).expect("a record");
-    assert!(wire.ask("GETID").starts_with("-MISCONF clock says 22"));
+    eventually("IDs are refused", || wire.ask("GETID").starts_with("-MISCONF clock says 22"));
     let before = state();
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(state(), before, "nothing is written");

@@ -382,6 +382,7 @@ fn after_a_panic_inside_a_draw_the_process_ends_with_an_error() {
     let mut planted = std::process::Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "lives::a_server_in_which_a_draw_panics", "--nocapture"])
         .env(PLANTED_SERVER, words)
+        .env("GETID_ID_MACHINE_CLAIM", "no")
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
         .spawn()

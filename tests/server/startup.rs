@@ -133,7 +133,7 @@ fn users_state_is_in_their_home() {
 fn roots_state_is_the_machines() {
     let port = free_port();
     let words = format!(
-        "\"$0\" serve --port {port} --server-id 1 & pid=$!; for try in $(seq 100); do \
+        "\"$0\" serve --port {port} --server-id 1 & pid=$!; for try in $(seq 300); do \
          \"$0\" ping --port {port} --ids && break; sleep 0.1; done"
     );
     let script = format!(

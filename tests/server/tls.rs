@@ -54,13 +54,14 @@ fn a_first_request_is_not_held_up() {
     let (_server, port) = files.start("no", &[]);
     // A first connection without the clock: what is loaded on demand.
     drop(Dial::new(&files.authority).connect(port).expect("connected"));
-    let fastest = (0..5).map(|_| {
+    // Each of them would take 40 ms. On a slow machine, some do.
+    let mut fastest = Duration::MAX;
+    eventually("one that nothing holds up", || {
         let started = Instant::now();
         Dial::new(&files.authority).connect(port).expect("connected");
-        started.elapsed()
+        fastest = fastest.min(started.elapsed());
+        fastest < Duration::from_millis(35)
     });
-    let fastest = fastest.min().expect("five");
-    assert!(fastest < Duration::from_millis(35), "{fastest:?}");
 }
 
 #[test]
@@ -111,7 +112,7 @@ fn clients_show_certificates_as_tls_auth_clients_says() {
                 failed += usize::from(!welcome);
             }
         }
-        assert_eq!(server.connect().info("tls_handshakes_failed"), failed.to_string());
+        server.connect().wait_info("tls_handshakes_failed", &failed.to_string());
         if auth_clients == "yes" {
             let line = server.wait_log("it sent no certificate, and tls-auth-clients is yes");
             assert!(line.contains(" at 127.0.0.1:"), "{line}");
@@ -129,7 +130,7 @@ fn who_trusts_another_authority_does_not_connect() {
     let error = Dial::new(&Authority::new("other")).connect(port).err().expect("refused");
     assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");
     server.wait_log("TLS handshake failed: received fatal alert");
-    assert_eq!(server.connect().info("tls_handshakes_failed"), "1");
+    server.connect().wait_info("tls_handshakes_failed", "1");
 }
 
 #[test]
@@ -142,7 +143,7 @@ fn plain_text_on_the_tls_port_is_closed_and_told() {
         wire.send(text);
         let reply = wire.rest();
         assert!(!reply.contains("ERR") && !reply.contains(':'), "{reply:?}");
-        assert_eq!(server.connect().info("tls_handshakes_failed"), failed);
+        server.connect().wait_info("tls_handshakes_failed", failed);
     }
     let line = server.wait_log("it sent plain text, and this port takes TLS only");
     assert!(line.contains("127.0.0.1:"), "{line}");
@@ -171,19 +172,19 @@ fn stall(port: u16, count: usize) -> Vec<TcpStream> {
 fn who_is_slow_in_the_handshake_delays_nobody_and_takes_no_place() {
     let files = Files::new();
     for io_threads in ["1", "3"] {
-        let (server, port) = files.start("no", &["--maxclients", "3", "--io-threads", io_threads]);
+        let words = ["--maxclients", "3", "--shutdown-timeout", "60", "--io-threads", io_threads];
+        let (mut server, port) = files.start("no", &words);
         // More than there are places, those for operators included.
         let mut stalled = stall(port, 40);
-        let started = Instant::now();
         let mut good: Vec<Secure> =
             (0..3).map(|_| Dial::new(&files.authority).connect(port).expect("connected")).collect();
         for client in &mut good {
             client.id();
         }
-        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
         let mut plain = server.connect();
-        assert_eq!(plain.info("connected_clients"), "4");
-        assert_eq!(plain.info("tls_handshakes_under_way"), "40");
+        plain.wait_info("connected_clients", "4");
+        // They have their answers, and nobody's time for a handshake is over yet.
+        plain.wait_info("tls_handshakes_under_way", "40");
         assert_eq!(plain.info("tls_handshakes_evicted"), "0");
         assert_eq!(plain.ask_bulk("CLIENT LIST").lines().count(), 4);
         drop(stalled.split_off(10));
@@ -199,12 +200,14 @@ fn who_is_slow_in_the_handshake_delays_nobody_and_takes_no_place() {
         let error = Dial::new(&files.authority).connect(port).err().expect("refused");
         assert!(error.to_string().contains("max number of clients reached"), "{error}");
         // A stop does not wait for handshakes, and tells who is open.
-        let started = Instant::now();
-        assert_eq!(server.stop().code(), Some(0));
-        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+        server.signal(Signal::SIGTERM);
+        assert_eq!(server.wait().code(), Some(0));
+        server.wait_log("bye");
+        assert_eq!(server.count_log("no TLS handshake within"), 0, "{}", server.log_so_far());
         assert_eq!(good[0].rest(), "");
         for socket in &mut stalled {
-            assert_eq!(socket.read(&mut [0]).expect("the end"), 0);
+            let end = socket.read(&mut [0]).map_err(|error| error.kind());
+            assert!(matches!(end, Ok(0) | Err(ErrorKind::ConnectionReset)), "the end: {end:?}");
         }
     }
 }
@@ -311,9 +314,7 @@ fn sighup_loads_certificates_for_new_connections_and_keeps_good_ones() {
     assert!(dial.showing(&shown).connect(port).is_err());
     files.write("ca.crt", &other.pem);
     server.signal(Signal::SIGHUP);
-    while server.count_log("the certificates are loaded anew") < 2 {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    eventually("it is heard again", || server.count_log("the certificates are loaded anew") >= 2);
     dial.showing(&shown).connect(port).expect("connected");
 
     // Half of a renewal: the certificate is there, its key is not yet.
@@ -412,7 +413,7 @@ fn config_set_changes_certificates_for_new_connections_or_leaves_them() {
     dial.connect(port).expect("connected");
     // All the while.
     old.id();
-    assert_eq!(wire.info("tls_handshakes_failed").parse::<u32>().expect("a number"), 2);
+    wire.wait_info("tls_handshakes_failed", "2");
     assert_eq!(wire.ask("CONFIG RESETSTAT"), "+OK");
     assert_eq!(wire.info("tls_handshakes_failed"), "0");
 }
