@@ -185,7 +185,7 @@ fn the_image_serves_on_all_addresses_and_is_healthy() {
             getid().args(["ping", "--ids"]).env("GETID_PORT", port.to_string()).output().expect("it runs").status;
         status.code()
     };
-    assert_eq!(ping(server.port), Some(0));
+    support::eventually("it is healthy", || ping(server.port) == Some(0));
     let port = server.port;
     assert!(server.stop().success());
     assert_eq!(ping(port), Some(1));

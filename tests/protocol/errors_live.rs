@@ -417,7 +417,11 @@ fn a_sequence_is_answered_as_a_string_that_holds_a_number() {
         let sent = call.replace("{n}", &there).replace("{m}", &missing) + "\r\n";
         theirs.send(&sent);
         ours.send(&sent);
-        let [theirs, ours] = [&mut theirs, &mut ours].map(|wire| String::from_utf8(wire.reply()).unwrap());
+        let [mut theirs, ours] = [&mut theirs, &mut ours].map(|wire| String::from_utf8(wire.reply()).unwrap());
+        // Redis counts whole seconds, of which one may have begun since it was set.
+        if call.starts_with("object idletime {n}") && theirs.starts_with(':') {
+            theirs = ":0\r\n".to_owned();
+        }
         if theirs == ours {
             alike += 1;
             continue;

@@ -10,11 +10,11 @@ use std::thread;
 
 use tempfile::TempDir;
 
+use crate::support::getid;
 use crate::support::mariadb::MariadbServer;
 use crate::support::postgres::PostgresServer;
-use crate::support::program::finish;
+use crate::support::program::{PATIENCE, finish};
 use crate::support::redis::RedisServer;
-use crate::support::{PATIENCE, getid};
 
 /// A folder with the state of server 0.
 struct Folder(TempDir);
