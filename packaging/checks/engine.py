@@ -42,15 +42,15 @@ def say(what):
     print(f"  {what}", flush=True)
 
 
-def patiently(what, question):
-    """Asks until the answer is not None nor False."""
+def patiently(what, question, seen=lambda: ""):
+    """Asks until the answer is not None nor False; what is `seen` is told if that does not come."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         answer = question()
         if answer is not None and answer is not False:
             return answer
         time.sleep(0.1)
-    fail(f"{what}: not within {PATIENCE_S} s")
+    fail(f"{what}: not within {PATIENCE_S} s\n{seen()}".strip())
 
 
 def free_port():
@@ -120,6 +120,10 @@ class Engine:
     def log(self, name):
         done = self.run("logs", name)
         return f"{done.stdout}\n{done.stderr}".strip()
+
+    def await_log(self, name, text):
+        """Waits until a line of its log has this: the engine writes lines down beside all else."""
+        patiently(f"the log of {name} says '{text}'", lambda: text in self.log(name), lambda: self.log(name))
 
     def inspect(self, name):
         return json.loads(self.run("inspect", name).stdout)[0]
