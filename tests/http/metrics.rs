@@ -107,6 +107,34 @@ fn pairs(info: &BTreeMap<String, String>) -> Vec<(String, String, Convert)> {
     pairs
 }
 
+/// How many samples lie between what INFO tells before and after; or the first that does not.
+fn compare(
+    before: &BTreeMap<String, String>,
+    told: &BTreeMap<String, f64>,
+    after: &BTreeMap<String, String>,
+) -> Result<usize, String> {
+    // What may go up and down between one look and the next.
+    let restless =
+        ["used_memory", "client_buffers_bytes", "client_recent_max_output_buffer", "client_recent_max_input_buffer"];
+    let mut compared = 0;
+    for (field, sample, convert) in pairs(before) {
+        let own = *told.get(&sample).ok_or_else(|| format!("{field} is not told as {sample}:\n{told:#?}"))?;
+        // The scrape itself is a connection to the HTTP port.
+        if restless.contains(&field.as_str()) || field.starts_with("http_") {
+            continue;
+        }
+        let ends = [before, after].map(|info| converted(&info[&field], convert));
+        let (low, high) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
+        // INFO cuts what is below its unit off, and the rates of a moment fall from sample to sample.
+        let slack = if field.contains("ms") || field.contains("rate_") { 0.02 } else { 1e-9 };
+        if own < low - slack || own > high + slack {
+            return Err(format!("{field} is {low} to {high}, and {sample} is {own}"));
+        }
+        compared += 1;
+    }
+    Ok(compared)
+}
+
 #[test]
 fn what_info_tells_is_told() {
     let words =
@@ -119,28 +147,18 @@ fn what_info_tells_is_told() {
         wire.send(format!("{request}\r\n"));
         wire.reply();
     }
-    let before = fields(&mut wire);
-    let told = samples(&scrape(&server, &[]));
-    let after = fields(&mut wire);
-
-    // What may go up and down between one look and the next.
-    let restless =
-        ["used_memory", "client_buffers_bytes", "client_recent_max_output_buffer", "client_recent_max_input_buffer"];
-    let mut compared = 0;
-    for (field, sample, convert) in pairs(&before) {
-        let own = *told.get(&sample).unwrap_or_else(|| panic!("{field} is not told as {sample}:\n{told:#?}"));
-        // The scrape itself is a connection to the HTTP port.
-        if restless.contains(&field.as_str()) || field.starts_with("http_") {
-            continue;
+    // What goes up and down may do so between one look and the next, and on a slow machine it does: then once more.
+    let (mut told, mut after, mut compared) = (BTreeMap::new(), BTreeMap::new(), Err(String::new()));
+    for _ in 0..10 {
+        let before = fields(&mut wire);
+        told = samples(&scrape(&server, &[]));
+        after = fields(&mut wire);
+        compared = compare(&before, &told, &after);
+        if compared.is_ok() {
+            break;
         }
-        let ends = [&before, &after].map(|info| converted(&info[&field], convert));
-        let (low, high) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
-        // INFO cuts what is below its unit off, and the rates of a moment fall from sample to sample.
-        let slack = if field.contains("ms") || field.contains("rate_") { 0.02 } else { 1e-9 };
-        assert!(own >= low - slack && own <= high + slack, "{field} is {low} to {high}, and {sample} is {own}");
-        compared += 1;
     }
-    assert!(compared > 100, "{compared}");
+    assert!(compared.as_ref().is_ok_and(|compared| *compared > 100), "{compared:?}");
 
     for (sample, value) in [
         ("getid_ids_issued_total{generator=\"(unnamed)\"}", 100.0),
@@ -164,8 +182,8 @@ fn what_info_tells_is_told() {
     }
     // Times that INFO has in milliseconds of another beginning, or as text.
     let now = told["getid_time_seconds"];
-    assert!((now - told["getid_reference_timestamp_seconds"]).abs() < 5.0, "{told:?}");
-    assert!((told["getid_position_timestamp_seconds"] - now).abs() < 5.0, "{told:?}");
+    assert!((now - told["getid_reference_timestamp_seconds"]).abs() < 60.0, "{told:?}");
+    assert!((told["getid_position_timestamp_seconds"] - now).abs() < 60.0, "{told:?}");
     assert!(told["getid_watermark_timestamp_seconds"] > told["getid_position_timestamp_seconds"]);
     assert!((0.0..60.0).contains(&(now - told["getid_watermark_last_save_timestamp_seconds"])));
     let end = told[&format!("getid_layout_end_timestamp_seconds{{generator=\"{UNNAMED}\"}}")];
@@ -250,7 +268,14 @@ fn many_sequences_are_bounded() {
         wire.send(format!("INCRBY s:{number} 2\r\n"));
     }
     (0..MORE).for_each(|_| assert_eq!(wire.line(), ":2"));
-    let told = samples(&scrape(&server, &[]));
+    // What is fetched ahead may come between the lines of a scrape.
+    let mut told = BTreeMap::new();
+    eventually("the parts are the whole", || {
+        told = samples(&scrape(&server, &[]));
+        let left = told.iter().filter(|(name, _)| name.starts_with("getid_sequence_left{sequence="));
+        left.map(|(_, value)| *value).sum::<f64>() + told["getid_sequences_unlisted_held"]
+            == told["getid_sequences_held"]
+    });
     let of = |family: &str| -> Vec<f64> {
         let start = format!("{family}{{sequence=");
         told.iter().filter(|(name, _)| name.starts_with(&start)).map(|(_, value)| *value).collect()
@@ -260,8 +285,6 @@ fn many_sequences_are_bounded() {
     assert_eq!(told["getid_sequences_unlisted"], 200.0);
     assert_eq!(told["getid_sequences_given_total"], 2_400.0);
     assert_eq!(of("getid_sequence_given_total").iter().sum::<f64>() + told["getid_sequences_unlisted_given"], 2_400.0);
-    let held = of("getid_sequence_left").iter().sum::<f64>() + told["getid_sequences_unlisted_held"];
-    assert_eq!(held, told["getid_sequences_held"]);
 }
 
 /// A server that has lost its folder says that it refuses, and that it has lost its claim.
@@ -278,12 +301,17 @@ fn a_server_that_refuses_says_so() {
 fn refusing() -> HttpServer {
     let words = ["--generator", "orders", "twitter", "--id-max-borrow-ms", "500", "--id-watermark-lead-ms", "400"];
     let server = HttpServer::start(&words);
-    std::fs::remove_dir_all(&server.server.dir).unwrap();
+    remove(&server);
     let mut wire = server.server.connect();
     eventually("it refuses", || wire.ask("GETID").starts_with("-MISCONF"));
     let mut wire = server.server.connect();
     eventually("and says so", || wire.info("refusing").starts_with("MISCONF claim lost"));
     server
+}
+
+/// Deletes the server's folder, in which it may be making a file at this very moment.
+fn remove(server: &HttpServer) {
+    eventually("the folder is removed", || std::fs::remove_dir_all(&server.server.dir).is_ok());
 }
 
 /// A folder whose name has everything in it that a label escapes.
@@ -349,12 +377,12 @@ impl Drop for Prometheus {
 }
 
 impl Prometheus {
-    /// Scrapes these, each as a job of its own, ten times a second.
+    /// Scrapes these, each as a job of its own, four times a second.
     fn start(jobs: &[(&str, u16, &str)]) -> Prometheus {
         let folder = folder();
         let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("dashboards/alerts.yml");
         let mut config = format!(
-            "global:\n  scrape_interval: 100ms\n  scrape_timeout: 100ms\n  evaluation_interval: 200ms\n\
+            "global:\n  scrape_interval: 250ms\n  scrape_timeout: 250ms\n  evaluation_interval: 200ms\n\
              rule_files: ['{}']\nscrape_configs:\n",
             rules.display()
         );
@@ -480,17 +508,19 @@ fn a_real_prometheus_reads_both_formats_and_evaluates_the_rules() {
                 prometheus.one(&query) == Some(wanted)
             });
         }
-        let version = prometheus.query(&format!("getid_build_info{{job=\"{job}\"}}"));
-        assert_eq!(version[0].0["version"], env!("CARGO_PKG_VERSION"));
+        eventually("the version is told", || {
+            let version = prometheus.query(&format!("getid_build_info{{job=\"{job}\"}}"));
+            version.first().is_some_and(|(labels, _)| labels["version"] == env!("CARGO_PKG_VERSION"))
+        });
     }
     // Both are the same to whoever asks.
-    let same = prometheus.query("count by (job) ({__name__=~\"getid_.*\"})");
-    assert_eq!(same.len(), 2);
+    eventually("both are there", || prometheus.query("count by (job) ({__name__=~\"getid_.*\"})").len() == 2);
 
     every_panel_is_a_query(&prometheus);
 
-    assert_eq!(prometheus.query("ALERTS").len(), 0);
-    std::fs::remove_dir_all(&server.server.dir).unwrap();
+    // A scrape that was late is told of until the next one.
+    eventually("there is no alert", || prometheus.query("ALERTS").is_empty());
+    remove(&server);
     eventually("the alerts come", || {
         wire.send("GETID\r\n");
         wire.reply();

@@ -157,27 +157,33 @@ fn texts_of_others_are_texts() {
 #[test]
 fn the_stream_tells_all_at_first_and_then_what_was_given_each_second() {
     // A connection on which events go out is not idle.
-    let server = HttpServer::start(&["--http-timeout", "1"]);
+    let server = HttpServer::start(&["--http-timeout", "5"]);
     let mut viewer = look(&server, &[]);
     let mut redis = server.server.connect();
     let (name, first) = event(&mut viewer).unwrap();
     assert_eq!((name.as_str(), first["history"].is_object()), ("status", true));
-    redis.ids(50);
-    let told = (0..20).find_map(|_| {
-        let (name, told) = event(&mut viewer).unwrap();
-        assert_eq!((name.as_str(), &told["history"]), ("status", &Value::Null));
-        told["rate"]["ids_per_s"].as_u64().filter(|given| *given > 0)
-    });
-    let given = told.expect("a second in which IDs were given");
-    for _ in 0..3 {
+    let mut draw = || {
+        redis.ids(50);
+        let told = (0..20).find_map(|_| {
+            let (name, told) = event(&mut viewer).unwrap();
+            assert_eq!((name.as_str(), &told["history"]), ("status", &Value::Null));
+            told["rate"]["ids_per_s"].as_u64().filter(|given| *given > 0)
+        });
+        told.expect("a second in which IDs were given")
+    };
+    // The second may have been a little longer or shorter than one; one that was much longer is no second.
+    let mut given = vec![draw()];
+    while given.last().is_some_and(|given| *given < 25) && given.len() < 5 {
+        given.push(draw());
+    }
+    assert!((25..=50).contains(given.last().unwrap()), "{given:?}");
+    for _ in 0..7 {
         assert!(event(&mut viewer).is_some());
     }
-    // The second may have been a little longer or shorter than one.
     let sum =
         |told: &Value| told["history"]["ids_per_s"].as_array().unwrap().iter().filter_map(Value::as_u64).sum::<u64>();
-    assert!((25..=50).contains(&given), "{given}");
     // Who comes later sees it too.
-    assert_eq!(sum(&server.ask("GET /v1/status").json()), given);
+    assert_eq!(sum(&server.ask("GET /v1/status").json()), given.iter().sum::<u64>());
 }
 
 #[test]

@@ -83,7 +83,12 @@ fn it_looks_at_the_generators_that_are_named() {
     assert_eq!(wire.ask("CONFIG SET http-ready \"tweets old\""), "+OK");
     let (status, text) = ready(&server, "", &[]);
     assert!(status == 503 && text.starts_with("not ready: old: ") && text.lines().count() == 1, "{text}");
-    let (status, text) = ready(&server, "?verbose", &[]);
+    // The store is opened beside the rest.
+    let (mut status, mut text) = (0, String::new());
+    eventually("the store is up", || {
+        (status, text) = ready(&server, "?verbose", &[]);
+        text.contains("[+]store sqlite:")
+    });
     assert_eq!(status, 503, "{text}");
     let begins = ["[+]- gives ids (not looked at)", "[-]old ", "[+]tweets gives ids", "[+]store sqlite:", "not ready"];
     assert_eq!(text.lines().count(), begins.len(), "{text}");
