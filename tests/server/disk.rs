@@ -9,6 +9,7 @@
 //! ```
 
 use std::fs;
+use std::io::Write as _;
 use std::net::TcpStream;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
@@ -700,8 +701,13 @@ impl Disk {
     }
 
     fn fill(&self) {
-        // More than fits: what remains is an error, and a full disk.
-        assert!(fs::write(self.path.join("filler"), vec![1; 1 << 20]).is_err(), "it is larger than was asked for");
+        let mut file = fs::File::create(self.path.join("filler")).expect("made");
+        for _ in 0..2 {
+            // More than fits: what remains is an error, and a full disk.
+            assert!(file.write_all(&[1; 1 << 20]).is_err(), "it is larger than was asked for");
+            // A save that was under way gives a block back.
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     fn clean(&self) {

@@ -123,6 +123,13 @@ fn who_waits_for_ids_is_not_idle() {
 /// 5,000 IDs are more than this layout holds in `id-max-wait-ms`. Beside others who wait they come in turns.
 #[test]
 fn a_long_transaction_beside_others_gets_its_ids() {
+    // A machine that stands still for longer than that has some refused; without turns, some are each time.
+    let refused: Vec<_> = (0..3).map_while(|_| refused_of_a_long_transaction()).collect();
+    assert!(refused.len() < 3, "{refused:?}");
+}
+
+/// How many of them are refused, and the first refusal.
+fn refused_of_a_long_transaction() -> Option<(usize, String)> {
     let narrow = ["--id-range", "2", "--shard-range", "2", "--random-range", "17", "--id-max-wait-ms", "1000"];
     let server =
         Server::start(&[&narrow[..], &["--id-max-borrow-ms", "100", "--id-watermark-lead-ms", "100"]].concat());
@@ -152,8 +159,8 @@ fn a_long_transaction_beside_others_gets_its_ids() {
         done.store(true, Ordering::Relaxed);
         assert_eq!(replies[5_001], "*5000");
         let refused: Vec<&String> = replies[5_002..].iter().filter(|reply| !reply.starts_with(':')).collect();
-        assert!(refused.is_empty(), "{} were refused: {}", refused.len(), refused[0]);
-    });
+        Some((refused.len(), (*refused.first()?).clone()))
+    })
 }
 
 #[test]
