@@ -174,13 +174,32 @@ fn haproxy_follows_the_claim() {
         ("7881", standby.port),
     ];
     let proxy = HaProxy::of("fleet/haproxy.cfg", &ports);
-    // It takes a server for good until it has asked it.
-    let name = || proxy.connect().info("claim_instance_name");
+    // It takes a server for good until it has asked it, and has none while the holder stands still.
+    let name = || in_time(|| told(&proxy, "INFO", "claim_instance_name:"));
+    let id = || in_time(|| told(&proxy, "GETID", ":")?.parse::<u64>().ok());
     eventually("HAProxy leaves the standby", || (0..20).all(|_| proxy.gives_an_id()));
     assert!((0..20).all(|_| name() == "host-a"));
-    let last = proxy.connect().id();
+    let last = id();
     holder.server.kill();
     eventually("HAProxy finds the new holder", || (0..20).all(|_| proxy.gives_an_id()));
     assert!((0..20).all(|_| name() == "host-b"));
-    assert!(proxy.connect().id() > last);
+    assert!(id() > last);
+}
+
+/// What stands behind `before` in the answer to `asked`; nothing where the connection ends.
+fn told(proxy: &HaProxy, asked: &str, before: &str) -> Option<String> {
+    let mut wire = proxy.connect();
+    wire.try_send(format!("{asked}\r\n")).ok()?;
+    let mut lines = (0..1000).map_while(|_| wire.try_line().ok());
+    lines.find_map(|line| line.strip_prefix(before).map(str::to_owned))
+}
+
+#[track_caller]
+fn in_time<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+    let mut found = None;
+    eventually("an answer", || {
+        found = ask();
+        found.is_some()
+    });
+    found.unwrap()
 }
