@@ -704,7 +704,7 @@ impl Disk {
         let mut file = fs::File::create(self.path.join("filler")).expect("made");
         for _ in 0..2 {
             // More than fits: what remains is an error, and a full disk.
-            assert!(file.write_all(&[1; 1 << 20]).is_err(), "it is larger than was asked for");
+            assert!(file.write_all(&vec![1; 1 << 20]).is_err(), "it is larger than was asked for");
             // A save that was under way gives a block back.
             std::thread::sleep(Duration::from_millis(50));
         }

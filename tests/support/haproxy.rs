@@ -1,6 +1,5 @@
 //! `haproxy` with one of the examples as its configuration.
 
-use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -49,21 +48,28 @@ impl HaProxy {
         Wire::connect(self.port)
     }
 
-    /// The server that a new connection's ID comes from.
+    /// The server that a new connection's ID comes from, as soon as one gets an ID: a server that stands still for a
+    /// moment is left for one.
     pub fn server_id(&self) -> u64 {
-        self.connect().id() >> 19 & 3
+        let mut id = None;
+        eventually("a server gives an ID", || {
+            id = self.an_id();
+            id.is_some()
+        });
+        id.expect("an ID") >> 19 & 3
     }
 
     /// Whether a new connection gets an ID; one that `haproxy` closes does not.
     pub fn gives_an_id(&self) -> bool {
-        let mut first = [0];
-        let mut ask = || -> std::io::Result<()> {
-            let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.write_all(b"GETID\r\n")?;
-            stream.read_exact(&mut first)
-        };
-        ask().is_ok() && first == *b":"
+        self.an_id().is_some()
+    }
+
+    fn an_id(&self) -> Option<u64> {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).ok()?;
+        let mut wire = Wire::new(stream);
+        wire.try_send("GETID\r\n").ok()?;
+        wire.try_line().ok()?.strip_prefix(':')?.parse().ok()
     }
 }
 
