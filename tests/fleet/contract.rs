@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Barrier};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use getid::records::memory::MemoryStore;
 use getid::records::{
     About, KEY_BYTES_MAX, Key, LIST_MAX, RecordStore, RecordStoreError, Row, Stamp, TEXT_BYTES_MAX, Written,
 };
 
-use crate::support::scenarios::{asked_for, scenarios};
+use crate::support::scenarios::{self, asked_for, scenarios};
 
 /// A place for records that scenarios may do anything with.
 pub(crate) trait Place: Sync {
@@ -47,10 +47,16 @@ impl Records {
         wait(self.0.about())
     }
 
-    /// A write that must be done.
+    /// A write that must be done; what was refused for its time is written again.
     #[track_caller]
     pub(crate) fn put(&self, key: &str, expect: Option<Stamp>, new: &Row) {
-        assert_eq!(self.write(key, expect, new), Ok(Written::Done), "{key}");
+        let end = Instant::now() + DEADLINE;
+        let is_over_time = |answer: &Result<Written, RecordStoreError>| matches!(answer, Err(RecordStoreError::Refused(said)) if scenarios::is_over_time(said));
+        let mut written = self.write(key, expect, new);
+        while is_over_time(&written) && Instant::now() < end {
+            written = self.write(key, expect, new);
+        }
+        assert_eq!(written, Ok(Written::Done), "{key}");
     }
 }
 

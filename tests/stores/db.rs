@@ -9,6 +9,8 @@ use getid::sql::{
 use getid_core::{Key, Spec};
 use tokio::runtime::Runtime;
 
+use crate::support::scenarios;
+
 /// A database that scenarios may do anything with.
 pub(crate) trait Place: Sync {
     /// Makes it a database without tables. Nobody is connected.
@@ -37,7 +39,12 @@ pub(crate) struct Db {
 impl Db {
     #[track_caller]
     pub(crate) fn open(place: &dyn Place) -> Db {
-        Db::of(&*place.store()).unwrap()
+        Db::opened(&*place.store())
+    }
+
+    #[track_caller]
+    pub(crate) fn opened(store: &dyn Store) -> Db {
+        answered(|| Db::of(store))
     }
 
     pub(crate) fn of(store: &dyn Store) -> Result<Db, StoreError> {
@@ -63,7 +70,7 @@ impl Db {
 
     #[track_caller]
     pub(crate) fn reserve_all(&mut self, asks: &[Reserve]) -> Vec<Result<Reserved, Verdict>> {
-        let answers = once_free(|| self.try_reserve(asks));
+        let answers = answered(|| self.try_reserve(asks));
         assert_eq!(answers.len(), asks.len());
         answers
     }
@@ -82,7 +89,7 @@ impl Db {
     #[track_caller]
     pub(crate) fn give_back_all(&mut self, ends: &[GiveBack]) -> Vec<bool> {
         let connection = self.connection.as_mut().unwrap();
-        once_free(|| self.runtime.block_on(in_time(connection.give_back(ends))))
+        answered(|| self.runtime.block_on(in_time(connection.give_back(ends))))
     }
 
     /// Gives back all of what was reserved from `next` on.
@@ -98,7 +105,7 @@ impl Db {
 
     #[track_caller]
     pub(crate) fn create_of(&mut self, new: &Create) -> Result<Row, Verdict> {
-        once_free(|| self.try_create(new))
+        answered(|| self.try_create(new))
     }
 
     /// Makes a sequence, with these options.
@@ -110,7 +117,7 @@ impl Db {
     #[track_caller]
     pub(crate) fn change(&mut self, name: &str, change: &RowChange) -> Result<Row, Verdict> {
         let connection = self.connection.as_mut().unwrap();
-        once_free(|| self.runtime.block_on(in_time(connection.change(&key(name), change))))
+        answered(|| self.runtime.block_on(in_time(connection.change(&key(name), change))))
     }
 
     #[track_caller]
@@ -121,39 +128,39 @@ impl Db {
     #[track_caller]
     pub(crate) fn row(&mut self, name: &str) -> Option<Row> {
         let connection = self.connection.as_mut().unwrap();
-        self.runtime.block_on(in_time(connection.row(&key(name)))).unwrap()
+        answered(|| self.runtime.block_on(in_time(connection.row(&key(name)))))
     }
 
     /// The keys of a list, as text.
     #[track_caller]
     pub(crate) fn list(&mut self, after: &str, limit: u32, periods: bool) -> Vec<String> {
         let connection = self.connection.as_mut().unwrap();
-        let rows = self.runtime.block_on(in_time(connection.list(after, limit, periods))).unwrap();
+        let rows = answered(|| self.runtime.block_on(in_time(connection.list(after, limit, periods))));
         rows.iter().map(|row| row.key.to_string()).collect()
     }
 
     #[track_caller]
     pub(crate) fn count(&mut self) -> u64 {
         let connection = self.connection.as_mut().unwrap();
-        self.runtime.block_on(in_time(connection.count())).unwrap()
+        answered(|| self.runtime.block_on(in_time(connection.count())))
     }
 
     #[track_caller]
     pub(crate) fn changes(&mut self, seen: Option<u64>) -> Changes {
         let connection = self.connection.as_mut().unwrap();
-        self.runtime.block_on(in_time(connection.changes(seen))).unwrap()
+        answered(|| self.runtime.block_on(in_time(connection.changes(seen))))
     }
 
     #[track_caller]
     pub(crate) fn highest_of_other_periods(&mut self, key: &str) -> i64 {
         let key = Key::parse(key).unwrap();
         let connection = self.connection.as_mut().unwrap();
-        self.runtime.block_on(in_time(connection.highest_of_other_periods(&key))).unwrap()
+        answered(|| self.runtime.block_on(in_time(connection.highest_of_other_periods(&key))))
     }
 
     pub(crate) fn tidy(&mut self, before_unix_ms: i64) -> u64 {
         let connection = self.connection.as_mut().unwrap();
-        self.runtime.block_on(in_time(connection.tidy(before_unix_ms))).unwrap()
+        answered(|| self.runtime.block_on(in_time(connection.tidy(before_unix_ms))))
     }
 }
 
@@ -165,19 +172,18 @@ impl Drop for Db {
     }
 }
 
-/// Whether a statement was refused because another one has held its lock for a second: nothing of it was done. On a
-/// machine that stands still, whoever has the lock does so, too.
-pub(crate) fn is_held(error: &StoreError) -> bool {
-    matches!(error, StoreError::Refused(said) if said.contains("lock timeout") || said.contains("(error 1205)"))
+/// Whether a statement was refused for its time alone.
+pub(crate) fn is_over_time(error: &StoreError) -> bool {
+    matches!(error, StoreError::Refused(said) if scenarios::is_over_time(said))
 }
 
-/// What is answered once no other statement has the lock.
+/// What is answered in time: what was refused for its time is asked again.
 #[track_caller]
-fn once_free<T>(mut ask: impl FnMut() -> Result<T, StoreError>) -> T {
+fn answered<T>(mut ask: impl FnMut() -> Result<T, StoreError>) -> T {
     let end = Instant::now() + DEADLINE;
     loop {
         match ask() {
-            Err(error) if is_held(&error) && Instant::now() < end => {}
+            Err(error) if is_over_time(&error) && Instant::now() < end => {}
             answer => return answer.unwrap(),
         }
     }

@@ -17,7 +17,7 @@ use getid::sql::{Reserve, Store, StoreError, Table, Verdict, open};
 use getid::text::store_url::StoreUrl;
 
 use crate::contract;
-use crate::db::{Db, Place, ask, create, is_held, range};
+use crate::db::{Db, Place, ask, create, is_over_time, range};
 use crate::support::mariadb::{MariadbServer, PASSWORD};
 use crate::support::tls::Authority;
 use crate::support::{self, PATIENCE, eventually};
@@ -56,7 +56,7 @@ fn store(url: &str, table: Table) -> Box<dyn Store> {
 
 #[track_caller]
 fn db(url: &str) -> Db {
-    Db::of(&*store(url, Table::Native)).unwrap()
+    Db::opened(&*store(url, Table::Native))
 }
 
 /// Why it cannot be opened. Whatever it is, no password is in it.
@@ -130,7 +130,7 @@ fn works_through(url: &str, given: &Given, stop: &AtomicBool) -> u32 {
                     unknown += 1;
                     break;
                 }
-                Err(error) if is_held(&error) => {}
+                Err(error) if is_over_time(&error) => {}
                 Err(StoreError::Refused(said)) => panic!("{said}"),
             }
         }
@@ -353,7 +353,7 @@ fn a_statement_that_was_let_go() {
             let after = connection.reserve(&[ask("orders", 1)]).await;
             match created {
                 // Its end has not been noticed yet by a database that stands still: the lock is had until then.
-                Some(Err(error)) if is_held(&error) => {}
+                Some(Err(error)) if is_over_time(&error) => {}
                 Some(created) => {
                     created.unwrap().unwrap();
                     made += 1;
@@ -457,7 +457,7 @@ fn a_deadlock_is_refused() {
             match client.try_reserve(&[ask("a", 1), ask("b", 1)]) {
                 Ok(answers) => given.push(answers[0].as_ref().unwrap().first),
                 // The other one stood still for as long as we wait.
-                Err(error) if is_held(&error) => {}
+                Err(error) if is_over_time(&error) => {}
                 Err(StoreError::Refused(said)) => {
                     assert!(said.contains("(error 1213)"), "{said}");
                     refused += 1;

@@ -15,7 +15,7 @@ use getid::sql::{Reserve, Store, StoreError, Table, Verdict, open};
 use getid::text::store_url::StoreUrl;
 
 use crate::contract;
-use crate::db::{Db, Place, ask, create, is_held, range};
+use crate::db::{Db, Place, ask, create, is_over_time, range};
 use crate::support::postgres::{OWNER_PASSWORD, Pooler, PostgresServer};
 use crate::support::tls::Authority;
 use crate::support::{self, PATIENCE, eventually};
@@ -62,8 +62,9 @@ fn store(url: &str) -> Box<dyn Store> {
     open(&StoreUrl::parse(url).unwrap(), Table::Native, std::path::Path::new("."), 0).unwrap()
 }
 
+#[track_caller]
 fn db(url: &str) -> Db {
-    Db::of(&*store(url)).unwrap()
+    Db::opened(&*store(url))
 }
 
 /// Why it cannot be opened. Whatever it is, no password is in it.
@@ -137,7 +138,7 @@ fn the_database_is_killed_under_load() {
                                     unknown += 1;
                                     break;
                                 }
-                                Err(error) if is_held(&error) => {}
+                                Err(error) if is_over_time(&error) => {}
                                 Err(StoreError::Refused(said)) => panic!("{said}"),
                             }
                         }
@@ -327,7 +328,7 @@ fn a_statement_that_was_let_go() {
                 let after = connection.reserve(&[ask("orders", 1)]).await;
                 match created {
                     // Its end has not been noticed yet by a database that stands still: the lock is had until then.
-                    Some(Err(error)) if is_held(&error) => held += 1,
+                    Some(Err(error)) if is_over_time(&error) => held += 1,
                     Some(created) => {
                         created.unwrap().unwrap();
                         made += 1;
@@ -778,13 +779,7 @@ fn the_tables_are_made_once() {
         server.psql("DROP TABLE IF EXISTS getid_sequence; DROP TABLE IF EXISTS getid_store");
         let url = server.url();
         let uuids: BTreeSet<String> = std::thread::scope(|scope| {
-            let open = || loop {
-                match Db::of(&*store(&url)) {
-                    Err(error) if is_held(&error) => {}
-                    opened => break opened.unwrap().about().uuid.clone(),
-                }
-            };
-            let openers: Vec<_> = (0..6).map(|_| scope.spawn(open)).collect();
+            let openers: Vec<_> = (0..6).map(|_| scope.spawn(|| db(&url).about().uuid.clone())).collect();
             openers.into_iter().map(|opener| opener.join().unwrap()).collect()
         });
         assert_eq!(uuids.len(), 1, "{uuids:?}");

@@ -18,7 +18,7 @@ use crate::support::mariadb::{MariadbServer, PASSWORD};
 const SEGMENTS: usize = 150;
 
 fn open(server: &MariadbServer, table: Table) -> Db {
-    Db::of(&*store(&server.url(), table)).unwrap()
+    Db::opened(&*store(&server.url(), table))
 }
 
 fn start(table: Table) -> MariadbServer {
