@@ -11,7 +11,7 @@ use getid::records::{
     About, KEY_BYTES_MAX, Key, LIST_MAX, RecordStore, RecordStoreError, Row, Stamp, TEXT_BYTES_MAX, Written,
 };
 
-use crate::support::scenarios::{self, asked_for, scenarios};
+use crate::support::scenarios::{asked_for, is_over_time, scenarios};
 
 /// A place for records that scenarios may do anything with.
 pub(crate) trait Place: Sync {
@@ -51,11 +51,12 @@ impl Records {
     #[track_caller]
     pub(crate) fn put(&self, key: &str, expect: Option<Stamp>, new: &Row) {
         let end = Instant::now() + DEADLINE;
-        let is_over_time = |answer: &Result<Written, RecordStoreError>| matches!(answer, Err(RecordStoreError::Refused(said)) if scenarios::is_over_time(said));
-        let mut written = self.write(key, expect, new);
-        while is_over_time(&written) && Instant::now() < end {
-            written = self.write(key, expect, new);
-        }
+        let written = loop {
+            match self.write(key, expect, new) {
+                Err(RecordStoreError::Refused(said)) if is_over_time(&said) && Instant::now() < end => {}
+                written => break written,
+            }
+        };
         assert_eq!(written, Ok(Written::Done), "{key}");
     }
 }
