@@ -177,6 +177,35 @@ pub(crate) fn is_over_time(error: &StoreError) -> bool {
     matches!(error, StoreError::Refused(said) if scenarios::is_over_time(said))
 }
 
+/// What became of a creation whose answer may have been let go of.
+pub(crate) enum Creation {
+    Made,
+    LetGo,
+    /// One of before had the lock: its end was not noticed yet by a database that stands still.
+    Refused,
+}
+
+/// Judges a creation by its answer, if that was waited for, and by what its connection says `after` it: nothing, where
+/// something is half-way.
+#[track_caller]
+pub(crate) fn creation<T: std::fmt::Debug>(
+    created: Option<Result<Result<Row, Verdict>, StoreError>>,
+    after: &Result<T, StoreError>,
+) -> Creation {
+    match created {
+        Some(Err(error)) if is_over_time(&error) => Creation::Refused,
+        Some(created) => {
+            created.unwrap().unwrap();
+            assert!(after.is_ok(), "{after:?}");
+            Creation::Made
+        }
+        None => {
+            assert!(matches!(after, Err(StoreError::Unknown(_))), "{after:?}");
+            Creation::LetGo
+        }
+    }
+}
+
 /// What is answered in time: what was refused for its time is asked again.
 #[track_caller]
 fn answered<T>(mut ask: impl FnMut() -> Result<T, StoreError>) -> T {

@@ -17,7 +17,7 @@ use getid::sql::{Reserve, Store, StoreError, Table, Verdict, open};
 use getid::text::store_url::StoreUrl;
 
 use crate::contract;
-use crate::db::{Db, Place, ask, create, is_over_time, range};
+use crate::db::{Creation, Db, Place, ask, create, creation, is_over_time, range};
 use crate::support::mariadb::{MariadbServer, PASSWORD};
 use crate::support::tls::Authority;
 use crate::support::{self, PATIENCE, eventually};
@@ -351,18 +351,10 @@ fn a_statement_that_was_let_go() {
             let new = create(&format!("s{at}"), "");
             let created = polled(polls, connection.create(&new)).await;
             let after = connection.reserve(&[ask("orders", 1)]).await;
-            match created {
-                // Its end has not been noticed yet by a database that stands still: the lock is had until then.
-                Some(Err(error)) if is_over_time(&error) => {}
-                Some(created) => {
-                    created.unwrap().unwrap();
-                    made += 1;
-                    assert!(after.is_ok(), "{after:?}");
-                }
-                None => {
-                    let_go += 1;
-                    assert!(matches!(after, Err(StoreError::Unknown(_))), "{after:?}");
-                }
+            match creation(created, &after) {
+                Creation::Made => made += 1,
+                Creation::LetGo => let_go += 1,
+                Creation::Refused => {}
             }
         }
         let mut connection = store.connect().await.unwrap();
